@@ -1,0 +1,179 @@
+// What a package may import and how it is laid out: prints every breach, and ends with 1 if there is one.
+import { existsSync, globSync, readFileSync } from "node:fs"
+import { basename, dirname, join, normalize } from "node:path"
+import { parseSync, Visitor, type ESTree } from "vite"
+
+interface Manifest {
+  readonly name: string
+  readonly exports?: Record<string, string | null>
+  readonly dependencies?: Record<string, string>
+  readonly devDependencies?: Record<string, string>
+  readonly peerDependencies?: Record<string, string>
+  readonly optionalDependencies?: Record<string, string>
+  readonly engines?: { readonly node?: string }
+}
+
+// domain ← protocol, runtime ← adapters ← apps; an adapter never imports another one.
+const mayImport: Record<string, ReadonlyArray<string>> = {
+  domain: [],
+  protocol: ["domain"],
+  runtime: ["domain"],
+  "provider-openai": ["domain", "runtime"],
+  a2a: ["domain", "runtime"],
+  "storage-sql": ["domain", "runtime"],
+  testing: ["domain", "runtime"]
+}
+
+/** Where a graph is wired. Anywhere else `Effect.provide` hides what a piece of code requires. */
+const isWiring = (file: string): boolean =>
+  ["apps/gateway/src/Gateway.ts", "packages/testing/src/TestKit.ts"].includes(file) ||
+  /^(examples|apps\/bench)\//.test(file) ||
+  isTest(file)
+
+const isTest = (file: string): boolean => /^[^/]+\/[^/]+\/test\//.test(file)
+
+const vagueNames = /^(utils?|helpers?|common|shared|lib|services?|layers?|types?)$/i
+const vagueFiles = /^(I[A-Z][a-z]|Base[A-Z])|(Impl|Live|Manager)\.ts$/
+
+const breaches: Array<string> = []
+const long: Array<string> = []
+const report = (file: string, message: string) => void breaches.push(`${file}: ${message}`)
+
+const ownFolder = (file: string): string => file.split("/").slice(0, 2).join("/")
+const readManifest = (path: string): Manifest => JSON.parse(readFileSync(path, "utf8")) as Manifest
+
+const manifests = globSync("{packages,apps,examples}/*/package.json").map((path) => ({
+  path,
+  folder: dirname(path),
+  manifest: readManifest(path)
+}))
+const ours = new Map(manifests.map(({ folder, manifest }) => [manifest.name, folder]))
+
+/** Says why one folder of the workspace must not import another one, if so. */
+const forbids = (from: string, to: string, inTest: boolean): string | undefined => {
+  if (!to.startsWith("packages/")) return `imports ${to}, which is not a package`
+  if (!from.startsWith("packages/")) return undefined
+  const target = basename(to)
+  if (inTest && target === "testing") return undefined
+  const allowed = mayImport[basename(from)]
+  if (allowed === undefined) return `has no place in the direction of packages: add it to .ci/package-direction.ts`
+  return allowed.includes(target) ? undefined : `imports ${target}, against the direction of packages`
+}
+
+const checkManifest = ({ path, folder, manifest }: (typeof manifests)[number]) => {
+  for (const [key, target] of Object.entries(manifest.exports ?? {})) {
+    if (target === null) continue
+    if (key.includes("*") || target.includes("*")) report(path, `exports ${key} with a wildcard`)
+    else if (!existsSync(join(folder, target))) report(path, `exports ${key}, but ${target} does not exist`)
+    if (target.includes("/internal/")) report(path, `exports ${key}, which is internal`)
+  }
+  if (folder.startsWith("packages/") && manifest.engines?.node !== ">=22.19") {
+    report(path, `has no engines.node of ">=22.19"`)
+  }
+  const { dependencies, devDependencies, peerDependencies, optionalDependencies } = manifest
+  for (const [kind, inTest] of [
+    [{ ...dependencies, ...peerDependencies, ...optionalDependencies }, false],
+    [devDependencies ?? {}, true]
+  ] as const) {
+    for (const [name, version] of Object.entries(kind)) {
+      const target = ours.get(name)
+      const expected = target === undefined ? "catalog:" : "workspace:*"
+      if (version !== expected) report(path, `depends on ${name} ${version}, not ${expected}`)
+      const refusal = target === undefined ? undefined : forbids(folder, target, inTest)
+      if (refusal !== undefined) report(path, refusal)
+    }
+  }
+}
+
+const checkNames = (file: string) => {
+  const names = file.split("/").slice(2)
+  for (const name of names) {
+    if (vagueNames.test(name.replace(/\.ts$/, ""))) report(file, `\`${name}\` says nothing about the domain`)
+  }
+  const name = basename(file)
+  if (!/^[^/]+\/[^/]+\/src\//.test(file) || names.includes("internal") || name === "main.ts") return
+  if (!/^[A-Z][A-Za-z0-9]*\.ts$/.test(name)) report(file, "is not named in PascalCase after its main export")
+  if (vagueFiles.test(name)) report(file, "is named after what it is in code, not after what it does")
+}
+
+const checkImport = (file: string, specifier: string) => {
+  const folder = ownFolder(file)
+  if (specifier.startsWith(".")) {
+    const target = normalize(join(dirname(file), specifier))
+    if (!target.startsWith(`${folder}/`)) report(file, `${specifier} leaves the package`)
+    else if (!isTest(file) && isTest(target)) report(file, `${specifier} is a test`)
+    return
+  }
+  const [scope = "", name = "", ...rest] = specifier.split("/")
+  const target = ours.get(`${scope}/${name}`)
+  if (target === undefined) return
+  if (rest.includes("internal")) report(file, `${specifier} is internal to ${target}`)
+  if (target === folder) report(file, `${specifier} is this package: import it by its path`)
+  const refusal = target === folder ? undefined : forbids(folder, target, isTest(file))
+  if (refusal !== undefined) report(file, `${refusal} (${specifier})`)
+}
+
+const isLiteral = (node: ESTree.Node): node is ESTree.StringLiteral =>
+  node.type === "Literal" && typeof node.value === "string"
+
+const checkCode = (file: string, program: ESTree.Program) => {
+  const mayProvide = isWiring(file)
+  const mayReadEnvironment = !/^(packages|apps)\/[^/]+\/src\//.test(file) || file.endsWith("Config.ts")
+  const checkSource = (source: ESTree.Node | null) => {
+    if (source !== null && isLiteral(source)) checkImport(file, source.value)
+  }
+  const checkMember = (owner: string, member: string) => {
+    if (owner === "Effect" && member === "provide" && !mayProvide) {
+      report(file, "uses Effect.provide outside the files that wire a graph")
+    }
+    if (owner === "process" && member === "env" && !mayReadEnvironment) {
+      report(file, "reads process.env outside a `<Concept>Config.ts`")
+    }
+  }
+  new Visitor({
+    ImportDeclaration(node) {
+      checkSource(node.source)
+      const owner = { "effect/Effect": "Effect", "node:process": "process" }[node.source.value]
+      for (const one of node.specifiers) {
+        if (owner === undefined || one.type !== "ImportSpecifier") continue
+        checkMember(owner, one.imported.type === "Identifier" ? one.imported.name : one.imported.value)
+      }
+    },
+    ImportExpression: (node) => checkSource(node.source),
+    TSImportType: (node) => checkSource(node.source),
+    ExportAllDeclaration: (node) => checkSource(node.source),
+    ExportNamedDeclaration: (node) => checkSource(node.source),
+    MemberExpression(node) {
+      if (node.object.type !== "Identifier") return
+      if (node.property.type === "Identifier" && !node.computed) checkMember(node.object.name, node.property.name)
+      else if (isLiteral(node.property)) checkMember(node.object.name, node.property.value)
+    }
+  }).visit(program)
+}
+
+const checkLength = (file: string, text: string, comments: ReadonlyArray<{ start: number; end: number }>) => {
+  let code = text
+  for (const { start, end } of comments) {
+    code = code.slice(0, start) + code.slice(start, end).replace(/[^\n]/g, " ") + code.slice(end)
+  }
+  const lines = code.split("\n").filter((line) => line.trim() !== "").length
+  if (lines > 400) report(file, `has ${lines} lines of code: 400 is the limit`)
+  else if (lines > 300) long.push(`${file}: ${lines} lines of code`)
+}
+
+for (const one of manifests) checkManifest(one)
+
+const files = globSync("{packages,apps,examples}/*/{src,test}/**/*.{ts,tsx}").sort()
+for (const file of files) {
+  const text = readFileSync(file, "utf8")
+  const { program, comments, errors } = parseSync(file, text)
+  if (errors.length > 0) report(file, "cannot be parsed")
+  checkNames(file)
+  checkCode(file, program)
+  checkLength(file, text, comments)
+}
+
+if (long.length > 0) console.log(`Long:\n${long.join("\n")}`)
+if (breaches.length > 0) console.log([...new Set(breaches)].join("\n"))
+console.log(`${files.length} files in ${manifests.length} packages, ${new Set(breaches).size} breaches`)
+process.exitCode = breaches.length > 0 ? 1 : 0

@@ -1,0 +1,26 @@
+import { spawn } from "node:child_process"
+import { constants } from "node:os"
+import { bin, environment, root, setup } from "./setup.mjs"
+
+await setup()
+
+const args = ["apps/gateway/src/main.ts", "serve", ...process.argv.slice(2)]
+const gateway = spawn(bin("node"), args, { cwd: root, env: environment(), stdio: "inherit" })
+
+// A Ctrl-C reaches this process twice, from the terminal and from npm: the gateway takes a second signal as impatience.
+const lastSeen = new Map()
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+  process.on(signal, () => {
+    const now = performance.now()
+    if (now - (lastSeen.get(signal) ?? -Infinity) > 500) gateway.kill(signal)
+    lastSeen.set(signal, now)
+  })
+}
+
+gateway.once("error", (error) => {
+  process.stderr.write(`${error.message}\n`)
+  process.exitCode = 1
+})
+gateway.once("close", (code, signal) => {
+  process.exitCode = signal === null ? (code ?? 1) : 128 + constants.signals[signal]
+})

@@ -1,0 +1,90 @@
+import { spawn } from "node:child_process"
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { bin, capture, environment, patchTypeScript, root } from "./setup.mjs"
+
+const seconds = (since) => `${((performance.now() - since) / 1000).toFixed(1)} s`
+
+const say = (line) => process.stdout.write(`${line}\n`)
+
+/** Runs a command, says in a line how it went, and shows its output if it failed. */
+const step = async (name, command, args, options) => {
+  const since = performance.now()
+  const { code, output } = await capture(command, args, options)
+  say(`${code === 0 ? "ok  " : "FAIL"}  ${name} (${seconds(since)})`)
+  if (code !== 0) say(`${output}\n`)
+  return code === 0
+}
+
+const checks = [
+  ["format", "oxfmt", ["--check"]],
+  ["lint", "oxlint", ["--format=unix"]],
+  ["types", "tsc", []],
+  ["dead code", "knip", ["--no-progress", "--no-config-hints"]],
+  ["package direction", "node", [".ci/package-direction.ts"]]
+]
+
+const failing = async (steps) => {
+  const failed = []
+  for (const [name, command, args, options] of steps) {
+    if (!(await step(name, command, args, options))) failed.push(name)
+  }
+  return failed
+}
+
+/** Runs every static check, and returns the names of those that failed. */
+export const runChecks = async () => {
+  await patchTypeScript()
+  return failing(checks.map(([name, command, args]) => [name, bin(command), args]))
+}
+
+/** Runs every example: each asserts its own story and ends with 0. */
+export const runExamples = () => {
+  const folders = readdirSync(join(root, "examples"), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+  return failing(
+    folders.flatMap(({ name }) => {
+      const cwd = join(root, "examples", name)
+      const { scripts } = JSON.parse(readFileSync(join(cwd, "package.json"), "utf8"))
+      if (scripts?.start === undefined) return []
+      return [[`example ${name}`, scripts.start, [], { cwd, shell: true, timeout: 120_000 }]]
+    })
+  )
+}
+
+const count = (report) => {
+  // A file that does not even load has no tests that could fail: it counts as one.
+  const broken = report.testResults.filter(
+    (file) => file.status === "failed" && !file.assertionResults.some((test) => test.status === "failed")
+  )
+  return {
+    passed: report.numPassedTests,
+    failed: report.numFailedTests + broken.length,
+    skipped: report.numPendingTests + report.numTodoTests
+  }
+}
+
+/** Runs the tests and counts them. A run that crashes, or fails for another reason than a test, counts as a failure. */
+export const runTests = async (args) => {
+  const folder = mkdtempSync(join(tmpdir(), "bowline-test-"))
+  const report = join(folder, "report.json")
+  try {
+    const flags = ["--allowOnly=false", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`]
+    const child = spawn(bin("vitest"), ["run", ...flags, ...args], { cwd: root, env: environment(), stdio: "inherit" })
+    // Told to stop, the run cleans up, and counts as one that crashed.
+    for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => child.kill(signal))
+    const code = await new Promise((resolve) => {
+      child.once("error", () => resolve(127))
+      child.once("close", (code, signal) => resolve(code ?? signal))
+    })
+    let counts = { passed: 0, failed: 0, skipped: 0 }
+    try {
+      counts = count(JSON.parse(readFileSync(report, "utf8")))
+    } catch {
+      say("The run of the tests ended without a report.")
+    }
+    return code === 0 || counts.failed > 0 ? counts : { ...counts, failed: 1 }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
