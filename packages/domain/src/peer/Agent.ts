@@ -1,0 +1,73 @@
+import { Effect, Schema } from "effect"
+
+export const Dialect = Schema.Literals(["a2a-0.3", "bindu"])
+export type Dialect = typeof Dialect.Type
+
+export const AgentName = Schema.String.check(
+  Schema.isPattern(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, {
+    message: "Expected 1..64 characters of A-Z a-z 0-9 . _ -, the first one a letter or a digit"
+  })
+)
+
+/** An http or https URL without credentials in it. */
+export const HttpUrl = Schema.String.check(
+  Schema.makeFilter((text) => {
+    if (!URL.canParse(text)) return "Expected an http or https URL"
+    const url = new URL(text)
+    if (url.protocol !== "http:" && url.protocol !== "https:") return "Expected an http or https URL"
+    return url.username === "" && url.password === "" ? true : "Expected no credentials in the URL: use auth"
+  })
+)
+
+export const AgentAuth = Schema.Union([
+  Schema.Struct({ type: Schema.tag("none") }),
+  Schema.Struct({
+    type: Schema.tag("bearer"),
+    token: Schema.RedactedFromValue(Schema.NonEmptyString.check(Schema.isMaxLength(16_384)))
+  }),
+  Schema.Struct({ type: Schema.tag("bearer_env"), env_var: Schema.NonEmptyString.check(Schema.isMaxLength(256)) })
+])
+export type AgentAuth = typeof AgentAuth.Type
+
+export const TimeoutMs = Schema.Int.check(Schema.isBetween({ minimum: 100, maximum: 21_600_000 }))
+
+/** What an agent can be asked to do. Without `input_schema` it takes `{input: string}`. */
+export const Skill = Schema.Struct({
+  id: Schema.String.check(Schema.isBetweenLength(1, 256)),
+  description: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(4_096))),
+  input_schema: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
+  output_modes: Schema.optionalKey(Schema.Array(Schema.NonEmptyString).check(Schema.isMaxLength(32))),
+  tags: Schema.optionalKey(Schema.Array(Schema.String).check(Schema.isMaxLength(64))),
+  timeout_ms: Schema.optionalKey(TimeoutMs)
+})
+export type Skill = typeof Skill.Type
+
+/** A peer as a request names it. */
+export const Agent = Schema.Struct({
+  name: AgentName,
+  endpoint: HttpUrl,
+  auth: AgentAuth.pipe(Schema.withDecodingDefaultKey(Effect.succeed({ type: "none" as const }))),
+  dialect: Schema.Literals(["auto", ...Dialect.literals]).pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed("auto" as const))
+  ),
+  skills: Schema.optionalKey(Schema.Array(Skill).check(Schema.isMaxLength(64)))
+})
+export type Agent = typeof Agent.Type
+
+/** What is kept and shown of an agent: no secret of it, and of `auth` its type only. */
+export const AgentSummary = Schema.Struct({
+  name: AgentName,
+  endpoint: Schema.String,
+  auth: Schema.Struct({ type: Schema.String }),
+  dialect: Schema.String,
+  skills: Schema.Array(Skill)
+})
+export type AgentSummary = typeof AgentSummary.Type
+
+export const summary = (agent: Agent): AgentSummary => ({
+  name: agent.name,
+  endpoint: agent.endpoint,
+  auth: { type: agent.auth.type },
+  dialect: agent.dialect,
+  skills: agent.skills ?? []
+})

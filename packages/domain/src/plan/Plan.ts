@@ -1,0 +1,31 @@
+import { Schema } from "effect"
+import { ExternalSessionId, SessionId } from "../session/SessionId.ts"
+import { Failure, Final } from "./Outcome.ts"
+import { PlanId } from "./PlanId.ts"
+import { Stage } from "./Stage.ts"
+import { Usage } from "./Usage.ts"
+
+export const PlanState = Schema.Literals(["queued", "running", "completed", "failed", "aborted"])
+export type PlanState = typeof PlanState.Type
+
+/** One run of the planner for one question. Timestamps are ISO 8601 in UTC. */
+export const Plan = Schema.Struct({
+  plan_id: PlanId,
+  session_id: SessionId,
+  external_session_id: Schema.NullOr(ExternalSessionId),
+  state: PlanState,
+  stage: Schema.NullOr(Stage),
+  model: Schema.String,
+  created_at: Schema.String,
+  deadline_at: Schema.String,
+  finished_at: Schema.NullOr(Schema.String),
+  steps: Schema.Int,
+  tool_calls: Schema.Int,
+  usage: Usage,
+  final: Schema.NullOr(Final),
+  error: Schema.NullOr(Failure),
+  metadata: Schema.Record(Schema.String, Schema.String)
+})
+export type Plan = typeof Plan.Type
+
+export const isSettled = (plan: Pick<Plan, "state">): boolean => plan.state !== "queued" && plan.state !== "running"

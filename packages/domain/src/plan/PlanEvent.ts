@@ -1,0 +1,58 @@
+import { Schema } from "effect"
+import { ExternalSessionId } from "../session/SessionId.ts"
+import { TaskId } from "../tool/TaskId.ts"
+import { TaskState, ToolKind } from "../tool/TaskState.ts"
+import { Failure, Final } from "./Outcome.ts"
+import { Usage } from "./Usage.ts"
+
+const event = <const Name extends string, const Fields extends Schema.Struct.Fields>(name: Name, fields: Fields) =>
+  Schema.Struct({ event: Schema.tag(name), data: Schema.Struct(fields) })
+
+const attempt = { step: Schema.Int, attempt: Schema.Int }
+
+/** What a tool, or a peer, says went wrong. */
+export const TaskError = Schema.Struct({ code: Schema.String, message: Schema.String })
+export type TaskError = typeof TaskError.Type
+
+/**
+ * What a caller sees of a plan, in one total order. The payloads are those of `docs/reference/stream.md`, without
+ * `plan_id` and `session_id`, which every frame on the wire has besides.
+ */
+export const PlanEvent = Schema.Union([
+  event("session", { external_session_id: Schema.NullOr(ExternalSessionId), created: Schema.Boolean }),
+  event("plan", { model: Schema.String, deadline_at: Schema.String }),
+  event("queued", { position: Schema.Int, reason: Schema.tag("session_busy") }),
+  event("step", { step: Schema.Int, attempt: Schema.Int }),
+  event("text.delta", { ...attempt, delta: Schema.String }),
+  event("reasoning.delta", { ...attempt, delta: Schema.String }),
+  event("task.started", {
+    task_id: TaskId,
+    tool: Schema.String,
+    kind: ToolKind,
+    agent: Schema.NullOr(Schema.String),
+    skill: Schema.NullOr(Schema.String),
+    agent_did: Schema.NullOr(Schema.String),
+    agent_did_source: Schema.NullOr(Schema.String),
+    input: Schema.Json
+  }),
+  event("task.progress", { task_id: TaskId, state: Schema.String, message: Schema.optionalKey(Schema.String) }),
+  event("task.artifact", {
+    task_id: TaskId,
+    content: Schema.Json,
+    media_type: Schema.String,
+    truncated: Schema.Boolean
+  }),
+  event("task.finished", {
+    task_id: TaskId,
+    state: TaskState,
+    remote_task_id: Schema.NullOr(Schema.String),
+    remote_context_id: Schema.NullOr(Schema.String),
+    duration_ms: Schema.Int,
+    error: Schema.optionalKey(TaskError)
+  }),
+  event("usage", { ...attempt, ...Usage.fields }),
+  event("final", Final.fields),
+  event("error", Failure.fields),
+  event("done", {})
+])
+export type PlanEvent = typeof PlanEvent.Type

@@ -1,0 +1,23 @@
+import { Data } from "effect"
+
+/** Another plan has the session, and the request asked not to wait, or too many wait already. */
+export class SessionBusy extends Data.TaggedError("SessionBusy")<{ readonly message: string }> {}
+
+/** No such thing, or somebody else's: the two look the same. */
+export class NotFound extends Data.TaggedError("NotFound")<{ readonly what: "plan" | "session" }> {
+  override get message(): string {
+    return `There is no such ${this.what}`
+  }
+}
+
+/** A request that is well-formed, and asks for what is not there or not allowed. `path` leads to the field. */
+export class InvalidRequest extends Data.TaggedError("InvalidRequest")<{
+  readonly issues: ReadonlyArray<{ readonly path: ReadonlyArray<PropertyKey>; readonly message: string }>
+}> {}
+
+/** The gateway takes no more plans: it is shutting down, or has as many as it may have. */
+export class NotAccepting extends Data.TaggedError("NotAccepting")<{ readonly code: "draining" | "unavailable" }> {
+  override get message(): string {
+    return this.code === "draining" ? "The gateway is shutting down" : "The gateway runs as many plans as it may"
+  }
+}

@@ -1,0 +1,52 @@
+import { Schema } from "effect"
+import { PlanId } from "../plan/PlanId.ts"
+import { TaskId } from "../tool/TaskId.ts"
+import { TaskState } from "../tool/TaskState.ts"
+import { MessageId } from "./MessageId.ts"
+
+/** `partial` marks the text of an attempt that was cut short: it is shown, and never replayed to a provider. */
+export const TextPart = Schema.Struct({
+  type: Schema.tag("text"),
+  text: Schema.String,
+  partial: Schema.optionalKey(Schema.Boolean)
+})
+export type TextPart = typeof TextPart.Type
+
+export const ReasoningPart = Schema.Struct({ type: Schema.tag("reasoning"), text: Schema.String })
+
+/** `input` is always an object; the text of arguments that were not is kept aside in `raw_input`. */
+export const ToolCallPart = Schema.Struct({
+  type: Schema.tag("tool_call"),
+  task_id: TaskId,
+  tool: Schema.String,
+  input: Schema.Record(Schema.String, Schema.Json),
+  raw_input: Schema.optionalKey(Schema.String)
+})
+export type ToolCallPart = typeof ToolCallPart.Type
+
+/** `content` is what the model gets to read. */
+export const ToolResultPart = Schema.Struct({
+  type: Schema.tag("tool_result"),
+  task_id: TaskId,
+  state: TaskState,
+  content: Schema.String
+})
+export type ToolResultPart = typeof ToolResultPart.Type
+
+export const MessagePart = Schema.Union([TextPart, ReasoningPart, ToolCallPart, ToolResultPart])
+export type MessagePart = typeof MessagePart.Type
+
+/** One entry of a session's history. `seq` grows strictly within a session, and is the order. */
+export const Message = Schema.Struct({
+  message_id: MessageId,
+  seq: Schema.Int,
+  role: Schema.Literals(["user", "assistant", "tool"]),
+  parts: Schema.Array(MessagePart),
+  plan_id: PlanId,
+  created_at: Schema.String,
+  compacted: Schema.Boolean
+})
+export type Message = typeof Message.Type
+
+/** A message that the store has not numbered yet. */
+export type NewMessage = Pick<Message, "message_id" | "role" | "parts">

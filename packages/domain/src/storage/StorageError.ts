@@ -1,0 +1,16 @@
+import { Data } from "effect"
+
+/** The database cannot be reached now, or refused for a reason that passes. */
+export class Unavailable extends Data.TaggedClass("unavailable")<{ readonly cause: unknown }> {
+  readonly isRetryable = true
+}
+/** A statement that will fail the same way again: a bug, or a schema that is not ours. */
+export class Rejected extends Data.TaggedClass("rejected")<{ readonly cause: unknown }> {
+  readonly isRetryable = false
+}
+
+export class StorageError extends Data.TaggedError("StorageError")<{ readonly reason: Unavailable | Rejected }> {
+  override get message(): string {
+    return this.reason._tag === "unavailable" ? "The database is not available" : "The database refused a statement"
+  }
+}

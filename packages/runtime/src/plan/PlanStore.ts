@@ -1,0 +1,163 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { AgentSummary } from "@bowline/domain/peer/Agent"
+import type { AbortReason } from "@bowline/domain/plan/AbortReason"
+import type { Outcome } from "@bowline/domain/plan/Outcome"
+import type { Plan, PlanState } from "@bowline/domain/plan/Plan"
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { Preferences } from "@bowline/domain/plan/PlanRequest"
+import type { NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type { Stage } from "@bowline/domain/plan/Stage"
+import type { Usage } from "@bowline/domain/plan/Usage"
+import type { NewMessage } from "@bowline/domain/session/Message"
+import type { ExternalSessionId, SessionId } from "@bowline/domain/session/SessionId"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import type { TaskError } from "@bowline/domain/plan/PlanEvent"
+import type { TaskId } from "@bowline/domain/tool/TaskId"
+import type { TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
+import { Context, type Duration, type Effect, type Schema } from "effect"
+import type { ReplicaId } from "../session/LeaseStore.ts"
+import type { Page, PageRequest } from "../session/Page.ts"
+import type { EventRow } from "../stream/EventRow.ts"
+
+/** A plan to be created. Timestamps are ISO 8601 in UTC, from the gateway's clock. */
+export interface NewPlan {
+  readonly plan_id: PlanId
+  /** The id of the session if it turns out to be a new one. */
+  readonly new_session_id: SessionId
+  readonly owner: CallerName
+  readonly external_session_id: ExternalSessionId | null
+  readonly agents: ReadonlyArray<AgentSummary>
+  readonly question: string
+  readonly preferences: Preferences
+  readonly metadata: { readonly [key: string]: string }
+  readonly model: string
+  readonly created_at: string
+  readonly deadline_at: string
+  readonly replica: ReplicaId
+}
+
+/** How far a plan has come. */
+export interface Progress {
+  readonly steps: number
+  readonly tool_calls: number
+  readonly usage: Usage
+}
+
+/** One fact about a plan, to be written with the events that tell it. */
+export type PlanChange =
+  /** The session's lease is held: the plan is `running`, and from now on guarded by the session's fence. */
+  | { readonly _tag: "Held"; readonly fence: number }
+  | { readonly _tag: "Progressed"; readonly stage: Stage | null; readonly progress: Progress }
+  | { readonly _tag: "MessageAppended"; readonly message: NewMessage; readonly at: string }
+  /** The intent to call a tool. A call that is never dispatched is started as `invalid` or `rejected`. */
+  | {
+      readonly _tag: "TaskStarted"
+      readonly task_id: TaskId
+      readonly tool: string
+      readonly kind: ToolKind
+      readonly agent: string | null
+      readonly skill: string | null
+      readonly input: Schema.Json
+      readonly state: "running" | "invalid" | "rejected"
+      readonly at: string
+    }
+  | {
+      readonly _tag: "TaskAccepted"
+      readonly task_id: TaskId
+      readonly remote_task_id: string | null
+      readonly remote_context_id: string | null
+    }
+  | {
+      readonly _tag: "TaskFinished"
+      readonly task_id: TaskId
+      readonly state: TaskState
+      readonly result: string
+      readonly error: TaskError | null
+      readonly at: string
+    }
+  | { readonly _tag: "Settled"; readonly outcome: Outcome; readonly progress: Progress; readonly at: string }
+
+/**
+ * What must still be true for a write to happen. In the queue the plan's own row guards it: it is still this replica's,
+ * with this `fence` of its own (0 when new). Later the session's fence does.
+ */
+export type Guard =
+  | { readonly _tag: "Queued"; readonly replica: ReplicaId; readonly fence: number }
+  | { readonly _tag: "Held"; readonly fence: number }
+
+/** All that is to be written of one plan, in order; at most one per plan in a batch. */
+export interface PlanCommit {
+  readonly plan_id: PlanId
+  readonly session_id: SessionId
+  readonly guard: Guard
+  readonly changes: ReadonlyArray<PlanChange>
+  readonly events: ReadonlyArray<EventRow>
+}
+
+/** A plan that its replica left behind, taken over by the replica that got it: `guard` is what it writes with. */
+export interface AbandonedPlan {
+  readonly plan: Plan
+  readonly guard: Guard
+  /** The seq of its last event. */
+  readonly head: number
+  readonly open_tasks: ReadonlyArray<{
+    readonly task_id: TaskId
+    readonly tool: string
+    readonly remote_task_id: string | null
+    readonly remote_context_id: string | null
+    readonly started_at: string
+  }>
+}
+
+/** Plans, their tasks and events; and, since only plans write it, the history. */
+export class PlanStore extends Context.Service<
+  PlanStore,
+  {
+    /**
+     * In one transaction: the session, which is made when there is none (an upsert: two first requests make one); its
+     * agents, merged by name; the plan, `queued`, in stage `queue`; and its first event, `session`. `external_session_id` may
+     * also be the gateway's id of a session of the owner. Fails with `SessionBusy` when `on_busy` is `reject` and the session has
+     * a plan that is not over, or when `maxQueue` plans of the session are `queued` besides the one that has it: `session` rows
+     * are locked, so that of two at once one sees the other.
+     */
+    readonly create: (
+      plan: NewPlan,
+      maxQueue: number
+    ) => Effect.Effect<{ readonly session_id: SessionId; readonly created: boolean }, SessionBusy | StorageError>
+    /**
+     * Writes a batch in one transaction and gives the plans whose guard no longer holds: of those nothing was written. With
+     * `durable` off the transaction may be lost with the machine, not with the process.
+     */
+    readonly commit: (
+      batch: ReadonlyArray<PlanCommit>,
+      durable: boolean
+    ) => Effect.Effect<ReadonlySet<PlanId>, StorageError>
+    /** Somebody else's is not found. */
+    readonly get: (owner: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
+    /** Newest first. */
+    readonly list: (
+      owner: CallerName,
+      filter: { readonly session?: SessionId; readonly state?: PlanState },
+      page: PageRequest
+    ) => Effect.Effect<Page<Plan>, StorageError>
+    /** Rows in order, from the one that holds `after + 1`, at most `limit` of them. */
+    readonly events: (id: PlanId, after: number, limit: number) => Effect.Effect<ReadonlyArray<EventRow>, StorageError>
+    /**
+     * Takes over plans that are not over, and whose replica has not said for a lease's time that it lives: a compare-and-swap
+     * that gives each plan to one replica. A running one comes with the session's lease, and a new fence; a queued one with a
+     * new fence of its own.
+     */
+    readonly takeOver: (
+      replica: ReplicaId,
+      ttl: Duration.Duration
+    ) => Effect.Effect<ReadonlyArray<AbandonedPlan>, StorageError>
+    /** Asks whichever replica has the plan to abort it: the first reason stays. Nothing happens if it is over. */
+    readonly requestAbort: (id: PlanId, reason: AbortReason) => Effect.Effect<void, StorageError>
+    /** The plans of this replica that somebody asked to abort, and that are not over. */
+    readonly abortRequests: (
+      replica: ReplicaId
+    ) => Effect.Effect<ReadonlyArray<{ readonly plan_id: PlanId; readonly reason: AbortReason }>, StorageError>
+    /** Whether the database answers. */
+    readonly ping: Effect.Effect<void, StorageError>
+  }
+>()("@bowline/runtime/plan/PlanStore") {}

@@ -1,0 +1,20 @@
+import { Context, type Duration } from "effect"
+
+/** What an operator sets of how plans run. */
+export class PlansConfig extends Context.Service<
+  PlansConfig,
+  {
+    /** `provider/model` of the planner. */
+    readonly model: string
+    /** Whether `preferences.model` may name this model. */
+    readonly allowsModel: (model: string) => boolean
+    /** Plans that run or wait on this replica at once. */
+    readonly maxPlans: number
+    readonly leaseTtl: Duration.Duration
+    /** How long running plans may go on when the gateway shuts down. */
+    readonly shutdownGrace: Duration.Duration
+    readonly firstTokenTimeout: Duration.Duration
+    readonly idleTimeout: Duration.Duration
+    readonly attemptTimeout: Duration.Duration
+  }
+>()("@bowline/runtime/plan/PlansConfig") {}

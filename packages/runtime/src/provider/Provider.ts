@@ -1,0 +1,52 @@
+import type { ProviderError } from "@bowline/domain/provider/ProviderError"
+import type { Message } from "@bowline/domain/session/Message"
+import type { Usage } from "@bowline/domain/plan/Usage"
+import { Context, type Stream } from "effect"
+import type { JsonSchema } from "../tool/Tool.ts"
+
+/** A tool as the model sees it. */
+export interface ToolDefinition {
+  readonly name: string
+  readonly description: string
+  readonly inputSchema: JsonSchema
+}
+
+/** `messages` are legal for every wire: each call has its one result directly behind it (see `legalHistory`). */
+export interface ProviderRequest {
+  /** The provider's own name of the model, without the `provider/` in front. */
+  readonly model: string
+  readonly system: string
+  readonly messages: ReadonlyArray<Pick<Message, "role" | "parts">>
+  readonly tools: ReadonlyArray<ToolDefinition>
+  /** `none`: the tools stay declared, and the model has to answer in text. */
+  readonly toolChoice: "auto" | "none"
+}
+
+export type FinishReason = "stop" | "tool_calls" | "length" | "content_filter" | "refusal" | "pause" | "other"
+
+/**
+ * One piece of an attempt. `ToolCallFragment` only says that a call is being written, for the timers; a `ToolCall` is
+ * whole, comes after the last content, directly before `Finished`, and `arguments` is its text as the model wrote it.
+ * `UsageReported` may come several times, the last one counts, also when the attempt fails after it.
+ */
+export type ProviderPart =
+  | { readonly _tag: "TextDelta"; readonly delta: string }
+  | { readonly _tag: "ReasoningDelta"; readonly delta: string }
+  | { readonly _tag: "ToolCallFragment" }
+  | { readonly _tag: "ToolCall"; readonly id: string; readonly name: string; readonly arguments: string }
+  | { readonly _tag: "UsageReported"; readonly usage: Usage }
+  | { readonly _tag: "Finished"; readonly reason: FinishReason; readonly inferred: boolean }
+
+/** An LLM API. Contract: `docs/reference/provider.md`. */
+export class Provider extends Context.Service<
+  Provider,
+  {
+    /** What stands in front of the model in `provider/model`. */
+    readonly name: string
+    /**
+     * One attempt: one request, no retry. The stream ends with exactly one `Finished` as its last part, or fails, and
+     * never just ends. Interruption closes the connection at once.
+     */
+    readonly stream: (request: ProviderRequest) => Stream.Stream<ProviderPart, ProviderError>
+  }
+>()("@bowline/runtime/provider/Provider") {}

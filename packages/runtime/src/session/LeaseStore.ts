@@ -1,0 +1,32 @@
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Context, type Duration, type Effect, type Option } from "effect"
+
+/** One process of the gateway: `replica_` and a UUID, new at every start. */
+export type ReplicaId = string
+
+/**
+ * Who may write which session. A lease is a row with a fencing token and an expiry on the database's clock; the token is
+ * the session's `fence`, which grows with every acquisition and is checked with every write of a plan.
+ */
+export class LeaseStore extends Context.Service<
+  LeaseStore,
+  {
+    /** The new fence, or none while another lease on the session runs. Two who ask at once: one gets it. */
+    readonly acquire: (
+      session: SessionId,
+      replica: ReplicaId,
+      ttl: Duration.Duration
+    ) => Effect.Effect<Option.Option<number>, StorageError>
+    /**
+     * Says that the replica lives and prolongs every lease of it that has not expired, in one statement. Gives the fence of
+     * each session that it still holds: what is missing is lost.
+     */
+    readonly renew: (
+      replica: ReplicaId,
+      ttl: Duration.Duration
+    ) => Effect.Effect<ReadonlyMap<SessionId, number>, StorageError>
+    /** Gives the lease back, if it is still the one with this fence. */
+    readonly release: (session: SessionId, fence: number) => Effect.Effect<void, StorageError>
+  }
+>()("@bowline/runtime/session/LeaseStore") {}
