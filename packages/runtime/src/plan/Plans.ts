@@ -5,18 +5,9 @@ import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest, NotAccepting, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Context, type Effect, type Scope, type Stream } from "effect"
+import { Context, type Effect, type Scope } from "effect"
 import type { Page, PageRequest } from "../session/Page.ts"
-import type { PlanFrame } from "../stream/EventRow.ts"
-
-/**
- * What a reader of a plan is given: a frame; `ping`, after 10 s of silence; or `reconnect`, when the gateway ends the stream
- * though the plan is not over for this reader, who comes back with the last seq that it has seen.
- */
-export type ReaderItem = PlanFrame | "ping" | "reconnect"
-
-/** Ends behind the `done` frame or a `reconnect`. */
-export type PlanReader = Stream.Stream<ReaderItem, StorageError>
+import type { PlanReader } from "../stream/PlanReader.ts"
 
 /** Runs plans, and lets callers read and end them. */
 export class Plans extends Context.Service<

@@ -1,3 +1,4 @@
+import { Schema } from "effect"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 
 /** One event of a plan as a reader gets it. `payload` is the text of a JSON object, without `plan_id` and `session_id`. */
@@ -16,4 +17,61 @@ export interface EventRow {
   readonly count: number
   readonly event: PlanEvent["event"]
   readonly payload: string
+}
+
+const encode = (event: PlanEvent): string => JSON.stringify(event.data)
+
+/** An event with its place in the plan's stream. */
+export const toFrame = (seq: number, event: PlanEvent): PlanFrame => ({
+  seq,
+  event: event.event,
+  payload: encode(event)
+})
+
+type Delta = Extract<PlanEvent, { readonly event: "text.delta" | "reasoning.delta" }>
+
+export const isDelta = (event: PlanEvent): event is Delta =>
+  event.event === "text.delta" || event.event === "reasoning.delta"
+
+const continues = (run: Delta, next: PlanEvent): next is Delta =>
+  next.event === run.event && next.data.step === run.data.step && next.data.attempt === run.data.attempt
+
+/** The rows for a run of events of one plan, the first of which has the number `seq`. */
+export const fromEvents = (seq: number, events: ReadonlyArray<PlanEvent>): ReadonlyArray<EventRow> => {
+  const rows: Array<EventRow> = []
+  for (let index = 0; index < events.length;) {
+    const event = events[index]
+    if (event === undefined) break
+    const deltas: Array<string> = []
+    if (isDelta(event)) {
+      for (let next: PlanEvent | undefined = event; next !== undefined && continues(event, next);) {
+        deltas.push(next.data.delta)
+        next = events[index + deltas.length]
+      }
+    }
+    const count = Math.max(deltas.length, 1)
+    const payload =
+      count > 1 && isDelta(event)
+        ? JSON.stringify({ step: event.data.step, attempt: event.data.attempt, deltas })
+        : encode(event)
+    rows.push({ seq: seq + index, count, event: event.event, payload })
+    index += count
+  }
+  return rows
+}
+
+const Run = Schema.fromJsonString(
+  Schema.Struct({ step: Schema.Int, attempt: Schema.Int, deltas: Schema.Array(Schema.String) })
+)
+const decodeRun = Schema.decodeUnknownSync(Run)
+
+/** The frames that a row was made of, byte for byte. */
+export const toFrames = (row: EventRow): ReadonlyArray<PlanFrame> => {
+  if (row.count === 1) return [{ seq: row.seq, event: row.event, payload: row.payload }]
+  const { step, attempt, deltas } = decodeRun(row.payload)
+  return deltas.map((delta, index) => ({
+    seq: row.seq + index,
+    event: row.event,
+    payload: JSON.stringify({ step, attempt, delta })
+  }))
 }

@@ -1,0 +1,70 @@
+import {
+  AttemptTimeout,
+  FirstTokenTimeout,
+  IdleTimeout,
+  ProviderError,
+  type ProviderErrorReason
+} from "@bowline/domain/provider/ProviderError"
+import { Clock, Duration, Effect, Stream } from "effect"
+import type { ProviderPart } from "./Provider.ts"
+
+export interface AttemptTimers {
+  /** From sending the request to the first content of the answer. */
+  readonly firstToken: Duration.Duration
+  /** Between two pieces of content. */
+  readonly idle: Duration.Duration
+  readonly total: Duration.Duration
+}
+
+const isContent = (part: ProviderPart): boolean =>
+  part._tag === "ToolCallFragment" ||
+  ((part._tag === "TextDelta" || part._tag === "ReasoningDelta") && part.delta !== "")
+
+const fail = (reason: ProviderErrorReason) => Effect.fail(new ProviderError({ reason }))
+
+/**
+ * Runs an attempt and hands on its parts as they come. The time that `onParts` takes is not the provider's silence: the
+ * timers of content stand still meanwhile.
+ */
+export const run = <E, R>(
+  attempt: Stream.Stream<ProviderPart, ProviderError>,
+  timers: AttemptTimers,
+  onParts: (parts: ReadonlyArray<ProviderPart>) => Effect.Effect<void, E, R>
+): Effect.Effect<void, ProviderError | E, R> =>
+  Effect.gen(function* () {
+    const started = yield* Clock.currentTimeMillis
+    let silentSince = started
+    let hasContent = false
+    let isHandingOn = false
+
+    const consume = Stream.runForEachArray(
+      attempt,
+      Effect.fnUntraced(function* (parts) {
+        isHandingOn = true
+        yield* onParts(parts)
+        isHandingOn = false
+        if (!parts.some(isContent)) return
+        hasContent = true
+        silentSince = yield* Clock.currentTimeMillis
+      })
+    )
+
+    const watch = Effect.gen(function* () {
+      for (;;) {
+        const now = yield* Clock.currentTimeMillis
+        const total = started + Duration.toMillis(timers.total)
+        if (now >= total) {
+          return yield* fail(new AttemptTimeout({ message: `No end after ${Duration.format(timers.total)}` }))
+        }
+        const limit = hasContent ? timers.idle : timers.firstToken
+        const content = (isHandingOn ? now : silentSince) + Duration.toMillis(limit)
+        if (now >= content) {
+          const message = `No content for ${Duration.format(limit)}`
+          return yield* fail(hasContent ? new IdleTimeout({ message }) : new FirstTokenTimeout({ message }))
+        }
+        yield* Effect.sleep(Math.min(total, content) - now)
+      }
+    })
+
+    yield* Effect.raceFirst(consume, watch)
+  })

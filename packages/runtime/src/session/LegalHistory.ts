@@ -1,0 +1,41 @@
+import type { Message, MessagePart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
+import type { TaskId } from "@bowline/domain/tool/TaskId"
+
+type Entry = Pick<Message, "role" | "parts">
+
+const isShown = (part: MessagePart): boolean => part.type !== "text" || (part.text !== "" && part.partial !== true)
+
+const missing = (call: ToolCallPart): ToolResultPart => ({
+  type: "tool_result",
+  task_id: call.task_id,
+  state: "interrupted",
+  content: "The call was interrupted. Whether it had an effect is unknown."
+})
+
+/**
+ * A history that every provider takes: each call has its one result directly behind it (one that is missing says
+ * `interrupted`; orphans and duplicates are gone), no partial text, no empty message. What is stored stays as it is.
+ */
+export const legalHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entry> => {
+  const results = new Map<TaskId, ToolResultPart>()
+  for (const part of messages.flatMap((message) => message.parts)) {
+    if (part.type === "tool_result" && !results.has(part.task_id)) results.set(part.task_id, part)
+  }
+  const called = new Set<TaskId>()
+  return messages.flatMap((message) => {
+    if (message.role === "tool") return []
+    const parts = message.parts.filter((part) => {
+      if (part.type === "tool_result") return false
+      if (part.type !== "tool_call") return isShown(part)
+      if (message.role !== "assistant" || called.has(part.task_id)) return false
+      called.add(part.task_id)
+      return true
+    })
+    if (parts.length === 0) return []
+    const answers = parts
+      .filter((part) => part.type === "tool_call")
+      .map((call) => results.get(call.task_id) ?? missing(call))
+    const own: Entry = { role: message.role, parts }
+    return answers.length === 0 ? [own] : [own, { role: "tool", parts: answers }]
+  })
+}

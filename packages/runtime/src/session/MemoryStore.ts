@@ -1,0 +1,371 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { type AgentSummary } from "@bowline/domain/peer/Agent"
+import type { AbortReason } from "@bowline/domain/plan/AbortReason"
+import { isSettled, type Plan } from "@bowline/domain/plan/Plan"
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import { NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import * as Usage from "@bowline/domain/plan/Usage"
+import type { Message } from "@bowline/domain/session/Message"
+import type { ExternalSessionId, SessionId } from "@bowline/domain/session/SessionId"
+import type { TaskId } from "@bowline/domain/tool/TaskId"
+import { Clock, Context, DateTime, Duration, Effect, Layer, Option } from "effect"
+import { type Guard, type NewPlan, type PlanChange, type PlanCommit, PlanStore } from "../plan/PlanStore.ts"
+import { type EventRow, fromEvents } from "../stream/EventRow.ts"
+import { LeaseStore, type ReplicaId } from "./LeaseStore.ts"
+import type { Page, PageRequest } from "./Page.ts"
+import { SessionStore } from "./SessionStore.ts"
+
+interface Task {
+  readonly task_id: TaskId
+  readonly tool: string
+  readonly started_at: string
+  remote_task_id: string | null
+  remote_context_id: string | null
+  isOpen: boolean
+}
+
+interface PlanRecord {
+  plan: Plan
+  readonly ordinal: number
+  readonly owner: CallerName
+  replica: ReplicaId
+  fence: number
+  abort: AbortReason | undefined
+  readonly events: Array<EventRow>
+  readonly tasks: Map<TaskId, Task>
+}
+
+interface SessionRecord {
+  readonly session_id: SessionId
+  readonly ordinal: number
+  readonly owner: CallerName
+  readonly external_session_id: ExternalSessionId | null
+  readonly created_at: string
+  last_active_at: string
+  fence: number
+  lease: { readonly replica: ReplicaId; readonly fence: number; expires: number } | undefined
+  readonly agents: Map<string, AgentSummary>
+  readonly messages: Array<Message>
+}
+
+const ttl = Duration.days(30)
+
+const newestFirst = <A extends { readonly ordinal: number }, B>(
+  records: Iterable<A>,
+  { limit, cursor = Infinity }: PageRequest,
+  show: (record: A) => B
+): Page<B> => {
+  const found = Array.from(records)
+    .filter((record) => record.ordinal < cursor)
+    .sort((a, b) => b.ordinal - a.ordinal)
+  const items = found.slice(0, limit)
+  return { items: items.map(show), next: found.length > limit ? (items.at(-1)?.ordinal ?? null) : null }
+}
+
+/** Every change happens between two waits, so that each operation is a transaction. */
+class Memory {
+  readonly sessions = new Map<SessionId, SessionRecord>()
+  readonly plans = new Map<PlanId, PlanRecord>()
+  readonly replicas = new Map<ReplicaId, number>()
+  #ordinal = 0
+
+  nextOrdinal(): number {
+    return ++this.#ordinal
+  }
+
+  findSession(owner: CallerName, id: string): SessionRecord | undefined {
+    for (const session of this.sessions.values()) {
+      if (session.owner === owner && (session.external_session_id === id || session.session_id === id)) return session
+    }
+    return undefined
+  }
+
+  openPlans(session: SessionId): ReadonlyArray<PlanRecord> {
+    return Array.from(this.plans.values()).filter(({ plan }) => plan.session_id === session && !isSettled(plan))
+  }
+
+  holds({ plan, fence, replica }: PlanRecord, guard: Guard): boolean {
+    if (isSettled(plan)) return false
+    if (guard._tag === "Held") return this.sessions.get(plan.session_id)?.fence === guard.fence
+    return replica === guard.replica && fence === guard.fence
+  }
+
+  isAlive(replica: ReplicaId, now: number): boolean {
+    return (this.replicas.get(replica) ?? 0) > now
+  }
+}
+
+const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
+  session_id: plan.new_session_id,
+  ordinal: memory.nextOrdinal(),
+  owner: plan.owner,
+  external_session_id: plan.external_session_id,
+  created_at: plan.created_at,
+  last_active_at: plan.created_at,
+  fence: 0,
+  lease: undefined,
+  agents: new Map(),
+  messages: []
+})
+
+const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord): PlanRecord => ({
+  plan: {
+    plan_id: plan.plan_id,
+    session_id: session.session_id,
+    external_session_id: session.external_session_id,
+    state: "queued",
+    stage: "queue",
+    model: plan.model,
+    created_at: plan.created_at,
+    deadline_at: plan.deadline_at,
+    finished_at: null,
+    steps: 0,
+    tool_calls: 0,
+    usage: Usage.empty,
+    final: null,
+    error: null,
+    metadata: plan.metadata
+  },
+  ordinal: memory.nextOrdinal(),
+  owner: plan.owner,
+  replica: plan.replica,
+  fence: 0,
+  abort: undefined,
+  events: [],
+  tasks: new Map()
+})
+
+const apply = (record: PlanRecord, session: SessionRecord, change: PlanChange): void => {
+  switch (change._tag) {
+    case "Held":
+      record.plan = { ...record.plan, state: "running", stage: null }
+      record.fence = change.fence
+      return
+    case "Progressed":
+      record.plan = { ...record.plan, stage: change.stage, ...change.progress }
+      return
+    case "MessageAppended":
+      session.messages.push({
+        ...change.message,
+        seq: (session.messages.at(-1)?.seq ?? 0) + 1,
+        plan_id: record.plan.plan_id,
+        created_at: change.at,
+        compacted: false
+      })
+      return
+    case "TaskStarted":
+      record.tasks.set(change.task_id, {
+        task_id: change.task_id,
+        tool: change.tool,
+        started_at: change.at,
+        remote_task_id: null,
+        remote_context_id: null,
+        isOpen: change.state === "running"
+      })
+      return
+    case "TaskAccepted": {
+      const task = record.tasks.get(change.task_id)
+      if (task !== undefined) {
+        task.remote_task_id = change.remote_task_id
+        task.remote_context_id = change.remote_context_id
+      }
+      return
+    }
+    case "TaskFinished": {
+      const task = record.tasks.get(change.task_id)
+      if (task !== undefined) task.isOpen = false
+      return
+    }
+    case "Settled": {
+      const { outcome, progress, at } = change
+      record.plan = {
+        ...record.plan,
+        ...progress,
+        state: outcome.state,
+        stage: null,
+        finished_at: at,
+        final: outcome.state === "completed" ? outcome.final : null,
+        error: outcome.state === "completed" ? null : outcome.error
+      }
+      session.last_active_at = at
+    }
+  }
+}
+
+const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
+  create: (request, maxQueue) =>
+    Effect.gen(function* () {
+      const known =
+        request.external_session_id === null
+          ? undefined
+          : memory.findSession(request.owner, request.external_session_id)
+      const session = known ?? makeSession(memory, request)
+      const open = memory.openPlans(session.session_id)
+      if (request.preferences.on_busy === "reject" && open.length > 0) {
+        return yield* new SessionBusy({ message: "The session has a plan that is not over" })
+      }
+      if (open.filter(({ plan }) => plan.state === "queued").length > maxQueue) {
+        return yield* new SessionBusy({ message: `${maxQueue} plans wait for the session` })
+      }
+      memory.sessions.set(session.session_id, session)
+      session.last_active_at = request.created_at
+      for (const agent of request.agents) session.agents.set(agent.name, agent)
+      const record = makePlan(memory, request, session)
+      const created = known === undefined
+      record.events.push(
+        ...fromEvents(1, [{ event: "session", data: { external_session_id: session.external_session_id, created } }])
+      )
+      memory.plans.set(request.plan_id, record)
+      return { session_id: session.session_id, created }
+    }),
+  commit: (batch) =>
+    Effect.sync(() => {
+      const refused = new Set<PlanId>()
+      const write = ({ plan_id, session_id, guard, changes, events }: PlanCommit) => {
+        const record = memory.plans.get(plan_id)
+        const session = memory.sessions.get(session_id)
+        if (record === undefined || session === undefined || !memory.holds(record, guard)) {
+          refused.add(plan_id)
+          return
+        }
+        for (const change of changes) apply(record, session, change)
+        record.events.push(...events)
+      }
+      for (const commit of batch) write(commit)
+      return refused
+    }),
+  get: (owner, id) =>
+    Effect.suspend(() => {
+      const record = memory.plans.get(id)
+      return record?.owner === owner ? Effect.succeed(record.plan) : Effect.fail(new NotFound({ what: "plan" }))
+    }),
+  list: (owner, { session, state }, page) =>
+    Effect.sync(() => {
+      const found = Array.from(memory.plans.values()).filter(
+        (record) =>
+          record.owner === owner &&
+          (session === undefined || record.plan.session_id === session) &&
+          (state === undefined || record.plan.state === state)
+      )
+      return newestFirst(found, page, ({ plan }) => plan)
+    }),
+  events: (id, after, limit) =>
+    Effect.sync(() => {
+      const rows = memory.plans.get(id)?.events ?? []
+      return rows.filter((row) => row.seq + row.count - 1 > after).slice(0, limit)
+    }),
+  takeOver: (replica, leaseTtl) =>
+    Effect.map(Clock.currentTimeMillis, (now) => {
+      const left = Array.from(memory.plans.values()).filter(
+        (record) => !isSettled(record.plan) && !memory.isAlive(record.replica, now)
+      )
+      return left.flatMap((record) => {
+        const session = memory.sessions.get(record.plan.session_id)
+        if (session === undefined) return []
+        const isQueued = record.plan.state === "queued"
+        if (!isQueued && session.lease !== undefined && session.lease.expires > now) return []
+        record.replica = replica
+        record.fence = isQueued ? record.fence + 1 : ++session.fence
+        if (!isQueued) {
+          session.lease = { replica, fence: session.fence, expires: now + Duration.toMillis(leaseTtl) }
+        }
+        const guard: Guard = isQueued
+          ? { _tag: "Queued", replica, fence: record.fence }
+          : { _tag: "Held", fence: record.fence }
+        const last = record.events.at(-1)
+        return {
+          plan: record.plan,
+          guard,
+          head: last === undefined ? 0 : last.seq + last.count - 1,
+          open_tasks: Array.from(record.tasks.values()).filter((task) => task.isOpen)
+        }
+      })
+    }),
+  requestAbort: (id, reason) =>
+    Effect.sync(() => {
+      const record = memory.plans.get(id)
+      if (record !== undefined && !isSettled(record.plan)) record.abort ??= reason
+    }),
+  abortRequests: (replica) =>
+    Effect.sync(() =>
+      Array.from(memory.plans.values()).flatMap(({ plan, replica: owner, abort }) =>
+        owner === replica && abort !== undefined && !isSettled(plan) ? [{ plan_id: plan.plan_id, reason: abort }] : []
+      )
+    ),
+  ping: Effect.void
+})
+
+const makeSessionStore = (memory: Memory): SessionStore["Service"] => {
+  const show = (session: SessionRecord) => ({
+    session_id: session.session_id,
+    external_session_id: session.external_session_id,
+    created_at: session.created_at,
+    last_active_at: session.last_active_at,
+    expires_at: DateTime.formatIso(DateTime.addDuration(DateTime.makeUnsafe(session.last_active_at), ttl)),
+    summary: null,
+    agents: Array.from(session.agents.values()),
+    message_count: session.messages.length
+  })
+  const messagesOf = (id: SessionId) => memory.sessions.get(id)?.messages ?? []
+  return {
+    find: (owner, id) =>
+      Effect.suspend(() => {
+        const session = memory.findSession(owner, id)
+        return session === undefined ? Effect.fail(new NotFound({ what: "session" })) : Effect.succeed(show(session))
+      }),
+    list: (owner, page) =>
+      Effect.sync(() =>
+        newestFirst(
+          Array.from(memory.sessions.values()).filter((session) => session.owner === owner),
+          page,
+          show
+        )
+      ),
+    messages: (id, { limit, cursor = 0 }) =>
+      Effect.sync(() => {
+        const found = messagesOf(id).filter((message) => message.seq > cursor)
+        const items = found.slice(0, limit)
+        return { items, next: found.length > limit ? (items.at(-1)?.seq ?? null) : null }
+      }),
+    history: (id) => Effect.sync(() => [...messagesOf(id)])
+  }
+}
+
+const makeLeaseStore = (memory: Memory): LeaseStore["Service"] => ({
+  acquire: (id, replica, leaseTtl) =>
+    Effect.map(Clock.currentTimeMillis, (now) => {
+      const session = memory.sessions.get(id)
+      if (session === undefined || (session.lease !== undefined && session.lease.expires > now)) return Option.none()
+      session.fence++
+      session.lease = { replica, fence: session.fence, expires: now + Duration.toMillis(leaseTtl) }
+      return Option.some(session.fence)
+    }),
+  renew: (replica, leaseTtl) =>
+    Effect.map(Clock.currentTimeMillis, (now) => {
+      const expires = now + Duration.toMillis(leaseTtl)
+      memory.replicas.set(replica, expires)
+      const held = new Map<SessionId, number>()
+      for (const { session_id, lease } of memory.sessions.values()) {
+        if (lease === undefined || lease.replica !== replica || lease.expires <= now) continue
+        lease.expires = expires
+        held.set(session_id, lease.fence)
+      }
+      return held
+    }),
+  release: (id, fence) =>
+    Effect.sync(() => {
+      const session = memory.sessions.get(id)
+      if (session?.lease?.fence === fence) session.lease = undefined
+    })
+})
+
+/** Everything in this process, and gone with it: no database at all. */
+export const layer: Layer.Layer<PlanStore | SessionStore | LeaseStore> = Layer.effectContext(
+  Effect.sync(() => {
+    const memory = new Memory()
+    return Context.make(PlanStore, makePlanStore(memory)).pipe(
+      Context.add(SessionStore, makeSessionStore(memory)),
+      Context.add(LeaseStore, makeLeaseStore(memory))
+    )
+  })
+)

@@ -1,0 +1,85 @@
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Clock, Context, Effect, Latch, Layer, Schedule } from "effect"
+import { type PlanCommit, PlanStore } from "../plan/PlanStore.ts"
+
+/** What one plan has to write, taken at once: it is told exactly one of the three ends. */
+export interface Taken {
+  readonly commit: PlanCommit
+  /** Whether it holds deltas only, which may be lost with the machine. */
+  readonly deltasOnly: boolean
+  readonly stored: (now: number) => void
+  readonly refused: () => void
+  readonly failed: (error: StorageError) => void
+}
+
+/** Where a plan's commits come from: nothing, when it has nothing to write. */
+export interface Source {
+  readonly take: () => Taken | undefined
+}
+
+/**
+ * The one writer of this process. It never waits for a batch to fill: the next batch is whatever came, of all plans, while the
+ * last one was being written. With the database away it tries again until it is back; the plans decide how long they wait.
+ */
+export class GroupCommit extends Context.Service<
+  GroupCommit,
+  {
+    /** The source has something to write. */
+    readonly notify: (source: Source) => void
+  }
+>()("@bowline/runtime/stream/GroupCommit") {
+  static readonly layer = Layer.effect(
+    GroupCommit,
+    Effect.gen(function* () {
+      const store = yield* PlanStore
+      const sources = new Set<Source>()
+      const pending = Latch.makeUnsafe(false)
+
+      const write = (batch: ReadonlyArray<Taken>): Effect.Effect<void> =>
+        store
+          .commit(
+            batch.map(({ commit }) => commit),
+            !batch.every(({ deltasOnly }) => deltasOnly)
+          )
+          .pipe(
+            Effect.tapError((error) =>
+              Effect.logError("storage: a batch of events was not written", error.reason.cause)
+            ),
+            Effect.retry({ while: (error) => error.reason.isRetryable, schedule: whileAway }),
+            Effect.flatMap((refused) => settle(batch, refused)),
+            Effect.catchTag("StorageError", (error) => {
+              const [first, ...others] = batch
+              // One plan's rows must not take the other plans' with them.
+              if (others.length > 0) return Effect.forEach(batch, (taken) => write([taken]), { discard: true })
+              return Effect.sync(() => first?.failed(error))
+            })
+          )
+
+      yield* Effect.gen(function* () {
+        yield* pending.await
+        pending.closeUnsafe()
+        const batch = Array.from(sources, (source) => source.take()).filter((taken) => taken !== undefined)
+        sources.clear()
+        if (batch.length > 0) yield* write(batch)
+      }).pipe(Effect.forever, Effect.forkScoped)
+
+      return {
+        notify: (source) => {
+          sources.add(source)
+          pending.openUnsafe()
+        }
+      }
+    })
+  )
+}
+
+const whileAway = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("1 second")])
+
+const settle = (batch: ReadonlyArray<Taken>, refused: ReadonlySet<PlanId>): Effect.Effect<void> =>
+  Effect.map(Clock.currentTimeMillis, (now) => {
+    for (const taken of batch) {
+      if (refused.has(taken.commit.plan_id)) taken.refused()
+      else taken.stored(now)
+    }
+  })

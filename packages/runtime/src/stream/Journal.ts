@@ -1,0 +1,132 @@
+import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
+import { Data, Deferred, Effect } from "effect"
+import type { Guard, PlanChange } from "../plan/PlanStore.ts"
+import { fromEvents, isDelta, toFrame } from "./EventRow.ts"
+import type { Source, Taken } from "./GroupCommit.ts"
+import type { LivePlan } from "./LivePlan.ts"
+
+/** The plan's guard does not hold any more: another replica has taken it over. */
+export class LeaseLost extends Data.TaggedError("LeaseLost") {}
+
+/** A plan that waits longer than this for the database ends. */
+const patience = "30 seconds"
+
+/** Events that may wait to be written before whoever produces them has to. */
+const maxBacklog = 256
+
+/**
+ * The one ordered queue of what a plan writes. Numbers are given when an event is appended; a frame is sent when it is
+ * stored. Once sealed, what still comes from the plan's fibers is dropped: the plan is over.
+ */
+export class Journal implements Source {
+  guard: Guard
+  /** Fails when the plan must stop: somebody else has it, and nothing is written any more; or the database refused its rows. */
+  readonly stopped = Deferred.makeUnsafe<never, LeaseLost | StorageError>()
+  readonly #plan: { readonly plan_id: PlanId; readonly session_id: SessionId }
+  readonly #live: LivePlan
+  readonly #notify: (source: Source) => void
+  #head: number
+  #events: Array<PlanEvent> = []
+  #changes: Array<PlanChange> = []
+  #sealed = false
+  /** Counts appends, and how many of them are stored. */
+  #appended = 0
+  #stored = 0
+  #waiting: Array<{ readonly until: number; readonly resume: (effect: Effect.Effect<void>) => void }> = []
+
+  /** `head` is the seq of the last event that is stored. */
+  constructor(
+    plan: { readonly plan_id: PlanId; readonly session_id: SessionId },
+    guard: Guard,
+    head: number,
+    live: LivePlan,
+    notify: (source: Source) => void
+  ) {
+    this.#plan = plan
+    this.guard = guard
+    this.#head = head
+    this.#live = live
+    this.#notify = notify
+  }
+
+  /** Appends facts and the events that tell them: they are stored together. */
+  append(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>): void {
+    if (this.#sealed) return
+    this.#changes.push(...changes)
+    this.#events.push(...events)
+    this.#appended++
+    this.#notify(this)
+  }
+
+  emit(event: PlanEvent): void {
+    this.append([], [event])
+  }
+
+  /** Nothing can be appended from now on. */
+  seal(): void {
+    this.#sealed = true
+  }
+
+  get isCongested(): boolean {
+    return this.#events.length > maxBacklog
+  }
+
+  /** Waits until all that was appended so far is stored, at most 30 s. */
+  readonly flush: Effect.Effect<void, StorageError> = Effect.suspend(() => {
+    return this.#stored >= this.#appended ? Effect.void : this.#wait
+  })
+
+  readonly #wait = Effect.callback<void>((resume) => {
+    const waiter = { until: this.#appended, resume }
+    this.#waiting.push(waiter)
+    return Effect.sync(() => {
+      this.#waiting = this.#waiting.filter((other) => other !== waiter)
+    })
+  }).pipe(
+    Effect.timeoutOrElse({
+      duration: patience,
+      orElse: () => Effect.fail(new StorageError({ reason: new Unavailable({ cause: `no answer for ${patience}` }) }))
+    })
+  )
+
+  take(): Taken | undefined {
+    if (this.#events.length === 0 && this.#changes.length === 0) return undefined
+    const events = this.#events
+    const changes = this.#changes
+    const until = this.#appended
+    const first = this.#head + 1
+    this.#head += events.length
+    this.#events = []
+    this.#changes = []
+    return {
+      commit: { ...this.#plan, guard: this.guard, changes, events: fromEvents(first, events) },
+      deltasOnly: changes.length === 0 && events.every(isDelta),
+      stored: (now) => {
+        this.#stored = until
+        this.#live.publish(
+          events.map((event, index) => toFrame(first + index, event)),
+          now
+        )
+        this.#resume(until)
+      },
+      refused: () => {
+        this.#sealed = true
+        Deferred.doneUnsafe(this.stopped, Effect.fail(new LeaseLost()))
+      },
+      failed: (error) => {
+        // Nobody has seen them: the numbers are free.
+        this.#head = first - 1
+        Deferred.doneUnsafe(this.stopped, Effect.fail(error))
+      }
+    }
+  }
+
+  #resume(until: number): void {
+    const done = this.#waiting.filter((waiter) => waiter.until <= until)
+    this.#waiting = this.#waiting.filter((waiter) => waiter.until > until)
+    for (const { resume } of done) resume(Effect.void)
+  }
+}

@@ -1,0 +1,152 @@
+import { type Cause, Clock, Effect, Queue, type Scope, Stream } from "effect"
+import type { PlanFrame } from "./EventRow.ts"
+import type { ReaderItem } from "./PlanReader.ts"
+
+/** What a reader may leave untaken before it is cut off; one frame always fits. */
+const maxFrames = 1_024
+const maxCharacters = 1_048_576
+
+/** Frames that are kept for readers who come a little later, so that they need not be read from the store. */
+const keptFrames = 256
+
+const silenceMs = 10_000
+
+/** How long a reader that the gateway itself cut off still counts as connected. */
+const cutOffGrace = "60 seconds"
+
+interface Reader {
+  readonly queue: Queue.Queue<ReaderItem, Cause.Done>
+  /** Frames that are waiting in the queue, and their size. */
+  frames: number
+  characters: number
+  lastSent: number
+  cut: boolean
+}
+
+/** Says `ping` whenever nothing was sent for a while. */
+const pings = Effect.fnUntraced(function* (reader: Reader) {
+  for (;;) {
+    const idle = (yield* Clock.currentTimeMillis) - reader.lastSent
+    if (idle >= silenceMs) {
+      Queue.offerUnsafe(reader.queue, "ping")
+      reader.lastSent += idle
+    }
+    yield* Effect.sleep(silenceMs - (idle % silenceMs))
+  }
+})
+
+/**
+ * The stored frames of a plan that runs in this process, and who reads them. It never waits for a reader: one that falls
+ * too far behind is cut off, and can come back with the last seq that it has seen.
+ */
+export class LivePlan {
+  /** The seq of the last frame that was published. */
+  head = 0
+  #recent: Array<PlanFrame> = []
+  readonly #readers = new Set<Reader>()
+  #connected = 0
+  #closed = false
+  readonly #scope: Scope.Scope
+  readonly #onAbandoned: Effect.Effect<void>
+
+  /** The scope is the plan's. `onAbandoned` runs when the last reader has gone while the plan goes on. */
+  constructor(scope: Scope.Scope, onAbandoned: Effect.Effect<void>) {
+    this.#scope = scope
+    this.#onAbandoned = onAbandoned
+  }
+
+  /** Frames that are stored: they go to every reader. */
+  publish(frames: ReadonlyArray<PlanFrame>, now: number): void {
+    const last = frames.at(-1)
+    if (last === undefined) return
+    this.head = last.seq
+    this.#recent.push(...frames)
+    if (this.#recent.length > 2 * keptFrames) this.#recent = this.#recent.slice(-keptFrames)
+    for (const reader of this.#readers) {
+      this.#give(reader, frames)
+      reader.lastSent = now
+    }
+  }
+
+  /** No frame comes any more. Readers get what they have not taken yet, and `reconnect` if the plan is not over for them. */
+  close(how: "done" | "reconnect"): void {
+    this.#closed = true
+    for (const reader of this.#readers) this.#end(reader, how)
+    this.#readers.clear()
+  }
+
+  /** The frames from `after + 1` to `until` if they are still in memory. */
+  recent(after: number, until: number): ReadonlyArray<PlanFrame> | undefined {
+    if (after >= until) return []
+    const first = this.#recent[0]
+    if (first === undefined || first.seq > after + 1) return undefined
+    return this.#recent.slice(after + 1 - first.seq, until + 1 - first.seq)
+  }
+
+  /** What is published after `head`. The scope is the reader's connection. */
+  readonly attach: Effect.Effect<
+    { readonly head: number; readonly frames: Stream.Stream<ReaderItem> },
+    never,
+    Scope.Scope
+  > = Effect.gen({ self: this }, function* () {
+    const reader: Reader = {
+      queue: yield* Queue.unbounded<ReaderItem, Cause.Done>(),
+      frames: 0,
+      characters: 0,
+      lastSent: yield* Clock.currentTimeMillis,
+      cut: false
+    }
+    const head = yield* Effect.acquireRelease(
+      Effect.sync(() => {
+        this.#connected++
+        if (this.#closed) this.#end(reader, "reconnect")
+        else this.#readers.add(reader)
+        return this.head
+      }),
+      () => this.#detach(reader)
+    )
+    yield* Effect.forkScoped(pings(reader))
+    const take = Effect.map(Queue.takeAll(reader.queue), (items) => {
+      for (const item of items) {
+        if (typeof item === "string") continue
+        reader.frames--
+        reader.characters -= item.payload.length
+      }
+      return items
+    })
+    return { head, frames: Stream.fromPull(Effect.succeed(take)) }
+  })
+
+  #give(reader: Reader, frames: ReadonlyArray<PlanFrame>): void {
+    for (const frame of frames) {
+      const characters = reader.characters + frame.payload.length
+      if (reader.frames > 0 && (reader.frames >= maxFrames || characters > maxCharacters)) {
+        reader.cut = true
+        this.#end(reader, "reconnect")
+        this.#readers.delete(reader)
+        return
+      }
+      reader.frames++
+      reader.characters = characters
+      Queue.offerUnsafe(reader.queue, frame)
+    }
+  }
+
+  #end(reader: Reader, how: "done" | "reconnect"): void {
+    if (how === "reconnect") Queue.offerUnsafe(reader.queue, "reconnect")
+    Queue.endUnsafe(reader.queue)
+  }
+
+  #detach(reader: Reader): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      this.#readers.delete(reader)
+      if (!reader.cut) return this.#gone
+      return Effect.asVoid(Effect.forkIn(Effect.delay(this.#gone, cutOffGrace), this.#scope))
+    })
+  }
+
+  readonly #gone: Effect.Effect<void> = Effect.suspend(() => {
+    this.#connected--
+    return this.#connected === 0 && !this.#closed ? this.#onAbandoned : Effect.void
+  })
+}

@@ -1,0 +1,66 @@
+import { Cause, Context, Effect, Layer, Option, Schema, Stream } from "effect"
+import { Tool as AiTool, type Toolkit } from "effect/ai"
+import type { JsonSchema, Tool, ToolResult } from "./Tool.ts"
+
+/** Tools that the app itself brings. None, unless it says so. */
+export const LocalTools = Context.Reference<ReadonlyArray<Tool>>("@bowline/runtime/tool/LocalTools", {
+  defaultValue: () => []
+})
+
+const asText = (value: unknown): string => (typeof value === "string" ? value : (JSON.stringify(value) ?? ""))
+
+const failed = (message: string): ToolResult => ({
+  state: "failed",
+  content: message,
+  error: { code: "tool_failed", message }
+})
+
+/** The toolkit takes the encoded parameters, and decodes them itself: what does not decode is a failure of its own. */
+const isEncoded = <A>(_input: unknown): _input is A => true
+
+const jsonSchema = (tool: AiTool.Any): JsonSchema => decodeSchema(AiTool.getJsonSchema(tool))
+const decodeSchema = Schema.decodeUnknownSync(Schema.Record(Schema.String, Schema.Json))
+
+const fromTool = <Tools extends Record<string, AiTool.Any>>(
+  toolkit: Toolkit.WithHandler<Tools>,
+  name: string,
+  tool: Tools[string],
+  context: Context.Context<AiTool.HandlerServices<Tools[string]>>
+): Tool => ({
+  name,
+  kind: "local",
+  agent: null,
+  skill: null,
+  description: tool.description ?? name,
+  inputSchema: jsonSchema(tool),
+  timeoutMs: undefined,
+  call: (input, taskId) =>
+    Effect.gen(function* () {
+      if (!isEncoded<AiTool.ParametersEncoded<Tools[string]>>(input)) return failed("The input is not an object")
+      const results = yield* toolkit.handle(name, input, taskId)
+      const last = yield* Stream.runLast(results)
+      if (Option.isNone(last)) return failed("The tool gave no result")
+      const text = asText(last.value.encodedResult)
+      return last.value.isFailure ? failed(text) : { state: "completed" as const, content: text }
+    }).pipe(
+      Effect.catchCause((cause) =>
+        Cause.hasInterrupts(cause) ? Effect.interrupt : Effect.succeed(failed(Cause.pretty(cause)))
+      ),
+      Effect.provideContext(context)
+    )
+})
+
+/** The tools of an Effect `Toolkit`, run by its handlers. */
+export const layer = <Tools extends Record<string, AiTool.Any>>(
+  toolkit: Toolkit.Toolkit<Tools>
+): Layer.Layer<never, never, AiTool.HandlersFor<Tools> | AiTool.HandlerServices<Tools[string]>> =>
+  Layer.effect(
+    LocalTools,
+    Effect.gen(function* () {
+      const handlers = yield* toolkit
+      const context = yield* Effect.context<AiTool.HandlerServices<Tools[string]>>()
+      const tools: Array<Tool> = []
+      for (const name in handlers.tools) tools.push(fromTool(handlers, name, handlers.tools[name], context))
+      return tools
+    })
+  )
