@@ -1,0 +1,96 @@
+import { Effect, FiberSet, Layer, Stream } from "effect"
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
+import type { Host, HostRequest } from "./Host.ts"
+import { respond } from "./internal/respond.ts"
+import { Network } from "./Network.ts"
+import * as RequestLog from "./RequestLog.ts"
+
+/** Hosts on free ports of 127.0.0.1, with real sockets, for clients of any process. */
+export const layer: Layer.Layer<Network> = Layer.succeed(
+  Network,
+  Network.of({
+    serve: Effect.fnUntraced(function* (host) {
+      const requests = yield* RequestLog.make
+      const run = yield* FiberSet.makeRuntime()
+      const server = createServer((incoming, outgoing) => {
+        run(exchange(host, requests, incoming, outgoing))
+      })
+      const port = yield* Effect.acquireRelease(listen(server), () => close(server))
+      return { url: `http://127.0.0.1:${port}`, requests }
+    })
+  })
+)
+
+const listen = (server: Server) =>
+  Effect.callback<number>((resume) => {
+    server.once("error", (cause) => resume(Effect.die(cause)))
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address()
+      resume(Effect.succeed(typeof address === "string" ? 0 : (address?.port ?? 0)))
+    })
+  })
+
+const close = (server: Server) =>
+  Effect.callback<void>((resume) => {
+    server.close(() => resume(Effect.void))
+    server.closeAllConnections()
+  })
+
+const exchange = Effect.fnUntraced(
+  function* (host: Host, requests: RequestLog.RequestLog, incoming: IncomingMessage, outgoing: ServerResponse) {
+    const request = yield* read(incoming)
+    yield* requests.record(request, Effect.raceFirst(answer(host, request, outgoing), closedBy(outgoing)))
+  },
+  (effect, _host, _requests, _incoming, outgoing) =>
+    Effect.catchTag(effect, "Fault", (fault) =>
+      Effect.sync(() => {
+        if (fault.kind === "reset") outgoing.socket?.resetAndDestroy()
+        else outgoing.socket?.destroySoon()
+      })
+    )
+)
+
+const read = (incoming: IncomingMessage) =>
+  Effect.callback<HostRequest>((resume) => {
+    const chunks: Array<Buffer> = []
+    incoming.on("data", (chunk: Buffer) => chunks.push(chunk))
+    incoming.once("error", () => resume(Effect.interrupt))
+    incoming.once("end", () => {
+      const url = new URL(incoming.url ?? "/", `http://${incoming.headers.host ?? "127.0.0.1"}`)
+      const headers: Record<string, string> = {}
+      for (const [name, value] of Object.entries(incoming.headers)) headers[name] = [value ?? ""].flat().join(", ")
+      resume(
+        Effect.succeed({
+          method: incoming.method ?? "GET",
+          url,
+          headers,
+          body: Buffer.concat(chunks).toString("utf8")
+        })
+      )
+    })
+  })
+
+const answer = Effect.fnUntraced(function* (host: Host, request: HostRequest, outgoing: ServerResponse) {
+  const response = yield* respond(host, request)
+  outgoing.writeHead(response.status, response.headers)
+  outgoing.flushHeaders()
+  yield* Stream.runForEach(response.body, (bytes) => write(outgoing, bytes))
+  yield* Effect.callback<void>((resume) => {
+    outgoing.end(() => resume(Effect.void))
+  })
+})
+
+// Goes on when the bytes have left the process: a break right behind them would take them back else.
+const write = (outgoing: ServerResponse, bytes: Uint8Array) =>
+  Effect.callback<void>((resume) => {
+    outgoing.write(bytes, () => resume(Effect.void))
+  })
+
+const closedBy = (outgoing: ServerResponse) =>
+  Effect.callback<never>((resume) => {
+    const onClose = () => {
+      if (!outgoing.writableFinished) resume(Effect.interrupt)
+    }
+    outgoing.once("close", onClose)
+    return Effect.sync(() => outgoing.off("close", onClose))
+  })

@@ -1,0 +1,19 @@
+import { Context, type Effect, type Scope } from "effect"
+import type { Host } from "./Host.ts"
+import type { RequestLog } from "./RequestLog.ts"
+
+/** A host that can be reached. */
+export interface ServedHost {
+  /** Its origin, without a slash at the end. */
+  readonly url: string
+  readonly requests: RequestLog
+}
+
+/**
+ * Where hosts are served: on ports of the loopback address, or in memory, for clients of the same layer. A host goes
+ * with its scope; then connections to it are refused.
+ */
+export class Network extends Context.Service<
+  Network,
+  { readonly serve: (host: Host) => Effect.Effect<ServedHost, never, Scope.Scope> }
+>()("@bowline/testing/http/Network") {}
