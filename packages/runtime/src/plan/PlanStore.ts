@@ -123,7 +123,14 @@ export class PlanStore extends Context.Service<
     readonly create: (
       plan: NewPlan,
       maxQueue: number
-    ) => Effect.Effect<{ readonly session_id: SessionId; readonly created: boolean }, SessionBusy | StorageError>
+    ) => Effect.Effect<
+      {
+        readonly session_id: SessionId
+        readonly external_session_id: ExternalSessionId | null
+        readonly created: boolean
+      },
+      SessionBusy | StorageError
+    >
     /**
      * Writes a batch in one transaction and gives the plans whose guard no longer holds: of those nothing was written. With
      * `durable` off the transaction may be lost with the machine, not with the process.

@@ -1,13 +1,24 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { Plan, PlanState } from "@bowline/domain/plan/Plan"
+import { isSettled, type Plan, type PlanState } from "@bowline/domain/plan/Plan"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import type { InvalidRequest, NotAccepting, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import { InvalidRequest, type NotAccepting, type NotFound, type SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Context, type Effect, type Scope } from "effect"
+import { Context, Deferred, Effect, Layer, type Scope, Stream } from "effect"
 import type { Page, PageRequest } from "../session/Page.ts"
+import { SessionStore } from "../session/SessionStore.ts"
+import { SessionLock } from "../session/SessionLock.ts"
+import { GroupCommit } from "../stream/GroupCommit.ts"
 import type { PlanReader } from "../stream/PlanReader.ts"
+import * as StoredFrames from "../stream/StoredFrames.ts"
+import { Planner } from "./Planner.ts"
+import { PlanStore } from "./PlanStore.ts"
+import * as Recovery from "./Recovery.ts"
+import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
+
+/** How long a cancel waits for the plan to be settled before it answers with the plan as it is. */
+const settleTimeout = "15 seconds"
 
 /** Runs plans, and lets callers read and end them. */
 export class Plans extends Context.Service<
@@ -51,4 +62,93 @@ export class Plans extends Context.Service<
     readonly drain: Effect.Effect<void>
     readonly isDraining: Effect.Effect<boolean>
   }
->()("@bowline/runtime/plan/Plans") {}
+>()("@bowline/runtime/plan/Plans") {
+  static readonly layerNoDeps = Layer.effect(
+    Plans,
+    Effect.gen(function* () {
+      const running = yield* RunningPlans
+      const store = yield* PlanStore
+      const sessions = yield* SessionStore
+
+      /** The frames behind `after` of a plan that runs here: first those that are there, then those that come. */
+      const attach = Effect.fnUntraced(function* ({ live, run }: RunningPlan, after: number) {
+        const { head, frames } = yield* live.attach
+        const recent = live.recent(after, head)
+        const earlier =
+          recent === undefined ? StoredFrames.between(store, run.given.plan_id, after, head) : Stream.fromArray(recent)
+        return Stream.concat(earlier, frames)
+      })
+
+      const settled = (caller: CallerName, id: PlanId) =>
+        store
+          .get(caller, id)
+          .pipe(Effect.delay("100 millis"), Effect.repeat({ until: isSettled }), Effect.timeoutOption(settleTimeout))
+
+      return {
+        start: Effect.fnUntraced(
+          function* (caller, request) {
+            const plan = yield* running.start(caller, request)
+            const frames = yield* attach(plan, 0)
+            const { plan_id, session_id } = plan.run.given
+            return { plan_id, session_id, frames }
+          },
+          // A plan that has started has a reader, though its caller has left in between: then it is the last one that leaves.
+          Effect.uninterruptible
+        ),
+        get: store.get,
+        list: Effect.fnUntraced(function* (caller, { session, state }, page) {
+          const found = session === undefined ? undefined : yield* sessions.find(caller, session)
+          return yield* store.list(
+            caller,
+            {
+              ...(found === undefined ? {} : { session: found.session_id }),
+              ...(state === undefined ? {} : { state })
+            },
+            page
+          )
+        }),
+        events: Effect.fnUntraced(function* (caller, id, after) {
+          const stored = yield* store.get(caller, id)
+          const { session_id } = stored
+          const plan = running.find(id)
+          const [last] = after === 0 ? [] : yield* store.events(id, after - 1, 1)
+          if (after > 0 && last === undefined) {
+            return yield* new InvalidRequest({
+              issues: [{ path: ["Last-Event-ID"], message: "Expected no more than the last seq of the plan" }]
+            })
+          }
+          if (plan === undefined)
+            return { session_id, frames: StoredFrames.follow(store, id, after, isSettled(stored)) }
+          const frames = yield* attach(plan, after)
+          return {
+            session_id,
+            frames: Stream.takeUntil(frames, (item) => typeof item === "object" && item.event === "done")
+          }
+        }),
+        cancel: Effect.fnUntraced(function* (caller, id) {
+          const plan = yield* store.get(caller, id)
+          if (isSettled(plan)) return plan
+          const here = running.find(id)
+          if (here === undefined) {
+            yield* store.requestAbort(id, "cancelled")
+            yield* settled(caller, id)
+          } else {
+            here.run.abort("cancelled")
+            yield* Effect.timeoutOption(Deferred.await(here.over), settleTimeout)
+          }
+          return yield* store.get(caller, id)
+        }),
+        drain: running.drain,
+        isDraining: Effect.sync(running.isDraining)
+      }
+    })
+  )
+
+  /** With its own parts. What is left open: the stores, the provider, the peers and the configuration. */
+  static readonly layer = Plans.layerNoDeps.pipe(
+    Layer.provideMerge(RunningPlans.layer),
+    Layer.provideMerge(Recovery.layer),
+    Layer.provide(Planner.layer),
+    Layer.provide(Layer.merge(SessionLock.layer, GroupCommit.layer))
+  )
+}

@@ -216,7 +216,7 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
         ...fromEvents(1, [{ event: "session", data: { external_session_id: session.external_session_id, created } }])
       )
       memory.plans.set(request.plan_id, record)
-      return { session_id: session.session_id, created }
+      return { session_id: session.session_id, external_session_id: session.external_session_id, created }
     }),
   commit: (batch) =>
     Effect.sync(() => {

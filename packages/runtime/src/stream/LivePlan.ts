@@ -14,6 +14,9 @@ const silenceMs = 10_000
 /** How long a reader that the gateway itself cut off still counts as connected. */
 const cutOffGrace = "60 seconds"
 
+/** How a stream ends for its readers: behind the frame `done`, or with the plan going on. */
+type End = "done" | "reconnect"
+
 interface Reader {
   readonly queue: Queue.Queue<ReaderItem, Cause.Done>
   /** Frames that are waiting in the queue, and their size. */
@@ -45,7 +48,7 @@ export class LivePlan {
   #recent: Array<PlanFrame> = []
   readonly #readers = new Set<Reader>()
   #connected = 0
-  #closed = false
+  #closed: End | undefined
   readonly #scope: Scope.Scope
   readonly #onAbandoned: Effect.Effect<void>
 
@@ -69,8 +72,8 @@ export class LivePlan {
   }
 
   /** No frame comes any more. Readers get what they have not taken yet, and `reconnect` if the plan is not over for them. */
-  close(how: "done" | "reconnect"): void {
-    this.#closed = true
+  close(how: End): void {
+    this.#closed = how
     for (const reader of this.#readers) this.#end(reader, how)
     this.#readers.clear()
   }
@@ -99,7 +102,7 @@ export class LivePlan {
     const head = yield* Effect.acquireRelease(
       Effect.sync(() => {
         this.#connected++
-        if (this.#closed) this.#end(reader, "reconnect")
+        if (this.#closed !== undefined) this.#end(reader, this.#closed)
         else this.#readers.add(reader)
         return this.head
       }),
@@ -132,7 +135,7 @@ export class LivePlan {
     }
   }
 
-  #end(reader: Reader, how: "done" | "reconnect"): void {
+  #end(reader: Reader, how: End): void {
     if (how === "reconnect") Queue.offerUnsafe(reader.queue, "reconnect")
     Queue.endUnsafe(reader.queue)
   }
@@ -147,6 +150,6 @@ export class LivePlan {
 
   readonly #gone: Effect.Effect<void> = Effect.suspend(() => {
     this.#connected--
-    return this.#connected === 0 && !this.#closed ? this.#onAbandoned : Effect.void
+    return this.#connected === 0 && this.#closed === undefined ? this.#onAbandoned : Effect.void
   })
 }

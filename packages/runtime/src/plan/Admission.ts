@@ -1,0 +1,48 @@
+import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
+import * as ToolName from "../tool/ToolName.ts"
+import * as ToolSchema from "../tool/ToolSchema.ts"
+
+const maxTools = 128
+
+/** What this gateway allows and already has. */
+interface Rules {
+  readonly allowsModel: (model: string) => boolean
+  readonly allowsVariable: (name: string) => boolean
+  /** The names of the tools that the app itself brings. */
+  readonly localTools: ReadonlyArray<string>
+}
+
+/** What a well-formed request asks for that cannot be: unknown models, forbidden variables, bad schemas, names that collide. */
+export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issues"] => {
+  const issues: Array<InvalidRequest["issues"][number]> = []
+  const report = (path: ReadonlyArray<PropertyKey>, message: string) => void issues.push({ path, message })
+
+  const { model } = request.preferences
+  if (model !== undefined && !rules.allowsModel(model)) {
+    report(["preferences", "model"], `Expected an allowed model as provider/model, got ${JSON.stringify(model)}`)
+  }
+
+  const agents = new Map<string, number>()
+  const tools = new Map(rules.localTools.map((name) => [name, `the local tool ${name}`]))
+  request.agents.forEach((agent, index) => {
+    const other = agents.get(agent.name)
+    if (other !== undefined) report(["agents", index, "name"], `Expected another name than that of agents[${other}]`)
+    agents.set(agent.name, index)
+    if (agent.auth.type === "bearer_env" && !rules.allowsVariable(agent.auth.env_var)) {
+      report(["agents", index, "auth", "env_var"], "Expected a variable that BOWLINE_ENV_ALLOW names")
+    }
+    agent.skills?.forEach((skill, position) => {
+      const path = ["agents", index, "skills", position]
+      const wrong = skill.input_schema === undefined ? undefined : ToolSchema.problem(skill.input_schema)
+      if (wrong !== undefined) report([...path, "input_schema"], `Expected a JSON Schema 2020-12: ${wrong}`)
+      const tool = ToolName.forSkill(agent.name, skill.id)
+      const owner = tools.get(tool)
+      const own = `skill ${skill.id} of agent ${agent.name}`
+      if (owner !== undefined) report([...path, "id"], `${own} and ${owner} would both be the tool ${tool}`)
+      tools.set(tool, own)
+    })
+  })
+  if (tools.size > maxTools) report(["agents"], `Expected at most ${maxTools} tools, got ${tools.size}`)
+  return issues
+}

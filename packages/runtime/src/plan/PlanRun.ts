@@ -1,0 +1,149 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { AbortReason } from "@bowline/domain/plan/AbortReason"
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { Stage } from "@bowline/domain/plan/Stage"
+import * as Usage from "@bowline/domain/plan/Usage"
+import { MessageId } from "@bowline/domain/session/MessageId"
+import type { MessagePart, Message } from "@bowline/domain/session/Message"
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import type { TaskId } from "@bowline/domain/tool/TaskId"
+import type { TaskState } from "@bowline/domain/tool/TaskState"
+import { Deferred, Effect } from "effect"
+import type { Journal } from "../stream/Journal.ts"
+import type { PlanChange, Progress } from "./PlanStore.ts"
+
+/** A task that has started and not finished. */
+interface OpenTask {
+  readonly tool: string
+  readonly startedAt: number
+  remoteTaskId: string | null
+  remoteContextId: string | null
+}
+
+/** How a task ended, for the store, the stream and the model. */
+export interface TaskEnd {
+  readonly state: TaskState
+  readonly result: string
+  readonly error?: { readonly code: string; readonly message: string }
+}
+
+interface Given {
+  readonly plan_id: PlanId
+  readonly session_id: SessionId
+  readonly caller: CallerName
+  readonly request: PlanRequest
+  /** `provider/model` */
+  readonly model: string
+  /** Milliseconds since 1970. */
+  readonly createdAt: number
+  readonly deadline: number
+  readonly journal: Journal
+  readonly uuid: () => string
+}
+
+/**
+ * What a plan in this process knows of itself. The plan's fiber writes it, and whoever ends the plan reads it: so an abort
+ * can say what was running, and settle what is open, without waiting for the fiber's own finalizers.
+ */
+export class PlanRun {
+  readonly given: Given
+  /** The first reason wins. */
+  readonly aborted = Deferred.makeUnsafe<AbortReason>()
+  steps = 0
+  toolCalls = 0
+  usage = Usage.empty
+  /** The text of the attempt that runs. */
+  partialText = ""
+  /** What the provider has reported in it so far. */
+  attemptUsage: { readonly step: number; readonly attempt: number; readonly usage: Usage.Usage } | undefined
+  readonly tasks = new Map<TaskId, OpenTask>()
+  /** Calls of the current step that the history has no result for, with the names of their tools. */
+  readonly unanswered = new Map<TaskId, string>()
+  #stages: Array<Stage> = []
+
+  constructor(given: Given) {
+    this.given = given
+  }
+
+  get progress(): Progress {
+    return { steps: this.steps, tool_calls: this.toolCalls, usage: this.usage }
+  }
+
+  /** One stage at a time: a tool that runs hides everything else, and so does an approval everything but that. */
+  get stage(): Stage | null {
+    if (this.#stages.includes("tool")) return "tool"
+    if (this.#stages.includes("approval")) return "approval"
+    return this.#stages.at(-1) ?? null
+  }
+
+  /** The plan waits in this stage for as long as the effect runs. */
+  within(stage: Stage): <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> {
+    return (effect) =>
+      Effect.suspend(() => {
+        this.#stages.push(stage)
+        return Effect.ensuring(
+          effect,
+          Effect.sync(() => void this.#stages.splice(this.#stages.lastIndexOf(stage), 1))
+        )
+      })
+  }
+
+  abort(reason: AbortReason): void {
+    Deferred.doneUnsafe(this.aborted, Effect.succeed(reason))
+  }
+
+  /** Counts what the attempt has used, however it ended. */
+  countUsage(): void {
+    if (this.attemptUsage === undefined) return
+    const { step, attempt, usage } = this.attemptUsage
+    this.attemptUsage = undefined
+    this.usage = Usage.add(this.usage, usage)
+    this.given.journal.emit({ event: "usage", data: { step, attempt, ...usage } })
+  }
+
+  message(role: Message["role"], parts: ReadonlyArray<MessagePart>, now: number): PlanChange {
+    return {
+      _tag: "MessageAppended",
+      message: { message_id: MessageId.make(`msg_${this.given.uuid()}`), role, parts },
+      at: fromMillis(now)
+    }
+  }
+
+  /** Answers a call in the history; if it had been started, ends its task. */
+  finishTask(task_id: TaskId, end: TaskEnd, content: string, now: number): void {
+    this.unanswered.delete(task_id)
+    const answer = this.message("tool", [{ type: "tool_result", task_id, state: end.state, content }], now)
+    const task = this.tasks.get(task_id)
+    if (task === undefined) return this.given.journal.append([answer], [])
+    this.tasks.delete(task_id)
+    const error = end.error === undefined ? {} : { error: end.error }
+    this.given.journal.append(
+      [
+        {
+          _tag: "TaskFinished",
+          task_id,
+          state: end.state,
+          result: end.result,
+          error: end.error ?? null,
+          at: fromMillis(now)
+        },
+        answer
+      ],
+      [
+        {
+          event: "task.finished",
+          data: {
+            task_id,
+            state: end.state,
+            remote_task_id: task.remoteTaskId,
+            remote_context_id: task.remoteContextId,
+            duration_ms: now - task.startedAt,
+            ...error
+          }
+        }
+      ]
+    )
+  }
+}

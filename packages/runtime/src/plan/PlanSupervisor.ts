@@ -1,0 +1,102 @@
+import type { AbortReason } from "@bowline/domain/plan/AbortReason"
+import type { Final, Outcome } from "@bowline/domain/plan/Outcome"
+import type { ProviderError } from "@bowline/domain/provider/ProviderError"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Cause, Clock, Deferred, Effect, Exit, Fiber, Option, Scope } from "effect"
+import { LeaseLost } from "../stream/Journal.ts"
+import type { LivePlan } from "../stream/LivePlan.ts"
+import type { Planner } from "./Planner.ts"
+import type { PlanRun } from "./PlanRun.ts"
+import type { SessionLock } from "../session/SessionLock.ts"
+import * as Settlement from "./Settlement.ts"
+
+/** How long a plan that is over waits for its own fibers before the session is free all the same. */
+const finalizers = "10 seconds"
+
+/** What came first: an abort, or the end of the work, which a journal that may not write any more brings about, too. */
+type End =
+  | { readonly _tag: "Aborted"; readonly reason: AbortReason }
+  | { readonly _tag: "Exited"; readonly exit: Exit.Exit<Final, ProviderError | StorageError | LeaseLost> }
+
+/** What ended the plan, as its outcome; nothing when another replica has it now. */
+const outcomeOf = (run: PlanRun, end: End, now: number): Outcome | undefined => {
+  const { stage } = run
+  if (end._tag === "Aborted") return { state: "aborted", error: Settlement.ofAbort(end.reason, stage, run, now) }
+  if (Exit.isSuccess(end.exit)) return { state: "completed", final: end.exit.value }
+  const error = Option.getOrUndefined(Cause.findErrorOption(end.exit.cause))
+  switch (error?._tag) {
+    case "LeaseLost":
+      return undefined
+    case "ProviderError":
+      return { state: "failed", error: Settlement.ofProvider(error, stage, run) }
+    case "StorageError":
+      return { state: "failed", error: Settlement.ofStorage(error, stage) }
+    case undefined:
+      return { state: "failed", error: Settlement.ofDefect(stage) }
+  }
+}
+
+const log = (outcome: Outcome | undefined, end: End): Effect.Effect<void> => {
+  if (outcome === undefined) return Effect.logWarning("lease_lost")
+  if (outcome.state === "completed") return Effect.logInfo("plan_completed")
+  const { code, reason, stage } = outcome.error
+  if (outcome.state === "aborted") return Effect.logInfo("plan_aborted", { reason, stage })
+  return end._tag === "Exited" && code === "internal" && Exit.isFailure(end.exit)
+    ? Effect.logError("plan_failed", { code, stage }, end.exit.cause)
+    : Effect.logWarning("plan_failed", { code, stage })
+}
+
+/**
+ * Runs a plan to its one end.
+ *
+ *     queued ──session held──▶ running ──the planner answers──▶ completed
+ *        │                        ├──────an error─────────────▶ failed
+ *        └────────────────────────┴──────an abort─────────────▶ aborted
+ *
+ * The planner runs in a fiber of its own. Whatever comes first ends the plan: its exit, an abort, or a journal that may not
+ * write any more. The outcome is written at once from what the run knows; then the fiber is interrupted, and the session is
+ * given back when the outcome is stored and the fiber is gone, or after 10 s.
+ */
+export const supervise = Effect.fnUntraced(function* (
+  run: PlanRun,
+  live: LivePlan,
+  lock: SessionLock["Service"],
+  planner: Planner["Service"]
+) {
+  const scope = yield* Effect.scope
+  const { journal, session_id, deadline } = run.given
+
+  const work = Effect.gen(function* () {
+    const fence = yield* lock
+      .acquire(session_id, {
+        onQueued: (position) => journal.emit({ event: "queued", data: { position, reason: "session_busy" } }),
+        onLost: () => Deferred.doneUnsafe(journal.stopped, Effect.fail(new LeaseLost()))
+      })
+      .pipe(Scope.provide(scope), run.within("queue"))
+    journal.guard = { _tag: "Held", fence }
+    journal.append([{ _tag: "Held", fence }], [])
+    return yield* planner.run(run)
+  })
+
+  const fiber = yield* Effect.forkChild(work)
+  const aborted = (reason: AbortReason): End => ({ _tag: "Aborted", reason })
+  const exited = (exit: Exit.Exit<Final, ProviderError | StorageError | LeaseLost>): End => ({ _tag: "Exited", exit })
+  const untilDeadline = Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.sleep(Math.max(deadline - now, 0)))
+  const end = yield* Effect.raceAllFirst([
+    Effect.map(Fiber.await(fiber), exited),
+    Effect.map(Effect.exit(Deferred.await(journal.stopped)), exited),
+    Effect.map(Deferred.await(run.aborted), aborted),
+    Effect.as(untilDeadline, aborted("deadline"))
+  ])
+  const now = yield* Clock.currentTimeMillis
+  const outcome = outcomeOf(run, end, now)
+  if (outcome === undefined) journal.seal()
+  else Settlement.settle(run, outcome, now)
+
+  const [stored] = yield* Effect.all(
+    [Effect.exit(journal.flush), Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)],
+    { concurrency: "unbounded" }
+  )
+  live.close(outcome !== undefined && Exit.isSuccess(stored) ? "done" : "reconnect")
+  yield* log(outcome, end)
+})

@@ -1,0 +1,155 @@
+import type { Agent, Skill } from "@bowline/domain/peer/Agent"
+import type { Final } from "@bowline/domain/plan/Outcome"
+import type { ProviderError } from "@bowline/domain/provider/ProviderError"
+import type { Message } from "@bowline/domain/session/Message"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { Clock, Context, Effect, Layer, Result } from "effect"
+import { PeerClient } from "../peer/PeerClient.ts"
+import { type FinishReason, Provider, type ProviderRequest } from "../provider/Provider.ts"
+import { legalHistory } from "../session/LegalHistory.ts"
+import { SessionStore } from "../session/SessionStore.ts"
+import { LocalTools } from "../tool/LocalTools.ts"
+import * as PeerTools from "../tool/PeerTools.ts"
+import type { Tool } from "../tool/Tool.ts"
+import { resultLimit } from "../tool/Truncate.ts"
+import type { PlanRun } from "./PlanRun.ts"
+import { PlansConfig } from "./PlansConfig.ts"
+import * as Step from "./Step.ts"
+import { systemPrompt } from "./SystemPrompt.ts"
+import * as ToolCalls from "./ToolCalls.ts"
+
+/** Tokens, of a model that nothing is known about. */
+const contextWindow = 128_000
+
+type StopReason = Final["stop_reason"]
+
+const stopReasons: Record<FinishReason, StopReason> = {
+  stop: "stop",
+  tool_calls: "stop",
+  other: "stop",
+  length: "max_tokens",
+  content_filter: "content_filter",
+  refusal: "refusal",
+  pause: "pause"
+}
+
+/** A step without tools stops for the reason why it has none, unless the provider cut it short. */
+const stopReason = (finish: FinishReason, withholding: StopReason | undefined): StopReason =>
+  stopReasons[finish] === "stop" ? (withholding ?? "stop") : stopReasons[finish]
+
+/** Why the next step gets no tools, if so. */
+const withheld = (run: PlanRun, tools: ReadonlyMap<string, Tool>): StopReason | undefined => {
+  const { max_steps, max_tool_calls } = run.given.request.preferences
+  if (tools.size === 0) return undefined
+  if (run.toolCalls >= max_tool_calls) return "max_tool_calls"
+  return run.steps === max_steps ? "max_steps" : undefined
+}
+
+/** The loop: ask the provider, make the calls that it wants, and ask again, until it answers. */
+export class Planner extends Context.Service<
+  Planner,
+  {
+    /** The session is held. Gives the answer, or why there is none; interrupted, it leaves the run for `settle`. */
+    readonly run: (run: PlanRun) => Effect.Effect<Final, ProviderError | StorageError>
+  }
+>()("@bowline/runtime/plan/Planner") {
+  static readonly layer = Layer.effect(
+    Planner,
+    Effect.gen(function* () {
+      const provider = yield* Provider
+      const sessions = yield* SessionStore
+      const peers = yield* PeerClient
+      const local = yield* LocalTools
+      const config = yield* PlansConfig
+      const timers = { firstToken: config.firstTokenTimeout, idle: config.idleTimeout, total: config.attemptTimeout }
+
+      /** The skills of an agent: those of the request, else those on its card. */
+      const skillsOf = (agent: Agent): Effect.Effect<Result.Result<ReadonlyArray<Skill>, string>> =>
+        agent.skills === undefined
+          ? peers.discover(agent).pipe(
+              Effect.tapError((error) => Effect.logWarning("peer_card_unavailable", agent.name, error.message)),
+              Effect.mapError(() => agent.name),
+              Effect.result
+            )
+          : Effect.succeed(Result.succeed(agent.skills))
+
+      const catalog = Effect.fnUntraced(function* (run: PlanRun) {
+        const { agents } = run.given.request
+        const found = yield* Effect.forEach(agents, skillsOf, { concurrency: "unbounded" }).pipe(run.within("tool"))
+        const tools = new Map(local.map((tool) => [tool.name, tool]))
+        agents.forEach((agent, index) => {
+          const skills = found[index]
+          if (skills === undefined || Result.isFailure(skills)) return
+          for (const skill of skills.success) {
+            const tool = PeerTools.fromSkill(peers, agent, skill)
+            if (!tools.has(tool.name)) tools.set(tool.name, tool)
+          }
+        })
+        return { tools, unreachable: found.filter(Result.isFailure).map(({ failure }) => failure) }
+      })
+
+      return {
+        run: Effect.fnUntraced(function* (run) {
+          const { session_id, journal, request, uuid, model } = run.given
+          const history: Array<Pick<Message, "role" | "parts">> = [...(yield* sessions.history(session_id))]
+          const { tools, unreachable } = yield* catalog(run)
+          const delimiter = uuid()
+
+          const question = [{ type: "text" as const, text: request.question }]
+          history.push({ role: "user", parts: question })
+          journal.append(
+            [run.message("user", question, yield* Clock.currentTimeMillis)],
+            [{ event: "plan", data: { model, deadline_at: fromMillis(run.given.deadline) } }]
+          )
+
+          for (;;) {
+            run.steps++
+            const withholding = withheld(run, tools)
+            journal.append(
+              [{ _tag: "Progressed", stage: "provider", progress: run.progress }],
+              [{ event: "step", data: { step: run.steps, attempt: 1 } }]
+            )
+            const asked: ProviderRequest = {
+              model: model.slice(model.indexOf("/") + 1),
+              system: systemPrompt({
+                delimiter,
+                agents: request.agents.map(({ name }) => name),
+                unreachable,
+                mustAnswer: withholding !== undefined
+              }),
+              messages: legalHistory(history),
+              tools: Array.from(tools.values()),
+              toolChoice: withholding === undefined ? "auto" : "none"
+            }
+            const answer = yield* Step.ask(provider, timers, run, asked)
+            const now = yield* Clock.currentTimeMillis
+            const wantsTools = withholding === undefined && answer.finish !== "length" && answer.calls.length > 0
+            const budget = request.preferences.max_tool_calls - run.toolCalls
+            const calls = wantsTools ? ToolCalls.prepare(answer.calls, tools, budget, uuid) : []
+            const parts = [...answer.parts, ...calls.map(({ part }) => part)]
+            run.partialText = ""
+            journal.append([run.message("assistant", parts, now)], [])
+            if (!wantsTools) {
+              return {
+                stop_reason: stopReason(answer.finish, withholding),
+                text: answer.text,
+                usage: run.usage,
+                steps: run.steps,
+                tool_calls: run.toolCalls,
+                duration_ms: now - run.given.createdAt
+              }
+            }
+            for (const { part } of calls) run.unanswered.set(part.task_id, part.tool)
+            run.toolCalls += Math.min(calls.length, budget)
+            const results = yield* ToolCalls.runAll(run, calls, {
+              delimiter,
+              resultLimit: resultLimit(contextWindow)
+            })
+            history.push({ role: "assistant", parts }, { role: "tool", parts: results })
+          }
+        })
+      }
+    })
+  )
+}

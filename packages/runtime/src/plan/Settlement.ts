@@ -1,0 +1,88 @@
+import { type AbortReason, isRetryable } from "@bowline/domain/plan/AbortReason"
+import type { Failure, Outcome } from "@bowline/domain/plan/Outcome"
+import type { Stage } from "@bowline/domain/plan/Stage"
+import type { ProviderError } from "@bowline/domain/provider/ProviderError"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import type { PlanRun, TaskEnd } from "./PlanRun.ts"
+
+const phrases: Record<AbortReason, string> = {
+  disconnect: "The caller has left",
+  deadline: "The deadline has passed",
+  cancelled: "The plan was cancelled",
+  superseded: "A newer plan has taken the session",
+  shutdown: "The gateway is shutting down"
+}
+
+/** Whom an abort is blamed on: the stage that was running, and in stage `tool` every task that was open. */
+export const ofAbort = (reason: AbortReason, stage: Stage | null, run: PlanRun, now: number): Failure => {
+  const tools = Array.from(run.tasks, ([task_id, { tool, startedAt }]) => ({
+    tool,
+    task_id,
+    elapsed_ms: now - startedAt
+  }))
+  const last = tools.at(-1)
+  const data = stage === "tool" && last !== undefined ? { data: { ...last, tools } } : {}
+  const message = `${phrases[reason]}${stage === null ? "" : `, in stage ${stage}`}`
+  return { code: "aborted", message, retryable: isRetryable(reason), stage, reason, ...data }
+}
+
+/** An attempt that failed, when no other attempt is made. */
+export const ofProvider = (error: ProviderError, stage: Stage | null, run: PlanRun): Failure => ({
+  code: error.code,
+  message: error.message,
+  retryable: error.isRetryable,
+  stage: stage ?? "provider",
+  data: {
+    attempts: 1,
+    reasons: [error.reason._tag],
+    ...("retryAfterMs" in error.reason && error.reason.retryAfterMs !== undefined
+      ? { retry_after_ms: error.reason.retryAfterMs }
+      : {}),
+    ...(run.partialText === "" ? {} : { partial: true })
+  }
+})
+
+export const ofStorage = (error: StorageError, stage: Stage | null): Failure => ({
+  code: "storage",
+  message: error.message,
+  retryable: true,
+  stage
+})
+
+/** A bug: the log has the cause, the caller has not. */
+export const ofDefect = (stage: Stage | null): Failure => ({
+  code: "internal",
+  message: "Something went wrong in the gateway",
+  retryable: false,
+  stage
+})
+
+const interrupted: TaskEnd = {
+  state: "interrupted",
+  result: "",
+  error: { code: "interrupted", message: "The plan ended while the call was open" }
+}
+
+/**
+ * Ends a plan, once: what is open gets its result, partial text is kept for show, then come the outcome and `done`. After it
+ * nothing more of the plan is written.
+ */
+export const settle = (run: PlanRun, outcome: Outcome, now: number): void => {
+  const { journal } = run.given
+  for (const task_id of [...run.tasks.keys(), ...run.unanswered.keys()]) {
+    run.finishTask(task_id, interrupted, "The call was interrupted. Whether it had an effect is unknown.", now)
+  }
+  run.countUsage()
+  if (run.partialText !== "") {
+    journal.append([run.message("assistant", [{ type: "text", text: run.partialText, partial: true }], now)], [])
+  }
+  journal.append(
+    [{ _tag: "Settled", outcome, progress: run.progress, at: fromMillis(now) }],
+    [
+      outcome.state === "completed" ? { event: "final", data: outcome.final } : { event: "error", data: outcome.error },
+      { event: "done", data: {} }
+    ]
+  )
+  journal.seal()
+}

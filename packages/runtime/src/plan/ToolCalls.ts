@@ -1,0 +1,176 @@
+import type { MessagePart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { TaskId } from "@bowline/domain/tool/TaskId"
+import { Clock, Duration, Effect, Option, Result, type Schema } from "effect"
+import { distance } from "fastest-levenshtein"
+import type { PeerEvent } from "../peer/PeerClient.ts"
+import * as Envelope from "../tool/Envelope.ts"
+import type { Tool, ToolInput, ToolResult } from "../tool/Tool.ts"
+import * as ToolSchema from "../tool/ToolSchema.ts"
+import { truncate } from "../tool/Truncate.ts"
+import type { PlanRun } from "./PlanRun.ts"
+import type { ToolCall } from "./Step.ts"
+
+const concurrency = 8
+
+/** A call before it is made: what it will be, or why it will not. */
+export type Prepared = { readonly part: ToolCallPart } & (
+  | { readonly _tag: "Ready"; readonly tool: Tool; readonly input: ToolInput }
+  | {
+      readonly _tag: "Refused"
+      readonly tool: Tool | undefined
+      readonly state: "invalid" | "rejected"
+      readonly input: Schema.Json
+      readonly message: string
+    }
+)
+
+const unknownTool = (name: string, tools: ReadonlyMap<string, Tool>): string => {
+  const near = Array.from(tools.keys())
+    .sort((a, b) => distance(name, a) - distance(name, b))
+    .slice(0, 3)
+  return `There is no tool ${JSON.stringify(name)}${near.length === 0 ? "" : `. The nearest: ${near.join(", ")}`}`
+}
+
+/** Looks up and checks the calls of a step, of which at most `budget` may be made. */
+export const prepare = (
+  calls: ReadonlyArray<ToolCall>,
+  tools: ReadonlyMap<string, Tool>,
+  budget: number,
+  uuid: () => string
+): ReadonlyArray<Prepared> =>
+  calls.map((call, index): Prepared => {
+    const tool = tools.get(call.name)
+    const input = ToolSchema.parseInput(tool?.inputSchema ?? {}, call.arguments)
+    const isObject = Result.isSuccess(input) || typeof input.failure.input !== "string"
+    const shown = Result.isSuccess(input) ? input.success : input.failure.input
+    const part: ToolCallPart = {
+      type: "tool_call",
+      task_id: TaskId.make(uuid()),
+      tool: call.name,
+      input: typeof shown === "string" ? {} : shown,
+      ...(isObject ? {} : { raw_input: call.arguments })
+    }
+    const refused = (state: "invalid" | "rejected", message: string): Prepared => ({
+      _tag: "Refused",
+      part,
+      tool,
+      state,
+      input: shown,
+      message
+    })
+    if (tool === undefined) return refused("invalid", unknownTool(call.name, tools))
+    if (Result.isFailure(input)) return refused("invalid", input.failure.message)
+    if (index >= budget)
+      return refused("rejected", "No more tool calls may be made in this plan. Answer with what you have.")
+    return { _tag: "Ready", part, tool, input: input.success }
+  })
+
+const maxRawInput = 2_048
+
+const shownInput = (input: Schema.Json): Schema.Json =>
+  typeof input === "string" && input.length > maxRawInput ? `${input.slice(0, maxRawInput)}…` : input
+
+/** Tells that a task has started; for one that is refused that is its end, too. */
+const start = (run: PlanRun, prepared: Prepared, now: number): void => {
+  const { part, tool } = prepared
+  const input: Schema.Json = prepared._tag === "Ready" ? prepared.input : shownInput(prepared.input)
+  const fact = {
+    task_id: part.task_id,
+    tool: part.tool,
+    kind: tool?.kind ?? "local",
+    agent: tool?.agent ?? null,
+    skill: tool?.skill ?? null,
+    input
+  }
+  run.tasks.set(part.task_id, { tool: part.tool, startedAt: now, remoteTaskId: null, remoteContextId: null })
+  run.given.journal.append(
+    [
+      {
+        _tag: "TaskStarted",
+        ...fact,
+        state: prepared._tag === "Ready" ? "running" : prepared.state,
+        at: fromMillis(now)
+      },
+      { _tag: "Progressed", stage: "tool", progress: run.progress }
+    ],
+    [{ event: "task.started", data: { ...fact, agent_did: null, agent_did_source: null } }]
+  )
+}
+
+const onEvent = (run: PlanRun, task_id: TaskId, limit: number) => (event: PeerEvent) =>
+  Effect.sync(() => {
+    const { journal } = run.given
+    switch (event._tag) {
+      case "Accepted": {
+        const task = run.tasks.get(task_id)
+        if (task === undefined) return
+        task.remoteTaskId = event.remoteTaskId
+        task.remoteContextId = event.remoteContextId
+        const remote = { remote_task_id: event.remoteTaskId, remote_context_id: event.remoteContextId }
+        return journal.append([{ _tag: "TaskAccepted", task_id, ...remote }], [])
+      }
+      case "Progress": {
+        const message = event.message === undefined ? {} : { message: event.message }
+        return journal.emit({ event: "task.progress", data: { task_id, state: event.state, ...message } })
+      }
+      case "Artifact": {
+        const text = typeof event.content === "string" ? event.content : JSON.stringify(event.content)
+        const cut = truncate(text, limit)
+        const content = cut.truncated ? cut.text : event.content
+        const data = { task_id, content, media_type: event.mediaType, truncated: cut.truncated }
+        return journal.emit({ event: "task.artifact", data })
+      }
+    }
+  })
+
+const timedOut = (tool: Tool, limit: number): ToolResult => {
+  const message = `${tool.name} did not finish within ${Duration.format(Duration.millis(limit))}. Whether it had an effect is unknown.`
+  return { state: "timed-out", content: message, error: { code: "timeout", message } }
+}
+
+/** Makes the calls of a step side by side. The results stand in the order of the calls. */
+export const runAll = (
+  run: PlanRun,
+  calls: ReadonlyArray<Prepared>,
+  options: { readonly delimiter: string; readonly resultLimit: number }
+): Effect.Effect<ReadonlyArray<MessagePart>, StorageError> => {
+  const answer = (prepared: Prepared, result: ToolResult, now: number): ToolResultPart => {
+    const { task_id, tool } = prepared.part
+    const { text } = truncate(result.content, options.resultLimit)
+    const isRemote = prepared.tool?.kind === "peer" || prepared.tool?.kind === "mcp"
+    const content = isRemote
+      ? Envelope.wrap(options.delimiter, { tool, agent: prepared.tool?.agent ?? null }, text)
+      : text
+    run.finishTask(task_id, { ...result, result: result.content }, content, now)
+    return { type: "tool_result", task_id, state: result.state, content }
+  }
+
+  const dispatch = Effect.fnUntraced(function* (prepared: Extract<Prepared, { readonly _tag: "Ready" }>) {
+    const { tool, input, part } = prepared
+    // The intent is stored before the call leaves.
+    yield* run.given.journal.flush
+    const limit = Math.min(tool.timeoutMs ?? Infinity, run.given.request.preferences.tool_timeout_ms)
+    const result = yield* tool
+      .call(input, part.task_id, onEvent(run, part.task_id, options.resultLimit))
+      .pipe(Effect.timeoutOption(limit))
+    return answer(
+      prepared,
+      Option.getOrElse(result, () => timedOut(tool, limit)),
+      yield* Clock.currentTimeMillis
+    )
+  })
+
+  return Effect.forEach(
+    calls,
+    Effect.fnUntraced(function* (prepared) {
+      const now = yield* Clock.currentTimeMillis
+      start(run, prepared, now)
+      if (prepared._tag === "Ready") return yield* dispatch(prepared)
+      const { state, message } = prepared
+      return answer(prepared, { state, content: message, error: { code: state, message } }, now)
+    }),
+    { concurrency }
+  ).pipe(run.within("tool"))
+}

@@ -1,0 +1,133 @@
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Clock, Context, Duration, Effect, Layer, Option, RcMap, Result, type Scope, Semaphore } from "effect"
+import { UuidGenerator } from "../id/UuidGenerator.ts"
+import { PlansConfig } from "../plan/PlansConfig.ts"
+import { LeaseStore, type ReplicaId } from "./LeaseStore.ts"
+
+/** What somebody who wants a session is told. */
+export interface Listener {
+  /** How many plans are in front: 1 is the next one. */
+  readonly onQueued: (position: number) => void
+  /** The lease is gone, and with it the right to write. */
+  readonly onLost: () => void
+}
+
+/** Who has the session in this process, and behind it who waits, in the order in which they came. */
+interface Line {
+  readonly turn: Semaphore.Semaphore
+  readonly members: Array<Listener>
+}
+
+/** How long to wait before asking again for a lease that another replica holds. */
+const leasePoll = "250 millis"
+
+/**
+ * The right to write a session: one at a time in this process, first come first served, and one replica at a time by a lease
+ * whose fence guards every write. Leases are renewed together.
+ */
+export class SessionLock extends Context.Service<
+  SessionLock,
+  {
+    /** This process, as the store knows it. */
+    readonly replica: ReplicaId
+    /** Waits for the session, and gives its fence. It is free again when the scope closes. */
+    readonly acquire: (session: SessionId, listener: Listener) => Effect.Effect<number, StorageError, Scope.Scope>
+  }
+>()("@bowline/runtime/session/SessionLock") {
+  static readonly layer = Layer.effect(
+    SessionLock,
+    Effect.gen(function* () {
+      const leases = yield* LeaseStore
+      const { leaseTtl } = yield* PlansConfig
+      const replica = `replica_${(yield* UuidGenerator)()}`
+      const held = new Map<SessionId, { readonly fence: number; readonly lost: () => void }>()
+      const acquiring = new Set<SessionId>()
+      const lines = yield* RcMap.make({
+        lookup: (_session: SessionId) => Effect.map(Semaphore.make(1), (turn): Line => ({ turn, members: [] }))
+      })
+
+      const release = (session: SessionId, fence: number) =>
+        leases.release(session, fence).pipe(Effect.timeout("5 seconds"), Effect.ignore({ log: "Warn" }))
+
+      const lease = Effect.fnUntraced(function* (session: SessionId, { onQueued, onLost }: Listener) {
+        for (let asked = 0; ; asked++) {
+          const fence = yield* Effect.uninterruptibleMask((restore) =>
+            Effect.suspend(() => {
+              acquiring.add(session)
+              return restore(leases.acquire(session, replica, leaseTtl))
+            }).pipe(
+              Effect.tap(
+                Effect.fnUntraced(function* (fence) {
+                  if (Option.isNone(fence)) return
+                  held.set(session, { fence: fence.value, lost: onLost })
+                  yield* Effect.addFinalizer(() => {
+                    held.delete(session)
+                    return release(session, fence.value)
+                  })
+                })
+              ),
+              Effect.ensuring(Effect.sync(() => acquiring.delete(session)))
+            )
+          )
+          if (Option.isSome(fence)) return fence.value
+          if (asked === 0) onQueued(1)
+          yield* Effect.sleep(leasePoll)
+        }
+      })
+
+      // `before` was held when the renewal was sent: one that was acquired meanwhile may not be in the answer. An acquisition
+      // that was interrupted while the database answered leaves a lease that nobody uses.
+      const settle = (before: typeof held, renewed: ReadonlyMap<SessionId, number>) => {
+        for (const [session, lease] of before) {
+          if (held.get(session) === lease && renewed.get(session) !== lease.fence) lease.lost()
+        }
+        const orphans = Array.from(renewed).filter(([session]) => !held.has(session) && !acquiring.has(session))
+        return Effect.forEach(orphans, ([session, fence]) => release(session, fence), { discard: true })
+      }
+
+      const ttl = Duration.toMillis(leaseTtl)
+      yield* leases.renew(replica, leaseTtl)
+      yield* Effect.gen(function* () {
+        let renewed = yield* Clock.currentTimeMillis
+        for (let wait = ttl / 3; ;) {
+          yield* Effect.sleep(wait)
+          const asked = yield* Clock.currentTimeMillis
+          const before = new Map(held)
+          const result = yield* Effect.result(Effect.timeout(leases.renew(replica, leaseTtl), ttl / 3))
+          if (Result.isSuccess(result)) {
+            renewed = asked
+            wait = ttl / 3
+            yield* settle(before, result.success)
+            continue
+          }
+          yield* Effect.logWarning("lease_renewal_failed", result.failure)
+          wait = Math.min(1_000, ttl / 6)
+          if ((yield* Clock.currentTimeMillis) - renewed > ttl * 0.8) for (const { lost } of held.values()) lost()
+        }
+      }).pipe(Effect.forkScoped)
+
+      return {
+        replica,
+        acquire: Effect.fnUntraced(function* (session, listener) {
+          const line = yield* RcMap.get(lines, session)
+          yield* Effect.acquireRelease(
+            Effect.sync(() => line.members.push(listener)),
+            () => Effect.sync(() => leave(line, listener))
+          )
+          if (line.members.length > 1) listener.onQueued(line.members.length - 1)
+          yield* Semaphore.takeScoped(line.turn, 1)
+          return yield* lease(session, listener)
+        })
+      }
+    })
+  )
+}
+
+const leave = (line: Line, listener: Listener): void => {
+  const index = line.members.indexOf(listener)
+  line.members.splice(index, 1)
+  line.members.forEach((member, position) => {
+    if (position > 0 && position >= index) member.onQueued(position)
+  })
+}

@@ -1,0 +1,54 @@
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Clock, Effect, Option, Stream } from "effect"
+import type { PlanStore } from "../plan/PlanStore.ts"
+import { type PlanFrame, toFrames } from "./EventRow.ts"
+import type { PlanReader, ReaderItem } from "./PlanReader.ts"
+
+const pageSize = 500
+
+/** How often a plan that runs on another replica is looked at. */
+const poll = "250 millis"
+
+const silenceMs = 10_000
+
+const page = (store: PlanStore["Service"], id: PlanId, after: number) =>
+  Effect.map(store.events(id, after, pageSize), (rows) => rows.flatMap(toFrames).filter(({ seq }) => seq > after))
+
+/** The stored frames from `after + 1` to `until`. */
+export const between = (
+  store: PlanStore["Service"],
+  id: PlanId,
+  after: number,
+  until: number
+): Stream.Stream<PlanFrame, StorageError> =>
+  Stream.paginate(after, (cursor) =>
+    Effect.map(page(store, id, cursor), (frames) => {
+      const last = frames.at(-1)?.seq ?? until
+      return [frames.filter(({ seq }) => seq <= until), last < until ? Option.some(last) : Option.none()]
+    })
+  )
+
+/** The stored frames behind `after`: of a plan that is over those that are there, of one that another replica runs up to `done`. */
+export const follow = (store: PlanStore["Service"], id: PlanId, after: number, isOver: boolean): PlanReader =>
+  Stream.unwrap(
+    Effect.map(Clock.currentTimeMillis, (start) => {
+      let lastSent = start
+      return Stream.paginate(after, (cursor) =>
+        Effect.gen(function* () {
+          const frames: ReadonlyArray<ReaderItem> = yield* page(store, id, cursor)
+          const last = frames.at(-1)
+          const now = yield* Clock.currentTimeMillis
+          if (typeof last === "object") {
+            lastSent = now
+            return [frames, last.event === "done" ? Option.none() : Option.some(last.seq)] as const
+          }
+          if (isOver) return [[], Option.none()] as const
+          yield* Effect.sleep(poll)
+          if (now - lastSent < silenceMs) return [[], Option.some(cursor)] as const
+          lastSent = now
+          return [["ping" as const], Option.some(cursor)] as const
+        })
+      )
+    })
+  )
