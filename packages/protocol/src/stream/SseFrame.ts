@@ -1,0 +1,70 @@
+import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import { PlanId } from "@bowline/domain/plan/PlanId"
+import { SessionId } from "@bowline/domain/session/SessionId"
+import { Schema, Stream, Struct, Tuple } from "effect"
+import { Sse } from "effect/encoding"
+
+/** Says that the gateway is there, after 10 s without a frame. */
+export const ping = ": ping\n\n"
+
+/** Stands behind the last frame where the gateway ends a stream though the plan is not over: come back with its id. */
+export const reconnect = ": reconnect\n\n"
+
+/**
+ * Makes frames of a plan's events: `id` is the `seq`, and the `data` is the payload, the text of a JSON object, with
+ * `plan_id` and `session_id` in front of its fields. It is joined as text, since it happens for every delta.
+ */
+export const encoder = (ids: { readonly plan_id: PlanId; readonly session_id: SessionId }) => {
+  const head = `{"plan_id":${JSON.stringify(ids.plan_id)},"session_id":${JSON.stringify(ids.session_id)}`
+  return (frame: { readonly seq: number; readonly event: string; readonly payload: string }): string =>
+    `id: ${frame.seq}\nevent: ${frame.event}\ndata: ${head}${frame.payload === "{}" ? "}" : `,${frame.payload.slice(1)}`}\n\n`
+}
+
+const ids = { plan_id: PlanId, session_id: SessionId }
+
+interface ToFrame extends Struct.Lambda {
+  <Name extends string, Fields extends Schema.Struct.Fields>(
+    event: Schema.Struct<{ readonly event: Schema.tag<Name>; readonly data: Schema.Struct<Fields> }>
+  ): Schema.Struct<{
+    readonly id: Schema.NumberFromString
+    readonly event: Schema.tag<Name>
+    readonly data: Schema.fromJsonString<Schema.Struct<typeof ids & Fields>>
+  }>
+  readonly "~lambda.out": this["~lambda.in"] extends Schema.Struct<{
+    readonly event: Schema.tag<infer Name>
+    readonly data: Schema.Struct<infer Fields>
+  }>
+    ? Schema.Struct<{
+        readonly id: Schema.NumberFromString
+        readonly event: Schema.tag<Name>
+        readonly data: Schema.fromJsonString<Schema.Struct<typeof ids & Fields>>
+      }>
+    : never
+}
+
+const toFrame = Struct.lambda<ToFrame>((event) =>
+  Schema.Struct({
+    id: Schema.NumberFromString,
+    event: event.fields.event,
+    data: Schema.fromJsonString(Schema.Struct({ ...ids, ...event.fields.data.fields }))
+  })
+)
+
+/** One frame of a plan's stream: `id` is its `seq`. */
+export const SseFrame = PlanEvent.mapMembers(Tuple.map(toFrame))
+export type SseFrame = typeof SseFrame.Type
+
+const decodeFrame = Schema.decodeUnknownEffect(SseFrame)
+
+const names: ReadonlySet<string> = new Set(PlanEvent.members.map((member) => member.fields.event.schema.literal))
+
+/** Reads a stream of frames. Comments are left out, and so are events that this version does not know. */
+export const decode = <E>(
+  bytes: Stream.Stream<Uint8Array, E>
+): Stream.Stream<SseFrame, E | Sse.Retry | Sse.SseError | Schema.SchemaError> =>
+  bytes.pipe(
+    Stream.decodeText,
+    Stream.pipeThroughChannel(Sse.decode()),
+    Stream.filter((event) => names.has(event.event)),
+    Stream.mapEffect((event) => decodeFrame(event))
+  )
