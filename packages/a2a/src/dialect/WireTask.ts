@@ -1,0 +1,70 @@
+import { Option, Result, Schema } from "effect"
+import type { Message, Task } from "../task/Task.ts"
+import { toPart, WirePart } from "./WirePart.ts"
+
+const id = Schema.optionalKey(Schema.NullOr(Schema.String))
+const metadata = Schema.optionalKey(Schema.Json)
+const list = <A, I>(item: Schema.Codec<A, I>) => Schema.optionalKey(Schema.NullOr(Schema.Array(item)))
+
+const WireMessage = Schema.Struct({
+  role: Schema.String,
+  parts: Schema.Array(WirePart),
+  messageId: id,
+  message_id: id,
+  taskId: id,
+  task_id: id,
+  contextId: id,
+  context_id: id,
+  metadata
+})
+
+const WireTask = Schema.Struct({
+  id: Schema.String,
+  contextId: id,
+  context_id: id,
+  status: Schema.Struct({ state: Schema.String, message: Schema.optionalKey(Schema.NullOr(WireMessage)) }),
+  artifacts: list(Schema.Struct({ parts: Schema.Array(WirePart) })),
+  history: list(WireMessage),
+  metadata
+})
+
+const toMessage = (wire: typeof WireMessage.Type): Message => ({
+  id: wire.messageId ?? wire.message_id ?? null,
+  fromAgent: wire.role !== "user",
+  parts: wire.parts.map(toPart),
+  metadata: wire.metadata ?? null
+})
+
+const toTask = (wire: typeof WireTask.Type): Task => ({
+  id: wire.id,
+  contextId: wire.contextId ?? wire.context_id ?? null,
+  state: wire.status.state,
+  message: wire.status.message == null ? null : toMessage(wire.status.message),
+  artifacts: (wire.artifacts ?? []).map(({ parts }) => ({ parts: parts.map(toPart) })),
+  history: (wire.history ?? []).map(toMessage),
+  metadata: wire.metadata ?? null
+})
+
+/** A peer that answers with a message has done what it was asked for. */
+const fromMessage = (wire: typeof WireMessage.Type): Task => ({
+  id: wire.taskId ?? wire.task_id ?? null,
+  contextId: wire.contextId ?? wire.context_id ?? null,
+  state: "completed",
+  message: toMessage(wire),
+  artifacts: [],
+  history: [],
+  metadata: null
+})
+
+const isMessage = Schema.is(Schema.Struct({ kind: Schema.Literal("message") }))
+const decodeMessage = Schema.decodeUnknownResult(WireMessage)
+const decodeTask = Schema.decodeUnknownResult(WireTask)
+const decodeId = Schema.decodeUnknownOption(Schema.Struct({ id: Schema.String }))
+
+/** The result of a send or a get, bare, by its `kind`. Names in camel case (A2A) or snake case (bindu). */
+export const taskOf = (result: Schema.Json): Result.Result<Task, Schema.SchemaError> =>
+  isMessage(result) ? Result.map(decodeMessage(result), fromMessage) : Result.map(decodeTask(result), toTask)
+
+/** The id of a task that does not decode: it still has to be cancelled. */
+export const taskIdOf = (result: Schema.Json): string | null =>
+  Option.match(decodeId(result), { onNone: () => null, onSome: (task) => task.id })

@@ -1,0 +1,95 @@
+import {
+  Auth,
+  Http,
+  PaymentRequired,
+  Protocol,
+  Unreachable,
+  type PeerErrorReason
+} from "@bowline/domain/peer/PeerError"
+import { Data, DateTime, Duration, Option, type Schema } from "effect"
+
+/**
+ * What is known about a request that failed.
+ *
+ * - `unsent`: it never reached the peer.
+ * - `transient`: asked again, it may work. Whether the peer acted on it is not known.
+ * - `refused`: the peer answered that it will not do it.
+ * - `garbled`: the peer may have done it, but its answer cannot be used.
+ */
+export type Verdict = "unsent" | "transient" | "refused" | "garbled"
+
+/** One request to a peer that gave no usable answer. `after` is how long the peer asked to be left alone. */
+export class ExchangeError extends Data.TaggedError("ExchangeError")<{
+  readonly reason: PeerErrorReason
+  readonly verdict: Verdict
+  readonly after: Option.Option<Duration.Duration>
+}> {}
+
+export const failure = (
+  verdict: Verdict,
+  reason: PeerErrorReason,
+  after: Option.Option<Duration.Duration> = Option.none()
+): ExchangeError => new ExchangeError({ reason, verdict, after })
+
+const neverReached = new Set([
+  "ECONNREFUSED",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EPROTO",
+  "UND_ERR_CONNECT_TIMEOUT",
+  "CERT_HAS_EXPIRED",
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE"
+])
+
+/** The code of a failure of Node's: `fetch` puts it one cause further down. */
+const codeOf = (cause: unknown): string | undefined => {
+  if (!(cause instanceof Error)) return undefined
+  return "code" in cause && typeof cause.code === "string" ? cause.code : codeOf(cause.cause)
+}
+
+/** A connection that failed. Refused, not found, or no agreement on TLS: nothing of the request can have arrived. */
+export const fromTransport = (cause: unknown): ExchangeError => {
+  const code = codeOf(cause)
+  const unsent = code !== undefined && (neverReached.has(code) || /^ERR_(TLS|SSL)_/.test(code))
+  return failure(
+    unsent ? "unsent" : "transient",
+    new Unreachable({ message: `The connection to the peer failed${code === undefined ? "" : ` (${code})`}` })
+  )
+}
+
+/** `Retry-After` of RFC 9110, in seconds or as a date. `now` is in milliseconds. */
+export const retryAfter = (header: string | undefined, now: number): Option.Option<Duration.Duration> => {
+  if (header === undefined) return Option.none()
+  if (/^\d+$/.test(header)) return Option.some(Duration.seconds(Number(header)))
+  return Option.map(DateTime.make(header), (date) => Duration.millis(Math.max(0, date.epochMilliseconds - now)))
+}
+
+/** Long enough to be of use, short enough for a message. */
+export const excerpt = (text: string): string => (text.length <= 500 ? text : `${text.slice(0, 500)}…`)
+
+/** A status that is not 2xx. `body` is for the message, and the terms of a payment. */
+export const fromStatus = (
+  status: number,
+  body: string | Schema.Json,
+  after: Option.Option<Duration.Duration>
+): ExchangeError => {
+  const said = excerpt(typeof body === "string" ? body.trim() : JSON.stringify(body))
+  const message = `The peer answered ${status}${said === "" ? "" : `: ${said}`}`
+  if (status === 401 || status === 403) return failure("refused", new Auth({ message }))
+  if (status === 402) return failure("refused", new PaymentRequired({ message, terms: body }))
+  const isTransient = status === 408 || status === 425 || status === 429 || status >= 500
+  return failure(
+    isTransient ? "transient" : "refused",
+    new Http({ message, status }),
+    isTransient ? after : Option.none()
+  )
+}
+
+/** An answer that is not what it has to be. `issue` says what and where. */
+export const garbled = (request: string, issue: { readonly message: string }): ExchangeError =>
+  failure("garbled", new Protocol({ message: `The answer to ${request} does not decode: ${excerpt(issue.message)}` }))

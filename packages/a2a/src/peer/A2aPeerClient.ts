@@ -1,0 +1,49 @@
+import { PeerError } from "@bowline/domain/peer/PeerError"
+import { UuidGenerator } from "@bowline/runtime/id/UuidGenerator"
+import { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
+import { PeerClient } from "@bowline/runtime/peer/PeerClient"
+import { Effect, Exit, Layer } from "effect"
+import { HttpClient } from "effect/http"
+import { skillsOf } from "../card/AgentCard.ts"
+import * as AgentCards from "../card/AgentCards.ts"
+import * as Cancels from "./Cancels.ts"
+import { converse } from "./Conversation.ts"
+import { connect } from "./PeerLink.ts"
+import * as RemoteTask from "./RemoteTask.ts"
+import * as TaskCalls from "./TaskCalls.ts"
+
+/**
+ * Peers over JSON-RPC, in A2A 0.3 and bindu. The HTTP client must not follow redirects by itself. Ids, and the variables
+ * that hold tokens, come from `UuidGenerator` and `EnvironmentSecrets`. Closing the layer waits for the cancels that are on
+ * their way, 5 seconds at most.
+ */
+export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Layer.effect(
+  PeerClient,
+  Effect.gen(function* () {
+    const client = yield* HttpClient.HttpClient
+    const uuid = yield* UuidGenerator
+    const secrets = yield* EnvironmentSecrets
+    const cards = yield* AgentCards.make(client)
+    const calls = yield* TaskCalls.make(client, uuid)
+    const cancels = yield* Cancels.make(calls)
+
+    return PeerClient.of({
+      discover: Effect.fn("PeerClient.discover")(function* ({ endpoint, name }) {
+        yield* Effect.annotateCurrentSpan({ agent: name })
+        const { card } = yield* cards.get(endpoint)
+        return skillsOf(card)
+      }),
+      call: Effect.fn("PeerClient.call")(
+        function* (call, onEvent) {
+          yield* Effect.annotateCurrentSpan({ agent: call.agent.name, skill: call.skill.id })
+          const link = yield* connect(call.agent, cards, secrets)
+          const remote = yield* RemoteTask.make(calls, link)
+          return yield* Effect.onExit(converse(link, remote, call, link.codec.makeIds(uuid), onEvent), (exit) =>
+            Exit.isSuccess(exit) ? Effect.void : Effect.flatMap(remote.state, (state) => cancels.leave(link, state))
+          )
+        },
+        Effect.mapError(({ reason }) => new PeerError({ reason }))
+      )
+    })
+  })
+)

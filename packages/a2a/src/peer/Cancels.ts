@@ -1,0 +1,40 @@
+import { cancelTimeout } from "@bowline/runtime/peer/PeerClient"
+import { Effect, FiberSet } from "effect"
+import type { PeerLink } from "./PeerLink.ts"
+import type { RemoteState } from "./RemoteTask.ts"
+import type { TaskCalls } from "./TaskCalls.ts"
+
+/**
+ * Cancels what a call leaves behind: once, within its own time limit, in a fiber that the call does not wait for. The scope
+ * that closes waits for those that are on their way.
+ */
+export const make = Effect.fnUntraced(function* (calls: TaskCalls) {
+  const pending = yield* FiberSet.make<void>()
+  yield* Effect.addFinalizer(() => Effect.timeoutOption(FiberSet.awaitEmpty(pending), cancelTimeout))
+
+  const cancel = (link: PeerLink, taskId: string) =>
+    calls.cancel(link, taskId).pipe(
+      Effect.mapError(({ reason }) => reason),
+      Effect.timeout(cancelTimeout),
+      Effect.matchEffect({
+        onSuccess: () => Effect.logDebug("The remote task is cancelled"),
+        onFailure: ({ message }) => Effect.logWarning(`The remote task may run on, its cancel failed: ${message}`)
+      }),
+      Effect.annotateLogs({ endpoint: link.endpoint, remote_task_id: taskId })
+    )
+
+  const leave = (link: PeerLink, state: RemoteState): Effect.Effect<void> => {
+    switch (state._tag) {
+      case "none":
+        return Effect.void
+      case "unnamed":
+        return Effect.annotateLogs(
+          Effect.logWarning("The remote task can't be cancelled: the peer has not told its id"),
+          { endpoint: link.endpoint }
+        )
+      case "open":
+        return Effect.asVoid(FiberSet.run(pending, cancel(link, state.taskId), { startImmediately: true }))
+    }
+  }
+  return { leave }
+})

@@ -1,0 +1,33 @@
+import type { PeerResult } from "@bowline/runtime/peer/PeerClient"
+
+/**
+ * What a state of the peer's means for whoever waits.
+ *
+ * - `ended`: the peer works on it no more.
+ * - `handed-back`: the peer waits for the caller. The remote task stays open, for the next plan of the session.
+ * - `settling`: it may be settled elsewhere, so it is waited for, but not for long.
+ * - `working`: every other state, unknown ones too.
+ */
+export type Standing =
+  | { readonly _tag: "ended" | "handed-back" | "settling"; readonly state: PeerResult["state"] }
+  | { readonly _tag: "working" }
+
+const working: Standing = { _tag: "working" }
+
+export const standingOf = (state: string): Standing => {
+  switch (state) {
+    case "completed":
+    case "failed":
+    case "canceled":
+    case "rejected":
+      return { _tag: "ended", state }
+    case "input-required":
+    case "payment-required":
+    case "trust-verification-required":
+      return { _tag: "handed-back", state }
+    case "auth-required":
+      return { _tag: "settling", state }
+    default:
+      return working
+  }
+}

@@ -1,0 +1,35 @@
+import type { Schema } from "effect"
+
+/** What a peer sends, whatever its dialect. `bytes` are base64. */
+export type Part =
+  | { readonly _tag: "Text"; readonly text: string }
+  | { readonly _tag: "Data"; readonly data: Schema.Json }
+  | {
+      readonly _tag: "File"
+      readonly mediaType: string
+      readonly name?: string
+      readonly bytes?: string
+      readonly uri?: string
+    }
+
+export interface Message {
+  readonly id: string | null
+  readonly fromAgent: boolean
+  readonly parts: ReadonlyArray<Part>
+  readonly metadata: Schema.Json
+}
+
+export interface Artifact {
+  readonly parts: ReadonlyArray<Part>
+}
+
+/** A remote task, as one answer of the peer shows it. One without an id can be neither polled nor cancelled. */
+export interface Task {
+  readonly id: string | null
+  readonly contextId: string | null
+  readonly state: string
+  readonly message: Message | null
+  readonly artifacts: ReadonlyArray<Artifact>
+  readonly history: ReadonlyArray<Message>
+  readonly metadata: Schema.Json
+}

@@ -1,0 +1,91 @@
+import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
+import { Result, type Schema } from "effect"
+import { Base64 } from "effect/encoding"
+import type { Artifact, Message, Part, Task } from "./Task.ts"
+
+const isReadable = (mediaType: string): boolean => /^text\/|[/+](json|xml|yaml)$/.test(mediaType.split(";")[0] ?? "")
+
+const fileText = (file: Part & { readonly _tag: "File" }): string => {
+  if (file.bytes !== undefined && isReadable(file.mediaType)) {
+    const text = Base64.decodeString(file.bytes)
+    if (Result.isSuccess(text)) return text.success
+  }
+  const name = file.name === undefined ? "" : ` ${file.name}`
+  const size = file.bytes === undefined ? "" : `, ${Math.floor((file.bytes.length * 3) / 4)} bytes`
+  const place = file.uri === undefined ? "" : `: ${file.uri}`
+  return `[file${name} (${file.mediaType}${size})${place}]`
+}
+
+const partText = (part: Part): string => {
+  switch (part._tag) {
+    case "Text":
+      return part.text
+    case "Data":
+      return JSON.stringify(part.data)
+    case "File":
+      return fileText(part)
+  }
+}
+
+/** A model reads text: data as JSON, a file of text as its text, any other file by its name, type and size. */
+export const textOf = (parts: ReadonlyArray<Part>): string => parts.map(partText).join("\n")
+
+const partContent = (part: Part): Schema.Json => {
+  switch (part._tag) {
+    case "Text":
+      return part.text
+    case "Data":
+      return part.data
+    case "File": {
+      const { _tag, mediaType, ...content } = part
+      return content
+    }
+  }
+}
+
+const partMediaType = (part: Part): string => {
+  switch (part._tag) {
+    case "Text":
+      return "text/plain"
+    case "Data":
+      return "application/json"
+    case "File":
+      return part.mediaType
+  }
+}
+
+const described = (part: Part): Schema.Json => ({ media_type: partMediaType(part), content: partContent(part) })
+
+/** An artifact of one part is its content; of texts, the text; of anything else, a list of `{media_type, content}`. */
+export const artifactEvent = ({ parts }: Artifact): PeerEvent => {
+  const [part, ...others] = parts
+  if (part !== undefined && others.length === 0) {
+    return { _tag: "Artifact", content: partContent(part), mediaType: partMediaType(part) }
+  }
+  return parts.every((part) => part._tag === "Text")
+    ? { _tag: "Artifact", content: textOf(parts), mediaType: "text/plain" }
+    : { _tag: "Artifact", content: parts.map(described), mediaType: "application/json" }
+}
+
+/** Two messages of one key say the same: the message of a status comes again in the history. */
+export const keyOf = (message: Message): string => `${message.id ?? ""}\n${textOf(message.parts)}`
+
+/** The messages that are the result: the status's, and without artifacts the last one that the agent said. */
+export const lastWords = (task: Task): ReadonlyArray<Message> => {
+  const said = task.artifacts.length === 0 ? task.history.findLast((message) => message.fromAgent) : undefined
+  if (task.message === null) return said === undefined ? [] : [said]
+  return said === undefined || textOf(said.parts) === textOf(task.message.parts) ? [task.message] : [said, task.message]
+}
+
+/** All that the peer says at the end, as text. `details` adds what is beside the words, such as the terms of a payment. */
+export const resultText = (task: Task, details: boolean): string => {
+  const words = lastWords(task)
+  const asides = details ? [task.metadata, ...words.map((message) => message.metadata)] : []
+  return [
+    ...words.map((message) => textOf(message.parts)),
+    ...task.artifacts.map((artifact) => textOf(artifact.parts)),
+    ...asides.filter((aside) => aside !== null).map((aside) => JSON.stringify(aside))
+  ]
+    .filter((text) => text !== "")
+    .join("\n\n")
+}
