@@ -145,10 +145,9 @@ export class Plans extends Context.Service<
   )
 
   /** With its own parts. What is left open: the stores, the provider, the peers and the configuration. */
-  static readonly layer = Plans.layerNoDeps.pipe(
-    Layer.provideMerge(RunningPlans.layer),
-    Layer.provideMerge(Recovery.layer),
+  static readonly layer = Layer.merge(Plans.layerNoDeps, Recovery.layer).pipe(
+    Layer.provide(RunningPlans.layer),
     Layer.provide(Planner.layer),
-    Layer.provide(Layer.merge(SessionLock.layer, GroupCommit.layer))
+    Layer.provide([SessionLock.layer, GroupCommit.layer])
   )
 }
