@@ -1,52 +1,14 @@
-import type { CallerName } from "@bowline/domain/caller/CallerName"
-import { type AgentSummary } from "@bowline/domain/peer/Agent"
-import type { AbortReason } from "@bowline/domain/plan/AbortReason"
-import { isSettled, type Plan } from "@bowline/domain/plan/Plan"
+import { isSettled } from "@bowline/domain/plan/Plan"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import { NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
-import * as Usage from "@bowline/domain/plan/Usage"
-import type { Message } from "@bowline/domain/session/Message"
-import type { ExternalSessionId, SessionId } from "@bowline/domain/session/SessionId"
-import type { TaskId } from "@bowline/domain/tool/TaskId"
+import type { SessionId } from "@bowline/domain/session/SessionId"
 import { Clock, Context, DateTime, Duration, Effect, Layer, Option } from "effect"
-import { type Guard, type NewPlan, type PlanChange, type PlanCommit, PlanStore } from "../plan/PlanStore.ts"
-import { type EventRow, fromEvents } from "../stream/EventRow.ts"
-import { LeaseStore, type ReplicaId } from "./LeaseStore.ts"
+import { type Guard, type PlanCommit, PlanStore } from "../plan/PlanStore.ts"
+import { fromEvents } from "../stream/EventRow.ts"
+import { apply, makePlan, makeSession, Memory, type SessionRecord } from "./internal/Memory.ts"
+import { LeaseStore } from "./LeaseStore.ts"
 import type { Page, PageRequest } from "./Page.ts"
 import { SessionStore } from "./SessionStore.ts"
-
-interface Task {
-  readonly task_id: TaskId
-  readonly tool: string
-  readonly started_at: string
-  remote_task_id: string | null
-  remote_context_id: string | null
-  isOpen: boolean
-}
-
-interface PlanRecord {
-  plan: Plan
-  readonly ordinal: number
-  readonly owner: CallerName
-  replica: ReplicaId
-  fence: number
-  abort: AbortReason | undefined
-  readonly events: Array<EventRow>
-  readonly tasks: Map<TaskId, Task>
-}
-
-interface SessionRecord {
-  readonly session_id: SessionId
-  readonly ordinal: number
-  readonly owner: CallerName
-  readonly external_session_id: ExternalSessionId | null
-  readonly created_at: string
-  last_active_at: string
-  fence: number
-  lease: { readonly replica: ReplicaId; readonly fence: number; expires: number } | undefined
-  readonly agents: Map<string, AgentSummary>
-  readonly messages: Array<Message>
-}
 
 const ttl = Duration.days(30)
 
@@ -60,136 +22,6 @@ const newestFirst = <A extends { readonly ordinal: number }, B>(
     .sort((a, b) => b.ordinal - a.ordinal)
   const items = found.slice(0, limit)
   return { items: items.map(show), next: found.length > limit ? (items.at(-1)?.ordinal ?? null) : null }
-}
-
-/** Every change happens between two waits, so that each operation is a transaction. */
-class Memory {
-  readonly sessions = new Map<SessionId, SessionRecord>()
-  readonly plans = new Map<PlanId, PlanRecord>()
-  readonly replicas = new Map<ReplicaId, number>()
-  #ordinal = 0
-
-  nextOrdinal(): number {
-    return ++this.#ordinal
-  }
-
-  findSession(owner: CallerName, id: string): SessionRecord | undefined {
-    for (const session of this.sessions.values()) {
-      if (session.owner === owner && (session.external_session_id === id || session.session_id === id)) return session
-    }
-    return undefined
-  }
-
-  openPlans(session: SessionId): ReadonlyArray<PlanRecord> {
-    return Array.from(this.plans.values()).filter(({ plan }) => plan.session_id === session && !isSettled(plan))
-  }
-
-  holds({ plan, fence, replica }: PlanRecord, guard: Guard): boolean {
-    if (isSettled(plan)) return false
-    if (guard._tag === "Held") return this.sessions.get(plan.session_id)?.fence === guard.fence
-    return replica === guard.replica && fence === guard.fence
-  }
-
-  isAlive(replica: ReplicaId, now: number): boolean {
-    return (this.replicas.get(replica) ?? 0) > now
-  }
-}
-
-const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
-  session_id: plan.new_session_id,
-  ordinal: memory.nextOrdinal(),
-  owner: plan.owner,
-  external_session_id: plan.external_session_id,
-  created_at: plan.created_at,
-  last_active_at: plan.created_at,
-  fence: 0,
-  lease: undefined,
-  agents: new Map(),
-  messages: []
-})
-
-const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord): PlanRecord => ({
-  plan: {
-    plan_id: plan.plan_id,
-    session_id: session.session_id,
-    external_session_id: session.external_session_id,
-    state: "queued",
-    stage: "queue",
-    model: plan.model,
-    created_at: plan.created_at,
-    deadline_at: plan.deadline_at,
-    finished_at: null,
-    steps: 0,
-    tool_calls: 0,
-    usage: Usage.empty,
-    final: null,
-    error: null,
-    metadata: plan.metadata
-  },
-  ordinal: memory.nextOrdinal(),
-  owner: plan.owner,
-  replica: plan.replica,
-  fence: 0,
-  abort: undefined,
-  events: [],
-  tasks: new Map()
-})
-
-const apply = (record: PlanRecord, session: SessionRecord, change: PlanChange): void => {
-  switch (change._tag) {
-    case "Held":
-      record.plan = { ...record.plan, state: "running", stage: null }
-      record.fence = change.fence
-      return
-    case "Progressed":
-      record.plan = { ...record.plan, stage: change.stage, ...change.progress }
-      return
-    case "MessageAppended":
-      session.messages.push({
-        ...change.message,
-        seq: (session.messages.at(-1)?.seq ?? 0) + 1,
-        plan_id: record.plan.plan_id,
-        created_at: change.at,
-        compacted: false
-      })
-      return
-    case "TaskStarted":
-      record.tasks.set(change.task_id, {
-        task_id: change.task_id,
-        tool: change.tool,
-        started_at: change.at,
-        remote_task_id: null,
-        remote_context_id: null,
-        isOpen: change.state === "running"
-      })
-      return
-    case "TaskAccepted": {
-      const task = record.tasks.get(change.task_id)
-      if (task !== undefined) {
-        task.remote_task_id = change.remote_task_id
-        task.remote_context_id = change.remote_context_id
-      }
-      return
-    }
-    case "TaskFinished": {
-      const task = record.tasks.get(change.task_id)
-      if (task !== undefined) task.isOpen = false
-      return
-    }
-    case "Settled": {
-      const { outcome, progress, at } = change
-      record.plan = {
-        ...record.plan,
-        ...progress,
-        state: outcome.state,
-        stage: null,
-        finished_at: at,
-        final: outcome.state === "completed" ? outcome.final : null,
-        error: outcome.state === "completed" ? null : outcome.error
-      }
-      session.last_active_at = at
-    }
-  }
 }
 
 const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
@@ -207,7 +39,7 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
       if (open.filter(({ plan }) => plan.state === "queued").length > maxQueue) {
         return yield* new SessionBusy({ message: `${maxQueue} plans wait for the session` })
       }
-      memory.sessions.set(session.session_id, session)
+      memory.add(session)
       session.last_active_at = request.created_at
       for (const agent of request.agents) session.agents.set(agent.name, agent)
       const record = makePlan(memory, request, session)
@@ -216,6 +48,7 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
         ...fromEvents(1, [{ event: "session", data: { external_session_id: session.external_session_id, created } }])
       )
       memory.plans.set(request.plan_id, record)
+      memory.open.set(request.plan_id, record)
       return { session_id: session.session_id, external_session_id: session.external_session_id, created }
     }),
   commit: (batch) =>
@@ -229,6 +62,7 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
           return
         }
         for (const change of changes) apply(record, session, change)
+        if (isSettled(record.plan)) memory.open.delete(plan_id)
         record.events.push(...events)
       }
       for (const commit of batch) write(commit)
@@ -256,9 +90,7 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
     }),
   takeOver: (replica, leaseTtl) =>
     Effect.map(Clock.currentTimeMillis, (now) => {
-      const left = Array.from(memory.plans.values()).filter(
-        (record) => !isSettled(record.plan) && !memory.isAlive(record.replica, now)
-      )
+      const left = Array.from(memory.open.values()).filter((record) => !memory.isAlive(record.replica, now))
       return left.flatMap((record) => {
         const session = memory.sessions.get(record.plan.session_id)
         if (session === undefined) return []
@@ -283,13 +115,13 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
     }),
   requestAbort: (id, reason) =>
     Effect.sync(() => {
-      const record = memory.plans.get(id)
-      if (record !== undefined && !isSettled(record.plan)) record.abort ??= reason
+      const record = memory.open.get(id)
+      if (record !== undefined) record.abort ??= reason
     }),
   abortRequests: (replica) =>
     Effect.sync(() =>
-      Array.from(memory.plans.values()).flatMap(({ plan, replica: owner, abort }) =>
-        owner === replica && abort !== undefined && !isSettled(plan) ? [{ plan_id: plan.plan_id, reason: abort }] : []
+      Array.from(memory.open.values()).flatMap(({ plan, replica: owner, abort }) =>
+        owner === replica && abort !== undefined ? [{ plan_id: plan.plan_id, reason: abort }] : []
       )
     ),
   ping: Effect.void

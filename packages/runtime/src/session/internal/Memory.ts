@@ -1,0 +1,186 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { AgentSummary } from "@bowline/domain/peer/Agent"
+import type { AbortReason } from "@bowline/domain/plan/AbortReason"
+import type { Plan } from "@bowline/domain/plan/Plan"
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import * as Usage from "@bowline/domain/plan/Usage"
+import type { Message } from "@bowline/domain/session/Message"
+import type { ExternalSessionId, SessionId } from "@bowline/domain/session/SessionId"
+import type { TaskId } from "@bowline/domain/tool/TaskId"
+import type { Guard, NewPlan, PlanChange } from "../../plan/PlanStore.ts"
+import type { EventRow } from "../../stream/EventRow.ts"
+import type { ReplicaId } from "../LeaseStore.ts"
+
+interface Task {
+  readonly task_id: TaskId
+  readonly tool: string
+  readonly started_at: string
+  remote_task_id: string | null
+  remote_context_id: string | null
+  isOpen: boolean
+}
+
+export interface PlanRecord {
+  plan: Plan
+  readonly ordinal: number
+  readonly owner: CallerName
+  replica: ReplicaId
+  fence: number
+  abort: AbortReason | undefined
+  readonly events: Array<EventRow>
+  readonly tasks: Map<TaskId, Task>
+}
+
+export interface SessionRecord {
+  readonly session_id: SessionId
+  readonly ordinal: number
+  readonly owner: CallerName
+  readonly external_session_id: ExternalSessionId | null
+  readonly created_at: string
+  last_active_at: string
+  fence: number
+  lease: { readonly replica: ReplicaId; readonly fence: number; expires: number } | undefined
+  readonly agents: Map<string, AgentSummary>
+  readonly messages: Array<Message>
+}
+
+const nameOf = (owner: CallerName, name: string): string => `${owner}\n${name}`
+
+/** Every change happens between two waits, so that each operation is a transaction. */
+export class Memory {
+  readonly sessions = new Map<SessionId, SessionRecord>()
+  readonly plans = new Map<PlanId, PlanRecord>()
+  /** The plans that are not over. */
+  readonly open = new Map<PlanId, PlanRecord>()
+  readonly replicas = new Map<ReplicaId, number>()
+  readonly #names = new Map<string, SessionRecord>()
+  #ordinal = 0
+
+  nextOrdinal(): number {
+    return ++this.#ordinal
+  }
+
+  add(session: SessionRecord): void {
+    this.sessions.set(session.session_id, session)
+    this.#names.set(nameOf(session.owner, session.session_id), session)
+    if (session.external_session_id !== null) {
+      this.#names.set(nameOf(session.owner, session.external_session_id), session)
+    }
+  }
+
+  /** By the gateway's id, or by the owner's name of it. */
+  findSession(owner: CallerName, id: string): SessionRecord | undefined {
+    return this.#names.get(nameOf(owner, id))
+  }
+
+  openPlans(session: SessionId): ReadonlyArray<PlanRecord> {
+    return Array.from(this.open.values()).filter(({ plan }) => plan.session_id === session)
+  }
+
+  holds({ plan, fence, replica }: PlanRecord, guard: Guard): boolean {
+    if (!this.open.has(plan.plan_id)) return false
+    if (guard._tag === "Held") return this.sessions.get(plan.session_id)?.fence === guard.fence
+    return replica === guard.replica && fence === guard.fence
+  }
+
+  isAlive(replica: ReplicaId, now: number): boolean {
+    return (this.replicas.get(replica) ?? 0) > now
+  }
+}
+
+export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
+  session_id: plan.new_session_id,
+  ordinal: memory.nextOrdinal(),
+  owner: plan.owner,
+  external_session_id: plan.external_session_id,
+  created_at: plan.created_at,
+  last_active_at: plan.created_at,
+  fence: 0,
+  lease: undefined,
+  agents: new Map(),
+  messages: []
+})
+
+export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord): PlanRecord => ({
+  plan: {
+    plan_id: plan.plan_id,
+    session_id: session.session_id,
+    external_session_id: session.external_session_id,
+    state: "queued",
+    stage: "queue",
+    model: plan.model,
+    created_at: plan.created_at,
+    deadline_at: plan.deadline_at,
+    finished_at: null,
+    steps: 0,
+    tool_calls: 0,
+    usage: Usage.empty,
+    final: null,
+    error: null,
+    metadata: plan.metadata
+  },
+  ordinal: memory.nextOrdinal(),
+  owner: plan.owner,
+  replica: plan.replica,
+  fence: 0,
+  abort: undefined,
+  events: [],
+  tasks: new Map()
+})
+
+export const apply = (record: PlanRecord, session: SessionRecord, change: PlanChange): void => {
+  switch (change._tag) {
+    case "Held":
+      record.plan = { ...record.plan, state: "running", stage: null }
+      record.fence = change.fence
+      return
+    case "Progressed":
+      record.plan = { ...record.plan, stage: change.stage, ...change.progress }
+      return
+    case "MessageAppended":
+      session.messages.push({
+        ...change.message,
+        seq: (session.messages.at(-1)?.seq ?? 0) + 1,
+        plan_id: record.plan.plan_id,
+        created_at: change.at,
+        compacted: false
+      })
+      return
+    case "TaskStarted":
+      record.tasks.set(change.task_id, {
+        task_id: change.task_id,
+        tool: change.tool,
+        started_at: change.at,
+        remote_task_id: null,
+        remote_context_id: null,
+        isOpen: change.state === "running"
+      })
+      return
+    case "TaskAccepted": {
+      const task = record.tasks.get(change.task_id)
+      if (task !== undefined) {
+        task.remote_task_id = change.remote_task_id
+        task.remote_context_id = change.remote_context_id
+      }
+      return
+    }
+    case "TaskFinished": {
+      const task = record.tasks.get(change.task_id)
+      if (task !== undefined) task.isOpen = false
+      return
+    }
+    case "Settled": {
+      const { outcome, progress, at } = change
+      record.plan = {
+        ...record.plan,
+        ...progress,
+        state: outcome.state,
+        stage: null,
+        finished_at: at,
+        final: outcome.state === "completed" ? outcome.final : null,
+        error: outcome.state === "completed" ? null : outcome.error
+      }
+      session.last_active_at = at
+    }
+  }
+}
