@@ -1,5 +1,6 @@
 import { Effect, FiberSet, Layer, Stream } from "effect"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
+import * as ExchangeLog from "../exchange/ExchangeLog.ts"
 import type { Host, HostRequest } from "./Host.ts"
 import { respond } from "./internal/respond.ts"
 import { Network } from "./Network.ts"
@@ -10,7 +11,7 @@ export const layer: Layer.Layer<Network> = Layer.succeed(
   Network,
   Network.of({
     serve: Effect.fnUntraced(function* (host) {
-      const requests = yield* RequestLog.make
+      const requests = yield* ExchangeLog.make<HostRequest, RequestLog.Ending>()
       const run = yield* FiberSet.makeRuntime()
       const server = createServer((incoming, outgoing) => {
         run(exchange(host, requests, incoming, outgoing))
@@ -39,7 +40,7 @@ const close = (server: Server) =>
 const exchange = Effect.fnUntraced(
   function* (host: Host, requests: RequestLog.RequestLog, incoming: IncomingMessage, outgoing: ServerResponse) {
     const request = yield* read(incoming)
-    yield* requests.record(request, Effect.raceFirst(answer(host, request, outgoing), closedBy(outgoing)))
+    yield* RequestLog.record(requests, request, Effect.raceFirst(answer(host, request, outgoing), closedBy(outgoing)))
   },
   (effect, _host, _requests, _incoming, outgoing) =>
     Effect.catchTag(effect, "Fault", (fault) =>

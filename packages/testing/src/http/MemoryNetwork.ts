@@ -1,5 +1,6 @@
 import { Context, Deferred, Effect, Exit, Fiber, FiberSet, Layer, Queue, Stream, type Cause } from "effect"
 import { HttpClient, HttpClientError, type HttpClientRequest } from "effect/http"
+import * as ExchangeLog from "../exchange/ExchangeLog.ts"
 import { Fault, type Host, type HostRequest, type HostResponse } from "./Host.ts"
 import { MemoryResponse } from "./internal/MemoryResponse.ts"
 import { respond } from "./internal/respond.ts"
@@ -23,7 +24,7 @@ export const layer: Layer.Layer<Network | HttpClient.HttpClient> = Layer.effectC
     let served = 0
     const network = Network.of({
       serve: Effect.fnUntraced(function* (host) {
-        const requests = yield* RequestLog.make
+        const requests = yield* ExchangeLog.make<HostRequest, RequestLog.Ending>()
         const run = yield* FiberSet.makeRuntime<never, void>()
         const url = `http://host-${++served}.test`
         yield* Effect.acquireRelease(
@@ -76,7 +77,7 @@ const connect = (
     yield* Deferred.succeed(head, response)
     yield* Stream.runForEach(response.body, (bytes) => Queue.offer(pieces, bytes))
   })
-  const exchange = Effect.onExit(requests.record(request, answer), (exit) => {
+  const exchange = Effect.onExit(RequestLog.record(requests, request, answer), (exit) => {
     if (Exit.isSuccess(exit)) return Queue.end(pieces)
     const fault = RequestLog.faultOf(exit.cause) ?? new Fault({ kind: "cut" })
     return Effect.andThen(Deferred.fail(head, fault), Queue.fail(pieces, fault))

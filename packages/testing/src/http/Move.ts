@@ -2,8 +2,10 @@ import { Effect, Stream, type Duration } from "effect"
 import { Fault } from "./Host.ts"
 
 /** What a host does with the body of an answer, in order. The end of the list is the end of the body. */
-export type Move =
-  | { readonly _tag: "Write"; readonly bytes: Uint8Array }
+export type Move = { readonly _tag: "Write"; readonly bytes: Uint8Array } | Pace
+
+/** The moves that write nothing. */
+export type Pace =
   | { readonly _tag: "Wait"; readonly effect: Effect.Effect<void> }
   | { readonly _tag: "Break"; readonly kind: Fault["kind"] }
   | { readonly _tag: "Split"; readonly size: number }
@@ -17,28 +19,28 @@ export const write = (piece: string | Uint8Array): Move => ({
   bytes: typeof piece === "string" ? encoder.encode(piece) : piece
 })
 
-export const wait = (duration: Duration.Input): Move => until(Effect.sleep(duration))
+export const wait = (duration: Duration.Input): Pace => until(Effect.sleep(duration))
 
 /** Waits for something that the test decides, such as a `Deferred`. */
-export const until = (effect: Effect.Effect<void>): Move => ({ _tag: "Wait", effect })
+export const until = (effect: Effect.Effect<void>): Pace => ({ _tag: "Wait", effect })
 
 /** Not a byte more, and the connection stays open. */
-export const stall: Move = until(Effect.never)
+export const stall: Pace = until(Effect.never)
 
 /** Closes the connection before the body is whole: over HTTP/1.1 a chunked body without its last chunk. */
-export const cut: Move = { _tag: "Break", kind: "cut" }
+export const cut: Pace = { _tag: "Break", kind: "cut" }
 
 /** Throws the connection away (RST). Bytes that the client has not read yet may be lost. */
-export const reset: Move = { _tag: "Break", kind: "reset" }
+export const reset: Pace = { _tag: "Break", kind: "reset" }
 
 /**
  * From here on every write is made in pieces of so many bytes, also in the middle of a character. On a socket, a client
  * that is busy reads several of them at once: `slow` keeps them apart.
  */
-export const split = (size: number): Move => ({ _tag: "Split", size })
+export const split = (size: number): Pace => ({ _tag: "Split", size })
 
 /** From here on there is a pause in front of every piece. */
-export const slow = (delay: Duration.Input): Move => ({ _tag: "Slow", delay })
+export const slow = (delay: Duration.Input): Pace => ({ _tag: "Slow", delay })
 
 const pieces = (bytes: Uint8Array, size: number): ReadonlyArray<Uint8Array> =>
   bytes.length <= size

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, Stream, type Scope } from "effect"
+import { Deferred, Effect, Fiber, Layer, References, Stream, type Scope } from "effect"
 import { HttpClient, HttpClientRequest, type HttpClientError } from "effect/http"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { TestClock } from "effect/testing"
@@ -149,7 +149,7 @@ describe.each([
       const response = yield* HttpClient.get(host.url)
       assert.strictEqual(response.status, 500)
       assert.include(yield* response.text, "no such turn")
-    })
+    }).pipe(Effect.provideService(References.MinimumLogLevel, "None"))
   )
 })
 

@@ -1,0 +1,132 @@
+import {
+  ProviderError,
+  StreamCorrupt,
+  StreamTruncated,
+  Transport,
+  type ProviderErrorReason
+} from "@bowline/domain/provider/ProviderError"
+import { Provider, type ProviderPart } from "@bowline/runtime/provider/Provider"
+import { Context, Effect, Exit, Layer, Option, Stream, type Duration } from "effect"
+import * as ExchangeLog from "../exchange/ExchangeLog.ts"
+import { reasonOf } from "./internal/reasonOf.ts"
+import { fragments, withFinish } from "./internal/withFinish.ts"
+import * as Script from "./Script.ts"
+import type { Turn, TurnMove } from "./Turn.ts"
+
+type Ending = "finished" | "failed" | "interrupted"
+
+type ToolCall = Extract<ProviderPart, { readonly _tag: "ToolCall" }>
+
+interface Options {
+  /** What stands in front of the model in `provider/model`. */
+  readonly name?: string
+}
+
+/**
+ * The provider port played from a script, without a wire, on the `Clock`. Faults are the errors that the contract gives
+ * them: a `cut` and a `reset` are `transport`, an end without a finish is `stream_truncated`, 429 is `rate_limited`.
+ */
+export class ScriptedProvider extends Context.Service<
+  ScriptedProvider,
+  { readonly asked: ExchangeLog.ExchangeLog<Script.Asked, Ending> }
+>()("@bowline/testing/provider/ScriptedProvider") {
+  /** With a record of what was asked. */
+  static readonly layer = (script: Script.Script, options?: Options): Layer.Layer<Provider | ScriptedProvider> =>
+    Layer.effectContext(
+      Effect.gen(function* () {
+        const asked = yield* ExchangeLog.make<Script.Asked, Ending>()
+        const provider = yield* make(script, options)
+        const stream: Provider["Service"]["stream"] = (request) =>
+          asked.begin(Script.fromRequest(request)).pipe(
+            Effect.map((end) => Stream.onExit(provider.stream(request), (exit) => end(endingOf(exit)))),
+            Stream.unwrap
+          )
+        return Context.make(Provider, { ...provider, stream }).pipe(Context.add(ScriptedProvider, { asked }))
+      })
+    )
+
+  /** Without a record, for a process that lives on. */
+  static readonly layerProvider = (script: Script.Script, options?: Options): Layer.Layer<Provider> =>
+    Layer.effect(Provider, make(script, options))
+}
+
+const endingOf = (exit: Exit.Exit<unknown, ProviderError>): Ending => {
+  if (Exit.isSuccess(exit)) return "finished"
+  return Option.isSome(Exit.findErrorOption(exit)) ? "failed" : "interrupted"
+}
+
+const make = (script: Script.Script, options: Options = {}): Effect.Effect<Provider["Service"]> =>
+  Effect.map(Script.player(script), (turnFor) => ({
+    name: options.name ?? "scripted",
+    stream: (request) => Stream.suspend(() => play(turnFor(Script.fromRequest(request))))
+  }))
+
+/** Moves behind which nothing of a turn is seen any more. */
+const isLast = (move: TurnMove): boolean =>
+  ["Break", "ErrorChunk", "Refused"].includes(move._tag) || (move._tag === "Raw" && !move.text.startsWith(":"))
+
+const play = (written: Turn): Stream.Stream<ProviderPart, ProviderError> => {
+  const turn = withFinish(written)
+  const last = turn.findIndex(isLast)
+  const moves = last === -1 ? turn : turn.slice(0, last)
+  let delay: Duration.Input | undefined
+  const parts = Stream.flatMap(Stream.fromIterable(moves), (move): Stream.Stream<ProviderPart> => {
+    if (move._tag === "Wait") return Stream.fromEffectDrain(move.effect)
+    if (move._tag === "Slow") delay = move.delay
+    const pause = delay
+    const given = Stream.fromArray(partsOf(move))
+    return pause === undefined ? given : Stream.tap(given, () => Effect.sleep(pause))
+  })
+  return Stream.concat(parts, ending(moves, turn[last]))
+}
+
+const partsOf = (move: TurnMove): ReadonlyArray<ProviderPart> => {
+  switch (move._tag) {
+    case "Say":
+    case "Refuse":
+      return [{ _tag: "TextDelta", delta: move.text }]
+    case "Think":
+      return [{ _tag: "ReasoningDelta", delta: move.text }]
+    case "Call":
+      return fragments(move.arguments).map(() => ({ _tag: "ToolCallFragment" }))
+    case "Report":
+      return [{ _tag: "UsageReported", usage: move.usage }]
+    default:
+      return []
+  }
+}
+
+const ending = (moves: Turn, last: TurnMove | undefined): Stream.Stream<ProviderPart, ProviderError> => {
+  const finish = moves.find((move) => move._tag === "Finish")
+  const calls = moves.filter((move) => move._tag === "Call")
+  if (finish !== undefined) {
+    return Stream.fromArray([...calls.map(whole), { _tag: "Finished", reason: finish.reason, inferred: false }])
+  }
+  const isDone = moves.some(({ _tag }) => _tag === "Done")
+  if (isDone && calls.length === 0 && moves.some(({ _tag }) => _tag === "Say")) {
+    return Stream.succeed({ _tag: "Finished", reason: "stop", inferred: true })
+  }
+  return Stream.fail(new ProviderError({ reason: failureOf(last) }))
+}
+
+const whole = (call: Extract<TurnMove, { readonly _tag: "Call" }>, index: number): ToolCall => ({
+  _tag: "ToolCall",
+  id: call.id ?? `call_${index}`,
+  name: call.name,
+  arguments: call.arguments
+})
+
+const failureOf = (last: TurnMove | undefined): ProviderErrorReason => {
+  switch (last?._tag) {
+    case "Break":
+      return new Transport({ kind: "reset", message: "The connection was closed before the answer was whole" })
+    case "Refused":
+      return reasonOf(last.status, last.error, last.headers)
+    case "ErrorChunk":
+      return reasonOf(typeof last.error.code === "number" ? last.error.code : undefined, last.error, {})
+    case "Raw":
+      return new StreamCorrupt({ message: "The provider sent what is not its format" })
+    default:
+      return new StreamTruncated({ message: "The answer ended before it was finished" })
+  }
+}
