@@ -1,5 +1,5 @@
 import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
-import { Result, type Schema } from "effect"
+import { Result, Struct, type Schema } from "effect"
 import { Base64 } from "effect/encoding"
 import type { Artifact, Message, Part, Task } from "./Task.ts"
 
@@ -36,10 +36,8 @@ const partContent = (part: Part): Schema.Json => {
       return part.text
     case "Data":
       return part.data
-    case "File": {
-      const { _tag, mediaType, ...content } = part
-      return content
-    }
+    case "File":
+      return Struct.omit(part, ["_tag", "mediaType"])
   }
 }
 

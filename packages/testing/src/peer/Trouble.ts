@@ -1,0 +1,42 @@
+import { Effect, type Duration } from "effect"
+import { Fault, text, type HostResponse } from "../http/Host.ts"
+import { cut, reset, stall, toStream, write, type Move } from "../http/Move.ts"
+
+/**
+ * What goes wrong with one request. `instead`: it is not handled. `after`: it is, but its answer is spoilt, so that the peer
+ * has acted and the client does not get to know.
+ */
+export type Trouble =
+  | { readonly when: "instead"; readonly answer: HostResponse }
+  | { readonly when: "after"; readonly spoil: (answer: HostResponse) => Effect.Effect<HostResponse, Fault> }
+
+/** Another answer: a status with headers such as `Retry-After`, or something that is no answer of the dialect's. */
+export const answers = (status: number, headers?: Readonly<Record<string, string>>, body = ""): Trouble => ({
+  when: "instead",
+  answer: text(status, body, headers)
+})
+
+/** The connection breaks before the head of the answer. */
+export const breaks = (kind: Fault["kind"]): Trouble => ({
+  when: "after",
+  spoil: () => Effect.fail(new Fault({ kind }))
+})
+
+/** The head of the answer does not come. */
+export const silent: Trouble = { when: "after", spoil: () => Effect.never }
+
+/** The head of the answer comes late. */
+export const late = (delay: Duration.Input): Trouble => ({
+  when: "after",
+  spoil: (answer) => Effect.delay(Effect.succeed(answer), delay)
+})
+
+const breaksOff = (move: Move): Trouble => ({
+  when: "after",
+  spoil: (answer) => Effect.succeed({ ...answer, body: toStream([write("{"), move]) })
+})
+
+/** The answer begins; then the connection is closed, or thrown away, or nothing more comes. */
+export const cutsAnswer: Trouble = breaksOff(cut)
+export const resetsAnswer: Trouble = breaksOff(reset)
+export const stallsAnswer: Trouble = breaksOff(stall)
