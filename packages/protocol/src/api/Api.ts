@@ -1,0 +1,25 @@
+import { Schema } from "effect"
+import { HttpApi, OpenApi } from "effect/http-api"
+import { GatewayApi } from "../gateway/GatewayApi.ts"
+import { PlansApi } from "../plan/PlansApi.ts"
+import { SessionsApi } from "../session/SessionsApi.ts"
+
+const decodeSpec = Schema.decodeSync(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
+
+/** The library describes an event for a stream that failed. Ours ends with an `error` frame instead. */
+const withoutFailureEvent = (spec: object) =>
+  decodeSpec(JSON.stringify(spec, (key, value: unknown) => (key === "x-effect-stream" ? undefined : value)))
+
+/** The whole HTTP API: the server implements it, the typed client and the OpenAPI document are derived from it. */
+export class Api extends HttpApi.make("bowline")
+  .add(PlansApi, SessionsApi, GatewayApi)
+  .annotateMerge(
+    OpenApi.annotations({
+      title: "Bowline",
+      version: "0.1.0",
+      description:
+        "An agent gateway that never gets stuck. Post a question and a catalog of agents; a planner calls them step by step " +
+        "and streams what happens. Every error is an `application/problem+json`, every response has an `X-Request-Id`.",
+      transform: withoutFailureEvent
+    })
+  ) {}

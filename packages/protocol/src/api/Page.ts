@@ -1,0 +1,44 @@
+import { Effect, Option, Result, Schema, SchemaIssue, SchemaTransformation } from "effect"
+import { Base64Url } from "effect/encoding"
+
+const decodeCursor = (text: string): Option.Option<number> =>
+  Base64Url.decodeString(text).pipe(
+    Result.getSuccess,
+    Option.filter((digits) => /^\d{1,15}$/.test(digits)),
+    Option.map(Number)
+  )
+
+/** Where a page of a list starts: a number to the gateway, opaque to callers. */
+export const Cursor = Schema.String.annotate({ description: "The `next_cursor` of the page before" }).pipe(
+  Schema.decodeTo(
+    Schema.Int,
+    SchemaTransformation.transformEffect({
+      decode: (text) =>
+        Option.match(decodeCursor(text), {
+          onNone: () => Effect.fail(new SchemaIssue.InvalidValue({ message: "Expected the next_cursor of a page" })),
+          onSome: Effect.succeed
+        }),
+      encode: (start: number) => Effect.succeed(Base64Url.encode(String(start)))
+    })
+  )
+)
+
+/** How many entries a page has where the caller does not say. */
+export const defaultLimit = 50
+
+const Limit = Schema.String.annotate({ description: `Entries of a page: 1 to 200, ${defaultLimit} if not given` })
+  .check(Schema.isPattern(/^\d{1,9}$/u, { message: "Expected an integer between 1 and 200" }))
+  .pipe(
+    Schema.decodeTo(
+      Schema.Int.check(
+        Schema.isBetween({ minimum: 1, maximum: 200 }, { message: "Expected an integer between 1 and 200" })
+      ),
+      SchemaTransformation.numberFromString
+    )
+  )
+
+/** The query of every list. */
+export const pageQuery = { limit: Schema.optionalKey(Limit), cursor: Schema.optionalKey(Cursor) }
+
+/** What stands beside the entries of every list: where the next page starts, or null at the end. */
+export const pageEnd = { next_cursor: Schema.NullOr(Cursor) }

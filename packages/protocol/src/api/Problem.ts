@@ -1,0 +1,75 @@
+import { Schema } from "effect"
+import { HttpApiSchema } from "effect/http-api"
+
+/** The codes of refusals: the status of each, whether the same request may help later, and what it means. */
+export const problems = {
+  invalid_request: { status: 400, retryable: false, title: "The request is not valid" },
+  unauthorized: { status: 401, retryable: false, title: "A valid key is required" },
+  not_found: { status: 404, retryable: false, title: "Not found" },
+  method_not_allowed: { status: 405, retryable: false, title: "The route does not have this method" },
+  session_busy: { status: 409, retryable: true, title: "The session is busy" },
+  payload_too_large: { status: 413, retryable: false, title: "The body is too large" },
+  unsupported_media_type: { status: 415, retryable: false, title: "The body is not JSON" },
+  internal: { status: 500, retryable: false, title: "The gateway failed" },
+  draining: { status: 503, retryable: true, title: "The gateway is shutting down" },
+  unavailable: { status: 503, retryable: true, title: "The gateway cannot do this now" }
+} as const
+export type ProblemCode = keyof typeof problems
+
+/** A field that is wrong, such as `agents[0].skills[2].id`. The path is empty where the whole body is meant. */
+export const Issue = Schema.Struct({ path: Schema.String, message: Schema.String })
+export type Issue = typeof Issue.Type
+
+const fields = {
+  type: Schema.String,
+  title: Schema.String,
+  detail: Schema.String,
+  retryable: Schema.Boolean,
+  request_id: Schema.String,
+  issues: Schema.optionalKey(Schema.Array(Issue)),
+  failed: Schema.optionalKey(Schema.Array(Schema.String))
+}
+
+/**
+ * A problem document of RFC 9457 with members of our own: `code`, `retryable`, `request_id`, for a rejected request
+ * `issues`, and for a gateway that is not ready `failed`, the names of the checks.
+ */
+export const Problem = Schema.Struct({ ...fields, status: Schema.Int, code: Schema.String })
+export type Problem = typeof Problem.Type
+
+export const make = (
+  code: ProblemCode,
+  rest: Pick<Problem, "detail" | "request_id" | "issues" | "failed">
+): Problem => ({ type: `urn:bowline:problem:${code}`, ...problems[code], code, ...rest })
+
+export const contentType = "application/problem+json"
+
+const of = <const Code extends ProblemCode>(
+  identifier: string,
+  description: string,
+  codes: readonly [Code, ...Array<Code>]
+) =>
+  Schema.Struct({
+    ...fields,
+    status: Schema.Literal(problems[codes[0]].status),
+    code: Schema.Literals(codes)
+  })
+    .annotate({ identifier, description })
+    .pipe(HttpApiSchema.asJson({ contentType }), HttpApiSchema.status(problems[codes[0]].status))
+
+export const InvalidRequest = of("InvalidRequest", "The request is not valid: `issues` name each field", [
+  "invalid_request"
+])
+export const Unauthorized = of("Unauthorized", "No key, or one that the gateway does not know", ["unauthorized"])
+export const NotFound = of("NotFound", "No such thing, or somebody else's", ["not_found"])
+export const SessionBusy = of("SessionBusy", "Another plan has the session", ["session_busy"])
+export const PayloadTooLarge = of("PayloadTooLarge", "The body is larger than the gateway takes", ["payload_too_large"])
+export const UnsupportedMediaType = of("UnsupportedMediaType", "The body is not `application/json`", [
+  "unsupported_media_type"
+])
+export const Internal = of("Internal", "A bug. The log has the cause under the `request_id`", ["internal"])
+export const Unavailable = of(
+  "Unavailable",
+  "Shutting down, at its limit, or without its database: `Retry-After` says when to try again",
+  ["draining", "unavailable"]
+)

@@ -1,0 +1,104 @@
+import { Failure, Final } from "@bowline/domain/plan/Outcome"
+import { Plan, PlanState } from "@bowline/domain/plan/Plan"
+import { PlanId } from "@bowline/domain/plan/PlanId"
+import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { Usage } from "@bowline/domain/plan/Usage"
+import { SessionId } from "@bowline/domain/session/SessionId"
+import { Schema, SchemaTransformation } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { Authorization } from "../api/Authorization.ts"
+import { pageEnd, pageQuery } from "../api/Page.ts"
+import {
+  Internal,
+  InvalidRequest,
+  NotFound,
+  PayloadTooLarge,
+  SessionBusy,
+  Unavailable,
+  UnsupportedMediaType
+} from "../api/Problem.ts"
+import { SseFrame } from "../stream/SseFrame.ts"
+
+/** A plan that ran, however it ended, as one object. */
+export const PlanResult = Schema.Struct({
+  plan_id: PlanId,
+  session_id: SessionId,
+  state: PlanState,
+  final: Schema.optionalKey(Final),
+  error: Schema.optionalKey(Failure),
+  usage: Usage
+}).annotate({ identifier: "PlanResult" })
+export type PlanResult = typeof PlanResult.Type
+
+const frames = HttpApiSchema.StreamSse({
+  events: SseFrame.annotate({
+    identifier: "Frame",
+    description:
+      "`id` counts 1, 2, 3 … per plan. Exactly one of `final` and `error` comes, then `done`. A comment goes out after " +
+      "10 s of silence. A stream that ends without `done` is incomplete: read on with `Last-Event-ID`."
+  })
+})
+
+const plan = Plan.annotate({ identifier: "Plan" })
+const id = { id: Schema.String.annotate({ description: "`plan_id` of the plan" }) }
+const failures = [Unavailable, Internal] as const
+
+/** An event's number as a caller writes it. */
+const Seq = Schema.String.check(
+  Schema.isPattern(/^\d{1,15}$/u, { message: "Expected the number of an event, or 0" })
+).pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
+
+export class PlansApi extends HttpApiGroup.make("plans")
+  .add(
+    HttpApiEndpoint.post("start", "/plan", {
+      payload: PlanRequest.annotate({ identifier: "PlanRequest" }),
+      success: [PlanResult, frames],
+      error: [InvalidRequest, SessionBusy, PayloadTooLarge, UnsupportedMediaType, ...failures]
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "Ask a question",
+        description:
+          "Starts a plan and streams its events, or with `Accept: application/json` answers when it is over: 200 for a plan " +
+          "that ran, however it ended. A caller that leaves ends the plan, unless `preferences.on_disconnect` is `continue`."
+      })
+    ),
+    HttpApiEndpoint.get("list", "/plans", {
+      query: {
+        session_id: Schema.optionalKey(
+          Schema.String.annotate({ description: "The gateway's id of a session, or your own" })
+        ),
+        state: Schema.optionalKey(PlanState),
+        ...pageQuery
+      },
+      success: Schema.Struct({ plans: Schema.Array(plan), ...pageEnd }),
+      error: [InvalidRequest, NotFound, ...failures]
+    }).annotate(OpenApi.Summary, "Your plans, newest first"),
+    HttpApiEndpoint.get("get", "/plans/:id", {
+      params: id,
+      success: plan,
+      error: [NotFound, ...failures]
+    }).annotate(OpenApi.Summary, "One plan"),
+    HttpApiEndpoint.get("events", "/plans/:id/events", {
+      params: id,
+      headers: { "last-event-id": Schema.optionalKey(Seq) },
+      query: { after: Schema.optionalKey(Seq) },
+      success: frames,
+      error: [InvalidRequest, NotFound, ...failures]
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "A plan's events",
+        description:
+          "From the start, or behind `Last-Event-ID` (or `after`), live to the end. At the end of a plan that is over: an " +
+          "empty 200; past the last event: 400."
+      })
+    ),
+    HttpApiEndpoint.post("cancel", "/plans/:id/cancel", {
+      params: id,
+      success: plan,
+      error: [NotFound, ...failures]
+    }).annotateMerge(
+      OpenApi.annotations({ summary: "Cancel a plan", description: "A plan that is over stays as it is: 200 as well." })
+    )
+  )
+  .middleware(Authorization)
+  .annotate(OpenApi.Title, "Plans") {}

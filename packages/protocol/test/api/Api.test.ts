@@ -1,0 +1,48 @@
+import { assert, describe, it } from "@effect/vitest"
+import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import { OpenApi } from "effect/http-api"
+import { Api } from "../../src/api/Api.ts"
+
+interface Operation {
+  readonly summary?: string
+  readonly responses: { readonly [status: string]: { readonly content?: object } }
+}
+
+const spec: { readonly paths: { readonly [path: string]: { readonly [method: string]: Operation } } } = JSON.parse(
+  JSON.stringify(OpenApi.fromApi(Api))
+) as never
+
+describe("Api", () => {
+  it("describes every route with its errors as problem documents", () => {
+    const routes = Object.entries(spec.paths).flatMap(([path, item]) =>
+      Object.entries(item).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation }))
+    )
+    assert.deepStrictEqual(routes.map(({ route }) => route).sort(), [
+      "GET /health",
+      "GET /plans",
+      "GET /plans/{id}",
+      "GET /plans/{id}/events",
+      "GET /ready",
+      "GET /sessions",
+      "GET /sessions/{id}",
+      "GET /sessions/{id}/messages",
+      "POST /plan",
+      "POST /plans/{id}/cancel"
+    ])
+    for (const { route, operation } of routes) {
+      assert.isString(operation.summary, route)
+      for (const [status, { content }] of Object.entries(operation.responses)) {
+        if (Number(status) >= 400)
+          assert.deepStrictEqual(Object.keys(content ?? {}), ["application/problem+json"], route)
+      }
+    }
+  })
+
+  it("describes each event of the stream, and no event that is never sent", () => {
+    const text = JSON.stringify(spec)
+    for (const member of PlanEvent.members) {
+      assert.include(text, `"event":{"type":"string","enum":["${member.fields.event.schema.literal}"]}`)
+    }
+    assert.notInclude(text, "effect/http-api/stream/failure")
+  })
+})

@@ -1,0 +1,71 @@
+import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { assert, describe, it } from "@effect/vitest"
+import { Result } from "effect"
+import { decodeJson } from "../../src/api/Issues.ts"
+
+const decode = decodeJson(PlanRequest)
+const issues = (body: unknown) =>
+  Result.match(decode(typeof body === "string" ? body : JSON.stringify(body)), {
+    onSuccess: () => [],
+    onFailure: (issues) => issues
+  })
+const nested = (levels: number): unknown => (levels === 0 ? "leaf" : { inner: nested(levels - 1) })
+
+describe("Issues", () => {
+  it("names every field that is wrong at once, unknown ones and those of later versions too", () => {
+    const body = {
+      questoin: "typo",
+      history: [],
+      agents: [
+        { name: "ok", endpoint: "ftp://x", skills: [{ id: "a" }, { id: "b", polling: true, timeout_ms: 99 }] },
+        { name: "-", endpoint: "http://x", auth: { type: "bearer" } }
+      ],
+      preferences: { approval: "never", max_steps: "4" }
+    }
+    assert.deepStrictEqual(
+      issues(body)
+        .map(({ path, message }) => `${path}: ${message}`)
+        .sort(),
+      [
+        "agents[0].endpoint: Expected an http or https URL",
+        "agents[0].skills[1].polling: Not supported yet",
+        "agents[0].skills[1].timeout_ms: Expected a value between 100 and 21600000",
+        "agents[1].auth.token: This field is required",
+        "agents[1].name: Expected 1..64 characters of A-Z a-z 0-9 . _ -, the first one a letter or a digit",
+        "history: Not supported yet",
+        "preferences.approval: Not supported yet",
+        "preferences.max_steps: Expected number",
+        "question: This field is required",
+        "questoin: Unknown field"
+      ]
+    )
+  })
+
+  it("repeats no value of the body: it may be a secret", () => {
+    const auth = { type: "bearer", token: ["planted-secret"], extra: "planted-secret" }
+    const found = issues({ question: "q", agents: [{ name: "a", endpoint: "http://u:planted-secret@x", auth }] })
+    assert.deepStrictEqual(
+      found.map((issue) => issue.path),
+      ["agents[0].endpoint", "agents[0].auth.extra", "agents[0].auth.token"]
+    )
+    assert.notInclude(JSON.stringify(found), "planted-secret")
+  })
+
+  it("takes 64 levels of nesting, and not one more", () => {
+    // The body, `agents`, the agent, `skills`, the skill and `input_schema` are six of them.
+    const body = (levels: number) => ({
+      question: "q",
+      agents: [{ name: "a", endpoint: "http://x", skills: [{ id: "s", input_schema: { properties: nested(levels) } }] }]
+    })
+    assert.deepStrictEqual(issues(body(58)), [])
+    assert.deepStrictEqual(issues(body(59)), [{ path: "", message: "Expected at most 64 levels of nesting" }])
+    assert.deepStrictEqual(issues("[".repeat(1_000_000) + "]".repeat(1_000_000)), [
+      { path: "", message: "Expected at most 64 levels of nesting" }
+    ])
+  })
+
+  it("says of a text that is not JSON, and of JSON that is not an object, just that", () => {
+    assert.deepStrictEqual(issues('{"question": "q"'), [{ path: "", message: "Expected JSON" }])
+    assert.deepStrictEqual(issues("[]"), [{ path: "", message: "Expected object" }])
+  })
+})
