@@ -164,6 +164,8 @@ export class PlanStore extends Context.Service<
     readonly abortRequests: (
       replica: ReplicaId
     ) => Effect.Effect<ReadonlyArray<{ readonly plan_id: PlanId; readonly reason: AbortReason }>, StorageError>
+    /** Whether other processes may use the same store: only then abort requests have to be asked for. */
+    readonly isShared: boolean
     /** Whether the database answers. */
     readonly ping: Effect.Effect<void, StorageError>
   }

@@ -78,7 +78,8 @@ export const supervise = Effect.fnUntraced(function* (
     return yield* planner.run(run)
   })
 
-  const fiber = yield* Effect.forkChild(work)
+  // Detached, since a parent waits for its children without a limit. It is interrupted below, whatever ends the plan.
+  const fiber = yield* Effect.forkDetach(work)
   const aborted = (reason: AbortReason): End => ({ _tag: "Aborted", reason })
   const exited = (exit: Exit.Exit<Final, ProviderError | StorageError | LeaseLost>): End => ({ _tag: "Exited", exit })
   const untilDeadline = Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.sleep(Math.max(deadline - now, 0)))
@@ -87,16 +88,15 @@ export const supervise = Effect.fnUntraced(function* (
     Effect.map(Effect.exit(Deferred.await(journal.stopped)), exited),
     Effect.map(Deferred.await(run.aborted), aborted),
     Effect.as(untilDeadline, aborted("deadline"))
-  ])
+  ]).pipe(Effect.onInterrupt(() => Fiber.interrupt(fiber)))
   const now = yield* Clock.currentTimeMillis
   const outcome = outcomeOf(run, end, now)
   if (outcome === undefined) journal.seal()
   else Settlement.settle(run, outcome, now)
 
-  const [stored] = yield* Effect.all(
-    [Effect.exit(journal.flush), Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)],
-    { concurrency: "unbounded" }
+  const close = Effect.map(Effect.exit(journal.flush), (stored) =>
+    live.close(outcome !== undefined && Exit.isSuccess(stored) ? "done" : "reconnect")
   )
-  live.close(outcome !== undefined && Exit.isSuccess(stored) ? "done" : "reconnect")
+  yield* Effect.all([close, Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)], { concurrency: "unbounded" })
   yield* log(outcome, end)
 })

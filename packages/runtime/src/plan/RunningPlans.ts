@@ -72,16 +72,18 @@ export class RunningPlans extends Context.Service<
         })
       yield* Effect.addFinalizer(() => abortAll("shutdown"))
 
-      yield* Effect.suspend(() => (plans.size === 0 ? Effect.succeed([]) : store.abortRequests(lock.replica))).pipe(
+      const listen = Effect.suspend(() =>
+        plans.size === 0 ? Effect.succeed([]) : store.abortRequests(lock.replica)
+      ).pipe(
         Effect.map((requests) => {
           for (const { plan_id, reason } of requests) plans.get(plan_id)?.run.abort(reason)
         }),
         // The database is away: whoever asked gets no answer either, and the next round asks again.
         Effect.ignore,
         Effect.delay(abortPoll),
-        Effect.forever,
-        Effect.forkScoped
+        Effect.forever
       )
+      if (store.isShared) yield* Effect.forkScoped(listen)
 
       const admit = (request: PlanRequest) =>
         Effect.suspend((): Effect.Effect<void, NotAccepting | InvalidRequest> => {

@@ -124,6 +124,7 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
         owner === replica && abort !== undefined ? [{ plan_id: plan.plan_id, reason: abort }] : []
       )
     ),
+  isShared: false,
   ping: Effect.void
 })
 

@@ -1,0 +1,74 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { PeerClient } from "@bowline/runtime/peer/PeerClient"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
+import * as MemoryStore from "@bowline/runtime/session/MemoryStore"
+import type { ReaderItem } from "@bowline/runtime/stream/PlanReader"
+import { Duration, Effect, Layer, Schema, Stream } from "effect"
+import type * as Script from "./provider/Script.ts"
+import { ScriptedProvider } from "./provider/ScriptedProvider.ts"
+
+/** The defaults of the gateway. */
+export const config: PlansConfig["Service"] = {
+  model: "scripted/model",
+  allowsModel: (model) => model.startsWith("scripted/"),
+  maxPlans: 1_000,
+  leaseTtl: Duration.seconds(15),
+  shutdownGrace: Duration.seconds(30),
+  firstTokenTimeout: Duration.seconds(120),
+  idleTimeout: Duration.seconds(120),
+  attemptTimeout: Duration.seconds(1_800)
+}
+
+/** The runtime in memory, with a scripted provider, for `TestClock`. Without `peers` there is nobody to call. */
+export const layer = (options: {
+  readonly script: Script.Script
+  readonly peers?: Partial<PeerClient["Service"]>
+  readonly config?: Partial<PlansConfig["Service"]>
+}) =>
+  Plans.layer.pipe(
+    Layer.provideMerge(
+      Layer.mergeAll(
+        MemoryStore.layer,
+        ScriptedProvider.layer(options.script),
+        Layer.succeed(PlansConfig, { ...config, ...options.config }),
+        Layer.mock(PeerClient, options.peers ?? {})
+      )
+    )
+  )
+
+const decode = Schema.decodeUnknownEffect(PlanRequest)
+
+/** Posts a question as the one caller of an open gateway, who reads it for as long as the scope is open. */
+export const post = Effect.fnUntraced(function* (body: unknown) {
+  const plans = yield* Plans
+  return yield* plans.start(anonymous, yield* Effect.orDie(decode(body)))
+})
+
+const decodeEvent = Schema.decodeUnknownSync(PlanEvent, { onExcessProperty: "error" })
+
+/** What a reader was given: events by the contract, to the letter, and comments. */
+export const seen = (items: ReadonlyArray<ReaderItem>): ReadonlyArray<PlanEvent | "ping" | "reconnect"> =>
+  items.map((item) =>
+    typeof item === "string" ? item : decodeEvent({ event: item.event, data: JSON.parse(item.payload) })
+  )
+
+/** Reads a plan to its end. */
+export const readAll = <E>(frames: Stream.Stream<ReaderItem, E>) => Effect.map(Stream.runCollect(frames), seen)
+
+type Named<Name extends PlanEvent["event"]> = Extract<PlanEvent, { readonly event: Name }>
+
+/** The payloads of all events of this name. */
+export const all = <Name extends PlanEvent["event"]>(events: ReturnType<typeof seen>, name: Name) =>
+  events
+    .filter((event): event is Named<Name> => typeof event === "object" && event.event === name)
+    .map((event): Named<Name>["data"] => event.data)
+
+/** The payload of the only event of this name. */
+export const only = <Name extends PlanEvent["event"]>(events: ReturnType<typeof seen>, name: Name) => {
+  const [first, ...others] = all(events, name)
+  if (first === undefined || others.length > 0) throw new Error(`Expected one event ${name}`)
+  return first
+}
