@@ -6,7 +6,8 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
 import * as MemoryStore from "@bowline/runtime/session/MemoryStore"
 import type { ReaderItem } from "@bowline/runtime/stream/PlanReader"
-import { Duration, Effect, Layer, Schema, Stream } from "effect"
+import { Duration, Effect, Layer, Predicate, Schema, Stream } from "effect"
+import { TestClock } from "effect/testing"
 import type * as Script from "./provider/Script.ts"
 import { ScriptedProvider } from "./provider/ScriptedProvider.ts"
 
@@ -41,6 +42,15 @@ export const layer = (options: {
 
 const decode = Schema.decodeUnknownEffect(PlanRequest)
 
+/** Lets virtual time pass in steps, and between them every fiber come to its next wait. */
+export const pass = Effect.fnUntraced(function* (duration: Duration.Input, step: Duration.Input = "100 millis") {
+  const steps = Duration.toMillis(duration) / Duration.toMillis(step)
+  for (let taken = 0; taken < steps; taken++) {
+    yield* Effect.repeat(Effect.yieldNow, { times: 50 })
+    yield* TestClock.adjust(step)
+  }
+})
+
 /** Posts a question as the one caller of an open gateway, who reads it for as long as the scope is open. */
 export const post = Effect.fnUntraced(function* (body: unknown) {
   const plans = yield* Plans
@@ -58,13 +68,21 @@ export const seen = (items: ReadonlyArray<ReaderItem>): ReadonlyArray<PlanEvent 
 /** Reads a plan to its end. */
 export const readAll = <E>(frames: Stream.Stream<ReaderItem, E>) => Effect.map(Stream.runCollect(frames), seen)
 
-type Named<Name extends PlanEvent["event"]> = Extract<PlanEvent, { readonly event: Name }>
+type Payloads = { readonly [Event in PlanEvent as Event["event"]]: Event["data"] }
+
+const isNamed =
+  <Name extends PlanEvent["event"]>(name: Name) =>
+  (event: unknown): event is { readonly event: Name; readonly data: Payloads[Name] } =>
+    Predicate.hasProperty(event, "event") && event.event === name
 
 /** The payloads of all events of this name. */
-export const all = <Name extends PlanEvent["event"]>(events: ReturnType<typeof seen>, name: Name) =>
-  events
-    .filter((event): event is Named<Name> => typeof event === "object" && event.event === name)
-    .map((event): Named<Name>["data"] => event.data)
+export const all = <Name extends PlanEvent["event"]>(
+  events: ReturnType<typeof seen>,
+  name: Name
+): ReadonlyArray<Payloads[Name]> => {
+  const unknown: ReadonlyArray<unknown> = events
+  return unknown.filter(isNamed(name)).map(({ data }) => data)
+}
 
 /** The payload of the only event of this name. */
 export const only = <Name extends PlanEvent["event"]>(events: ReturnType<typeof seen>, name: Name) => {

@@ -3,7 +3,7 @@ import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import { SessionBusy } from "@bowline/domain/plan/Refusal"
 import { wait } from "@bowline/testing/http/Move"
 import { callTool, finish, noFinish, say, think, usage } from "@bowline/testing/provider/Turn"
-import { only, post, readAll, seen, layer } from "@bowline/testing/TestKit"
+import { all, only, pass, post, readAll, seen, layer } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Deferred, Effect, Exit, Fiber, Latch, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
@@ -189,10 +189,9 @@ describe("Plans", () => {
       const questions = ["one", "two", "three"]
       const plans = yield* Effect.forEach(questions, (question) => post({ question, session_id: "s" }))
       const readers = yield* Effect.forEach(plans, ({ frames }) => Effect.forkChild(readAll(frames)))
-      yield* TestClock.adjust("3 seconds")
+      yield* pass("4 seconds")
       const [one = [], two = [], three = []] = yield* Effect.forEach(readers, Fiber.join)
-      const positions = (events: ReturnType<typeof seen>) =>
-        events.flatMap((event) => (typeof event === "object" && event.event === "queued" ? event.data.position : []))
+      const positions = (events: ReturnType<typeof seen>) => all(events, "queued").map(({ position }) => position)
       assert.deepStrictEqual([one, two, three].map(positions), [[], [1], [2, 1]])
       const { items } = yield* (yield* SessionStore).messages(plans[0]!.session_id, { limit: 10 })
       assert.deepStrictEqual(
@@ -251,9 +250,7 @@ describe("Plans", () => {
     return Effect.gen(function* () {
       const { frames } = yield* post({ question: "?", agents: [bob] })
       const events = yield* readAll(frames)
-      const ends = events.flatMap((event) =>
-        typeof event === "object" && event.event === "task.finished" ? [event.data.state] : []
-      )
+      const ends = all(events, "task.finished").map(({ state }) => state)
       assert.deepStrictEqual(ends, ["invalid", "invalid", "invalid", "completed"])
       assert.deepStrictEqual(called, [{ input: "right" }])
       const [, asked] = yield* (yield* ScriptedProvider).asked.all
@@ -301,11 +298,11 @@ describe("Plans", () => {
       yield* started.await
       yield* TestClock.adjust("1 second")
       const events = yield* Fiber.join(reader)
-      const ends = events.flatMap((event) =>
-        typeof event === "object" && event.event === "task.finished"
-          ? [[event.data.state, event.data.error?.code, event.data.duration_ms]]
-          : []
-      )
+      const ends = all(events, "task.finished").map(({ state, error, duration_ms }) => [
+        state,
+        error?.code,
+        duration_ms
+      ])
       assert.deepStrictEqual(ends, [
         ["failed", "unreachable", 0],
         ["timed-out", "timeout", 200],
@@ -333,8 +330,8 @@ describe("Plans", () => {
       toolChoice === "none" ? [say("enough")] : [...askBob, ...askBob, finish("tool_calls")]
     const run = Effect.fnUntraced(function* (preferences: object) {
       const events = yield* readAll((yield* post({ question: "?", agents: [bob], preferences })).frames)
-      const states = events
-        .flatMap((event) => (typeof event === "object" && event.event === "task.finished" ? [event.data.state] : []))
+      const states = all(events, "task.finished")
+        .map(({ state }) => state)
         .toSorted()
       const { stop_reason, steps, tool_calls, text } = only(events, "final")
       return { stop_reason, steps, tool_calls, text, states }
