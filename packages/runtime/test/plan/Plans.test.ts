@@ -186,14 +186,14 @@ describe("Plans", () => {
 
   it.effect("waits for the session in the order of asking, says so, and never mixes two histories", () =>
     Effect.gen(function* () {
-      const questions = ["one", "two", "three"]
-      const plans = yield* Effect.forEach(questions, (question) => post({ question, session_id: "s" }))
-      const readers = yield* Effect.forEach(plans, ({ frames }) => Effect.forkChild(readAll(frames)))
+      const ask = (question: string) => post({ question, session_id: "s" })
+      const [first, ...others] = [yield* ask("one"), yield* ask("two"), yield* ask("three")] as const
+      const readers = yield* Effect.forEach([first, ...others], ({ frames }) => Effect.forkChild(readAll(frames)))
       yield* pass("4 seconds")
       const [one = [], two = [], three = []] = yield* Effect.forEach(readers, Fiber.join)
       const positions = (events: ReturnType<typeof seen>) => all(events, "queued").map(({ position }) => position)
       assert.deepStrictEqual([one, two, three].map(positions), [[], [1], [2, 1]])
-      const { items } = yield* (yield* SessionStore).messages(plans[0]!.session_id, { limit: 10 })
+      const { items } = yield* (yield* SessionStore).messages(first.session_id, { limit: 10 })
       assert.deepStrictEqual(
         items.map(({ role, parts: [part] }) => [role, part?.type === "text" ? part.text : undefined]),
         [
@@ -403,8 +403,8 @@ describe("Plans", () => {
   it.effect("lets running plans go on for the grace, then aborts them, and takes no new ones", () =>
     Effect.gen(function* () {
       const plans = yield* Plans
-      const [short, long] = yield* Effect.forEach(["short", "long"], (question) => post({ question }))
-      const readers = yield* Effect.forEach([short!, long!], ({ frames }) => Effect.forkChild(readAll(frames)))
+      const posted = yield* Effect.forEach(["short", "long"], (question) => post({ question }))
+      const readers = yield* Effect.forEach(posted, ({ frames }) => Effect.forkChild(readAll(frames)))
       const drained = yield* Effect.forkChild(plans.drain)
       yield* TestClock.adjust("10 seconds")
       assert.deepInclude(yield* Effect.flip(post({ question: "new" })), { code: "draining" })

@@ -1,0 +1,153 @@
+import { PlanId } from "@bowline/domain/plan/PlanId"
+import { SessionId } from "@bowline/domain/session/SessionId"
+import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
+import { pass } from "@bowline/testing/TestKit"
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import { type PlanCommit, PlanStore } from "../../src/plan/PlanStore.ts"
+import { GroupCommit } from "../../src/stream/GroupCommit.ts"
+import { Journal } from "../../src/stream/Journal.ts"
+import { LivePlan } from "../../src/stream/LivePlan.ts"
+
+const planId = (n: number) => PlanId.make(`plan_00000000-0000-0000-0000-00000000000${n}`)
+const session_id = SessionId.make("session_00000000-0000-0000-0000-000000000000")
+
+type Commit = PlanStore["Service"]["commit"]
+
+/** The writer on a store whose commits are scripted, and two plans that write. */
+const setUp = (commit: Commit) => {
+  const batches: Array<{ readonly commits: ReadonlyArray<PlanCommit>; readonly durable: boolean }> = []
+  const store = Layer.mock(PlanStore, {
+    isShared: false,
+    commit: (commits, durable) => {
+      batches.push({ commits, durable })
+      return Effect.suspend(() => commit(commits, durable))
+    }
+  })
+  const make = Effect.gen(function* () {
+    const writer = yield* GroupCommit
+    const scope = yield* Effect.scope
+    const plan = (n: number) => {
+      const live = new LivePlan(scope, Effect.void)
+      const journal = new Journal(
+        { plan_id: planId(n), session_id },
+        { _tag: "Held", fence: 1 },
+        0,
+        live,
+        writer.notify
+      )
+      const say = (delta: string) => journal.emit({ event: "text.delta", data: { step: 1, attempt: 1, delta } })
+      return { live, journal, say }
+    }
+    return { one: plan(1), two: plan(2) }
+  })
+  return { batches, make, layer: GroupCommit.layer.pipe(Layer.provide(store)) }
+}
+
+const away = new StorageError({ reason: new Unavailable({ cause: "down" }) })
+const poison = new StorageError({ reason: new Rejected({ cause: "no such column" }) })
+const accept = Effect.succeed(new Set<PlanId>())
+
+describe("GroupCommit", () => {
+  it.effect("writes in one batch what came from all plans while the last one was being written", () => {
+    const first = Deferred.makeUnsafe<void>()
+    const { batches, make, layer } = setUp(() =>
+      batches.length === 1 ? Effect.andThen(Deferred.await(first), accept) : accept
+    )
+    return Effect.gen(function* () {
+      const { one, two } = yield* make
+      one.say("a")
+      yield* TestClock.adjust(0)
+      one.say("b")
+      two.say("c")
+      one.say("d")
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(one.live.head, 0)
+      yield* Deferred.succeed(first, undefined)
+      yield* Effect.all([one.journal.flush, two.journal.flush])
+      assert.deepStrictEqual(
+        batches.map(({ commits }) => commits.map(({ events }) => events.map(({ seq, count }) => [seq, count]))),
+        [[[[1, 1]]], [[[2, 2]], [[1, 1]]]]
+      )
+      assert.deepStrictEqual([one.live.head, two.live.head], [3, 1])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("may lose with the machine only a batch that holds nothing but deltas", () => {
+    const { batches, make, layer } = setUp(() => accept)
+    return Effect.gen(function* () {
+      const { one, two } = yield* make
+      one.say("a")
+      yield* one.journal.flush
+      one.say("b")
+      two.journal.emit({ event: "step", data: { step: 1, attempt: 1 } })
+      yield* one.journal.flush
+      assert.deepStrictEqual(
+        batches.map(({ durable }) => durable),
+        [false, true]
+      )
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("sends nothing while the database is away, and everything when it is back", () => {
+    let isAway = true
+    const { make, layer } = setUp(() => (isAway ? Effect.fail(away) : accept))
+    return Effect.gen(function* () {
+      const { one } = yield* make
+      one.say("a")
+      const flushed = yield* Effect.forkChild(one.journal.flush)
+      yield* pass("20 seconds")
+      one.say("b")
+      assert.strictEqual(one.live.head, 0)
+      isAway = false
+      yield* pass("2 seconds")
+      yield* Fiber.join(flushed)
+      yield* one.journal.flush
+      assert.strictEqual(one.live.head, 2)
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("lets a plan wait 30 s for the database, and no longer", () => {
+    const { make, layer } = setUp(() => Effect.fail(away))
+    return Effect.gen(function* () {
+      const { one } = yield* make
+      one.say("a")
+      const flushed = yield* Effect.forkChild(Effect.flip(one.journal.flush))
+      yield* TestClock.adjust("29 seconds")
+      assert.isUndefined(flushed.pollUnsafe())
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual((yield* Fiber.join(flushed)).reason._tag, "unavailable")
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("stops the plan whose rows the database refuses, and writes those of the others", () => {
+    const { make, layer } = setUp((commits) =>
+      commits.some(({ plan_id }) => plan_id === planId(1)) ? Effect.fail(poison) : accept
+    )
+    return Effect.gen(function* () {
+      const { one, two } = yield* make
+      one.say("bad")
+      two.say("good")
+      yield* two.journal.flush
+      const stopped = yield* Effect.flip(Deferred.await(one.journal.stopped))
+      assert.strictEqual(stopped._tag, "StorageError")
+      assert.deepStrictEqual([one.live.head, two.live.head], [0, 1])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("writes nothing more of a plan whose guard does not hold", () => {
+    const { batches, make, layer } = setUp(() => Effect.succeed(new Set([planId(1)])))
+    return Effect.gen(function* () {
+      const { one } = yield* make
+      const { frames } = yield* one.live.attach
+      one.say("a")
+      assert.strictEqual((yield* Effect.flip(Deferred.await(one.journal.stopped)))._tag, "LeaseLost")
+      one.say("b")
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(batches.length, 1)
+      one.live.close("reconnect")
+      assert.deepStrictEqual(yield* Stream.runCollect(frames), ["reconnect"])
+    }).pipe(Effect.provide(layer))
+  })
+})

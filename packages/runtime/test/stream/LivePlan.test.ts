@@ -1,0 +1,89 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Fiber, Scope, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import type { PlanFrame } from "../../src/stream/EventRow.ts"
+import { LivePlan } from "../../src/stream/LivePlan.ts"
+
+const frame = (seq: number, size = 10): PlanFrame => ({ seq, event: "text.delta", payload: "x".repeat(size) })
+const frames = (from: number, to: number, size?: number) =>
+  Array.from({ length: to - from + 1 }, (_, index) => frame(from + index, size))
+
+const make = Effect.gen(function* () {
+  let abandoned = 0
+  const live = new LivePlan(
+    yield* Effect.scope,
+    Effect.sync(() => void abandoned++)
+  )
+  return { live, abandoned: () => abandoned }
+})
+
+const seqs = (items: ReadonlyArray<PlanFrame | string>) =>
+  items.map((item) => (typeof item === "string" ? item : item.seq))
+
+describe("LivePlan", () => {
+  it.effect("cuts off a reader that is 1,024 frames behind, with all that it was given, and no other", () =>
+    Effect.gen(function* () {
+      const { live } = yield* make
+      const slow = yield* live.attach
+      const quick = yield* live.attach
+      const reading = yield* Effect.forkChild(Stream.runCollect(quick.frames), { startImmediately: true })
+      for (let seq = 1; seq <= 1_100; seq++) {
+        live.publish([frame(seq)], 0)
+        yield* Effect.yieldNow
+      }
+      live.close("done")
+      assert.deepStrictEqual(seqs(yield* Stream.runCollect(slow.frames)), [
+        ...Array.from({ length: 1_024 }, (_, index) => index + 1),
+        "reconnect"
+      ])
+      assert.strictEqual((yield* Fiber.join(reading)).length, 1_100)
+    })
+  )
+
+  it.effect("cuts off a reader that is more than 1 MiB behind, and always takes one frame", () =>
+    Effect.gen(function* () {
+      const { live } = yield* make
+      const { frames } = yield* live.attach
+      live.publish([frame(1, 3_000_000)], 0)
+      live.publish([frame(2)], 0)
+      assert.deepStrictEqual(seqs(yield* Stream.runCollect(frames)), [1, "reconnect"])
+    })
+  )
+
+  it.effect("counts a reader that it cut off as connected for 60 s", () =>
+    Effect.gen(function* () {
+      const { live, abandoned } = yield* make
+      const connection = yield* Scope.make()
+      yield* live.attach.pipe(Scope.provide(connection))
+      live.publish(frames(1, 1_025), 0)
+      yield* Scope.close(connection, Exit.void)
+      yield* TestClock.adjust("59 seconds")
+      assert.strictEqual(abandoned(), 0)
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(abandoned(), 1)
+    })
+  )
+
+  it.effect("is not abandoned by readers who leave when the plan is over", () =>
+    Effect.gen(function* () {
+      const { live, abandoned } = yield* make
+      yield* Effect.scoped(
+        Effect.andThen(
+          live.attach,
+          Effect.sync(() => live.close("done"))
+        )
+      )
+      assert.strictEqual(abandoned(), 0)
+    })
+  )
+
+  it.effect("keeps the last frames, and says when older ones are gone", () =>
+    Effect.gen(function* () {
+      const { live } = yield* make
+      live.publish(frames(1, 600), 0)
+      assert.deepStrictEqual(seqs(live.recent(597, 600) ?? []), [598, 599, 600])
+      assert.deepStrictEqual(live.recent(600, 600), [])
+      assert.isUndefined(live.recent(0, 600))
+    })
+  )
+})
