@@ -12,7 +12,7 @@ import type * as Script from "./provider/Script.ts"
 import { ScriptedProvider } from "./provider/ScriptedProvider.ts"
 
 /** The defaults of the gateway. */
-export const config: PlansConfig["Service"] = {
+const defaults: PlansConfig["Service"] = {
   model: "scripted/model",
   allowsModel: (model) => model.startsWith("scripted/"),
   maxPlans: 1_000,
@@ -23,24 +23,27 @@ export const config: PlansConfig["Service"] = {
   attemptTimeout: Duration.seconds(1_800)
 }
 
-/** The runtime in memory, with a scripted provider, for `TestClock`. Without `peers` there is nobody to call. */
-export const layer = (options: {
+interface Options {
   readonly script: Script.Script
+  /** Without any there is nobody to call. */
   readonly peers?: Partial<PeerClient["Service"]>
   readonly config?: Partial<PlansConfig["Service"]>
-}) =>
+}
+
+/** The runtime with a scripted provider, on whatever stores there are. */
+export const layerOnStore = ({ script, peers = {}, config }: Options) =>
   Plans.layer.pipe(
     Layer.provideMerge(
       Layer.mergeAll(
-        MemoryStore.layer,
-        ScriptedProvider.layer(options.script),
-        Layer.succeed(PlansConfig, { ...config, ...options.config }),
-        Layer.mock(PeerClient, options.peers ?? {})
+        ScriptedProvider.layer(script),
+        Layer.succeed(PlansConfig, { ...defaults, ...config }),
+        Layer.mock(PeerClient, peers)
       )
     )
   )
 
-const decode = Schema.decodeUnknownEffect(PlanRequest)
+/** The same in memory, for `TestClock`. */
+export const layer = (options: Options) => layerOnStore(options).pipe(Layer.provideMerge(MemoryStore.layer))
 
 /** Lets virtual time pass in steps, and between them every fiber come to its next wait. */
 export const pass = Effect.fnUntraced(function* (duration: Duration.Input, step: Duration.Input = "100 millis") {
@@ -50,6 +53,8 @@ export const pass = Effect.fnUntraced(function* (duration: Duration.Input, step:
     yield* TestClock.adjust(step)
   }
 })
+
+const decode = Schema.decodeUnknownEffect(PlanRequest)
 
 /** Posts a question as the one caller of an open gateway, who reads it for as long as the scope is open. */
 export const post = Effect.fnUntraced(function* (body: unknown) {
@@ -62,7 +67,7 @@ const decodeEvent = Schema.decodeUnknownSync(PlanEvent, { onExcessProperty: "err
 /** What a reader was given: events by the contract, to the letter, and comments. */
 export const seen = (items: ReadonlyArray<ReaderItem>): ReadonlyArray<PlanEvent | "ping" | "reconnect"> =>
   items.map((item) =>
-    typeof item === "string" ? item : decodeEvent({ event: item.event, data: JSON.parse(item.payload) })
+    typeof item === "string" ? item : decodeEvent({ event: item.event, data: JSON.parse(item.payload) as unknown })
   )
 
 /** Reads a plan to its end. */
