@@ -1,0 +1,55 @@
+import { PgClient } from "@effect/sql-pg"
+import { type Duration, Effect, Layer, type Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import * as EmbeddedDatabase from "./embedded/EmbeddedDatabase.ts"
+import { storageError } from "./internal/StorageErrors.ts"
+import * as Migrations from "./migration/Migrations.ts"
+import * as SqlPlanStore from "./plan/SqlPlanStore.ts"
+import * as SqlLeaseStore from "./session/SqlLeaseStore.ts"
+import * as SqlSessionStore from "./session/SqlSessionStore.ts"
+
+interface Options {
+  /** How long a session is kept after its last plan. */
+  readonly sessionTtl: Duration.Duration
+  /** Whether other processes may use the same database. */
+  readonly isShared: boolean
+}
+
+/** Nobody else can have the database: whoever had it before is dead. */
+const endLeases = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  yield* storageError(sql.withTransaction(Effect.andThen(sql`delete from leases`, sql`delete from replicas`)))
+})
+
+/**
+ * The three stores on a database whose tables are brought up to date first. In one that is not shared, the leases of the
+ * process that had it before end.
+ */
+export const layerNoDeps = (options: Options) =>
+  Layer.mergeAll(SqlPlanStore.layer(options), SqlSessionStore.layer, SqlLeaseStore.layer).pipe(
+    Layer.provide(Layer.effectDiscard(options.isShared ? Migrations.run : Effect.andThen(Migrations.run, endLeases)))
+  )
+
+/** On a Postgres server, through at most `maxConnections` connections. */
+export const layerPostgres = ({
+  url,
+  maxConnections,
+  sessionTtl
+}: {
+  readonly url: Redacted.Redacted
+  readonly maxConnections: number
+  readonly sessionTtl: Duration.Duration
+}) =>
+  layerNoDeps({ sessionTtl, isShared: true }).pipe(
+    Layer.provide(PgClient.layerFrom(storageError(PgClient.make({ url, maxConnections, applicationName: "bowline" }))))
+  )
+
+/** On a Postgres inside this process, with its files in `dataDir`. Fails with `DataDirInUse` if another process has it. */
+export const layerEmbedded = ({
+  dataDir,
+  sessionTtl
+}: {
+  readonly dataDir: string
+  readonly sessionTtl: Duration.Duration
+}) =>
+  layerNoDeps({ sessionTtl, isShared: false }).pipe(Layer.provide(PgClient.layerFrom(EmbeddedDatabase.make(dataDir))))

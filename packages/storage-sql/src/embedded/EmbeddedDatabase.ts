@@ -1,0 +1,45 @@
+import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
+import { PgClient } from "@effect/sql-pg"
+import { Effect } from "effect"
+import { existsSync } from "node:fs"
+import { rename, rm } from "node:fs/promises"
+import { join } from "node:path"
+import { storageError } from "../internal/StorageErrors.ts"
+import * as DataDir from "./DataDir.ts"
+import { connect } from "./internal/Wire.ts"
+
+const attempt = <A>(promise: () => Promise<A>) =>
+  Effect.tryPromise({ try: promise, catch: (cause) => new StorageError({ reason: new Rejected({ cause }) }) })
+
+/** The folder appears under its name when it is complete: a process that dies while it makes it leaves nothing half made. */
+const open = Effect.fnUntraced(function* (dataDir: string) {
+  const { PGlite } = yield* Effect.promise(() => import("@electric-sql/pglite"))
+  const folder = join(dataDir, "postgres")
+  if (!existsSync(folder)) {
+    const unfinished = `${folder}.new`
+    yield* attempt(() => rm(unfinished, { recursive: true, force: true }))
+    const db = yield* attempt(() => PGlite.create(unfinished))
+    yield* attempt(() => db.close())
+    yield* attempt(() => rename(unfinished, folder))
+  }
+  return yield* attempt(() => PGlite.create(folder))
+})
+
+/**
+ * A client of a Postgres that runs inside this process, on the files in `dataDir`. It has one connection, so that
+ * transactions wait for one another; a connection that broke is replaced. What was written outlives the process, but not
+ * always the machine: the files are not synced. Fails with `DataDirInUse` when another process has the folder.
+ */
+export const make = Effect.fnUntraced(function* (dataDir: string) {
+  yield* DataDir.lock(dataDir)
+  const db = yield* Effect.acquireRelease(open(dataDir), (db) => Effect.promise(() => db.close()))
+  return yield* storageError(
+    PgClient.make({
+      stream: () => connect(db),
+      username: "postgres",
+      database: "postgres",
+      minConnections: 1,
+      maxConnections: 1
+    })
+  )
+})

@@ -1,0 +1,57 @@
+import type { PGlite } from "@electric-sql/pglite"
+import { Duplex } from "node:stream"
+
+const cancelRequest = 80877102
+const terminate = 0x58
+
+const simpleQuery = (text: string): Buffer => {
+  const body = Buffer.from(`${text}\0`)
+  const head = Buffer.from("Q____")
+  head.writeUInt32BE(4 + body.length, 1)
+  return Buffer.concat([head, body])
+}
+
+/** Ends what a connection that broke may have left in the one session that there is. */
+const reset = ["rollback", "discard all"].map(simpleQuery)
+
+/** How many of these bytes are whole messages: a type, a length that counts itself, and a body. */
+const lengthOfWhole = (bytes: Buffer): number => {
+  let end = 0
+  while (bytes.length >= end + 5) {
+    const next = end + 1 + bytes.readUInt32BE(end + 1)
+    if (next > bytes.length) break
+    end = next
+  }
+  return end
+}
+
+/**
+ * A connection to an embedded Postgres: it takes the bytes of a client of the wire protocol, hands each run of whole messages
+ * on, and gives the answers. All connections share one session: a client uses one at a time. No statement can be cancelled.
+ */
+export const connect = (db: PGlite): Duplex =>
+  Duplex.from(async function* (chunks: AsyncIterable<Uint8Array>) {
+    let bytes = Buffer.alloc(0)
+    let isStarted = false
+    for await (const chunk of chunks) {
+      bytes = Buffer.concat([bytes, chunk])
+      if (!isStarted) {
+        const length = bytes.length < 8 ? Infinity : bytes.readUInt32BE(0)
+        if (length > bytes.length) continue
+        if (bytes.readUInt32BE(4) === cancelRequest) return
+        const startup = bytes.subarray(0, length)
+        bytes = bytes.subarray(length)
+        isStarted = true
+        yield await db.runExclusive(async () => {
+          for (const message of reset) await db.execProtocolRaw(message)
+          return db.execProtocolRaw(startup)
+        })
+      }
+      const length = lengthOfWhole(bytes)
+      if (length === 0) continue
+      const messages = bytes.subarray(0, length)
+      bytes = bytes.subarray(length)
+      if (messages[0] === terminate) return
+      yield await db.runExclusive(() => db.execProtocolRaw(messages))
+    }
+  })

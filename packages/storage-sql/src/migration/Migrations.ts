@@ -1,0 +1,24 @@
+import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
+import { Effect } from "effect"
+import { Migrator, SqlClient } from "effect/sql"
+import { SqlError } from "effect/sql/SqlError"
+import { storageError } from "../internal/StorageErrors.ts"
+import { initial } from "./internal/Initial.ts"
+
+const migrate = Migrator.make({})({
+  table: "bowline_migrations",
+  loader: Migrator.fromRecord({ "0001_initial": initial })
+}).pipe(
+  Effect.catchTag("MigrationError", (error) =>
+    Effect.fail(
+      error.cause instanceof SqlError ? error.cause : new StorageError({ reason: new Rejected({ cause: error }) })
+    )
+  )
+)
+
+/** Brings the tables up to date. Of several processes that start at once, one does it, and the others wait for it. */
+export const run = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const lock = sql`select pg_advisory_xact_lock(hashtextextended('bowline/migrations', 0))`
+  yield* storageError(sql.withTransaction(Effect.andThen(lock, migrate)))
+})

@@ -1,0 +1,73 @@
+import type { AbortReason } from "@bowline/domain/plan/AbortReason"
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import { NotFound } from "@bowline/domain/plan/Refusal"
+import { PlanStore } from "@bowline/runtime/plan/PlanStore"
+import type { EventRow } from "@bowline/runtime/stream/EventRow"
+import { type Duration, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { newestFirst } from "../internal/NewestFirst.ts"
+import { storageError } from "../internal/StorageErrors.ts"
+import { createPlan } from "./internal/CreatePlan.ts"
+import { planColumns, type PlanRow, toPlan } from "./internal/PlanRow.ts"
+import { takeOverPlans } from "./internal/TakeOverPlans.ts"
+import { writeBatch } from "./internal/WriteBatch.ts"
+
+const isOpen = "state in ('queued', 'running')"
+
+interface Options {
+  readonly sessionTtl: Duration.Duration
+  readonly isShared: boolean
+}
+
+const make = (sql: SqlClient.SqlClient, { sessionTtl, isShared }: Options): PlanStore["Service"] => ({
+  create: (plan, maxQueue) => storageError(createPlan(sql, plan, maxQueue, sessionTtl)),
+  commit: (batch, durable) =>
+    batch.length === 0
+      ? Effect.succeed(new Set())
+      : storageError(writeBatch(sql, batch, { durable, sessionTtl })).pipe(
+          Effect.map((refused) => new Set(refused.map(({ plan_id }) => plan_id)))
+        ),
+  get: (owner, id) =>
+    storageError(sql<PlanRow>`
+select ${sql.literal(planColumns)} from plans p
+where p.id = ${id} and p.owner = ${owner}`).pipe(
+      Effect.flatMap(([row]) =>
+        row === undefined ? Effect.fail(new NotFound({ what: "plan" })) : Effect.succeed(toPlan(row))
+      )
+    ),
+  list: (owner, { session, state }, page) =>
+    storageError(sql<PlanRow & { readonly ordinal: bigint }>`
+select ${sql.literal(planColumns)}, p.ordinal from plans p
+where ${sql.and([
+      sql`p.owner = ${owner}`,
+      ...(session === undefined ? [] : [sql`p.session_id = ${session}`]),
+      ...(state === undefined ? [] : [sql`p.state = ${state}`]),
+      ...(page.cursor === undefined ? [] : [sql`p.ordinal < ${page.cursor}`])
+    ])}
+order by p.ordinal desc limit ${page.limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, page.limit, toPlan))),
+  events: (id, after, limit) =>
+    storageError(sql<EventRow>`
+select seq, count, event, payload from events
+where plan_id = ${id} and seq + count - 1 > ${after}
+  -- A row that begins at or before the cursor may reach beyond it.
+  and seq >= coalesce((select max(e.seq) from events e where e.plan_id = ${id} and e.seq <= ${after}), 0)
+order by seq limit ${limit}`),
+  takeOver: (replica, ttl) => storageError(takeOverPlans(sql, replica, ttl)),
+  requestAbort: (id, reason) =>
+    storageError(sql`
+update plans set abort_requested = ${reason}
+where id = ${id} and abort_requested is null and ${sql.literal(isOpen)}`).pipe(Effect.asVoid),
+  abortRequests: (replica) =>
+    storageError(sql<{ readonly plan_id: PlanId; readonly reason: AbortReason }>`
+select id as plan_id, abort_requested as reason from plans
+where replica = ${replica} and abort_requested is not null and ${sql.literal(isOpen)}`),
+  isShared,
+  ping: Effect.asVoid(storageError(sql`select 1`))
+})
+
+/** Plans in Postgres. A session expires when it has had no plan for `sessionTtl`. */
+export const layer = (options: Options) =>
+  Layer.effect(
+    PlanStore,
+    Effect.map(SqlClient.SqlClient, (sql) => make(sql, options))
+  )

@@ -1,0 +1,210 @@
+import type { PlanChange, PlanCommit } from "@bowline/runtime/plan/PlanStore"
+
+/** A plan's guard, and what is counted once per plan. `fence` is the session's: held already, or to be held from now on. */
+interface GuardRow {
+  readonly plan_id: string
+  readonly session_id: string
+  readonly replica: string | null
+  readonly queue_fence: number | null
+  readonly fence: number | null
+  /** Where to look whether an earlier try of the same commit was stored: its last event, or its last message. */
+  readonly last_seq: number | null
+  readonly last_message: string | null
+  readonly messages: number
+  readonly settled_at: string | null
+}
+
+interface EventRow {
+  readonly plan_id: string
+  readonly seq: number
+  readonly count: number
+  readonly event: string
+  readonly payload: string
+}
+
+/** What becomes of the plan's row: null leaves a column as it is, but for the stage, which every such change knows. */
+interface PlanRow {
+  readonly plan_id: string
+  readonly state: string | null
+  readonly stage: string | null
+  readonly fence: number | null
+  readonly steps: number | null
+  readonly tool_calls: number | null
+  readonly usage: string | null
+  readonly final: string | null
+  readonly error: string | null
+  readonly finished_at: string | null
+}
+
+interface MessageRow {
+  readonly plan_id: string
+  readonly position: number
+  readonly id: string
+  readonly role: string
+  readonly parts: string
+  readonly created_at: string
+}
+
+/** Null leaves a column as it is. Of a task that was started in an earlier commit, what only its start says is missing. */
+interface TaskRow {
+  readonly plan_id: string
+  readonly id: string
+  readonly tool?: string
+  readonly kind?: string
+  readonly agent?: string | null
+  readonly skill?: string | null
+  readonly input?: string
+  readonly started_at?: string
+  readonly state: string | null
+  readonly remote_task_id: string | null
+  readonly remote_context_id: string | null
+  readonly result: string | null
+  readonly error: string | null
+  readonly finished_at: string | null
+}
+
+/** A batch as rows, per kind. Documents are JSON texts. */
+export interface BatchRows {
+  readonly guards: ReadonlyArray<GuardRow>
+  readonly events: ReadonlyArray<EventRow>
+  readonly plans: ReadonlyArray<PlanRow>
+  readonly messages: ReadonlyArray<MessageRow>
+  readonly started: ReadonlyArray<TaskRow>
+  readonly changed: ReadonlyArray<TaskRow>
+}
+
+/** Postgres keeps no NUL in a text, and half a surrogate pair is not UTF-8: what a peer or a model names may hold both. */
+const storable = (text: string): string => text.toWellFormed().replaceAll("\0", "\uFFFD")
+
+const storableOrNull = (text: string | null): string | null => (text === null ? null : storable(text))
+
+const unchangedTask = {
+  state: null,
+  remote_task_id: null,
+  remote_context_id: null,
+  result: null,
+  error: null,
+  finished_at: null
+}
+
+const changeTask = (
+  task: TaskRow,
+  change: Extract<PlanChange, { readonly _tag: "TaskStarted" | "TaskAccepted" | "TaskFinished" }>
+): TaskRow => {
+  switch (change._tag) {
+    case "TaskStarted":
+      return {
+        ...task,
+        tool: storable(change.tool),
+        kind: change.kind,
+        agent: storableOrNull(change.agent),
+        skill: storableOrNull(change.skill),
+        input: JSON.stringify(change.input),
+        started_at: change.at,
+        state: change.state
+      }
+    case "TaskAccepted":
+      return {
+        ...task,
+        remote_task_id: storableOrNull(change.remote_task_id),
+        remote_context_id: storableOrNull(change.remote_context_id)
+      }
+    case "TaskFinished":
+      return {
+        ...task,
+        state: change.state,
+        result: storable(change.result),
+        error: change.error === null ? null : JSON.stringify(change.error),
+        finished_at: change.at
+      }
+  }
+}
+
+const unchangedPlan = {
+  state: null,
+  stage: null,
+  fence: null,
+  steps: null,
+  tool_calls: null,
+  usage: null,
+  final: null,
+  error: null,
+  finished_at: null
+}
+
+const changePlan = (
+  plan: PlanRow,
+  change: Extract<PlanChange, { readonly _tag: "Held" | "Progressed" | "Settled" }>
+): PlanRow => {
+  if (change._tag === "Held") return { ...plan, state: "running", stage: null, fence: change.fence }
+  const { steps, tool_calls, usage } = change.progress
+  const progressed = { ...plan, steps, tool_calls, usage: JSON.stringify(usage) }
+  if (change._tag === "Progressed") return { ...progressed, stage: change.stage }
+  const { outcome, at } = change
+  return {
+    ...progressed,
+    state: outcome.state,
+    stage: null,
+    final: outcome.state === "completed" ? JSON.stringify(outcome.final) : null,
+    error: outcome.state === "completed" ? null : JSON.stringify(outcome.error),
+    finished_at: at
+  }
+}
+
+/** Folds the changes of each plan, so that no row is written twice. */
+export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
+  const guards: Array<GuardRow> = []
+  const events: Array<EventRow> = []
+  const plans: Array<PlanRow> = []
+  const messages: Array<MessageRow> = []
+  const started: Array<TaskRow> = []
+  const changed: Array<TaskRow> = []
+
+  for (const { plan_id, session_id, guard, changes, events: rows } of batch) {
+    let plan: PlanRow | undefined
+    const tasks = new Map<string, TaskRow>()
+    const messagesBefore = messages.length
+    for (const change of changes) {
+      switch (change._tag) {
+        case "Held":
+        case "Progressed":
+        case "Settled":
+          plan = changePlan(plan ?? { plan_id, ...unchangedPlan }, change)
+          break
+        case "MessageAppended": {
+          const { message_id: id, role, parts } = change.message
+          messages.push({
+            plan_id,
+            position: messages.length,
+            id,
+            role,
+            parts: JSON.stringify(parts),
+            created_at: change.at
+          })
+          break
+        }
+        case "TaskStarted":
+        case "TaskAccepted":
+        case "TaskFinished": {
+          const task = tasks.get(change.task_id) ?? { plan_id, id: change.task_id, ...unchangedTask }
+          tasks.set(change.task_id, changeTask(task, change))
+        }
+      }
+    }
+    if (plan !== undefined) plans.push(plan)
+    for (const task of tasks.values()) (task.started_at === undefined ? changed : started).push(task)
+    for (const { seq, count, event, payload } of rows) events.push({ plan_id, seq, count, event, payload })
+    guards.push({
+      plan_id,
+      session_id,
+      replica: guard._tag === "Queued" ? guard.replica : null,
+      queue_fence: guard._tag === "Queued" ? guard.fence : null,
+      fence: guard._tag === "Held" ? guard.fence : (plan?.fence ?? null),
+      last_seq: rows.at(-1)?.seq ?? null,
+      last_message: messages.length > messagesBefore ? (messages.at(-1)?.id ?? null) : null,
+      messages: messages.length - messagesBefore,
+      settled_at: plan?.finished_at ?? null
+    })
+  }
+  return { guards, events, plans, messages, started, changed }
+}

@@ -1,0 +1,85 @@
+import { SessionBusy } from "@bowline/domain/plan/Refusal"
+import * as Usage from "@bowline/domain/plan/Usage"
+import type { ExternalSessionId, SessionId } from "@bowline/domain/session/SessionId"
+import type { NewPlan } from "@bowline/runtime/plan/PlanStore"
+import { fromEvents } from "@bowline/runtime/stream/EventRow"
+import { Duration, Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+import { createHash } from "node:crypto"
+
+interface SessionRow {
+  readonly session_id: SessionId
+  readonly external_session_id: ExternalSessionId | null
+}
+
+/** Finds or makes the session, and locks it until the transaction ends. */
+const upsertSession = (sql: SqlClient.SqlClient, plan: NewPlan, sessionTtl: Duration.Duration) => {
+  const expires = sql`${plan.created_at}::timestamptz + ${Duration.toMillis(sessionTtl)} * interval '1 millisecond'`
+  return sql<SessionRow>`
+with named as (
+  update sessions set last_active_at = ${plan.created_at}, expires_at = ${expires}
+  where id = ${plan.external_session_id} and owner = ${plan.owner}
+  returning id, external_id
+), upserted as (
+  insert into sessions (id, owner, external_id, created_at, last_active_at, expires_at)
+  select ${plan.new_session_id}, ${plan.owner}, ${plan.external_session_id}, ${plan.created_at}, ${plan.created_at}, ${expires}
+  where not exists (select from named)
+  on conflict (owner, external_id) do update
+    set last_active_at = excluded.last_active_at, expires_at = excluded.expires_at
+  returning id, external_id
+)
+select id as session_id, external_id as external_session_id from named
+union all
+select id, external_id from upserted`
+}
+
+/** Writes the plan, unless the session is too busy for it: then nothing, and it gives how many plans there are. */
+const insertPlan = (sql: SqlClient.SqlClient, plan: NewPlan, session: SessionRow, maxOpen: number) => {
+  const { session_id, external_session_id } = session
+  const created = session_id === plan.new_session_id
+  const events = fromEvents(1, [{ event: "session", data: { external_session_id, created } }])
+  const agents = plan.agents.map((agent) => ({ name: agent.name, agent: JSON.stringify(agent) }))
+  return sql<{ readonly is_stored: boolean }>`
+with open_plans as (
+  select count(*) as count from plans where session_id = ${session_id} and state in ('queued', 'running')
+), plan as (
+  insert into plans (id, session_id, owner, replica, model, question_hash, preferences, metadata, usage, created_at, deadline_at)
+  select ${plan.plan_id}, ${session_id}, ${plan.owner}, ${plan.replica}, ${plan.model},
+    ${createHash("sha256").update(plan.question).digest("hex")}, ${JSON.stringify(plan.preferences)}::json,
+    ${JSON.stringify(plan.metadata)}::json, ${JSON.stringify(Usage.empty)}::json,
+    ${plan.created_at}::timestamptz, ${plan.deadline_at}::timestamptz
+  from open_plans where count <= ${maxOpen}
+  returning id
+), agents as (
+  insert into session_agents (session_id, name, agent)
+  select ${session_id}, a.name, a.agent::json
+  from plan, json_to_recordset(${JSON.stringify(agents)}::json) as a(name text, agent text)
+  on conflict (session_id, name) do update set agent = excluded.agent
+), event as (
+  insert into events (plan_id, seq, count, event, payload)
+  select plan.id, e.seq, e.count, e.event, e.payload
+  from plan, json_to_recordset(${JSON.stringify(events)}::json) as e(seq int, count int, event text, payload text)
+), replica as (
+  -- A replica that has not said yet that it lives would seem dead, and its plan abandoned.
+  insert into replicas (id, expires_at) select ${plan.replica}, now() + interval '10 seconds' from plan
+  on conflict do nothing
+)
+select exists (select from plan) as is_stored`
+}
+
+export const createPlan = (sql: SqlClient.SqlClient, plan: NewPlan, maxQueue: number, sessionTtl: Duration.Duration) =>
+  sql.withTransaction(
+    Effect.gen(function* () {
+      const [session] = yield* upsertSession(sql, plan, sessionTtl)
+      if (session === undefined) return yield* Effect.die("An upsert gave no session")
+      const isAlone = plan.preferences.on_busy === "reject"
+      // Besides the plan that has the session.
+      const [result] = yield* insertPlan(sql, plan, session, isAlone ? 0 : maxQueue)
+      if (result?.is_stored !== true) {
+        return yield* new SessionBusy({
+          message: isAlone ? "The session has a plan that is not over" : `${maxQueue} plans wait for the session`
+        })
+      }
+      return { ...session, created: session.session_id === plan.new_session_id }
+    })
+  )

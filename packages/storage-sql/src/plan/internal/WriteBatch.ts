@@ -1,0 +1,157 @@
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { PlanCommit } from "@bowline/runtime/plan/PlanStore"
+import { Duration } from "effect"
+import type { SqlClient, Statement } from "effect/sql"
+import { batchRows } from "./BatchRows.ts"
+
+/**
+ * A whole batch as one statement: one round trip, and a transaction by itself. What a batch has no rows for is left out. It
+ * returns the plans that were refused.
+ *
+ *     guards ── input ── held ── fresh ──┬── events
+ *     (one a plan)       (locks) (new)   ├── plans
+ *                                        ├── tasks
+ *                                        └── sessions ── messages
+ *
+ * - `held` locks the rows that the guards look at, sessions before plans and in the order of their ids, which is the order of
+ *   whoever locks several: no deadlock. A fence that is about to grow waits for the lock, or the lock waits for it and then
+ *   sees the new fence. The lateral joins keep the locks in the order of the rows.
+ * - A queued plan is guarded by its own row. With the session's fence it is held: by the fence if it runs already; if not, by
+ *   the lease, which must be its replica's, since another replica may have taken the queued plan over.
+ * - `fresh` leaves out what an earlier try of the same commit has stored: its answer was lost with the connection.
+ * - `like` is true of every plan, and looks selective: the planner expects one row, and joins the tables by their indexes
+ *   however small they were when it made the plan that it keeps.
+ */
+export const writeBatch = (
+  sql: SqlClient.SqlClient,
+  batch: ReadonlyArray<PlanCommit>,
+  { durable, sessionTtl }: { readonly durable: boolean; readonly sessionTtl: Duration.Duration }
+): Statement.Statement<{ readonly plan_id: PlanId }> => {
+  const { guards, events, plans, messages, started, changed } = batchRows(batch)
+  const rows = (list: ReadonlyArray<object>) => sql`json_to_recordset(${JSON.stringify(list)}::json)`
+  const none = sql``
+
+  const touchesSessions = guards.some((guard) => guard.messages > 0 || guard.settled_at !== null)
+
+  return sql`
+with input as materialized (
+  select i.* ${durable ? none : sql`, set_config('synchronous_commit', 'off', true)`}
+  from ${rows(guards)} as i(
+    plan_id text, session_id text, replica text, queue_fence int, fence int,
+    last_seq int, last_message text, messages int, settled_at timestamptz)
+  where i.plan_id like 'plan\\_%'
+), held as materialized (
+  select i.*, coalesce(
+    (select true from events e where e.plan_id = i.plan_id and e.seq = i.last_seq),
+    (select true from messages m where m.id = i.last_message),
+    false) as stored
+  from (select * from input order by session_id, plan_id) i
+  cross join lateral (
+    select s.fence from sessions s where s.id = i.session_id for no key update
+  ) s
+  cross join lateral (
+    select p.id from plans p
+    where p.id = i.plan_id and p.session_id = i.session_id
+      and p.state in ('queued', 'running') and (i.fence is null or s.fence = i.fence)
+      and case
+        when p.state = 'running' then i.fence is not null
+        when i.replica is null then p.replica = (
+          select l.replica from leases l where l.session_id = i.session_id and l.fence = i.fence)
+        else p.replica = i.replica and p.fence = i.queue_fence
+      end
+    for no key update
+  ) p
+), fresh as (
+  select * from held where not stored
+)${
+    events.length === 0
+      ? none
+      : sql`, new_events as (
+  insert into events (plan_id, seq, count, event, payload)
+  select e.* from ${rows(events)} as e(plan_id text, seq int, count int, event text, payload text)
+  join fresh using (plan_id)
+)`
+  }${
+    plans.length === 0
+      ? none
+      : sql`, changed_plans as (
+  update plans p set
+    stage = u.stage,
+    state = coalesce(u.state, p.state),
+    fence = coalesce(u.fence, p.fence),
+    steps = coalesce(u.steps, p.steps),
+    tool_calls = coalesce(u.tool_calls, p.tool_calls),
+    usage = coalesce(u.usage::json, p.usage),
+    final = coalesce(u.final::json, p.final),
+    error = coalesce(u.error::json, p.error),
+    finished_at = coalesce(u.finished_at, p.finished_at)
+  from ${rows(plans)} as u(
+    plan_id text, state text, stage text, fence int, steps int, tool_calls int,
+    usage text, final text, error text, finished_at timestamptz)
+  join fresh f on f.plan_id = u.plan_id
+  where p.id = f.plan_id
+)`
+  }${
+    started.length === 0
+      ? none
+      : sql`, started_tasks as (
+  insert into tasks (plan_id, id, tool, kind, agent, skill, input, state, remote_task_id, remote_context_id,
+    result, error, started_at, finished_at)
+  select t.plan_id, t.id, t.tool, t.kind, t.agent, t.skill, t.input::json, t.state, t.remote_task_id, t.remote_context_id,
+    t.result, t.error::json, t.started_at, t.finished_at
+  from ${rows(started)} as t(
+    plan_id text, id text, tool text, kind text, agent text, skill text, input text, state text, remote_task_id text,
+    remote_context_id text, result text, error text, started_at timestamptz, finished_at timestamptz)
+  join fresh f on f.plan_id = t.plan_id
+)`
+  }${
+    changed.length === 0
+      ? none
+      : sql`, changed_tasks as (
+  update tasks t set
+    state = coalesce(u.state, t.state),
+    remote_task_id = coalesce(u.remote_task_id, t.remote_task_id),
+    remote_context_id = coalesce(u.remote_context_id, t.remote_context_id),
+    result = coalesce(u.result, t.result),
+    error = coalesce(u.error::json, t.error),
+    finished_at = coalesce(u.finished_at, t.finished_at)
+  from ${rows(changed)} as u(
+    plan_id text, id text, state text, remote_task_id text, remote_context_id text, result text, error text,
+    finished_at timestamptz)
+  join fresh f on f.plan_id = u.plan_id
+  where t.plan_id = f.plan_id and t.id = u.id
+)`
+  }${
+    touchesSessions
+      ? sql`, changed_sessions as (
+  update sessions s set
+    last_seq = s.last_seq + u.messages,
+    last_active_at = coalesce(u.settled_at, s.last_active_at),
+    expires_at = coalesce(u.settled_at + ${Duration.toMillis(sessionTtl)} * interval '1 millisecond', s.expires_at)
+  from (
+    select session_id, sum(messages)::int as messages, max(settled_at) as settled_at from fresh
+    where messages > 0 or settled_at is not null group by session_id
+  ) u
+  where s.id = u.session_id
+  returning s.id, s.last_seq - u.messages as seq_before
+)`
+      : none
+  }${
+    messages.length === 0
+      ? none
+      : sql`, new_messages as (
+  insert into messages (session_id, seq, id, plan_id, role, parts, created_at)
+  select s.id, s.seq_before + row_number() over (partition by s.id order by m.position), m.id, m.plan_id, m.role,
+    m.parts::json, m.created_at
+  from ${rows(messages)} as m(
+    plan_id text, position int, id text, role text, parts text, created_at timestamptz)
+  join fresh f on f.plan_id = m.plan_id
+  join changed_sessions s on s.id = f.session_id
+)`
+  }
+select i.plan_id from input i
+where not exists (select from held h where h.plan_id = i.plan_id)
+  -- Settled by an earlier try of this very commit.
+  and (i.settled_at is null
+    or (select p.finished_at from plans p where p.id = i.plan_id) is distinct from i.settled_at)`
+}

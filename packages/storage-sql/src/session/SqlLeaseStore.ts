@@ -1,0 +1,49 @@
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import { LeaseStore } from "@bowline/runtime/session/LeaseStore"
+import { Duration, Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { storageError } from "../internal/StorageErrors.ts"
+
+interface Held {
+  readonly session_id: SessionId
+  readonly fence: number
+}
+
+const make = (sql: SqlClient.SqlClient): LeaseStore["Service"] => {
+  const expiresIn = (ttl: Duration.Duration) => sql`now() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
+  return {
+    // The session is locked first: the fence does not grow under a batch that is being written. Of two who ask at once, the
+    // second one waits for the lock, and then meets a lease that runs.
+    acquire: (session, replica, ttl) =>
+      storageError(sql<Held>`
+with free as (
+  select s.id, s.fence from sessions s
+  where s.id = ${session}
+    and not exists (select from plans p where p.session_id = ${session} and p.state = 'running')
+  for no key update
+), leased as (
+  insert into leases as l (session_id, replica, fence, expires_at)
+  select id, ${replica}, fence + 1, ${expiresIn(ttl)} from free
+  on conflict (session_id) do update
+    set replica = excluded.replica, fence = excluded.fence, expires_at = excluded.expires_at
+    where l.expires_at <= now()
+  returning session_id, fence
+)
+update sessions s set fence = l.fence from leased l where s.id = l.session_id
+returning l.session_id, l.fence`).pipe(Effect.map(([lease]) => Option.fromNullishOr(lease?.fence))),
+    renew: (replica, ttl) =>
+      storageError(sql<Held>`
+with alive as (
+  insert into replicas (id, expires_at) values (${replica}, ${expiresIn(ttl)})
+  on conflict (id) do update set expires_at = excluded.expires_at
+)
+update leases set expires_at = ${expiresIn(ttl)} where replica = ${replica} and expires_at > now()
+returning session_id, fence`).pipe(
+        Effect.map((held) => new Map(held.map(({ session_id, fence }) => [session_id, fence])))
+      ),
+    release: (session, fence) =>
+      storageError(sql`delete from leases where session_id = ${session} and fence = ${fence}`).pipe(Effect.asVoid)
+  }
+}
+
+export const layer = Layer.effect(LeaseStore, Effect.map(SqlClient.SqlClient, make))
