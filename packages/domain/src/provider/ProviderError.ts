@@ -19,6 +19,14 @@ export class ModelUnavailable extends Data.TaggedClass("model_unavailable")<Deta
 export class ContextOverflow extends Data.TaggedClass("context_overflow")<Details> {
   readonly isRetryable = false
 }
+/** The calls and results of the history are not in the order that the provider asks for: the same one is rejected again. */
+export class HistoryRejected extends Data.TaggedClass("history_rejected")<Details> {
+  readonly isRetryable = false
+}
+/** What the model wrote for a call was none: another attempt may do better. */
+export class ToolJson extends Data.TaggedClass("tool_json")<Details> {
+  readonly isRetryable = true
+}
 export class BadRequest extends Data.TaggedClass("bad_request")<Details> {
   readonly isRetryable = false
 }
@@ -63,6 +71,8 @@ export type ProviderErrorReason =
   | Auth
   | ModelUnavailable
   | ContextOverflow
+  | HistoryRejected
+  | ToolJson
   | BadRequest
   | RateLimited
   | Overloaded

@@ -1,0 +1,175 @@
+import {
+  Auth,
+  BadRequest,
+  Billing,
+  ContextOverflow,
+  HistoryRejected,
+  ModelUnavailable,
+  Overloaded,
+  type ProviderErrorReason,
+  RateLimited,
+  ServerError,
+  ToolJson,
+  Transport,
+  Unknown
+} from "@bowline/domain/provider/ProviderError"
+import { Predicate } from "effect"
+import type { FailureBody } from "./internal/FailureBody.ts"
+import { rateLimitReset, retryAfter } from "./internal/RetryAfter.ts"
+
+const any = (...patterns: ReadonlyArray<string>) => new RegExp(patterns.join("|"))
+
+const contextOverflow = any(
+  "context_length_exceeded",
+  "string_above_max_length",
+  "exceed_context_size",
+  "(context|prompt|input)( length| size| window| token count)? (is )?(too long|exceeds|exceeded)",
+  "exceeds? the (available |model's |maximum )?(context|model length)",
+  "exceed context limit",
+  "maximum (context|prompt) length",
+  "maximum number of (input )?tokens",
+  "reduce the length of",
+  "too (long|large) for (the )?(requested )?model",
+  "too many (input )?tokens(?! per)",
+  "context (the )?overflow",
+  "request too large for .* must be reduced",
+  "tokens \\+ `?max_new_tokens`? must be <="
+)
+const billing = any(
+  "insufficient_quota",
+  "billing",
+  "\\bcredits?\\b",
+  "insufficient.(balance|funds)",
+  "payment required",
+  "quota (was |is |has been )?(exhausted|exceeded)",
+  "exceeded your (current |monthly )?quota",
+  "(spend|spending|usage) limit",
+  "(daily|monthly) (limit|quota)",
+  "per day"
+)
+const perMinute = /per.?min|per.?second|\brpm\b|\btpm\b/
+const invalidKey = any("invalid_api_key", "api key not valid", "api_key_invalid")
+const missingModel = any("model_not_found", "model_decommissioned", "deploymentnotfound")
+const modelOrPlan = any("\\bmodels?\\b", "\\bplan\\b", "\\btier\\b", "subscription", "deployment", "endpoints? found")
+const history = any(
+  "tool_calls?.{0,40}(must be followed|did not have response|without)",
+  "must be a response to a prece+ding message",
+  "tool_use.{0,60}without.{0,40}tool_result",
+  "unexpected.{0,20}tool_use_id",
+  "no tool (output|call) found",
+  "function (response|call) (turn|parts)",
+  "number of function calls and responses",
+  "roles must alternate",
+  "unexpected role",
+  "expected last role"
+)
+const toolJson = any(
+  "tool_use_failed",
+  "failed to call a function",
+  "tool call validation failed",
+  "(failed to parse|error parsing|could not parse) .{0,20}tool.?call",
+  "invalid (json in )?tool.?call"
+)
+const overloaded = any("overloaded", "(at|over) capacity", "server is busy", "currently busy")
+const serverFault = any(
+  "internal",
+  "server.{0,10}error",
+  "upstream",
+  "unavailable",
+  "bad gateway",
+  "timed? ?out",
+  "try again"
+)
+
+/** What a failure in the midst of a stream means by its type, where it names no status. */
+const statuses: Readonly<Record<string, number>> = {
+  invalid_request_error: 400,
+  authentication_error: 401,
+  permission_error: 403,
+  not_found_error: 404,
+  rate_limit_error: 429,
+  rate_limit_exceeded: 429,
+  tokens: 429,
+  requests: 429,
+  overloaded_error: 529,
+  server_error: 500,
+  api_error: 500,
+  internal_server_error: 500
+}
+
+/**
+ * What a provider's failure means, by the table of `docs/reference/provider.md`, rows 2 to 10. `status` is that of the
+ * response; under 400 the failure came in its body, and may name a status of its own. `now` is in milliseconds.
+ */
+export const classify = (
+  response: { readonly status: number; readonly headers: Readonly<Record<string, string | undefined>> },
+  body: FailureBody,
+  now: number
+): ProviderErrorReason => {
+  const { signals } = body
+  const named =
+    body.status ?? body.codes.map((code) => statuses[code.toLowerCase()]).find((known) => known !== undefined)
+  const status = response.status >= 400 ? response.status : named
+  const details = {
+    message: body.message === "" ? `The provider answered with status ${response.status}` : body.message,
+    ...(status === undefined ? {} : { status })
+  }
+  const isOneOf = (...expected: ReadonlyArray<number>) => status === undefined || expected.includes(status)
+  const retryAfterMs =
+    retryAfter(response.headers, now) ?? (status === 429 ? rateLimitReset(response.headers, now) : undefined)
+  const retry = retryAfterMs === undefined ? details : { ...details, retryAfterMs }
+
+  if (contextOverflow.test(signals)) return new ContextOverflow(details)
+  if (status === 402) return new Billing(details)
+  if (isOneOf(400, 401, 403, 429) && billing.test(signals) && !perMinute.test(signals)) return new Billing(details)
+  if (status === 401 || invalidKey.test(signals)) return new Auth(details)
+  if (missingModel.test(signals)) return new ModelUnavailable(details)
+  if (status === 404 && (body.message !== "" || modelOrPlan.test(signals))) return new ModelUnavailable(details)
+  if (status === 403) return modelOrPlan.test(signals) ? new ModelUnavailable(details) : new Auth(details)
+  if (isOneOf(400, 422) && history.test(signals)) return new HistoryRejected(details)
+  if ((isOneOf(400, 422) || response.status < 400) && toolJson.test(signals)) return new ToolJson(details)
+  if (status === 400 || status === 413 || status === 422) return new BadRequest(details)
+  if (status === 429) return new RateLimited(retry)
+  if (status === 529 || overloaded.test(signals)) return new Overloaded(retry)
+  if (status === 408 || status === 409 || (status !== undefined && status >= 500)) return new ServerError(retry)
+  if (status === undefined && serverFault.test(signals)) return new ServerError(retry)
+  return new Unknown(details)
+}
+
+const connectCodes = any(
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENETDOWN",
+  "EADDR",
+  "ETIMEDOUT",
+  "UND_ERR_CONNECT",
+  "ERR_SSL",
+  "ERR_TLS",
+  "CERT",
+  "UNABLE_TO_"
+)
+const abortCodes = any("ABORT", "UND_ERR_DESTROYED", "UND_ERR_CLOSED")
+
+/** The codes and names in a chain of causes, from the outside in. */
+const codesOf = (cause: unknown, depth = 0): ReadonlyArray<string> => {
+  if (!Predicate.isObject(cause) || depth > 5) return []
+  const own = [cause["code"], cause["name"]].filter((value) => typeof value === "string")
+  return [...own, ...codesOf(cause["cause"], depth + 1)]
+}
+
+/**
+ * Row 12: the connection that failed, and how. Only its code is shown: the message of an error may hold anything.
+ * `isAnswering` is whether the head of an answer had come.
+ */
+export const classifyTransport = (cause: unknown, isAnswering: boolean): Transport => {
+  const codes = codesOf(cause)
+  const has = (pattern: RegExp) => codes.some((code) => pattern.test(code.toUpperCase()))
+  const detail = codes[0] === undefined ? "" : ` (${codes[0]})`
+  if (has(abortCodes)) return new Transport({ kind: "abort", message: `The connection was aborted${detail}` })
+  return !isAnswering && has(connectCodes)
+    ? new Transport({ kind: "connect", message: `No connection to the provider${detail}` })
+    : new Transport({ kind: "reset", message: `The connection to the provider was lost${detail}` })
+}

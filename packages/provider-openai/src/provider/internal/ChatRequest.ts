@@ -1,0 +1,58 @@
+import type { Message } from "@bowline/domain/session/Message"
+import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
+
+type Entry = Pick<Message, "role" | "parts">
+
+const texts = (parts: Entry["parts"]): ReadonlyArray<string> =>
+  parts.flatMap((part) => (part.type === "text" && part.partial !== true && part.text !== "" ? [part.text] : []))
+
+const fromAssistant = (parts: Entry["parts"]): ReadonlyArray<object> => {
+  const content = texts(parts).join("")
+  const calls = parts.flatMap((part) =>
+    part.type === "tool_call"
+      ? [
+          {
+            id: part.task_id,
+            type: "function",
+            function: { name: part.tool, arguments: JSON.stringify(part.input) }
+          }
+        ]
+      : []
+  )
+  if (calls.length > 0) return [{ role: "assistant", content: content === "" ? null : content, tool_calls: calls }]
+  return content === "" ? [] : [{ role: "assistant", content }]
+}
+
+const fromEntry = ({ role, parts }: Entry): ReadonlyArray<object> => {
+  switch (role) {
+    case "user":
+      return [{ role, content: texts(parts).join("\n\n") }]
+    case "assistant":
+      return fromAssistant(parts)
+    case "tool":
+      return parts.flatMap((part) =>
+        part.type === "tool_result" ? [{ role, tool_call_id: part.task_id, content: part.content }] : []
+      )
+  }
+}
+
+/** The body of a request in the Chat Completions format. Reasoning and partial text are never sent. */
+export const toChatRequest = (request: ProviderRequest): object => ({
+  model: request.model,
+  stream: true,
+  stream_options: { include_usage: true },
+  messages: [
+    ...(request.system === "" ? [] : [{ role: "system", content: request.system }]),
+    ...request.messages.flatMap(fromEntry)
+  ],
+  // A server refuses a choice among no tools.
+  ...(request.tools.length === 0
+    ? {}
+    : {
+        tools: request.tools.map(({ name, description, inputSchema }) => ({
+          type: "function",
+          function: { name, description, parameters: inputSchema }
+        })),
+        tool_choice: request.toolChoice
+      })
+})

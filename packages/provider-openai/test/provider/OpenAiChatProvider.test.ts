@@ -1,0 +1,223 @@
+import { Provider, type ProviderPart, type ProviderRequest } from "@bowline/runtime/provider/Provider"
+import { json, type Host } from "@bowline/testing/http/Host"
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
+import * as Move from "@bowline/testing/http/Move"
+import { Network } from "@bowline/testing/http/Network"
+import * as ChatHost from "@bowline/testing/provider/ChatHost"
+import { providerCases } from "@bowline/testing/provider/ProviderCases"
+import * as Turn from "@bowline/testing/provider/Turn"
+import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Context, Deferred, Effect, Fiber, Layer, Redacted, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import { createServer } from "node:http"
+import * as OpenAiChatProvider from "../../src/provider/OpenAiChatProvider.ts"
+
+const memory = MemoryNetwork.layer
+const sockets = Layer.merge(LoopbackNetwork.layer, NodeHttpClient.layerUndici)
+
+const request: ProviderRequest = {
+  model: "m",
+  system: "s",
+  messages: [{ role: "user", parts: [{ type: "text", text: "What now?" }] }],
+  tools: [],
+  toolChoice: "auto"
+}
+
+const key = "sk-planted-0123456789"
+
+const providerAt = (url: string, options?: Partial<OpenAiChatProvider.OpenAiChatOptions>) =>
+  Effect.map(
+    Layer.build(OpenAiChatProvider.layer({ baseUrl: `${url}/v1/`, apiKey: Redacted.make(key), ...options })),
+    Context.get(Provider)
+  )
+
+const attempt = Effect.fnUntraced(function* (provider: Provider["Service"]) {
+  const parts: Array<ProviderPart> = []
+  const result = yield* Effect.result(
+    Stream.runForEach(provider.stream(request), (part) => Effect.sync(() => void parts.push(part)))
+  )
+  return { parts, error: result._tag === "Failure" ? result.failure : undefined }
+})
+
+const serve = (host: Host) => Effect.flatMap(Network, (network) => network.serve(host))
+
+const events =
+  (...moves: ReadonlyArray<Move.Move>): Host =>
+  () =>
+    Effect.succeed({ status: 200, headers: { "content-type": "text/event-stream" }, body: Move.toStream(moves) })
+
+const chunk = (choice: object) => Move.write(`data: ${JSON.stringify({ choices: [{ index: 0, ...choice }] })}\n\n`)
+const said = chunk({ delta: { content: "one" } })
+const stopped = chunk({ delta: {}, finish_reason: "stop" })
+
+describe.each([
+  ["in memory", memory],
+  ["on sockets", sockets]
+])("OpenAiChatProvider %s", (_, layer) => {
+  for (const { title, turn, parts, failure } of providerCases) {
+    it.live(title, () =>
+      Effect.gen(function* () {
+        const host = yield* serve(yield* ChatHost.make([turn]))
+        const seen = yield* attempt(yield* providerAt(host.url))
+        assert.deepStrictEqual(
+          seen.parts.filter(({ _tag }) => _tag !== "ToolCallFragment"),
+          parts
+        )
+        assert.strictEqual(seen.error?.reason._tag, failure)
+      }).pipe(Effect.scoped, Effect.provide(layer))
+    )
+  }
+})
+
+describe("OpenAiChatProvider", () => {
+  it.live("closes the connection at once when it is interrupted", () =>
+    Effect.gen(function* () {
+      const host = yield* serve(yield* ChatHost.make([[Turn.say("one"), Move.stall]]))
+      const provider = yield* providerAt(host.url)
+      const started = yield* Deferred.make<void>()
+      const reader = yield* Effect.forkChild(
+        Stream.runForEach(provider.stream(request), () => Deferred.succeed(started, undefined))
+      )
+      yield* Deferred.await(started)
+      const [recorded] = yield* host.requests.awaitCount(1)
+      const before = yield* Clock.currentTimeMillis
+      yield* Fiber.interrupt(reader)
+      assert.strictEqual(yield* recorded?.ended ?? Effect.die("No request"), "closed")
+      assert.isBelow((yield* Clock.currentTimeMillis) - before, 100)
+    }).pipe(Effect.scoped, Effect.provide(sockets))
+  )
+
+  it.live("closes the connection at once when it is interrupted before the head of the answer", () =>
+    Effect.gen(function* () {
+      const host = yield* serve(() => Effect.never)
+      const reader = yield* Effect.forkChild(attempt(yield* providerAt(host.url)))
+      const [recorded] = yield* host.requests.awaitCount(1)
+      const before = yield* Clock.currentTimeMillis
+      yield* Fiber.interrupt(reader)
+      assert.strictEqual(yield* recorded?.ended ?? Effect.die("No request"), "closed")
+      assert.isBelow((yield* Clock.currentTimeMillis) - before, 100)
+    }).pipe(Effect.scoped, Effect.provide(sockets))
+  )
+
+  it.live("makes later attempts on the connections of earlier ones", () =>
+    Effect.gen(function* () {
+      let connections = 0
+      const server = createServer((_, response) => {
+        response.writeHead(200, { "content-type": "text/event-stream" })
+        response.write('data: {"choices":[{"delta":{"content":"one"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
+        setTimeout(() => response.end(), 5)
+      }).on("connection", () => connections++)
+      const port = yield* Effect.acquireRelease(
+        Effect.callback<number>((resume) => {
+          server.listen(0, "127.0.0.1", () => resume(Effect.succeed((server.address() as { port: number }).port)))
+        }),
+        () => Effect.sync(() => server.close())
+      )
+      const provider = yield* providerAt(`http://127.0.0.1:${port}`)
+      for (let made = 0; made < 5; made++) yield* attempt(provider)
+      // Undici makes a second one when it is asked while it puts the first one back.
+      assert.isAtMost(connections, 2)
+    }).pipe(Effect.scoped, Effect.provide(NodeHttpClient.layerUndici))
+  )
+
+  it.effect("sends the request in the wire's format, with the key and the other headers, to the base URL", () =>
+    Effect.gen(function* () {
+      const host = yield* serve(events(said, stopped))
+      const provider = yield* providerAt(`${host.url}/openai`, { headers: { "x-title": "Bowline" } })
+      yield* attempt(provider)
+      const [recorded] = yield* host.requests.all
+      assert.strictEqual(recorded?.url.pathname, "/openai/v1/chat/completions")
+      assert.deepInclude(recorded?.headers, { authorization: `Bearer ${key}`, "x-title": "Bowline" })
+      assert.deepStrictEqual(JSON.parse(recorded?.body ?? ""), {
+        model: "m",
+        stream: true,
+        stream_options: { include_usage: true },
+        messages: [
+          { role: "system", content: "s" },
+          { role: "user", content: "What now?" }
+        ]
+      })
+      const open = yield* providerAt(host.url, { apiKey: undefined as never })
+      yield* attempt(open)
+      assert.notProperty((yield* host.requests.all)[1]?.headers, "authorization")
+    }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+
+  it.effect("waits for the usage behind the finish reason for a second, and no longer", () =>
+    Effect.gen(function* () {
+      const late = Move.write('data: {"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":1}}\n\n')
+      const host = yield* serve(events(said, stopped, Move.wait("900 millis"), late, Move.stall))
+      const reader = yield* Effect.forkChild(attempt(yield* providerAt(host.url)))
+      yield* TestClock.adjust("1899 millis")
+      assert.isUndefined(reader.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      const { parts } = yield* Fiber.join(reader)
+      assert.deepStrictEqual(
+        parts.map(({ _tag }) => _tag),
+        ["TextDelta", "UsageReported", "Finished"]
+      )
+    }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+
+  it.effect("does not wait for the end of a connection that the end marker has come on", () =>
+    Effect.gen(function* () {
+      const host = yield* serve(events(said, stopped, Move.write("data: [DONE]\n\n"), Move.stall))
+      const reader = yield* Effect.forkChild(attempt(yield* providerAt(host.url)))
+      yield* TestClock.adjust("100 millis")
+      assert.deepInclude((yield* Fiber.join(reader)).parts.at(-1), { _tag: "Finished", inferred: false })
+    }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+
+  it.effect("has no timer of its own while the answer is not finished", () =>
+    Effect.gen(function* () {
+      const host = yield* serve(events(said, Move.stall))
+      const reader = yield* Effect.forkChild(attempt(yield* providerAt(host.url)))
+      yield* TestClock.adjust("10 hours")
+      assert.isUndefined(reader.pollUnsafe())
+      yield* Fiber.interrupt(reader)
+    }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+
+  it.effect.each([
+    ["a page", 200, "text/html", "<h1>Welcome</h1>", "stream_corrupt"],
+    ["a whole completion", 200, "application/json", '{"choices":[{"message":{"content":"hi"}}]}', "stream_corrupt"],
+    ["an error", 200, "application/json", '{"error":{"message":"Slow down","code":429}}', "rate_limited"],
+    ["a redirect", 302, "text/html", "Moved", "unknown"],
+    ["a page of a proxy", 502, "text/html", "<h1>Bad gateway</h1>", "server_error"]
+  ] as const)("fails on %s instead of an event stream", ([, status, type, body, reason]) =>
+    Effect.gen(function* () {
+      const host = yield* serve(() =>
+        Effect.succeed({ status, headers: { "content-type": type }, body: Move.toStream([Move.write(body)]) })
+      )
+      const { parts, error } = yield* attempt(yield* providerAt(host.url))
+      assert.deepStrictEqual([parts, error?.reason._tag], [[], reason])
+    }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+
+  it.live("tells a connection that could not be made from one that was lost", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Effect.scoped(serve(() => Effect.never))
+      const { error } = yield* attempt(yield* providerAt(url))
+      assert.deepInclude(error?.reason, { _tag: "transport", kind: "connect" })
+      const host = yield* serve(events(said, Move.wait("20 millis"), Move.cut))
+      const lost = yield* attempt(yield* providerAt(host.url))
+      assert.deepInclude(lost.error?.reason, { _tag: "transport", kind: "reset" })
+    }).pipe(Effect.scoped, Effect.provide(sockets))
+  )
+
+  it.effect("shows no key of the request, though the server repeats it", () =>
+    Effect.gen(function* () {
+      const secret = "azure-key-987654321"
+      const host = yield* serve(({ headers }) =>
+        Effect.succeed(
+          json(401, { error: { message: `Wrong: ${headers["authorization"]}, ${secret}, sk-proj-********zzzz` } })
+        )
+      )
+      const { error } = yield* attempt(yield* providerAt(host.url, { headers: { "api-key": secret } }))
+      assert.strictEqual(error?.message, "Wrong: Bearer [redacted], [redacted], [redacted]")
+      assert.notInclude(JSON.stringify(error), key)
+    }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+})
