@@ -1,0 +1,34 @@
+import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
+import { assert, describe, it } from "@effect/vitest"
+import { readFileSync } from "node:fs"
+import { toChatRequest } from "../../src/provider/internal/ChatRequest.ts"
+
+const golden = (name: string): unknown => JSON.parse(readFileSync(`${import.meta.dirname}/golden/${name}.json`, "utf8"))
+
+describe("toChatRequest", () => {
+  it("makes of a history what the wire asks for: calls with their results, no reasoning, no partial text", () => {
+    assert.deepStrictEqual<unknown>(
+      toChatRequest(golden("conversation") as ProviderRequest),
+      golden("conversation.chat")
+    )
+  })
+
+  it("declares the tools, and withholds them by the choice", () => {
+    const request = golden("conversation") as ProviderRequest
+    const withheld = toChatRequest({ ...request, toolChoice: "none" })
+    assert.deepInclude(withheld, {
+      tools: (golden("conversation.chat") as { tools: unknown }).tools,
+      tool_choice: "none"
+    })
+    const without = toChatRequest({ ...request, tools: [], toolChoice: "none" })
+    assert.notProperty(without, "tools")
+    assert.notProperty(without, "tool_choice")
+  })
+
+  it("sends no system message that is empty", () => {
+    const { messages } = toChatRequest({ ...(golden("conversation") as ProviderRequest), system: "" }) as {
+      messages: ReadonlyArray<{ role: string }>
+    }
+    assert.strictEqual(messages[0]?.role, "user")
+  })
+})
