@@ -1,6 +1,6 @@
 import type { Agent, Skill } from "@bowline/domain/peer/Agent"
 import type { Final } from "@bowline/domain/plan/Outcome"
-import type { ProviderError } from "@bowline/domain/provider/ProviderError"
+import { EmptyAnswer, ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { Message } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
@@ -127,6 +127,11 @@ export class Planner extends Context.Service<
             const wantsTools = withholding === undefined && answer.finish !== "length" && answer.calls.length > 0
             const budget = request.preferences.max_tool_calls - run.toolCalls
             const calls = wantsTools ? ToolCalls.prepare(answer.calls, tools, budget, uuid) : []
+            if (!wantsTools && answer.text.trim() === "" && stopReasons[answer.finish] === "stop") {
+              return yield* new ProviderError({
+                reason: new EmptyAnswer({ message: "The provider gave an empty answer" })
+              })
+            }
             const parts = [...answer.parts, ...calls.map(({ part }) => part)]
             run.partialText = ""
             journal.append([run.message("assistant", parts, now)], [])

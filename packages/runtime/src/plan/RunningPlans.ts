@@ -182,7 +182,9 @@ export class RunningPlans extends Context.Service<
             const session = yield* store.create(plan, maxQueue)
             const running = yield* launch(caller, request, plan, session, { createdAt, deadline })
             if (request.preferences.on_busy === "interrupt" && !session.created) {
-              yield* supersede(caller, running.run.given)
+              yield* supersede(caller, running.run.given).pipe(
+                Effect.tapError(() => Effect.sync(() => running.run.abort("cancelled")))
+              )
             }
             return running
           },

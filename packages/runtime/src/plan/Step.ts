@@ -1,5 +1,5 @@
 import type { MessagePart } from "@bowline/domain/session/Message"
-import { EmptyAnswer, ProviderError } from "@bowline/domain/provider/ProviderError"
+import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
 import * as Attempt from "../provider/Attempt.ts"
@@ -16,9 +16,6 @@ export interface Answer {
   readonly parts: ReadonlyArray<MessagePart>
   readonly calls: ReadonlyArray<ToolCall>
 }
-
-const isEmpty = ({ finish, text, calls }: Answer): boolean =>
-  text.trim() === "" && calls.length === 0 && ["stop", "tool_calls", "other"].includes(finish)
 
 /** Asks the provider once, and shows what it says while it says it. */
 export const ask = Effect.fnUntraced(function* (
@@ -69,9 +66,5 @@ export const ask = Effect.fnUntraced(function* (
     return journal.isCongested ? journal.flush : Effect.void
   }).pipe(run.within("provider"), Effect.ensuring(Effect.sync(() => run.countUsage())))
   const text = parts.reduce((all, part) => (part.type === "text" ? all + part.text : all), "")
-  const answer: Answer = { finish: end.finish, text, parts, calls }
-  if (isEmpty(answer)) {
-    return yield* new ProviderError({ reason: new EmptyAnswer({ message: "The provider gave an empty answer" }) })
-  }
-  return answer
+  return { finish: end.finish, text, parts, calls }
 })

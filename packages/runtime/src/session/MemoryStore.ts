@@ -36,7 +36,8 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
       if (request.preferences.on_busy === "reject" && open.length > 0) {
         return yield* new SessionBusy({ message: "The session has a plan that is not over" })
       }
-      if (open.filter(({ plan }) => plan.state === "queued").length > maxQueue) {
+      // One of them has the session, or is about to.
+      if (open.length > maxQueue) {
         return yield* new SessionBusy({ message: `${maxQueue} plans wait for the session` })
       }
       memory.add(session)
