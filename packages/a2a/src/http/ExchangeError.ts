@@ -66,6 +66,7 @@ export const fromTransport = (cause: unknown): ExchangeError => {
 export const retryAfter = (header: string | undefined, now: number): Option.Option<Duration.Duration> => {
   if (header === undefined) return Option.none()
   if (/^\d+$/.test(header)) return Option.some(Duration.seconds(Number(header)))
+  if (!header.endsWith(" GMT")) return Option.none()
   return Option.map(DateTime.make(header), (date) => Duration.millis(Math.max(0, date.epochMilliseconds - now)))
 }
 

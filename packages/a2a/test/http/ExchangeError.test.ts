@@ -1,0 +1,40 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Option } from "effect"
+import { fromTransport, retryAfter } from "../../src/http/ExchangeError.ts"
+
+const failed = (code: string) => Object.assign(new Error("failed"), { code })
+
+describe("a failed connection", () => {
+  it.each([
+    [failed("ECONNREFUSED"), "unsent"],
+    [failed("ENOTFOUND"), "unsent"],
+    [failed("EAI_AGAIN"), "unsent"],
+    [failed("UND_ERR_CONNECT_TIMEOUT"), "unsent"],
+    [failed("CERT_HAS_EXPIRED"), "unsent"],
+    [failed("ERR_TLS_CERT_ALTNAME_INVALID"), "unsent"],
+    [new TypeError("fetch failed", { cause: failed("ECONNREFUSED") }), "unsent"],
+    [failed("ECONNRESET"), "transient"],
+    [failed("EPIPE"), "transient"],
+    [failed("UND_ERR_SOCKET"), "transient"],
+    [new Error("failed"), "transient"],
+    ["failed", "transient"]
+  ] as const)("of %s is %s", (cause, verdict) => {
+    assert.strictEqual(fromTransport(cause).verdict, verdict)
+  })
+})
+
+describe("Retry-After", () => {
+  const now = Date.UTC(2026, 0, 1, 0, 0, 0)
+  it.each([
+    ["7", 7_000],
+    ["0", 0],
+    ["Thu, 01 Jan 2026 00:00:30 GMT", 30_000],
+    ["Wed, 31 Dec 2025 23:59:30 GMT", 0]
+  ])("of %s is %i ms", (header, millis) => {
+    assert.deepStrictEqual(Option.map(retryAfter(header, now), Duration.toMillis), Option.some(millis))
+  })
+
+  it.each([undefined, "", "soon", "-1"])("of %s is none", (header) => {
+    assert.isTrue(Option.isNone(retryAfter(header, now)))
+  })
+})

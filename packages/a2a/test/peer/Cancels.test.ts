@@ -1,0 +1,152 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
+import { becomes, completes, replies, says, stuck } from "@bowline/testing/peer/Act"
+import { serve } from "@bowline/testing/peer/ScriptedPeer"
+import * as Trouble from "@bowline/testing/peer/Trouble"
+import { Effect, Exit, Fiber, Layer, Logger, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import * as A2aPeerClient from "../../src/peer/A2aPeerClient.ts"
+import { memory, question, reasonOf, start } from "./call.ts"
+
+describe.each(["a2a-0.3", "bindu"] as const)("a call in %s that leaves its task unfinished", (dialect) => {
+  it.effect("stops to poll and cancels the task, interrupted in the middle of a wait of 5 seconds", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect, acts: [stuck] })
+      const { fiber } = yield* start(question(peer.url, { dialect }))
+      yield* TestClock.adjust("2 minutes")
+      const { polls, sends } = yield* peer.seen
+      yield* Fiber.interrupt(fiber)
+      assert.strictEqual(yield* peer.cancelled, sends[0]?.taskId)
+      yield* TestClock.adjust("1 minute")
+      const after = yield* peer.seen
+      assert.strictEqual(after.polls.length, polls.length)
+      assert.deepStrictEqual([after.cancels.length, after.refused], [1, []])
+    }).pipe(Effect.provide(memory))
+  )
+
+  it.effect("does not wait for the cancel, which has 5 seconds and is not repeated", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect, acts: [stuck] })
+      yield* peer.disturb("tasks/cancel", Trouble.silent)
+      const { fiber } = yield* start(question(peer.url, { dialect }))
+      yield* Fiber.interrupt(fiber)
+      yield* peer.cancelled
+      assert.strictEqual(yield* peer.requests.open, 1)
+      yield* TestClock.adjust("5 seconds")
+      assert.strictEqual(yield* peer.requests.open, 0)
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual((yield* peer.seen).cancels.length, 1)
+    }).pipe(Effect.provide(memory))
+  )
+
+  it.effect("has its cancel awaited by the layer that closes, but for 5 seconds at most", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect, acts: [stuck] })
+      yield* peer.disturb("tasks/cancel", Trouble.late("3 seconds"), Trouble.silent)
+      for (const seconds of [3, 5]) {
+        const scope = yield* Scope.make()
+        const client = yield* Layer.buildWithScope(Layer.fresh(A2aPeerClient.layer), scope)
+        const { fiber } = yield* start(question(peer.url, { dialect })).pipe(Effect.provide(client))
+        yield* Fiber.interrupt(fiber)
+        const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), { startImmediately: true })
+        yield* TestClock.adjust(seconds * 1_000 - 1)
+        assert.isUndefined(closing.pollUnsafe())
+        yield* TestClock.adjust(1)
+        yield* Fiber.join(closing)
+      }
+      assert.strictEqual((yield* peer.seen).cancels.length, 2)
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+
+  it.effect("cancels the task of an answer that does not decode", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect, acts: [stuck] })
+      const id = "00000000-0000-4000-8000-00000000000a"
+      yield* peer.disturb(
+        "message/send",
+        Trouble.answers(200, {}, `{"result":{"kind":"task","id":"${id}","status":1}}`)
+      )
+      assert.strictEqual((yield* reasonOf(yield* start(question(peer.url, { dialect }))))._tag, "protocol")
+      assert.strictEqual(yield* peer.cancelled, id)
+    }).pipe(Effect.provide(memory))
+  )
+
+  it.effect("sends no cancel when the peer has said that the task is over, or that there is none", () =>
+    Effect.gen(function* () {
+      for (const acts of [[completes()], [replies("Hello")], [becomes("input-required")]]) {
+        const peer = yield* serve({ dialect, acts })
+        yield* Fiber.join((yield* start(question(peer.url, { dialect }))).fiber)
+        yield* peer.disturb("message/send", Trouble.answers(401))
+        yield* reasonOf(yield* start(question(peer.url, { dialect })))
+        yield* TestClock.adjust("10 seconds")
+        assert.deepStrictEqual((yield* peer.seen).cancels, [])
+      }
+    }).pipe(Effect.provide(memory))
+  )
+
+  it.effect("sends no cancel when it is interrupted while it tells of a task that is over", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect, acts: [says("Look"), completes()] })
+      const { fiber } = yield* start(question(peer.url, { dialect }), () => Effect.never)
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.interrupt(fiber)
+      yield* TestClock.adjust("10 seconds")
+      assert.deepStrictEqual((yield* peer.seen).cancels, [])
+    }).pipe(Effect.provide(memory))
+  )
+})
+
+it.effect("a bindu task is cancelled also when its send was cut before the answer, as the client made its id", () =>
+  Effect.gen(function* () {
+    for (const trouble of [Trouble.silent, Trouble.breaks("reset"), Trouble.answers(503)]) {
+      const peer = yield* serve({ dialect: "bindu", acts: [stuck] })
+      yield* peer.disturb("message/send", trouble)
+      const { events, fiber } = yield* start(question(peer.url, { dialect: "bindu" }))
+      const { sends } = yield* peer.awaitSeen(({ sends }) => sends.length > 0)
+      const [accepted] = events
+      assert.strictEqual(accepted?._tag === "Accepted" && accepted.remoteTaskId, sends[0]?.taskId)
+      yield* Fiber.interrupt(fiber)
+      assert.strictEqual(yield* peer.cancelled, sends[0]?.taskId)
+    }
+  }).pipe(Effect.provide(memory))
+)
+
+it.effect("an A2A task whose send was cut before the answer can't be cancelled, and the log says so", () => {
+  const lines: Array<string> = []
+  const logger = Logger.make(({ message }) => lines.push(String(message)))
+  return Effect.gen(function* () {
+    const peer = yield* serve({ acts: [stuck] })
+    yield* peer.disturb("message/send", Trouble.silent)
+    const { fiber } = yield* start(question(peer.url))
+    yield* peer.awaitSeen(({ sends }) => sends.length > 0)
+    yield* Fiber.interrupt(fiber)
+    yield* TestClock.adjust("10 seconds")
+    assert.deepStrictEqual((yield* peer.seen).cancels, [])
+    assert.include(lines.join(), "can't be cancelled")
+  }).pipe(Effect.provide([memory, Logger.layer([logger])]))
+})
+
+it.effect("a bindu peer that does not understand taskId gets task_id, once, and from then on at once", () =>
+  Effect.gen(function* () {
+    const peer = yield* serve({ dialect: "bindu", taskIdName: "task_id", acts: [stuck] })
+    for (let round = 1; round <= 2; round++) {
+      const { fiber } = yield* start(question(peer.url, { dialect: "bindu" }))
+      yield* TestClock.adjust("10 seconds")
+      yield* Fiber.interrupt(fiber)
+      const { cancels, refused } = yield* peer.awaitSeen(({ cancels }) => cancels.length === round)
+      assert.strictEqual(cancels.length, round)
+      assert.strictEqual(refused.length, 1)
+    }
+  }).pipe(Effect.provide(memory))
+)
+
+it.effect("a first cancel is spelt the second way too when the first one is not understood", () =>
+  Effect.gen(function* () {
+    const peer = yield* serve({ dialect: "bindu", taskIdName: "task_id", acts: [stuck] })
+    const { fiber } = yield* start(question(peer.url, { dialect: "bindu" }))
+    yield* peer.awaitSeen(({ sends }) => sends.length > 0)
+    yield* Fiber.interrupt(fiber)
+    yield* peer.cancelled
+    assert.strictEqual((yield* peer.seen).refused.length, 1)
+  }).pipe(Effect.provide(memory))
+)

@@ -1,0 +1,151 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { HttpClient, HttpClientRequest } from "effect/http"
+import { TestClock } from "effect/testing"
+import * as MemoryNetwork from "../../src/http/MemoryNetwork.ts"
+import { completes, produces, says, stuck, works } from "../../src/peer/Act.ts"
+import * as DemoPeers from "../../src/peer/DemoPeers.ts"
+import { serve } from "../../src/peer/ScriptedPeer.ts"
+import * as Trouble from "../../src/peer/Trouble.ts"
+
+const uuid = (n: number) => `00000000-0000-4000-8000-00000000000${n}`
+
+const message = { kind: "message", role: "user", messageId: uuid(1), parts: [{ kind: "text", text: "Hello" }] }
+const bindu = {
+  message: { ...message, taskId: uuid(2), contextId: uuid(3) },
+  configuration: { acceptedOutputModes: ["text/plain"] }
+}
+
+interface Task {
+  readonly id: string
+  readonly status: { readonly state: string; readonly message?: { readonly parts: ReadonlyArray<{ text: string }> } }
+  readonly history: ReadonlyArray<{ readonly role: string }>
+  readonly artifacts?: ReadonlyArray<unknown>
+}
+interface Reply {
+  readonly result?: Task
+  readonly error?: { readonly code: number; readonly message: string }
+}
+
+/** One request, as it is written. */
+const post = (url: string, body: unknown) =>
+  HttpClientRequest.post(url).pipe(
+    HttpClientRequest.bodyJsonUnsafe(body),
+    HttpClient.execute,
+    Effect.flatMap((response) => response.json),
+    Effect.map((json) => json as unknown as Reply)
+  )
+
+const rpc = (method: string, params: unknown) => ({ jsonrpc: "2.0", id: uuid(9), method, params })
+const call = (url: string, method: string, params: unknown) => post(url, rpc(method, params))
+
+describe("a scripted peer", () => {
+  const send = (params: unknown) => rpc("message/send", params)
+
+  it.effect.each([
+    ["no jsonrpc", "a2a-0.3", -32600, { id: uuid(9), method: "message/send", params: { message } }],
+    ["a method of A2A 1.0", "a2a-0.3", -32601, rpc("SendMessage", { message })],
+    ["no messageId", "a2a-0.3", -32602, send({ message: { ...message, messageId: undefined } })],
+    ["no kind of the message", "a2a-0.3", -32602, send({ message: { ...message, kind: undefined } })],
+    ["no kind of a part", "a2a-0.3", -32602, send({ message: { ...message, parts: [{ text: "Hello" }] } })],
+    ["a role of A2A 1.0", "a2a-0.3", -32602, send({ message: { ...message, role: "ROLE_USER" } })],
+    ["an id that the client made", "a2a-0.3", -32602, send({ message: { ...message, taskId: uuid(2) } })],
+    ["a member that is not known", "a2a-0.3", -32602, send({ message, returnImmediately: true })],
+    ["taskId", "a2a-0.3", -32602, rpc("tasks/get", { taskId: uuid(2) })],
+    ["a task that is not known", "a2a-0.3", -32001, rpc("tasks/get", { id: uuid(2) })],
+    ["no taskId of the message", "bindu", -32602, send({ ...bindu, message })],
+    ["a taskId that is no UUID", "bindu", -32602, send({ ...bindu, message: { ...bindu.message, taskId: "one" } })],
+    ["no configuration", "bindu", -32602, send({ message: bindu.message })],
+    ["no acceptedOutputModes", "bindu", -32602, send({ ...bindu, configuration: { blocking: false } })],
+    ["id", "bindu", -32602, rpc("tasks/cancel", { id: uuid(2) })],
+    ["task_id", "bindu", -32602, rpc("tasks/cancel", { task_id: uuid(2) })]
+  ] as const)("refuses %s in %s with %i", ([, dialect, code, body]) =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect, acts: [completes()] })
+      const { error } = yield* post(peer.url, body)
+      assert.strictEqual(error?.code, code)
+      const { refused, sends } = yield* peer.seen
+      assert.deepStrictEqual([sends.length, refused.length], [0, code === -32001 ? 0 : 1])
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+
+  it.effect("goes through its acts on the clock", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({
+        acts: [works("2 seconds"), says("Halfway"), works("2 seconds"), produces("Report"), completes("Done")]
+      })
+      const { result } = yield* call(peer.url, "message/send", { message })
+      assert.strictEqual(result?.status.state, "working")
+      const get = Effect.map(call(peer.url, "tasks/get", { id: result?.id }), ({ result }) => result)
+      yield* TestClock.adjust("2 seconds")
+      const halfway = yield* get
+      assert.deepStrictEqual(
+        [halfway?.status.state, halfway?.status.message?.parts[0]?.text, halfway?.history.length],
+        ["working", "Halfway", 1]
+      )
+      yield* TestClock.adjust("2 seconds")
+      const done = yield* get
+      assert.deepStrictEqual(
+        [done?.status.state, done?.history.map(({ role }) => role), done?.artifacts?.length],
+        ["completed", ["user", "agent"], 1]
+      )
+      assert.strictEqual((yield* call(peer.url, "tasks/cancel", { id: result?.id })).error?.code, -32002)
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+
+  it.effect.each([
+    ["obey", "canceled"],
+    ["ignore", "working"]
+  ] as const)("can %s a cancel", ([onCancel, state]) =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect: "bindu", onCancel, acts: [stuck] })
+      const waiting = yield* Effect.forkChild(peer.cancelled)
+      yield* call(peer.url, "message/send", bindu)
+      yield* call(peer.url, "tasks/cancel", { taskId: uuid(2) })
+      assert.strictEqual(yield* Fiber.join(waiting), uuid(2))
+      yield* TestClock.adjust("1 hour")
+      assert.strictEqual((yield* call(peer.url, "tasks/get", { taskId: uuid(2) })).result?.status.state, state)
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+
+  it.effect("is in trouble for as many requests as it is told, and acts unless the trouble comes instead", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect: "bindu", acts: [stuck] })
+      yield* peer.disturb("message/send", Trouble.answers(503, {}, "no"), Trouble.cutsAnswer)
+      const get = call(peer.url, "tasks/get", { taskId: uuid(2) })
+      yield* Effect.flip(call(peer.url, "message/send", bindu))
+      assert.strictEqual((yield* get).error?.code, -32001)
+      yield* Effect.flip(call(peer.url, "message/send", bindu))
+      assert.strictEqual((yield* get).result?.status.state, "working")
+      yield* call(peer.url, "message/send", bindu)
+      assert.strictEqual((yield* peer.seen).sends.length, 3)
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+})
+
+it.effect("the peers of the demo answer at once, after two seconds, and never, and are called demo", () =>
+  Effect.gen(function* () {
+    const peers = yield* DemoPeers.serveAll
+    assert.deepStrictEqual(
+      peers.map(({ name }) => name),
+      ["prompt", "slow", "stuck"]
+    )
+    const states = Effect.fnUntraced(function* (endpoint: string) {
+      const sent = yield* call(endpoint, "message/send", { message })
+      yield* TestClock.adjust("2 seconds")
+      const later = yield* call(endpoint, "tasks/get", { id: sent.result?.id })
+      yield* TestClock.adjust("1 day")
+      const atLast = yield* call(endpoint, "tasks/get", { id: sent.result?.id })
+      return [sent, later, atLast].map(({ result }) => result?.status.state)
+    })
+    assert.deepStrictEqual(yield* Effect.forEach(peers, ({ endpoint }) => states(endpoint)), [
+      ["completed", "completed", "completed"],
+      ["working", "completed", "completed"],
+      ["working", "working", "working"]
+    ])
+    for (const { endpoint } of peers) {
+      const card = yield* Effect.flatMap(HttpClient.get(`${endpoint}.well-known/agent-card.json`), ({ text }) => text)
+      assert.match(card, /Demo peer.*"skills":\[\{.*Demo/)
+    }
+  }).pipe(Effect.provide(MemoryNetwork.layer))
+)
