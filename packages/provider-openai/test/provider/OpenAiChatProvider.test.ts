@@ -6,11 +6,13 @@ import * as Move from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
 import * as ChatHost from "@bowline/testing/provider/ChatHost"
 import { providerCases } from "@bowline/testing/provider/ProviderCases"
+import { fromRequest } from "@bowline/testing/provider/Script"
 import * as Turn from "@bowline/testing/provider/Turn"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Context, Deferred, Effect, Fiber, Layer, Redacted, Stream } from "effect"
 import { TestClock } from "effect/testing"
+import { readFileSync } from "node:fs"
 import { createServer } from "node:http"
 import * as OpenAiChatProvider from "../../src/provider/OpenAiChatProvider.ts"
 
@@ -142,6 +144,22 @@ describe("OpenAiChatProvider", () => {
       const open = yield* providerAt(host.url, { apiKey: undefined as never })
       yield* attempt(open)
       assert.notProperty((yield* host.requests.all)[1]?.headers, "authorization")
+    }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+
+  it.effect("asks over the wire what it was asked to ask", () =>
+    Effect.gen(function* () {
+      const conversation = JSON.parse(
+        readFileSync(`${import.meta.dirname}/golden/conversation.json`, "utf8")
+      ) as ProviderRequest
+      const host = yield* serve(yield* ChatHost.make(() => [Turn.say("ok")]))
+      const provider = yield* providerAt(host.url)
+      yield* Stream.runDrain(provider.stream(conversation))
+      const [recorded] = yield* host.requests.awaitCount(1)
+      assert.deepStrictEqual(
+        yield* recorded === undefined ? Effect.die("No request") : ChatHost.asked(recorded),
+        fromRequest(conversation)
+      )
     }).pipe(Effect.scoped, Effect.provide(memory))
   )
 

@@ -54,8 +54,9 @@ export const fromRequest = (request: ProviderRequest): Asked => ({
         part.type === "tool_result" ? [{ role, id: part.task_id, content: part.content }] : []
       )
     }
-    const text = parts.reduce((all, part) => (part.type === "text" ? all + part.text : all), "")
-    if (role === "user") return [{ role, text }]
+    const texts = parts.flatMap((part) => (part.type === "text" && part.partial !== true ? [part.text] : []))
+    if (role === "user") return [{ role, text: texts.join("\n\n") }]
+    const text = texts.join("")
     const calls = parts.flatMap((part) =>
       part.type === "tool_call" ? [{ id: part.task_id, name: part.tool, input: part.input }] : []
     )

@@ -70,15 +70,21 @@ const play = (written: Turn): Stream.Stream<ProviderPart, ProviderError> => {
   const last = turn.findIndex(isLast)
   const moves = last === -1 ? turn : turn.slice(0, last)
   let delay: Duration.Input | undefined
+  let isFinished = false
   const parts = Stream.flatMap(Stream.fromIterable(moves), (move): Stream.Stream<ProviderPart> => {
-    if (move._tag === "Wait") return Stream.fromEffectDrain(move.effect)
+    if (move._tag === "Wait") return Stream.fromEffectDrain(isFinished ? patiently(move.effect) : move.effect)
     if (move._tag === "Slow") delay = move.delay
+    isFinished ||= move._tag === "Finish"
     const pause = delay
     const given = Stream.fromArray(partsOf(move))
     return pause === undefined ? given : Stream.tap(given, () => Effect.sleep(pause))
   })
   return Stream.concat(parts, ending(moves, turn[last]))
 }
+
+/** Behind the finish, a provider is waited for no longer than its usage may take. */
+const patiently = (effect: Effect.Effect<void>): Effect.Effect<void> =>
+  Effect.timeoutOrElse(effect, { duration: "1 second", orElse: () => Effect.void })
 
 const partsOf = (move: TurnMove): ReadonlyArray<ProviderPart> => {
   switch (move._tag) {

@@ -63,6 +63,14 @@ describe("ScriptedProvider", () => {
     )
   )
 
+  it.effect("does not wait for a provider that has finished, and stalls", () =>
+    Effect.gen(function* () {
+      const done = yield* Effect.forkChild(attempt(request()))
+      yield* TestClock.adjust("1 second")
+      assert.deepInclude((yield* Fiber.join(done)).parts.at(-1), { _tag: "Finished" })
+    }).pipe(Effect.provide(ScriptedProvider.layer([[Turn.say("a"), Turn.finish("stop"), Move.stall]])))
+  )
+
   it.effect("refuses a request too many, and names it", () =>
     Effect.gen(function* () {
       yield* attempt(request())
