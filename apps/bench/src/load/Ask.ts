@@ -1,0 +1,51 @@
+import { type Agent, request } from "node:http"
+import { chunks, models, type PlanRequest } from "../server/Wire.ts"
+
+const delta = "event: text.delta\n"
+
+const post = (url: string, agent: Agent, model: string) => {
+  const asked: PlanRequest = { question: "What is the state of the order?", preferences: { model } }
+  return request(`${url}/plan`, { agent, method: "POST", headers: { "content-type": "application/json" } }).end(
+    JSON.stringify(asked)
+  )
+}
+
+/** Asks a question and reads the answer to its end. Gives the milliseconds to the first token. */
+export const ask = (url: string, agent: Agent): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const began = performance.now()
+    let firstToken = 0
+    let text = ""
+    post(url, agent, models.quick)
+      .on("error", reject)
+      .on("response", (response) => {
+        response.setEncoding("utf8")
+        response.on("error", reject)
+        response.on("data", (piece: string) => {
+          text += piece
+          if (firstToken === 0 && text.includes(delta)) firstToken = performance.now() - began
+        })
+        response.on("end", () => {
+          const isWhole = text.split(delta).length - 1 === chunks && text.includes("event: done\n")
+          if (isWhole) resolve(firstToken)
+          else reject(new Error(`Not the whole answer, ${response.statusCode}:\n${text.slice(-500)}`))
+        })
+      })
+  })
+
+/** Opens a stream that never ends by itself. Settles at its first token, and gives what closes it. */
+export const open = (url: string, agent: Agent): Promise<() => void> =>
+  new Promise((resolve, reject) => {
+    const asked = post(url, agent, models.slow)
+      .on("error", reject)
+      .on("response", (response) => {
+        let text = ""
+        response.setEncoding("utf8")
+        response.on("error", () => {})
+        response.on("end", () => reject(new Error(`A slow stream ended, ${response.statusCode}:\n${text}`)))
+        response.on("data", (piece: string) => {
+          text = (text + piece).slice(-1_000)
+          if (text.includes(delta)) resolve(() => asked.destroy())
+        })
+      })
+  })

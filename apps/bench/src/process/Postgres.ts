@@ -1,0 +1,21 @@
+import { start } from "./Child.ts"
+
+/** A server to store plans on, for as long as the block lasts. */
+export interface Postgres extends AsyncDisposable {
+  readonly url: string
+  readonly note: string
+}
+
+/** That of `DATABASE_URL`; else one of the machine's binaries, or of the npm package, as for the tests. */
+export const findPostgres = async (): Promise<Postgres> => {
+  const given = process.env["DATABASE_URL"]
+  if (given !== undefined && given !== "") {
+    return { url: given, note: "DATABASE_URL", [Symbol.asyncDispose]: async () => {} }
+  }
+  const keeper = await start("packages/storage-sql/test/postgres/keepServer.ts")
+  return {
+    url: keeper.url,
+    note: "a throw-away server on this machine, without fsync",
+    [Symbol.asyncDispose]: () => keeper[Symbol.asyncDispose]()
+  }
+}

@@ -1,0 +1,38 @@
+import { once } from "node:events"
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
+
+/** Words of an answer: each is a chunk of its own. */
+export const chunks = 32
+
+/** What a provider is asked for, and what it sends of it. */
+export interface ChatRequest {
+  readonly model: string
+}
+export interface ChatChunk {
+  readonly choices: ReadonlyArray<{ readonly delta?: { readonly content?: string } }>
+}
+
+/** A model that answers as fast as it can, and one that sends a word every few seconds for as long as somebody listens. */
+export const models = { quick: "openai/quick", slow: "openai/slow" } as const
+
+/** What a caller posts, to the gateway and to the floor. */
+export interface PlanRequest {
+  readonly question: string
+  readonly preferences: { readonly model: string }
+}
+
+/** Listens on a free port of the loopback address, and says where on the first line of its output. */
+export const serve = async (
+  handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>
+): Promise<void> => {
+  const server = createServer((request, response) => void handle(request, response)).listen(0, "127.0.0.1", 4_096)
+  await once(server, "listening")
+  const address = server.address()
+  if (typeof address === "object" && address !== null) console.log(`http://127.0.0.1:${address.port}`)
+}
+
+export const readBody = async <A>(request: AsyncIterable<Buffer>): Promise<A> => {
+  const pieces: Array<Buffer> = []
+  for await (const piece of request) pieces.push(piece)
+  return JSON.parse(Buffer.concat(pieces).toString()) as A
+}
