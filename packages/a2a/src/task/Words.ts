@@ -75,15 +75,19 @@ export const lastWords = (task: Task): ReadonlyArray<Message> => {
   return said === undefined || textOf(said.parts) === textOf(task.message.parts) ? [task.message] : [said, task.message]
 }
 
-/** All that the peer says at the end, as text. `details` adds what is beside the words, such as the terms of a payment. */
-export const resultText = (task: Task, details: boolean): string => {
+/**
+ * All that the peer says at the end, as text. `withDetails` adds what is beside the words, such as the terms of a payment. A
+ * task that did not complete is never without a word.
+ */
+export const resultText = (task: Task, withDetails: boolean): string => {
   const words = lastWords(task)
-  const asides = details ? [task.metadata, ...words.map((message) => message.metadata)] : []
-  return [
+  const asides = withDetails ? [task.metadata, ...words.map((message) => message.metadata)] : []
+  const texts = [
     ...words.map((message) => textOf(message.parts)),
     ...task.artifacts.map((artifact) => textOf(artifact.parts)),
     ...asides.filter((aside) => aside !== null).map((aside) => JSON.stringify(aside))
-  ]
-    .filter((text) => text !== "")
-    .join("\n\n")
+  ].filter((text) => text !== "")
+  return texts.length > 0 || task.state === "completed"
+    ? texts.join("\n\n")
+    : `The peer left the task as ${task.state}, without a word`
 }

@@ -131,6 +131,14 @@ describe.each(["a2a-0.3", "bindu"] as const)("a call in %s", (dialect) => {
   )
 })
 
+it.effect("a task that failed without a word is said to have done so", () =>
+  Effect.gen(function* () {
+    const peer = yield* serve({ acts: [fails()] })
+    const { fiber } = yield* start(question(peer.url))
+    assert.strictEqual((yield* Fiber.join(fiber)).content, "The peer left the task as failed, without a word")
+  }).pipe(Effect.provide(memory))
+)
+
 it.effect("the last thing that the agent said is the result when there is nothing else", () =>
   Effect.gen(function* () {
     const peer = yield* serve({ acts: [says("The answer is 42"), completes()] })
