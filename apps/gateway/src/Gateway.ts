@@ -1,0 +1,97 @@
+import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
+import * as OpenAiChatProvider from "@bowline/provider-openai/provider/OpenAiChatProvider"
+import { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
+import * as MemoryStore from "@bowline/runtime/session/MemoryStore"
+import { Effect, Layer, Logger, References } from "effect"
+import { HttpRouter } from "effect/http"
+import { GatewayConfig } from "./config/GatewayConfig.ts"
+import * as HttpGateway from "./http/HttpGateway.ts"
+import * as Listener from "./http/Listener.ts"
+import * as Outbound from "./http/Outbound.ts"
+
+type Config = GatewayConfig["Service"]
+
+/** Connections of this process to a Postgres server. */
+const maxConnections = 10
+
+// What is not needed is not loaded: the embedded database alone costs more than all the rest.
+const SqlStore = Effect.promise(() => import("@bowline/storage-sql/SqlStore"))
+const Demo = Effect.promise(() => import("./demo/Demo.ts"))
+
+const stores = ({ database, sessionTtl }: Config) => {
+  switch (database._tag) {
+    case "Memory":
+      return MemoryStore.layer
+    case "Embedded":
+      return Layer.unwrap(
+        Effect.map(SqlStore, ({ layerEmbedded }) => layerEmbedded({ dataDir: database.dataDir, sessionTtl }))
+      )
+    case "Postgres":
+      return Layer.unwrap(
+        Effect.map(SqlStore, ({ layerPostgres }) => layerPostgres({ url: database.url, maxConnections, sessionTtl }))
+      )
+  }
+}
+
+const provider = ({ provider }: Config) => {
+  if (provider._tag === "OpenAi") return OpenAiChatProvider.layer(provider)
+  return Layer.unwrap(
+    Effect.map(Demo, ({ Demo }) =>
+      Layer.unwrap(Effect.map(Demo, ({ baseUrl }) => OpenAiChatProvider.layer({ baseUrl }))).pipe(
+        Layer.provide(Demo.layer)
+      )
+    )
+  )
+}
+
+const announcement = ({ provider, callerKeys }: Config) => {
+  if (provider._tag === "OpenAi") return Layer.empty
+  return Layer.unwrap(
+    Effect.map(Demo, ({ announce, Demo }) =>
+      Layer.effectDiscard(announce(callerKeys.length > 0)).pipe(Layer.provide(Demo.layer))
+    )
+  )
+}
+
+/** The plans, on their stores, and what they call. */
+const runtime = (config: Config) =>
+  Plans.layer.pipe(
+    Layer.provideMerge(stores(config)),
+    Layer.provide(Layer.merge(provider(config), A2aPeerClient.layer)),
+    Layer.provide([
+      Outbound.layer,
+      Layer.succeed(PlansConfig, config.plans),
+      Layer.succeed(EnvironmentSecrets, config.secrets)
+    ])
+  )
+
+/**
+ * Ends the plans while their callers can still be told: it is built on top of the server, so that it closes first. The
+ * server would cut the streams.
+ */
+const draining = Layer.effectDiscard(Effect.flatMap(Plans, (plans) => Effect.addFinalizer(() => plans.drain)))
+
+const server = HttpRouter.serve(HttpGateway.layer, {
+  disableLogger: true,
+  // A caller's name of a session has up to 200 characters, each of them up to three in a URL.
+  routerConfig: { maxParamLength: 600 }
+})
+
+const log = ({ format, level }: Config["log"]) =>
+  Layer.mergeAll(
+    Logger.layer([format === "json" ? Logger.withConsoleError(Logger.formatJson) : Logger.consolePretty()]),
+    Layer.succeed(Logger.LogToStderr, true),
+    Layer.succeed(References.MinimumLogLevel, level)
+  )
+
+/** The whole gateway, listening. */
+export const layer = (config: Config) =>
+  Layer.merge(draining, announcement(config)).pipe(
+    Layer.provideMerge(server),
+    Layer.provideMerge(Listener.layer(config)),
+    Layer.provideMerge(runtime(config)),
+    Layer.provide(Layer.succeed(GatewayConfig, config)),
+    Layer.provide(log(config.log))
+  )

@@ -1,0 +1,103 @@
+import type { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
+import type { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
+import { ConfigProvider, Context, type Duration, Effect, type LogLevel, Option, Redacted } from "effect"
+import type { CallerKey } from "./CallerKeys.ts"
+import { readSettings } from "./Settings.ts"
+
+/** Where plans and sessions are kept. */
+export type Database =
+  | { readonly _tag: "Memory" }
+  | { readonly _tag: "Embedded"; readonly dataDir: string }
+  | { readonly _tag: "Postgres"; readonly url: Redacted.Redacted }
+
+/** Who answers the planner. Without a provider the gateway runs its demo. */
+export type ProviderSettings =
+  | { readonly _tag: "OpenAi"; readonly apiKey?: Redacted.Redacted; readonly baseUrl: string }
+  | { readonly _tag: "Demo" }
+
+type Environment = { readonly [name: string]: string | undefined }
+
+const logLevels = {
+  trace: "Trace",
+  debug: "Debug",
+  info: "Info",
+  warn: "Warn",
+  error: "Error",
+  fatal: "Fatal",
+  none: "None"
+} as const
+
+/** All that an operator sets. The variables are those of `docs/reference/operations.md`. */
+export class GatewayConfig extends Context.Service<
+  GatewayConfig,
+  {
+    readonly host: string
+    readonly port: number
+    /** None: the gateway is open. */
+    readonly callerKeys: ReadonlyArray<CallerKey>
+    readonly database: Database
+    readonly provider: ProviderSettings
+    readonly plans: PlansConfig["Service"]
+    /** What a request's `env_var` may name. */
+    readonly secrets: typeof EnvironmentSecrets.Service
+    /** Of the body of a request, in bytes. */
+    readonly maxBody: number
+    readonly sessionTtl: Duration.Duration
+    readonly log: { readonly level: LogLevel.LogLevel; readonly format: "json" | "pretty" }
+    /** Variables that are set, and that this version does not honour. */
+    readonly ignored: ReadonlyArray<string>
+  }
+>()("@bowline/gateway/config/GatewayConfig") {}
+
+/** Reads an environment. Fails with every problem of it at once. */
+export const fromEnvironment = (environment: Environment, isTerminal: boolean) =>
+  Effect.map(readSettings(Object.keys(environment)), ({ values, ignored }): GatewayConfig["Service"] => {
+    const { DATABASE_URL, BOWLINE_DATA_DIR, OPENAI_API_KEY, OPENAI_BASE_URL } = values
+    const isAllowed = values.BOWLINE_ENV_ALLOW
+    const isDemo = OPENAI_API_KEY === undefined && OPENAI_BASE_URL === undefined
+    const model = values.BOWLINE_MODEL ?? (isDemo ? "openai/demo" : "openai/gpt-5-mini")
+    const isNamed = values.BOWLINE_ALLOWED_MODELS ?? ((name: string) => name === model)
+    return {
+      host: values.BOWLINE_HOST,
+      port: values.BOWLINE_PORT,
+      callerKeys: values.BOWLINE_API_KEYS,
+      database:
+        DATABASE_URL !== undefined
+          ? { _tag: "Postgres", url: DATABASE_URL }
+          : BOWLINE_DATA_DIR === "memory:"
+            ? { _tag: "Memory" }
+            : { _tag: "Embedded", dataDir: BOWLINE_DATA_DIR },
+      provider: isDemo
+        ? { _tag: "Demo" }
+        : {
+            _tag: "OpenAi",
+            baseUrl: OPENAI_BASE_URL ?? "https://api.openai.com/v1",
+            ...(OPENAI_API_KEY === undefined ? {} : { apiKey: OPENAI_API_KEY })
+          },
+      plans: {
+        model,
+        allowsModel: (name) => /^openai\/./.test(name) && isNamed(name),
+        maxPlans: values.BOWLINE_MAX_PLANS,
+        leaseTtl: values.BOWLINE_LEASE_TTL,
+        shutdownGrace: values.BOWLINE_SHUTDOWN_GRACE,
+        firstTokenTimeout: values.BOWLINE_FIRST_TOKEN_TIMEOUT,
+        idleTimeout: values.BOWLINE_IDLE_TIMEOUT,
+        attemptTimeout: values.BOWLINE_ATTEMPT_TIMEOUT
+      },
+      secrets: {
+        isAllowed,
+        get: (name) =>
+          Effect.succeed(
+            Option.map(Option.fromNullishOr(isAllowed(name) ? environment[name] : undefined), Redacted.make)
+          )
+      },
+      maxBody: values.BOWLINE_MAX_BODY,
+      sessionTtl: values.BOWLINE_SESSION_TTL,
+      log: { level: logLevels[values.LOG_LEVEL], format: values.LOG_FORMAT ?? (isTerminal ? "pretty" : "json") },
+      ignored
+    }
+  }).pipe(Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnvRecord(environment)))
+
+/** The environment of this process; `flags` of the command line win over its variables. */
+export const fromProcess = (flags: Environment) =>
+  Effect.suspend(() => fromEnvironment({ ...process.env, ...flags }, process.stderr.isTTY))

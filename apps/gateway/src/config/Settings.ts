@@ -1,0 +1,108 @@
+import { type Config, Data, Duration, Effect, Redacted, Result } from "effect"
+import { parseCallerKeys } from "./CallerKeys.ts"
+import { duration, globs, integer, matching, oneOf, type Parse, setting, size, url } from "./Setting.ts"
+
+/** The configuration cannot be used. Each problem names a variable and what it expected. */
+export class InvalidConfiguration extends Data.TaggedError("InvalidConfiguration")<{
+  readonly problems: ReadonlyArray<string>
+}> {}
+
+const secret =
+  (parse: Parse<string>): Parse<Redacted.Redacted> =>
+  (text) =>
+    Result.map(parse(text), Redacted.make)
+
+const printable = matching(/^[\x20-\x7e]+$/, "Expected printable ASCII")
+const timer = duration("1ms")
+
+const settings = {
+  BOWLINE_HOST: setting(
+    "BOWLINE_HOST",
+    matching(/^[A-Za-z0-9.:-]+$/, "Expected a name or an address of this machine to listen on"),
+    "127.0.0.1"
+  ),
+  BOWLINE_PORT: setting("BOWLINE_PORT", integer(0, 65_535), 3774),
+  BOWLINE_API_KEYS: setting("BOWLINE_API_KEYS", parseCallerKeys, []),
+  DATABASE_URL: setting(
+    "DATABASE_URL",
+    secret(url(["postgres:", "postgresql:"], "Expected a postgres:// URL")),
+    undefined
+  ),
+  BOWLINE_DATA_DIR: setting("BOWLINE_DATA_DIR", Result.succeed<string>, ".bowline/data"),
+  BOWLINE_MODEL: setting(
+    "BOWLINE_MODEL",
+    matching(/^openai\/[\x21-\x7e]+$/, "Expected openai/<model>: no other provider is configured"),
+    undefined
+  ),
+  BOWLINE_ALLOWED_MODELS: setting("BOWLINE_ALLOWED_MODELS", globs, undefined),
+  BOWLINE_FIRST_TOKEN_TIMEOUT: setting("BOWLINE_FIRST_TOKEN_TIMEOUT", timer, Duration.seconds(120)),
+  BOWLINE_IDLE_TIMEOUT: setting("BOWLINE_IDLE_TIMEOUT", timer, Duration.seconds(120)),
+  BOWLINE_ATTEMPT_TIMEOUT: setting("BOWLINE_ATTEMPT_TIMEOUT", timer, Duration.seconds(1_800)),
+  BOWLINE_LEASE_TTL: setting("BOWLINE_LEASE_TTL", duration("1s"), Duration.seconds(15)),
+  BOWLINE_SHUTDOWN_GRACE: setting("BOWLINE_SHUTDOWN_GRACE", duration("0s"), Duration.seconds(30)),
+  BOWLINE_MAX_BODY: setting("BOWLINE_MAX_BODY", size, 8 * 2 ** 20),
+  BOWLINE_MAX_PLANS: setting("BOWLINE_MAX_PLANS", integer(1, 1_000_000), 1_000),
+  BOWLINE_ENV_ALLOW: setting("BOWLINE_ENV_ALLOW", globs, () => false),
+  BOWLINE_SESSION_TTL: setting("BOWLINE_SESSION_TTL", duration("1m"), Duration.days(30)),
+  OPENAI_API_KEY: setting("OPENAI_API_KEY", secret(printable), undefined),
+  OPENAI_BASE_URL: setting("OPENAI_BASE_URL", url(["http:", "https:"], "Expected an http or https URL"), undefined),
+  OPENAI_API: setting(
+    "OPENAI_API",
+    matching(/^chat$/, "Expected chat: this version does not speak any other API"),
+    "chat"
+  ),
+  LOG_LEVEL: setting("LOG_LEVEL", oneOf(["trace", "debug", "info", "warn", "error", "fatal", "none"]), "info"),
+  LOG_FORMAT: setting("LOG_FORMAT", oneOf(["pretty", "json"]), undefined)
+}
+
+/** Of the command line's commands that speak to a gateway. */
+const clientVariables = ["BOWLINE_URL", "BOWLINE_API_KEY"]
+
+const laterVariables = [
+  "BOWLINE_CONFIG",
+  "BOWLINE_SUMMARY_MODEL",
+  "BOWLINE_FALLBACK_MODELS",
+  "BOWLINE_RETRY_BASE",
+  "BOWLINE_MAX_RETRIES",
+  "BOWLINE_ADMIN_CALLERS",
+  "BOWLINE_CONTEXT_WINDOW",
+  "BOWLINE_EGRESS_ALLOW",
+  "BOWLINE_EGRESS_DENY",
+  "BOWLINE_RECIPES_DIR",
+  "BOWLINE_PLANNER_FILE",
+  "BOWLINE_SECRET_KEY",
+  "BOWLINE_DID_SEED",
+  "BOWLINE_DID_AUTHOR",
+  "BOWLINE_DID_NAME",
+  "BOWLINE_RATE_LIMIT",
+  "OPENAI_API_KEYS",
+  "ANTHROPIC_API_KEY",
+  "ANTHROPIC_API_KEYS",
+  "ANTHROPIC_BASE_URL",
+  "OPENROUTER_API_KEY",
+  "OPENROUTER_API_KEYS",
+  "OTEL_EXPORTER_OTLP_ENDPOINT"
+]
+
+const known: ReadonlySet<string> = new Set([...Object.keys(settings), ...clientVariables, ...laterVariables])
+
+const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
+
+/** Reads every variable, and names all that are wrong, or of no name that is known, at once. */
+export const readSettings = Effect.fnUntraced(function* (names: ReadonlyArray<string>) {
+  const results = yield* Effect.all(settings, { mode: "result" })
+  const problems = Object.values(results).flatMap((result: Result.Result<unknown, Config.ConfigError>) =>
+    Result.isFailure(result) ? [result.failure.cause.message] : []
+  )
+  const { BOWLINE_HOST: host, BOWLINE_API_KEYS: keys } = results
+  if (Result.isSuccess(host) && !isLoopback(host.success) && Result.isSuccess(keys) && keys.success.length === 0) {
+    problems.push("BOWLINE_API_KEYS: Expected keys, since BOWLINE_HOST can be reached from other machines")
+  }
+  for (const name of names) {
+    const isOurs = name.startsWith("BOWLINE_") && !name.startsWith("BOWLINE_TEST_")
+    if (isOurs && !known.has(name)) problems.push(`${name}: There is no such variable`)
+  }
+  if (problems.length > 0) return yield* new InvalidConfiguration({ problems })
+  const values = yield* Effect.orDie(Effect.fromResult(Result.all(results)))
+  return { values, ignored: laterVariables.filter((name) => names.includes(name)) }
+})

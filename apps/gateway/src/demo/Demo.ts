@@ -1,0 +1,52 @@
+import { type DemoPeer, serveAll } from "@bowline/testing/peer/DemoPeers"
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { Network } from "@bowline/testing/http/Network"
+import * as ChatHost from "@bowline/testing/provider/ChatHost"
+import { demo } from "@bowline/testing/provider/DemoScript"
+import { Console, Context, Effect, Layer } from "effect"
+import { HttpServer } from "effect/http"
+
+/** A scripted provider and three small peers on ports of this machine, so that everything can be tried without a key. */
+export class Demo extends Context.Service<
+  Demo,
+  { readonly baseUrl: string; readonly peers: ReadonlyArray<DemoPeer> }
+>()("@bowline/gateway/demo/Demo") {
+  static readonly layer = Layer.effect(
+    Demo,
+    Effect.gen(function* () {
+      const network = yield* Network
+      const { url } = yield* network.serve(yield* ChatHost.make(demo))
+      return { baseUrl: `${url}/v1`, peers: yield* serveAll }
+    })
+  ).pipe(Layer.provide(LoopbackNetwork.layer))
+}
+
+const curl = (gateway: string, needsKey: boolean, body: object) =>
+  `curl -N ${gateway}/plan ${needsKey ? `-H "Authorization: Bearer $BOWLINE_API_KEY" ` : ""}-H 'Content-Type: application/json' -d '${JSON.stringify(body)}'`
+
+/** Says on stderr, loudly, that this is the demo, and what to try. */
+export const announce = (needsKey: boolean) =>
+  Effect.gen(function* () {
+    const { peers } = yield* Demo
+    const agents = (...names: ReadonlyArray<string>) =>
+      peers.filter(({ name }) => names.includes(name)).map(({ name, endpoint }) => ({ name, endpoint }))
+    yield* HttpServer.addressFormattedWith((gateway) => {
+      const line = (body: object) => curl(gateway, needsKey, body)
+      return Console.error(
+        [
+          "",
+          "  DEMO MODE: no provider is configured, so a scripted one answers. Set OPENAI_API_KEY, or OPENAI_BASE_URL, for a real one.",
+          "",
+          "  An answer out of two agents, one of them slow:",
+          `  ${line({ question: "Ask prompt and slow what a bowline is.", session_id: "demo", agents: agents("prompt", "slow") })}`,
+          "",
+          "  An agent that never answers, and a deadline that holds:",
+          `  ${line({ question: "Ask stuck what a bowline is.", agents: agents("stuck"), preferences: { timeout_ms: 3_000 } })}`,
+          "",
+          "  The first session, resumed by its session_id:",
+          `  ${line({ question: "What did I ask before?", session_id: "demo" })}`,
+          ""
+        ].join("\n")
+      )
+    })
+  })

@@ -1,0 +1,37 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { Authorization, Caller } from "@bowline/protocol/api/Authorization"
+import { Effect, Layer, Redacted } from "effect"
+import { createHash, timingSafeEqual } from "node:crypto"
+import { GatewayConfig } from "../config/GatewayConfig.ts"
+import { Refused, respond } from "./Refusals.ts"
+
+const digestOf = (key: Redacted.Redacted): Buffer => createHash("sha256").update(Redacted.value(key)).digest()
+
+/** Finds the caller by the digest of its key. All keys are compared, in the same time. Without keys everybody is one caller. */
+export const layer = Layer.effect(
+  Authorization,
+  Effect.map(GatewayConfig, ({ callerKeys }) => {
+    const known = callerKeys.map(({ name, key }) => ({ name, digest: digestOf(key) }))
+
+    const find = (credential: Redacted.Redacted) => {
+      if (known.length === 0) return anonymous
+      const digest = digestOf(credential)
+      return known.filter((key) => timingSafeEqual(key.digest, digest))[0]?.name
+    }
+
+    return {
+      bearer: (handled, { credential }) => {
+        const caller = find(credential)
+        if (caller !== undefined) return Effect.provideService(handled, Caller, caller)
+        const isMissing = Redacted.value(credential) === ""
+        return respond(
+          new Refused({
+            code: "unauthorized",
+            detail: isMissing ? "Expected Authorization: Bearer <key>" : "The gateway does not know this key",
+            headers: { "www-authenticate": `Bearer realm="bowline"${isMissing ? "" : ', error="invalid_token"'}` }
+          })
+        )
+      }
+    }
+  })
+)

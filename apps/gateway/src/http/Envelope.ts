@@ -1,0 +1,67 @@
+import { Api } from "@bowline/protocol/api/Api"
+import { fromSchema } from "@bowline/protocol/api/Issues"
+import { UuidGenerator } from "@bowline/runtime/id/UuidGenerator"
+import { Cause, Effect } from "effect"
+import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpApiError } from "effect/http-api"
+import { internal, invalid, Refused, RequestId, respond } from "./Refusals.ts"
+
+const isSane = (id: string | undefined): id is string => id !== undefined && /^[\x20-\x7e]{1,128}$/.test(id)
+
+const routes = Object.values(Api.groups).flatMap((group) =>
+  Object.values(group.endpoints).map(({ method, path }) => ({
+    method,
+    pattern: new RegExp(`^${path.replaceAll(/:[^/]+/g, "[^/]+")}$`)
+  }))
+)
+
+/** Nothing has this method and path. */
+const notRouted = ({ method, url }: HttpServerRequest.HttpServerRequest): Refused => {
+  const [path = ""] = url.split("?")
+  const methods = routes.filter(({ pattern }) => pattern.test(path)).map((route) => route.method)
+  return methods.length === 0
+    ? new Refused({ code: "not_found", detail: "There is no such route" })
+    : new Refused({
+        code: "method_not_allowed",
+        detail: `This route has ${methods.join(", ")}, not ${method}`,
+        headers: { allow: methods.join(", ") }
+      })
+}
+
+const refusalOf = (error: unknown): Refused | undefined => {
+  if (HttpServerError.isHttpServerError(error) && error.reason._tag === "RouteNotFound") {
+    return notRouted(error.reason.request)
+  }
+  // What the library could not encode is ours, all else is the caller's.
+  return HttpApiError.HttpApiSchemaError.is(error) && error.kind !== "Body" && error.kind !== "ResponseHeaders"
+    ? invalid(fromSchema(error.cause))
+    : undefined
+}
+
+/** Answers what no handler has: a wrong route or query, or a bug. An interruption stays one. */
+const rescue = <E>(cause: Cause.Cause<E>) => {
+  if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
+  const refused = refusalOf(Cause.squash(cause))
+  return refused === undefined
+    ? Effect.andThen(Effect.logError("A request failed", cause), respond(internal))
+    : respond(refused)
+}
+
+/** Around every request: its id, in the response and in each line of the log, and a problem document for every failure. */
+export const layer = HttpRouter.middleware(
+  Effect.map(
+    UuidGenerator,
+    (uuid) => (handled) =>
+      Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) => {
+        const given = headers["x-request-id"]
+        const id = isSane(given) ? given : uuid()
+        return handled.pipe(
+          Effect.catchCause(rescue),
+          Effect.map(HttpServerResponse.setHeader("x-request-id", id)),
+          Effect.annotateLogs({ request_id: id }),
+          Effect.provideService(RequestId, id)
+        )
+      })
+  ),
+  { global: true }
+)

@@ -1,0 +1,25 @@
+import { Api } from "@bowline/protocol/api/Api"
+import { Effect, Layer } from "effect"
+import { HttpRouter } from "effect/http"
+import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
+import * as BearerAuthorization from "./BearerAuthorization.ts"
+import * as Envelope from "./Envelope.ts"
+import * as GatewayRoutes from "./GatewayRoutes.ts"
+import * as PlanRoutes from "./PlanRoutes.ts"
+import * as SessionRoutes from "./SessionRoutes.ts"
+
+/** The page to read and try the API. It is large: it is loaded when somebody asks for it. */
+const docs = HttpRouter.use(
+  Effect.fnUntraced(function* (router) {
+    const page = yield* Effect.cached(HttpRouter.toHttpEffect(HttpApiScalar.layer(Api)))
+    yield* router.add("GET", "/docs", Effect.flatten(page))
+  })
+)
+
+/** Every route of the gateway. */
+export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
+  Layer.provide([PlanRoutes.layer, SessionRoutes.layer, GatewayRoutes.layer]),
+  Layer.provide(BearerAuthorization.layer),
+  Layer.merge(docs),
+  Layer.provide(Envelope.layer)
+)

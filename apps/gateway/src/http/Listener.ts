@@ -1,0 +1,16 @@
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import { Effect, Layer } from "effect"
+import { createServer } from "node:http"
+
+/** How long the last responses may take when the gateway closes. Then their connections are cut. */
+const closeGrace = "2 seconds"
+
+/** Listens on an address. Closes when what is served has ended. */
+export const layer = (options: { readonly host: string; readonly port: number }) => {
+  const server = createServer()
+  const cut = Layer.effectDiscard(Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections())))
+  return Layer.provideMerge(
+    cut,
+    NodeHttpServer.layer(() => server, { ...options, gracefulShutdownTimeout: closeGrace })
+  )
+}

@@ -1,0 +1,73 @@
+import { PlanId } from "@bowline/domain/plan/PlanId"
+import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { NotFound } from "@bowline/domain/plan/Refusal"
+import { Api } from "@bowline/protocol/api/Api"
+import { Caller } from "@bowline/protocol/api/Authorization"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { Effect, Schema } from "effect"
+import { HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import { GatewayConfig } from "../config/GatewayConfig.ts"
+import { prefersJson } from "./Accept.ts"
+import * as EventStream from "./EventStream.ts"
+import { waitFor } from "./JsonAnswer.ts"
+import { toPageRequest } from "./Paging.ts"
+import { answer, invalid } from "./Refusals.ts"
+import { readJson } from "./RequestBody.ts"
+
+const isPlanId = Schema.is(PlanId)
+
+/** What is not even an id of a plan is the id of none. */
+const planId = (id: string) => (isPlanId(id) ? Effect.succeed(id) : Effect.fail(new NotFound({ what: "plan" })))
+
+const idempotencyKey = invalid([{ path: "Idempotency-Key", message: "Not supported yet" }])
+
+export const layer = HttpApiBuilder.group(
+  Api,
+  "plans",
+  Effect.fnUntraced(function* (handlers) {
+    const plans = yield* Plans
+    const { maxBody } = yield* GatewayConfig
+    const readRequest = readJson(PlanRequest, maxBody)
+
+    return handlers
+      .handleRaw("start", ({ request }) =>
+        Effect.gen(function* () {
+          if (request.headers["idempotency-key"] !== undefined) return yield* idempotencyKey
+          const caller = yield* Caller
+          const { frames, ...ids } = yield* plans.start(caller, yield* readRequest(request))
+          return prefersJson(request.headers.accept)
+            ? HttpServerResponse.jsonUnsafe(yield* waitFor(plans, caller, ids.plan_id, frames))
+            : EventStream.respond(ids, frames)
+        }).pipe(answer)
+      )
+      .handle("list", ({ query: { session_id, state, ...page } }) =>
+        Effect.gen(function* () {
+          const filter = {
+            ...(session_id === undefined ? {} : { session: session_id }),
+            ...(state === undefined ? {} : { state })
+          }
+          const { items, next } = yield* plans.list(yield* Caller, filter, toPageRequest(page))
+          return { plans: items, next_cursor: next }
+        }).pipe(answer)
+      )
+      .handle("get", ({ params }) =>
+        Effect.gen(function* () {
+          return yield* plans.get(yield* Caller, yield* planId(params.id))
+        }).pipe(answer)
+      )
+      .handle("events", ({ params, headers, query }) =>
+        Effect.gen(function* () {
+          const plan_id = yield* planId(params.id)
+          const after = headers["last-event-id"] ?? query.after ?? 0
+          const { session_id, frames } = yield* plans.events(yield* Caller, plan_id, after)
+          return EventStream.respond({ plan_id, session_id }, frames)
+        }).pipe(answer)
+      )
+      .handle("cancel", ({ params }) =>
+        Effect.gen(function* () {
+          return yield* plans.cancel(yield* Caller, yield* planId(params.id))
+        }).pipe(answer)
+      )
+  })
+)

@@ -1,0 +1,77 @@
+import type { InvalidRequest, NotAccepting, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { formatPath } from "@bowline/protocol/api/Issues"
+import { contentType, type Issue, make, type ProblemCode } from "@bowline/protocol/api/Problem"
+import { Context, Data, Effect } from "effect"
+import { HttpServerResponse } from "effect/http"
+
+/** What a request is called in its response, in problem documents and in the log. */
+export const RequestId = Context.Reference<string>("@bowline/gateway/http/RequestId", { defaultValue: () => "" })
+
+/** A request that is refused, or that failed: what the caller is told of it. */
+export class Refused extends Data.TaggedError("Refused")<{
+  readonly code: ProblemCode
+  readonly detail: string
+  readonly issues?: ReadonlyArray<Issue>
+  readonly failed?: ReadonlyArray<string>
+  readonly headers?: Readonly<Record<string, string>>
+}> {}
+
+export const invalid = (issues: ReadonlyArray<Issue>): Refused => {
+  const fields = [...new Set(issues.map(({ path }) => path))].filter((path) => path !== "")
+  const detail = fields.length === 0 ? issues.map(({ message }) => message).join(". ") : `Wrong: ${fields.join(", ")}`
+  return new Refused({ code: "invalid_request", detail, issues })
+}
+
+/** A bug: the log has the cause, and the caller what to look for there. */
+export const internal = new Refused({ code: "internal", detail: "The log has the cause under this request_id" })
+
+/** How many seconds to wait, where the same request may be taken later. */
+const retryAfter = { "retry-after": "2" }
+
+const headersOf = ({ code, headers }: Refused) =>
+  code === "draining" || code === "unavailable" ? { ...retryAfter, ...headers } : headers
+
+/** The problem document of a refusal. */
+export const respond = (refused: Refused): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
+  Effect.map(RequestId, (request_id) => {
+    const { detail, issues, failed } = refused
+    const problem = make(refused.code, {
+      detail,
+      request_id,
+      ...(issues === undefined ? {} : { issues }),
+      ...(failed === undefined ? {} : { failed })
+    })
+    const headers = headersOf(refused)
+    return HttpServerResponse.text(JSON.stringify(problem), {
+      status: problem.status,
+      contentType,
+      ...(headers === undefined ? {} : { headers })
+    })
+  })
+
+type Refusal = Refused | InvalidRequest | SessionBusy | NotAccepting | NotFound | StorageError
+
+const toRefused = (refusal: Refusal): Refused => {
+  switch (refusal._tag) {
+    case "Refused":
+      return refusal
+    case "InvalidRequest":
+      return invalid(refusal.issues.map(({ path, message }) => ({ path: formatPath(path), message })))
+    case "SessionBusy":
+      return new Refused({ code: "session_busy", detail: refusal.message })
+    case "NotFound":
+      return new Refused({ code: "not_found", detail: refusal.message })
+    case "NotAccepting":
+      return new Refused({ code: refusal.code, detail: refusal.message })
+    case "StorageError":
+      return refusal.reason.isRetryable ? new Refused({ code: "unavailable", detail: refusal.message }) : internal
+  }
+}
+
+/** Answers a request with what its handler gives, or with the problem document of what it was refused for. */
+export const answer = <A, R>(handled: Effect.Effect<A, Refusal, R>) =>
+  handled.pipe(
+    Effect.tapErrorTag("StorageError", (error) => Effect.logError(error.message, error.reason.cause)),
+    Effect.catch((refusal) => respond(toRefused(refusal)))
+  )

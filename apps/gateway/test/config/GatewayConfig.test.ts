@@ -1,0 +1,129 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Redacted } from "effect"
+import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
+
+const load = (environment: Readonly<Record<string, string>>) => fromEnvironment(environment, false)
+const problems = (environment: Readonly<Record<string, string>>) =>
+  load(environment).pipe(
+    Effect.flip,
+    Effect.map((error) => error.problems)
+  )
+
+describe("GatewayConfig", () => {
+  it.effect("names every variable that is wrong at once, without its value", () =>
+    Effect.gen(function* () {
+      const wrong = {
+        BOWLINE_HOST: "0.0.0.0",
+        BOWLINE_PORT: "70000",
+        DATABASE_URL: "mysql://planted-secret@host/db",
+        BOWLINE_MODEL: "gpt-5",
+        BOWLINE_ALLOWED_MODELS: "openai/*,",
+        BOWLINE_FIRST_TOKEN_TIMEOUT: "90",
+        BOWLINE_LEASE_TTL: "500ms",
+        BOWLINE_MAX_BODY: "8 megabytes",
+        BOWLINE_MAX_PLANS: "0",
+        OPENAI_BASE_URL: "ftp://planted-secret",
+        OPENAI_API: "responses",
+        LOG_LEVEL: "loud",
+        BOWLINE_PROT: "planted-secret"
+      }
+      const found = yield* problems(wrong)
+      assert.strictEqual(found.length, Object.keys(wrong).length)
+      for (const name of Object.keys(wrong)) {
+        // The host is right: what is wrong is that there are no keys.
+        assert.include(found.join("\n"), `${name === "BOWLINE_HOST" ? "BOWLINE_API_KEYS" : name}: `)
+      }
+      assert.notInclude(found.join(), "planted-secret")
+      const keys = yield* problems({ BOWLINE_API_KEYS: "ann=planted-secret,bob" })
+      assert.deepStrictEqual(keys, [
+        "BOWLINE_API_KEYS: Expected name=key,name2=key2 of printable ASCII; entry 2 is not"
+      ])
+    })
+  )
+
+  it.effect("reads every variable", () =>
+    Effect.gen(function* () {
+      const config = yield* load({
+        BOWLINE_HOST: "0.0.0.0",
+        BOWLINE_PORT: "0",
+        BOWLINE_API_KEYS: "ann=one==, bob=two,ann=three",
+        DATABASE_URL: "postgres://user:password@host/db",
+        BOWLINE_MODEL: "openai/gpt-5",
+        BOWLINE_ALLOWED_MODELS: "openai/gpt-*",
+        BOWLINE_FIRST_TOKEN_TIMEOUT: "90s",
+        BOWLINE_IDLE_TIMEOUT: "500ms",
+        BOWLINE_ATTEMPT_TIMEOUT: "2m",
+        BOWLINE_LEASE_TTL: "1.5s",
+        BOWLINE_SHUTDOWN_GRACE: "0s",
+        BOWLINE_MAX_BODY: "512KiB",
+        BOWLINE_MAX_PLANS: "3",
+        BOWLINE_ENV_ALLOW: "PEER_*,OTHER",
+        BOWLINE_SESSION_TTL: "7d",
+        OPENAI_API_KEY: "key",
+        OPENAI_BASE_URL: "http://127.0.0.1:9/v1",
+        OPENAI_API: "chat",
+        LOG_LEVEL: "WARN",
+        LOG_FORMAT: "pretty",
+        BOWLINE_RATE_LIMIT: "60/1m"
+      })
+      assert.deepStrictEqual(
+        config.callerKeys.map(({ name, key }) => [name, Redacted.value(key)]),
+        [
+          ["ann", "one=="],
+          ["bob", "two"],
+          ["ann", "three"]
+        ]
+      )
+      assert.deepStrictEqual(
+        [config.host, config.port, config.maxBody, config.plans.maxPlans],
+        ["0.0.0.0", 0, 524_288, 3]
+      )
+      const { firstTokenTimeout, idleTimeout, attemptTimeout, leaseTtl, shutdownGrace } = config.plans
+      assert.deepStrictEqual(
+        [firstTokenTimeout, idleTimeout, attemptTimeout, leaseTtl, shutdownGrace, config.sessionTtl].map(
+          Duration.toMillis
+        ),
+        [90_000, 500, 120_000, 1_500, 0, 604_800_000]
+      )
+      assert.strictEqual(config.plans.model, "openai/gpt-5")
+      assert.deepStrictEqual(["openai/gpt-5-mini", "openai/o3", "other/gpt-5"].map(config.plans.allowsModel), [
+        true,
+        false,
+        false
+      ])
+      assert.deepStrictEqual(["PEER_A", "PATH", "OTHER"].map(config.secrets.isAllowed), [true, false, true])
+      assert.strictEqual(config.database._tag, "Postgres")
+      assert.strictEqual(config.provider._tag, "OpenAi")
+      assert.deepStrictEqual(config.log, { level: "Warn", format: "pretty" })
+      assert.deepStrictEqual(config.ignored, ["BOWLINE_RATE_LIMIT"])
+    })
+  )
+
+  it.effect("runs the demo, open to its own machine and embedded, when nothing is set", () =>
+    Effect.gen(function* () {
+      const config = yield* load({ BOWLINE_PORT: "" })
+      assert.deepStrictEqual([config.host, config.port, config.callerKeys.length], ["127.0.0.1", 3774, 0])
+      assert.deepStrictEqual(config.provider, { _tag: "Demo" })
+      assert.deepStrictEqual(config.database, { _tag: "Embedded", dataDir: ".bowline/data" })
+      assert.deepStrictEqual([config.plans.model, "openai/other"].map(config.plans.allowsModel), [true, false])
+      assert.isFalse(config.secrets.isAllowed("PATH"))
+    })
+  )
+
+  it.effect("takes a local server that needs no key, a database in memory, and any model of the provider", () =>
+    Effect.gen(function* () {
+      const config = yield* load({
+        OPENAI_BASE_URL: "http://127.0.0.1:9/v1",
+        BOWLINE_DATA_DIR: "memory:",
+        BOWLINE_ALLOWED_MODELS: "*"
+      })
+      assert.deepStrictEqual(config.provider, { _tag: "OpenAi", baseUrl: "http://127.0.0.1:9/v1" })
+      assert.deepStrictEqual(config.database, { _tag: "Memory" })
+      assert.deepStrictEqual(["openai/any/depth", "openai/", "other/x"].map(config.plans.allowsModel), [
+        true,
+        false,
+        false
+      ])
+    })
+  )
+})
