@@ -82,6 +82,7 @@ const rows: ReadonlyArray<Row> = [
   ["bad_request", 400, error("The upstream says that it is overloaded")],
   // Row 8, though it speaks of billing, in a link or by the minute.
   ["rate_limited", 429, error("Rate limit reached on requests per min (RPM). Visit https://x.test/account/billing.")],
+  ["rate_limited", 429, error("Too many requests, see https://x.test/account/billing#credits")],
   ["rate_limited", 429, error("Quota exceeded for PerMinute requests. Check your plan and billing details.")],
   ["rate_limited", 429, error("The engine is currently overloaded")],
   ["rate_limited", 429, ""],
