@@ -40,10 +40,14 @@ const log = (outcome: Outcome | undefined, end: End): Effect.Effect<void> => {
   if (outcome === undefined) return Effect.logWarning("lease_lost")
   if (outcome.state === "completed") return Effect.logInfo("plan_completed")
   const { code, reason, stage } = outcome.error
-  if (outcome.state === "aborted") return Effect.logInfo("plan_aborted", { reason, stage })
-  return end._tag === "Exited" && code === "internal" && Exit.isFailure(end.exit)
-    ? Effect.logError("plan_failed", { code, stage }, end.exit.cause)
-    : Effect.logWarning("plan_failed", { code, stage })
+  const isBug = code === "internal" && end._tag === "Exited" && Exit.isFailure(end.exit)
+  const line =
+    outcome.state === "aborted"
+      ? Effect.logInfo("plan_aborted")
+      : isBug
+        ? Effect.logError("plan_failed", end.exit.cause)
+        : Effect.logWarning("plan_failed")
+  return Effect.annotateLogs(line, { code, reason, stage })
 }
 
 /**

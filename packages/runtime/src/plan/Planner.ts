@@ -68,7 +68,12 @@ export class Planner extends Context.Service<
       const skillsOf = (agent: Agent): Effect.Effect<Result.Result<ReadonlyArray<Skill>, string>> =>
         agent.skills === undefined
           ? peers.discover(agent).pipe(
-              Effect.tapError((error) => Effect.logWarning("peer_card_unavailable", agent.name, error.message)),
+              Effect.tapError((error) =>
+                Effect.annotateLogs(Effect.logWarning("peer_card_unavailable"), {
+                  agent: agent.name,
+                  error_type: error.reason._tag
+                })
+              ),
               Effect.mapError(() => agent.name),
               Effect.result
             )

@@ -75,7 +75,8 @@ export const layer = Layer.effectDiscard(
       for (const left of abandoned) {
         yield* store.commit([settlement(left, now, uuid)], true)
         if (left.guard._tag === "Held") yield* leases.release(left.plan.session_id, left.guard.fence)
-        yield* Effect.logWarning("plan_interrupted", { plan_id: left.plan.plan_id, session_id: left.plan.session_id })
+        const { plan_id, session_id } = left.plan
+        yield* Effect.annotateLogs(Effect.logWarning("plan_interrupted"), { plan_id, session_id })
       }
     })
 
