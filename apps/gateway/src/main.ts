@@ -1,5 +1,6 @@
+#!/usr/bin/env node
 import { Effect, Layer } from "effect"
-import { fromProcess } from "./config/GatewayConfig.ts"
-import * as Gateway from "./Gateway.ts"
+import * as Cli from "./cli/Cli.ts"
+import * as Process from "./cli/Process.ts"
 
-Effect.runFork(Effect.flatMap(fromProcess({}), (config) => Layer.launch(Gateway.layer(config))))
+Process.run(Effect.scoped(Layer.build(Cli.layer)))

@@ -3,17 +3,17 @@ import { fromSchema } from "@bowline/protocol/api/Issues"
 import { UuidGenerator } from "@bowline/runtime/id/UuidGenerator"
 import { Cause, Effect } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { HttpApiError } from "effect/http-api"
+import { HttpApi, HttpApiError } from "effect/http-api"
 import { internal, invalid, Refused, RequestId, respond } from "./Refusals.ts"
 
 const isSane = (id: string | undefined): id is string => id !== undefined && /^[\x20-\x7e]{1,128}$/.test(id)
 
-const routes = Object.values(Api.groups).flatMap((group) =>
-  Object.values(group.endpoints).map(({ method, path }) => ({
-    method,
-    pattern: new RegExp(`^${path.replaceAll(/:[^/]+/g, "[^/]+")}$`)
-  }))
-)
+const routes: Array<{ readonly method: string; readonly pattern: RegExp }> = []
+HttpApi.reflect(Api, {
+  onGroup: () => undefined,
+  onEndpoint: ({ endpoint: { method, path } }) =>
+    void routes.push({ method, pattern: new RegExp(`^${path.replaceAll(/:[^/]+/g, "[^/]+")}$`) })
+})
 
 /** Nothing has this method and path. */
 const notRouted = ({ method, url }: HttpServerRequest.HttpServerRequest): Refused => {

@@ -1,0 +1,9 @@
+import { Data, Runtime } from "effect"
+
+/** A command that ends without success: what to say of it, on a line of its own, and the exit code of the process. */
+export class Ended extends Data.TaggedError("Ended")<{ readonly code: number; readonly lines: ReadonlyArray<string> }> {
+  override readonly [Runtime.errorExitCode] = this.code
+}
+
+/** Exit codes: `sysexits.h` has the one of a configuration, shells have that of Ctrl-C. */
+export const exitCodes = { failed: 1, configuration: 78, interrupted: 130 } as const

@@ -1,0 +1,32 @@
+import { Effect, Layer, Option } from "effect"
+import { Command, Flag } from "effect/cli"
+import { fromProcess } from "../config/GatewayConfig.ts"
+import { Ended, exitCodes } from "./Ended.ts"
+import * as Signals from "./Signals.ts"
+
+const flags = {
+  host: Flag.String("host").pipe(Flag.withDescription("Address to listen on, instead of BOWLINE_HOST"), Flag.optional),
+  port: Flag.String("port").pipe(Flag.withDescription("Port to listen on, instead of BOWLINE_PORT"), Flag.optional)
+}
+
+const variable = (name: string, flag: Option.Option<string>) =>
+  Option.match(flag, { onNone: () => ({}), onSome: (text) => ({ [name]: text }) })
+
+const reasonOf = (cause: unknown) => (cause instanceof Error ? cause.message : String(cause))
+const failed = (line: string) => new Ended({ code: exitCodes.failed, lines: [line] })
+
+/** Serves until it is told to stop, and then ends well. */
+export const serve = Command.make("serve", flags, ({ host, port }) =>
+  Effect.gen(function* () {
+    const config = yield* fromProcess({ ...variable("BOWLINE_HOST", host), ...variable("BOWLINE_PORT", port) })
+    const gateway = yield* Effect.promise(() => import("../Gateway.ts"))
+    yield* Effect.raceFirst(Layer.launch(gateway.layer(config)), Signals.first)
+  }).pipe(
+    Effect.catchTags({
+      InvalidConfiguration: ({ problems }) => new Ended({ code: exitCodes.configuration, lines: problems }),
+      ServeError: ({ cause }) => failed(`Cannot listen: ${reasonOf(cause)}`),
+      DataDirInUse: ({ message }) => failed(message),
+      StorageError: ({ message, reason }) => failed(`${message}: ${reasonOf(reason.cause)}`)
+    })
+  )
+).pipe(Command.withDescription("Serve the gateway"))
