@@ -1,0 +1,37 @@
+import { PgClient } from "@effect/sql-pg"
+import { Effect, Redacted } from "effect"
+import { Reactivity } from "effect/reactivity"
+import { randomBytes } from "node:crypto"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { inject } from "vitest"
+
+declare module "vitest" {
+  interface ProvidedContext {
+    readonly postgresUrl: string
+  }
+}
+
+const folder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "bowline-gateway-"))),
+  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+)
+
+const database = Effect.gen(function* () {
+  const url = new URL(inject("postgresUrl"))
+  const name = `bowline_gateway_${randomBytes(8).toString("hex")}`
+  const sql = yield* PgClient.makeClient({ url: Redacted.make(url.toString()) })
+  yield* Effect.acquireRelease(sql`create database ${sql(name)}`, () =>
+    Effect.orDie(sql`drop database ${sql(name)} with (force)`)
+  )
+  url.pathname = `/${name}`
+  return url.toString()
+}).pipe(Effect.provide(Reactivity.layer))
+
+/** The settings for each kind of storage, empty, and gone with the scope. */
+export const databases = {
+  memory: Effect.succeed({ BOWLINE_DATA_DIR: "memory:" }),
+  embedded: Effect.map(folder, (path) => ({ BOWLINE_DATA_DIR: path })),
+  postgres: Effect.map(database, (url) => ({ DATABASE_URL: url }))
+}

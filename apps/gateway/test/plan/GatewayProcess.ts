@@ -1,0 +1,100 @@
+import { Effect, Stream } from "effect"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { join } from "node:path"
+import { createInterface } from "node:readline"
+
+const main = join(import.meta.dirname, "../../src/main.ts")
+
+export interface GatewayProcess {
+  readonly url: string
+  readonly kill: (signal: NodeJS.Signals) => Effect.Effect<number | null>
+}
+
+/** A gateway of its own process, once it listens. It is killed with the scope, if it still runs. */
+export const start = (environment: Readonly<Record<string, string>>) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const child = spawn(process.execPath, [main, "serve"], {
+        env: { PATH: process.env["PATH"], BOWLINE_PORT: "0", LOG_FORMAT: "json", ...environment },
+        stdio: ["ignore", "ignore", "pipe"]
+      })
+      const ended = once(child, "close")
+      const lines: Array<string> = []
+      const url = await new Promise<string>((resolve, reject) => {
+        createInterface({ input: child.stderr }).on("line", (line) => {
+          lines.push(line)
+          const listening = /Listening on (http:\/\/[^"]+)/.exec(line)?.[1]
+          if (listening !== undefined) resolve(listening)
+        })
+        void ended.then(() => reject(new Error(`The gateway ended:\n${lines.join("\n")}`)))
+      })
+      const kill = (signal: NodeJS.Signals) =>
+        Effect.promise(async () => {
+          child.kill(signal)
+          await ended
+          return child.exitCode
+        })
+      return { url, kill }
+    }),
+    ({ kill }) => kill("SIGKILL")
+  )
+
+export interface Frame {
+  readonly id: number
+  readonly event: string
+  readonly data: Readonly<Record<string, unknown>>
+}
+
+const parse = (block: string): ReadonlyArray<Frame> => {
+  const match = /^id: (\d+)\nevent: (.+)\ndata: (.+)$/.exec(block)
+  if (match === null) return []
+  const [, id, event = "", data = ""] = match
+  return [{ id: Number(id), event, data: JSON.parse(data) as Frame["data"] }]
+}
+
+/** Reads server-sent events for as long as somebody wants them: then the connection is closed. */
+const frames = (request: (signal: AbortSignal) => Promise<Response>): Stream.Stream<Frame> =>
+  Stream.unwrap(
+    Effect.gen(function* () {
+      const controller = yield* Effect.acquireRelease(
+        Effect.sync(() => new AbortController()),
+        (controller) => Effect.sync(() => controller.abort())
+      )
+      const response = yield* Effect.promise(() => request(controller.signal))
+      if (response.status !== 200 || response.body === null) {
+        return yield* Effect.die(new Error(`${response.status}: ${yield* Effect.promise(() => response.text())}`))
+      }
+      const { body } = response
+      let rest = ""
+      return Stream.fromReadableStream({ evaluate: () => body, onError: (error) => error }).pipe(
+        // A process that was killed takes its connections with it.
+        Stream.catch(() => Stream.empty),
+        Stream.decodeText,
+        Stream.flatMap((chunk) => {
+          const blocks = (rest + chunk).split("\n\n")
+          rest = blocks.pop() ?? ""
+          return Stream.fromArray(blocks.flatMap(parse))
+        })
+      )
+    })
+  )
+
+const json = { "content-type": "application/json" }
+
+export const ask = (url: string, body: object) =>
+  frames((signal) => fetch(`${url}/plan`, { method: "POST", headers: json, body: JSON.stringify(body), signal }))
+
+export const replay = (url: string, planId: string, after = 0) =>
+  frames((signal) => fetch(`${url}/plans/${planId}/events?after=${after}`, { signal }))
+
+/** A JSON document, whatever the status. */
+export const get = (url: string, path: string, body?: object) =>
+  Effect.promise(async () => {
+    const headers = { ...json, accept: "application/json" }
+    const response = await fetch(
+      `${url}${path}`,
+      body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body) }
+    )
+    return (await response.json()) as Record<string, unknown>
+  })
