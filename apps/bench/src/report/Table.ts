@@ -18,7 +18,7 @@ const of = ({ rounds }: Measured, level: Level, value: (round: Round) => number)
   median(rounds[level].map(value))
 
 const verdict = (value: number, limit: number, unit: string): string =>
-  `${value.toFixed(value < 10 ? 2 : 0)}${unit} ${value <= limit ? "≤" : "> !"} ${limit}${unit}`
+  `${value.toFixed(value < 10 ? 2 : 0)}${unit} ${value <= limit ? "≤" : ">"} ${limit}${unit}`
 
 /** Rows of what was measured, with the ratio to the floor and the target where there is one. */
 export const table = (floor: Measured, gateways: ReadonlyArray<Measured>): string => {
