@@ -7,7 +7,7 @@ import type { SseFrame } from "@bowline/protocol/stream/SseFrame"
 import { Console, Effect, Option, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Outbound from "../http/Outbound.ts"
-import { Ended, exitCodes } from "./Ended.ts"
+import { Ended, exitCodes, failed, reasonOf } from "./Ended.ts"
 import * as GatewayClient from "./GatewayClient.ts"
 import * as PlanStream from "./PlanStream.ts"
 import { describe } from "./Progress.ts"
@@ -27,8 +27,6 @@ const parameters = {
 const cancelTimeout = "3 seconds"
 
 const decodeRequest = Schema.decodeUnknownEffect(PlanRequest, { errors: "all" })
-
-const failed = (line: string) => new Ended({ code: exitCodes.failed, lines: [line] })
 
 const refused = (code: string, detail: string, issues: ReadonlyArray<Issue> = []) =>
   failed(
@@ -107,7 +105,7 @@ const run = Effect.fnUntraced(function* (question: Question) {
   yield* Effect.raceFirst(PlanStream.follow(gateway, payload, onFrame), cancelled).pipe(
     Effect.catchTags({
       RequestRefused: ({ problem }) => refused(problem.code, problem.detail, problem.issues),
-      HttpClientError: ({ message }) => failed(`Cannot reach ${gateway.url}: ${message}`),
+      HttpClientError: ({ cause }) => failed(`Cannot reach ${gateway.url}: ${reasonOf(cause)}`),
       SchemaError: () => failed(`What answers at ${gateway.url} is not a gateway of this version`),
       StreamLost: () => failed("The stream of the plan broke, and could not be taken up again")
     })

@@ -1,7 +1,7 @@
 import { Effect, Layer, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import { fromProcess } from "../config/GatewayConfig.ts"
-import { Ended, exitCodes } from "./Ended.ts"
+import { Ended, exitCodes, failed, reasonOf } from "./Ended.ts"
 import * as Signals from "./Signals.ts"
 
 const flags = {
@@ -11,9 +11,6 @@ const flags = {
 
 const variable = (name: string, flag: Option.Option<string>) =>
   Option.match(flag, { onNone: () => ({}), onSome: (text) => ({ [name]: text }) })
-
-const reasonOf = (cause: unknown) => (cause instanceof Error ? cause.message : String(cause))
-const failed = (line: string) => new Ended({ code: exitCodes.failed, lines: [line] })
 
 /** Serves until it is told to stop, and then ends well. */
 export const serve = Command.make("serve", flags, ({ host, port }) =>
