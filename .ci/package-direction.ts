@@ -118,7 +118,7 @@ const isLiteral = (node: ESTree.Node): node is ESTree.StringLiteral =>
 
 const checkCode = (file: string, program: ESTree.Program) => {
   const mayProvide = isWiring(file)
-  const mayReadEnvironment = !/^(packages|apps)\/[^/]+\/src\//.test(file) || file.endsWith("Config.ts")
+  const mayReadEnvironment = !/^(packages\/[^/]+|apps\/gateway)\/src\//.test(file) || file.endsWith("Config.ts")
   const checkSource = (source: ESTree.Node | null) => {
     if (source !== null && isLiteral(source)) checkImport(file, source.value)
   }

@@ -6,11 +6,6 @@ import { createInterface } from "node:readline"
 
 const main = join(import.meta.dirname, "../../src/main.ts")
 
-export interface GatewayProcess {
-  readonly url: string
-  readonly kill: (signal: NodeJS.Signals) => Effect.Effect<number | null>
-}
-
 /** A gateway of its own process, once it listens. It is killed with the scope, if it still runs. */
 export const start = (environment: Readonly<Record<string, string>>) =>
   Effect.acquireRelease(

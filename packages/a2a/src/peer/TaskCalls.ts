@@ -15,10 +15,10 @@ const isNotUnderstood = ({ reason }: ExchangeError): boolean =>
  * other one, once; what it understood is remembered by endpoint.
  */
 export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient, uuid: () => string) {
-  const spellings = yield* Cache.make<string, string | undefined>({
+  const spellings = yield* Cache.make<string, string | void>({
     capacity: 1_000,
     timeToLive: Duration.infinity,
-    lookup: () => Effect.succeed(undefined)
+    lookup: () => Effect.void
   })
 
   const call = (link: PeerLink, method: string, params: Params) =>

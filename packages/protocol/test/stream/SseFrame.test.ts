@@ -3,7 +3,7 @@ import { PlanId } from "@bowline/domain/plan/PlanId"
 import { SessionId } from "@bowline/domain/session/SessionId"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
-import { decode, encoder, ping, reconnect } from "@bowline/protocol/stream/SseFrame"
+import { decode, encoder, ping, reconnect } from "../../src/stream/SseFrame.ts"
 
 const ids = {
   plan_id: PlanId.make("plan_00000000-0000-4000-8000-000000000001"),

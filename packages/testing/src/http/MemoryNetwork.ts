@@ -97,7 +97,7 @@ const bodyOf = ({ body }: HttpClientRequest.HttpClientRequest): Effect.Effect<st
     case "Uint8Array":
       return Effect.succeed(new TextDecoder().decode(body.body))
     case "Stream":
-      return Effect.orDie(Stream.mkString(Stream.decodeText(body.stream)))
+      return Stream.mkString(Stream.decodeText(Stream.orDie(body.stream)))
     case "Raw":
     case "FormData":
       return Effect.die(`A host in memory cannot read a body of ${body._tag}`)

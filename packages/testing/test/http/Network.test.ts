@@ -35,8 +35,10 @@ describe.each([
   ["in memory", MemoryNetwork.layer],
   ["on sockets", Layer.merge(LoopbackNetwork.layer, NodeHttpClient.layerUndici)]
 ])("a host %s", (_, layer) => {
-  const live = (title: string, test: Effect.Effect<void, unknown, Network | HttpClient.HttpClient | Scope.Scope>) =>
-    it.live(title, () => Effect.scoped(test).pipe(Effect.provide(layer)))
+  const live = (
+    title: string,
+    test: Effect.Effect<void, HttpClientError.HttpClientError, Network | HttpClient.HttpClient | Scope.Scope>
+  ) => it.live(title, () => Effect.scoped(test).pipe(Effect.provide(layer)))
   const serve = (host: Host) => Effect.flatMap(Network, (network) => network.serve(host))
 
   live(

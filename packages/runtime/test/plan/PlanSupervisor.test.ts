@@ -1,0 +1,152 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { SessionBusy } from "@bowline/domain/plan/Refusal"
+import { wait } from "@bowline/testing/http/Move"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { all, only, pass, post, readAll, seen, layer } from "@bowline/testing/TestKit"
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Deferred, Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
+import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
+import type { PeerClient } from "../../src/peer/PeerClient.ts"
+import { Plans } from "../../src/plan/Plans.ts"
+import { SessionStore } from "../../src/session/SessionStore.ts"
+
+const bob = { name: "bob", endpoint: "http://bob.test/", skills: [{ id: "ask" }] }
+const askBob = [callTool("bob_ask", { input: "hi" })]
+
+/** Peers that never answer, and remember when they were let go. */
+const stuckPeers = () => {
+  const interruptedAt: Array<number> = []
+  const call: PeerClient["Service"]["call"] = (_, onEvent) =>
+    onEvent({ _tag: "Accepted", remoteTaskId: "remote-1", remoteContextId: "context-1" }).pipe(
+      Effect.andThen(Effect.never),
+      Effect.onInterrupt(() => Effect.map(Clock.currentTimeMillis, (now) => void interruptedAt.push(now)))
+    )
+  return { interruptedAt, peers: { call } }
+}
+
+const names = (events: ReturnType<typeof seen>) =>
+  events.map((event) => (typeof event === "string" ? event : event.event))
+
+describe("PlanSupervisor", () => {
+  it.effect("ends after a deadline of six hours with the tool that it waited for", () => {
+    const { interruptedAt, peers } = stuckPeers()
+    return Effect.gen(function* () {
+      const timeout_ms = 21_600_000
+      const preferences = { timeout_ms, tool_timeout_ms: timeout_ms }
+      const { frames, plan_id } = yield* post({ question: "?", agents: [bob], preferences })
+      const reader = yield* Effect.forkChild(readAll(frames))
+      yield* TestClock.adjust(timeout_ms)
+      const events = yield* Fiber.join(reader)
+      assert.deepStrictEqual(
+        names(events).filter((name) => name !== "ping"),
+        ["session", "plan", "step", "task.started", "task.finished", "error", "done"]
+      )
+      const { task_id } = only(events, "task.started")
+      const finished = only(events, "task.finished")
+      assert.strictEqual(finished.state, "interrupted")
+      assert.strictEqual(finished.remote_task_id, "remote-1")
+      const error = only(events, "error")
+      assert.deepInclude(error, { code: "aborted", reason: "deadline", stage: "tool", retryable: true })
+      assert.deepInclude(error.data, { tool: "bob_ask", task_id, elapsed_ms: timeout_ms })
+      assert.deepStrictEqual(interruptedAt, [timeout_ms])
+      assert.strictEqual((yield* (yield* Plans).get(anonymous, plan_id)).state, "aborted")
+    }).pipe(Effect.provide(layer({ script: [askBob], peers })), Effect.scoped)
+  })
+
+  it.effect("gives the session to the next question when the deadline of 500 ms has ended one that was stuck", () => {
+    const { peers } = stuckPeers()
+    return Effect.gen(function* () {
+      const preferences = { timeout_ms: 500 }
+      const first = yield* post({ question: "?", session_id: "s", agents: [bob], preferences })
+      yield* Effect.forkChild(readAll(first.frames))
+      yield* TestClock.adjust(500)
+      const second = yield* post({ question: "And now?", session_id: "s" })
+      const events = yield* readAll(second.frames)
+      assert.strictEqual(second.session_id, first.session_id)
+      assert.notInclude(names(events), "queued")
+      assert.strictEqual(only(events, "final").text, "fine")
+      // The call that was cut is answered in what the provider gets to see.
+      const [, asked] = yield* (yield* ScriptedProvider).asked.all
+      const [user, assistant, tool, next] = asked?.messages ?? []
+      assert.deepStrictEqual(
+        [user?.role, assistant?.role, tool?.role, next?.role],
+        ["user", "assistant", "tool", "user"]
+      )
+    }).pipe(Effect.provide(layer({ script: [askBob, [say("fine")]], peers })), Effect.scoped)
+  })
+
+  it.effect("waits for the session in the order of asking, says so, and never mixes two histories", () =>
+    Effect.gen(function* () {
+      const ask = (question: string) => post({ question, session_id: "s" })
+      const [first, ...others] = [yield* ask("one"), yield* ask("two"), yield* ask("three")] as const
+      const readers = yield* Effect.forEach([first, ...others], ({ frames }) => Effect.forkChild(readAll(frames)))
+      yield* pass("4 seconds")
+      const [one = [], two = [], three = []] = yield* Effect.forEach(readers, Fiber.join)
+      const positions = (events: ReturnType<typeof seen>) => all(events, "queued").map(({ position }) => position)
+      assert.deepStrictEqual([one, two, three].map(positions), [[], [1], [2, 1]])
+      const { items } = yield* (yield* SessionStore).messages(first.session_id, { limit: 10 })
+      assert.deepStrictEqual(
+        items.map(({ role, parts: [part] }) => [role, part?.type === "text" ? part.text : undefined]),
+        [
+          ["user", "one"],
+          ["assistant", "re: one"],
+          ["user", "two"],
+          ["assistant", "re: two"],
+          ["user", "three"],
+          ["assistant", "re: three"]
+        ]
+      )
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: ({ messages }) => {
+            const last = messages.findLast(({ role }) => role === "user")
+            return [wait("1 second"), say(`re: ${last?.role === "user" ? last.text : ""}`)]
+          }
+        })
+      ),
+      Effect.scoped
+    )
+  )
+
+  it.effect(
+    "takes over from the older plans of the session when it may interrupt them, and refuses when it may not wait",
+    () =>
+      Effect.gen(function* () {
+        const first = yield* post({ question: "1", session_id: "s" })
+        const second = yield* post({ question: "2", session_id: "s" })
+        const readers = yield* Effect.forEach([first, second], ({ frames }) => Effect.forkChild(readAll(frames)))
+        yield* TestClock.adjust("1 second")
+        const refused = yield* post({ question: "3", session_id: "s", preferences: { on_busy: "reject" } }).pipe(
+          Effect.flip
+        )
+        assert.instanceOf(refused, SessionBusy)
+        const third = yield* post({ question: "3", session_id: "s", preferences: { on_busy: "interrupt" } })
+        const [one = [], two = []] = yield* Effect.forEach(readers, Fiber.join)
+        assert.deepInclude(only(one, "error"), { reason: "superseded", stage: "provider" })
+        assert.deepInclude(only(two, "error"), { reason: "superseded", stage: "queue" })
+        const reader = yield* Effect.forkChild(readAll(third.frames))
+        yield* TestClock.adjust("1 hour")
+        assert.strictEqual(only(yield* Fiber.join(reader), "final").text, "at last")
+      }).pipe(Effect.provide(layer({ script: () => [wait("1 minute"), say("at last")] })), Effect.scoped)
+  )
+
+  it.effect("frees the session after 10 s though a tool of the plan that ended does not let go", () => {
+    const hung = Deferred.makeUnsafe<void>()
+    const call: PeerClient["Service"]["call"] = () => Effect.onInterrupt(Effect.never, () => Deferred.await(hung))
+    return Effect.gen(function* () {
+      const first = yield* post({ question: "?", session_id: "s", agents: [bob], preferences: { timeout_ms: 1_000 } })
+      const reader = yield* Effect.forkChild(readAll(first.frames))
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(only(yield* Fiber.join(reader), "error").code, "aborted")
+      const second = yield* post({ question: "And now?", session_id: "s" })
+      const next = yield* Effect.forkChild(readAll(second.frames))
+      yield* TestClock.adjust("9 seconds")
+      assert.isUndefined(next.pollUnsafe())
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(only(yield* Fiber.join(next), "final").text, "fine")
+      yield* Deferred.succeed(hung, undefined)
+    }).pipe(Effect.provide(layer({ script: [askBob, [say("fine")]], peers: { call } })), Effect.scoped)
+  })
+})
