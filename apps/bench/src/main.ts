@@ -27,7 +27,15 @@ if (values.help) {
   process.stdout.write(usage)
   process.exit()
 }
-const [rounds, plans, streams] = [Number(values.rounds), Number(values.plans), Number(values.streams)]
+const count = (name: "rounds" | "plans" | "streams"): number => {
+  const number = Number(values[name])
+  if (!Number.isInteger(number) || number < 1) throw new Error(`--${name}: expected an integer from 1 on`)
+  return number
+}
+const [rounds, plans, streams] = [count("rounds"), count("plans"), count("streams")]
+if (values.store !== undefined && !["memory", "postgres"].includes(values.store)) {
+  throw new Error("--store: expected memory or postgres")
+}
 const wants = (store: string): boolean => (values.store ?? store) === store
 
 const say = (line: string) => void process.stderr.write(`${line}\n`)
