@@ -79,7 +79,8 @@ export type PlanChange =
 
 /**
  * What must still be true for a write to happen. In the queue the plan's own row guards it: it is still this replica's,
- * with this `fence` of its own (0 when new). Later the session's fence does.
+ * with this `fence` of its own (0 when new). Later the session's fence does; of a plan that is still `queued` in the store,
+ * together with the lease of that fence, which must be held by the plan's own replica.
  */
 export type Guard =
   | { readonly _tag: "Queued"; readonly replica: ReplicaId; readonly fence: number }
@@ -118,7 +119,8 @@ export class PlanStore extends Context.Service<
      * agents, merged by name; the plan, `queued`, in stage `queue`; and its first event, `session`. `external_session_id` may
      * also be the gateway's id of a session of the owner. Fails with `SessionBusy` when `on_busy` is `reject` and the session has
      * a plan that is not over, or when `maxQueue` plans of the session are `queued` besides the one that has it: `session` rows
-     * are locked, so that of two at once one sees the other.
+     * are locked, so that of two at once one sees the other. A replica that has never said that it lives is taken to live for
+     * 10 s from its first plan on.
      */
     readonly create: (
       plan: NewPlan,
@@ -132,8 +134,9 @@ export class PlanStore extends Context.Service<
       SessionBusy | StorageError
     >
     /**
-     * Writes a batch in one transaction and gives the plans whose guard no longer holds: of those nothing was written. With
-     * `durable` off the transaction may be lost with the machine, not with the process.
+     * Writes a batch in one transaction and gives the plans whose guard no longer holds, or that are over: of those nothing was
+     * written. With `durable` off the transaction may be lost with the machine, not with the process. After `Unavailable` the
+     * batch may have been stored; the very same batch can be written again, and is stored once.
      */
     readonly commit: (
       batch: ReadonlyArray<PlanCommit>,
@@ -150,9 +153,10 @@ export class PlanStore extends Context.Service<
     /** Rows in order, from the one that holds `after + 1`, at most `limit` of them. */
     readonly events: (id: PlanId, after: number, limit: number) => Effect.Effect<ReadonlyArray<EventRow>, StorageError>
     /**
-     * Takes over plans that are not over, and whose replica has not said for a lease's time that it lives: a compare-and-swap
-     * that gives each plan to one replica. A running one comes with the session's lease, and a new fence; a queued one with a
-     * new fence of its own.
+     * Takes over plans that were left behind: a compare-and-swap that gives each plan to one replica. A queued one is left when
+     * another replica has it that has not said for a lease's time that it lives; it comes with a new fence of its own. A running
+     * one is left when nobody holds a lease on its session, whoever had it: a replica that was paused may take over what it
+     * lost; it comes with the session's lease, and a new fence. Says that the replica which asks lives.
      */
     readonly takeOver: (
       replica: ReplicaId,

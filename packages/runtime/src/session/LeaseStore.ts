@@ -12,7 +12,10 @@ export type ReplicaId = string
 export class LeaseStore extends Context.Service<
   LeaseStore,
   {
-    /** The new fence, or none while another lease on the session runs. Two who ask at once: one gets it. */
+    /**
+     * The new fence, or none while another lease on the session runs, or while a plan of it is `running`: one that was left
+     * behind is taken over, and ends, before the next one begins. Two who ask at once: one gets it.
+     */
     readonly acquire: (
       session: SessionId,
       replica: ReplicaId,

@@ -11,6 +11,7 @@ interface GuardRow {
   readonly last_seq: number | null
   readonly last_message: string | null
   readonly messages: number
+  readonly settled_as: string | null
   readonly settled_at: string | null
 }
 
@@ -203,6 +204,7 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
       last_seq: rows.at(-1)?.seq ?? null,
       last_message: messages.length > messagesBefore ? (messages.at(-1)?.id ?? null) : null,
       messages: messages.length - messagesBefore,
+      settled_as: plan?.finished_at == null ? null : plan.state,
       settled_at: plan?.finished_at ?? null
     })
   }

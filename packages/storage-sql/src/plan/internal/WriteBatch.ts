@@ -38,7 +38,7 @@ with input as materialized (
   select i.* ${durable ? none : sql`, set_config('synchronous_commit', 'off', true)`}
   from ${rows(guards)} as i(
     plan_id text, session_id text, replica text, queue_fence int, fence int,
-    last_seq int, last_message text, messages int, settled_at timestamptz)
+    last_seq int, last_message text, messages int, settled_as text, settled_at timestamptz)
   where i.plan_id like 'plan\\_%'
 ), held as materialized (
   select i.*, coalesce(
@@ -151,7 +151,7 @@ with input as materialized (
   }
 select i.plan_id from input i
 where not exists (select from held h where h.plan_id = i.plan_id)
-  -- Settled by an earlier try of this very commit.
-  and (i.settled_at is null
-    or (select p.finished_at from plans p where p.id = i.plan_id) is distinct from i.settled_at)`
+  -- An earlier try of this very commit has settled it.
+  and not coalesce((
+    select p.state = i.settled_as and p.finished_at = i.settled_at from plans p where p.id = i.plan_id), false)`
 }

@@ -1,0 +1,172 @@
+import { CallerName } from "@bowline/domain/caller/CallerName"
+import { PlanId } from "@bowline/domain/plan/PlanId"
+import { PlanStore } from "@bowline/runtime/plan/PlanStore"
+import { SessionStore } from "@bowline/runtime/session/SessionStore"
+import * as Given from "@bowline/testing/store/Given"
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
+import { SqlClient } from "effect/sql"
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { mkdirSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { createInterface } from "node:readline"
+import { fileURLToPath } from "node:url"
+import * as SqlStore from "../../src/SqlStore.ts"
+import { onEmbedded, sessionTtl, temporaryFolder } from "../stores.ts"
+
+const open = (dataDir: string) => Layer.build(SqlStore.layerEmbedded({ dataDir, sessionTtl }))
+
+const kill = (child: ChildProcess) =>
+  Effect.promise(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    const ended = once(child, "close")
+    child.kill("SIGKILL")
+    await ended
+  })
+
+/** Another process that writes to the folder, and what it prints. */
+const startWriter = (dataDir: string) =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.sync(() =>
+        spawn(process.execPath, [fileURLToPath(import.meta.resolve("./writeUntilKilled.ts")), dataDir], {
+          stdio: ["ignore", "pipe", "inherit"]
+        })
+      ),
+      kill
+    ),
+    (child) => ({
+      child,
+      lines: Stream.orDie(Stream.fromAsyncIterable(createInterface({ input: child.stdout }), String))
+    })
+  )
+
+describe("an embedded database", () => {
+  it.live("is for one process at a time, loses nothing that was stored when that is killed, and is free at once", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* temporaryFolder
+      const { child, lines } = yield* startWriter(dataDir)
+      const seen: Array<string> = []
+      yield* lines.pipe(
+        Stream.take(40),
+        Stream.runForEach((line) => Effect.sync(() => seen.push(line)))
+      )
+      const refusal = yield* Effect.flip(Effect.scoped(open(dataDir)))
+      assert.strictEqual(refusal._tag, "DataDirInUse")
+      yield* kill(child)
+
+      yield* Effect.gen(function* () {
+        const store = yield* PlanStore
+        const [owner = "", id = "", ...seqs] = seen
+        const plan_id = PlanId.make(id)
+        const acknowledged = Number(seqs.at(-1))
+        const rows = yield* store.events(plan_id, 0, 10_000)
+        assert.deepStrictEqual(
+          rows.map(({ seq }) => seq),
+          rows.map((_, index) => index + 1)
+        )
+        assert.isAtLeast(rows.length, acknowledged)
+        const plan = yield* store.get(CallerName.make(owner), plan_id)
+        assert.lengthOf(yield* (yield* SessionStore).history(plan.session_id), rows.length - 1)
+        // The lease of the dead process is over, though its time is not.
+        const [taken] = yield* store.takeOver("replica_b", Given.ttl)
+        assert.strictEqual(taken?.plan.plan_id, plan_id)
+        assert.strictEqual(taken?.head, rows.length)
+      }).pipe(Effect.provide(yield* open(dataDir)))
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("keeps what it has when it is closed and opened again, and refuses a second use in the same process", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* temporaryFolder
+      const held = yield* Effect.gen(function* () {
+        const stores = yield* open(dataDir)
+        assert.strictEqual((yield* Effect.flip(Effect.scoped(open(dataDir))))._tag, "DataDirInUse")
+        return yield* Effect.provide(Given.createHeld(), stores)
+      }).pipe(Effect.scoped)
+      const stores = yield* open(dataDir)
+      assert.strictEqual((yield* Effect.provide(Given.get(held), stores)).state, "running")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("starts in a folder that a process left half made", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* temporaryFolder
+      mkdirSync(join(dataDir, "postgres.new"))
+      writeFileSync(join(dataDir, "postgres.new", "PG_VERSION"), "18\n")
+      yield* Effect.provide(Given.create(), yield* open(dataDir))
+    }).pipe(Effect.scoped)
+  )
+})
+
+layer(onEmbedded, { excludeTestServices: true })("the one connection of an embedded database", (it) => {
+  it.effect("is whole again after a statement was interrupted that runs, alone and in a transaction", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`create table users (name text)`
+      let interruptions = 0
+      const insert = (name: string) =>
+        sql`insert into users values (${name})`.pipe(Effect.onInterrupt(() => Effect.sync(() => interruptions++)))
+      const alone = yield* Effect.forkChild(insert("alone"), { startImmediately: true })
+      yield* Fiber.interrupt(alone)
+      yield* sql.withTransaction(
+        Effect.gen(function* () {
+          yield* insert("first")
+          yield* Effect.raceFirst(insert("interrupted"), Effect.void)
+          yield* insert("last")
+        })
+      )
+      const rolledBack = yield* Effect.forkChild(sql.withTransaction(insert("rolled back")), { startImmediately: true })
+      yield* Fiber.interrupt(rolledBack)
+      assert.isAtLeast(interruptions, 2)
+      const names = (yield* sql<{ readonly name: string }>`select name from users`).map(({ name }) => name)
+      assert.includeMembers(names, ["first", "last"])
+      assert.notInclude(names, "rolled back")
+    })
+  )
+
+  it.effect("is whole again after a transaction was interrupted between its statements", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`create table people (name text)`
+      const isOpen = yield* Deferred.make<void>()
+      const writing = yield* Effect.forkChild(
+        sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`insert into people values ('one')`
+            yield* Deferred.succeed(isOpen, undefined)
+            return yield* Effect.never
+          })
+        )
+      )
+      yield* Deferred.await(isOpen)
+      const waiting = yield* Effect.forkChild(sql`select count(*)::int as people from people`, {
+        startImmediately: true
+      })
+      const leaving = yield* Effect.forkChild(sql`insert into people values ('two')`, { startImmediately: true })
+      yield* Fiber.interrupt(leaving)
+      yield* Fiber.interrupt(writing)
+      assert.deepStrictEqual(yield* Fiber.join(waiting), [{ people: 0 }])
+    })
+  )
+
+  it.effect("runs one transaction after the other, and goes on after a statement that failed", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`create table counters (n int not null)`
+      yield* sql`insert into counters values (0)`
+      const increment = sql.withTransaction(
+        Effect.gen(function* () {
+          const [row] = yield* sql<{ readonly n: number }>`select n from counters`
+          yield* Effect.yieldNow
+          yield* sql`update counters set n = ${(row?.n ?? 0) + 1}`
+        })
+      )
+      const fail = Effect.flip(sql.withTransaction(sql`insert into counters values (null)`))
+      yield* Effect.all([...Array.from({ length: 10 }, () => increment), fail], { concurrency: "unbounded" })
+      assert.deepStrictEqual(yield* sql`select n from counters`, [{ n: 10 }])
+      assert.strictEqual((yield* fail).reason._tag, "ConstraintError")
+    })
+  )
+})

@@ -1,0 +1,267 @@
+import type { SessionBusy } from "@bowline/domain/plan/Refusal"
+import { ExternalSessionId } from "@bowline/domain/session/SessionId"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { type PlanCommit, PlanStore } from "@bowline/runtime/plan/PlanStore"
+import { LeaseStore } from "@bowline/runtime/session/LeaseStore"
+import { SessionStore } from "@bowline/runtime/session/SessionStore"
+import * as Given from "@bowline/testing/store/Given"
+import { PgClient } from "@effect/sql-pg"
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Effect, Fiber, Layer, Option, Redacted, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
+import type { SqlError } from "effect/sql/SqlError"
+import * as SqlStore from "../../src/SqlStore.ts"
+import { freshDatabase } from "../postgres/freshDatabase.ts"
+import { onPostgres, sessionTtl } from "../stores.ts"
+
+const write = (batch: ReadonlyArray<PlanCommit>) => Effect.flatMap(PlanStore, (store) => store.commit(batch, true))
+
+const done = Given.row(2, "done")
+
+/** Waits until so many statements wait for a lock. */
+const untilBlocked = (statements: number) =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql<{ readonly pid: number }>`
+select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  ).pipe(Effect.repeat({ until: (blocked) => blocked.length === statements, schedule: Schedule.spaced("5 millis") }))
+
+/** Runs a statement in a transaction of its own, which stays open until it is told how to end. */
+const inOpenTransaction = Effect.fnUntraced(function* (
+  statement: (sql: SqlClient.SqlClient) => Effect.Effect<unknown, SqlError>
+) {
+  const sql = yield* SqlClient.SqlClient
+  const connection = yield* sql.reserve
+  const run = (text: string) => connection.executeUnprepared(text, [], undefined)
+  yield* run("begin")
+  yield* Effect.addFinalizer(() => Effect.ignore(run("rollback")))
+  yield* Effect.provideService(statement(sql), sql.transactionService, [connection, 0])
+  return { commit: run("commit"), rollback: run("rollback") }
+})
+
+const onRealClock = { excludeTestServices: true }
+
+layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
+  it.effect("are not written by a commit that waited for the fence to grow", () =>
+    Effect.gen(function* () {
+      const held = yield* Given.createHeld()
+      const other = yield* inOpenTransaction(
+        (sql) => sql`update sessions set fence = fence + 1 where id = ${held.session_id}`
+      )
+      const writing = yield* Effect.forkChild(write([Given.commitOf(held, [yield* Given.appended("late")], [done])]))
+      yield* untilBlocked(1)
+      yield* other.commit
+      assert.deepStrictEqual(yield* Fiber.join(writing), new Set([held.plan.plan_id]))
+      assert.deepStrictEqual(yield* (yield* SessionStore).history(held.session_id), [])
+      assert.lengthOf(yield* Given.eventsOf(held), 1)
+    })
+  )
+
+  it.effect("let no fence grow under a commit that has passed its guard", () =>
+    Effect.gen(function* () {
+      const stored = yield* Given.create()
+      const other = yield* inOpenTransaction(
+        (sql) => sql`select from plans where id = ${stored.plan.plan_id} for update`
+      )
+      const writing = yield* Effect.forkChild(write([Given.commitOf(stored, [], [done])]))
+      yield* untilBlocked(1)
+      const leases = yield* LeaseStore
+      const acquiring = yield* Effect.forkChild(leases.acquire(stored.session_id, "replica_b", Given.ttl))
+      yield* untilBlocked(2)
+      yield* other.commit
+      assert.deepStrictEqual(yield* Fiber.join(writing), new Set())
+      assert.deepStrictEqual(yield* Fiber.join(acquiring), Option.some(1))
+    })
+  )
+
+  it.effect("are not taken over while they are written, and then with their new head", () =>
+    Effect.gen(function* () {
+      const store = yield* PlanStore
+      const held = yield* Given.createHeld()
+      yield* Given.abandon
+      const other = yield* inOpenTransaction(
+        (sql) =>
+          // The same key: whoever comes second waits until it is known whether there is a first.
+          sql`insert into events (plan_id, seq, count, event, payload) values (${held.plan.plan_id}, 2, 1, 'done', '{}')`
+      )
+      const writing = yield* Effect.forkChild(write([Given.commitOf(held, [], [done])]))
+      yield* untilBlocked(1)
+      const taken = yield* store.takeOver("replica_b", Given.ttl)
+      assert.notInclude(
+        taken.map(({ plan }) => plan.plan_id),
+        held.plan.plan_id
+      )
+      yield* other.rollback
+      assert.deepStrictEqual(yield* Fiber.join(writing), new Set())
+      assert.strictEqual((yield* Given.takeOver(held, "replica_c")).left.head, 2)
+    })
+  )
+
+  it.effect("are written in batches of any order without a deadlock", () =>
+    Effect.gen(function* () {
+      const plans = yield* Effect.all(Array.from({ length: 10 }, () => Given.createHeld()))
+      const batch = Effect.forEach(plans, (held) =>
+        Effect.map(Given.appended("hello"), (message) => Given.commitOf(held, [message]))
+      )
+      const refused = yield* Effect.forEach(
+        Array.from({ length: 40 }, (_, index) => index),
+        (index) => Effect.flatMap(batch, (commits) => write(index % 2 === 0 ? commits : commits.toReversed())),
+        { concurrency: 4 }
+      )
+      assert.deepStrictEqual(
+        refused,
+        Array.from({ length: 40 }, () => new Set())
+      )
+      const sessions = yield* SessionStore
+      const counts = yield* Effect.forEach(plans, ({ plan, session_id }) => sessions.find(plan.owner, session_id))
+      assert.deepStrictEqual(
+        counts.map(({ message_count }) => message_count),
+        plans.map(() => 40)
+      )
+    })
+  )
+
+  it.effect("are written as a batch, or not at all", () =>
+    Effect.gen(function* () {
+      const [good, bad] = [yield* Given.createHeld(), yield* Given.createHeld()]
+      const before = yield* Effect.all([Given.get(good), Given.eventsOf(good)])
+      const message = yield* Given.appended("hello")
+      const error = yield* Effect.flip(
+        write([
+          Given.commitOf(good, [message, Given.settled()], [done]),
+          Given.commitOf(bad, [], [Given.row(1, "step"), done])
+        ])
+      )
+      assert.strictEqual(error.reason._tag, "rejected")
+      assert.deepStrictEqual(yield* Effect.all([Given.get(good), Given.eventsOf(good)]), before)
+      assert.deepStrictEqual(yield* (yield* SessionStore).history(good.session_id), [])
+    })
+  )
+
+  it.effect("are written once, though a batch is sent again because its answer was lost", () =>
+    Effect.gen(function* () {
+      const stored = yield* Given.create()
+      const fence = yield* Given.acquire(stored.session_id, stored.plan.replica)
+      const held = { ...stored, guard: { _tag: "Held" as const, fence } }
+      const task = yield* Given.newTask
+      const begin = Given.commitOf(held, [
+        { _tag: "Held", fence },
+        yield* Given.appended("one"),
+        Given.started(task, "bob_ask")
+      ])
+      const go = Given.commitOf(held, [yield* Given.appended("two")], [Given.row(2, "step")])
+      const end = Given.commitOf(held, [yield* Given.appended("three"), Given.settled()], [Given.row(3, "done")])
+      for (const commit of [begin, begin, go, go, end, end]) {
+        assert.deepStrictEqual(yield* write([commit]), new Set())
+      }
+      assert.strictEqual((yield* Given.get(held)).state, "completed")
+      assert.lengthOf(yield* Given.eventsOf(held), 3)
+      const sessions = yield* SessionStore
+      assert.deepStrictEqual(
+        (yield* sessions.history(held.session_id)).map(({ seq }) => seq),
+        [1, 2, 3]
+      )
+      assert.strictEqual((yield* sessions.find(held.plan.owner, held.session_id)).message_count, 3)
+    })
+  )
+
+  it.effect("do not begin to run with a fence that is not their replica's any more", () =>
+    Effect.gen(function* () {
+      const stored = yield* Given.create()
+      const refused = new Set([stored.plan.plan_id])
+      const fence = yield* Given.acquire(stored.session_id, "replica_b")
+      assert.deepStrictEqual(yield* write([Given.commitOf(stored, [{ _tag: "Held", fence: fence - 1 }])]), refused)
+      const guard = { _tag: "Held" as const, fence }
+      assert.deepStrictEqual(yield* write([Given.commitOf({ ...stored, guard }, [{ _tag: "Held", fence }])]), refused)
+    })
+  )
+})
+
+/** One of everything that a plan does to its stores. */
+const liveThrough = Effect.gen(function* () {
+  const store = yield* PlanStore
+  const sessions = yield* SessionStore
+  const leases = yield* LeaseStore
+  const held = yield* Given.createHeld({ external_session_id: yield* Given.newName, agents: [Given.agent("a")] })
+  const { owner, plan_id, replica } = held.plan
+  const task = yield* Given.newTask
+  yield* Given.write(held, [yield* Given.appended("hello"), Given.started(task, "a_ask")], [Given.row(2, "step")])
+  yield* Given.write(held, [
+    { _tag: "TaskFinished", task_id: task, state: "completed", result: "", error: null, at: Given.at },
+    { _tag: "Progressed", stage: "tool", progress: Given.progress }
+  ])
+  yield* store.requestAbort(plan_id, "cancelled")
+  yield* Given.eventsOf(held, 1)
+  yield* sessions.history(held.session_id)
+  yield* sessions.messages(held.session_id, { limit: 50 })
+  yield* sessions.find(owner, held.session_id)
+  yield* sessions.list(owner, { limit: 50 })
+  yield* store.list(owner, { state: "running" }, { limit: 50 })
+  yield* store.list(owner, { session: held.session_id }, { limit: 50 })
+  yield* leases.renew(replica, Given.ttl)
+  yield* Given.finish(held)
+  yield* Given.get(held)
+})
+
+describe("the stores on Postgres", () => {
+  it.live("are unavailable when their connection breaks, in a statement or in a transaction, and come back", () =>
+    Effect.gen(function* () {
+      const url = yield* freshDatabase
+      const observer = yield* Layer.build(PgClient.layer({ url }))
+      const stores = yield* Layer.build(SqlStore.layerPostgres({ url, maxConnections: 1, sessionTtl }))
+      yield* Effect.gen(function* () {
+        const held = yield* Given.createHeld()
+        const { owner } = held.plan
+        const external_session_id = ExternalSessionId.make(held.session_id)
+        const attempts: ReadonlyArray<Effect.Effect<StorageError | SessionBusy | undefined, never, PlanStore>> = [
+          Given.failureOf(write([Given.commitOf(held, [yield* Given.appended("hello")])])),
+          Given.failureOf(Given.create({ owner, external_session_id }))
+        ]
+        for (const attempt of attempts) {
+          const error = yield* Effect.gen(function* () {
+            const sql = yield* SqlClient.SqlClient
+            const other = yield* inOpenTransaction(
+              () => sql`select from sessions where id = ${held.session_id} for update`
+            )
+            const writing = yield* Effect.forkChild(attempt)
+            for (const { pid } of yield* untilBlocked(1)) yield* sql`select pg_terminate_backend(${pid})`
+            const error = yield* Fiber.join(writing)
+            yield* other.commit
+            return error
+          }).pipe(Effect.provide(observer), Effect.scoped)
+          assert.strictEqual(error?._tag === "StorageError" ? error.reason._tag : error?._tag, "unavailable")
+          yield* (yield* PlanStore).ping
+        }
+      }).pipe(Effect.provide(stores))
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("are unavailable when there is no server", () =>
+    Effect.gen(function* () {
+      const url = Redacted.make("postgres://bowline@127.0.0.1:1/bowline")
+      const error = yield* Effect.flip(Layer.build(SqlStore.layerPostgres({ url, maxConnections: 1, sessionTtl })))
+      assert.strictEqual(error.reason._tag, "unavailable")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("read no table from end to end, though the database planned the statements when they were empty", () =>
+    Effect.gen(function* () {
+      const url = yield* freshDatabase
+      const stores = SqlStore.layerNoDeps({ sessionTtl, isShared: true }).pipe(
+        Layer.provideMerge(PgClient.layer({ url, maxConnections: 1 }))
+      )
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const scans = Effect.andThen(
+          sql`select pg_stat_force_next_flush()`,
+          sql`
+select relname, seq_scan from pg_stat_user_tables
+where relname in ('sessions', 'session_agents', 'plans', 'messages', 'tasks', 'events') order by relname`
+        )
+        const before = yield* scans
+        yield* Effect.repeat(liveThrough, { times: 20 })
+        assert.deepStrictEqual(yield* scans, before)
+      }).pipe(Effect.provide(stores))
+    }).pipe(Effect.scoped)
+  )
+})

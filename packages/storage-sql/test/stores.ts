@@ -1,0 +1,45 @@
+import { LeaseTime } from "@bowline/testing/store/StoreCase"
+import { PgClient } from "@effect/sql-pg"
+import { Duration, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import * as EmbeddedDatabase from "../src/embedded/EmbeddedDatabase.ts"
+import * as SqlStore from "../src/SqlStore.ts"
+import { freshDatabase } from "./postgres/freshDatabase.ts"
+
+export const sessionTtl = Duration.days(30)
+
+/** A folder that goes with the scope. */
+export const temporaryFolder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "bowline-data-"))),
+  (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
+)
+
+/** It is the database's clock that counts: rather than to wait, what is stored of it is moved into the past. */
+const leaseTime = Layer.effect(
+  LeaseTime,
+  Effect.map(SqlClient.SqlClient, (sql) => {
+    const age = (table: string, duration: Duration.Duration) =>
+      sql`update ${sql(table)} set expires_at = expires_at - ${Duration.toMillis(duration)} * interval '1 millisecond'`
+    return {
+      advance: (duration) =>
+        Effect.orDie(sql.withTransaction(Effect.andThen(age("leases", duration), age("replicas", duration))))
+    }
+  })
+)
+
+const stores = (isShared: boolean) => Layer.mergeAll(SqlStore.layerNoDeps({ sessionTtl, isShared }), leaseTime)
+
+/** The stores in a database of their own on the real server, with its client. */
+export const onPostgres = stores(true).pipe(
+  Layer.provideMerge(Layer.unwrap(Effect.map(freshDatabase, (url) => PgClient.layer({ url, maxConnections: 5 }))))
+)
+
+/** The stores in an embedded database of their own, with its client. */
+export const onEmbedded = stores(false).pipe(
+  Layer.provideMerge(
+    Layer.unwrap(Effect.map(temporaryFolder, (folder) => PgClient.layerFrom(EmbeddedDatabase.make(folder))))
+  )
+)

@@ -1,0 +1,196 @@
+import { CallerName } from "@bowline/domain/caller/CallerName"
+import type { AgentSummary } from "@bowline/domain/peer/Agent"
+import type { Outcome } from "@bowline/domain/plan/Outcome"
+import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import { PlanId } from "@bowline/domain/plan/PlanId"
+import type { Preferences } from "@bowline/domain/plan/PlanRequest"
+import { MessageId } from "@bowline/domain/session/MessageId"
+import { ExternalSessionId, SessionId } from "@bowline/domain/session/SessionId"
+import { TaskId } from "@bowline/domain/tool/TaskId"
+import { UuidGenerator } from "@bowline/runtime/id/UuidGenerator"
+import {
+  type Guard,
+  type NewPlan,
+  type PlanChange,
+  type PlanCommit,
+  PlanStore,
+  type Progress
+} from "@bowline/runtime/plan/PlanStore"
+import { LeaseStore, type ReplicaId } from "@bowline/runtime/session/LeaseStore"
+import type { EventRow } from "@bowline/runtime/stream/EventRow"
+import { Duration, Effect, Option } from "effect"
+import assert from "node:assert/strict"
+import { LeaseTime } from "./StoreCase.ts"
+
+export const at = "2026-01-02T03:04:05.678Z"
+export const later = "2026-01-02T03:05:06.789Z"
+export const ttl = Duration.seconds(15)
+
+export const progress: Progress = {
+  steps: 2,
+  tool_calls: 3,
+  usage: { input_tokens: 11, output_tokens: 7, cached_input_tokens: 5, reasoning_tokens: 1 }
+}
+
+export const completed: Outcome = {
+  state: "completed",
+  final: { stop_reason: "stop", text: "42", duration_ms: 61_111, ...progress }
+}
+
+const id = <A>(make: (uuid: string) => A) => Effect.map(UuidGenerator, (uuid) => make(uuid()))
+
+export const newReplica = id((uuid): ReplicaId => `replica_${uuid}`)
+export const newOwner = id((uuid) => CallerName.make(`owner ${uuid}`))
+export const newName = id((uuid) => ExternalSessionId.make(`my session ${uuid}`))
+export const newTask = id((uuid) => TaskId.make(uuid))
+const newMessage = id((uuid) => MessageId.make(`msg_${uuid}`))
+
+export const agent = (name: string, endpoint = `http://${name}.test/`): AgentSummary => ({
+  name,
+  endpoint,
+  auth: { type: "none" },
+  dialect: "auto",
+  skills: [{ id: "ask", description: "Knows \u0000 things" }]
+})
+
+export const preferences: Preferences = {
+  timeout_ms: 1_800_000,
+  tool_timeout_ms: 600_000,
+  max_steps: 25,
+  max_tool_calls: 200,
+  on_disconnect: "cancel",
+  on_busy: "queue"
+}
+
+/** A plan of an owner and a replica of its own, in a session without a name, unless it is said otherwise. */
+export const newPlan = Effect.fnUntraced(function* (given: Partial<NewPlan> = {}) {
+  const uuid = yield* UuidGenerator
+  const plan: NewPlan = {
+    plan_id: PlanId.make(`plan_${uuid()}`),
+    new_session_id: SessionId.make(`session_${uuid()}`),
+    owner: yield* newOwner,
+    external_session_id: null,
+    agents: [],
+    question: "What is the answer?",
+    preferences,
+    metadata: { ticket: "7" },
+    model: "scripted/model",
+    created_at: at,
+    deadline_at: later,
+    replica: yield* newReplica,
+    ...given
+  }
+  return plan
+})
+
+export const appended = Effect.fnUntraced(function* (text: string) {
+  const change: PlanChange = {
+    _tag: "MessageAppended",
+    message: { message_id: yield* newMessage, role: "user", parts: [{ type: "text", text }] },
+    at
+  }
+  return change
+})
+
+export const started = (task_id: TaskId, tool: string): PlanChange => ({
+  _tag: "TaskStarted",
+  task_id,
+  tool,
+  kind: "peer",
+  agent: null,
+  skill: null,
+  input: { question: "\u0000" },
+  state: "running",
+  at
+})
+
+/** A plan in a store, and what guards the writes to it. */
+export interface Stored {
+  readonly plan: NewPlan
+  readonly session_id: SessionId
+  readonly guard: Guard
+}
+
+export const create = Effect.fnUntraced(function* (given: Partial<NewPlan> = {}, maxQueue: number = 32) {
+  const plan = yield* newPlan(given)
+  const { session_id } = yield* (yield* PlanStore).create(plan, maxQueue)
+  const stored: Stored = { plan, session_id, guard: { _tag: "Queued", replica: plan.replica, fence: 0 } }
+  return stored
+})
+
+export const row = (seq: number, event: PlanEvent["event"], payload = "{}", count = 1): EventRow => ({
+  seq,
+  count,
+  event,
+  payload
+})
+
+export const commitOf = (
+  { plan, session_id, guard }: Stored,
+  changes: ReadonlyArray<PlanChange>,
+  events: ReadonlyArray<EventRow> = []
+): PlanCommit => ({ plan_id: plan.plan_id, session_id, guard, changes, events })
+
+/** Writes to one plan, which is expected to be accepted. */
+export const write = Effect.fnUntraced(function* (
+  stored: Stored,
+  changes: ReadonlyArray<PlanChange>,
+  events: ReadonlyArray<EventRow> = []
+) {
+  const refused = yield* (yield* PlanStore).commit([commitOf(stored, changes, events)], true)
+  assert.deepEqual(refused, new Set())
+})
+
+export const acquire = Effect.fnUntraced(function* (session: SessionId, replica: ReplicaId) {
+  const fence = yield* (yield* LeaseStore).acquire(session, replica, ttl)
+  assert(Option.isSome(fence))
+  return fence.value
+})
+
+/** The plan holds its session, and runs. */
+export const hold = Effect.fnUntraced(function* (stored: Stored) {
+  const fence = yield* acquire(stored.session_id, stored.plan.replica)
+  const held: Stored & { readonly fence: number } = { ...stored, guard: { _tag: "Held", fence }, fence }
+  yield* write(held, [{ _tag: "Held", fence }])
+  return held
+})
+
+export const createHeld = (given?: Partial<NewPlan>) => Effect.flatMap(create(given), hold)
+
+export const settled = (outcome: Outcome = completed): PlanChange => ({
+  _tag: "Settled",
+  outcome,
+  progress,
+  at: later
+})
+
+export const settle = (stored: Stored, outcome?: Outcome) => write(stored, [settled(outcome)])
+
+/** The plan is over, and its session free. */
+export const finish = Effect.fnUntraced(function* (held: Stored & { readonly fence: number }) {
+  yield* settle(held)
+  yield* (yield* LeaseStore).release(held.session_id, held.fence)
+})
+
+/** Every replica there is has been silent for the time of a lease. */
+export const abandon = Effect.flatMap(LeaseTime, ({ advance }) => advance(ttl))
+
+/** This one plan, which the replica is expected to get, together with all the others that were left behind. */
+export const takeOver = Effect.fnUntraced(function* ({ plan, session_id }: Stored, replica: ReplicaId) {
+  const taken = yield* (yield* PlanStore).takeOver(replica, ttl)
+  const left = taken.find((left) => left.plan.plan_id === plan.plan_id)
+  assert(left !== undefined)
+  return { plan, session_id, guard: left.guard, fence: left.guard.fence, left }
+})
+
+/** What the effect fails with, if it does. */
+export const failureOf = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<E | undefined, never, R> =>
+  Effect.match(effect, { onFailure: (error) => error, onSuccess: () => undefined })
+
+export const get = Effect.fnUntraced(function* ({ plan }: Stored) {
+  return yield* (yield* PlanStore).get(plan.owner, plan.plan_id)
+})
+
+export const eventsOf = Effect.fnUntraced(function* ({ plan }: Stored, after: number = 0, limit: number = 100) {
+  return yield* (yield* PlanStore).events(plan.plan_id, after, limit)
+})

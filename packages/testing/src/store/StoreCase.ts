@@ -1,0 +1,24 @@
+import type { NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import type { PlanStore } from "@bowline/runtime/plan/PlanStore"
+import type { LeaseStore } from "@bowline/runtime/session/LeaseStore"
+import type { SessionStore } from "@bowline/runtime/session/SessionStore"
+import { Context, type Duration, type Effect } from "effect"
+
+/** The clock by which leases and replicas expire, whosever it is: the process's, or the database's. */
+export class LeaseTime extends Context.Service<
+  LeaseTime,
+  {
+    /** Lets that much of a lease's time pass. */
+    readonly advance: (duration: Duration.Duration) => Effect.Effect<void>
+  }
+>()("@bowline/testing/store/LeaseTime") {}
+
+export interface StoreCase {
+  readonly title: string
+  readonly test: Effect.Effect<
+    void,
+    StorageError | SessionBusy | NotFound,
+    PlanStore | SessionStore | LeaseStore | LeaseTime
+  >
+}

@@ -1,0 +1,18 @@
+import type { StoreCase } from "./StoreCase.ts"
+import { commitCases } from "./internal/CommitCases.ts"
+import { createCases } from "./internal/CreateCases.ts"
+import { leaseCases } from "./internal/LeaseCases.ts"
+import { readCases } from "./internal/ReadCases.ts"
+import { takeOverCases } from "./internal/TakeOverCases.ts"
+
+/**
+ * What `PlanStore`, `SessionStore` and `LeaseStore` promise together, one test a promise: every implementation runs all of
+ * them. They may share one store.
+ */
+export const storeCases: ReadonlyArray<StoreCase> = [
+  ...createCases,
+  ...readCases,
+  ...commitCases,
+  ...leaseCases,
+  ...takeOverCases
+]

@@ -1,0 +1,132 @@
+import type { Outcome } from "@bowline/domain/plan/Outcome"
+import type { PlanChange } from "@bowline/runtime/plan/PlanStore"
+import { PlanStore } from "@bowline/runtime/plan/PlanStore"
+import { SessionStore } from "@bowline/runtime/session/SessionStore"
+import { Effect } from "effect"
+import assert from "node:assert/strict"
+import type { StoreCase } from "../StoreCase.ts"
+import * as Given from "../Given.ts"
+
+const advanced: PlanChange = { _tag: "Progressed", stage: "provider", progress: Given.progress }
+
+const aborted: Outcome = {
+  state: "aborted",
+  error: { code: "aborted", message: "Cancelled", retryable: false, stage: "queue", reason: "cancelled" }
+}
+
+/** What there is to see of a plan. */
+const snapshot = (stored: Given.Stored) => Effect.all([Given.get(stored), Given.eventsOf(stored)])
+
+export const commitCases: ReadonlyArray<StoreCase> = [
+  {
+    title: "writes how far a plan has come, and how it ended",
+    test: Effect.gen(function* () {
+      const stored = yield* Given.create()
+      const before = yield* Given.get(stored)
+      const held = yield* Given.hold(stored)
+      assert.deepEqual(yield* Given.get(held), { ...before, state: "running", stage: null })
+      yield* Given.write(held, [advanced])
+      const running = { ...before, ...Given.progress, state: "running", stage: "provider" }
+      assert.deepEqual(yield* Given.get(held), running)
+      yield* Given.settle(held)
+      assert.deepEqual(yield* Given.get(held), {
+        ...running,
+        state: "completed",
+        stage: null,
+        finished_at: Given.later,
+        final: Given.completed.state === "completed" ? Given.completed.final : null
+      })
+      const session = yield* (yield* SessionStore).find(held.plan.owner, held.session_id)
+      assert.equal(session.last_active_at, Given.later)
+      assert.equal(session.expires_at, "2026-02-01T03:05:06.789Z")
+    })
+  },
+  {
+    title: "settles a plan that never had its session",
+    test: Effect.gen(function* () {
+      const stored = yield* Given.create()
+      yield* Given.settle(stored, aborted)
+      const { state, error, final } = yield* Given.get(stored)
+      assert.deepEqual({ state, error, final }, { ...aborted, final: null })
+    })
+  },
+  {
+    title: "writes nothing of a plan whose fence is old, and all of the other plans of the batch",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const stale = yield* Given.createHeld()
+      yield* Given.abandon
+      yield* store.takeOver(yield* Given.newReplica, Given.ttl)
+      const good = yield* Given.createHeld()
+      const before = yield* snapshot(stale)
+      const changes = [advanced, yield* Given.appended("hello")]
+      const refused = yield* store.commit(
+        [stale, good].map((stored) => Given.commitOf(stored, changes, [Given.row(2, "step")])),
+        true
+      )
+      assert.deepEqual(refused, new Set([stale.plan.plan_id]))
+      assert.deepEqual(yield* snapshot(stale), before)
+      const sessions = yield* SessionStore
+      assert.deepEqual(yield* sessions.history(stale.session_id), [])
+      assert.equal((yield* Given.get(good)).stage, "provider")
+      assert.equal((yield* Given.eventsOf(good)).length, 2)
+      assert.equal((yield* sessions.history(good.session_id)).length, 1)
+    })
+  },
+  {
+    title: "writes nothing of a queued plan that another replica has taken over",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const stale = yield* Given.create()
+      yield* Given.abandon
+      yield* store.takeOver(yield* Given.newReplica, Given.ttl)
+      const before = yield* snapshot(stale)
+      const write = (stored: Given.Stored) =>
+        store.commit([Given.commitOf(stored, [advanced], [Given.row(2, "queued")])], false)
+      assert.deepEqual(yield* write(stale), new Set([stale.plan.plan_id]))
+      // The session may be its old replica's, and yet the plan is not.
+      const fence = yield* Given.acquire(stale.session_id, stale.plan.replica)
+      assert.deepEqual(
+        yield* store.commit(
+          [Given.commitOf({ ...stale, guard: { _tag: "Held", fence } }, [{ _tag: "Held", fence }])],
+          true
+        ),
+        new Set([stale.plan.plan_id])
+      )
+      assert.deepEqual(yield* snapshot(stale), before)
+    })
+  },
+  {
+    title: "never changes a plan that is over",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const queued = yield* Given.create()
+      yield* Given.settle(queued, aborted)
+      const held = yield* Given.createHeld()
+      yield* Given.settle(held)
+      const before = yield* Effect.all([snapshot(queued), snapshot(held)])
+      const refused = yield* store.commit(
+        [Given.commitOf(queued, [Given.settled()]), Given.commitOf(held, [advanced], [Given.row(2, "step")])],
+        true
+      )
+      assert.deepEqual(refused, new Set([queued.plan.plan_id, held.plan.plan_id]))
+      assert.deepEqual(yield* Effect.all([snapshot(queued), snapshot(held)]), before)
+    })
+  },
+  {
+    title: "keeps the first reason to abort a plan, for the replica that has it, until it is over",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const stored = yield* Given.create()
+      const { plan_id, replica } = stored.plan
+      yield* store.requestAbort(plan_id, "superseded")
+      yield* store.requestAbort(plan_id, "cancelled")
+      assert.deepEqual(yield* store.abortRequests(replica), [{ plan_id, reason: "superseded" }])
+      assert.deepEqual(yield* store.abortRequests(yield* Given.newReplica), [])
+      yield* Given.settle(stored, aborted)
+      assert.deepEqual(yield* store.abortRequests(replica), [])
+      yield* store.requestAbort(plan_id, "cancelled")
+      assert.deepEqual(yield* store.abortRequests(replica), [])
+    })
+  }
+]

@@ -1,0 +1,130 @@
+import { ExternalSessionId } from "@bowline/domain/session/SessionId"
+import * as Usage from "@bowline/domain/plan/Usage"
+import { PlanStore } from "@bowline/runtime/plan/PlanStore"
+import { SessionStore } from "@bowline/runtime/session/SessionStore"
+import { Effect } from "effect"
+import assert from "node:assert/strict"
+import type { StoreCase } from "../StoreCase.ts"
+import * as Given from "../Given.ts"
+
+const rejecting = { ...Given.preferences, on_busy: "reject" as const }
+
+export const createCases: ReadonlyArray<StoreCase> = [
+  {
+    title: "stores a plan as queued, with its session and the first event",
+    test: Effect.gen(function* () {
+      const sessions = yield* SessionStore
+      const stored = yield* Given.create({ external_session_id: yield* Given.newName, agents: [Given.agent("a")] })
+      const { plan, session_id } = stored
+      assert.equal(session_id, plan.new_session_id)
+      assert.deepEqual(yield* Given.get(stored), {
+        plan_id: plan.plan_id,
+        session_id,
+        external_session_id: plan.external_session_id,
+        state: "queued",
+        stage: "queue",
+        model: plan.model,
+        created_at: plan.created_at,
+        deadline_at: plan.deadline_at,
+        finished_at: null,
+        steps: 0,
+        tool_calls: 0,
+        usage: Usage.empty,
+        final: null,
+        error: null,
+        metadata: plan.metadata
+      })
+      assert.deepEqual(yield* Given.eventsOf(stored), [
+        Given.row(1, "session", JSON.stringify({ external_session_id: plan.external_session_id, created: true }))
+      ])
+      assert.deepEqual(yield* sessions.find(plan.owner, session_id), {
+        session_id,
+        external_session_id: plan.external_session_id,
+        created_at: plan.created_at,
+        last_active_at: plan.created_at,
+        expires_at: "2026-02-01T03:04:05.678Z",
+        summary: null,
+        agents: [Given.agent("a")],
+        message_count: 0
+      })
+    })
+  },
+  {
+    title: "makes one session of many first requests at once",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const given = { owner: yield* Given.newOwner, external_session_id: yield* Given.newName }
+      const plans = yield* Effect.forEach(Array.from({ length: 8 }), () => Given.newPlan(given))
+      const results = yield* Effect.forEach(plans, (plan) => store.create(plan, 32), { concurrency: "unbounded" })
+      assert.equal(new Set(results.map(({ session_id }) => session_id)).size, 1)
+      assert.deepEqual(results.filter(({ created }) => created).length, 1)
+      assert(results.every(({ external_session_id }) => external_session_id === given.external_session_id))
+      const sessions = yield* (yield* SessionStore).list(given.owner, { limit: 10 })
+      assert.equal(sessions.items.length, 1)
+    })
+  },
+  {
+    title: "goes on with a session by the gateway's id of it, for its owner only",
+    test: Effect.gen(function* () {
+      const first = yield* Given.create({ external_session_id: yield* Given.newName })
+      const external_session_id = ExternalSessionId.make(first.session_id)
+      const second = yield* Given.create({ owner: first.plan.owner, external_session_id })
+      const stranger = yield* Given.create({ external_session_id })
+      assert.equal(second.session_id, first.session_id)
+      assert.equal((yield* Given.get(second)).external_session_id, first.plan.external_session_id)
+      assert.equal(stranger.session_id, stranger.plan.new_session_id)
+    })
+  },
+  {
+    title: "merges the agents of a session by their names",
+    test: Effect.gen(function* () {
+      const session = { owner: yield* Given.newOwner, external_session_id: yield* Given.newName }
+      yield* Given.create({ ...session, agents: [Given.agent("a"), Given.agent("b")] })
+      yield* Given.create({ ...session, agents: [Given.agent("c"), Given.agent("a", "http://moved.test/")] })
+      const { agents } = yield* (yield* SessionStore).find(session.owner, session.external_session_id)
+      assert.deepEqual(agents, [Given.agent("a", "http://moved.test/"), Given.agent("b"), Given.agent("c")])
+    })
+  },
+  {
+    title: "gives a session to one of two that would not wait for it, and writes nothing of the other",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const session = { owner: yield* Given.newOwner, external_session_id: yield* Given.newName }
+      const plans = yield* Effect.forEach(["a", "b"], (name) =>
+        Given.newPlan({ ...session, preferences: rejecting, agents: [Given.agent(name)] })
+      )
+      const [a, b] = yield* Effect.forEach(plans, (plan) => Effect.result(store.create(plan, 32)), {
+        concurrency: "unbounded"
+      })
+      assert.deepEqual(new Set([a?._tag, b?._tag]), new Set(["Failure", "Success"]))
+      assert.equal((yield* store.list(session.owner, {}, { limit: 10 })).items.length, 1)
+      const { agents } = yield* (yield* SessionStore).find(session.owner, session.external_session_id)
+      assert.deepEqual(agents, [Given.agent(a?._tag === "Success" ? "a" : "b")])
+    })
+  },
+  {
+    title: "lets a plan that would not wait have its session once the other plan is over",
+    test: Effect.gen(function* () {
+      const session = { owner: yield* Given.newOwner, external_session_id: yield* Given.newName }
+      const first = yield* Given.createHeld(session)
+      const busy = yield* Given.failureOf(Given.create({ ...session, preferences: rejecting }))
+      assert.equal(busy?._tag, "SessionBusy")
+      yield* Given.finish(first)
+      yield* Given.create({ ...session, preferences: rejecting })
+    })
+  },
+  {
+    title: "lets as many plans wait as may, besides the one that has the session",
+    test: Effect.gen(function* () {
+      const session = { owner: yield* Given.newOwner, external_session_id: yield* Given.newName }
+      const first = yield* Given.create(session, 2)
+      yield* Given.create(session, 2)
+      yield* Given.create(session, 2)
+      assert.equal((yield* Given.failureOf(Given.create(session, 2)))?._tag, "SessionBusy")
+      const held = yield* Given.hold(first)
+      assert.equal((yield* Given.failureOf(Given.create(session, 2)))?._tag, "SessionBusy")
+      yield* Given.finish(held)
+      yield* Given.create(session, 2)
+    })
+  }
+]

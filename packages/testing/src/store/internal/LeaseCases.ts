@@ -1,0 +1,91 @@
+import { LeaseStore } from "@bowline/runtime/session/LeaseStore"
+import { Duration, Effect, Option } from "effect"
+import assert from "node:assert/strict"
+import { LeaseTime, type StoreCase } from "../StoreCase.ts"
+import * as Given from "../Given.ts"
+
+const half = Duration.divideUnsafe(Given.ttl, 2)
+
+export const leaseCases: ReadonlyArray<StoreCase> = [
+  {
+    title: "gives a session to one of many replicas that ask at once",
+    test: Effect.gen(function* () {
+      const leases = yield* LeaseStore
+      const { session_id } = yield* Given.create()
+      const replicas = yield* Effect.forEach(Array.from({ length: 8 }), () => Given.newReplica)
+      const fences = yield* Effect.forEach(replicas, (replica) => leases.acquire(session_id, replica, Given.ttl), {
+        concurrency: "unbounded"
+      })
+      assert.equal(fences.filter(Option.isSome).length, 1)
+    })
+  },
+  {
+    title: "gives a growing fence with every lease, also behind one that was given back",
+    test: Effect.gen(function* () {
+      const leases = yield* LeaseStore
+      const { session_id } = yield* Given.create()
+      const [a, b] = [yield* Given.newReplica, yield* Given.newReplica]
+      const first = yield* Given.acquire(session_id, a)
+      assert.deepEqual(yield* leases.acquire(session_id, a, Given.ttl), Option.none())
+      yield* leases.release(session_id, first)
+      const second = yield* Given.acquire(session_id, b)
+      yield* Given.abandon
+      const third = yield* Given.acquire(session_id, a)
+      assert(first < second && second < third)
+    })
+  },
+  {
+    title: "gives a lease back by its own fence only",
+    test: Effect.gen(function* () {
+      const leases = yield* LeaseStore
+      const { session_id } = yield* Given.create()
+      const [a, b] = [yield* Given.newReplica, yield* Given.newReplica]
+      const old = yield* Given.acquire(session_id, a)
+      yield* Given.abandon
+      const fence = yield* Given.acquire(session_id, b)
+      yield* leases.release(session_id, old)
+      assert.deepEqual(yield* leases.acquire(session_id, a, Given.ttl), Option.none())
+      assert.deepEqual(yield* leases.renew(b, Given.ttl), new Map([[session_id, fence]]))
+    })
+  },
+  {
+    title: "prolongs the leases of a replica, and tells which it has lost",
+    test: Effect.gen(function* () {
+      const leases = yield* LeaseStore
+      const { advance } = yield* LeaseTime
+      const [a, b] = [yield* Given.newReplica, yield* Given.newReplica]
+      const [kept, expired] = [yield* Given.create(), yield* Given.create()]
+      const fence = yield* Given.acquire(kept.session_id, a)
+      yield* leases.acquire(expired.session_id, a, half)
+      yield* advance(half)
+      assert.deepEqual(yield* leases.renew(a, Given.ttl), new Map([[kept.session_id, fence]]))
+      yield* advance(half)
+      assert.deepEqual(yield* leases.acquire(kept.session_id, b, Given.ttl), Option.none())
+      const taken = yield* Given.acquire(expired.session_id, b)
+      assert.deepEqual(yield* leases.renew(a, Given.ttl), new Map([[kept.session_id, fence]]))
+      assert.deepEqual(yield* leases.renew(b, Given.ttl), new Map([[expired.session_id, taken]]))
+    })
+  },
+  {
+    title: "gives no lease on a session while a plan that was left running waits for somebody to take it over",
+    test: Effect.gen(function* () {
+      const leases = yield* LeaseStore
+      const replica = yield* Given.newReplica
+      const session = { owner: yield* Given.newOwner, external_session_id: yield* Given.newName, replica }
+      const left = yield* Given.createHeld(session)
+      const { session_id } = yield* Given.create(session)
+      yield* Given.abandon
+      assert.deepEqual(yield* leases.acquire(session_id, replica, Given.ttl), Option.none())
+      const taken = yield* Given.takeOver(left, yield* Given.newReplica)
+      yield* Given.finish(taken)
+      assert(Option.isSome(yield* leases.acquire(session_id, replica, Given.ttl)))
+    })
+  },
+  {
+    title: "knows no lease on a session that there is not",
+    test: Effect.gen(function* () {
+      const { new_session_id } = yield* Given.newPlan()
+      assert.deepEqual(yield* (yield* LeaseStore).acquire(new_session_id, "replica_a", Given.ttl), Option.none())
+    })
+  }
+]

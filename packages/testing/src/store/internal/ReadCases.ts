@@ -1,0 +1,144 @@
+import type { Message } from "@bowline/domain/session/Message"
+import { PlanStore } from "@bowline/runtime/plan/PlanStore"
+import type { Page } from "@bowline/runtime/session/Page"
+import { SessionStore } from "@bowline/runtime/session/SessionStore"
+import { Effect } from "effect"
+import assert from "node:assert/strict"
+import type { StoreCase } from "../StoreCase.ts"
+import * as Given from "../Given.ts"
+
+/** The pages of a list, each read behind the one before. */
+const pagesOf = <A, E, R>(read: (cursor: number | undefined) => Effect.Effect<Page<A>, E, R>) =>
+  Effect.gen(function* () {
+    const pages: Array<ReadonlyArray<A>> = []
+    for (let cursor: number | null | undefined; cursor !== null;) {
+      const page: Page<A> = yield* read(cursor)
+      pages.push(page.items)
+      cursor = page.next
+    }
+    return pages
+  })
+
+const pageRequest = (limit: number, cursor: number | undefined) =>
+  cursor === undefined ? { limit } : { limit, cursor }
+
+const texts = (messages: ReadonlyArray<Message>) =>
+  messages.flatMap(({ parts }) => parts.map((part) => (part.type === "text" ? part.text : part.type)))
+
+export const readCases: ReadonlyArray<StoreCase> = [
+  {
+    title: "shows plans and sessions to nobody but their owner",
+    test: Effect.gen(function* () {
+      const plans = yield* PlanStore
+      const sessions = yield* SessionStore
+      const external_session_id = yield* Given.newName
+      const { plan, session_id } = yield* Given.create({ external_session_id })
+      const stranger = yield* Given.newOwner
+      const missing = yield* Given.failureOf(plans.get(stranger, plan.plan_id))
+      assert.equal(missing?._tag, "NotFound")
+      for (const id of [session_id, external_session_id]) {
+        assert.equal((yield* sessions.find(plan.owner, id)).session_id, session_id)
+        assert.equal((yield* Given.failureOf(sessions.find(stranger, id)))?._tag, "NotFound")
+      }
+      const nothing = { items: [], next: null }
+      assert.deepEqual(yield* plans.list(stranger, {}, { limit: 10 }), nothing)
+      assert.deepEqual(yield* plans.list(stranger, { session: session_id }, { limit: 10 }), nothing)
+      assert.deepEqual(yield* sessions.list(stranger, { limit: 10 }), nothing)
+    })
+  },
+  {
+    title: "lists plans newest first, of one session and in one state, page by page",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const owner = yield* Given.newOwner
+      const [a, b, c] = [yield* Given.create({ owner }), yield* Given.create({ owner }), yield* Given.create({ owner })]
+      const d = yield* Given.create({ owner, external_session_id: yield* Given.newName })
+      yield* Effect.flatMap(Given.hold(b), Given.finish)
+      const ids = (filter: Parameters<typeof store.list>[1], limit: number) =>
+        Effect.map(
+          pagesOf((cursor) => store.list(owner, filter, pageRequest(limit, cursor))),
+          (pages) => pages.map((page) => page.map(({ plan_id }) => plan_id))
+        )
+      const [idA, idB, idC, idD] = [a, b, c, d].map(({ plan }) => plan.plan_id)
+      assert.deepEqual(yield* ids({}, 3), [[idD, idC, idB], [idA]])
+      assert.deepEqual(yield* ids({}, 2), [
+        [idD, idC],
+        [idB, idA]
+      ])
+      assert.deepEqual(yield* ids({ state: "queued" }, 2), [[idD, idC], [idA]])
+      assert.deepEqual(yield* ids({ state: "completed" }, 2), [[idB]])
+      assert.deepEqual(yield* ids({ session: d.session_id }, 2), [[idD]])
+      assert.deepEqual(yield* ids({ session: d.session_id, state: "failed" }, 2), [[]])
+    })
+  },
+  {
+    title: "lists sessions newest first, page by page",
+    test: Effect.gen(function* () {
+      const sessions = yield* SessionStore
+      const owner = yield* Given.newOwner
+      const external_session_id = yield* Given.newName
+      const first = yield* Given.create({ owner, external_session_id, agents: [Given.agent("a")] })
+      const second = yield* Given.create({ owner, agents: [Given.agent("b")] })
+      const third = yield* Given.create({ owner })
+      yield* Given.create({ owner, external_session_id })
+      const pages = yield* pagesOf((cursor) => sessions.list(owner, pageRequest(2, cursor)))
+      assert.deepEqual(
+        pages.map((page) => page.map(({ session_id }) => session_id)),
+        [[third.session_id, second.session_id], [first.session_id]]
+      )
+      assert.deepEqual(pages.at(-1)?.at(0), yield* sessions.find(owner, external_session_id))
+    })
+  },
+  {
+    title: "numbers the messages of a session in the order of the commits, across its plans",
+    test: Effect.gen(function* () {
+      const sessions = yield* SessionStore
+      const session = { owner: yield* Given.newOwner, external_session_id: yield* Given.newName }
+      const first = yield* Given.createHeld(session)
+      yield* Given.write(first, [yield* Given.appended("one"), yield* Given.appended("two \u0000 \ud800 é")])
+      yield* Given.write(first, [yield* Given.appended("three")])
+      yield* Given.finish(first)
+      const second = yield* Given.createHeld(session)
+      yield* Given.write(second, [yield* Given.appended("four")])
+
+      const { session_id } = first
+      const pages = yield* pagesOf((cursor) => sessions.messages(session_id, pageRequest(3, cursor)))
+      assert.deepEqual(pages.map(texts), [["one", "two \u0000 \ud800 é", "three"], ["four"]])
+      const history = yield* sessions.history(session_id)
+      assert.deepEqual(history, pages.flat())
+      assert.deepEqual(
+        history.map(({ seq, plan_id, created_at, compacted }) => ({ seq, plan_id, created_at, compacted })),
+        [1, 2, 3, 4].map((seq) => ({
+          seq,
+          plan_id: (seq < 4 ? first : second).plan.plan_id,
+          created_at: Given.at,
+          compacted: false
+        }))
+      )
+      assert.equal((yield* sessions.find(session.owner, session_id)).message_count, 4)
+    })
+  },
+  {
+    title: "replays the very bytes of the events, from the row that holds what comes behind any cursor",
+    test: Effect.gen(function* () {
+      const stored = yield* Given.create()
+      const rows = [
+        Given.row(2, "plan", '{"b":1,  "a":"\\u0000\\ud800 é 🪢","a":2}'),
+        Given.row(3, "text.delta", '{"step":1,"attempt":1,"deltas":["a","","\\n"]}', 3),
+        Given.row(6, "done")
+      ]
+      yield* Given.write(stored, [], rows.slice(0, 1))
+      yield* Given.write(stored, [], rows.slice(1))
+      assert.deepEqual((yield* Given.eventsOf(stored)).slice(1), rows)
+      const seqsBehind = (after: number) =>
+        Effect.map(Given.eventsOf(stored, after), (found) => found.map(({ seq }) => seq))
+      assert.deepEqual(yield* seqsBehind(1), [2, 3, 6])
+      assert.deepEqual(yield* seqsBehind(2), [3, 6])
+      assert.deepEqual(yield* seqsBehind(3), [3, 6])
+      assert.deepEqual(yield* seqsBehind(4), [3, 6])
+      assert.deepEqual(yield* seqsBehind(5), [6])
+      assert.deepEqual(yield* seqsBehind(6), [])
+      assert.deepEqual(yield* Given.eventsOf(stored, 2, 1), [rows[1]])
+    })
+  }
+]
