@@ -19,7 +19,8 @@ HttpApi.reflect(Api, {
 const notRouted = ({ method, url }: HttpServerRequest.HttpServerRequest): Refused => {
   const [path = ""] = url.split("?")
   const methods = routes.filter(({ pattern }) => pattern.test(path)).map((route) => route.method)
-  return methods.length === 0
+  // With this very method it is the path that cannot be decoded.
+  return methods.length === 0 || methods.includes(method)
     ? new Refused({ code: "not_found", detail: "There is no such route" })
     : new Refused({
         code: "method_not_allowed",

@@ -2,27 +2,41 @@ import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import { encoder, ping, reconnect } from "@bowline/protocol/stream/SseFrame"
 import type { PlanReader, ReaderItem } from "@bowline/runtime/stream/PlanReader"
-import { Cause, Effect, Stream } from "effect"
+import { Effect, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
 
 const headers = { "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" }
 
-/**
- * The frames of a plan as server-sent events: those that are there together go in one write. Where they cannot be read on, the
- * caller is asked to come back.
- */
-export const respond = (
-  ids: { readonly plan_id: PlanId; readonly session_id: SessionId },
-  frames: PlanReader
-): HttpServerResponse.HttpServerResponse => {
+interface Ids {
+  readonly plan_id: PlanId
+  readonly session_id: SessionId
+}
+
+/** Frames that are there together go in one write. Where they cannot be read on, the caller is asked to come back. */
+const toBytes = (ids: Ids, frames: PlanReader): Stream.Stream<Uint8Array> => {
   const encode = encoder(ids)
   const toText = (item: ReaderItem) => (item === "ping" ? ping : item === "reconnect" ? reconnect : encode(item))
-  const body = frames.pipe(
-    Stream.catchCauseIf(
-      (cause) => !Cause.hasInterruptsOnly(cause),
-      (cause) => Stream.fromEffect(Effect.as(Effect.logError("A stream of events failed", cause), "reconnect" as const))
-    ),
+  const comeBack = (cause: unknown) =>
+    Effect.logError("A stream of events failed", cause).pipe(
+      Effect.annotateLogs({ ...ids }),
+      Effect.as("reconnect" as const),
+      Stream.fromEffect
+    )
+  return frames.pipe(
+    Stream.catch(({ reason }) => comeBack(reason.cause)),
+    Stream.catchCause(comeBack),
     Stream.mapArray((items) => [Buffer.from(items.map(toText).join(""))])
   )
-  return HttpServerResponse.stream(body, { contentType: "text/event-stream", headers })
 }
+
+const toResponse = (body: Stream.Stream<Uint8Array>) =>
+  HttpServerResponse.stream(body, { contentType: "text/event-stream", headers })
+
+/** The frames of a plan from its start as server-sent events. */
+export const fromStart = (ids: Ids, frames: PlanReader) => toResponse(toBytes(ids, frames))
+
+// An empty write sends the head of the response: else a caller would wait for it until the next event.
+const head = Stream.succeed(new Uint8Array(0))
+
+/** The frames of a plan from somewhere on, where there may be none for a while. */
+export const fromLater = (ids: Ids, frames: PlanReader) => toResponse(Stream.concat(head, toBytes(ids, frames)))

@@ -8,6 +8,12 @@ const closeGrace = "2 seconds"
 /** Listens on an address. Closes when what is served has ended. */
 export const layer = (options: { readonly host: string; readonly port: number }) => {
   const server = createServer()
+  // While it closes, a connection that has had its answer is kept for nothing.
+  server.on("request", (_, response) => {
+    response.once("close", () => {
+      if (!server.listening) server.closeIdleConnections()
+    })
+  })
   const cut = Layer.effectDiscard(Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections())))
   return Layer.provideMerge(
     cut,

@@ -38,7 +38,7 @@ export const layer = HttpApiBuilder.group(
           const { frames, ...ids } = yield* plans.start(caller, yield* readRequest(request))
           return prefersJson(request.headers.accept)
             ? HttpServerResponse.jsonUnsafe(yield* waitFor(plans, caller, ids.plan_id, frames))
-            : EventStream.respond(ids, frames)
+            : EventStream.fromStart(ids, frames)
         }).pipe(answer)
       )
       .handle("list", ({ query: { session_id, state, ...page } }) =>
@@ -61,7 +61,7 @@ export const layer = HttpApiBuilder.group(
           const plan_id = yield* planId(params.id)
           const after = headers["last-event-id"] ?? query.after ?? 0
           const { session_id, frames } = yield* plans.events(yield* Caller, plan_id, after)
-          return EventStream.respond({ plan_id, session_id }, frames)
+          return EventStream.fromLater({ plan_id, session_id }, frames)
         }).pipe(answer)
       )
       .handle("cancel", ({ params }) =>

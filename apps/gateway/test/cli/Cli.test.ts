@@ -1,0 +1,142 @@
+import { stall } from "@bowline/testing/http/Move"
+import { error, say } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { join } from "node:path"
+import { post, send, start } from "../http/RunningGateway.ts"
+
+const main = join(import.meta.dirname, "../../src/main.ts")
+
+/** Runs the command line, killed with the scope if it still runs. */
+const bowline = (args: ReadonlyArray<string>, environment: Readonly<Record<string, string>>) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const child = spawn(process.execPath, [main, ...args], {
+        env: { PATH: process.env["PATH"], ...environment },
+        stdio: ["ignore", "pipe", "pipe"]
+      })
+      const output = { stdout: "", stderr: "" }
+      for (const name of ["stdout", "stderr"] as const) {
+        child[name].setEncoding("utf8").on("data", (chunk: string) => (output[name] += chunk))
+      }
+      const closed = once(child, "close")
+      const ended = Effect.promise(async () => {
+        await closed
+        return { ...output, code: child.exitCode, signal: child.signalCode }
+      })
+      return { child, ended, output }
+    }),
+    ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
+  )
+
+const ask = (url: string, ...args: ReadonlyArray<string>) => bowline(["ask", ...args], { BOWLINE_URL: url })
+
+/** A gateway that nothing is configured for, once it has said what to try. */
+const demo = Effect.gen(function* () {
+  const gateway = yield* bowline(["serve", "--port", "0"], { BOWLINE_DATA_DIR: "memory:", LOG_FORMAT: "json" })
+  yield* Effect.repeat(
+    Effect.promise(() => once(gateway.child.stderr, "data")),
+    { until: () => gateway.output.stderr.includes("resumed by its session_id") }
+  )
+  return { ...gateway, url: /Listening on (http:[^"]+)/.exec(gateway.output.stderr)?.[1] ?? "" }
+})
+
+describe("bowline ask", () => {
+  it.live("prints the answer and nothing else, and goes on with a session", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start((asked) => [say(`answer ${asked.messages.length}`)])
+      const first = yield* (yield* ask(url, "What?", "--session", "s")).ended
+      assert.deepStrictEqual(first, { stdout: "answer 1\n", stderr: "", code: 0, signal: null })
+      const second = yield* (yield* ask(url, "And?", "--session", "s", "--json")).ended
+      assert.strictEqual(second.code, 0)
+      const result = JSON.parse(second.stdout) as Record<string, unknown>
+      assert.deepInclude(result, { state: "completed" })
+      assert.deepInclude(result["final"], { text: "answer 3", stop_reason: "stop" })
+    })
+  )
+
+  it.live("says once, on a line of its own, why there is no answer, and fails", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([[error(401, { message: "no such key" })]])
+      const cases = [
+        [ask(url, "What?"), /^provider_auth: .+\n$/],
+        [ask(url, "What?", "--agent", "a b=http://127.0.0.1:9/"), /^invalid_request: agents\[0\]\.name: .+\n$/],
+        [ask("http://127.0.0.1:1", "What?"), /^Cannot reach http:\/\/127\.0\.0\.1:1: .+\n$/]
+      ] as const
+      const ended = yield* Effect.forEach(cases, ([run]) => Effect.flatMap(run, ({ ended }) => ended), {
+        concurrency: 3
+      })
+      for (const [index, [, line]] of cases.entries()) {
+        assert.match(ended[index]?.stderr ?? "", line)
+        assert.deepInclude(ended[index], { stdout: "", code: 1 })
+      }
+    })
+  )
+
+  it.live("cancels its plan on Ctrl-C", () =>
+    Effect.gen(function* () {
+      const { url, provider } = yield* start([[stall]])
+      const { child, ended } = yield* ask(url, "What?")
+      yield* provider.requests.awaitCount(1)
+      child.kill("SIGINT")
+      assert.deepStrictEqual(yield* ended, { stdout: "", stderr: "Cancelled\n", code: 130, signal: null })
+      const { body } = yield* send(`${url}/plans`)
+      const [plan] = body["plans"] as ReadonlyArray<{ readonly error: unknown }>
+      assert.deepInclude(plan?.error, { code: "aborted", reason: "cancelled" })
+    })
+  )
+})
+
+describe("bowline serve", () => {
+  it.live("does not start with a configuration that is wrong, and says all that is", () =>
+    Effect.gen(function* () {
+      const { ended } = yield* bowline(["serve", "--host", "0.0.0.0"], { BOWLINE_PORT: "x", OPENAI_API: "responses" })
+      const { stderr, code } = yield* ended
+      assert.strictEqual(code, 78)
+      assert.deepStrictEqual(
+        stderr.split("\n").map((line) => line.split(":")[0]),
+        ["BOWLINE_PORT", "OPENAI_API", "BOWLINE_API_KEYS", ""]
+      )
+    })
+  )
+
+  it.live("runs a demo without a provider, says so loudly, and gives three lines to paste that work", () =>
+    Effect.gen(function* () {
+      const { url, output } = yield* demo
+      assert.include(output.stderr, "DEMO MODE")
+      const lines = Array.from(
+        output.stderr.matchAll(/curl -N (\S+) -H 'Content-Type: application\/json' -d '([^']+)'/g)
+      )
+      assert.deepStrictEqual(
+        lines.map(([, target]) => target),
+        Array.from({ length: 3 }, () => `${url}/plan`)
+      )
+      const paste = (index: number) => post(lines[index]?.[1] ?? "", lines[index]?.[2] ?? "")
+      const [first, second] = yield* Effect.all([paste(0), paste(1)], { concurrency: 2 })
+      assert.deepInclude(first.body, { state: "completed" })
+      assert.match(JSON.stringify(first.body["final"]), /given at once.*made in two seconds/)
+      assert.deepInclude(second.body["error"], { code: "aborted", reason: "deadline", stage: "tool" })
+      const third = yield* paste(2)
+      assert.strictEqual(third.body["session_id"], first.body["session_id"])
+      assert.match(JSON.stringify(third.body["final"]), /1 earlier question/)
+    })
+  )
+
+  it.live("ends at once on a second signal, but not on the echo of the first", () =>
+    Effect.gen(function* () {
+      const { child, ended, output, url } = yield* demo
+      const body = /-d '(\{"question":"Ask stuck[^']+)'/.exec(output.stderr)?.[1]?.replace("3000", "60000") ?? ""
+      yield* Effect.promise(() =>
+        fetch(`${url}/plan`, { method: "POST", headers: { "content-type": "application/json" }, body })
+      )
+      child.kill("SIGTERM")
+      child.kill("SIGINT")
+      yield* Effect.sleep("600 millis")
+      assert.strictEqual((yield* send(`${url}/ready`)).status, 503)
+      child.kill("SIGTERM")
+      assert.deepInclude(yield* ended, { code: null, signal: "SIGTERM" })
+    })
+  )
+})

@@ -1,0 +1,109 @@
+import { PlanId } from "@bowline/domain/plan/PlanId"
+import { SessionId } from "@bowline/domain/session/SessionId"
+import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStore } from "@bowline/runtime/plan/PlanStore"
+import { SessionStore } from "@bowline/runtime/session/SessionStore"
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect, Layer, Logger, Stream } from "effect"
+import { HttpRouter, HttpServer } from "effect/http"
+import { fromEnvironment, GatewayConfig } from "../../src/config/GatewayConfig.ts"
+import * as HttpGateway from "../../src/http/HttpGateway.ts"
+import * as Listener from "../../src/http/Listener.ts"
+import { send } from "./RunningGateway.ts"
+
+const secret = "planted-secret"
+const plan_id = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
+const session_id = SessionId.make("session_00000000-0000-4000-8000-000000000002")
+const unavailable = new StorageError({ reason: new Unavailable({ cause: new Error(secret) }) })
+const rejected = new StorageError({ reason: new Rejected({ cause: new Error(secret) }) })
+
+/** The edge over plans that fail, with what it logs. */
+const serve = Effect.fnUntraced(function* (
+  plans: Partial<Plans["Service"]>,
+  ping: PlanStore["Service"]["ping"] = Effect.void
+) {
+  const config = yield* fromEnvironment({}, false)
+  const logged: Array<string> = []
+  const log = Logger.map(Logger.formatJson, (line) => void logged.push(line))
+  const context = yield* HttpRouter.serve(HttpGateway.layer, { disableLogger: true, disableListenLog: true }).pipe(
+    Layer.provide([
+      Layer.mock(Plans, plans),
+      Layer.mock(PlanStore, { isShared: false, ping }),
+      Layer.mock(SessionStore, {})
+    ]),
+    Layer.provide(Layer.succeed(GatewayConfig, config)),
+    Layer.provideMerge(Listener.layer({ host: "127.0.0.1", port: 0 })),
+    Layer.provide(Logger.layer([log])),
+    Layer.build
+  )
+  const { address } = Context.get(context, HttpServer.HttpServer)
+  return { url: HttpServer.formatAddress(address), logged }
+})
+
+describe("a failure", () => {
+  it.live("tells the caller nothing of its cause, and the log all of it, under one id", () =>
+    Effect.gen(function* () {
+      for (const [get, status, code] of [
+        [Effect.die(new Error(secret)), 500, "internal"],
+        [Effect.fail(rejected), 500, "internal"],
+        [Effect.fail(unavailable), 503, "unavailable"]
+      ] as const) {
+        const { url, logged } = yield* serve({ get: () => get })
+        const { headers, body, text } = yield* send(`${url}/plans/${plan_id}`)
+        assert.deepInclude(body, { status, code, retryable: status === 503 })
+        assert.strictEqual(headers.get("retry-after"), status === 503 ? "2" : null)
+        assert.notInclude(text, secret)
+        assert.notMatch(text, /Error|\.ts/)
+        assert.include(logged.join(), secret)
+        assert.include(logged.join(), String(body["request_id"]))
+      }
+    })
+  )
+
+  it.live("of the database makes the gateway unready, and leaves it alive", () =>
+    Effect.gen(function* () {
+      const { url } = yield* serve({ isDraining: Effect.succeed(false) }, Effect.fail(unavailable))
+      const { body } = yield* send(`${url}/ready`)
+      assert.deepInclude(body, { status: 503, code: "unavailable", failed: ["database"] })
+      assert.deepStrictEqual((yield* send(`${url}/health`)).body, { status: "ok" })
+    })
+  )
+
+  it.live("in the middle of a stream asks the caller to come back, behind a whole frame", () =>
+    Effect.gen(function* () {
+      const frame = { seq: 1, event: "step", payload: '{"step":1,"attempt":1}' } as const
+      const frames = Stream.concat(Stream.make(frame, "ping" as const), Stream.fail(unavailable))
+      const { url, logged } = yield* serve({ events: () => Effect.succeed({ session_id, frames }) })
+      const { status, text } = yield* send(`${url}/plans/${plan_id}/events`)
+      assert.strictEqual(status, 200)
+      const data = `{"plan_id":"${plan_id}","session_id":"${session_id}","step":1,"attempt":1}`
+      assert.strictEqual(text, `id: 1\nevent: step\ndata: ${data}\n\n: ping\n\n: reconnect\n\n`)
+      assert.include(logged.join(), secret)
+      assert.include(logged.join(), plan_id)
+    })
+  )
+
+  it.live("of a stream is not seen by a caller who waits for one object", () =>
+    Effect.gen(function* () {
+      const after: Array<number> = []
+      const frame = (seq: number, event: "session" | "done") => ({ seq, event, payload: "{}" }) as const
+      const { url } = yield* serve({
+        start: () =>
+          Effect.succeed({ plan_id, session_id, frames: Stream.make(frame(1, "session"), "reconnect" as const) }),
+        events: (_caller, _id, seq) => {
+          after.push(seq)
+          const last = after.length === 1 ? ("reconnect" as const) : frame(2, "done")
+          return Effect.succeed({ session_id, frames: Stream.make(last) })
+        },
+        get: () => Effect.fail(unavailable)
+      })
+      const { status } = yield* send(`${url}/plan`, {
+        method: "POST",
+        headers: { "content-type": "application/json", accept: "application/json" },
+        body: '{"question":"?"}'
+      })
+      assert.deepStrictEqual([status, after], [503, [1, 1]])
+    })
+  )
+})

@@ -1,0 +1,65 @@
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { Network } from "@bowline/testing/http/Network"
+import * as ChatHost from "@bowline/testing/provider/ChatHost"
+import type { Script } from "@bowline/testing/provider/Script"
+import { Context, Effect, Layer } from "effect"
+import { HttpServer } from "effect/http"
+import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
+import * as Gateway from "../../src/Gateway.ts"
+
+/** The whole gateway in this process, in memory, on a free port, with a scripted provider on another one. */
+export const start = Effect.fnUntraced(function* (script: Script, environment: Readonly<Record<string, string>> = {}) {
+  const network = yield* Network
+  const provider = yield* network.serve(yield* ChatHost.make(script))
+  const config = yield* fromEnvironment(
+    {
+      BOWLINE_PORT: "0",
+      BOWLINE_DATA_DIR: "memory:",
+      LOG_LEVEL: "none",
+      OPENAI_BASE_URL: `${provider.url}/v1`,
+      ...environment
+    },
+    false
+  )
+  const context = yield* Layer.build(Gateway.layer(config))
+  const { address } = Context.get(context, HttpServer.HttpServer)
+  return { url: HttpServer.formatAddress(address), provider }
+}, Effect.provide(LoopbackNetwork.layer))
+
+interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  /** The body, where it is JSON. */
+  readonly body: Readonly<Record<string, unknown>>
+}
+
+const parse = (text: string): Answer["body"] => {
+  try {
+    return JSON.parse(text) as Answer["body"]
+  } catch {
+    return {}
+  }
+}
+
+/** One request and its whole answer. */
+export const send = (url: string, init: RequestInit = {}): Effect.Effect<Answer> =>
+  Effect.promise(async (signal) => {
+    const response = await fetch(url, { ...init, signal })
+    const text = await response.text()
+    return { status: response.status, headers: response.headers, text, body: parse(text) }
+  })
+
+const json = { "content-type": "application/json" }
+
+/** Posts a body, as JSON unless it is text already, and wants one object unless the headers say otherwise. */
+export const post = (url: string, body: unknown, headers: Readonly<Record<string, string>> = {}) =>
+  send(url, {
+    method: "POST",
+    headers: { ...json, accept: "application/json", ...headers },
+    body: typeof body === "string" ? body : JSON.stringify(body)
+  })
+
+/** The names of a stream's events, in order. */
+export const eventsOf = (text: string): ReadonlyArray<string> =>
+  Array.from(text.matchAll(/^event: (.+)$/gm), ([, name = ""]) => name)
