@@ -12,7 +12,17 @@ export const TextPart = Schema.Struct({
 })
 export type TextPart = typeof TextPart.Type
 
-export const ReasoningPart = Schema.Struct({ type: Schema.tag("reasoning"), text: Schema.String })
+/**
+ * What a model thought. `signature` is how its provider knows it again: only to the provider that is named is it replayed.
+ * Reasoning that the provider keeps to itself has no text.
+ */
+export const ReasoningPart = Schema.Struct({
+  type: Schema.tag("reasoning"),
+  text: Schema.String,
+  provider: Schema.optionalKey(Schema.String),
+  signature: Schema.optionalKey(Schema.String)
+})
+export type ReasoningPart = typeof ReasoningPart.Type
 
 /** `input` is always an object; the text of arguments that were not is kept aside in `raw_input`. */
 export const ToolCallPart = Schema.Struct({

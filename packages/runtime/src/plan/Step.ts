@@ -32,8 +32,16 @@ export const ask = Effect.fnUntraced(function* (
 
   const grow = (type: "text" | "reasoning", delta: string) => {
     const last = parts.at(-1)
-    if (last?.type === type) parts[parts.length - 1] = { type, text: last.text + delta }
+    if (last?.type === type && !("signature" in last)) parts[parts.length - 1] = { type, text: last.text + delta }
     else parts.push({ type, text: delta })
+  }
+
+  const sign = (signature: string) => {
+    const last = parts.at(-1)
+    const text = last?.type === "reasoning" && last.signature === undefined ? last.text : undefined
+    const signed = { type: "reasoning" as const, text: text ?? "", provider: provider.name, signature }
+    if (text === undefined) parts.push(signed)
+    else parts[parts.length - 1] = signed
   }
 
   const take = (part: ProviderPart) => {
@@ -47,6 +55,8 @@ export const ask = Effect.fnUntraced(function* (
         if (part.delta === "") return
         grow("reasoning", part.delta)
         return journal.emit({ event: "reasoning.delta", data: { ...at, delta: part.delta } })
+      case "ReasoningEnded":
+        return sign(part.signature)
       case "ToolCall":
         return void calls.push(part)
       case "UsageReported":

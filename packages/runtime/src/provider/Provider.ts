@@ -20,18 +20,22 @@ export interface ProviderRequest {
   readonly tools: ReadonlyArray<ToolDefinition>
   /** `none`: the tools stay declared, and the model has to answer in text. */
   readonly toolChoice: "auto" | "none"
+  /** At most so many tokens of answer. Where the wire insists on a limit and none is given, the adapter has one. */
+  readonly maxOutputTokens?: number
 }
 
 export type FinishReason = "stop" | "tool_calls" | "length" | "content_filter" | "refusal" | "pause" | "other"
 
 /**
- * One piece of an attempt. `ToolCallFragment` only says that a call is being written, for the timers; a `ToolCall` is
+ * One piece of an attempt. `ReasoningEnded` closes a run of reasoning with what the provider wants to see again with it.
+ * `ToolCallFragment` only says that a call is being written, for the timers; a `ToolCall` is
  * whole, comes after the last content, directly before `Finished`, and `arguments` is its text as the model wrote it.
  * `UsageReported` may come several times, the last one counts, also when the attempt fails after it.
  */
 export type ProviderPart =
   | { readonly _tag: "TextDelta"; readonly delta: string }
   | { readonly _tag: "ReasoningDelta"; readonly delta: string }
+  | { readonly _tag: "ReasoningEnded"; readonly signature: string }
   | { readonly _tag: "ToolCallFragment" }
   | { readonly _tag: "ToolCall"; readonly id: string; readonly name: string; readonly arguments: string }
   | { readonly _tag: "UsageReported"; readonly usage: Usage }
