@@ -4,7 +4,7 @@ export const Dialect = Schema.Literals(["a2a-0.3", "bindu"])
 export type Dialect = typeof Dialect.Type
 
 export const AgentName = Schema.String.check(
-  Schema.isPattern(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, {
+  Schema.isPattern(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/u, {
     message: "Expected 1..64 characters of A-Z a-z 0-9 . _ -, the first one a letter or a digit"
   })
 )
@@ -26,7 +26,7 @@ export const AgentAuth = Schema.Union([
     token: Schema.RedactedFromValue(Schema.NonEmptyString.check(Schema.isMaxLength(16_384)))
   }),
   Schema.Struct({ type: Schema.tag("bearer_env"), env_var: Schema.NonEmptyString.check(Schema.isMaxLength(256)) })
-])
+]).annotate({ message: "Expected an object of type none, bearer or bearer_env" })
 export type AgentAuth = typeof AgentAuth.Type
 
 export const TimeoutMs = Schema.Int.check(Schema.isBetween({ minimum: 100, maximum: 21_600_000 }))
@@ -47,9 +47,9 @@ export const Agent = Schema.Struct({
   name: AgentName,
   endpoint: HttpUrl,
   auth: AgentAuth.pipe(Schema.withDecodingDefaultKey(Effect.succeed({ type: "none" as const }))),
-  dialect: Schema.Literals(["auto", ...Dialect.literals]).pipe(
-    Schema.withDecodingDefaultKey(Effect.succeed("auto" as const))
-  ),
+  dialect: Schema.Literals(["auto", ...Dialect.literals])
+    .annotate({ default: "auto" })
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed("auto" as const))),
   skills: Schema.optionalKey(Schema.Array(Skill).check(Schema.isMaxLength(64)))
 })
 export type Agent = typeof Agent.Type

@@ -25,6 +25,14 @@ export const PlanEvent = Schema.Union([
   event("step", { step: Schema.Int, attempt: Schema.Int }),
   event("text.delta", { ...attempt, delta: Schema.String }),
   event("reasoning.delta", { ...attempt, delta: Schema.String }),
+  event("retry", {
+    ...attempt,
+    error: TaskError,
+    delay_ms: Schema.Int,
+    credential: Schema.NullOr(Schema.String),
+    model: Schema.String
+  }),
+  event("text.retract", attempt),
   event("task.started", {
     task_id: TaskId,
     tool: Schema.String,

@@ -4,19 +4,25 @@ import { ExternalSessionId } from "../session/SessionId.ts"
 
 const intBetween = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
+/** An integer that may be left out: the contract names what it is then. */
+const intOr = (schema: typeof TimeoutMs, fallback: number) =>
+  schema.annotate({ default: fallback }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(fallback)))
+
 export const OnDisconnect = Schema.Literals(["cancel", "continue"])
 export const OnBusy = Schema.Literals(["queue", "reject", "interrupt"])
 export type OnBusy = typeof OnBusy.Type
 
 /** How a plan is to be run. Times in milliseconds. */
 export const Preferences = Schema.Struct({
-  timeout_ms: TimeoutMs.pipe(Schema.withDecodingDefaultKey(Effect.succeed(1_800_000))),
-  tool_timeout_ms: TimeoutMs.pipe(Schema.withDecodingDefaultKey(Effect.succeed(600_000))),
-  max_steps: intBetween(1, 100).pipe(Schema.withDecodingDefaultKey(Effect.succeed(25))),
-  max_tool_calls: intBetween(0, 1_000).pipe(Schema.withDecodingDefaultKey(Effect.succeed(200))),
+  timeout_ms: intOr(TimeoutMs, 1_800_000),
+  tool_timeout_ms: intOr(TimeoutMs, 600_000),
+  max_steps: intOr(intBetween(1, 100), 25),
+  max_tool_calls: intOr(intBetween(0, 1_000), 200),
   model: Schema.optionalKey(Schema.String.check(Schema.isBetweenLength(1, 256))),
-  on_disconnect: OnDisconnect.pipe(Schema.withDecodingDefaultKey(Effect.succeed("cancel" as const))),
-  on_busy: OnBusy.pipe(Schema.withDecodingDefaultKey(Effect.succeed("queue" as const)))
+  on_disconnect: OnDisconnect.annotate({ default: "cancel" }).pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed("cancel" as const))
+  ),
+  on_busy: OnBusy.annotate({ default: "queue" }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("queue" as const)))
 })
 export type Preferences = typeof Preferences.Type
 

@@ -95,6 +95,10 @@ export class ProviderError extends Data.TaggedError("ProviderError")<{ readonly 
   get code(): string {
     return this.reason._tag === "context_overflow" ? this.reason._tag : `provider_${this.reason._tag}`
   }
+  /** In logs and metrics: the reason, and for `transport` its kind, too. */
+  get type(): string {
+    return this.reason._tag === "transport" ? `transport_${this.reason.kind}` : this.reason._tag
+  }
   get isRetryable(): boolean {
     return this.reason.isRetryable
   }

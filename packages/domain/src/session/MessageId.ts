@@ -1,5 +1,5 @@
 import { Schema } from "effect"
 
 /** `msg_` and a UUID. */
-export const MessageId = Schema.String.check(Schema.isPattern(/^msg_[0-9a-f-]{36}$/)).pipe(Schema.brand("MessageId"))
+export const MessageId = Schema.String.check(Schema.isPattern(/^msg_[0-9a-f-]{36}$/u)).pipe(Schema.brand("MessageId"))
 export type MessageId = typeof MessageId.Type

@@ -27,7 +27,7 @@ export const PlanResult = Schema.Struct({
   final: Schema.optionalKey(Final),
   error: Schema.optionalKey(Failure),
   usage: Usage
-}).annotate({ identifier: "PlanResult" })
+}).annotate({ identifier: "PlanResult", description: "The plan, once it is over, or its events as they come" })
 export type PlanResult = typeof PlanResult.Type
 
 const frames = HttpApiSchema.StreamSse({
@@ -37,6 +37,15 @@ const frames = HttpApiSchema.StreamSse({
       "`id` counts 1, 2, 3 … per plan. Exactly one of `final` and `error` comes, then `done`. A comment goes out after " +
       "10 s of silence. A stream that ends without `done` is incomplete: read on with `Last-Event-ID`."
   })
+})
+
+const example = Schema.decodeSync(PlanRequest)({
+  question: "What holds under any load and never jams?",
+  session_id: "knots",
+  agents: [
+    { name: "rigger", endpoint: "https://rigger.example/", skills: [{ id: "ask", description: "Knows ropes" }] }
+  ],
+  preferences: { timeout_ms: 60_000 }
 })
 
 const plan = Plan.annotate({ identifier: "Plan" })
@@ -51,7 +60,7 @@ const Seq = Schema.String.check(
 export class PlansApi extends HttpApiGroup.make("plans")
   .add(
     HttpApiEndpoint.post("start", "/plan", {
-      payload: PlanRequest.annotate({ identifier: "PlanRequest" }),
+      payload: PlanRequest.annotate({ identifier: "PlanRequest", examples: [example] }),
       success: [PlanResult, frames],
       error: [InvalidRequest, SessionBusy, PayloadTooLarge, UnsupportedMediaType, ...failures]
     }).annotateMerge(
