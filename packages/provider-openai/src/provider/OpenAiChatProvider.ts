@@ -2,10 +2,10 @@ import { ProviderError, type ProviderErrorReason, StreamCorrupt, Unknown } from 
 import { Provider, type ProviderPart, type ProviderRequest } from "@bowline/runtime/provider/Provider"
 import { Array, Cause, Clock, Effect, Layer, Pull, Redacted, Result, Stream } from "effect"
 import { HttpClient, type HttpClientError, HttpClientRequest, type HttpClientResponse } from "effect/http"
-import { classify, classifyTransport } from "./Classification.ts"
+import { classify, classifyTransport } from "@bowline/runtime/provider/Classification"
 import { toChatRequest } from "./internal/ChatRequest.ts"
 import { ChatStream } from "./internal/ChatStream.ts"
-import * as FailureBody from "./internal/FailureBody.ts"
+import * as FailureBody from "@bowline/runtime/provider/FailureBody"
 
 /** A server of OpenAI's Chat Completions, or of a copy of them. */
 export interface OpenAiChatOptions {

@@ -14,8 +14,8 @@ import {
   Unknown
 } from "@bowline/domain/provider/ProviderError"
 import { Predicate } from "effect"
-import type { FailureBody } from "./internal/FailureBody.ts"
-import { rateLimitReset, retryAfter } from "./internal/RetryAfter.ts"
+import type { FailureBody } from "./FailureBody.ts"
+import { rateLimitReset, retryAfter } from "./RetryAfter.ts"
 
 const any = (...patterns: ReadonlyArray<string>) => new RegExp(patterns.join("|"))
 

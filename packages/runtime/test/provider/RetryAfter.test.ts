@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { rateLimitReset, retryAfter } from "../../src/provider/internal/RetryAfter.ts"
+import { rateLimitReset, retryAfter } from "../../src/provider/RetryAfter.ts"
 
 /** Wed, 21 Oct 2015 07:28:00 GMT */
 const now = 1_445_412_480_000

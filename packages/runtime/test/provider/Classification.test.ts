@@ -1,7 +1,7 @@
 import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 import { assert, describe, it } from "@effect/vitest"
 import { classify, classifyTransport } from "../../src/provider/Classification.ts"
-import * as FailureBody from "../../src/provider/internal/FailureBody.ts"
+import * as FailureBody from "../../src/provider/FailureBody.ts"
 
 type Row = readonly [reason: ProviderErrorReason["_tag"], status: number, body: string | object]
 
