@@ -73,6 +73,14 @@ const runtime = (config: Config) =>
  */
 const draining = Layer.effectDiscard(Effect.flatMap(Plans, (plans) => Effect.addFinalizer(() => plans.drain)))
 
+/** What the operator has set and will look for in vain. */
+const warnings = ({ ignored }: Config) =>
+  Layer.effectDiscard(
+    ignored.length === 0
+      ? Effect.void
+      : Effect.logWarning(`Set, and not honoured by this version: ${ignored.join(", ")}`)
+  )
+
 const server = HttpRouter.serve(HttpGateway.layer, {
   disableLogger: true,
   // A caller's name of a session has up to 200 characters, each of them up to three in a URL.
@@ -88,7 +96,7 @@ const log = ({ format, level }: Config["log"]) =>
 
 /** The whole gateway, listening. */
 export const layer = (config: Config) =>
-  Layer.merge(draining, announcement(config)).pipe(
+  Layer.mergeAll(draining, announcement(config), warnings(config)).pipe(
     Layer.provideMerge(server),
     Layer.provideMerge(Listener.layer(config)),
     Layer.provideMerge(runtime(config)),

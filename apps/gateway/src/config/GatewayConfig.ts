@@ -27,7 +27,7 @@ const logLevels = {
   none: "None"
 } as const
 
-/** All that an operator sets. The variables are those of `docs/reference/operations.md`. */
+/** All that an operator sets. The variables are those of `docs/reference/configuration.md`. */
 export class GatewayConfig extends Context.Service<
   GatewayConfig,
   {
@@ -82,7 +82,9 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
         shutdownGrace: values.BOWLINE_SHUTDOWN_GRACE,
         firstTokenTimeout: values.BOWLINE_FIRST_TOKEN_TIMEOUT,
         idleTimeout: values.BOWLINE_IDLE_TIMEOUT,
-        attemptTimeout: values.BOWLINE_ATTEMPT_TIMEOUT
+        attemptTimeout: values.BOWLINE_ATTEMPT_TIMEOUT,
+        retryBase: values.BOWLINE_RETRY_BASE,
+        maxRetries: values.BOWLINE_MAX_RETRIES
       },
       secrets: {
         isAllowed,

@@ -1,5 +1,5 @@
 import { Api } from "@bowline/protocol/api/Api"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Scope } from "effect"
 import { HttpRouter } from "effect/http"
 import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
 import * as BearerAuthorization from "./BearerAuthorization.ts"
@@ -11,7 +11,8 @@ import * as SessionRoutes from "./SessionRoutes.ts"
 /** The page to read and try the API. It is large: it is loaded when somebody asks for it. */
 const docs = HttpRouter.use(
   Effect.fnUntraced(function* (router) {
-    const page = yield* Effect.cached(HttpRouter.toHttpEffect(HttpApiScalar.layer(Api)))
+    const scope = yield* Effect.scope
+    const page = yield* Effect.cached(Scope.provide(HttpRouter.toHttpEffect(HttpApiScalar.layer(Api)), scope))
     yield* router.add("GET", "/docs", Effect.flatten(page))
   })
 )

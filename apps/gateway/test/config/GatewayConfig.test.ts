@@ -22,6 +22,7 @@ describe("GatewayConfig", () => {
         BOWLINE_LEASE_TTL: "500ms",
         BOWLINE_MAX_BODY: "8 megabytes",
         BOWLINE_MAX_PLANS: "0",
+        BOWLINE_MAX_RETRIES: "11",
         OPENAI_BASE_URL: "ftp://planted-secret",
         OPENAI_API: "responses",
         LOG_LEVEL: "loud",
@@ -53,6 +54,8 @@ describe("GatewayConfig", () => {
         BOWLINE_FIRST_TOKEN_TIMEOUT: "90s",
         BOWLINE_IDLE_TIMEOUT: "500ms",
         BOWLINE_ATTEMPT_TIMEOUT: "2m",
+        BOWLINE_RETRY_BASE: "20ms",
+        BOWLINE_MAX_RETRIES: "0",
         BOWLINE_LEASE_TTL: "1.5s",
         BOWLINE_SHUTDOWN_GRACE: "0s",
         BOWLINE_MAX_BODY: "512KiB",
@@ -78,14 +81,14 @@ describe("GatewayConfig", () => {
         [config.host, config.port, config.maxBody, config.plans.maxPlans],
         ["0.0.0.0", 0, 524_288, 3]
       )
-      const { firstTokenTimeout, idleTimeout, attemptTimeout, leaseTtl, shutdownGrace } = config.plans
+      const { attemptTimeout, firstTokenTimeout, idleTimeout, leaseTtl, retryBase, shutdownGrace } = config.plans
       assert.deepStrictEqual(
-        [firstTokenTimeout, idleTimeout, attemptTimeout, leaseTtl, shutdownGrace, config.sessionTtl].map(
+        [firstTokenTimeout, idleTimeout, attemptTimeout, retryBase, leaseTtl, shutdownGrace, config.sessionTtl].map(
           Duration.toMillis
         ),
-        [90_000, 500, 120_000, 1_500, 0, 604_800_000]
+        [90_000, 500, 120_000, 20, 1_500, 0, 604_800_000]
       )
-      assert.strictEqual(config.plans.model, "openai/gpt-5")
+      assert.deepStrictEqual([config.plans.model, config.plans.maxRetries], ["openai/gpt-5", 0])
       assert.deepStrictEqual(["openai/gpt-5-mini", "openai/o3", "other/gpt-5"].map(config.plans.allowsModel), [
         true,
         false,
