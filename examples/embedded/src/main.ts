@@ -20,7 +20,9 @@ const Config = Layer.succeed(PlansConfig, {
   shutdownGrace: Duration.seconds(5),
   firstTokenTimeout: Duration.minutes(2),
   idleTimeout: Duration.minutes(2),
-  attemptTimeout: Duration.minutes(30)
+  attemptTimeout: Duration.minutes(30),
+  maxRetries: 3,
+  retryBase: Duration.seconds(1)
 })
 
 // Stands in for a real provider: asks for the order, then says what it has read.

@@ -20,7 +20,9 @@ const defaults: PlansConfig["Service"] = {
   shutdownGrace: Duration.seconds(30),
   firstTokenTimeout: Duration.seconds(120),
   idleTimeout: Duration.seconds(120),
-  attemptTimeout: Duration.seconds(1_800)
+  attemptTimeout: Duration.seconds(1_800),
+  maxRetries: 3,
+  retryBase: Duration.seconds(1)
 }
 
 interface Options {

@@ -5,6 +5,7 @@ import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { Stage } from "@bowline/domain/plan/Stage"
 import * as Usage from "@bowline/domain/plan/Usage"
 import { MessageId } from "@bowline/domain/session/MessageId"
+import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 import type { MessagePart, Message } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
@@ -54,8 +55,10 @@ export class PlanRun {
   steps = 0
   toolCalls = 0
   usage = Usage.empty
-  /** The text of the attempt that runs. */
+  /** The text of the step that runs, without what was retracted. */
   partialText = ""
+  /** Why the attempts of the step have failed so far. */
+  failures: Array<ProviderErrorReason> = []
   /** What the provider has reported in it so far. */
   attemptUsage: { readonly step: number; readonly attempt: number; readonly usage: Usage.Usage } | undefined
   readonly tasks = new Map<TaskId, OpenTask>()

@@ -1,6 +1,6 @@
 import type { Agent, Skill } from "@bowline/domain/peer/Agent"
 import type { Final } from "@bowline/domain/plan/Outcome"
-import { EmptyAnswer, ProviderError } from "@bowline/domain/provider/ProviderError"
+import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { Message } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
@@ -62,7 +62,6 @@ export class Planner extends Context.Service<
       const peers = yield* PeerClient
       const local = yield* LocalTools
       const config = yield* PlansConfig
-      const timers = { firstToken: config.firstTokenTimeout, idle: config.idleTimeout, total: config.attemptTimeout }
 
       /** The skills of an agent: those of the request, else those on its card. */
       const skillsOf = (agent: Agent): Effect.Effect<Result.Result<ReadonlyArray<Skill>, string>> =>
@@ -127,16 +126,11 @@ export class Planner extends Context.Service<
               tools: Array.from(tools.values()),
               toolChoice: withholding === undefined ? "auto" : "none"
             }
-            const answer = yield* Step.ask(provider, timers, run, asked)
+            const answer = yield* Step.ask(provider, config, run, asked)
             const now = yield* Clock.currentTimeMillis
             const wantsTools = withholding === undefined && answer.finish !== "length" && answer.calls.length > 0
             const budget = request.preferences.max_tool_calls - run.toolCalls
             const calls = wantsTools ? ToolCalls.prepare(answer.calls, tools, budget, uuid) : []
-            if (!wantsTools && answer.text.trim() === "" && stopReasons[answer.finish] === "stop") {
-              return yield* new ProviderError({
-                reason: new EmptyAnswer({ message: "The provider gave an empty answer" })
-              })
-            }
             const parts = [...answer.parts, ...calls.map(({ part }) => part)]
             run.partialText = ""
             journal.append([run.message("assistant", parts, now)], [])

@@ -16,5 +16,8 @@ export class PlansConfig extends Context.Service<
     readonly firstTokenTimeout: Duration.Duration
     readonly idleTimeout: Duration.Duration
     readonly attemptTimeout: Duration.Duration
+    /** Retries of a step, and the bound of the first wait. */
+    readonly maxRetries: number
+    readonly retryBase: Duration.Duration
   }
 >()("@bowline/runtime/plan/PlansConfig") {}

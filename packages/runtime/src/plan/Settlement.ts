@@ -4,6 +4,7 @@ import type { Stage } from "@bowline/domain/plan/Stage"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { retryAfterMs } from "../provider/RetryPolicy.ts"
 import type { PlanRun, TaskEnd } from "./PlanRun.ts"
 
 const phrases: Record<AbortReason, string> = {
@@ -27,21 +28,23 @@ export const ofAbort = (reason: AbortReason, stage: Stage | null, run: PlanRun, 
   return { code: "aborted", message, retryable: isRetryable(reason), stage, reason, ...data }
 }
 
-/** An attempt that failed, when no other attempt is made. */
-export const ofProvider = (error: ProviderError, stage: Stage | null, run: PlanRun): Failure => ({
-  code: error.code,
-  message: error.message,
-  retryable: error.isRetryable,
-  stage: stage ?? "provider",
-  data: {
-    attempts: 1,
-    reasons: [error.reason._tag],
-    ...("retryAfterMs" in error.reason && error.reason.retryAfterMs !== undefined
-      ? { retry_after_ms: error.reason.retryAfterMs }
-      : {}),
-    ...(run.partialText === "" ? {} : { partial: true })
+/** The last attempt of a step has failed. */
+export const ofProvider = (error: ProviderError, stage: Stage | null, run: PlanRun): Failure => {
+  const reasons = run.failures.map(({ _tag }) => _tag)
+  const retryAfter = retryAfterMs(error.reason)
+  return {
+    code: error.code,
+    message: error.message,
+    retryable: error.isRetryable,
+    stage: stage ?? "provider",
+    data: {
+      attempts: reasons.length,
+      reasons,
+      ...(retryAfter === undefined ? {} : { retry_after_ms: retryAfter }),
+      ...(run.partialText === "" ? {} : { partial: true })
+    }
   }
-})
+}
 
 export const ofStorage = (error: StorageError, stage: Stage | null): Failure => ({
   code: "storage",

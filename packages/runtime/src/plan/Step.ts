@@ -1,80 +1,96 @@
+import { EmptyAnswer, ProviderError, type ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 import type { MessagePart } from "@bowline/domain/session/Message"
-import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Effect } from "effect"
+import { Clock, Duration, Effect, Random } from "effect"
 import * as Attempt from "../provider/Attempt.ts"
-import type { FinishReason, Provider, ProviderPart, ProviderRequest } from "../provider/Provider.ts"
+import type { Provider, ProviderRequest } from "../provider/Provider.ts"
+import { delayBeforeNext } from "../provider/RetryPolicy.ts"
+import { type Entry, toldHistory } from "../session/LegalHistory.ts"
+import { Assembly } from "./Assembly.ts"
+import * as Continuation from "./Continuation.ts"
 import type { PlanRun } from "./PlanRun.ts"
+import type { PlansConfig } from "./PlansConfig.ts"
 
-export type ToolCall = Extract<ProviderPart, { readonly _tag: "ToolCall" }>
+const textOf = (parts: ReadonlyArray<MessagePart>): string =>
+  parts.reduce((all, part) => (part.type === "text" ? all + part.text : all), "")
 
-/** What the provider said in an attempt that finished. */
-export interface Answer {
-  readonly finish: FinishReason
-  readonly text: string
-  /** Reasoning and text, in the order in which they came. */
-  readonly parts: ReadonlyArray<MessagePart>
-  readonly calls: ReadonlyArray<ToolCall>
+const correctCall: Entry = {
+  role: "user",
+  parts: [{ type: "text", text: "The arguments of your last tool call were not valid JSON. Make the call again." }]
 }
 
-/** Asks the provider once, and shows what it says while it says it. */
+/** The same request, mended for an attempt behind one that failed for this reason. */
+const mend = (request: ProviderRequest, reason: ProviderErrorReason): ProviderRequest => {
+  if (reason._tag === "history_rejected") return { ...request, messages: toldHistory(request.messages) }
+  return reason._tag === "tool_json" ? { ...request, messages: [...request.messages, correctCall] } : request
+}
+
+/** One answer of the provider, shown while it comes, out of as many attempts as it takes. */
 export const ask = Effect.fnUntraced(function* (
   provider: Provider["Service"],
-  timers: Attempt.AttemptTimers,
+  config: PlansConfig["Service"],
   run: PlanRun,
-  request: ProviderRequest
-): Effect.fn.Return<Answer, ProviderError | StorageError> {
-  const { journal } = run.given
-  const at = { step: run.steps, attempt: 1 }
-  const parts: Array<MessagePart> = []
-  const calls: Array<ToolCall> = []
-  const end: { finish: FinishReason } = { finish: "other" }
+  asked: ProviderRequest
+): Effect.fn.Return<Continuation.Answer, ProviderError | StorageError> {
+  const { journal, deadline, model } = run.given
+  const step = run.steps
+  const timers = { firstToken: config.firstTokenTimeout, idle: config.idleTimeout, total: config.attemptTimeout }
+  const retries = { maxRetries: config.maxRetries, baseMs: Duration.toMillis(config.retryBase) }
+  const mayCall = asked.toolChoice === "auto"
 
-  const grow = (type: "text" | "reasoning", delta: string) => {
-    const last = parts.at(-1)
-    if (last?.type === type && !("signature" in last)) parts[parts.length - 1] = { type, text: last.text + delta }
-    else parts.push({ type, text: delta })
-  }
+  /** Waits for the next attempt, if there is to be one; what was shown of the last one is taken back. */
+  const backOff = Effect.fnUntraced(function* (
+    assembly: Assembly,
+    attempt: number,
+    reason: ProviderErrorReason,
+    kept: ReadonlyArray<MessagePart>
+  ) {
+    const error = new ProviderError({ reason })
+    run.failures.push(reason)
+    const timeLeft = deadline - (yield* Clock.currentTimeMillis)
+    const delay_ms = delayBeforeNext(run.failures, retries, timeLeft, yield* Random.next)
+    if (delay_ms === undefined) return yield* error
+    if (assembly.isShown) journal.emit({ event: "text.retract", data: { step, attempt } })
+    run.partialText = textOf(kept)
+    const { code, message } = error
+    const data = { step, attempt: attempt + 1, error: { code, message }, delay_ms, credential: null, model }
+    journal.emit({ event: "retry", data })
+    yield* Effect.annotateLogs(Effect.logWarning("provider_retry"), { error_type: error.type, attempt, delay_ms })
+    yield* Effect.sleep(delay_ms).pipe(run.within("backoff"))
+  })
 
-  const sign = (signature: string) => {
-    const last = parts.at(-1)
-    const text = last?.type === "reasoning" && last.signature === undefined ? last.text : undefined
-    const signed = { type: "reasoning" as const, text: text ?? "", provider: provider.name, signature }
-    if (text === undefined) parts.push(signed)
-    else parts[parts.length - 1] = signed
-  }
-
-  const take = (part: ProviderPart) => {
-    switch (part._tag) {
-      case "TextDelta":
-        if (part.delta === "") return
-        grow("text", part.delta)
-        run.partialText += part.delta
-        return journal.emit({ event: "text.delta", data: { ...at, delta: part.delta } })
-      case "ReasoningDelta":
-        if (part.delta === "") return
-        grow("reasoning", part.delta)
-        return journal.emit({ event: "reasoning.delta", data: { ...at, delta: part.delta } })
-      case "ReasoningEnded":
-        return sign(part.signature)
-      case "ToolCall":
-        return void calls.push(part)
-      case "UsageReported":
-        run.attemptUsage = { ...at, usage: part.usage }
-        return
-      case "Finished":
-        end.finish = part.reason
-        return
-      case "ToolCallFragment":
-        return
-    }
-  }
-
+  run.failures = []
   run.partialText = ""
-  yield* Attempt.run(provider.stream(request), timers, (received) => {
-    received.forEach(take)
-    return journal.isCongested ? journal.flush : Effect.void
-  }).pipe(run.within("provider"), Effect.ensuring(Effect.sync(() => run.countUsage())))
-  const text = parts.reduce((all, part) => (part.type === "text" ? all + part.text : all), "")
-  return { finish: end.finish, text, parts, calls }
+  let request = asked
+  let continued = Continuation.notContinued
+  let kept: ReadonlyArray<MessagePart> = []
+  for (let attempt = 1; ; attempt++) {
+    const assembly = new Assembly(run, attempt, provider.name)
+    const failure = yield* Attempt.run(provider.stream(request), timers, (parts) => {
+      for (const part of parts) assembly.take(part)
+      return journal.isCongested ? journal.flush : Effect.void
+    }).pipe(
+      run.within("provider"),
+      Effect.ensuring(Effect.sync(() => run.countUsage())),
+      Effect.as(undefined),
+      Effect.catchTag("ProviderError", ({ reason }) => Effect.succeed(reason))
+    )
+    if (failure !== undefined) {
+      yield* backOff(assembly, attempt, failure, kept)
+      request = mend(request, failure)
+      continue
+    }
+    kept = [...kept, ...assembly.parts]
+    const { finish, calls } = assembly
+    const answer = { finish, calls, parts: kept, text: textOf(kept) }
+    const next = Continuation.next(answer, mayCall, continued)
+    if (Continuation.isEmpty(answer, mayCall)) {
+      const reason = new EmptyAnswer({ message: "The provider gave an empty answer" })
+      run.failures.push(reason)
+      if (next === undefined) return yield* new ProviderError({ reason })
+    }
+    if (next === undefined) return answer
+    continued = next.continued
+    request = { ...asked, messages: [...asked.messages, { role: "assistant", parts: kept }, ...next.ask] }
+  }
 })

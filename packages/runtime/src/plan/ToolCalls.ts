@@ -10,7 +10,7 @@ import type { Tool, ToolInput, ToolResult } from "../tool/Tool.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
 import { truncate } from "../tool/Truncate.ts"
 import type { PlanRun } from "./PlanRun.ts"
-import type { ToolCall } from "./Step.ts"
+import type { ToolCall } from "./Assembly.ts"
 
 const concurrency = 8
 

@@ -41,6 +41,8 @@ export type ProviderPart =
   | { readonly _tag: "UsageReported"; readonly usage: Usage }
   | { readonly _tag: "Finished"; readonly reason: FinishReason; readonly inferred: boolean }
 
+export type ToolCall = Extract<ProviderPart, { readonly _tag: "ToolCall" }>
+
 /** An LLM API. Contract: `docs/reference/provider.md`. */
 export class Provider extends Context.Service<
   Provider,

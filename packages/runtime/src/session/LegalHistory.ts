@@ -1,7 +1,7 @@
 import type { Message, MessagePart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
 import type { TaskId } from "@bowline/domain/tool/TaskId"
 
-type Entry = Pick<Message, "role" | "parts">
+export type Entry = Pick<Message, "role" | "parts">
 
 const isShown = (part: MessagePart): boolean => part.type !== "text" || (part.text !== "" && part.partial !== true)
 
@@ -39,3 +39,13 @@ export const legalHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entr
     return answers.length === 0 ? [own] : [own, { role: "tool", parts: answers }]
   })
 }
+
+/** The same without any calls: they, and what came of them, are told in text. For a provider that refuses their order. */
+export const toldHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entry> =>
+  messages.map(({ role, parts }) => ({
+    role: role === "tool" ? "user" : role,
+    parts: parts.map((part): MessagePart => {
+      if (part.type === "tool_call") return { type: "text", text: `Called ${part.tool}: ${JSON.stringify(part.input)}` }
+      return part.type === "tool_result" ? { type: "text", text: part.content } : part
+    })
+  }))

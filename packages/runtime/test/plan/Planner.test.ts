@@ -34,7 +34,9 @@ describe("Planner", () => {
         { role: "user", text: "Again" }
       ])
     }).pipe(
-      Effect.provide(layer({ script: [[say("Half"), usage({ input_tokens: 5 }), noFinish], [say("ok")]] })),
+      Effect.provide(
+        layer({ script: [[say("Half"), usage({ input_tokens: 5 }), noFinish], [say("ok")]], config: { maxRetries: 0 } })
+      ),
       Effect.scoped
     )
   )

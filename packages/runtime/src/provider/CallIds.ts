@@ -1,0 +1,24 @@
+import type { ToolCall } from "./Provider.ts"
+
+/** A call as the provider wrote it; without an id or a name these are empty. */
+export type WrittenCall = Pick<ToolCall, "id" | "name" | "arguments">
+
+/** The calls, each with an id of its own. One without a name cannot be made; one that is there twice is one. */
+export const withOwnIds = (written: ReadonlyArray<WrittenCall>): ReadonlyArray<ToolCall> => {
+  const calls = new Map<string, ToolCall>()
+  for (const { id, name, arguments: args } of written) {
+    if (name === "") continue
+    const twin = calls.get(id)
+    if (twin?.name === name && twin.arguments === args) continue
+    const own = id === "" || twin !== undefined ? freshId(calls, written) : id
+    calls.set(own, { _tag: "ToolCall", id: own, name, arguments: args })
+  }
+  return Array.from(calls.values())
+}
+
+const freshId = (calls: ReadonlyMap<string, ToolCall>, written: ReadonlyArray<WrittenCall>): string => {
+  let number = calls.size
+  const isTaken = (id: string) => calls.has(id) || written.some((call) => call.id === id)
+  while (isTaken(`call_${number}`)) number++
+  return `call_${number}`
+}

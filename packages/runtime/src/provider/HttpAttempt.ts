@@ -1,0 +1,129 @@
+import { ProviderError, type ProviderErrorReason, StreamCorrupt, Unknown } from "@bowline/domain/provider/ProviderError"
+import { Array, Cause, Clock, Effect, Pull, Result, Stream } from "effect"
+import { HttpClient, type HttpClientError, HttpClientRequest, type HttpClientResponse } from "effect/http"
+import type { AnswerStream } from "./AnswerStream.ts"
+import { classify, classifyTransport } from "./Classification.ts"
+import * as FailureBody from "./FailureBody.ts"
+import type { Provider, ProviderPart, ProviderRequest } from "./Provider.ts"
+
+/** A wire over HTTP: JSON is posted, and the answer is an event stream. */
+export interface HttpWire {
+  readonly post: HttpClientRequest.HttpClientRequest
+  /** What no message of a failure may show. */
+  readonly secrets: ReadonlyArray<string>
+  readonly toBody: (request: ProviderRequest) => object
+  /** `failureOf` classifies an error that came in the midst of the answer. */
+  readonly answer: (failureOf: (error: unknown) => ProviderErrorReason) => AnswerStream
+}
+
+/** How long the usage may come behind the finish reason: without it the answer is as whole. */
+const usageGrace = "1 second"
+
+/** How long the end of the body may come behind the last event: read to its end, the connection serves again. */
+const endGrace = "100 millis"
+
+/** Bytes of a failure that are read. */
+const maxFailure = 64 * 1_024
+
+/** The path is added to that of the base URL, whose query is kept. */
+export const endpoint = (baseUrl: string, path: string): URL => {
+  const url = new URL(baseUrl)
+  url.pathname = url.pathname.replace(/\/+$/, "") + path
+  return url
+}
+
+/**
+ * One request an attempt, no retry, no redirect, no timer of an answer that is not finished. The client must not retry
+ * either.
+ */
+export const make = Effect.fnUntraced(function* (wire: HttpWire) {
+  const client = HttpClient.withScope(yield* HttpClient.HttpClient)
+  const post = HttpClientRequest.accept(wire.post, "text/event-stream")
+  const cleaned = FailureBody.cleaned(wire.secrets)
+
+  const attempt = Effect.fnUntraced(function* (request: ProviderRequest) {
+    const body = JSON.stringify(wire.toBody(request))
+    const response = yield* Effect.mapError(
+      client.execute(HttpClientRequest.bodyText(post, body, "application/json")),
+      connectionFailure
+    )
+    const clock = yield* Clock.Clock
+    const failureOf = (body: FailureBody.FailureBody) =>
+      classify(response, cleaned(body), clock.currentTimeMillisUnsafe())
+    if (!isEventStream(response)) return yield* refusal(response, failureOf)
+    const answer = wire.answer((error) => failureOf(FailureBody.fromJson(error)))
+    return Stream.transformPull(response.stream, (pull) => Effect.succeed(read(pull, answer)))
+  })
+
+  return (request: ProviderRequest): ReturnType<Provider["Service"]["stream"]> =>
+    Stream.mapError(Stream.unwrap(attempt(request)), (reason) => new ProviderError({ reason }))
+})
+
+const connectionFailure = ({ reason }: HttpClientError.HttpClientError): ProviderErrorReason =>
+  reason._tag === "TransportError"
+    ? classifyTransport(reason.cause, false)
+    : new Unknown({ message: "The request could not be made" })
+
+const isEventStream = ({ status, headers }: HttpClientResponse.HttpClientResponse): boolean =>
+  status >= 200 &&
+  status < 300 &&
+  (headers["content-type"] ?? "text/event-stream").toLowerCase().startsWith("text/event-stream")
+
+/** Reads no further than it has to, and fails. */
+const refusal = Effect.fnUntraced(function* (
+  { status, stream }: HttpClientResponse.HttpClientResponse,
+  failureOf: (body: FailureBody.FailureBody) => ProviderErrorReason
+) {
+  let size = 0
+  const body = yield* stream.pipe(
+    Stream.takeUntil((chunk) => (size += chunk.length) >= maxFailure),
+    Stream.decodeText(),
+    Stream.mkString,
+    Effect.orElseSucceed(() => "")
+  )
+  const reason = failureOf(FailureBody.fromText(body))
+  return yield* Effect.fail(
+    status < 300 && reason._tag === "unknown"
+      ? new StreamCorrupt({ message: "The provider answered with something else than an event stream", status })
+      : reason
+  )
+})
+
+type Parts = Pull.Pull<Array.NonEmptyReadonlyArray<ProviderPart>, ProviderErrorReason>
+
+const read = (
+  bytes: Pull.Pull<Array.NonEmptyReadonlyArray<Uint8Array>, HttpClientError.HttpClientError>,
+  answer: AnswerStream
+): Parts => {
+  let ended = false
+
+  const give = (parts: ReadonlyArray<ProviderPart>): Parts =>
+    Array.isReadonlyArrayNonEmpty(parts) ? Effect.succeed(parts) : next
+
+  const end = (lost?: ProviderErrorReason): Parts => {
+    ended = true
+    return give(answer.end(lost))
+  }
+
+  const next: Parts = Effect.suspend(() => {
+    if (answer.failure !== undefined) return Effect.fail(answer.failure)
+    if (ended) return Cause.done()
+    return Pull.matchEffect(within(bytes), {
+      onSuccess: (chunks) => give(answer.feed(chunks)),
+      onFailure: (cause) => {
+        const error = Cause.findError(cause)
+        return Result.isFailure(error)
+          ? Effect.failCause(error.failure)
+          : end(classifyTransport(error.success.reason.cause, true))
+      },
+      onDone: () => end()
+    })
+  })
+
+  const within = (pull: typeof bytes): typeof bytes =>
+    answer.isFinished || answer.isOver
+      ? Effect.timeoutOrElse(pull, { duration: answer.isOver ? endGrace : usageGrace, orElse: () => Cause.done() })
+      : pull
+
+  return next
+}
