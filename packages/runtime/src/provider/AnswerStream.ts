@@ -25,6 +25,12 @@ export abstract class AnswerStream {
   #finish: Extract<ProviderPart, { readonly _tag: "Finished" }> | undefined
   #isOver = false
   #failure: ProviderErrorReason | undefined
+  readonly #failureOf: (error: unknown) => ProviderErrorReason
+
+  /** `failureOf` classifies an error that comes in the midst of the answer. */
+  constructor(failureOf: (error: unknown) => ProviderErrorReason) {
+    this.#failureOf = failureOf
+  }
 
   protected abstract take(chunk: Fields, event: string): void
 
@@ -83,6 +89,11 @@ export abstract class AnswerStream {
     // Whatever follows what finished the answer takes nothing back.
     if (this.#finish === undefined) this.#failure ??= reason
     else this.#close(this.#finish)
+  }
+
+  /** What the provider says of a failure. */
+  protected error(error: unknown): void {
+    this.fail(this.#failureOf(error))
   }
 
   protected corrupt(what: string): void {

@@ -1,7 +1,7 @@
 import type { ToolCall } from "./Provider.ts"
 
 /** A call as the provider wrote it; without an id or a name these are empty. */
-export type WrittenCall = Pick<ToolCall, "id" | "name" | "arguments">
+type WrittenCall = Pick<ToolCall, "id" | "name" | "arguments">
 
 /** The calls, each with an id of its own. One without a name cannot be made; one that is there twice is one. */
 export const withOwnIds = (written: ReadonlyArray<WrittenCall>): ReadonlyArray<ToolCall> => {

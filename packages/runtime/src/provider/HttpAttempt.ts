@@ -12,8 +12,7 @@ export interface HttpWire {
   /** What no message of a failure may show. */
   readonly secrets: ReadonlyArray<string>
   readonly toBody: (request: ProviderRequest) => object
-  /** `failureOf` classifies an error that came in the midst of the answer. */
-  readonly answer: (failureOf: (error: unknown) => ProviderErrorReason) => AnswerStream
+  readonly answer: new (failureOf: (error: unknown) => ProviderErrorReason) => AnswerStream
 }
 
 /** How long the usage may come behind the finish reason: without it the answer is as whole. */
@@ -51,7 +50,7 @@ export const make = Effect.fnUntraced(function* (wire: HttpWire) {
     const failureOf = (body: FailureBody.FailureBody) =>
       classify(response, cleaned(body), clock.currentTimeMillisUnsafe())
     if (!isEventStream(response)) return yield* refusal(response, failureOf)
-    const answer = wire.answer((error) => failureOf(FailureBody.fromJson(error)))
+    const answer = new wire.answer((error) => failureOf(FailureBody.fromJson(error)))
     return Stream.transformPull(response.stream, (pull) => Effect.succeed(read(pull, answer)))
   })
 

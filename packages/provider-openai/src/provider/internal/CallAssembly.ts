@@ -1,7 +1,6 @@
-import type { ProviderPart } from "@bowline/runtime/provider/Provider"
+import { withOwnIds } from "@bowline/runtime/provider/CallIds"
+import type { ToolCall } from "@bowline/runtime/provider/Provider"
 import { Predicate } from "effect"
-
-type ToolCall = Extract<ProviderPart, { readonly _tag: "ToolCall" }>
 
 interface Slot {
   readonly index: number | undefined
@@ -48,23 +47,7 @@ export class CallAssembly {
     return fresh
   }
 
-  /** The calls, each with an id of its own. One without a name cannot be made; one that is there twice is one. */
   finish(): ReadonlyArray<ToolCall> {
-    const calls = new Map<string, ToolCall>()
-    for (const { id, name, arguments: args } of this.#slots) {
-      if (name === "") continue
-      const twin = calls.get(id)
-      if (twin?.name === name && twin.arguments === args) continue
-      const own = id === "" || twin !== undefined ? this.#freshId(calls) : id
-      calls.set(own, { _tag: "ToolCall", id: own, name, arguments: args })
-    }
-    return Array.from(calls.values())
-  }
-
-  #freshId(calls: ReadonlyMap<string, ToolCall>): string {
-    let number = calls.size
-    const isTaken = (id: string) => calls.has(id) || this.#slots.some((slot) => slot.id === id)
-    while (isTaken(`call_${number}`)) number++
-    return `call_${number}`
+    return withOwnIds(this.#slots)
   }
 }
