@@ -1,11 +1,11 @@
 import { Effect, Schema } from "effect"
 import { json, type Host, type HostRequest } from "../http/Host.ts"
-import * as Move from "../http/Move.ts"
 import { ChatBody, toAsked } from "./internal/ChatBody.ts"
 import { toMoves } from "./internal/ChatChunk.ts"
+import { respond } from "./internal/respond.ts"
 import { withFinish } from "./internal/withFinish.ts"
 import { player, type Asked, type Script } from "./Script.ts"
-import type { Turn } from "./Turn.ts"
+import type { ProviderFailure } from "./Turn.ts"
 
 const decode = Schema.decodeUnknownEffect(ChatBody)
 
@@ -18,28 +18,15 @@ export const make = (script: Script): Effect.Effect<Host> =>
   Effect.map(player(script), (turnFor): Host =>
     Effect.fnUntraced(function* (request) {
       if (request.method !== "POST" || request.url.pathname !== "/v1/chat/completions") {
-        return failure(404, { message: `There is no ${request.method} ${request.url.pathname}` })
+        return json(404, toFailure({ message: `There is no ${request.method} ${request.url.pathname}` }))
       }
       return yield* decode(request.body).pipe(
-        Effect.flatMap((body) => respond(withFinish(turnFor(toAsked(body))), body.model)),
-        Effect.catchTag("SchemaError", ({ message }) => Effect.succeed(failure(400, { message })))
+        Effect.flatMap((body) =>
+          respond(withFinish(turnFor(toAsked(body))), (turn) => toMoves(turn, body.model), toFailure)
+        ),
+        Effect.catchTag("SchemaError", ({ message }) => Effect.succeed(json(400, toFailure({ message }))))
       )
     })
   )
 
-const failure = (status: number, error: unknown, headers?: Readonly<Record<string, string>>) =>
-  json(status, { error }, headers)
-
-const respond = Effect.fnUntraced(function* (turn: Turn, model: string) {
-  const refused = turn.findIndex(({ _tag }) => _tag === "Refused")
-  const refusal = turn[refused]
-  if (refusal?._tag !== "Refused") {
-    return {
-      status: 200,
-      headers: { "content-type": "text/event-stream; charset=utf-8" },
-      body: Move.toStream(toMoves(turn, model))
-    }
-  }
-  for (const move of turn.slice(0, refused)) if (move._tag === "Wait") yield* move.effect
-  return failure(refusal.status, refusal.error, refusal.headers)
-})
+const toFailure = (error: ProviderFailure) => ({ error })
