@@ -111,7 +111,7 @@ describe.each(Object.entries(databases))("the gateway, %s", (_, database) => {
     () =>
       Effect.gen(function* () {
         const words = Array.from({ length: 32 }, (_, index) => `word${index} `)
-        const { gateway } = yield* setUp(yield* database, [
+        const { gateway } = yield* setUp({ ...(yield* database), BOWLINE_MAX_RETRIES: "0" }, [
           [oneWrite, ...words.map(say)],
           [...words.map(say), noFinish]
         ])
