@@ -42,7 +42,8 @@ const startWriter = (dataDir: string) =>
     })
   )
 
-describe("an embedded database", () => {
+// To make a database takes seconds, on a busy machine many.
+describe("an embedded database", { timeout: 60_000 }, () => {
   it.live("is for one process at a time, loses nothing that was stored when that is killed, and is free at once", () =>
     Effect.gen(function* () {
       const dataDir = yield* temporaryFolder

@@ -35,7 +35,8 @@ with alive as (
   insert into replicas (id, expires_at) values (${replica}, ${expires})
   on conflict (id) do update set expires_at = excluded.expires_at
 ), dead as (
-  delete from replicas where expires_at <= now() and id <> ${replica}
+  delete from replicas where id in (
+    select id from replicas where expires_at <= now() and id <> ${replica} for update skip locked)
 ), abandoned as materialized (
   select c.id, c.session_id, c.state, s.fence as session_fence
   from (
