@@ -31,14 +31,17 @@ with free as (
 )
 update sessions s set fence = l.fence from leased l where s.id = l.session_id
 returning l.session_id, l.fence`).pipe(Effect.map(([lease]) => Option.fromNullishOr(lease?.fence))),
+    // Locked in the order in which they are taken over by somebody else, who may be about to.
     renew: (replica, ttl) =>
       storageError(sql<Held>`
 with alive as (
   insert into replicas (id, expires_at) values (${replica}, ${expiresIn(ttl)})
   on conflict (id) do update set expires_at = excluded.expires_at
+), mine as (
+  select session_id from leases where replica = ${replica} order by session_id for update
 )
-update leases set expires_at = ${expiresIn(ttl)} where replica = ${replica} and expires_at > now()
-returning session_id, fence`).pipe(
+update leases l set expires_at = ${expiresIn(ttl)} from mine where l.session_id = mine.session_id
+returning l.session_id, l.fence`).pipe(
         Effect.map((held) => new Map(held.map(({ session_id, fence }) => [session_id, fence])))
       ),
     release: (session, fence) =>

@@ -49,21 +49,22 @@ export const leaseCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
-    title: "prolongs the leases of a replica, and tells which it has lost",
+    title: "prolongs the leases of a replica, an expired one too, and tells which somebody else has taken",
     test: Effect.gen(function* () {
       const leases = yield* LeaseStore
-      const { advance } = yield* LeaseTime
       const [a, b] = [yield* Given.newReplica, yield* Given.newReplica]
-      const [kept, expired] = [yield* Given.create(), yield* Given.create()]
+      const [kept, taken] = [yield* Given.create(), yield* Given.create()]
       const fence = yield* Given.acquire(kept.session_id, a)
-      yield* leases.acquire(expired.session_id, a, half)
-      yield* advance(half)
+      yield* Given.acquire(taken.session_id, a)
+      yield* Given.abandon
+      const next = yield* Given.acquire(taken.session_id, b)
       assert.deepEqual(yield* leases.renew(a, Given.ttl), new Map([[kept.session_id, fence]]))
-      yield* advance(half)
       assert.deepEqual(yield* leases.acquire(kept.session_id, b, Given.ttl), Option.none())
-      const taken = yield* Given.acquire(expired.session_id, b)
-      assert.deepEqual(yield* leases.renew(a, Given.ttl), new Map([[kept.session_id, fence]]))
-      assert.deepEqual(yield* leases.renew(b, Given.ttl), new Map([[expired.session_id, taken]]))
+      yield* (yield* LeaseTime).advance(half)
+      assert.deepEqual(yield* leases.renew(b, Given.ttl), new Map([[taken.session_id, next]]))
+      yield* (yield* LeaseTime).advance(half)
+      assert.deepEqual(yield* leases.acquire(taken.session_id, a, Given.ttl), Option.none())
+      assert(Option.isSome(yield* leases.acquire(kept.session_id, b, Given.ttl)))
     })
   },
   {

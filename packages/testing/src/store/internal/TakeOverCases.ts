@@ -126,15 +126,17 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
-    title: "takes over a running plan whose lease is gone, though its replica lives again",
+    title: "takes over a running plan as soon as nobody holds its session, though its replica lives, or asks itself",
     test: Effect.gen(function* () {
       const leases = yield* LeaseStore
       const held = yield* Given.createHeld()
-      yield* leases.renew(held.plan.replica, Given.ttl)
+      const { replica } = held.plan
+      yield* leases.renew(replica, Given.ttl)
       assert.equal(yield* isTaken(held), false)
+      yield* leases.release(held.session_id, held.fence)
+      yield* Given.takeOver(held, yield* Given.newReplica)
       yield* Given.abandon
-      yield* leases.renew(held.plan.replica, Given.ttl)
-      yield* Given.takeOver(held, held.plan.replica)
+      yield* Given.takeOver(held, replica)
     })
   },
   {
