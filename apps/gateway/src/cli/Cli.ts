@@ -1,6 +1,6 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { Effect, Layer } from "effect"
-import { Command } from "effect/cli"
+import { Console, Effect, Layer } from "effect"
+import { CliOutput, Command } from "effect/cli"
 import { ask } from "./Ask.ts"
 import * as Process from "./Process.ts"
 import { serve } from "./Serve.ts"
@@ -10,7 +10,18 @@ const bowline = Command.make("bowline").pipe(
   Command.withSubcommands([serve, ask])
 )
 
-const layer = Layer.effectDiscard(Command.run(bowline, { version: "0.1.0" })).pipe(Layer.provide(NodeServices.layer))
+/** A command that is written wrongly is an error like any other: one line on stderr. */
+const usage = CliOutput.layerPresenter({
+  present: (event) => {
+    if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)
+    const problems = event.errors.map(({ message }) => message.trim().replaceAll(/\s+/g, " ")).join("; ")
+    return Console.error(`${problems} (see ${event.commandPath.join(" ")} --help)`)
+  }
+})
+
+const layer = Layer.effectDiscard(Command.run(bowline, { version: "0.1.0" })).pipe(
+  Layer.provide([NodeServices.layer, usage])
+)
 
 /** Runs the command that the arguments of this process name. */
 export const run = (): void => Process.run(Effect.scoped(Layer.build(layer)))

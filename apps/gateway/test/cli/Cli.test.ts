@@ -1,4 +1,10 @@
-import { stall } from "@bowline/testing/http/Move"
+import { PlanId } from "@bowline/domain/plan/PlanId"
+import * as Usage from "@bowline/domain/plan/Usage"
+import { SessionId } from "@bowline/domain/session/SessionId"
+import { encoder } from "@bowline/protocol/stream/SseFrame"
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { cut, stall, toStream, write } from "@bowline/testing/http/Move"
+import { Network } from "@bowline/testing/http/Network"
 import { error, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -63,16 +69,53 @@ describe("bowline ask", () => {
       const cases = [
         [ask(url, "What?"), /^provider_auth: .+\n$/],
         [ask(url, "What?", "--agent", "a b=http://127.0.0.1:9/"), /^invalid_request: agents\[0\]\.name: .+\n$/],
-        [ask("http://127.0.0.1:1", "What?"), /^Cannot reach http:\/\/127\.0\.0\.1:1: .+\n$/]
+        [ask("http://127.0.0.1:1", "What?"), /^Cannot reach http:\/\/127\.0\.0\.1:1: .+\n$/],
+        [ask(url, "What?", "--agnet", "ann=http://127.0.0.1:9/"), /^.+--agnet.+ \(see bowline ask --help\)\n$/]
       ] as const
       const ended = yield* Effect.forEach(cases, ([run]) => Effect.flatMap(run, ({ ended }) => ended), {
-        concurrency: 3
+        concurrency: 2
       })
       for (const [index, [, line]] of cases.entries()) {
         assert.match(ended[index]?.stderr ?? "", line)
         assert.deepInclude(ended[index], { stdout: "", code: 1 })
       }
     })
+  )
+
+  it.live("takes a stream that breaks up where it broke, and shows nothing twice", () =>
+    Effect.gen(function* () {
+      const network = yield* Network
+      const frame = encoder({
+        plan_id: PlanId.make("plan_00000000-0000-4000-8000-000000000001"),
+        session_id: SessionId.make("session_00000000-0000-4000-8000-000000000002")
+      })
+      const final = { stop_reason: "stop", text: "answer", usage: Usage.empty, steps: 1, tool_calls: 0, duration_ms: 1 }
+      const frames = [
+        frame({ seq: 1, event: "session", payload: '{"external_session_id":null,"created":true}' }),
+        frame({ seq: 2, event: "final", payload: JSON.stringify(final) }),
+        frame({ seq: 3, event: "done", payload: "{}" })
+      ]
+      const host = yield* network.serve(({ headers, method }) => {
+        const after = Number(headers["last-event-id"] ?? 0)
+        const moves = frames.slice(after, after + 1).map(write)
+        return Effect.succeed({
+          status: 200,
+          headers: { "content-type": "text/event-stream" },
+          body: toStream(method === "POST" ? [...moves, cut] : moves)
+        })
+      })
+      const { stdout, stderr, code } = yield* (yield* ask(host.url, "What?")).ended
+      assert.deepStrictEqual([stdout, stderr, code], ["answer\n", "", 0])
+      const requests = yield* host.requests.all
+      assert.deepStrictEqual(
+        requests.map(({ headers, method }) => [method, headers["last-event-id"]]),
+        [
+          ["POST", undefined],
+          ["GET", "1"],
+          ["GET", "2"]
+        ]
+      )
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
   it.live("cancels its plan on Ctrl-C", () =>

@@ -73,14 +73,16 @@ describe("a failure", () => {
   it.live("in the middle of a stream asks the caller to come back, behind a whole frame", () =>
     Effect.gen(function* () {
       const frame = { seq: 1, event: "step", payload: '{"step":1,"attempt":1}' } as const
-      const frames = Stream.concat(Stream.make(frame, "ping" as const), Stream.fail(unavailable))
-      const { url, logged } = yield* serve({ events: () => Effect.succeed({ session_id, frames }) })
-      const { status, text } = yield* send(`${url}/plans/${plan_id}/events`)
-      assert.strictEqual(status, 200)
-      const data = `{"plan_id":"${plan_id}","session_id":"${session_id}","step":1,"attempt":1}`
-      assert.strictEqual(text, `id: 1\nevent: step\ndata: ${data}\n\n: ping\n\n: reconnect\n\n`)
-      assert.include(logged.join(), secret)
-      assert.include(logged.join(), plan_id)
+      for (const failure of [Stream.fail(unavailable), Stream.die(new Error(secret))]) {
+        const frames = Stream.concat(Stream.make(frame, "ping" as const), failure)
+        const { url, logged } = yield* serve({ events: () => Effect.succeed({ session_id, frames }) })
+        const { status, text } = yield* send(`${url}/plans/${plan_id}/events`)
+        assert.strictEqual(status, 200)
+        const data = `{"plan_id":"${plan_id}","session_id":"${session_id}","step":1,"attempt":1}`
+        assert.strictEqual(text, `id: 1\nevent: step\ndata: ${data}\n\n: ping\n\n: reconnect\n\n`)
+        assert.include(logged.join(), secret)
+        assert.include(logged.join(), plan_id)
+      }
     })
   )
 
