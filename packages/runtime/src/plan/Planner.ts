@@ -8,6 +8,7 @@ import { Clock, Context, Effect, Layer, Result } from "effect"
 import { PeerClient } from "../peer/PeerClient.ts"
 import { type FinishReason, Provider, type ProviderRequest } from "../provider/Provider.ts"
 import { legalHistory } from "../session/LegalHistory.ts"
+import { patiently } from "../session/Patience.ts"
 import { SessionStore } from "../session/SessionStore.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
@@ -96,7 +97,7 @@ export class Planner extends Context.Service<
       return {
         run: Effect.fnUntraced(function* (run) {
           const { session_id, journal, request, uuid, model } = run.given
-          const history: Array<Pick<Message, "role" | "parts">> = [...(yield* sessions.history(session_id))]
+          const history: Array<Pick<Message, "role" | "parts">> = [...(yield* patiently(sessions.history(session_id)))]
           const { tools, unreachable } = yield* catalog(run)
           const delimiter = uuid()
 

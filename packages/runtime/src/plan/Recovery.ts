@@ -5,6 +5,7 @@ import { MessageId } from "@bowline/domain/session/MessageId"
 import { Clock, Duration, Effect, Layer } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { LeaseStore } from "../session/LeaseStore.ts"
+import { patiently } from "../session/Patience.ts"
 import { SessionLock } from "../session/SessionLock.ts"
 import { fromEvents } from "../stream/EventRow.ts"
 import { PlansConfig } from "./PlansConfig.ts"
@@ -69,11 +70,18 @@ export const layer = Layer.effectDiscard(
     const { leaseTtl } = yield* PlansConfig
     const uuid = yield* UuidGenerator
 
+    // After a database that was away every lease is over: whoever lives says so first, before anybody takes from the dead.
+    let wasAway = false
     const recover = Effect.gen(function* () {
+      yield* leases.renew(replica, leaseTtl)
+      if (wasAway) {
+        wasAway = false
+        return
+      }
       const abandoned = yield* store.takeOver(replica, leaseTtl)
       const now = yield* Clock.currentTimeMillis
       for (const left of abandoned) {
-        yield* store.commit([settlement(left, now, uuid)], true)
+        yield* patiently(store.commit([settlement(left, now, uuid)], true))
         if (left.guard._tag === "Held") yield* leases.release(left.plan.session_id, left.guard.fence)
         const { plan_id, session_id } = left.plan
         yield* Effect.annotateLogs(Effect.logWarning("plan_interrupted"), { plan_id, session_id })
@@ -83,7 +91,10 @@ export const layer = Layer.effectDiscard(
     const interval = Duration.min(Duration.millis(Duration.toMillis(leaseTtl) / 3), Duration.seconds(3))
     yield* recover
     yield* recover.pipe(
-      Effect.catchTag("StorageError", (error) => Effect.logWarning("recovery_failed", error.reason.cause)),
+      Effect.catchTag("StorageError", (error) => {
+        wasAway = true
+        return Effect.logWarning("recovery_failed", error.reason.cause)
+      }),
       Effect.delay(interval),
       Effect.forever,
       Effect.forkScoped

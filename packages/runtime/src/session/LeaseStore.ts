@@ -22,8 +22,9 @@ export class LeaseStore extends Context.Service<
       ttl: Duration.Duration
     ) => Effect.Effect<Option.Option<number>, StorageError>
     /**
-     * Says that the replica lives and prolongs every lease of it that has not expired, in one statement. Gives the fence of
-     * each session that it still holds: what is missing is lost.
+     * Says that the replica lives and prolongs every lease of it, in one statement: also one that has expired and that nobody
+     * has taken since, so that plans outlast a database that was away. Gives the fence of each session that it still holds:
+     * what is missing is lost.
      */
     readonly renew: (
       replica: ReplicaId,

@@ -4,6 +4,8 @@ import { NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import { Clock, Context, DateTime, Duration, Effect, Layer, Option } from "effect"
 import { type Guard, type PlanCommit, PlanStore } from "../plan/PlanStore.ts"
+import type { CredentialStore } from "../provider/CredentialStore.ts"
+import * as MemoryCredentialStore from "../provider/MemoryCredentialStore.ts"
 import { fromEvents } from "../stream/EventRow.ts"
 import { apply, makePlan, makeSession, Memory, type SessionRecord } from "./internal/Memory.ts"
 import { LeaseStore } from "./LeaseStore.ts"
@@ -11,6 +13,8 @@ import type { Page, PageRequest } from "./Page.ts"
 import { SessionStore } from "./SessionStore.ts"
 
 const ttl = Duration.days(30)
+/** How long a replica is taken to live that has not said so yet. */
+const firstBreath = Duration.seconds(10)
 
 const newestFirst = <A extends { readonly ordinal: number }, B>(
   records: Iterable<A>,
@@ -41,6 +45,9 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
         return yield* new SessionBusy({ message: `${maxQueue} plans wait for the session` })
       }
       memory.add(session)
+      if (!memory.replicas.has(request.replica)) {
+        memory.replicas.set(request.replica, (yield* Clock.currentTimeMillis) + Duration.toMillis(firstBreath))
+      }
       session.last_active_at = request.created_at
       for (const agent of request.agents) session.agents.set(agent.name, agent)
       const record = makePlan(memory, request, session)
@@ -91,12 +98,11 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
     }),
   takeOver: (replica, leaseTtl) =>
     Effect.map(Clock.currentTimeMillis, (now) => {
-      const left = Array.from(memory.open.values()).filter((record) => !memory.isAlive(record.replica, now))
-      return left.flatMap((record) => {
+      memory.replicas.set(replica, now + Duration.toMillis(leaseTtl))
+      return Array.from(memory.open.values()).flatMap((record) => {
         const session = memory.sessions.get(record.plan.session_id)
-        if (session === undefined) return []
+        if (session === undefined || !memory.isLeft(record, session, replica, now)) return []
         const isQueued = record.plan.state === "queued"
-        if (!isQueued && session.lease !== undefined && session.lease.expires > now) return []
         record.replica = replica
         record.fence = isQueued ? record.fence + 1 : ++session.fence
         if (!isQueued) {
@@ -169,7 +175,8 @@ const makeLeaseStore = (memory: Memory): LeaseStore["Service"] => ({
   acquire: (id, replica, leaseTtl) =>
     Effect.map(Clock.currentTimeMillis, (now) => {
       const session = memory.sessions.get(id)
-      if (session === undefined || (session.lease !== undefined && session.lease.expires > now)) return Option.none()
+      if (session === undefined || memory.hasLease(session, now)) return Option.none()
+      if (memory.openPlans(id).some(({ plan }) => plan.state === "running")) return Option.none()
       session.fence++
       session.lease = { replica, fence: session.fence, expires: now + Duration.toMillis(leaseTtl) }
       return Option.some(session.fence)
@@ -180,7 +187,7 @@ const makeLeaseStore = (memory: Memory): LeaseStore["Service"] => ({
       memory.replicas.set(replica, expires)
       const held = new Map<SessionId, number>()
       for (const { session_id, lease } of memory.sessions.values()) {
-        if (lease === undefined || lease.replica !== replica || lease.expires <= now) continue
+        if (lease?.replica !== replica) continue
         lease.expires = expires
         held.set(session_id, lease.fence)
       }
@@ -194,7 +201,7 @@ const makeLeaseStore = (memory: Memory): LeaseStore["Service"] => ({
 })
 
 /** Everything in this process, and gone with it: no database at all. */
-export const layer: Layer.Layer<PlanStore | SessionStore | LeaseStore> = Layer.effectContext(
+export const layer: Layer.Layer<PlanStore | SessionStore | LeaseStore | CredentialStore> = Layer.effectContext(
   Effect.sync(() => {
     const memory = new Memory()
     return Context.make(PlanStore, makePlanStore(memory)).pipe(
@@ -202,4 +209,4 @@ export const layer: Layer.Layer<PlanStore | SessionStore | LeaseStore> = Layer.e
       Context.add(LeaseStore, makeLeaseStore(memory))
     )
   })
-)
+).pipe(Layer.merge(MemoryCredentialStore.layer))

@@ -1,9 +1,10 @@
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Context, Duration, Effect, Layer, Option, RcMap, Result, type Scope, Semaphore } from "effect"
+import { Context, Duration, Effect, Layer, Option, RcMap, type Scope, Semaphore } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { PlansConfig } from "../plan/PlansConfig.ts"
 import { LeaseStore, type ReplicaId } from "./LeaseStore.ts"
+import { patiently } from "./Patience.ts"
 
 /** What somebody who wants a session is told. */
 export interface Listener {
@@ -55,7 +56,7 @@ export class SessionLock extends Context.Service<
           const fence = yield* Effect.uninterruptibleMask((restore) =>
             Effect.suspend(() => {
               acquiring.add(session)
-              return restore(leases.acquire(session, replica, leaseTtl))
+              return restore(patiently(leases.acquire(session, replica, leaseTtl)))
             }).pipe(
               Effect.tap(
                 Effect.fnUntraced(function* (fence) {
@@ -89,23 +90,15 @@ export class SessionLock extends Context.Service<
       const ttl = Duration.toMillis(leaseTtl)
       yield* leases.renew(replica, leaseTtl)
       yield* Effect.gen(function* () {
-        let renewed = yield* Clock.currentTimeMillis
-        for (let wait = ttl / 3; ;) {
-          yield* Effect.sleep(wait)
-          const asked = yield* Clock.currentTimeMillis
-          const before = new Map(held)
-          const result = yield* Effect.result(Effect.timeout(leases.renew(replica, leaseTtl), ttl / 3))
-          if (Result.isSuccess(result)) {
-            renewed = asked
-            wait = ttl / 3
-            yield* settle(before, result.success)
-            continue
-          }
-          yield* Effect.logWarning("lease_renewal_failed", result.failure)
-          wait = Math.min(1_000, ttl / 6)
-          if ((yield* Clock.currentTimeMillis) - renewed > ttl * 0.8) for (const { lost } of held.values()) lost()
-        }
-      }).pipe(Effect.forkScoped)
+        const before = new Map(held)
+        yield* settle(before, yield* Effect.timeout(leases.renew(replica, leaseTtl), ttl / 3))
+      }).pipe(
+        // With the database away nothing can be written either, and its fence tells who may when it is back.
+        Effect.catch((error) => Effect.annotateLogs(Effect.logWarning("lease_renewal_failed"), { error })),
+        Effect.delay(ttl / 3),
+        Effect.forever,
+        Effect.forkScoped
+      )
 
       return {
         replica,

@@ -2,17 +2,15 @@ import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
-import { Data, Deferred, Effect } from "effect"
+import { Data, Deferred, Duration, Effect } from "effect"
 import type { Guard, PlanChange } from "../plan/PlanStore.ts"
+import { patience } from "../session/Patience.ts"
 import { fromEvents, isDelta, toFrame } from "./EventRow.ts"
 import type { Source, Taken } from "./GroupCommit.ts"
 import type { LivePlan } from "./LivePlan.ts"
 
 /** The plan's guard does not hold any more: another replica has taken it over. */
 export class LeaseLost extends Data.TaggedError("LeaseLost") {}
-
-/** A plan that waits longer than this for the database ends. */
-const patience = "30 seconds"
 
 /** Events that may wait to be written before whoever produces them has to. */
 const maxBacklog = 256
@@ -88,7 +86,10 @@ export class Journal implements Source {
   }).pipe(
     Effect.timeoutOrElse({
       duration: patience,
-      orElse: () => Effect.fail(new StorageError({ reason: new Unavailable({ cause: `no answer for ${patience}` }) }))
+      orElse: () =>
+        Effect.fail(
+          new StorageError({ reason: new Unavailable({ cause: `no answer for ${Duration.format(patience)}` }) })
+        )
     })
   )
 

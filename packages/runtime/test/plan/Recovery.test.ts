@@ -100,8 +100,8 @@ describe("a lost lease", () => {
       yield* TestKit.pass("1 second")
       const leases = yield* LeaseStore
       yield* leases.release(session_id, 1)
-      const fence = yield* leases.acquire(session_id, "thief", Duration.days(1))
-      assert.deepStrictEqual(fence, Option.some(2))
+      const [taken] = yield* (yield* PlanStore).takeOver("thief", Duration.days(1))
+      assert.deepStrictEqual(taken?.guard, { _tag: "Held", fence: 2 })
       yield* TestKit.pass("30 seconds", "1 second")
       const items = yield* Effect.fromNullishOr(reader.pollUnsafe()).pipe(Effect.flatten)
       assert.strictEqual(items.at(-1), "reconnect")

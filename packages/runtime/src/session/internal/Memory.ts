@@ -79,8 +79,20 @@ export class Memory {
 
   holds({ plan, fence, replica }: PlanRecord, guard: Guard): boolean {
     if (!this.open.has(plan.plan_id)) return false
-    if (guard._tag === "Held") return this.sessions.get(plan.session_id)?.fence === guard.fence
-    return replica === guard.replica && fence === guard.fence
+    if (guard._tag === "Queued") return plan.state === "queued" && replica === guard.replica && fence === guard.fence
+    const session = this.sessions.get(plan.session_id)
+    if (session?.fence !== guard.fence) return false
+    // One that is still queued may be another replica's by now.
+    return plan.state === "running" || session.lease?.replica === replica
+  }
+
+  hasLease({ lease }: SessionRecord, now: number): boolean {
+    return lease !== undefined && lease.expires > now
+  }
+
+  /** Who had it is dead; or, of a plan that runs, nobody has its session. */
+  isLeft({ plan, replica }: PlanRecord, session: SessionRecord, asking: ReplicaId, now: number): boolean {
+    return plan.state === "running" ? !this.hasLease(session, now) : replica !== asking && !this.isAlive(replica, now)
   }
 
   isAlive(replica: ReplicaId, now: number): boolean {
