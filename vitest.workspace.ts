@@ -17,6 +17,7 @@ export default [
   project("packages/protocol"),
   project("packages/runtime"),
   project("packages/provider-openai"),
+  project("packages/provider-anthropic"),
   project("packages/a2a"),
   project("packages/storage-sql", postgres),
   project("packages/testing"),

@@ -19,6 +19,7 @@ const mayImport: Record<string, ReadonlyArray<string>> = {
   protocol: ["domain"],
   runtime: ["domain"],
   "provider-openai": ["domain", "runtime"],
+  "provider-anthropic": ["domain", "runtime"],
   a2a: ["domain", "runtime"],
   "storage-sql": ["domain", "runtime"],
   testing: ["domain", "runtime"]

@@ -1,0 +1,84 @@
+import type { MessagePart } from "@bowline/domain/session/Message"
+import type { TaskState } from "@bowline/domain/tool/TaskState"
+import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
+import { fromSigned } from "./Thought.ts"
+
+interface Block {
+  readonly type: string
+  readonly [field: string]: unknown
+}
+
+/** The wire insists on a limit: one that every model in use has room for. */
+const defaultMaxTokens = 8_192
+
+const failed: ReadonlyArray<TaskState> = ["failed", "canceled", "rejected", "timed-out", "interrupted", "invalid"]
+
+const isThought = ({ type }: Block): boolean => type === "thinking" || type === "redacted_thinking"
+
+/** Text that is blank is refused, and partial text never sent; thoughts go to the provider that signed them only. */
+const toBlocks = (part: MessagePart, provider: string): ReadonlyArray<Block> => {
+  switch (part.type) {
+    case "text":
+      return part.partial === true || part.text.trim() === "" ? [] : [{ type: "text", text: part.text }]
+    case "reasoning":
+      return part.provider === provider && part.signature !== undefined ? [fromSigned(part.text, part.signature)] : []
+    case "tool_call":
+      return [{ type: "tool_use", id: part.task_id, name: part.tool, input: part.input }]
+    case "tool_result":
+      return [
+        {
+          type: "tool_result",
+          tool_use_id: part.task_id,
+          ...(part.content === "" ? {} : { content: part.content }),
+          ...(failed.includes(part.state) ? { is_error: true } : {})
+        }
+      ]
+  }
+}
+
+interface Turn {
+  readonly role: "user" | "assistant"
+  readonly content: ReadonlyArray<Block>
+}
+
+/** Roles alternate: neighbours of one role are one message. A thought cannot be the last that the model said. */
+const toTurns = ({ messages }: ProviderRequest, provider: string): ReadonlyArray<Turn> => {
+  const turns: Array<Turn> = []
+  for (const message of messages.toReversed()) {
+    const role = message.role === "assistant" ? "assistant" : "user"
+    const behind = turns.at(-1)
+    const blocks = message.parts.flatMap((part) => toBlocks(part, provider))
+    const isLast = role === "assistant" && behind?.role !== "assistant"
+    const content = isLast ? blocks.slice(0, blocks.findLastIndex((block) => !isThought(block)) + 1) : blocks
+    if (content.length === 0) continue
+    if (behind?.role === role) turns[turns.length - 1] = { role, content: [...content, ...behind.content] }
+    else turns.push({ role, content })
+  }
+  return turns.toReversed()
+}
+
+/** What stands in front of the last block, and it, is worth keeping for the next request. */
+const cached = (blocks: ReadonlyArray<Block>): ReadonlyArray<Block> =>
+  blocks.map((block, at) => (at === blocks.length - 1 ? { ...block, cache_control: { type: "ephemeral" } } : block))
+
+/** The body of a request in the Messages format. `provider` is this one's name, whose thoughts are sent back unchanged. */
+export const toMessagesRequest = (request: ProviderRequest, provider: string): object => ({
+  model: request.model,
+  max_tokens: request.maxOutputTokens ?? defaultMaxTokens,
+  stream: true,
+  ...(request.system.trim() === "" ? {} : { system: cached([{ type: "text", text: request.system }]) }),
+  messages: toTurns(request, provider).map((turn, at, { length }) =>
+    at === length - 1 ? { ...turn, content: cached(turn.content) } : turn
+  ),
+  // A server refuses a choice among no tools.
+  ...(request.tools.length === 0
+    ? {}
+    : {
+        tools: request.tools.map(({ name, description, inputSchema }) => ({
+          name,
+          description,
+          input_schema: { type: "object", ...inputSchema }
+        })),
+        tool_choice: { type: request.toolChoice }
+      })
+})
