@@ -15,6 +15,7 @@ import { TestClock } from "effect/testing"
 import { readFileSync } from "node:fs"
 import { createServer } from "node:http"
 import * as OpenAiChatProvider from "../../src/provider/OpenAiChatProvider.ts"
+import type { OpenAiServer } from "../../src/provider/OpenAiServer.ts"
 
 const memory = MemoryNetwork.layer
 const sockets = Layer.merge(LoopbackNetwork.layer, NodeHttpClient.layerUndici)
@@ -29,7 +30,7 @@ const request: ProviderRequest = {
 
 const key = "sk-planted-0123456789"
 
-const providerAt = (url: string, options?: Partial<OpenAiChatProvider.OpenAiChatOptions>) =>
+const providerAt = (url: string, options?: Partial<OpenAiServer>) =>
   Effect.map(
     Layer.build(OpenAiChatProvider.layer({ baseUrl: `${url}/v1/`, apiKey: Redacted.make(key), ...options })),
     Context.get(Provider)

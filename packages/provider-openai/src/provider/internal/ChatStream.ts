@@ -2,7 +2,7 @@ import { AnswerStream, type Fields } from "@bowline/runtime/provider/AnswerStrea
 import type { FinishReason, ToolCall } from "@bowline/runtime/provider/Provider"
 import { Predicate } from "effect"
 import { CallAssembly } from "./CallAssembly.ts"
-import { fromChatUsage } from "./ChatUsage.ts"
+import { fromUsage } from "./TokenUsage.ts"
 
 const finishReasons: Readonly<Record<string, FinishReason>> = {
   stop: "stop",
@@ -35,7 +35,7 @@ export class ChatStream extends AnswerStream {
     if (event === "error" || (chunk["error"] !== undefined && chunk["error"] !== null)) return this.error(chunk)
     this.#takeChoice(chunk["choices"])
     const usage = chunk["usage"]
-    if (Predicate.isObject(usage)) this.push({ _tag: "UsageReported", usage: fromChatUsage(usage) })
+    if (Predicate.isObject(usage)) this.push({ _tag: "UsageReported", usage: fromUsage(usage, "prompt", "completion") })
   }
 
   #takeChoice(choices: unknown): void {

@@ -1,0 +1,14 @@
+import type { Provider } from "@bowline/runtime/provider/Provider"
+import type { Layer } from "effect"
+import type { HttpClient } from "effect/http"
+import { providerLayer } from "./internal/providerLayer.ts"
+import { toResponsesRequest } from "./internal/ResponsesRequest.ts"
+import { ResponsesStream } from "./internal/ResponsesStream.ts"
+import type { OpenAiServer } from "./OpenAiServer.ts"
+
+/**
+ * OpenAI's Responses behind the provider port. The server stores nothing: what the model thought is kept in the history,
+ * encrypted, and replayed to the provider of the same name. The client must not retry.
+ */
+export const layer = (server: OpenAiServer): Layer.Layer<Provider, never, HttpClient.HttpClient> =>
+  providerLayer(server, { path: "/responses", toBody: toResponsesRequest, answer: ResponsesStream })

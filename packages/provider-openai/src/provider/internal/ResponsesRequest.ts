@@ -1,0 +1,92 @@
+import type { Message, MessagePart } from "@bowline/domain/session/Message"
+import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
+
+type Entry = Pick<Message, "role" | "parts">
+
+/** Models of OpenAI's that do not reason: they refuse a request for what they would have thought, encrypted. */
+const unreasoning = /(^|[/:])(gpt-[34]|chatgpt-|gpt-5-chat)/
+
+const textOf = (part: MessagePart): string => (part.type === "text" && part.partial !== true ? part.text : "")
+
+const message = (role: "user" | "assistant", text: string): ReadonlyArray<object> =>
+  text === ""
+    ? []
+    : [{ type: "message", role, content: [{ type: role === "user" ? "input_text" : "output_text", text }] }]
+
+/**
+ * The items in the order in which they were written: a model wants to see its reasoning in front of what came of it. The
+ * ids of items are left out: what has one is looked up on the server, which has stored nothing.
+ */
+const fromAssistant = (parts: Entry["parts"], provider: string): ReadonlyArray<object> => {
+  const items: Array<object> = []
+  let text = ""
+  const flush = () => {
+    items.push(...message("assistant", text))
+    text = ""
+  }
+  for (const part of parts) {
+    if (part.type === "tool_call") {
+      flush()
+      items.push({
+        type: "function_call",
+        call_id: part.task_id,
+        name: part.tool,
+        arguments: JSON.stringify(part.input)
+      })
+    } else if (part.type === "reasoning" && part.provider === provider && part.signature !== undefined) {
+      flush()
+      const summary = part.text === "" ? [] : [{ type: "summary_text", text: part.text }]
+      items.push({ type: "reasoning", summary, encrypted_content: part.signature })
+    } else text += textOf(part)
+  }
+  flush()
+  return items
+}
+
+const fromEntry = ({ role, parts }: Entry, provider: string): ReadonlyArray<object> => {
+  switch (role) {
+    case "user":
+      return message(
+        role,
+        parts
+          .map(textOf)
+          .filter((text) => text !== "")
+          .join("\n\n")
+      )
+    case "assistant":
+      return fromAssistant(parts, provider)
+    case "tool":
+      return parts.flatMap((part) =>
+        part.type === "tool_result"
+          ? [{ type: "function_call_output", call_id: part.task_id, output: part.content }]
+          : []
+      )
+  }
+}
+
+/**
+ * The body of a request in the Responses format, which stores nothing on the server. Of the reasoning only that is sent
+ * which `provider` has signed; partial text never.
+ */
+export const toResponsesRequest = (request: ProviderRequest, provider: string): object => ({
+  model: request.model,
+  stream: true,
+  store: false,
+  ...(unreasoning.test(request.model) ? {} : { include: ["reasoning.encrypted_content"] }),
+  ...(request.system === "" ? {} : { instructions: request.system }),
+  input: request.messages.flatMap((entry) => fromEntry(entry, provider)),
+  ...(request.maxOutputTokens === undefined ? {} : { max_output_tokens: request.maxOutputTokens }),
+  // A server refuses a choice among no tools.
+  ...(request.tools.length === 0
+    ? {}
+    : {
+        tools: request.tools.map(({ name, description, inputSchema }) => ({
+          type: "function",
+          name,
+          description,
+          parameters: inputSchema,
+          strict: false
+        })),
+        tool_choice: request.toolChoice
+      })
+})
