@@ -4,7 +4,7 @@ import { Data } from "effect"
 export class SessionBusy extends Data.TaggedError("SessionBusy")<{ readonly message: string }> {}
 
 /** No such thing, or somebody else's: the two look the same. */
-export class NotFound extends Data.TaggedError("NotFound")<{ readonly what: "plan" | "session" }> {
+export class NotFound extends Data.TaggedError("NotFound")<{ readonly what: "plan" | "session" | "credential" }> {
   override get message(): string {
     return `There is no such ${this.what}`
   }

@@ -7,7 +7,7 @@ interface Details {
   readonly status?: number
 }
 
-export class Billing extends Data.TaggedClass("billing")<Details> {
+export class Billing extends Data.TaggedClass("billing")<Details & { readonly retryAfterMs?: number }> {
   readonly isRetryable = false
 }
 export class Auth extends Data.TaggedClass("auth")<Details> {

@@ -44,6 +44,7 @@ const billing = any(
   "quota (was |is |has been )?(exhausted|exceeded)",
   "exceeded your (current |monthly )?quota",
   "(spend|spending|usage) limit",
+  "extra usage is required",
   "(daily|monthly) (limit|quota)",
   "per day"
 )
@@ -56,6 +57,11 @@ const history = any(
   "must be a response to a prece+ding message",
   "tool_use.{0,60}without.{0,40}tool_result",
   "unexpected.{0,20}tool_use_id",
+  "tool_use.{0,10}ids must be unique",
+  "multiple.{0,10}tool_result.{0,10}blocks",
+  "thinking.{0,80}cannot be modified",
+  "invalid .{0,20}thinking",
+  "(expected|cannot be) .?thinking",
   "no tool (output|call) found",
   "function (response|call) (turn|parts)",
   "number of function calls and responses",
@@ -85,8 +91,10 @@ const serverFault = any(
 const statuses: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
   authentication_error: 401,
+  billing_error: 402,
   permission_error: 403,
   not_found_error: 404,
+  request_too_large: 413,
   rate_limit_error: 429,
   rate_limit_exceeded: 429,
   tokens: 429,
@@ -94,7 +102,8 @@ const statuses: Readonly<Record<string, number>> = {
   overloaded_error: 529,
   server_error: 500,
   api_error: 500,
-  internal_server_error: 500
+  internal_server_error: 500,
+  timeout_error: 504
 }
 
 /**
@@ -115,13 +124,14 @@ export const classify = (
     ...(status === undefined ? {} : { status })
   }
   const isOneOf = (...expected: ReadonlyArray<number>) => status === undefined || expected.includes(status)
-  const retryAfterMs =
-    retryAfter(response.headers, now) ?? (status === 429 ? rateLimitReset(response.headers, now) : undefined)
+  const asked = retryAfter(response.headers, now)
+  const billed = asked === undefined ? details : { ...details, retryAfterMs: asked }
+  const retryAfterMs = asked ?? (status === 429 ? rateLimitReset(response.headers, now) : undefined)
   const retry = retryAfterMs === undefined ? details : { ...details, retryAfterMs }
 
   if (contextOverflow.test(signals)) return new ContextOverflow(details)
-  if (status === 402) return new Billing(details)
-  if (isOneOf(400, 401, 403, 429) && billing.test(signals) && !perMinute.test(signals)) return new Billing(details)
+  if (status === 402) return new Billing(billed)
+  if (isOneOf(400, 401, 403, 429) && billing.test(signals) && !perMinute.test(signals)) return new Billing(billed)
   if (status === 401 || invalidKey.test(signals)) return new Auth(details)
   if (missingModel.test(signals)) return new ModelUnavailable(details)
   if (status === 404 && (body.message !== "" || modelOrPlan.test(signals))) return new ModelUnavailable(details)

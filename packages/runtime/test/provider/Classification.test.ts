@@ -52,6 +52,8 @@ const rows: ReadonlyArray<Row> = [
   ["billing", 400, error("Your credit balance is too low to access the API.")],
   ["billing", 403, error("Key limit exceeded: daily limit")],
   ["billing", 429, error("Rate limit reached for m on tokens per day (TPD): Limit 100, Used 99.")],
+  ["billing", 429, error("Extra usage is required for long context requests.", { type: "rate_limit_error" })],
+  ["billing", 400, error("You have reached your specified API usage limits. You will regain access on 2026-04-01.")],
   // Row 4
   ["auth", 401, error("Incorrect API key provided")],
   ["auth", 401, ""],
@@ -73,6 +75,22 @@ const rows: ReadonlyArray<Row> = [
     error("messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.")
   ],
   ["history_rejected", 400, error("`tool_use` ids were found without `tool_result` blocks immediately after: a")],
+  ["history_rejected", 400, error("messages.1.content.0: Invalid `signature` in `thinking` block")],
+  [
+    "history_rejected",
+    400,
+    error("messages.3: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.")
+  ],
+  [
+    "history_rejected",
+    400,
+    error("messages.1: The final block in an assistant message cannot be `thinking`.", {
+      type: "invalid_request_error"
+    })
+  ],
+  ["history_rejected", 400, error("messages.1: Expected `thinking` or `redacted_thinking`, but found `tool_use`.")],
+  ["history_rejected", 400, error("messages.2: `tool_use` ids must be unique")],
+  ["history_rejected", 400, error("messages.2: Found multiple `tool_result` blocks with id: toolu_01")],
   ["history_rejected", 400, error("After the optional system message, conversation roles must alternate")],
   ["tool_json", 400, error("Failed to call a function. Please adjust your prompt.", { code: "tool_use_failed" })],
   ["tool_json", 200, error("error parsing tool call: raw='{'")],
@@ -99,6 +117,9 @@ const rows: ReadonlyArray<Row> = [
   ["rate_limited", 200, error("Slow down", { code: "rate_limit_exceeded" })],
   ["billing", 200, error("You have no credits left")],
   ["overloaded", 200, error("Overloaded", { type: "overloaded_error" })],
+  ["billing", 200, error("x", { type: "billing_error" })],
+  ["bad_request", 200, error("x", { type: "request_too_large" })],
+  ["server_error", 200, error("x", { type: "timeout_error" })],
   ["overloaded", 200, { type: "error", error: { type: "x", message: "We are at capacity" } }],
   ["server_error", 200, error("The server had an error while processing your request")],
   ["server_error", 200, error("x", { code: "502" })],

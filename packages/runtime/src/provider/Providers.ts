@@ -1,0 +1,50 @@
+import { type Array as Arrays, Context, Effect, Layer } from "effect"
+import { Provider } from "./Provider.ts"
+
+/** One key of a provider: `<provider>-1`, `<provider>-2` …, and the adapter that asks with it. */
+export interface ProviderCredential {
+  readonly id: string
+  readonly provider: Provider["Service"]
+}
+
+export interface ConfiguredProvider {
+  readonly name: string
+  /** In the order of the configuration. */
+  readonly credentials: Arrays.NonEmptyReadonlyArray<ProviderCredential>
+}
+
+/** The providers that are configured, each with its credentials. */
+export class Providers extends Context.Service<
+  Providers,
+  {
+    readonly get: (name: string) => ConfiguredProvider | undefined
+    readonly all: ReadonlyArray<ConfiguredProvider>
+  }
+>()("@bowline/runtime/provider/Providers") {
+  /** One layer for each credential. Those whose providers have one name are the pool of it, in this order. */
+  static readonly layer = <E, R>(adapters: ReadonlyArray<Layer.Layer<Provider, E, R>>) =>
+    Layer.effect(
+      Providers,
+      Effect.map(
+        Effect.forEach(adapters, (adapter) => Layer.build(Layer.fresh(adapter))),
+        (built) => make(built.map((context) => Context.get(context, Provider)))
+      )
+    )
+
+  /** The one provider there is, with one credential. */
+  static readonly layerProvider: Layer.Layer<Providers, never, Provider> = Layer.effect(
+    Providers,
+    Effect.map(Provider, (provider) => make([provider]))
+  )
+}
+
+const make = (adapters: ReadonlyArray<Provider["Service"]>): Providers["Service"] => {
+  const configured = new Map<string, ConfiguredProvider>()
+  for (const provider of adapters) {
+    const { name } = provider
+    const others = configured.get(name)?.credentials ?? []
+    const credential = { id: `${name}-${others.length + 1}`, provider }
+    configured.set(name, { name, credentials: [...others, credential] as const })
+  }
+  return { get: (name) => configured.get(name), all: Array.from(configured.values()) }
+}
