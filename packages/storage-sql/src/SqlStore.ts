@@ -5,6 +5,7 @@ import * as EmbeddedDatabase from "./embedded/EmbeddedDatabase.ts"
 import { storageError } from "./internal/StorageErrors.ts"
 import * as Migrations from "./migration/Migrations.ts"
 import * as SqlPlanStore from "./plan/SqlPlanStore.ts"
+import * as SqlCredentialStore from "./provider/SqlCredentialStore.ts"
 import * as SqlLeaseStore from "./session/SqlLeaseStore.ts"
 import * as SqlSessionStore from "./session/SqlSessionStore.ts"
 
@@ -22,11 +23,16 @@ const endLeases = Effect.gen(function* () {
 })
 
 /**
- * The three stores on a database whose tables are brought up to date first. In one that is not shared, the leases of the
+ * The stores on a database whose tables are brought up to date first. In one that is not shared, the leases of the
  * process that had it before end.
  */
 export const layerNoDeps = (options: Options) =>
-  Layer.mergeAll(SqlPlanStore.layer(options), SqlSessionStore.layer, SqlLeaseStore.layer).pipe(
+  Layer.mergeAll(
+    SqlPlanStore.layer(options),
+    SqlSessionStore.layer,
+    SqlLeaseStore.layer,
+    SqlCredentialStore.layer
+  ).pipe(
     Layer.provide(Layer.effectDiscard(options.isShared ? Migrations.run : Effect.andThen(Migrations.run, endLeases)))
   )
 

@@ -21,11 +21,19 @@ export const temporaryFolder = Effect.acquireRelease(
 const leaseTime = Layer.effect(
   LeaseTime,
   Effect.map(SqlClient.SqlClient, (sql) => {
-    const age = (table: string, duration: Duration.Duration) =>
-      sql`update ${sql(table)} set expires_at = expires_at - ${Duration.toMillis(duration)} * interval '1 millisecond'`
+    const age = (table: string, column: string, duration: Duration.Duration) =>
+      sql`update ${sql(table)} set ${sql(column)} = ${sql(column)} - ${Duration.toMillis(duration)} * interval '1 millisecond'`
     return {
       advance: (duration) =>
-        Effect.orDie(sql.withTransaction(Effect.andThen(age("leases", duration), age("replicas", duration))))
+        Effect.orDie(
+          sql.withTransaction(
+            Effect.all([
+              age("leases", "expires_at", duration),
+              age("replicas", "expires_at", duration),
+              age("credentials_state", "until", duration)
+            ])
+          )
+        )
     }
   })
 )

@@ -46,7 +46,7 @@ const pick = Effect.fnUntraced(function* (name: string, wanted: Wanted = {}) {
   return picked._tag === "Picked" ? picked.credential.id : picked.retryAfterMs
 })
 
-const fail = Effect.fnUntraced(function* (credential: string, reason: ProviderErrorReason, on = model) {
+const fail = Effect.fnUntraced(function* (credential: string, reason: ProviderErrorReason, on: string = model) {
   yield* (yield* CredentialPool).failed({ provider: "scripted", credential, model: on, reason, stage: "provider" })
 })
 

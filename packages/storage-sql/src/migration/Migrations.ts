@@ -3,11 +3,12 @@ import { Effect } from "effect"
 import { Migrator, SqlClient } from "effect/sql"
 import { SqlError } from "effect/sql/SqlError"
 import { storageError } from "../internal/StorageErrors.ts"
+import { credentials } from "./internal/Credentials.ts"
 import { initial } from "./internal/Initial.ts"
 
 const migrate = Migrator.make({})({
   table: "bowline_migrations",
-  loader: Migrator.fromRecord({ "0001_initial": initial })
+  loader: Migrator.fromRecord({ "0001_initial": initial, "0002_credentials": credentials })
 }).pipe(
   Effect.catchTag("MigrationError", (error) =>
     Effect.fail(

@@ -1,11 +1,12 @@
 import type { NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { PlanStore } from "@bowline/runtime/plan/PlanStore"
+import type { CredentialStore } from "@bowline/runtime/provider/CredentialStore"
 import type { LeaseStore } from "@bowline/runtime/session/LeaseStore"
 import type { SessionStore } from "@bowline/runtime/session/SessionStore"
 import { Context, type Duration, type Effect } from "effect"
 
-/** The clock by which leases and replicas expire, whosever it is: the process's, or the database's. */
+/** The clock by which leases, replicas and the windows of credentials expire, whosever it is: the process's, or the database's. */
 export class LeaseTime extends Context.Service<
   LeaseTime,
   {
@@ -19,6 +20,6 @@ export interface StoreCase {
   readonly test: Effect.Effect<
     void,
     StorageError | SessionBusy | NotFound,
-    PlanStore | SessionStore | LeaseStore | LeaseTime
+    PlanStore | SessionStore | LeaseStore | CredentialStore | LeaseTime
   >
 }

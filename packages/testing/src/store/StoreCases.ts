@@ -1,12 +1,13 @@
 import type { StoreCase } from "./StoreCase.ts"
 import { commitCases } from "./internal/CommitCases.ts"
 import { createCases } from "./internal/CreateCases.ts"
+import { credentialCases } from "./internal/CredentialCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
 import { takeOverCases } from "./internal/TakeOverCases.ts"
 
 /**
- * What `PlanStore`, `SessionStore` and `LeaseStore` promise together, one test a promise: every implementation runs all of
+ * What `PlanStore`, `SessionStore`, `LeaseStore` and `CredentialStore` promise together, one test a promise: every implementation runs all of
  * them. They may share one store.
  */
 export const storeCases: ReadonlyArray<StoreCase> = [
@@ -14,5 +15,6 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...readCases,
   ...commitCases,
   ...leaseCases,
-  ...takeOverCases
+  ...takeOverCases,
+  ...credentialCases
 ]

@@ -1,0 +1,89 @@
+import { type CredentialRow, CredentialStore } from "@bowline/runtime/provider/CredentialStore"
+import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { storageError } from "../internal/StorageErrors.ts"
+
+interface Row {
+  readonly provider: string
+  readonly credential: string
+  readonly model: string
+  readonly failures: number
+  readonly reason: string | null
+  readonly until: number | null
+  readonly left_ms: number | null
+  readonly last_used: number | null
+}
+
+const columns = `c.provider, c.credential, c.model, c.failures, c.reason,
+  (extract(epoch from c.until) * 1000)::float8 as until,
+  (extract(epoch from c.until - now()) * 1000)::float8 as left_ms,
+  (extract(epoch from c.last_used_at) * 1000000)::float8 as last_used`
+
+const windowOf = ({ reason, until, left_ms }: Row): CredentialRow["window"] =>
+  reason === null || until === null || left_ms === null || left_ms <= 0
+    ? null
+    : { reason, until, leftMs: Math.ceil(left_ms) }
+
+const toCredentialRow = (row: Row): CredentialRow => ({
+  provider: row.provider,
+  credential: row.credential === "" ? null : row.credential,
+  model: row.model === "" ? null : row.model,
+  window: windowOf(row),
+  failures: row.failures,
+  lastUsed: row.last_used
+})
+
+const make = (sql: SqlClient.SqlClient): CredentialStore["Service"] => {
+  const use = (provider: string, credential: string) => sql`
+insert into credentials_state as c (provider, credential, model, last_used_at) values (${provider}, ${credential}, '', now())
+on conflict (provider, credential, model) do update set last_used_at = greatest(c.last_used_at, now())`
+
+  return {
+    // A session that keeps to a credential has used it: there is a row of it.
+    read: (provider, model, session) =>
+      storageError(sql<Row & { readonly sticky: string | null }>`
+select ${sql.literal(columns)},
+  (select s.credential from session_credentials s where s.session_id = ${session} and s.provider = ${provider}) as sticky
+from credentials_state c where c.provider = ${provider} and c.model in ('', ${model})`).pipe(
+        Effect.map((rows) => ({ rows: rows.map(toCredentialRow), sticky: rows[0]?.sticky ?? null }))
+      ),
+    list: storageError(sql<Row>`
+select ${sql.literal(columns)} from credentials_state c order by c.provider, c.credential, c.model`).pipe(
+      Effect.map((rows) => rows.map(toCredentialRow))
+    ),
+    open: ({ provider, credential, model }, reason, durations) => {
+      const [first] = durations
+      const longest = durations.length - 1
+      return storageError(sql`
+insert into credentials_state as c (provider, credential, model, reason, until, failures)
+values (${provider}, ${credential ?? ""}, ${model ?? ""}, ${reason}, now() + ${first} * interval '1 millisecond', 1)
+on conflict (provider, credential, model) do update set (failures, reason, until) = (
+  select n, excluded.reason,
+    now() + (${JSON.stringify(durations)}::json ->> least(n - 1, ${longest}::int))::float8 * interval '1 millisecond'
+  from (select case when c.model <> '' or c.reason = excluded.reason then c.failures + 1 else 1 end as n) counted
+)
+where c.until is null or c.until <= now()`).pipe(Effect.asVoid)
+    },
+    choose: (provider, credential, session) =>
+      storageError(sql`
+with used as (${use(provider, credential)})
+insert into session_credentials (session_id, provider, credential) values (${session}, ${provider}, ${credential})
+on conflict (session_id, provider) do update set credential = excluded.credential`).pipe(Effect.asVoid),
+    succeed: (provider, credential, model) =>
+      storageError(sql`
+with forgotten as (
+  update credentials_state set failures = 0
+  where provider = ${provider} and credential = ${credential} and model = ${model} and failures > 0
+)
+insert into credentials_state as c (provider, credential, model, last_used_at) values (${provider}, ${credential}, '', now())
+on conflict (provider, credential, model) do update set failures = 0, last_used_at = greatest(c.last_used_at, now())`).pipe(
+        Effect.asVoid
+      ),
+    clear: (provider, credential) =>
+      storageError(sql`
+update credentials_state set until = null, reason = null, failures = 0
+where provider = ${provider} and credential = ${credential}`).pipe(Effect.asVoid)
+  }
+}
+
+export const layer = Layer.effect(CredentialStore, Effect.map(SqlClient.SqlClient, make))

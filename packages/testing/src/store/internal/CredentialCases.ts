@@ -1,0 +1,169 @@
+import { CredentialStore, type WindowScope } from "@bowline/runtime/provider/CredentialStore"
+import { UuidGenerator } from "@bowline/runtime/id/UuidGenerator"
+import { Duration, Effect } from "effect"
+import assert from "node:assert/strict"
+import * as Given from "../Given.ts"
+import { LeaseTime, type StoreCase } from "../StoreCase.ts"
+
+const model = "scripted/model"
+const ladder = [10_000, 60_000] as const
+
+/** A provider that nothing is known of, and its credentials. */
+const newProvider = Effect.map(UuidGenerator, (uuid) => {
+  const name = `provider ${uuid()}`
+  return { name, one: `${name}-1`, two: `${name}-2` }
+})
+
+const advance = Effect.fnUntraced(function* (duration: Duration.Input) {
+  yield* (yield* LeaseTime).advance(Duration.fromInputUnsafe(duration))
+})
+
+/** What is known of a scope, as far as it binds a choice for the model. */
+const rowOf = Effect.fnUntraced(function* (scope: WindowScope) {
+  const { new_session_id } = yield* Given.newPlan()
+  const { rows } = yield* (yield* CredentialStore).read(scope.provider, model, new_session_id)
+  return rows.find(({ credential, model }) => credential === scope.credential && model === scope.model)
+})
+
+/** Whether a window of about this length runs: the database's clock goes on meanwhile. */
+const runs = Effect.fnUntraced(function* (scope: WindowScope, reason: string, durationMs: number) {
+  const window = (yield* rowOf(scope))?.window
+  assert(window !== null && window !== undefined)
+  assert.equal(window.reason, reason)
+  assert(window.leftMs <= durationMs && window.leftMs > durationMs - 5_000, `${window.leftMs} of ${durationMs}`)
+})
+
+export const credentialCases: ReadonlyArray<StoreCase> = [
+  {
+    title: "knows nothing of a credential that was never asked with",
+    test: Effect.gen(function* () {
+      const { name } = yield* newProvider
+      const { session_id } = yield* Given.create()
+      const found = yield* (yield* CredentialStore).read(name, model, session_id)
+      assert.deepEqual(found, { rows: [], sticky: null })
+    })
+  },
+  {
+    title: "opens one window for many failures at once, which no later one extends or shortens",
+    test: Effect.gen(function* () {
+      const store = yield* CredentialStore
+      const { name, one } = yield* newProvider
+      const scope = { provider: name, credential: one, model }
+      yield* Effect.forEach(Array.from({ length: 8 }), () => store.open(scope, "rate_limited", ladder), {
+        concurrency: "unbounded"
+      })
+      const opened = yield* rowOf(scope)
+      assert.equal(opened?.failures, 1)
+      yield* runs(scope, "rate_limited", 10_000)
+      yield* store.open(scope, "idle_timeout", [3_600_000])
+      yield* store.open(scope, "idle_timeout", [1])
+      assert.equal((yield* rowOf(scope))?.window?.until, opened.window?.until)
+      yield* runs(scope, "rate_limited", 10_000)
+    })
+  },
+  {
+    title: "makes each window longer than the one before, up to the longest, until a success",
+    test: Effect.gen(function* () {
+      const store = yield* CredentialStore
+      const { name, one, two } = yield* newProvider
+      const scope = { provider: name, credential: one, model }
+      for (const duration of [10_000, 60_000, 60_000]) {
+        yield* store.open(scope, "rate_limited", ladder)
+        yield* runs(scope, "rate_limited", duration)
+        yield* advance(duration)
+        assert.equal((yield* rowOf(scope))?.window, null)
+      }
+      yield* store.succeed(name, two, model)
+      yield* store.succeed(name, one, "scripted/other")
+      assert.equal((yield* rowOf(scope))?.failures, 3)
+      yield* store.succeed(name, one, model)
+      assert.equal((yield* rowOf(scope))?.failures, 0)
+      yield* store.open(scope, "rate_limited", ladder)
+      yield* store.succeed(name, one, model)
+      yield* runs(scope, "rate_limited", 10_000)
+    })
+  },
+  {
+    title: "counts the windows of a whole credential by their reason",
+    test: Effect.gen(function* () {
+      const store = yield* CredentialStore
+      const { name, one } = yield* newProvider
+      const scope = { provider: name, credential: one, model: null }
+      yield* store.open(scope, "auth", ladder)
+      yield* advance("10 seconds")
+      yield* store.open(scope, "auth", ladder)
+      yield* runs(scope, "auth", 60_000)
+      yield* advance("1 minute")
+      yield* store.open(scope, "billing", [20_000, 30_000])
+      yield* runs(scope, "billing", 20_000)
+      yield* store.succeed(name, one, model)
+      assert.equal((yield* rowOf(scope))?.failures, 0)
+    })
+  },
+  {
+    title: "tells for a model only what can bind it, and operators everything",
+    test: Effect.gen(function* () {
+      const store = yield* CredentialStore
+      const { name, one } = yield* newProvider
+      const scopes = [
+        { provider: name, credential: one, model },
+        { provider: name, credential: one, model: null },
+        { provider: name, credential: null, model },
+        { provider: name, credential: one, model: "scripted/other" },
+        { provider: `${name}-1`, credential: null, model }
+      ]
+      for (const scope of scopes) yield* store.open(scope, "auth", ladder)
+      const { new_session_id } = yield* Given.newPlan()
+      const { rows } = yield* store.read(name, model, new_session_id)
+      assert.equal(rows.length, 3)
+      for (const scope of scopes.slice(0, 3)) yield* runs(scope, "auth", 10_000)
+      assert.equal(yield* rowOf({ provider: name, credential: one, model: "scripted/other" }), undefined)
+      const all = (yield* store.list).filter(({ provider }) => provider.startsWith(name))
+      assert.equal(all.length, 5)
+    })
+  },
+  {
+    title: "keeps each session to what was chosen for it last, and knows the order of use",
+    test: Effect.gen(function* () {
+      const store = yield* CredentialStore
+      const { name, one, two } = yield* newProvider
+      const [a, b] = [yield* Given.create(), yield* Given.create()]
+      yield* store.choose(name, one, a.session_id)
+      yield* store.choose(name, two, b.session_id)
+      const used = Effect.map(
+        Effect.all([one, two].map((credential) => rowOf({ provider: name, credential, model: null }))),
+        (rows) => rows.map((row) => row?.lastUsed ?? 0)
+      )
+      const [first = 0, second = 0] = yield* used
+      assert(first > 0 && first < second)
+      yield* store.succeed(name, one, model)
+      const [third = 0] = yield* used
+      assert(third > second)
+      assert.equal((yield* store.read(name, model, a.session_id)).sticky, one)
+      assert.equal((yield* store.read(name, model, b.session_id)).sticky, two)
+      yield* store.choose(name, two, a.session_id)
+      assert.equal((yield* store.read(name, model, a.session_id)).sticky, two)
+      const other = yield* newProvider
+      yield* store.succeed(other.name, other.one, model)
+      assert.equal((yield* store.read(other.name, model, a.session_id)).sticky, null)
+    })
+  },
+  {
+    title: "ends all windows of a credential that is cleared, and of no other",
+    test: Effect.gen(function* () {
+      const store = yield* CredentialStore
+      const { name, one, two } = yield* newProvider
+      const kept = { provider: name, credential: two, model }
+      const cleared = [model, null].map((model) => ({ provider: name, credential: one, model }))
+      for (const scope of [...cleared, kept]) yield* store.open(scope, "rate_limited", ladder)
+      yield* store.clear(name, one)
+      for (const scope of cleared) {
+        const row = yield* rowOf(scope)
+        assert.deepEqual([row?.window, row?.failures], [null, 0])
+        yield* store.open(scope, "rate_limited", ladder)
+        yield* runs(scope, "rate_limited", 10_000)
+      }
+      yield* runs(kept, "rate_limited", 10_000)
+    })
+  }
+]
