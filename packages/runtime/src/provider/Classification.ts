@@ -63,6 +63,9 @@ const history = any(
   "invalid .{0,20}thinking",
   "(expected|cannot be) .?thinking",
   "no tool (output|call) found",
+  "provided without its required",
+  "invalid_encrypted_content",
+  "item with id \\S+ not found",
   "function (response|call) (turn|parts)",
   "number of function calls and responses",
   "roles must alternate",
@@ -76,7 +79,7 @@ const toolJson = any(
   "(failed to parse|error parsing|could not parse) .{0,20}tool.?call",
   "invalid (json in )?tool.?call"
 )
-const overloaded = any("overloaded", "(at|over) capacity", "server is busy", "currently busy")
+const overloaded = any("overloaded", "(at|over) capacity", "server is busy", "currently busy", "slow_down")
 const serverFault = any(
   "internal",
   "server.{0,10}error",
@@ -90,6 +93,7 @@ const serverFault = any(
 /** What a failure in the midst of a stream means by its type, where it names no status. */
 const statuses: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
+  invalid_prompt: 400,
   authentication_error: 401,
   billing_error: 402,
   permission_error: 403,
@@ -134,9 +138,9 @@ export const classify = (
   if (isOneOf(400, 401, 403, 429) && billing.test(signals) && !perMinute.test(signals)) return new Billing(billed)
   if (status === 401 || invalidKey.test(signals)) return new Auth(details)
   if (missingModel.test(signals)) return new ModelUnavailable(details)
+  if (isOneOf(400, 404, 422) && history.test(signals)) return new HistoryRejected(details)
   if (status === 404 && (body.message !== "" || modelOrPlan.test(signals))) return new ModelUnavailable(details)
   if (status === 403) return modelOrPlan.test(signals) ? new ModelUnavailable(details) : new Auth(details)
-  if (isOneOf(400, 422) && history.test(signals)) return new HistoryRejected(details)
   if ((isOneOf(400, 422) || response.status < 400) && toolJson.test(signals)) return new ToolJson(details)
   if (status === 400 || status === 413 || status === 422) return new BadRequest(details)
   if (status === 429) return new RateLimited(retry)

@@ -92,6 +92,14 @@ const rows: ReadonlyArray<Row> = [
   ["history_rejected", 400, error("messages.2: `tool_use` ids must be unique")],
   ["history_rejected", 400, error("messages.2: Found multiple `tool_result` blocks with id: toolu_01")],
   ["history_rejected", 400, error("After the optional system message, conversation roles must alternate")],
+  ["history_rejected", 400, error("No tool output found for function call call_1.", { type: "invalid_request_error" })],
+  ["history_rejected", 400, error("Item 'rs_1' of type 'reasoning' was provided without its required following item.")],
+  [
+    "history_rejected",
+    400,
+    error("The encrypted content could not be verified.", { code: "invalid_encrypted_content" })
+  ],
+  ["history_rejected", 404, error("Item with id 'rs_1' not found. Items are not persisted when `store` is false.")],
   ["tool_json", 400, error("Failed to call a function. Please adjust your prompt.", { code: "tool_use_failed" })],
   ["tool_json", 200, error("error parsing tool call: raw='{'")],
   ["bad_request", 400, error("Invalid value for 'temperature'")],
@@ -107,6 +115,7 @@ const rows: ReadonlyArray<Row> = [
   // Rows 9, 10
   ["overloaded", 529, ""],
   ["overloaded", 503, error("The model is overloaded. Please try again later.")],
+  ["overloaded", 503, error("Slow down.", { code: "slow_down" })],
   ["server_error", 503, "Service Unavailable"],
   ["server_error", 500, error("boom")],
   ["server_error", 408, ""],
