@@ -1,0 +1,65 @@
+import { MessagePart } from "@bowline/domain/session/Message"
+import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
+import { legalHistory } from "@bowline/runtime/session/LegalHistory"
+import * as MessagesHost from "@bowline/testing/provider/MessagesHost"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { readFileSync } from "node:fs"
+import { toMessagesRequest } from "../../src/provider/internal/MessagesRequest.ts"
+
+const golden = (name: string): unknown => JSON.parse(readFileSync(`${import.meta.dirname}/golden/${name}.json`, "utf8"))
+const conversation = golden("conversation") as ProviderRequest
+
+const asked = (request: ProviderRequest) =>
+  MessagesHost.asked({
+    method: "POST",
+    url: new URL("http://host.test/v1/messages"),
+    headers: {},
+    body: JSON.stringify(toMessagesRequest(request, "anthropic"))
+  })
+
+const Entry = Schema.Struct({
+  role: Schema.Literals(["user", "assistant", "tool"]),
+  parts: Schema.Array(MessagePart)
+})
+
+describe("toMessagesRequest", () => {
+  it("makes of a history what the wire asks for: roles that alternate, results first, only thoughts of its own", () => {
+    assert.deepStrictEqual<unknown>(toMessagesRequest(conversation, "anthropic"), golden("conversation.messages"))
+  })
+
+  it("declares the tools, and withholds them by the choice", () => {
+    assert.deepInclude(toMessagesRequest({ ...conversation, toolChoice: "none" }, "anthropic"), {
+      tools: (golden("conversation.messages") as { tools: unknown }).tools,
+      tool_choice: { type: "none" }
+    })
+    const without = toMessagesRequest({ ...conversation, tools: [] }, "anthropic")
+    assert.notProperty(without, "tools")
+    assert.notProperty(without, "tool_choice")
+  })
+
+  it("sends no system text that is empty, and a limit of its own where none is given", () => {
+    const { maxOutputTokens: _, ...unlimited } = conversation
+    const request = toMessagesRequest({ ...unlimited, system: "" }, "anthropic")
+    assert.notProperty(request, "system")
+    assert.deepInclude(request, { max_tokens: 8_192 })
+  })
+
+  it.effect.prop(
+    "makes of every legal history one that the server takes",
+    { entries: Schema.Array(Entry) },
+    ({ entries }) =>
+      Effect.gen(function* () {
+        const signed = entries.map(({ role, parts }) => ({
+          role,
+          parts: parts.flatMap((part): ReadonlyArray<MessagePart> => {
+            if (part.type !== "reasoning") return [part]
+            return role === "assistant" ? [{ ...part, provider: "anthropic" }] : []
+          })
+        }))
+        const question = { role: "user" as const, parts: [{ type: "text" as const, text: "What now?" }] }
+        const request = { ...conversation, messages: legalHistory([question, ...signed]) }
+        assert.strictEqual((yield* asked(request)).messages[0]?.role, "user")
+      })
+  )
+})
