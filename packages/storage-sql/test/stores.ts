@@ -30,7 +30,8 @@ const leaseTime = Layer.effect(
             Effect.all([
               age("leases", "expires_at", duration),
               age("replicas", "expires_at", duration),
-              age("credentials_state", "until", duration)
+              age("credentials_state", "until", duration),
+              age("credentials_state", "last_used_at", duration)
             ])
           )
         )

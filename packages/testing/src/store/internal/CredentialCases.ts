@@ -129,6 +129,7 @@ export const credentialCases: ReadonlyArray<StoreCase> = [
       const { name, one, two } = yield* newProvider
       const [a, b] = [yield* Given.create(), yield* Given.create()]
       yield* store.choose(name, one, a.session_id)
+      yield* advance("1 second")
       yield* store.choose(name, two, b.session_id)
       const used = Effect.map(
         Effect.all([one, two].map((credential) => rowOf({ provider: name, credential, model: null }))),
@@ -136,9 +137,10 @@ export const credentialCases: ReadonlyArray<StoreCase> = [
       )
       const [first = 0, second = 0] = yield* used
       assert(first > 0 && first < second)
+      yield* advance("1 second")
       yield* store.succeed(name, one, model)
-      const [third = 0] = yield* used
-      assert(third > second)
+      const [third = 0, fourth = 0] = yield* used
+      assert(third > fourth)
       assert.equal((yield* store.read(name, model, a.session_id)).sticky, one)
       assert.equal((yield* store.read(name, model, b.session_id)).sticky, two)
       yield* store.choose(name, two, a.session_id)
