@@ -78,7 +78,8 @@ export class ResponsesStream extends AnswerStream {
     this.#within(OutputItem.idOf(fields), fields["type"], (item) => {
       item.complete(fields)
       const signature = text(fields["encrypted_content"])
-      if (item.type === "reasoning" && item.isWhole && signature !== "") this.push({ _tag: "ReasoningEnded", signature })
+      if (item.type === "reasoning" && item.isWhole && signature !== "")
+        this.push({ _tag: "ReasoningEnded", signature })
     })
   }
 

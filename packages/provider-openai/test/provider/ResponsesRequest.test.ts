@@ -1,0 +1,55 @@
+import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
+import { assert, describe, it } from "@effect/vitest"
+import { readFileSync } from "node:fs"
+import { toResponsesRequest } from "../../src/provider/internal/ResponsesRequest.ts"
+
+const golden = (name: string): unknown => JSON.parse(readFileSync(`${import.meta.dirname}/golden/${name}.json`, "utf8"))
+
+const conversation = { ...(golden("conversation") as ProviderRequest), model: "gpt-5-mini" }
+const body = golden("conversation.responses") as { readonly input: ReadonlyArray<{ readonly type: string }> }
+
+describe("toResponsesRequest", () => {
+  it("makes of a history the items of the wire, with its own reasoning in front of what came of it", () => {
+    assert.deepStrictEqual<unknown>(toResponsesRequest(conversation, "openai"), body)
+  })
+
+  it("shows no provider the reasoning of another one", () => {
+    assert.deepStrictEqual<unknown>(toResponsesRequest(conversation, "azure"), {
+      ...body,
+      input: body.input.filter(({ type }) => type !== "reasoning")
+    })
+  })
+
+  it("declares the tools, and withholds them by the choice", () => {
+    const withheld = toResponsesRequest({ ...conversation, toolChoice: "none" }, "openai")
+    assert.deepStrictEqual<unknown>(withheld, { ...body, tool_choice: "none" })
+    const without = toResponsesRequest({ ...conversation, tools: [], toolChoice: "none" }, "openai")
+    assert.notProperty(without, "tools")
+    assert.notProperty(without, "tool_choice")
+  })
+
+  it("sends a limit of the answer, if there is one, and no instructions that are empty", () => {
+    const limited = toResponsesRequest({ ...conversation, system: "", maxOutputTokens: 512 }, "openai")
+    assert.propertyVal(limited, "max_output_tokens", 512)
+    assert.notProperty(limited, "instructions")
+  })
+
+  it.each([
+    ["gpt-5-mini", true],
+    ["o3", true],
+    ["gpt-oss-120b", true],
+    ["deployment", true],
+    ["gpt-4.1-mini", false],
+    ["openai/gpt-4o", false],
+    ["ft:gpt-4.1-nano:acme::x", false],
+    ["chatgpt-4o-latest", false],
+    ["gpt-3.5-turbo", false],
+    ["gpt-5-chat-latest", false]
+  ])("asks %s for its reasoning: %s", (model, isAsked) => {
+    const include = isAsked ? ["reasoning.encrypted_content"] : undefined
+    assert.deepStrictEqual(
+      (toResponsesRequest({ ...conversation, model }, "openai") as { include?: unknown }).include,
+      include
+    )
+  })
+})
