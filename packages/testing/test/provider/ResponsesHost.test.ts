@@ -14,11 +14,11 @@ const output = { type: "function_call_output", call_id: "c", output: "" }
 const play = Effect.fnUntraced(function* (script: Script) {
   const network = yield* Network
   const host = yield* network.serve(yield* ResponsesHost.make(script))
-  return (input: ReadonlyArray<object>, fields?: object) =>
+  return (input: ReadonlyArray<object>) =>
     HttpClient.execute(
       HttpClientRequest.bodyText(
         HttpClientRequest.post(`${host.url}/v1/responses`),
-        JSON.stringify({ model: "m", stream: true, store: false, input, ...fields })
+        JSON.stringify({ model: "m", stream: true, store: false, input })
       )
     )
 })
