@@ -24,7 +24,7 @@ const request: ProviderRequest = {
   toolChoice: "auto"
 }
 
-const key = "sk-ant-planted-0123456789"
+const key = "planted-0123456789"
 
 const providerAt = (url: string, options?: Partial<AnthropicMessagesProvider.AnthropicMessagesOptions>) =>
   Effect.map(

@@ -64,9 +64,8 @@ const breach = (messages: ReadonlyArray<Message>): string | undefined => {
     if (open !== undefined) {
       return `messages.${at}: \`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${open}`
     }
-    const orphan = resultsOf(next).find((id) => !calls.includes(id))
-    if (orphan !== undefined)
-      return `messages.${at + 1}: unexpected \`tool_use_id\` found in \`tool_result\`: ${orphan}`
+    const orphan = resultsOf(message).find((id) => !callsOf(messages[at - 1]).includes(id))
+    if (orphan !== undefined) return `messages.${at}: unexpected \`tool_use_id\` found in \`tool_result\`: ${orphan}`
   }
   return undefined
 }
