@@ -31,4 +31,18 @@ describe("toChatRequest", () => {
     }
     assert.strictEqual(messages[0]?.role, "user")
   })
+
+  it.each([
+    ["gpt-4.1", "max_tokens"],
+    ["llama-3.3-70b", "max_tokens"],
+    ["gpt-5-mini", "max_completion_tokens"],
+    ["openai/o3", "max_completion_tokens"]
+  ])("tells %s the limit of the answer as %s", (model, field) => {
+    const request = { ...(golden("conversation") as ProviderRequest), model, maxOutputTokens: 512 }
+    assert.deepStrictEqual<unknown>(toChatRequest(request), {
+      ...(golden("conversation.chat") as object),
+      model,
+      [field]: 512
+    })
+  })
 })

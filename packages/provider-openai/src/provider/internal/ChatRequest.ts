@@ -36,11 +36,20 @@ const fromEntry = ({ role, parts }: Entry): ReadonlyArray<object> => {
   }
 }
 
+/** Models of OpenAI's that reason take only the new word for it; many copies of its server know only the old one. */
+const limitOf = ({ model, maxOutputTokens }: ProviderRequest): object => {
+  if (maxOutputTokens === undefined) return {}
+  return /(^|[/:])(o\d|gpt-[5-9])/.test(model)
+    ? { max_completion_tokens: maxOutputTokens }
+    : { max_tokens: maxOutputTokens }
+}
+
 /** The body of a request in the Chat Completions format. Reasoning and partial text are never sent. */
 export const toChatRequest = (request: ProviderRequest): object => ({
   model: request.model,
   stream: true,
   stream_options: { include_usage: true },
+  ...limitOf(request),
   messages: [
     ...(request.system === "" ? [] : [{ role: "system", content: request.system }]),
     ...request.messages.flatMap(fromEntry)
