@@ -3,6 +3,9 @@ import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import { CredentialPool } from "@bowline/runtime/provider/CredentialPool"
+import * as MemoryCredentialStore from "@bowline/runtime/provider/MemoryCredentialStore"
+import { Providers } from "@bowline/runtime/provider/Providers"
 import { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
 import * as MemoryStore from "@bowline/runtime/session/MemoryStore"
 import type { ReaderItem } from "@bowline/runtime/stream/PlanReader"
@@ -14,6 +17,7 @@ import { ScriptedProvider } from "./provider/ScriptedProvider.ts"
 /** The defaults of the gateway. */
 const defaults: PlansConfig["Service"] = {
   model: "scripted/model",
+  fallbackModels: [],
   allowsModel: (model) => model.startsWith("scripted/"),
   maxPlans: 1_000,
   leaseTtl: Duration.seconds(15),
@@ -24,6 +28,8 @@ const defaults: PlansConfig["Service"] = {
   maxRetries: 3,
   retryBase: Duration.seconds(1)
 }
+
+const credentials = CredentialPool.layer.pipe(Layer.provide([Providers.layerProvider, MemoryCredentialStore.layer]))
 
 interface Options {
   readonly script: Script.Script
@@ -37,7 +43,7 @@ export const layerOnStore = ({ script, peers = {}, config }: Options) =>
   Plans.layer.pipe(
     Layer.provideMerge(
       Layer.mergeAll(
-        ScriptedProvider.layer(script),
+        Layer.provideMerge(credentials, ScriptedProvider.layer(script)),
         Layer.succeed(PlansConfig, { ...defaults, ...config }),
         Layer.mock(PeerClient, peers)
       )

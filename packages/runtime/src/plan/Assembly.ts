@@ -9,7 +9,8 @@ export class Assembly {
   /** Reasoning and text, in the order in which they came. */
   readonly parts: Array<MessagePart> = []
   readonly calls: Array<ToolCall> = []
-  finish: FinishReason = "other"
+  /** Nothing until the provider has said that it is finished. */
+  finish: FinishReason | undefined
   /** Whether a reader has seen a delta of it. */
   isShown = false
   readonly #run: PlanRun

@@ -11,7 +11,7 @@ import type { SessionId } from "@bowline/domain/session/SessionId"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { TaskId } from "@bowline/domain/tool/TaskId"
 import type { TaskState } from "@bowline/domain/tool/TaskState"
-import { Deferred, Effect } from "effect"
+import { Deferred, Effect, Exit } from "effect"
 import type { Journal } from "../stream/Journal.ts"
 import type { PlanChange, Progress } from "./PlanStore.ts"
 
@@ -35,8 +35,8 @@ interface Given {
   readonly session_id: SessionId
   readonly caller: CallerName
   readonly request: PlanRequest
-  /** `provider/model` */
-  readonly model: string
+  /** As `provider/model`: the one that is asked, and those that may take its place, in order. */
+  readonly models: ReadonlyArray<string>
   /** Milliseconds since 1970. */
   readonly createdAt: number
   readonly deadline: number
@@ -52,6 +52,8 @@ export class PlanRun {
   readonly given: Given
   /** The first reason wins. */
   readonly aborted = Deferred.makeUnsafe<AbortReason>()
+  /** Of the given models those that may still be asked, the one in use first. */
+  models: ReadonlyArray<string>
   steps = 0
   toolCalls = 0
   usage = Usage.empty
@@ -64,10 +66,13 @@ export class PlanRun {
   readonly tasks = new Map<TaskId, OpenTask>()
   /** Calls of the current step that the history has no result for, with the names of their tools. */
   readonly unanswered = new Map<TaskId, string>()
+  /** The stage that a failure came out of, until the next one begins. */
+  failedIn: Stage | null | undefined
   #stages: Array<Stage> = []
 
   constructor(given: Given) {
     this.given = given
+    this.models = given.models
   }
 
   get progress(): Progress {
@@ -86,9 +91,12 @@ export class PlanRun {
     return (effect) =>
       Effect.suspend(() => {
         this.#stages.push(stage)
-        return Effect.ensuring(
-          effect,
-          Effect.sync(() => void this.#stages.splice(this.#stages.lastIndexOf(stage), 1))
+        this.failedIn = undefined
+        return Effect.onExit(effect, (exit) =>
+          Effect.sync(() => {
+            if (Exit.isFailure(exit)) this.failedIn ??= this.stage
+            this.#stages.splice(this.#stages.lastIndexOf(stage), 1)
+          })
         )
       })
   }

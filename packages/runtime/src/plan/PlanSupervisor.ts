@@ -20,7 +20,7 @@ type End =
 
 /** What ended the plan, as its outcome; nothing when another replica has it now. */
 const outcomeOf = (run: PlanRun, end: End, now: number): Outcome | undefined => {
-  const { stage } = run
+  const stage = end._tag === "Aborted" ? run.stage : (run.failedIn ?? run.stage)
   if (end._tag === "Aborted") return { state: "aborted", error: Settlement.ofAbort(end.reason, stage, run, now) }
   if (Exit.isSuccess(end.exit)) return { state: "completed", final: end.exit.value }
   const error = Option.getOrUndefined(Cause.findErrorOption(end.exit.cause))
@@ -98,9 +98,8 @@ export const supervise = Effect.fnUntraced(function* (
   if (outcome === undefined) journal.seal()
   else Settlement.settle(run, outcome, now)
 
-  const close = Effect.map(Effect.exit(journal.flush), (stored) =>
-    live.close(outcome !== undefined && Exit.isSuccess(stored) ? "done" : "reconnect")
-  )
+  const stored = outcome === undefined ? Effect.succeed(false) : Effect.isSuccess(journal.flush)
+  const close = Effect.map(stored, (isStored) => live.close(isStored ? "done" : "reconnect"))
   yield* Effect.all([close, Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)], { concurrency: "unbounded" })
   yield* log(outcome, end)
 })

@@ -6,7 +6,8 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Context, Effect, Layer, Result } from "effect"
 import { PeerClient } from "../peer/PeerClient.ts"
-import { type FinishReason, Provider, type ProviderRequest } from "../provider/Provider.ts"
+import { CredentialPool } from "../provider/CredentialPool.ts"
+import type { FinishReason } from "../provider/Provider.ts"
 import { legalHistory } from "../session/LegalHistory.ts"
 import { patiently } from "../session/Patience.ts"
 import { SessionStore } from "../session/SessionStore.ts"
@@ -58,7 +59,7 @@ export class Planner extends Context.Service<
   static readonly layer = Layer.effect(
     Planner,
     Effect.gen(function* () {
-      const provider = yield* Provider
+      const pool = yield* CredentialPool
       const sessions = yield* SessionStore
       const peers = yield* PeerClient
       const local = yield* LocalTools
@@ -96,7 +97,7 @@ export class Planner extends Context.Service<
 
       return {
         run: Effect.fnUntraced(function* (run) {
-          const { session_id, journal, request, uuid, model } = run.given
+          const { session_id, journal, request, uuid } = run.given
           const history: Array<Pick<Message, "role" | "parts">> = [...(yield* patiently(sessions.history(session_id)))]
           const { tools, unreachable } = yield* catalog(run)
           const delimiter = uuid()
@@ -105,7 +106,7 @@ export class Planner extends Context.Service<
           history.push({ role: "user", parts: question })
           journal.append(
             [run.message("user", question, yield* Clock.currentTimeMillis)],
-            [{ event: "plan", data: { model, deadline_at: fromMillis(run.given.deadline) } }]
+            [{ event: "plan", data: { model: run.models[0] ?? "", deadline_at: fromMillis(run.given.deadline) } }]
           )
 
           for (;;) {
@@ -115,8 +116,7 @@ export class Planner extends Context.Service<
               [{ _tag: "Progressed", stage: "provider", progress: run.progress }],
               [{ event: "step", data: { step: run.steps, attempt: 1 } }]
             )
-            const asked: ProviderRequest = {
-              model: model.slice(model.indexOf("/") + 1),
+            const asked = {
               system: systemPrompt({
                 delimiter,
                 agents: request.agents.map(({ name }) => name),
@@ -125,9 +125,9 @@ export class Planner extends Context.Service<
               }),
               messages: legalHistory(history),
               tools: Array.from(tools.values()),
-              toolChoice: withholding === undefined ? "auto" : "none"
+              toolChoice: withholding === undefined ? ("auto" as const) : ("none" as const)
             }
-            const answer = yield* Step.ask(provider, config, run, asked)
+            const answer = yield* Step.ask(pool, config, run, asked)
             const now = yield* Clock.currentTimeMillis
             const wantsTools = withholding === undefined && answer.finish !== "length" && answer.calls.length > 0
             const budget = request.preferences.max_tool_calls - run.toolCalls

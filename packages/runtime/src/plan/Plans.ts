@@ -72,11 +72,16 @@ export class Plans extends Context.Service<
 
       /** The frames behind `after` of a plan that runs here: first those that are there, then those that come. */
       const attach = Effect.fnUntraced(function* ({ live, run }: RunningPlan, after: number) {
-        const { head, frames } = yield* live.attach
+        const { head, frames, cutOff } = yield* live.attach
         const recent = live.recent(after, head)
         const earlier =
           recent === undefined ? StoredFrames.between(store, run.given.plan_id, after, head) : Stream.fromArray(recent)
-        return Stream.concat(earlier, frames)
+        // Where another replica's reader was faster than this one's writer, `after` is ahead of `head`.
+        const later =
+          after > head ? Stream.dropWhile(frames, (item) => typeof item === "object" && item.seq <= after) : frames
+        return Stream.concat(earlier, later).pipe(
+          Stream.catchTag("StorageError", () => Stream.fromEffect(Effect.as(cutOff, "reconnect" as const)))
+        )
       })
 
       const settled = (caller: CallerName, id: PlanId) =>
@@ -85,16 +90,11 @@ export class Plans extends Context.Service<
           .pipe(Effect.delay("100 millis"), Effect.repeat({ until: isSettled }), Effect.timeoutOption(settleTimeout))
 
       return {
-        start: Effect.fnUntraced(
-          function* (caller, request) {
-            const plan = yield* running.start(caller, request)
-            const frames = yield* attach(plan, 0)
+        start: (caller, request) =>
+          running.start(caller, request, (plan) => {
             const { plan_id, session_id } = plan.run.given
-            return { plan_id, session_id, frames }
-          },
-          // A plan that has started has a reader, though its caller has left in between: then it is the last one that leaves.
-          Effect.uninterruptible
-        ),
+            return Effect.map(attach(plan, 0), (frames) => ({ plan_id, session_id, frames }))
+          }),
         get: store.get,
         list: Effect.fnUntraced(function* (caller, { session, state }, page) {
           const found = session === undefined ? undefined : yield* sessions.find(caller, session)
@@ -119,11 +119,7 @@ export class Plans extends Context.Service<
           }
           if (plan === undefined)
             return { session_id, frames: StoredFrames.follow(store, id, after, isSettled(stored)) }
-          const frames = yield* attach(plan, after)
-          return {
-            session_id,
-            frames: Stream.takeUntil(frames, (item) => typeof item === "object" && item.event === "done")
-          }
+          return { session_id, frames: yield* attach(plan, after) }
         }),
         cancel: Effect.fnUntraced(function* (caller, id) {
           const plan = yield* store.get(caller, id)
@@ -134,7 +130,7 @@ export class Plans extends Context.Service<
             yield* settled(caller, id)
           } else {
             here.run.abort("cancelled")
-            yield* Effect.timeoutOption(Deferred.await(here.over), settleTimeout)
+            yield* Effect.timeoutOption(Deferred.await(here.live.closed), settleTimeout)
           }
           return yield* store.get(caller, id)
         }),

@@ -6,6 +6,8 @@ export class PlansConfig extends Context.Service<
   {
     /** `provider/model` of the planner. */
     readonly model: string
+    /** What takes its place when it cannot be used, in this order. */
+    readonly fallbackModels: ReadonlyArray<string>
     /** Whether `preferences.model` may name this model. */
     readonly allowsModel: (model: string) => boolean
     /** Plans that run or wait on this replica at once. */

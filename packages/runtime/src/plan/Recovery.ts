@@ -5,13 +5,11 @@ import { MessageId } from "@bowline/domain/session/MessageId"
 import { Clock, Duration, Effect, Layer } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { LeaseStore } from "../session/LeaseStore.ts"
-import { patiently } from "../session/Patience.ts"
+import { unknownEffect } from "../session/LegalHistory.ts"
 import { SessionLock } from "../session/SessionLock.ts"
 import { fromEvents } from "../stream/EventRow.ts"
 import { PlansConfig } from "./PlansConfig.ts"
 import { type AbandonedPlan, type PlanChange, type PlanCommit, PlanStore } from "./PlanStore.ts"
-
-const unknownOutcome = "The call was interrupted. Whether it had an effect is unknown."
 
 const error = { code: "interrupted", message: "The process that ran the call died" }
 
@@ -24,13 +22,13 @@ const settlement = ({ plan, guard, head, open_tasks }: AbandonedPlan, now: numbe
     error: { code: "interrupted", message: "The process that ran the plan died", retryable: true, stage }
   }
   const changes = open_tasks.flatMap(({ task_id }): ReadonlyArray<PlanChange> => [
-    { _tag: "TaskFinished", task_id, state: "interrupted", result: unknownOutcome, error, at },
+    { _tag: "TaskFinished", task_id, state: "interrupted", result: unknownEffect, error, at },
     {
       _tag: "MessageAppended",
       message: {
         message_id: MessageId.make(`msg_${uuid()}`),
         role: "tool",
-        parts: [{ type: "tool_result", task_id, state: "interrupted", content: unknownOutcome }]
+        parts: [{ type: "tool_result", task_id, state: "interrupted", content: unknownEffect }]
       },
       at
     }
@@ -66,24 +64,26 @@ export const layer = Layer.effectDiscard(
   Effect.gen(function* () {
     const store = yield* PlanStore
     const leases = yield* LeaseStore
-    const { replica } = yield* SessionLock
+    const lock = yield* SessionLock
     const { leaseTtl } = yield* PlansConfig
     const uuid = yield* UuidGenerator
 
-    // After a database that was away every lease is over: whoever lives says so first, before anybody takes from the dead.
-    let wasAway = false
+    /** Taken over, and not settled yet. */
+    let left: ReadonlyArray<AbandonedPlan> = []
     const recover = Effect.gen(function* () {
-      yield* leases.renew(replica, leaseTtl)
-      if (wasAway) {
-        wasAway = false
-        return
-      }
-      const abandoned = yield* store.takeOver(replica, leaseTtl)
+      if (yield* lock.isSteady) left = [...left, ...(yield* store.takeOver(lock.replica, leaseTtl))]
+      if (left.length === 0) return
       const now = yield* Clock.currentTimeMillis
-      for (const left of abandoned) {
-        yield* patiently(store.commit([settlement(left, now, uuid)], true))
-        if (left.guard._tag === "Held") yield* leases.release(left.plan.session_id, left.guard.fence)
-        const { plan_id, session_id } = left.plan
+      const settling = left
+      const refused = yield* store.commit(
+        settling.map((abandoned) => settlement(abandoned, now, uuid)),
+        true
+      )
+      left = []
+      for (const { plan, guard } of settling) {
+        const { plan_id, session_id } = plan
+        if (guard._tag === "Held") yield* leases.release(session_id, guard.fence)
+        if (refused.has(plan_id)) continue
         yield* Effect.annotateLogs(Effect.logWarning("plan_interrupted"), { plan_id, session_id })
       }
     })
@@ -91,10 +91,7 @@ export const layer = Layer.effectDiscard(
     const interval = Duration.min(Duration.millis(Duration.toMillis(leaseTtl) / 3), Duration.seconds(3))
     yield* recover
     yield* recover.pipe(
-      Effect.catchTag("StorageError", (error) => {
-        wasAway = true
-        return Effect.logWarning("recovery_failed", error.reason.cause)
-      }),
+      Effect.catchCause((cause) => Effect.logWarning("recovery_failed", cause)),
       Effect.delay(interval),
       Effect.forever,
       Effect.forkScoped

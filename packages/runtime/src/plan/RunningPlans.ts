@@ -1,15 +1,17 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { AbortReason } from "@bowline/domain/plan/AbortReason"
+import { isSettled } from "@bowline/domain/plan/Plan"
 import { PlanId } from "@bowline/domain/plan/PlanId"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { InvalidRequest, NotAccepting, type SessionBusy } from "@bowline/domain/plan/Refusal"
 import { summary } from "@bowline/domain/peer/Agent"
 import { SessionId } from "@bowline/domain/session/SessionId"
-import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { Clock, Context, Deferred, Effect, Exit, FiberMap, Layer } from "effect"
+import { Clock, Context, Deferred, Effect, Exit, Fiber, FiberMap, FiberSet, Latch, Layer } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { EnvironmentSecrets } from "../peer/EnvironmentSecrets.ts"
+import { patience } from "../session/Patience.ts"
 import { SessionLock } from "../session/SessionLock.ts"
 import { toFrame } from "../stream/EventRow.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
@@ -23,27 +25,40 @@ import { PlansConfig } from "./PlansConfig.ts"
 import { type NewPlan, PlanStore } from "./PlanStore.ts"
 import { supervise } from "./PlanSupervisor.ts"
 
+/** A plan asks so many models at most. */
+const maxModels = 3
+
 /** Plans that may wait for one session. */
 const maxQueue = 32
 
 /** How often the plans of this process are asked for that somebody wants to end from elsewhere. */
 const abortPoll = "250 millis"
 
+/** How long plans that were told to end may hold up the end of the process. */
+const shutdownTimeout = "15 seconds"
+
+/** Who asked for a plan has left before it was there: it is born without a reader. */
+const leave = (start: Fiber.Fiber<RunningPlan, unknown>) =>
+  Effect.flatMap(Fiber.await(start), (exit) =>
+    Exit.isSuccess(exit) ? Effect.scoped(exit.value.live.attach) : Effect.void
+  )
+
 /** A plan in this process, from its creation until its session is given back. */
 export interface RunningPlan {
   readonly run: PlanRun
   readonly live: LivePlan
-  readonly over: Deferred.Deferred<void>
 }
 
 /** The plans of this process, and the fibers that run them. */
 export class RunningPlans extends Context.Service<
   RunningPlans,
   {
-    readonly start: (
+    /** Nobody comes between a plan and its first use: a caller who leaves before is one who leaves it. */
+    readonly start: <A, R>(
       caller: CallerName,
-      request: PlanRequest
-    ) => Effect.Effect<RunningPlan, InvalidRequest | SessionBusy | NotAccepting | StorageError>
+      request: PlanRequest,
+      use: (plan: RunningPlan) => Effect.Effect<A, never, R>
+    ) => Effect.Effect<A, InvalidRequest | SessionBusy | NotAccepting | StorageError, R>
     readonly find: (id: PlanId) => RunningPlan | undefined
     /** Refuses new plans, lets those that run go on for the grace, and aborts the rest. */
     readonly drain: Effect.Effect<void>
@@ -61,16 +76,28 @@ export class RunningPlans extends Context.Service<
       const secrets = yield* EnvironmentSecrets
       const localTools = (yield* LocalTools).map(({ name }) => name)
       const uuid = yield* UuidGenerator
-      const fibers = yield* FiberMap.make<PlanId, void, never>()
+      const fibers = yield* FiberMap.make<PlanId, void>()
+      const starts = yield* FiberSet.make()
       const plans = new Map<PlanId, RunningPlan>()
+      /** Requests that are admitted, and are no plans yet. */
+      let starting = 0
       let draining = false
+      /** Why every plan ends, once that is so. */
+      let ending: AbortReason | undefined
 
-      const abortAll = (reason: AbortReason) =>
-        Effect.suspend(() => {
-          for (const { run } of plans.values()) run.abort(reason)
-          return FiberMap.awaitEmpty(fibers)
+      const idle = Latch.makeUnsafe(true)
+      const count = (change: () => void) =>
+        Effect.sync(() => {
+          change()
+          if (plans.size === 0 && starting === 0) idle.openUnsafe()
+          else idle.closeUnsafe()
         })
-      yield* Effect.addFinalizer(() => abortAll("shutdown"))
+      const abortAll = Effect.suspend(() => {
+        ending = "shutdown"
+        for (const { run } of plans.values()) run.abort(ending)
+        return idle.await
+      })
+      yield* Effect.addFinalizer(() => Effect.timeoutOption(abortAll, shutdownTimeout))
 
       const listen = Effect.suspend(() =>
         plans.size === 0 ? Effect.succeed([]) : store.abortRequests(lock.replica)
@@ -78,8 +105,7 @@ export class RunningPlans extends Context.Service<
         Effect.map((requests) => {
           for (const { plan_id, reason } of requests) plans.get(plan_id)?.run.abort(reason)
         }),
-        // The database is away: whoever asked gets no answer either, and the next round asks again.
-        Effect.ignore,
+        Effect.catchCause((cause) => Effect.logWarning("abort_requests_failed", cause)),
         Effect.delay(abortPoll),
         Effect.forever
       )
@@ -94,18 +120,18 @@ export class RunningPlans extends Context.Service<
             localTools
           })
           if (issues.length > 0) return Effect.fail(new InvalidRequest({ issues }))
-          return plans.size >= config.maxPlans ? Effect.fail(new NotAccepting({ code: "unavailable" })) : Effect.void
+          if (plans.size + starting >= config.maxPlans) return Effect.fail(new NotAccepting({ code: "unavailable" }))
+          return count(() => starting++)
         })
 
       /** Ends the older plans of the session, wherever they run. */
       const supersede = Effect.fnUntraced(function* (caller: CallerName, { plan_id, session_id }: PlanRun["given"]) {
-        for (const state of ["running", "queued"] as const) {
-          const { items } = yield* store.list(caller, { session: session_id, state }, { limit: maxQueue * 2 })
-          const own = items.findIndex((plan) => plan.plan_id === plan_id)
-          for (const older of items.slice(own + 1)) {
-            plans.get(older.plan_id)?.run.abort("superseded")
-            yield* store.requestAbort(older.plan_id, "superseded")
-          }
+        const { items } = yield* store.list(caller, { session: session_id }, { limit: 200 })
+        const own = items.findIndex((plan) => plan.plan_id === plan_id)
+        for (const older of own === -1 ? [] : items.slice(own + 1)) {
+          if (isSettled(older)) continue
+          plans.get(older.plan_id)?.run.abort("superseded")
+          yield* store.requestAbort(older.plan_id, "superseded")
         }
       })
 
@@ -117,9 +143,10 @@ export class RunningPlans extends Context.Service<
         times: { readonly createdAt: number; readonly deadline: number }
       ) {
         const { plan_id, model } = plan
+        const models = [model, ...config.fallbackModels.filter((other) => other !== model)].slice(0, maxModels)
         const ids = { plan_id, session_id: session.session_id }
         const started = Deferred.makeUnsafe<RunningPlan>()
-        const fiber = Effect.gen(function* () {
+        const life = Effect.gen(function* () {
           const live = new LivePlan(
             yield* Effect.scope,
             Effect.sync(() => {
@@ -128,69 +155,80 @@ export class RunningPlans extends Context.Service<
           )
           const guard = { _tag: "Queued", replica: lock.replica, fence: 0 } as const
           const journal = new Journal(ids, guard, 1, live, writer.notify)
-          const run: PlanRun = new PlanRun({ ...ids, ...times, caller, request, model, journal, uuid })
+          const run: PlanRun = new PlanRun({ ...ids, ...times, caller, request, models, journal, uuid })
           const { external_session_id, created } = session
           const first = { event: "session", data: { external_session_id, created } } as const
           live.publish([toFrame(1, first)], times.createdAt)
-          const running: RunningPlan = { run, live, over: Deferred.makeUnsafe() }
+          const running: RunningPlan = { run, live }
           plans.set(plan_id, running)
+          if (ending !== undefined) run.abort(ending)
           yield* Deferred.succeed(started, running)
-          yield* supervise(run, live, lock, planner)
+          yield* Effect.ensuring(
+            supervise(run, live, lock, planner),
+            Effect.sync(() => live.close("reconnect"))
+          )
         }).pipe(
           Effect.scoped,
-          Effect.ensuring(
-            Effect.sync(() => {
-              const running = plans.get(plan_id)
-              plans.delete(plan_id)
-              if (running !== undefined) Deferred.doneUnsafe(running.over, Exit.void)
-            })
-          ),
+          Effect.ensuring(count(() => plans.delete(plan_id))),
           Effect.annotateLogs({ ...ids, caller })
         )
-        yield* FiberMap.run(fibers, plan_id, fiber)
+        yield* FiberMap.run(fibers, plan_id, life)
         return yield* Deferred.await(started)
       })
+
+      const start = Effect.fnUntraced(
+        function* (caller: CallerName, request: PlanRequest) {
+          const createdAt = yield* Clock.currentTimeMillis
+          const deadline = createdAt + request.preferences.timeout_ms
+          const plan: NewPlan = {
+            plan_id: PlanId.make(`plan_${uuid()}`),
+            new_session_id: SessionId.make(`session_${uuid()}`),
+            owner: caller,
+            external_session_id: request.session_id ?? null,
+            agents: request.agents.map(summary),
+            question: request.question,
+            preferences: request.preferences,
+            metadata: request.metadata,
+            model: request.preferences.model ?? config.model,
+            created_at: fromMillis(createdAt),
+            deadline_at: fromMillis(deadline),
+            replica: lock.replica
+          }
+          const session = yield* store.create(plan, maxQueue).pipe(
+            Effect.timeoutOrElse({
+              duration: patience,
+              orElse: () => Effect.fail(new StorageError({ reason: new Unavailable({ cause: "no answer" }) }))
+            })
+          )
+          const running = yield* launch(caller, request, plan, session, { createdAt, deadline })
+          if (request.preferences.on_busy === "interrupt" && !session.created) {
+            yield* supersede(caller, running.run.given).pipe(
+              Effect.tapError(() => Effect.sync(() => running.run.abort("cancelled")))
+            )
+          }
+          return running
+        },
+        Effect.ensuring(count(() => starting--))
+      )
 
       return {
         find: (id) => plans.get(id),
         isDraining: () => draining,
         drain: Effect.suspend(() => {
           draining = true
-          return FiberMap.awaitEmpty(fibers).pipe(
-            Effect.timeoutOrElse({ duration: config.shutdownGrace, orElse: () => abortAll("shutdown") })
-          )
-        }),
-        start: Effect.fnUntraced(
-          function* (caller, request) {
-            yield* admit(request)
-            const createdAt = yield* Clock.currentTimeMillis
-            const deadline = createdAt + request.preferences.timeout_ms
-            const plan: NewPlan = {
-              plan_id: PlanId.make(`plan_${uuid()}`),
-              new_session_id: SessionId.make(`session_${uuid()}`),
-              owner: caller,
-              external_session_id: request.session_id ?? null,
-              agents: request.agents.map(summary),
-              question: request.question,
-              preferences: request.preferences,
-              metadata: request.metadata,
-              model: request.preferences.model ?? config.model,
-              created_at: fromMillis(createdAt),
-              deadline_at: fromMillis(deadline),
-              replica: lock.replica
-            }
-            const session = yield* store.create(plan, maxQueue)
-            const running = yield* launch(caller, request, plan, session, { createdAt, deadline })
-            if (request.preferences.on_busy === "interrupt" && !session.created) {
-              yield* supersede(caller, running.run.given).pipe(
-                Effect.tapError(() => Effect.sync(() => running.run.abort("cancelled")))
+          return Effect.timeoutOrElse(idle.await, { duration: config.shutdownGrace, orElse: () => abortAll })
+        }).pipe(Effect.asVoid),
+        start: (caller, request, use) =>
+          Effect.uninterruptibleMask((restore) =>
+            Effect.gen(function* () {
+              yield* admit(request)
+              const fiber = yield* FiberSet.run(starts, start(caller, request))
+              const plan = yield* restore(Fiber.join(fiber)).pipe(
+                Effect.onInterrupt(() => FiberSet.run(starts, leave(fiber)))
               )
-            }
-            return running
-          },
-          // A plan that is stored has a fiber, though its caller has left in between.
-          Effect.uninterruptible
-        )
+              return yield* use(plan)
+            })
+          )
       }
     })
   )

@@ -4,6 +4,7 @@ import type { Stage } from "@bowline/domain/plan/Stage"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { unknownEffect } from "../session/LegalHistory.ts"
 import { retryAfterMs } from "../provider/RetryPolicy.ts"
 import type { PlanRun, TaskEnd } from "./PlanRun.ts"
 
@@ -73,8 +74,8 @@ const interrupted: TaskEnd = {
  */
 export const settle = (run: PlanRun, outcome: Outcome, now: number): void => {
   const { journal } = run.given
-  for (const task_id of [...run.tasks.keys(), ...run.unanswered.keys()]) {
-    run.finishTask(task_id, interrupted, "The call was interrupted. Whether it had an effect is unknown.", now)
+  for (const task_id of [...run.unanswered.keys()]) {
+    run.finishTask(task_id, interrupted, unknownEffect, now)
   }
   run.countUsage()
   if (run.partialText !== "") {

@@ -1,15 +1,22 @@
-import { EmptyAnswer, ProviderError, type ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
+import {
+  EmptyAnswer,
+  ProviderError,
+  type ProviderErrorReason,
+  StreamTruncated
+} from "@bowline/domain/provider/ProviderError"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Duration, Effect, Random } from "effect"
 import * as Attempt from "../provider/Attempt.ts"
-import type { Provider, ProviderRequest } from "../provider/Provider.ts"
-import { delayBeforeNext } from "../provider/RetryPolicy.ts"
+import type { CredentialPool } from "../provider/CredentialPool.ts"
+import type { ProviderRequest } from "../provider/Provider.ts"
+import * as Recourse from "../provider/Recourse.ts"
 import { type Entry, toldHistory } from "../session/LegalHistory.ts"
 import { Assembly } from "./Assembly.ts"
 import * as Continuation from "./Continuation.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { PlansConfig } from "./PlansConfig.ts"
+import * as Target from "./Target.ts"
 
 const textOf = (parts: ReadonlyArray<MessagePart>): string =>
   parts.reduce((all, part) => (part.type === "text" ? all + part.text : all), "")
@@ -19,69 +26,108 @@ const correctCall: Entry = {
   parts: [{ type: "text", text: "The arguments of your last tool call were not valid JSON. Make the call again." }]
 }
 
+type Asked = Omit<ProviderRequest, "model">
+
+const truncated = new StreamTruncated({ message: "The answer ended before it was finished" })
+
 /** The same request, mended for an attempt behind one that failed for this reason. */
-const mend = (request: ProviderRequest, reason: ProviderErrorReason): ProviderRequest => {
+const mend = (request: Asked, reason: ProviderErrorReason): Asked => {
   if (reason._tag === "history_rejected") return { ...request, messages: toldHistory(request.messages) }
   return reason._tag === "tool_json" ? { ...request, messages: [...request.messages, correctCall] } : request
 }
 
-/** One answer of the provider, shown while it comes, out of as many attempts as it takes. */
+/**
+ * One answer, shown while it comes, out of as many attempts as it takes: with the run's target, and with those that take its
+ * place, which the run keeps.
+ */
 export const ask = Effect.fnUntraced(function* (
-  provider: Provider["Service"],
+  pool: CredentialPool["Service"],
   config: PlansConfig["Service"],
   run: PlanRun,
-  asked: ProviderRequest
+  asked: Asked
 ): Effect.fn.Return<Continuation.Answer, ProviderError | StorageError> {
-  const { journal, deadline, model } = run.given
+  const { journal, deadline, session_id } = run.given
   const step = run.steps
   const timers = { firstToken: config.firstTokenTimeout, idle: config.idleTimeout, total: config.attemptTimeout }
   const retries = { maxRetries: config.maxRetries, baseMs: Duration.toMillis(config.retryBase) }
   const mayCall = asked.toolChoice === "auto"
 
-  /** Waits for the next attempt, if there is to be one; what was shown of the last one is taken back. */
-  const backOff = Effect.fnUntraced(function* (
+  run.failures = []
+  run.partialText = ""
+  let target = yield* Target.first(pool, session_id, run.models)
+  let tried = new Set<string>()
+  let failures: Array<ProviderErrorReason> = []
+
+  /** Finds who is asked next, and waits until then; what was shown of the last attempt is taken back. */
+  const recover = Effect.fnUntraced(function* (
     assembly: Assembly,
     attempt: number,
     reason: ProviderErrorReason,
     kept: ReadonlyArray<MessagePart>
   ) {
     const error = new ProviderError({ reason })
+    const { credential, model } = target
     run.failures.push(reason)
-    const timeLeft = deadline - (yield* Clock.currentTimeMillis)
-    const delay_ms = delayBeforeNext(run.failures, retries, timeLeft, yield* Random.next)
-    if (delay_ms === undefined) return yield* error
+    failures.push(reason)
+    yield* pool.failed({ ...use(target), reason, stage: "provider" }).pipe(Effect.ignore({ log: "Warn" }))
+    tried.add(credential.id)
+    const other = yield* Target.pick(pool, session_id, model, tried)
+    const models = run.models.slice(run.models.indexOf(model) + 1)
+    const chances = {
+      hasOtherCredential: other._tag === "Picked",
+      hasOtherModel: models.length > 0,
+      timeLeftMs: deadline - (yield* Clock.currentTimeMillis)
+    }
+    const recourse = Recourse.decide(failures, retries, chances, yield* Random.next)
+    if (recourse._tag === "GiveUp") return yield* error
+    if (recourse._tag === "OtherCredential" && other._tag === "Picked") target = { model, credential: other.credential }
+    if (recourse._tag === "OtherModel") {
+      target = yield* Effect.mapError(Target.first(pool, session_id, models), (none) =>
+        none._tag === "ProviderError" ? error : none
+      )
+      run.models = run.models.slice(run.models.indexOf(target.model))
+      tried = new Set()
+      failures = []
+    }
     if (assembly.isShown) journal.emit({ event: "text.retract", data: { step, attempt } })
     run.partialText = textOf(kept)
+    const delay_ms = "delayMs" in recourse ? recourse.delayMs : 0
     const { code, message } = error
-    const data = { step, attempt: attempt + 1, error: { code, message }, delay_ms, credential: null, model }
-    journal.emit({ event: "retry", data })
-    yield* Effect.annotateLogs(Effect.logWarning("provider_retry"), { error_type: error.type, attempt, delay_ms })
+    const next = { attempt: attempt + 1, delay_ms, credential: target.credential.id, model: target.model }
+    journal.emit({ event: "retry", data: { step, ...next, error: { code, message } } })
+    yield* Effect.annotateLogs(Effect.logWarning("provider_retry"), {
+      error_type: error.type,
+      attempt,
+      delay_ms,
+      credential: credential.id
+    })
     yield* Effect.sleep(delay_ms).pipe(run.within("backoff"))
   })
 
-  run.failures = []
-  run.partialText = ""
   let request = asked
   let continued = Continuation.notContinued
   let kept: ReadonlyArray<MessagePart> = []
   for (let attempt = 1; ; attempt++) {
+    const { provider } = target.credential
     const assembly = new Assembly(run, attempt, provider.name)
-    const failure = yield* Attempt.run(provider.stream(request), timers, (parts) => {
+    const stream = provider.stream({ ...request, model: Target.ownName(target.model) })
+    const failure = yield* Attempt.run(stream, timers, (parts) => {
       for (const part of parts) assembly.take(part)
       return journal.isCongested ? journal.flush : Effect.void
     }).pipe(
       run.within("provider"),
       Effect.ensuring(Effect.sync(() => run.countUsage())),
-      Effect.as(undefined),
+      Effect.map(() => (assembly.finish === undefined ? truncated : undefined)),
       Effect.catchTag("ProviderError", ({ reason }) => Effect.succeed(reason))
     )
     if (failure !== undefined) {
-      yield* backOff(assembly, attempt, failure, kept)
+      yield* recover(assembly, attempt, failure, kept)
       request = mend(request, failure)
       continue
     }
+    yield* pool.succeeded(use(target)).pipe(Effect.ignore({ log: "Warn" }))
     kept = [...kept, ...assembly.parts]
-    const { finish, calls } = assembly
+    const { finish = "other", calls } = assembly
     const answer = { finish, calls, parts: kept, text: textOf(kept) }
     const next = Continuation.next(answer, mayCall, continued)
     if (Continuation.isEmpty(answer, mayCall)) {
@@ -93,4 +139,10 @@ export const ask = Effect.fnUntraced(function* (
     continued = next.continued
     request = { ...asked, messages: [...asked.messages, { role: "assistant", parts: kept }, ...next.ask] }
   }
+})
+
+const use = ({ model, credential }: Target.Target) => ({
+  provider: Target.providerOf(model),
+  credential: credential.id,
+  model
 })

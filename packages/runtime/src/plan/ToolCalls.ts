@@ -2,7 +2,7 @@ import type { MessagePart, ToolCallPart, ToolResultPart } from "@bowline/domain/
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { TaskId } from "@bowline/domain/tool/TaskId"
-import { Clock, Duration, Effect, Option, Result, type Schema } from "effect"
+import { Clock, Duration, Effect, Fiber, Option, Result, type Schema } from "effect"
 import { distance } from "fastest-levenshtein"
 import type { PeerEvent } from "../peer/PeerClient.ts"
 import * as Envelope from "../tool/Envelope.ts"
@@ -152,9 +152,15 @@ export const runAll = (
     // The intent is stored before the call leaves.
     yield* run.given.journal.flush
     const limit = Math.min(tool.timeoutMs ?? Infinity, run.given.request.preferences.tool_timeout_ms)
-    const result = yield* tool
-      .call(input, part.task_id, onEvent(run, part.task_id, options.resultLimit))
-      .pipe(Effect.timeoutOption(limit))
+    // Detached: a tool that does not let go holds up neither the step nor the plan's end. Both exits interrupt it.
+    const call = yield* Effect.forkDetach(
+      tool.call(input, part.task_id, onEvent(run, part.task_id, options.resultLimit))
+    )
+    const result = yield* Fiber.join(call).pipe(
+      Effect.timeoutOption(limit),
+      Effect.onInterrupt(() => Fiber.interrupt(call))
+    )
+    if (Option.isNone(result)) call.interruptUnsafe()
     return answer(
       prepared,
       Option.getOrElse(result, () => timedOut(tool, limit)),

@@ -40,12 +40,15 @@ export const run = <E, R>(
     const consume = Stream.runForEachArray(
       attempt,
       Effect.fnUntraced(function* (parts) {
+        const received = yield* Clock.currentTimeMillis
         isHandingOn = true
         yield* onParts(parts)
         isHandingOn = false
-        if (!parts.some(isContent)) return
-        hasContent = true
-        silentSince = yield* Clock.currentTimeMillis
+        const now = yield* Clock.currentTimeMillis
+        if (parts.some(isContent)) {
+          hasContent = true
+          silentSince = now
+        } else silentSince += now - received
       })
     )
 

@@ -35,7 +35,8 @@ export class CredentialPool extends Context.Service<
   {
     /**
      * The session's credential, else the one that was not used for the longest time, of those that no window binds and that are
-     * not to be avoided. A choice among several is kept for the session.
+     * not to be avoided. A choice among several is kept for the session, unless something
+     * was to be avoided: then it is for this once.
      */
     readonly pick: (wanted: {
       readonly provider: string
@@ -90,7 +91,7 @@ export class CredentialPool extends Context.Service<
           const choice = choose(ids, rows, { model, sticky, avoid, lastUsed })
           if (choice._tag === "None") return { _tag: "Exhausted", retryAfterMs: choice.retryAfterMs }
           const { id } = choice
-          if (pool.length > 1 && id !== sticky) {
+          if (pool.length > 1 && id !== sticky && avoid.size === 0) {
             chosen.set(id, Math.max(...ids.map(lastUsed)) + 1)
             yield* store.choose(provider, id, session)
           }

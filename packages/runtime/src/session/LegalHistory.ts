@@ -3,13 +3,16 @@ import type { TaskId } from "@bowline/domain/tool/TaskId"
 
 export type Entry = Pick<Message, "role" | "parts">
 
+/** What stands in for the result of a call that was interrupted. */
+export const unknownEffect = "The call was interrupted. Whether it had an effect is unknown."
+
 const isShown = (part: MessagePart): boolean => part.type !== "text" || (part.text !== "" && part.partial !== true)
 
 const missing = (call: ToolCallPart): ToolResultPart => ({
   type: "tool_result",
   task_id: call.task_id,
   state: "interrupted",
-  content: "The call was interrupted. Whether it had an effect is unknown."
+  content: unknownEffect
 })
 
 /**
@@ -40,12 +43,15 @@ export const legalHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entr
   })
 }
 
-/** The same without any calls: they, and what came of them, are told in text. For a provider that refuses their order. */
+/** The same without calls or thoughts: calls, and what came of them, are told in text. For a provider that refuses their order. */
 export const toldHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entry> =>
   messages.map(({ role, parts }) => ({
     role: role === "tool" ? "user" : role,
-    parts: parts.map((part): MessagePart => {
-      if (part.type === "tool_call") return { type: "text", text: `Called ${part.tool}: ${JSON.stringify(part.input)}` }
-      return part.type === "tool_result" ? { type: "text", text: part.content } : part
-    })
+    parts: parts
+      .filter(({ type }) => type !== "reasoning")
+      .map((part): MessagePart => {
+        if (part.type === "tool_call")
+          return { type: "text", text: `Called ${part.tool}: ${JSON.stringify(part.input)}` }
+        return part.type === "tool_result" ? { type: "text", text: part.content } : part
+      })
   }))

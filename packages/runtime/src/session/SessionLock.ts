@@ -1,6 +1,6 @@
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Context, Duration, Effect, Layer, Option, RcMap, type Scope, Semaphore } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option, RcMap, type Scope, Semaphore } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { PlansConfig } from "../plan/PlansConfig.ts"
 import { LeaseStore, type ReplicaId } from "./LeaseStore.ts"
@@ -32,6 +32,11 @@ export class SessionLock extends Context.Service<
   {
     /** This process, as the store knows it. */
     readonly replica: ReplicaId
+    /**
+     * Whether the leases have been renewed in time for a while. When the database has been away, every lease has expired: whoever
+     * lives has to have renewed its own before anybody takes over from the dead.
+     */
+    readonly isSteady: Effect.Effect<boolean>
     /** Waits for the session, and gives its fence. It is free again when the scope closes. */
     readonly acquire: (session: SessionId, listener: Listener) => Effect.Effect<number, StorageError, Scope.Scope>
   }
@@ -89,19 +94,31 @@ export class SessionLock extends Context.Service<
 
       const ttl = Duration.toMillis(leaseTtl)
       yield* leases.renew(replica, leaseTtl)
-      yield* Effect.gen(function* () {
+      let renewed = yield* Clock.currentTimeMillis
+      let steadySince = -Infinity
+      const renew = Effect.gen(function* () {
         const before = new Map(held)
+        const asked = yield* Clock.currentTimeMillis
         yield* settle(before, yield* Effect.timeout(leases.renew(replica, leaseTtl), ttl / 3))
+        if (asked - renewed > (2 / 3) * ttl) steadySince = asked
+        renewed = asked
+        return ttl / 3
       }).pipe(
         // With the database away nothing can be written either, and its fence tells who may when it is back.
-        Effect.catch((error) => Effect.annotateLogs(Effect.logWarning("lease_renewal_failed"), { error })),
-        Effect.delay(ttl / 3),
-        Effect.forever,
-        Effect.forkScoped
+        Effect.catchCause((cause) =>
+          Effect.as(Effect.logWarning("lease_renewal_failed", cause), Math.min(ttl / 6, 1_000))
+        )
       )
+      yield* Effect.gen(function* () {
+        for (let wait = ttl / 3; ; wait = yield* renew) yield* Effect.sleep(wait)
+      }).pipe(Effect.forkScoped)
 
       return {
         replica,
+        isSteady: Effect.map(
+          Clock.currentTimeMillis,
+          (now) => now - renewed <= (2 / 3) * ttl && now - steadySince >= ttl / 3
+        ),
         acquire: Effect.fnUntraced(function* (session, listener) {
           const line = yield* RcMap.get(lines, session)
           yield* Effect.acquireRelease(

@@ -1,5 +1,5 @@
 import type { PlanId } from "@bowline/domain/plan/PlanId"
-import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Latch, Layer, Schedule } from "effect"
 import { type PlanCommit, PlanStore } from "../plan/PlanStore.ts"
 
@@ -43,6 +43,13 @@ export class GroupCommit extends Context.Service<
             !batch.every(({ deltasOnly }) => deltasOnly)
           )
           .pipe(
+            // A commit that was stored though its answer was lost is recognised when it comes again.
+            Effect.timeoutOrElse({
+              duration: commitTimeout,
+              orElse: () =>
+                Effect.fail(new StorageError({ reason: new Unavailable({ cause: "no answer to a commit" }) }))
+            }),
+            Effect.catchDefect((cause) => Effect.fail(new StorageError({ reason: new Rejected({ cause }) }))),
             Effect.tapError((error) =>
               Effect.logError("storage: a batch of events was not written", error.reason.cause)
             ),
@@ -73,6 +80,8 @@ export class GroupCommit extends Context.Service<
     })
   )
 }
+
+const commitTimeout = "10 seconds"
 
 const whileAway = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("1 second")])
 

@@ -120,7 +120,15 @@ export class Journal implements Source {
       failed: (error) => {
         // Nobody has seen them: the numbers are free.
         this.#head = first - 1
-        Deferred.doneUnsafe(this.stopped, Effect.fail(error))
+        const settled = changes.filter(({ _tag }) => _tag === "Settled")
+        if (settled.length === 0 || changes.length === 1) {
+          Deferred.doneUnsafe(this.stopped, Effect.fail(error))
+          return
+        }
+        // How the plan ended must not be lost with something else that was refused.
+        this.#changes = settled
+        this.#events = events.slice(-2)
+        this.#notify(this)
       }
     }
   }

@@ -1,4 +1,4 @@
-import { type Cause, Clock, Effect, Queue, type Scope, Stream } from "effect"
+import { type Cause, Clock, Deferred, Effect, Queue, type Scope, Stream } from "effect"
 import type { PlanFrame } from "./EventRow.ts"
 import type { ReaderItem } from "./PlanReader.ts"
 
@@ -6,8 +6,9 @@ import type { ReaderItem } from "./PlanReader.ts"
 const maxFrames = 1_024
 const maxCharacters = 1_048_576
 
-/** Frames that are kept for readers who come a little later, so that they need not be read from the store. */
+/** How many frames, and how much of them, are kept for readers who come a little later, so that they need not be read from the store. */
 const keptFrames = 256
+const keptCharacters = 262_144
 
 const silenceMs = 10_000
 
@@ -45,7 +46,10 @@ const pings = Effect.fnUntraced(function* (reader: Reader) {
 export class LivePlan {
   /** The seq of the last frame that was published. */
   head = 0
+  /** Done when no frame comes any more. */
+  readonly closed = Deferred.makeUnsafe<void>()
   #recent: Array<PlanFrame> = []
+  #recentCharacters = 0
   readonly #readers = new Set<Reader>()
   #connected = 0
   #closed: End | undefined
@@ -63,8 +67,7 @@ export class LivePlan {
     const last = frames.at(-1)
     if (last === undefined) return
     this.head = last.seq
-    this.#recent.push(...frames)
-    if (this.#recent.length > 2 * keptFrames) this.#recent = this.#recent.slice(-keptFrames)
+    this.#keep(frames)
     for (const reader of this.#readers) {
       this.#give(reader, frames)
       reader.lastSent = now
@@ -73,7 +76,9 @@ export class LivePlan {
 
   /** No frame comes any more. Readers get what they have not taken yet, and `reconnect` if the plan is not over for them. */
   close(how: End): void {
+    if (this.#closed !== undefined) return
     this.#closed = how
+    Deferred.doneUnsafe(this.closed, Effect.void)
     for (const reader of this.#readers) this.#end(reader, how)
     this.#readers.clear()
   }
@@ -88,7 +93,12 @@ export class LivePlan {
 
   /** What is published after `head`. The scope is the reader's connection. */
   readonly attach: Effect.Effect<
-    { readonly head: number; readonly frames: Stream.Stream<ReaderItem> },
+    {
+      readonly head: number
+      readonly frames: Stream.Stream<ReaderItem>
+      /** Ends the stream though it is not the reader who leaves. */
+      readonly cutOff: Effect.Effect<void>
+    },
     never,
     Scope.Scope
   > = Effect.gen({ self: this }, function* () {
@@ -117,22 +127,42 @@ export class LivePlan {
       }
       return items
     })
-    return { head, frames: Stream.fromPull(Effect.succeed(take)) }
+    const cutOff = Effect.sync(() => this.#cutOff(reader))
+    return { head, frames: Stream.fromPull(Effect.succeed(take)), cutOff }
   })
+
+  #keep(frames: ReadonlyArray<PlanFrame>): void {
+    this.#recent.push(...frames)
+    for (const { payload } of frames) this.#recentCharacters += payload.length
+    if (this.#recent.length <= 2 * keptFrames && this.#recentCharacters <= keptCharacters) return
+    let from = this.#recent.length
+    this.#recentCharacters = 0
+    while (from > 0 && this.#recent.length - from < keptFrames) {
+      const { length } = this.#recent[from - 1]?.payload ?? ""
+      if (this.#recentCharacters + length > keptCharacters / 2) break
+      this.#recentCharacters += length
+      from--
+    }
+    this.#recent = this.#recent.slice(from)
+  }
 
   #give(reader: Reader, frames: ReadonlyArray<PlanFrame>): void {
     for (const frame of frames) {
       const characters = reader.characters + frame.payload.length
       if (reader.frames > 0 && (reader.frames >= maxFrames || characters > maxCharacters)) {
-        reader.cut = true
-        this.#end(reader, "reconnect")
-        this.#readers.delete(reader)
+        this.#cutOff(reader)
         return
       }
       reader.frames++
       reader.characters = characters
       Queue.offerUnsafe(reader.queue, frame)
     }
+  }
+
+  #cutOff(reader: Reader): void {
+    reader.cut = true
+    this.#end(reader, "reconnect")
+    this.#readers.delete(reader)
   }
 
   #end(reader: Reader, how: End): void {

@@ -21,6 +21,8 @@ const isEncoded = <A>(_input: unknown): _input is A => true
 const jsonSchema = (tool: AiTool.Any): JsonSchema => decodeSchema(AiTool.getJsonSchema(tool))
 const decodeSchema = Schema.decodeUnknownSync(Schema.Record(Schema.String, Schema.Json))
 
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : "The tool failed")
+
 const fromTool = <Tools extends Record<string, AiTool.Any>>(
   toolkit: Toolkit.WithHandler<Tools>,
   name: string,
@@ -44,7 +46,7 @@ const fromTool = <Tools extends Record<string, AiTool.Any>>(
       return last.value.isFailure ? failed(text) : { state: "completed" as const, content: text }
     }).pipe(
       Effect.catchCause((cause) =>
-        Cause.hasInterrupts(cause) ? Effect.interrupt : Effect.succeed(failed(Cause.pretty(cause)))
+        Effect.as(Effect.logWarning("local_tool_failed", cause), failed(messageOf(Cause.squash(cause))))
       ),
       Effect.provideContext(context)
     )

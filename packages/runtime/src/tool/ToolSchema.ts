@@ -2,26 +2,21 @@ import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js"
 import { Result } from "effect"
 import type { JsonSchema, ToolInput } from "./Tool.ts"
 
-const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true, logger: false })
-
 /** Compiling costs milliseconds, and the same catalogs come again and again. */
 const compiled = new Map<string, Result.Result<ValidateFunction, string>>()
 const maxCompiled = 1_000
+const maxRemembered = 65_536
 
 const compile = (schema: JsonSchema): Result.Result<ValidateFunction, string> => {
   const key = JSON.stringify(schema)
   const known = compiled.get(key)
   if (known !== undefined) return known
   const validate = Result.try({
-    try: () => {
-      // A copy: the schemas of two callers may have one `$id`, and the instance would remember it.
-      const copy: JsonSchema = structuredClone(schema)
-      const validate = ajv.compile(copy)
-      ajv.removeSchema(copy)
-      return validate
-    },
+    // One of its own for each schema: those of two callers may have the same `$id`.
+    try: () => new Ajv2020({ strict: false, validateFormats: false, allErrors: true, logger: false }).compile(schema),
     catch: (error) => (error instanceof Error ? error.message : String(error))
   })
+  if (key.length > maxRemembered) return validate
   const oldest = compiled.keys().next()
   if (compiled.size >= maxCompiled && oldest.done !== true) compiled.delete(oldest.value)
   compiled.set(key, validate)

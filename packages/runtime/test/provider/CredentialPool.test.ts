@@ -139,6 +139,7 @@ describe("CredentialPool", () => {
   it.effect("picks nothing that is to be avoided, and tells the soonest time when one is free", () =>
     Effect.gen(function* () {
       assert.strictEqual(yield* pick("a", { avoid: ["scripted-1"] }), "scripted-2")
+      assert.strictEqual(yield* pick("a"), "scripted-1")
       assert.strictEqual(yield* pick("a", { avoid: ["scripted-1", "scripted-2"] }), 0)
       yield* fail("scripted-1", auth)
       yield* fail("scripted-2", new RateLimited({ message, retryAfterMs: 45_000 }))

@@ -1,0 +1,43 @@
+import { ProviderError, RateLimited } from "@bowline/domain/provider/ProviderError"
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Effect } from "effect"
+import type { CredentialPool } from "../provider/CredentialPool.ts"
+import type { ProviderCredential } from "../provider/Providers.ts"
+import { patiently } from "../session/Patience.ts"
+
+/** Who is asked: a model as `provider/model`, and the credential to ask with. */
+export interface Target {
+  readonly model: string
+  readonly credential: ProviderCredential
+}
+
+export const providerOf = (model: string): string => model.slice(0, model.indexOf("/"))
+
+/** The model as its provider calls it. */
+export const ownName = (model: string): string => model.slice(model.indexOf("/") + 1)
+
+/** A free credential for the model that is not to be avoided, if there is one; else the wait for the next one, if it is known. */
+export const pick = (
+  pool: CredentialPool["Service"],
+  session: SessionId,
+  model: string,
+  avoid: ReadonlySet<string> = new Set()
+) => patiently(pool.pick({ provider: providerOf(model), model, session, avoid }))
+
+/** The first of the models that has a free credential. Fails with the soonest time when none has. */
+export const first = Effect.fnUntraced(function* (
+  pool: CredentialPool["Service"],
+  session: SessionId,
+  models: ReadonlyArray<string>
+): Effect.fn.Return<Target, ProviderError | StorageError> {
+  const waits: Array<number> = []
+  for (const model of models) {
+    const picked = yield* pick(pool, session, model)
+    if (picked._tag === "Picked") return { model, credential: picked.credential }
+    if (picked.retryAfterMs !== undefined) waits.push(picked.retryAfterMs)
+  }
+  const message = `No credential is free for ${models.join(", ")}`
+  const retryAfter = waits.length === 0 ? {} : { retryAfterMs: Math.min(...waits) }
+  return yield* new ProviderError({ reason: new RateLimited({ message, ...retryAfter }) })
+})

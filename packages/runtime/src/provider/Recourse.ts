@@ -1,0 +1,54 @@
+import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
+import { delayBeforeNext, type RetrySettings } from "./RetryPolicy.ts"
+
+/** What a step does about an attempt that has failed. */
+export type Recourse =
+  | { readonly _tag: "SameCredential" | "OtherCredential"; readonly delayMs: number }
+  | { readonly _tag: "OtherModel" | "GiveUp" }
+
+/** What is left to a step, and of its plan. */
+export interface Chances {
+  readonly hasOtherCredential: boolean
+  readonly hasOtherModel: boolean
+  readonly timeLeftMs: number
+}
+
+/** Less time than this is not enough to begin with another model. */
+const failoverMs = 5_000
+
+/** Failures that another model may not have. */
+const isOfModel = (reason: ProviderErrorReason): boolean =>
+  reason.isRetryable ? reason._tag !== "tool_json" : ["auth", "billing", "model_unavailable"].includes(reason._tag)
+
+const isOfCredential = (reason: ProviderErrorReason): boolean => reason._tag === "auth" || reason._tag === "billing"
+
+const isSilence = (reason: ProviderErrorReason): boolean =>
+  reason._tag === "first_token_timeout" || reason._tag === "idle_timeout"
+
+/**
+ * Decides by why the attempts with this model have failed so far. A key that is refused, is asked to wait, or was silent twice
+ * gives way to another one if that is free; what time may heal is tried again with the same one; and when that is used up, the
+ * next model has a go, as long as there is time for it. `random` is in [0, 1).
+ */
+export const decide = (
+  reasons: ReadonlyArray<ProviderErrorReason>,
+  settings: RetrySettings,
+  chances: Chances,
+  random: number
+): Recourse => {
+  const last = reasons.at(-1)
+  if (last === undefined) return { _tag: "GiveUp" }
+  if (chances.hasOtherCredential && reasons.length <= settings.maxRetries) {
+    const isAtOnce = isOfCredential(last) || (isSilence(last) && reasons.filter(isSilence).length > 1)
+    if (isAtOnce || (last._tag === "rate_limited" && last.retryAfterMs !== undefined)) {
+      return { _tag: "OtherCredential", delayMs: 0 }
+    }
+  }
+  const delayMs = delayBeforeNext(reasons, settings, chances.timeLeftMs, random)
+  if (delayMs !== undefined) {
+    const gives = last._tag === "rate_limited" && chances.hasOtherCredential
+    return { _tag: gives ? "OtherCredential" : "SameCredential", delayMs }
+  }
+  const mayFailOver = chances.hasOtherModel && chances.timeLeftMs >= failoverMs && isOfModel(last)
+  return { _tag: mayFailOver ? "OtherModel" : "GiveUp" }
+}

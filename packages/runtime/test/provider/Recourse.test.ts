@@ -1,0 +1,48 @@
+import * as Reason from "@bowline/domain/provider/ProviderError"
+import { assert, describe, it } from "@effect/vitest"
+import { type Chances, decide, type Recourse } from "../../src/provider/Recourse.ts"
+
+const message = ""
+const limited = new Reason.RateLimited({ message })
+const waiting = new Reason.RateLimited({ message, retryAfterMs: 5_000 })
+const server = new Reason.ServerError({ message })
+const silent = new Reason.IdleTimeout({ message })
+const auth = new Reason.Auth({ message })
+const gone = new Reason.ModelUnavailable({ message })
+const bad = new Reason.BadRequest({ message })
+
+const all: Chances = { hasOtherCredential: true, hasOtherModel: true, timeLeftMs: 60_000 }
+const model: Chances = { ...all, hasOtherCredential: false }
+const none: Chances = { ...model, hasOtherModel: false }
+
+const settings = { maxRetries: 3, baseMs: 1_000 }
+
+describe("Recourse", () => {
+  it("uses what is left in the order of key, time and model", () => {
+    const cases: ReadonlyArray<
+      readonly [ReadonlyArray<Reason.ProviderErrorReason>, Chances, Recourse["_tag"], number?]
+    > = [
+      [[auth], all, "OtherCredential", 0],
+      [[auth], model, "OtherModel"],
+      [[auth], none, "GiveUp"],
+      [[auth, auth, auth, auth], all, "OtherModel"],
+      [[waiting], all, "OtherCredential", 0],
+      [[waiting], model, "SameCredential", 5_000],
+      [[limited], all, "OtherCredential", 500],
+      [[limited], none, "SameCredential", 500],
+      [[server], all, "SameCredential", 500],
+      [[server, server, server, server], all, "OtherModel"],
+      [[server, server, server, server], none, "GiveUp"],
+      [[silent], all, "SameCredential", 500],
+      [[silent, silent], all, "OtherCredential", 0],
+      [[silent, silent], model, "OtherModel"],
+      [[gone], all, "OtherModel"],
+      [[gone], { ...model, timeLeftMs: 4_999 }, "GiveUp"],
+      [[bad], all, "GiveUp"]
+    ]
+    for (const [reasons, chances, tag, delayMs] of cases) {
+      const expected = delayMs === undefined ? { _tag: tag } : { _tag: tag, delayMs }
+      assert.deepStrictEqual<unknown>(decide(reasons, settings, chances, 0), expected)
+    }
+  })
+})
