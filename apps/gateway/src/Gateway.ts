@@ -3,6 +3,8 @@ import * as OpenAiChatProvider from "@bowline/provider-openai/provider/OpenAiCha
 import { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
+import { CredentialPool } from "@bowline/runtime/provider/CredentialPool"
+import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/session/MemoryStore"
 import { Effect, Layer, Logger, References } from "effect"
 import { HttpRouter } from "effect/http"
@@ -35,11 +37,19 @@ const stores = ({ database, sessionTtl }: Config) => {
   }
 }
 
-const provider = ({ provider }: Config) => {
-  if (provider._tag === "OpenAi") return OpenAiChatProvider.layer(provider)
+/** An adapter for each credential; where none is needed, one without. */
+const openAi = ({ apiKeys, baseUrl }: Extract<Config["provider"], { readonly _tag: "OpenAi" }>) =>
+  Providers.layer(
+    apiKeys.length === 0
+      ? [OpenAiChatProvider.layer({ baseUrl })]
+      : apiKeys.map((apiKey) => OpenAiChatProvider.layer({ baseUrl, apiKey }))
+  )
+
+const providers = ({ provider }: Config) => {
+  if (provider._tag === "OpenAi") return openAi(provider)
   return Layer.unwrap(
     Effect.map(Demo, ({ Demo }) =>
-      Layer.unwrap(Effect.map(Demo, ({ baseUrl }) => OpenAiChatProvider.layer({ baseUrl }))).pipe(
+      Layer.unwrap(Effect.map(Demo, ({ baseUrl }) => openAi({ _tag: "OpenAi", apiKeys: [], baseUrl }))).pipe(
         Layer.provide(Demo.layer)
       )
     )
@@ -58,8 +68,9 @@ const announcement = ({ provider, callerKeys }: Config) => {
 /** The plans, on their stores, and what they call. */
 const runtime = (config: Config) =>
   Plans.layer.pipe(
+    Layer.provideMerge(CredentialPool.layer),
     Layer.provideMerge(stores(config)),
-    Layer.provide(Layer.merge(provider(config), A2aPeerClient.layer)),
+    Layer.provide([providers(config), A2aPeerClient.layer]),
     Layer.provide([
       Outbound.layer,
       Layer.succeed(PlansConfig, config.plans),
@@ -74,12 +85,13 @@ const runtime = (config: Config) =>
 const draining = Layer.effectDiscard(Effect.flatMap(Plans, (plans) => Effect.addFinalizer(() => plans.drain)))
 
 /** What the operator has set and will look for in vain. */
-const warnings = ({ ignored }: Config) =>
-  Layer.effectDiscard(
-    ignored.length === 0
-      ? Effect.void
-      : Effect.logWarning(`Set, and not honoured by this version: ${ignored.join(", ")}`)
+const warnings = ({ ignored, overruled }: Config) => {
+  const warn = (names: ReadonlyArray<string>, what: string) =>
+    names.length === 0 ? Effect.void : Effect.logWarning(`Set, and ${what}: ${names.join(", ")}`)
+  return Layer.effectDiscard(
+    Effect.andThen(warn(ignored, "not honoured by this version"), warn(overruled, "another variable wins over it"))
   )
+}
 
 const server = HttpRouter.serve(HttpGateway.layer, {
   disableLogger: true,

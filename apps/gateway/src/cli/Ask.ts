@@ -81,10 +81,7 @@ const report = Effect.fnUntraced(function* ({ outcome, usage }: Seen, json: bool
 
 const run = Effect.fnUntraced(function* (question: Question) {
   const payload = yield* toRequest(question)
-  const gateway = yield* Effect.mapError(
-    GatewayClient.make,
-    ({ cause }) => new Ended({ code: exitCodes.configuration, lines: [cause.message] })
-  )
+  const gateway = yield* GatewayClient.make
   const seen: Seen = { usage: Usage.empty }
 
   const onFrame = (frame: SseFrame) => {

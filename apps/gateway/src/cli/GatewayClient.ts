@@ -5,6 +5,7 @@ import { Data, Effect, Stream } from "effect"
 import { HttpClient, HttpClientRequest, HttpClientResponse } from "effect/http"
 import { HttpApiClient } from "effect/http-api"
 import { ClientConfig } from "./ClientConfig.ts"
+import { Ended, exitCodes } from "./Ended.ts"
 
 /** The gateway refused a request. */
 export class RequestRefused extends Data.TaggedError("RequestRefused")<{ readonly problem: Problem }> {}
@@ -21,7 +22,7 @@ export const make = Effect.gen(function* () {
     )
   })
   return { url, client }
-})
+}).pipe(Effect.mapError(({ cause }) => new Ended({ code: exitCodes.configuration, lines: [cause.message] })))
 
 const decodeProblem = HttpClientResponse.schemaBodyJson(Problem)
 

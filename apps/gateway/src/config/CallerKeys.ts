@@ -23,3 +23,11 @@ export const parseCallerKeys: Parse<ReadonlyArray<CallerKey>> = (text) => {
   }
   return Result.succeed(keys)
 }
+
+/** `name,name2`: names of callers. */
+export const parseCallerNames: Parse<ReadonlySet<string>> = (text) => {
+  const names = text.split(",").map((name) => name.trim())
+  return names.every((name) => /^[\w.@-]{1,64}$/.test(name))
+    ? Result.succeed(new Set(names))
+    : Result.fail("Expected a comma list of names of callers")
+}

@@ -1,3 +1,4 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
 import type { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
 import { ConfigProvider, Context, type Duration, Effect, type LogLevel, Option, Redacted } from "effect"
@@ -12,7 +13,12 @@ export type Database =
 
 /** Who answers the planner. Without a provider the gateway runs its demo. */
 export type ProviderSettings =
-  | { readonly _tag: "OpenAi"; readonly apiKey?: Redacted.Redacted; readonly baseUrl: string }
+  | {
+      readonly _tag: "OpenAi"
+      /** One for each credential. A server of one's own may need none. */
+      readonly apiKeys: ReadonlyArray<Redacted.Redacted>
+      readonly baseUrl: string
+    }
   | { readonly _tag: "Demo" }
 
 type Environment = { readonly [name: string]: string | undefined }
@@ -35,6 +41,7 @@ export class GatewayConfig extends Context.Service<
     readonly port: number
     /** None: the gateway is open. */
     readonly callerKeys: ReadonlyArray<CallerKey>
+    readonly isAdmin: (caller: CallerName) => boolean
     readonly database: Database
     readonly provider: ProviderSettings
     readonly plans: PlansConfig["Service"]
@@ -46,21 +53,25 @@ export class GatewayConfig extends Context.Service<
     readonly log: { readonly level: LogLevel.LogLevel; readonly format: "json" | "pretty" }
     /** Variables that are set, and that this version does not honour. */
     readonly ignored: ReadonlyArray<string>
+    /** Variables that are set, and that others win over. */
+    readonly overruled: ReadonlyArray<string>
   }
 >()("@bowline/gateway/config/GatewayConfig") {}
 
 /** Reads an environment. Fails with every problem of it at once. */
 export const fromEnvironment = (environment: Environment, isTerminal: boolean) =>
   Effect.map(readSettings(Object.keys(environment)), ({ values, ignored }): GatewayConfig["Service"] => {
-    const { DATABASE_URL, BOWLINE_DATA_DIR, OPENAI_API_KEY, OPENAI_BASE_URL } = values
+    const { DATABASE_URL, BOWLINE_DATA_DIR, OPENAI_API_KEY, OPENAI_API_KEYS, OPENAI_BASE_URL } = values
+    const { BOWLINE_API_KEYS: callerKeys, BOWLINE_ADMIN_CALLERS: admins } = values
     const isAllowed = values.BOWLINE_ENV_ALLOW
-    const isDemo = OPENAI_API_KEY === undefined && OPENAI_BASE_URL === undefined
+    const isDemo = [OPENAI_API_KEY, OPENAI_API_KEYS, OPENAI_BASE_URL].every((value) => value === undefined)
     const model = values.BOWLINE_MODEL ?? (isDemo ? "openai/demo" : "openai/gpt-5-mini")
     const isNamed = values.BOWLINE_ALLOWED_MODELS ?? ((name: string) => name === model)
     return {
       host: values.BOWLINE_HOST,
       port: values.BOWLINE_PORT,
-      callerKeys: values.BOWLINE_API_KEYS,
+      callerKeys,
+      isAdmin: (caller) => admins?.has(caller) ?? callerKeys.length === 0,
       database:
         DATABASE_URL !== undefined
           ? { _tag: "Postgres", url: DATABASE_URL }
@@ -72,10 +83,11 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
         : {
             _tag: "OpenAi",
             baseUrl: OPENAI_BASE_URL ?? "https://api.openai.com/v1",
-            ...(OPENAI_API_KEY === undefined ? {} : { apiKey: OPENAI_API_KEY })
+            apiKeys: OPENAI_API_KEYS ?? (OPENAI_API_KEY === undefined ? [] : [OPENAI_API_KEY])
           },
       plans: {
         model,
+        fallbackModels: [],
         allowsModel: (name) => /^openai\/./.test(name) && isNamed(name),
         maxPlans: values.BOWLINE_MAX_PLANS,
         leaseTtl: values.BOWLINE_LEASE_TTL,
@@ -96,7 +108,8 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
       maxBody: values.BOWLINE_MAX_BODY,
       sessionTtl: values.BOWLINE_SESSION_TTL,
       log: { level: logLevels[values.LOG_LEVEL], format: values.LOG_FORMAT ?? (isTerminal ? "pretty" : "json") },
-      ignored
+      ignored,
+      overruled: OPENAI_API_KEYS !== undefined && OPENAI_API_KEY !== undefined ? ["OPENAI_API_KEY"] : []
     }
   }).pipe(Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnvRecord(environment)))
 

@@ -1,5 +1,5 @@
 import { type Config, Data, Duration, Effect, Redacted, Result } from "effect"
-import { parseCallerKeys } from "./CallerKeys.ts"
+import { parseCallerKeys, parseCallerNames } from "./CallerKeys.ts"
 import { duration, globs, integer, matching, oneOf, type Parse, setting, size, url } from "./Setting.ts"
 
 /** The configuration cannot be used. Each problem names a variable and what it expected. */
@@ -13,6 +13,15 @@ const secret =
     Result.map(parse(text), Redacted.make)
 
 const printable = matching(/^[\x20-\x7e]+$/, "Expected printable ASCII")
+
+/** A comma list of keys: each of them once. */
+const secrets: Parse<ReadonlyArray<Redacted.Redacted>> = (text) => {
+  const keys = text.split(",").map((key) => key.trim())
+  if (!keys.every((key) => /^[\x21-\x7e]+$/.test(key))) return Result.fail("Expected a comma list of printable ASCII")
+  if (new Set(keys).size < keys.length) return Result.fail("Expected each key once")
+  return Result.succeed(keys.map((key) => Redacted.make(key)))
+}
+
 const timer = duration("1ms")
 
 const settings = {
@@ -23,6 +32,7 @@ const settings = {
   ),
   BOWLINE_PORT: setting("BOWLINE_PORT", integer(0, 65_535), 3774),
   BOWLINE_API_KEYS: setting("BOWLINE_API_KEYS", parseCallerKeys, []),
+  BOWLINE_ADMIN_CALLERS: setting("BOWLINE_ADMIN_CALLERS", parseCallerNames, undefined),
   DATABASE_URL: setting(
     "DATABASE_URL",
     secret(url(["postgres:", "postgresql:"], "Expected a postgres:// URL")),
@@ -47,6 +57,7 @@ const settings = {
   BOWLINE_ENV_ALLOW: setting("BOWLINE_ENV_ALLOW", globs, () => false),
   BOWLINE_SESSION_TTL: setting("BOWLINE_SESSION_TTL", duration("1m"), Duration.days(30)),
   OPENAI_API_KEY: setting("OPENAI_API_KEY", secret(printable), undefined),
+  OPENAI_API_KEYS: setting("OPENAI_API_KEYS", secrets, undefined),
   OPENAI_BASE_URL: setting("OPENAI_BASE_URL", url(["http:", "https:"], "Expected an http or https URL"), undefined),
   OPENAI_API: setting(
     "OPENAI_API",
@@ -64,7 +75,6 @@ const laterVariables = [
   "BOWLINE_CONFIG",
   "BOWLINE_SUMMARY_MODEL",
   "BOWLINE_FALLBACK_MODELS",
-  "BOWLINE_ADMIN_CALLERS",
   "BOWLINE_CONTEXT_WINDOW",
   "BOWLINE_EGRESS_ALLOW",
   "BOWLINE_EGRESS_DENY",
@@ -75,7 +85,6 @@ const laterVariables = [
   "BOWLINE_DID_AUTHOR",
   "BOWLINE_DID_NAME",
   "BOWLINE_RATE_LIMIT",
-  "OPENAI_API_KEYS",
   "ANTHROPIC_API_KEY",
   "ANTHROPIC_API_KEYS",
   "ANTHROPIC_BASE_URL",

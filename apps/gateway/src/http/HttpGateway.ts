@@ -3,6 +3,7 @@ import { Effect, Layer, Scope } from "effect"
 import { HttpRouter } from "effect/http"
 import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
 import * as BearerAuthorization from "./BearerAuthorization.ts"
+import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as Envelope from "./Envelope.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
 import * as PlanRoutes from "./PlanRoutes.ts"
@@ -19,7 +20,7 @@ const docs = HttpRouter.use(
 
 /** Every route of the gateway. */
 export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
-  Layer.provide([PlanRoutes.layer, SessionRoutes.layer, GatewayRoutes.layer]),
+  Layer.provide([PlanRoutes.layer, SessionRoutes.layer, CredentialRoutes.layer, GatewayRoutes.layer]),
   Layer.provide(BearerAuthorization.layer),
   Layer.merge(docs),
   Layer.provide(Envelope.layer)

@@ -183,3 +183,30 @@ describe("bowline serve", () => {
     })
   )
 })
+
+describe("bowline credentials", () => {
+  it.live("prints a table of what binds the credentials, and resets one", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([[error(429, { message: "Too many requests" })], [say("x")]], {
+        OPENAI_API_KEYS: "planted-key-one,planted-key-two"
+      })
+      yield* post(`${url}/plan`, { question: "?" })
+      const credentials = (...args: ReadonlyArray<string>) =>
+        Effect.flatMap(bowline(["credentials", ...args], { BOWLINE_URL: url }), ({ ended }) => ended)
+      const listed = yield* credentials()
+      assert.deepStrictEqual([listed.code, listed.stderr], [0, ""])
+      const [head, ...lines] = listed.stdout.trimEnd().split("\n")
+      assert.strictEqual(head, "CREDENTIAL  STATE     LAST USED                 REASON        MODEL              UNTIL")
+      assert.match(lines[0] ?? "", /^openai-1    cooldown  .{24}  rate_limited  openai\/gpt-5-mini  .{24}$/)
+      assert.match(lines[1] ?? "", /^openai-2    ok        .{24}$/)
+      assert.strictEqual(lines.length, 2)
+      const cleared = yield* credentials("clear", "openai-1")
+      assert.match(cleared.stdout, /^CREDENTIAL .*\nopenai-1    ok     .{24}\n$/)
+      const unknown = yield* credentials("clear", "openai-9")
+      assert.deepStrictEqual(
+        [unknown.code, unknown.stdout, unknown.stderr],
+        [1, "", "not_found: There is no such credential\n"]
+      )
+    })
+  )
+})

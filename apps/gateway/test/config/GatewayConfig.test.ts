@@ -1,3 +1,4 @@
+import { CallerName } from "@bowline/domain/caller/CallerName"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Redacted } from "effect"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
@@ -25,6 +26,8 @@ describe("GatewayConfig", () => {
         BOWLINE_MAX_RETRIES: "11",
         OPENAI_BASE_URL: "ftp://planted-secret",
         OPENAI_API: "responses",
+        OPENAI_API_KEYS: "planted-secret,planted-secret",
+        BOWLINE_ADMIN_CALLERS: "ann,",
         LOG_LEVEL: "loud",
         BOWLINE_PROT: "planted-secret"
       }
@@ -62,7 +65,9 @@ describe("GatewayConfig", () => {
         BOWLINE_MAX_PLANS: "3",
         BOWLINE_ENV_ALLOW: "PEER_*,OTHER",
         BOWLINE_SESSION_TTL: "7d",
+        BOWLINE_ADMIN_CALLERS: "ann, root",
         OPENAI_API_KEY: "key",
+        OPENAI_API_KEYS: "key-1, key-2",
         OPENAI_BASE_URL: "http://127.0.0.1:9/v1",
         OPENAI_API: "chat",
         LOG_LEVEL: "WARN",
@@ -96,7 +101,13 @@ describe("GatewayConfig", () => {
       ])
       assert.deepStrictEqual(["PEER_A", "PATH", "OTHER"].map(config.secrets.isAllowed), [true, false, true])
       assert.strictEqual(config.database._tag, "Postgres")
-      assert.strictEqual(config.provider._tag, "OpenAi")
+      assert(config.provider._tag === "OpenAi")
+      assert.deepStrictEqual(config.provider.apiKeys.map(Redacted.value), ["key-1", "key-2"])
+      assert.deepStrictEqual(config.overruled, ["OPENAI_API_KEY"])
+      assert.deepStrictEqual(
+        ["ann", "bob"].map((name) => config.isAdmin(CallerName.make(name))),
+        [true, false]
+      )
       assert.deepStrictEqual(config.log, { level: "Warn", format: "pretty" })
       assert.deepStrictEqual(config.ignored, ["BOWLINE_RATE_LIMIT"])
     })
@@ -120,7 +131,7 @@ describe("GatewayConfig", () => {
         BOWLINE_DATA_DIR: "memory:",
         BOWLINE_ALLOWED_MODELS: "*"
       })
-      assert.deepStrictEqual(config.provider, { _tag: "OpenAi", baseUrl: "http://127.0.0.1:9/v1" })
+      assert.deepStrictEqual(config.provider, { _tag: "OpenAi", apiKeys: [], baseUrl: "http://127.0.0.1:9/v1" })
       assert.deepStrictEqual(config.database, { _tag: "Memory" })
       assert.deepStrictEqual(["openai/any/depth", "openai/", "other/x"].map(config.plans.allowsModel), [
         true,

@@ -3,6 +3,7 @@ import { SessionId } from "@bowline/domain/session/SessionId"
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStore } from "@bowline/runtime/plan/PlanStore"
+import { CredentialPool } from "@bowline/runtime/provider/CredentialPool"
 import { SessionStore } from "@bowline/runtime/session/SessionStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Logger, Stream } from "effect"
@@ -30,7 +31,8 @@ const serve = Effect.fnUntraced(function* (
     Layer.provide([
       Layer.mock(Plans, plans),
       Layer.mock(PlanStore, { isShared: false, ping }),
-      Layer.mock(SessionStore, {})
+      Layer.mock(SessionStore, {}),
+      Layer.mock(CredentialPool, {})
     ]),
     Layer.provide(Layer.succeed(GatewayConfig, config)),
     Layer.provideMerge(Listener.layer({ host: "127.0.0.1", port: 0 })),

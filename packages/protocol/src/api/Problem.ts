@@ -5,6 +5,7 @@ import { HttpApiSchema } from "effect/http-api"
 export const problems = {
   invalid_request: { status: 400, retryable: false, title: "The request is not valid" },
   unauthorized: { status: 401, retryable: false, title: "A valid key is required" },
+  forbidden: { status: 403, retryable: false, title: "Not for this caller" },
   not_found: { status: 404, retryable: false, title: "Not found" },
   method_not_allowed: { status: 405, retryable: false, title: "The route does not have this method" },
   session_busy: { status: 409, retryable: true, title: "The session is busy" },
@@ -61,6 +62,7 @@ export const InvalidRequest = of("InvalidRequest", "The request is not valid: `i
   "invalid_request"
 ])
 export const Unauthorized = of("Unauthorized", "No key, or one that the gateway does not know", ["unauthorized"])
+export const Forbidden = of("Forbidden", "For callers marked `admin`", ["forbidden"])
 export const NotFound = of("NotFound", "No such thing, or somebody else's", ["not_found"])
 export const SessionBusy = of("SessionBusy", "Another plan has the session", ["session_busy"])
 export const PayloadTooLarge = of("PayloadTooLarge", "The body is larger than the gateway takes", ["payload_too_large"])
