@@ -6,6 +6,7 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { CredentialPool } from "@bowline/runtime/provider/CredentialPool"
 import * as MemoryCredentialStore from "@bowline/runtime/provider/MemoryCredentialStore"
 import { Providers } from "@bowline/runtime/provider/Providers"
+import { PlanStore } from "@bowline/runtime/plan/PlanStore"
 import { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
 import * as MemoryStore from "@bowline/runtime/session/MemoryStore"
 import type { ReaderItem } from "@bowline/runtime/stream/PlanReader"
@@ -50,8 +51,22 @@ export const layerOnStore = ({ script, peers = {}, config }: Options) =>
     )
   )
 
+interface MemoryOptions extends Options {
+  /** Puts faults between the plans and what is stored of them. */
+  readonly disturb?: (store: PlanStore["Service"]) => Partial<PlanStore["Service"]>
+}
+
 /** The same in memory, for `TestClock`. */
-export const layer = (options: Options) => layerOnStore(options).pipe(Layer.provideMerge(MemoryStore.layer))
+export const layer = ({ disturb = () => ({}), ...options }: MemoryOptions) =>
+  layerOnStore(options).pipe(
+    Layer.provideMerge(
+      Layer.effect(
+        PlanStore,
+        Effect.map(PlanStore, (store) => ({ ...store, ...disturb(store) }))
+      )
+    ),
+    Layer.provideMerge(MemoryStore.layer)
+  )
 
 /** Lets virtual time pass in steps, and between them every fiber come to its next wait. */
 export const pass = Effect.fnUntraced(function* (duration: Duration.Input, step: Duration.Input = "100 millis") {

@@ -7,6 +7,7 @@ import { LeaseLost } from "../stream/Journal.ts"
 import type { LivePlan } from "../stream/LivePlan.ts"
 import type { Planner } from "./Planner.ts"
 import type { PlanRun } from "./PlanRun.ts"
+import { patience } from "../session/Patience.ts"
 import type { SessionLock } from "../session/SessionLock.ts"
 import * as Settlement from "./Settlement.ts"
 
@@ -98,8 +99,15 @@ export const supervise = Effect.fnUntraced(function* (
   if (outcome === undefined) journal.seal()
   else Settlement.settle(run, outcome, now)
 
-  const stored = outcome === undefined ? Effect.succeed(false) : Effect.isSuccess(journal.flush)
-  const close = Effect.map(stored, (isStored) => live.close(isStored ? "done" : "reconnect"))
+  const close = Effect.gen(function* () {
+    if (outcome === undefined) return live.close("reconnect")
+    // A plan that has waited for the database once does not let its readers wait again.
+    const wait = outcome.state !== "completed" && outcome.error.code === "storage" ? "1 second" : patience
+    const isStored = Option.isSome(yield* Effect.timeoutOption(journal.written, wait))
+    live.close(isStored ? "done" : "reconnect")
+    // The session is kept until the outcome is stored: whoever took it before would find a plan that never ended.
+    if (!isStored) yield* Effect.raceFirst(journal.written, Effect.ignore(Deferred.await(journal.stopped)))
+  })
   yield* Effect.all([close, Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)], { concurrency: "unbounded" })
   yield* log(outcome, end)
 })

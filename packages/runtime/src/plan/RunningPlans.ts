@@ -95,9 +95,9 @@ export class RunningPlans extends Context.Service<
       const abortAll = Effect.suspend(() => {
         ending = "shutdown"
         for (const { run } of plans.values()) run.abort(ending)
-        return idle.await
+        return Effect.timeoutOption(idle.await, shutdownTimeout)
       })
-      yield* Effect.addFinalizer(() => Effect.timeoutOption(abortAll, shutdownTimeout))
+      yield* Effect.addFinalizer(() => abortAll)
 
       const listen = Effect.suspend(() =>
         plans.size === 0 ? Effect.succeed([]) : store.abortRequests(lock.replica)

@@ -74,7 +74,7 @@ const interrupted: TaskEnd = {
  */
 export const settle = (run: PlanRun, outcome: Outcome, now: number): void => {
   const { journal } = run.given
-  for (const task_id of [...run.unanswered.keys()]) {
+  for (const task_id of Array.from(run.unanswered.keys())) {
     run.finishTask(task_id, interrupted, unknownEffect, now)
   }
   run.countUsage()

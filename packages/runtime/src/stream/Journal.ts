@@ -72,26 +72,28 @@ export class Journal implements Source {
     return this.#events.length > maxBacklog
   }
 
-  /** Waits until all that was appended so far is stored, at most 30 s. */
-  readonly flush: Effect.Effect<void, StorageError> = Effect.suspend(() => {
-    return this.#stored >= this.#appended ? Effect.void : this.#wait
-  })
+  /** Waits until all that was appended so far is stored, at most for as long as a plan's patience. */
+  readonly flush: Effect.Effect<void, StorageError> = Effect.suspend(() =>
+    this.#stored >= this.#appended
+      ? Effect.void
+      : Effect.timeoutOrElse(this.written, {
+          duration: patience,
+          orElse: () =>
+            Effect.fail(
+              new StorageError({ reason: new Unavailable({ cause: `no answer for ${Duration.format(patience)}` }) })
+            )
+        })
+  )
 
-  readonly #wait = Effect.callback<void>((resume) => {
+  /** The same, however long it takes. */
+  readonly written: Effect.Effect<void> = Effect.callback<void>((resume) => {
+    if (this.#stored >= this.#appended) return resume(Effect.void)
     const waiter = { until: this.#appended, resume }
     this.#waiting.push(waiter)
     return Effect.sync(() => {
       this.#waiting = this.#waiting.filter((other) => other !== waiter)
     })
-  }).pipe(
-    Effect.timeoutOrElse({
-      duration: patience,
-      orElse: () =>
-        Effect.fail(
-          new StorageError({ reason: new Unavailable({ cause: `no answer for ${Duration.format(patience)}` }) })
-        )
-    })
-  )
+  })
 
   take(): Taken | undefined {
     if (this.#events.length === 0 && this.#changes.length === 0) return undefined

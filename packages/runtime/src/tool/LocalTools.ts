@@ -21,7 +21,10 @@ const isEncoded = <A>(_input: unknown): _input is A => true
 const jsonSchema = (tool: AiTool.Any): JsonSchema => decodeSchema(AiTool.getJsonSchema(tool))
 const decodeSchema = Schema.decodeUnknownSync(Schema.Record(Schema.String, Schema.Json))
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : "The tool failed")
+const messageOf = (cause: Cause.Cause<unknown>): string => {
+  const error = Cause.squash(cause)
+  return error instanceof Error && !Cause.hasInterruptsOnly(cause) ? error.message : "The tool failed"
+}
 
 const fromTool = <Tools extends Record<string, AiTool.Any>>(
   toolkit: Toolkit.WithHandler<Tools>,
@@ -45,9 +48,7 @@ const fromTool = <Tools extends Record<string, AiTool.Any>>(
       const text = asText(last.value.encodedResult)
       return last.value.isFailure ? failed(text) : { state: "completed" as const, content: text }
     }).pipe(
-      Effect.catchCause((cause) =>
-        Effect.as(Effect.logWarning("local_tool_failed", cause), failed(messageOf(Cause.squash(cause))))
-      ),
+      Effect.catchCause((cause) => Effect.as(Effect.logWarning("local_tool_failed", cause), failed(messageOf(cause)))),
       Effect.provideContext(context)
     )
 })

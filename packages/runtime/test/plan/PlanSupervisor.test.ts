@@ -64,6 +64,11 @@ describe("PlanSupervisor", () => {
       const second = yield* post({ question: "And now?", session_id: "s" })
       const events = yield* readAll(second.frames)
       assert.strictEqual(second.session_id, first.session_id)
+      const { items } = yield* (yield* SessionStore).messages(first.session_id, { limit: 10 })
+      assert.deepStrictEqual(
+        items.map(({ role }) => role),
+        ["user", "assistant", "tool", "user", "assistant"]
+      )
       assert.notInclude(names(events), "queued")
       assert.strictEqual(only(events, "final").text, "fine")
       // The call that was cut is answered in what the provider gets to see.

@@ -1,0 +1,178 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
+import { wait } from "@bowline/testing/http/Move"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { layer, only, pass, post, readAll } from "@bowline/testing/TestKit"
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Duration, Effect, Exit, Fiber } from "effect"
+import { Plans } from "../../src/plan/Plans.ts"
+
+const bob = { name: "bob", endpoint: "http://bob.test/", skills: [{ id: "ask" }] }
+const away = Effect.fail(new StorageError({ reason: new Unavailable({ cause: "down" }) }))
+
+const reading = Effect.fnUntraced(function* (body: object) {
+  const { frames, plan_id } = yield* post(body)
+  return { plan_id, reader: yield* Effect.forkChild(readAll(frames)) }
+})
+
+describe("RunningPlans", () => {
+  it.effect("goes on with the other plans when a commit dies or never answers", () => {
+    let commits = 0
+    return Effect.gen(function* () {
+      const dead = yield* reading({ question: "dead" })
+      yield* pass("1 second")
+      const { reader } = yield* reading({ question: "alive" })
+      yield* pass("30 seconds", "1 second")
+      assert.strictEqual(only(yield* Fiber.join(reader), "final").text, "fine")
+      assert.strictEqual(only(yield* Fiber.join(dead.reader), "error").code, "storage")
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: () => [say("fine")],
+          disturb: ({ commit }) => ({
+            commit: (batch, durable) =>
+              Effect.suspend(() => {
+                commits++
+                if (commits === 1) return Effect.die("a bug")
+                return commits === 3 ? Effect.never : commit(batch, durable)
+              })
+          })
+        })
+      ),
+      Effect.scoped
+    )
+  })
+
+  it.effect("lets a caller leave while the database does not answer, and ends the plan when it is there", () => {
+    const answer = Deferred.makeUnsafe<void>()
+    return Effect.gen(function* () {
+      const plans = yield* Plans
+      const caller = yield* Effect.forkChild(Effect.scoped(post({ question: "?" })))
+      yield* pass("1 second")
+      const leaving = yield* Effect.forkChild(Fiber.interrupt(caller))
+      yield* pass("100 millis")
+      assert.isDefined(leaving.pollUnsafe())
+      yield* Deferred.succeed(answer, undefined)
+      yield* pass("1 second")
+      const { items } = yield* plans.list(anonymous, {}, { limit: 10 })
+      assert.deepStrictEqual(
+        items.map(({ error }) => error?.reason),
+        ["disconnect"]
+      )
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: () => [wait("1 hour")],
+          disturb: ({ create }) => ({
+            create: (plan, maxQueue) => Effect.andThen(Deferred.await(answer), create(plan, maxQueue))
+          })
+        })
+      )
+    )
+  })
+
+  it.effect("ends at shutdown what was admitted before, and waits for it", () => {
+    const answer = Deferred.makeUnsafe<void>()
+    return Effect.gen(function* () {
+      const plans = yield* Plans
+      const asking = yield* Effect.forkChild(Effect.flatMap(post({ question: "?" }), ({ frames }) => readAll(frames)))
+      yield* pass("1 second")
+      const drained = yield* Effect.forkChild(plans.drain)
+      yield* pass("10 seconds", "1 second")
+      assert.isUndefined(drained.pollUnsafe())
+      yield* Deferred.succeed(answer, undefined)
+      yield* pass("1 second")
+      assert.isDefined(drained.pollUnsafe())
+      assert.strictEqual(only(yield* Fiber.join(asking), "error").reason, "shutdown")
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: () => [wait("1 hour")],
+          config: { shutdownGrace: Duration.seconds(2) },
+          disturb: ({ create }) => ({
+            create: (plan, maxQueue) => Effect.andThen(Deferred.await(answer), create(plan, maxQueue))
+          })
+        })
+      ),
+      Effect.scoped
+    )
+  })
+
+  it.effect("lets the newest of several that interrupt one another answer", () =>
+    Effect.gen(function* () {
+      yield* Effect.flatMap(post({ question: "0", session_id: "s" }), ({ frames }) => readAll(frames))
+      const ask = (question: string, on_busy: string) =>
+        reading({ question, session_id: "s", preferences: { on_busy } })
+      const [one, two, three] = [yield* ask("1", "interrupt"), yield* ask("2", "interrupt"), yield* ask("3", "queue")]
+      yield* pass("1 minute", "1 second")
+      assert.strictEqual(only(yield* Fiber.join(one.reader), "error").reason, "superseded")
+      assert.strictEqual(only(yield* Fiber.join(two.reader), "final").text, "answer")
+      assert.strictEqual(only(yield* Fiber.join(three.reader), "final").text, "answer")
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: ({ messages }) => (messages.length === 1 ? [say("first")] : [wait("5 seconds"), say("answer")])
+        })
+      ),
+      Effect.scoped
+    )
+  )
+
+  it.effect("never has more plans than it may, however many come at once", () =>
+    Effect.gen(function* () {
+      const asked = yield* Effect.forEach(Array.from({ length: 20 }), () =>
+        Effect.forkChild(Effect.exit(post({ question: "?" })))
+      )
+      const exits = yield* Effect.forEach(asked, Fiber.join)
+      assert.strictEqual(exits.filter(Exit.isSuccess).length, 5)
+    }).pipe(Effect.provide(layer({ script: () => [wait("1 hour")], config: { maxPlans: 5 } })), Effect.scoped)
+  )
+
+  it.effect("blames a database that is away on the stage in which it was missed", () => {
+    let isAway: boolean | undefined
+    return Effect.gen(function* () {
+      const { plan_id } = yield* post({ question: "?", agents: [bob] })
+      yield* pass("80 seconds", "1 second")
+      isAway = false
+      yield* pass("20 seconds", "1 second")
+      const { error } = yield* (yield* Plans).get(anonymous, plan_id)
+      assert.deepInclude(error, { code: "storage", stage: "tool", retryable: true })
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: [[callTool("bob_ask", { input: "x" })]],
+          disturb: ({ commit }) => ({
+            commit: (batch, durable) =>
+              Effect.suspend(() => {
+                if (batch.some(({ changes }) => changes.some(({ _tag }) => _tag === "TaskStarted"))) isAway ??= true
+                return isAway ? away : commit(batch, durable)
+              })
+          })
+        })
+      ),
+      Effect.scoped
+    )
+  })
+
+  it.effect("stores how a plan ended, though the database refuses what was said before", () =>
+    Effect.gen(function* () {
+      const { reader } = yield* reading({ question: "?", preferences: { timeout_ms: 5_000 } })
+      yield* pass("10 seconds")
+      const events = yield* Fiber.join(reader)
+      assert.deepInclude(only(events, "error"), { code: "storage" })
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: () => [wait("1 second"), say("poison"), wait("1 hour")],
+          disturb: ({ commit }) => ({
+            commit: (batch, durable) =>
+              JSON.stringify(batch).includes("poison")
+                ? Effect.fail(new StorageError({ reason: new Rejected({ cause: "no" }) }))
+                : commit(batch, durable)
+          })
+        })
+      ),
+      Effect.scoped
+    )
+  )
+})

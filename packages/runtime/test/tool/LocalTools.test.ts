@@ -1,0 +1,58 @@
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { all, layer, only, post, readAll } from "@bowline/testing/TestKit"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Schema } from "effect"
+import { Tool, Toolkit } from "effect/ai"
+import * as LocalTools from "../../src/tool/LocalTools.ts"
+
+const toolkit = Toolkit.make(
+  Tool.make("add", { parameters: Schema.Struct({ a: Schema.Int, b: Schema.Int }), success: Schema.Int }),
+  Tool.make("refuse", { failure: Schema.String, failureMode: "return" }),
+  Tool.make("die"),
+  Tool.make("let_go")
+)
+
+const handlers = toolkit.toLayer({
+  add: ({ a, b }) => Effect.succeed(a + b),
+  refuse: () => Effect.fail("not today"),
+  die: () => Effect.die(new Error("broken")),
+  let_go: () => Effect.interrupt
+})
+
+const tools = LocalTools.layer(toolkit).pipe(Layer.provide(handlers))
+
+describe("LocalTools", () => {
+  it.effect("gives the model what a tool of the app returns, and what goes wrong in it", () =>
+    Effect.gen(function* () {
+      const events = yield* readAll((yield* post({ question: "?" })).frames)
+      assert.sameDeepMembers(
+        all(events, "task.finished").map(({ state, error }) => [state, error?.message]),
+        [
+          ["completed", undefined],
+          ["failed", "broken"],
+          ["failed", "not today"],
+          ["failed", "The tool failed"],
+          ["invalid", "The arguments do not match the schema. /b: must be integer"]
+        ]
+      )
+      assert.strictEqual(all(events, "task.started")[0]?.kind, "local")
+      assert.strictEqual(only(events, "final").text, "done")
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: [
+            [
+              callTool("add", { a: 1, b: 2 }),
+              callTool("add", { a: 1, b: "2" }),
+              callTool("refuse", {}),
+              callTool("die", {}),
+              callTool("let_go", {})
+            ],
+            [say("done")]
+          ]
+        }).pipe(Layer.provide(tools))
+      ),
+      Effect.scoped
+    )
+  )
+})
