@@ -18,6 +18,7 @@ describe("Api", () => {
       Object.entries(item).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation }))
     )
     assert.deepStrictEqual(routes.map(({ route }) => route).sort(), [
+      "GET /credentials",
       "GET /health",
       "GET /plans",
       "GET /plans/{id}",
@@ -26,6 +27,7 @@ describe("Api", () => {
       "GET /sessions",
       "GET /sessions/{id}",
       "GET /sessions/{id}/messages",
+      "POST /credentials/{id}/clear",
       "POST /plan",
       "POST /plans/{id}/cancel"
     ])
