@@ -1,5 +1,6 @@
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
 import * as OpenAiChatProvider from "@bowline/provider-openai/provider/OpenAiChatProvider"
+import * as OpenAiResponsesProvider from "@bowline/provider-openai/provider/OpenAiResponsesProvider"
 import { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
@@ -38,20 +39,20 @@ const stores = ({ database, sessionTtl }: Config) => {
 }
 
 /** An adapter for each credential; where none is needed, one without. */
-const openAi = ({ apiKeys, baseUrl }: Extract<Config["provider"], { readonly _tag: "OpenAi" }>) =>
-  Providers.layer(
-    apiKeys.length === 0
-      ? [OpenAiChatProvider.layer({ baseUrl })]
-      : apiKeys.map((apiKey) => OpenAiChatProvider.layer({ baseUrl, apiKey }))
+const openAi = ({ api, apiKeys, baseUrl }: Extract<Config["provider"], { readonly _tag: "OpenAi" }>) => {
+  const { layer } = api === "chat" ? OpenAiChatProvider : OpenAiResponsesProvider
+  return Providers.layer(
+    apiKeys.length === 0 ? [layer({ baseUrl })] : apiKeys.map((apiKey) => layer({ baseUrl, apiKey }))
   )
+}
 
 const providers = ({ provider }: Config) => {
   if (provider._tag === "OpenAi") return openAi(provider)
   return Layer.unwrap(
     Effect.map(Demo, ({ Demo }) =>
-      Layer.unwrap(Effect.map(Demo, ({ baseUrl }) => openAi({ _tag: "OpenAi", apiKeys: [], baseUrl }))).pipe(
-        Layer.provide(Demo.layer)
-      )
+      Layer.unwrap(
+        Effect.map(Demo, ({ baseUrl }) => openAi({ _tag: "OpenAi", api: "chat", apiKeys: [], baseUrl }))
+      ).pipe(Layer.provide(Demo.layer))
     )
   )
 }

@@ -18,8 +18,12 @@ export type ProviderSettings =
       /** One for each credential. A server of one's own may need none. */
       readonly apiKeys: ReadonlyArray<Redacted.Redacted>
       readonly baseUrl: string
+      readonly api: "chat" | "responses"
     }
   | { readonly _tag: "Demo" }
+
+/** Its regional hosts, too. */
+const isOfficial = (baseUrl: string): boolean => /(^|\.)api\.openai\.com$/.test(new URL(baseUrl).hostname)
 
 type Environment = { readonly [name: string]: string | undefined }
 
@@ -64,6 +68,7 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
     const { DATABASE_URL, BOWLINE_DATA_DIR, OPENAI_API_KEY, OPENAI_API_KEYS, OPENAI_BASE_URL } = values
     const { BOWLINE_API_KEYS: callerKeys, BOWLINE_ADMIN_CALLERS: admins } = values
     const isAllowed = values.BOWLINE_ENV_ALLOW
+    const baseUrl = OPENAI_BASE_URL ?? "https://api.openai.com/v1"
     const isDemo = [OPENAI_API_KEY, OPENAI_API_KEYS, OPENAI_BASE_URL].every((value) => value === undefined)
     const model = values.BOWLINE_MODEL ?? (isDemo ? "openai/demo" : "openai/gpt-5-mini")
     const isNamed = values.BOWLINE_ALLOWED_MODELS ?? ((name: string) => name === model)
@@ -82,7 +87,8 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
         ? { _tag: "Demo" }
         : {
             _tag: "OpenAi",
-            baseUrl: OPENAI_BASE_URL ?? "https://api.openai.com/v1",
+            baseUrl,
+            api: values.OPENAI_API ?? (isOfficial(baseUrl) ? "responses" : "chat"),
             apiKeys: OPENAI_API_KEYS ?? (OPENAI_API_KEY === undefined ? [] : [OPENAI_API_KEY])
           },
       plans: {

@@ -59,11 +59,7 @@ const settings = {
   OPENAI_API_KEY: setting("OPENAI_API_KEY", secret(printable), undefined),
   OPENAI_API_KEYS: setting("OPENAI_API_KEYS", secrets, undefined),
   OPENAI_BASE_URL: setting("OPENAI_BASE_URL", url(["http:", "https:"], "Expected an http or https URL"), undefined),
-  OPENAI_API: setting(
-    "OPENAI_API",
-    matching(/^chat$/, "Expected chat: this version does not speak any other API"),
-    "chat"
-  ),
+  OPENAI_API: setting("OPENAI_API", oneOf(["chat", "responses"]), undefined),
   LOG_LEVEL: setting("LOG_LEVEL", oneOf(["trace", "debug", "info", "warn", "error", "fatal", "none"]), "info"),
   LOG_FORMAT: setting("LOG_FORMAT", oneOf(["pretty", "json"]), undefined)
 }

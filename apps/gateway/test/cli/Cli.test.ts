@@ -135,7 +135,7 @@ describe("bowline ask", () => {
 describe("bowline serve", () => {
   it.live("does not start with a configuration that is wrong, and says all that is", () =>
     Effect.gen(function* () {
-      const { ended } = yield* bowline(["serve", "--host", "0.0.0.0"], { BOWLINE_PORT: "x", OPENAI_API: "responses" })
+      const { ended } = yield* bowline(["serve", "--host", "0.0.0.0"], { BOWLINE_PORT: "x", OPENAI_API: "messages" })
       const { stderr, code } = yield* ended
       assert.strictEqual(code, 78)
       assert.deepStrictEqual(

@@ -25,7 +25,7 @@ describe("GatewayConfig", () => {
         BOWLINE_MAX_PLANS: "0",
         BOWLINE_MAX_RETRIES: "11",
         OPENAI_BASE_URL: "ftp://planted-secret",
-        OPENAI_API: "responses",
+        OPENAI_API: "messages",
         OPENAI_API_KEYS: "planted-secret,planted-secret",
         BOWLINE_ADMIN_CALLERS: "ann,",
         LOG_LEVEL: "loud",
@@ -69,7 +69,7 @@ describe("GatewayConfig", () => {
         OPENAI_API_KEY: "key",
         OPENAI_API_KEYS: "key-1, key-2",
         OPENAI_BASE_URL: "http://127.0.0.1:9/v1",
-        OPENAI_API: "chat",
+        OPENAI_API: "responses",
         LOG_LEVEL: "WARN",
         LOG_FORMAT: "pretty",
         BOWLINE_RATE_LIMIT: "60/1m"
@@ -102,6 +102,7 @@ describe("GatewayConfig", () => {
       assert.deepStrictEqual(["PEER_A", "PATH", "OTHER"].map(config.secrets.isAllowed), [true, false, true])
       assert.strictEqual(config.database._tag, "Postgres")
       assert(config.provider._tag === "OpenAi")
+      assert.strictEqual(config.provider.api, "responses")
       assert.deepStrictEqual(config.provider.apiKeys.map(Redacted.value), ["key-1", "key-2"])
       assert.deepStrictEqual(config.overruled, ["OPENAI_API_KEY"])
       assert.deepStrictEqual(
@@ -131,7 +132,12 @@ describe("GatewayConfig", () => {
         BOWLINE_DATA_DIR: "memory:",
         BOWLINE_ALLOWED_MODELS: "*"
       })
-      assert.deepStrictEqual(config.provider, { _tag: "OpenAi", apiKeys: [], baseUrl: "http://127.0.0.1:9/v1" })
+      assert.deepStrictEqual(config.provider, {
+        _tag: "OpenAi",
+        api: "chat",
+        apiKeys: [],
+        baseUrl: "http://127.0.0.1:9/v1"
+      })
       assert.deepStrictEqual(config.database, { _tag: "Memory" })
       assert.deepStrictEqual(["openai/any/depth", "openai/", "other/x"].map(config.plans.allowsModel), [
         true,
@@ -139,5 +145,22 @@ describe("GatewayConfig", () => {
         false
       ])
     })
+  )
+
+  it.effect.each([
+    [{}, "responses"],
+    [{ OPENAI_BASE_URL: "https://api.openai.com/v1" }, "responses"],
+    [{ OPENAI_BASE_URL: "https://eu.api.openai.com/v1" }, "responses"],
+    [{ OPENAI_BASE_URL: "https://my-api.openai.com.example/v1" }, "chat"],
+    [{ OPENAI_BASE_URL: "https://openrouter.ai/api/v1" }, "chat"],
+    [{ OPENAI_API: "chat" }, "chat"],
+    [{ OPENAI_BASE_URL: "http://127.0.0.1:9/v1", OPENAI_API: "responses" }, "responses"]
+  ] as const)(
+    "speaks to the server of %j by the API that it knows best, or the one that is set",
+    ([environment, api]) =>
+      Effect.gen(function* () {
+        const { provider } = yield* load({ OPENAI_API_KEY: "key", ...environment })
+        assert.propertyVal(provider, "api", api)
+      })
   )
 })
