@@ -4,26 +4,16 @@ import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
+import { CredentialPool } from "@bowline/runtime/provider/CredentialPool"
 import * as MemoryStore from "@bowline/runtime/session/MemoryStore"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { Duration, Effect, Layer, Schema, Stream } from "effect"
+import { Effect, Layer, Schema, Stream } from "effect"
 import assert from "node:assert/strict"
 import { Orders } from "./Orders.ts"
 import * as OrderTools from "./OrderTools.ts"
 
-const Config = Layer.succeed(PlansConfig, {
-  model: "scripted/clerk",
-  allowsModel: () => false,
-  maxPlans: 100,
-  leaseTtl: Duration.seconds(15),
-  shutdownGrace: Duration.seconds(5),
-  firstTokenTimeout: Duration.minutes(2),
-  idleTimeout: Duration.minutes(2),
-  attemptTimeout: Duration.minutes(30),
-  maxRetries: 3,
-  retryBase: Duration.seconds(1)
-})
+const Config = PlansConfig.layer({ model: "scripted/clerk" })
 
 // Stands in for a real provider: asks for the order, then says what it has read.
 const Model = ScriptedProvider.layer([
@@ -41,6 +31,7 @@ const App = Plans.layer.pipe(
   Layer.provide(OrderTools.layer),
   Layer.provide(Orders.layer),
   Layer.provide([MemoryStore.layer, Config, NoPeers]),
+  Layer.provide(CredentialPool.layerProvider),
   Layer.provideMerge(Model)
 )
 

@@ -4,8 +4,6 @@ import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { CredentialPool } from "@bowline/runtime/provider/CredentialPool"
-import * as MemoryCredentialStore from "@bowline/runtime/provider/MemoryCredentialStore"
-import { Providers } from "@bowline/runtime/provider/Providers"
 import { PlanStore } from "@bowline/runtime/plan/PlanStore"
 import { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
 import * as MemoryStore from "@bowline/runtime/session/MemoryStore"
@@ -14,23 +12,6 @@ import { Duration, Effect, Layer, Predicate, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import type * as Script from "./provider/Script.ts"
 import { ScriptedProvider } from "./provider/ScriptedProvider.ts"
-
-/** The defaults of the gateway. */
-const defaults: PlansConfig["Service"] = {
-  model: "scripted/model",
-  fallbackModels: [],
-  allowsModel: (model) => model.startsWith("scripted/"),
-  maxPlans: 1_000,
-  leaseTtl: Duration.seconds(15),
-  shutdownGrace: Duration.seconds(30),
-  firstTokenTimeout: Duration.seconds(120),
-  idleTimeout: Duration.seconds(120),
-  attemptTimeout: Duration.seconds(1_800),
-  maxRetries: 3,
-  retryBase: Duration.seconds(1)
-}
-
-const credentials = CredentialPool.layer.pipe(Layer.provide([Providers.layerProvider, MemoryCredentialStore.layer]))
 
 interface Options {
   readonly script: Script.Script
@@ -44,8 +25,8 @@ export const layerOnStore = ({ script, peers = {}, config }: Options) =>
   Plans.layer.pipe(
     Layer.provideMerge(
       Layer.mergeAll(
-        Layer.provideMerge(credentials, ScriptedProvider.layer(script)),
-        Layer.succeed(PlansConfig, { ...defaults, ...config }),
+        Layer.provideMerge(CredentialPool.layerProvider, ScriptedProvider.layer(script)),
+        PlansConfig.layer({ model: "scripted/model", ...config }),
         Layer.mock(PeerClient, peers)
       )
     )

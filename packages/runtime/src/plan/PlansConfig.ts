@@ -1,4 +1,4 @@
-import { Context, type Duration } from "effect"
+import { Context, Duration, Layer } from "effect"
 
 /** What an operator sets of how plans run. */
 export class PlansConfig extends Context.Service<
@@ -22,4 +22,22 @@ export class PlansConfig extends Context.Service<
     readonly maxRetries: number
     readonly retryBase: Duration.Duration
   }
->()("@bowline/runtime/plan/PlansConfig") {}
+>()("@bowline/runtime/plan/PlansConfig") {
+  /** What is not said is as by default; then no plan may name another model. */
+  static readonly layer = (
+    given: Pick<PlansConfig["Service"], "model"> & Partial<PlansConfig["Service"]>
+  ): Layer.Layer<PlansConfig> => Layer.succeed(PlansConfig, { ...defaults, ...given })
+}
+
+const defaults: Omit<PlansConfig["Service"], "model"> = {
+  fallbackModels: [],
+  allowsModel: () => false,
+  maxPlans: 1_000,
+  leaseTtl: Duration.seconds(15),
+  shutdownGrace: Duration.seconds(30),
+  firstTokenTimeout: Duration.seconds(120),
+  idleTimeout: Duration.seconds(120),
+  attemptTimeout: Duration.seconds(1_800),
+  maxRetries: 3,
+  retryBase: Duration.seconds(1)
+}

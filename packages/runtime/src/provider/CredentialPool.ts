@@ -7,6 +7,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Context, Effect, Layer } from "effect"
 import { choose } from "./CredentialChoice.ts"
+import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
 import { type CredentialRow, CredentialStore } from "./CredentialStore.ts"
 import { windowFor } from "./CredentialWindow.ts"
 import { type ProviderCredential, Providers } from "./Providers.ts"
@@ -126,6 +127,11 @@ export class CredentialPool extends Context.Service<
         })
       }
     })
+  )
+
+  /** Of the one provider there is; what happens to its credential is remembered in this process. */
+  static readonly layerProvider = CredentialPool.layer.pipe(
+    Layer.provide([Providers.layerProvider, MemoryCredentialStore.layer])
   )
 }
 

@@ -13,8 +13,9 @@ export class LeaseStore extends Context.Service<
   LeaseStore,
   {
     /**
-     * The new fence, or none while another lease on the session runs, or while a plan of it is `running`: one that was left
-     * behind is taken over, and ends, before the next one begins. Two who ask at once: one gets it.
+     * The new fence, or none while another replica's lease on the session runs, or while a plan of it is `running`: one that was
+     * left behind is taken over, and ends, before the next one begins. A lease of the replica itself, which an interrupted
+     * request may have left, gives way. Two who ask at once: one gets it.
      */
     readonly acquire: (
       session: SessionId,

@@ -175,7 +175,8 @@ const makeLeaseStore = (memory: Memory): LeaseStore["Service"] => ({
   acquire: (id, replica, leaseTtl) =>
     Effect.map(Clock.currentTimeMillis, (now) => {
       const session = memory.sessions.get(id)
-      if (session === undefined || memory.hasLease(session, now)) return Option.none()
+      if (session === undefined) return Option.none()
+      if (memory.hasLease(session, now) && session.lease?.replica !== replica) return Option.none()
       if (memory.openPlans(id).some(({ plan }) => plan.state === "running")) return Option.none()
       session.fence++
       session.lease = { replica, fence: session.fence, expires: now + Duration.toMillis(leaseTtl) }

@@ -26,7 +26,7 @@ with free as (
   select id, ${replica}, fence + 1, ${expiresIn(ttl)} from free
   on conflict (session_id) do update
     set replica = excluded.replica, fence = excluded.fence, expires_at = excluded.expires_at
-    where l.expires_at <= now()
+    where l.expires_at <= now() or l.replica = excluded.replica
   returning session_id, fence
 )
 update sessions s set fence = l.fence from leased l where s.id = l.session_id

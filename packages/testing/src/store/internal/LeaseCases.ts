@@ -20,13 +20,16 @@ export const leaseCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
-    title: "gives a growing fence with every lease, also behind one that was given back",
+    title:
+      "gives a growing fence with every lease, also behind one that was given back, or that the replica has forgotten",
     test: Effect.gen(function* () {
       const leases = yield* LeaseStore
       const { session_id } = yield* Given.create()
       const [a, b] = [yield* Given.newReplica, yield* Given.newReplica]
+      const lost = yield* Given.acquire(session_id, a)
+      assert.deepEqual(yield* leases.acquire(session_id, b, Given.ttl), Option.none())
       const first = yield* Given.acquire(session_id, a)
-      assert.deepEqual(yield* leases.acquire(session_id, a, Given.ttl), Option.none())
+      assert(lost < first)
       yield* leases.release(session_id, first)
       const second = yield* Given.acquire(session_id, b)
       yield* Given.abandon
