@@ -1,7 +1,7 @@
 import type { Provider } from "@bowline/runtime/provider/Provider"
 import type { Layer } from "effect"
 import type { HttpClient } from "effect/http"
-import { providerLayer } from "./internal/providerLayer.ts"
+import { providerLayer } from "./internal/ProviderLayer.ts"
 import { toResponsesRequest } from "./internal/ResponsesRequest.ts"
 import { ResponsesStream } from "./internal/ResponsesStream.ts"
 import type { OpenAiServer } from "./OpenAiServer.ts"
