@@ -1,4 +1,5 @@
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
+import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider/AnthropicMessagesProvider"
 import * as OpenAiChatProvider from "@bowline/provider-openai/provider/OpenAiChatProvider"
 import * as OpenAiResponsesProvider from "@bowline/provider-openai/provider/OpenAiResponsesProvider"
 import { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
@@ -10,6 +11,7 @@ import * as MemoryStore from "@bowline/runtime/session/MemoryStore"
 import { Effect, Layer, Logger, References } from "effect"
 import { HttpRouter } from "effect/http"
 import { GatewayConfig } from "./config/GatewayConfig.ts"
+import type { ProviderSettings } from "./config/ProviderSettings.ts"
 import * as HttpGateway from "./http/HttpGateway.ts"
 import * as Listener from "./http/Listener.ts"
 import * as Outbound from "./http/Outbound.ts"
@@ -39,29 +41,35 @@ const stores = ({ database, sessionTtl }: Config) => {
 }
 
 /** An adapter for each credential; where none is needed, one without. */
-const openAi = ({ api, apiKeys, baseUrl }: Extract<Config["provider"], { readonly _tag: "OpenAi" }>) => {
-  const { layer } = api === "chat" ? OpenAiChatProvider : OpenAiResponsesProvider
-  return Providers.layer(
-    apiKeys.length === 0 ? [layer({ baseUrl })] : apiKeys.map((apiKey) => layer({ baseUrl, apiKey }))
-  )
+const adapters = ({ name, wire, apiKeys, baseUrl }: ProviderSettings) => {
+  const { layer } = wires[wire]
+  return apiKeys.length === 0 ? [layer({ name, baseUrl })] : apiKeys.map((apiKey) => layer({ name, baseUrl, apiKey }))
 }
 
-const providers = ({ provider }: Config) => {
-  if (provider._tag === "OpenAi") return openAi(provider)
-  return Layer.unwrap(
-    Effect.map(Demo, ({ Demo }) =>
-      Layer.unwrap(
-        Effect.map(Demo, ({ baseUrl }) => openAi({ _tag: "OpenAi", api: "chat", apiKeys: [], baseUrl }))
-      ).pipe(Layer.provide(Demo.layer))
-    )
-  )
+const wires = {
+  chat: OpenAiChatProvider,
+  responses: OpenAiResponsesProvider,
+  messages: AnthropicMessagesProvider
 }
 
-const announcement = ({ provider, callerKeys }: Config) => {
-  if (provider._tag === "OpenAi") return Layer.empty
+const providers = (config: Config) =>
+  isDemo(config)
+    ? Layer.unwrap(
+        Effect.map(Demo, ({ Demo }) =>
+          Layer.unwrap(
+            Effect.map(Demo, ({ baseUrl }) => Providers.layer([OpenAiChatProvider.layer({ baseUrl })]))
+          ).pipe(Layer.provide(Demo.layer))
+        )
+      )
+    : Providers.layer(config.providers.flatMap(adapters))
+
+const isDemo = ({ providers }: Config): boolean => providers.length === 0
+
+const announcement = (config: Config) => {
+  if (!isDemo(config)) return Layer.empty
   return Layer.unwrap(
     Effect.map(Demo, ({ announce, Demo }) =>
-      Layer.effectDiscard(announce(callerKeys.length > 0)).pipe(Layer.provide(Demo.layer))
+      Layer.effectDiscard(announce(config.callerKeys.length > 0)).pipe(Layer.provide(Demo.layer))
     )
   )
 }

@@ -3,27 +3,14 @@ import type { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecret
 import type { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
 import { ConfigProvider, Context, type Duration, Effect, type LogLevel, Option, Redacted } from "effect"
 import type { CallerKey } from "./CallerKeys.ts"
-import { readSettings } from "./Settings.ts"
+import * as ProviderSettings from "./ProviderSettings.ts"
+import { InvalidConfiguration, readSettings } from "./Settings.ts"
 
 /** Where plans and sessions are kept. */
 export type Database =
   | { readonly _tag: "Memory" }
   | { readonly _tag: "Embedded"; readonly dataDir: string }
   | { readonly _tag: "Postgres"; readonly url: Redacted.Redacted }
-
-/** Who answers the planner. Without a provider the gateway runs its demo. */
-export type ProviderSettings =
-  | {
-      readonly _tag: "OpenAi"
-      /** One for each credential. A server of one's own may need none. */
-      readonly apiKeys: ReadonlyArray<Redacted.Redacted>
-      readonly baseUrl: string
-      readonly api: "chat" | "responses"
-    }
-  | { readonly _tag: "Demo" }
-
-/** Its regional hosts, too. */
-const isOfficial = (baseUrl: string): boolean => /(^|\.)api\.openai\.com$/.test(new URL(baseUrl).hostname)
 
 type Environment = { readonly [name: string]: string | undefined }
 
@@ -47,7 +34,8 @@ export class GatewayConfig extends Context.Service<
     readonly callerKeys: ReadonlyArray<CallerKey>
     readonly isAdmin: (caller: CallerName) => boolean
     readonly database: Database
-    readonly provider: ProviderSettings
+    /** Who answers the planner. Without any the gateway runs its demo. */
+    readonly providers: ReadonlyArray<ProviderSettings.ProviderSettings>
     readonly plans: PlansConfig["Service"]
     /** What a request's `env_var` may name. */
     readonly secrets: typeof EnvironmentSecrets.Service
@@ -64,15 +52,22 @@ export class GatewayConfig extends Context.Service<
 
 /** Reads an environment. Fails with every problem of it at once. */
 export const fromEnvironment = (environment: Environment, isTerminal: boolean) =>
-  Effect.map(readSettings(Object.keys(environment)), ({ values, ignored }): GatewayConfig["Service"] => {
-    const { DATABASE_URL, BOWLINE_DATA_DIR, OPENAI_API_KEY, OPENAI_API_KEYS, OPENAI_BASE_URL } = values
+  Effect.flatMap(readSettings(Object.keys(environment)), ({ values, ignored }) => {
+    const { DATABASE_URL, BOWLINE_DATA_DIR, BOWLINE_FALLBACK_MODELS: fallbackModels } = values
     const { BOWLINE_API_KEYS: callerKeys, BOWLINE_ADMIN_CALLERS: admins } = values
     const isAllowed = values.BOWLINE_ENV_ALLOW
-    const baseUrl = OPENAI_BASE_URL ?? "https://api.openai.com/v1"
-    const isDemo = [OPENAI_API_KEY, OPENAI_API_KEYS, OPENAI_BASE_URL].every((value) => value === undefined)
-    const model = values.BOWLINE_MODEL ?? (isDemo ? "openai/demo" : "openai/gpt-5-mini")
-    const isNamed = values.BOWLINE_ALLOWED_MODELS ?? ((name: string) => name === model)
-    return {
+    const providers = ProviderSettings.fromValues(values)
+    const model = values.BOWLINE_MODEL ?? providers[0]?.defaultModel ?? "openai/demo"
+    const isNamed = values.BOWLINE_ALLOWED_MODELS ?? ((name: string) => [model, ...fallbackModels].includes(name))
+    const names: ReadonlyArray<string> = providers.length === 0 ? ["openai"] : providers.map(({ name }) => name)
+    const isOffered = (name: string) =>
+      names.some((provider) => name.length > provider.length + 1 && name.startsWith(`${provider}/`))
+    const problems = [
+      ...(isOffered(model) ? [] : ["BOWLINE_MODEL"]),
+      ...(fallbackModels.every(isOffered) ? [] : ["BOWLINE_FALLBACK_MODELS"])
+    ].map((name) => `${name}: Expected models of a provider that is configured: ${names.join(", ")}`)
+    if (problems.length > 0) return Effect.fail(new InvalidConfiguration({ problems }))
+    return Effect.succeed<GatewayConfig["Service"]>({
       host: values.BOWLINE_HOST,
       port: values.BOWLINE_PORT,
       callerKeys,
@@ -83,18 +78,11 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
           : BOWLINE_DATA_DIR === "memory:"
             ? { _tag: "Memory" }
             : { _tag: "Embedded", dataDir: BOWLINE_DATA_DIR },
-      provider: isDemo
-        ? { _tag: "Demo" }
-        : {
-            _tag: "OpenAi",
-            baseUrl,
-            api: values.OPENAI_API ?? (isOfficial(baseUrl) ? "responses" : "chat"),
-            apiKeys: OPENAI_API_KEYS ?? (OPENAI_API_KEY === undefined ? [] : [OPENAI_API_KEY])
-          },
+      providers,
       plans: {
         model,
-        fallbackModels: [],
-        allowsModel: (name) => /^openai\/./.test(name) && isNamed(name),
+        fallbackModels,
+        allowsModel: (name) => isOffered(name) && isNamed(name),
         maxPlans: values.BOWLINE_MAX_PLANS,
         leaseTtl: values.BOWLINE_LEASE_TTL,
         shutdownGrace: values.BOWLINE_SHUTDOWN_GRACE,
@@ -115,8 +103,8 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
       sessionTtl: values.BOWLINE_SESSION_TTL,
       log: { level: logLevels[values.LOG_LEVEL], format: values.LOG_FORMAT ?? (isTerminal ? "pretty" : "json") },
       ignored,
-      overruled: OPENAI_API_KEYS !== undefined && OPENAI_API_KEY !== undefined ? ["OPENAI_API_KEY"] : []
-    }
+      overruled: ProviderSettings.overruled(values)
+    })
   }).pipe(Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnvRecord(environment)))
 
 /** The environment of this process; `flags` of the command line win over its variables. */

@@ -24,6 +24,16 @@ const secrets: Parse<ReadonlyArray<Redacted.Redacted>> = (text) => {
 
 const timer = duration("1ms")
 
+const modelPattern = /^[a-z]+\/[\x21-\x7e]+$/
+
+/** A comma list of models. */
+const models: Parse<ReadonlyArray<string>> = (text) => {
+  const names = text.split(",").map((name) => name.trim())
+  return names.every((name) => modelPattern.test(name))
+    ? Result.succeed(names)
+    : Result.fail("Expected a comma list of provider/model")
+}
+
 const settings = {
   BOWLINE_HOST: setting(
     "BOWLINE_HOST",
@@ -39,11 +49,8 @@ const settings = {
     undefined
   ),
   BOWLINE_DATA_DIR: setting("BOWLINE_DATA_DIR", Result.succeed<string>, ".bowline/data"),
-  BOWLINE_MODEL: setting(
-    "BOWLINE_MODEL",
-    matching(/^openai\/[\x21-\x7e]+$/, "Expected openai/<model>: no other provider is configured"),
-    undefined
-  ),
+  BOWLINE_MODEL: setting("BOWLINE_MODEL", matching(modelPattern, "Expected provider/model"), undefined),
+  BOWLINE_FALLBACK_MODELS: setting("BOWLINE_FALLBACK_MODELS", models, []),
   BOWLINE_ALLOWED_MODELS: setting("BOWLINE_ALLOWED_MODELS", globs, undefined),
   BOWLINE_FIRST_TOKEN_TIMEOUT: setting("BOWLINE_FIRST_TOKEN_TIMEOUT", timer, Duration.seconds(120)),
   BOWLINE_IDLE_TIMEOUT: setting("BOWLINE_IDLE_TIMEOUT", timer, Duration.seconds(120)),
@@ -59,6 +66,15 @@ const settings = {
   OPENAI_API_KEY: setting("OPENAI_API_KEY", secret(printable), undefined),
   OPENAI_API_KEYS: setting("OPENAI_API_KEYS", secrets, undefined),
   OPENAI_BASE_URL: setting("OPENAI_BASE_URL", url(["http:", "https:"], "Expected an http or https URL"), undefined),
+  ANTHROPIC_API_KEY: setting("ANTHROPIC_API_KEY", secret(printable), undefined),
+  ANTHROPIC_API_KEYS: setting("ANTHROPIC_API_KEYS", secrets, undefined),
+  ANTHROPIC_BASE_URL: setting(
+    "ANTHROPIC_BASE_URL",
+    url(["http:", "https:"], "Expected an http or https URL"),
+    undefined
+  ),
+  OPENROUTER_API_KEY: setting("OPENROUTER_API_KEY", secret(printable), undefined),
+  OPENROUTER_API_KEYS: setting("OPENROUTER_API_KEYS", secrets, undefined),
   OPENAI_API: setting("OPENAI_API", oneOf(["chat", "responses"]), undefined),
   LOG_LEVEL: setting("LOG_LEVEL", oneOf(["trace", "debug", "info", "warn", "error", "fatal", "none"]), "info"),
   LOG_FORMAT: setting("LOG_FORMAT", oneOf(["pretty", "json"]), undefined)
@@ -70,7 +86,6 @@ const clientVariables = ["BOWLINE_URL", "BOWLINE_API_KEY"]
 const laterVariables = [
   "BOWLINE_CONFIG",
   "BOWLINE_SUMMARY_MODEL",
-  "BOWLINE_FALLBACK_MODELS",
   "BOWLINE_CONTEXT_WINDOW",
   "BOWLINE_EGRESS_ALLOW",
   "BOWLINE_EGRESS_DENY",
@@ -81,13 +96,13 @@ const laterVariables = [
   "BOWLINE_DID_AUTHOR",
   "BOWLINE_DID_NAME",
   "BOWLINE_RATE_LIMIT",
-  "ANTHROPIC_API_KEY",
-  "ANTHROPIC_API_KEYS",
-  "ANTHROPIC_BASE_URL",
-  "OPENROUTER_API_KEY",
-  "OPENROUTER_API_KEYS",
   "OTEL_EXPORTER_OTLP_ENDPOINT"
 ]
+
+type Parsed<S> = S extends Config.Config<infer A> ? A : never
+
+/** What each variable says, or what holds where it is not set. */
+export type Values = { readonly [Name in keyof typeof settings]: Parsed<(typeof settings)[Name]> }
 
 const known: ReadonlySet<string> = new Set([...Object.keys(settings), ...clientVariables, ...laterVariables])
 

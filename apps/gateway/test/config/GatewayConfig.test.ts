@@ -18,6 +18,7 @@ describe("GatewayConfig", () => {
         BOWLINE_PORT: "70000",
         DATABASE_URL: "mysql://planted-secret@host/db",
         BOWLINE_MODEL: "gpt-5",
+        BOWLINE_FALLBACK_MODELS: "openai/gpt-5,o3",
         BOWLINE_ALLOWED_MODELS: "openai/*,",
         BOWLINE_FIRST_TOKEN_TIMEOUT: "90",
         BOWLINE_LEASE_TTL: "500ms",
@@ -101,9 +102,9 @@ describe("GatewayConfig", () => {
       ])
       assert.deepStrictEqual(["PEER_A", "PATH", "OTHER"].map(config.secrets.isAllowed), [true, false, true])
       assert.strictEqual(config.database._tag, "Postgres")
-      assert(config.provider._tag === "OpenAi")
-      assert.strictEqual(config.provider.api, "responses")
-      assert.deepStrictEqual(config.provider.apiKeys.map(Redacted.value), ["key-1", "key-2"])
+      const [openai] = config.providers
+      assert.strictEqual(openai?.wire, "responses")
+      assert.deepStrictEqual(openai?.apiKeys.map(Redacted.value), ["key-1", "key-2"])
       assert.deepStrictEqual(config.overruled, ["OPENAI_API_KEY"])
       assert.deepStrictEqual(
         ["ann", "bob"].map((name) => config.isAdmin(CallerName.make(name))),
@@ -118,7 +119,7 @@ describe("GatewayConfig", () => {
     Effect.gen(function* () {
       const config = yield* load({ BOWLINE_PORT: "" })
       assert.deepStrictEqual([config.host, config.port, config.callerKeys.length], ["127.0.0.1", 3774, 0])
-      assert.deepStrictEqual(config.provider, { _tag: "Demo" })
+      assert.deepStrictEqual(config.providers, [])
       assert.deepStrictEqual(config.database, { _tag: "Embedded", dataDir: ".bowline/data" })
       assert.deepStrictEqual([config.plans.model, "openai/other"].map(config.plans.allowsModel), [true, false])
       assert.isFalse(config.secrets.isAllowed("PATH"))
@@ -132,17 +133,37 @@ describe("GatewayConfig", () => {
         BOWLINE_DATA_DIR: "memory:",
         BOWLINE_ALLOWED_MODELS: "*"
       })
-      assert.deepStrictEqual(config.provider, {
-        _tag: "OpenAi",
-        api: "chat",
-        apiKeys: [],
-        baseUrl: "http://127.0.0.1:9/v1"
-      })
+      assert.deepStrictEqual(
+        config.providers.map(({ name, wire, baseUrl, apiKeys }) => [name, wire, baseUrl, apiKeys.length]),
+        [["openai", "chat", "http://127.0.0.1:9/v1", 0]]
+      )
       assert.deepStrictEqual(config.database, { _tag: "Memory" })
       assert.deepStrictEqual(["openai/any/depth", "openai/", "other/x"].map(config.plans.allowsModel), [
         true,
         false,
         false
+      ])
+    })
+  )
+
+  it.effect("asks the first provider that has a key, and falls back only on what is configured", () =>
+    Effect.gen(function* () {
+      const keys = { ANTHROPIC_API_KEY: "a", OPENROUTER_API_KEYS: "b,c" }
+      const { plans, providers } = yield* load({ ...keys, BOWLINE_FALLBACK_MODELS: "openrouter/openai/gpt-5-mini" })
+      assert.deepStrictEqual(
+        providers.map(({ name, wire, apiKeys }) => [name, wire, apiKeys.length]),
+        [
+          ["anthropic", "messages", 1],
+          ["openrouter", "chat", 2]
+        ]
+      )
+      assert.match(plans.model, /^anthropic\//)
+      assert.deepStrictEqual([plans.model, ...plans.fallbackModels].map(plans.allowsModel), [true, true])
+      const wrong = { ...keys, BOWLINE_MODEL: "openai/gpt-5", BOWLINE_FALLBACK_MODELS: "anthropic/a,openai/b" }
+      const expected = "Expected models of a provider that is configured: anthropic, openrouter"
+      assert.deepStrictEqual(yield* problems(wrong), [
+        `BOWLINE_MODEL: ${expected}`,
+        `BOWLINE_FALLBACK_MODELS: ${expected}`
       ])
     })
   )
@@ -159,8 +180,8 @@ describe("GatewayConfig", () => {
     "speaks to the server of %j by the API that it knows best, or the one that is set",
     ([environment, api]) =>
       Effect.gen(function* () {
-        const { provider } = yield* load({ OPENAI_API_KEY: "key", ...environment })
-        assert.propertyVal(provider, "api", api)
+        const { providers } = yield* load({ OPENAI_API_KEY: "key", ...environment })
+        assert.strictEqual(providers[0]?.wire, api)
       })
   )
 })
