@@ -22,7 +22,7 @@ export const serve = Command.make("serve", flags, ({ host, port }) =>
     Effect.catchTags({
       InvalidConfiguration: ({ problems }) => new Ended({ code: exitCodes.configuration, lines: problems }),
       ServeError: ({ cause }) => failed(`Cannot listen: ${reasonOf(cause)}`),
-      DataDirInUse: ({ message }) => failed(message),
+      DataDirInUse: ({ message }) => new Ended({ code: exitCodes.configuration, lines: [message] }),
       StorageError: ({ message, reason }) => failed(`${message}: ${reasonOf(reason.cause)}`)
     })
   )
