@@ -1,11 +1,19 @@
 import type { TestProjectInlineConfiguration } from "vitest/config"
 
-const project = (folder: string, globalSetup: ReadonlyArray<string> = []): TestProjectInlineConfiguration => ({
+/** `processes`: its tests start processes and databases, which takes its time on a busy machine. */
+const project = (
+  folder: string,
+  {
+    globalSetup = [],
+    processes = false
+  }: { readonly globalSetup?: ReadonlyArray<string>; readonly processes?: boolean } = {}
+): TestProjectInlineConfiguration => ({
   extends: true,
   root: folder,
   test: {
     name: folder.split("/").at(-1) ?? folder,
     include: ["test/**/*.test.ts"],
+    ...(processes ? { testTimeout: 120_000, hookTimeout: 120_000 } : {}),
     globalSetup: globalSetup.map((path) => `${import.meta.dirname}/${path}`)
   }
 })
@@ -19,7 +27,7 @@ export default [
   project("packages/provider-openai"),
   project("packages/provider-anthropic"),
   project("packages/a2a"),
-  project("packages/storage-sql", postgres),
+  project("packages/storage-sql", { globalSetup: postgres, processes: true }),
   project("packages/testing"),
-  project("apps/gateway", postgres)
+  project("apps/gateway", { globalSetup: postgres, processes: true })
 ]

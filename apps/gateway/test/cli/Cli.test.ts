@@ -186,21 +186,18 @@ describe("bowline serve", () => {
 })
 
 describe("bowline serve, embedded", () => {
-  it.live(
-    "is for one process at a time, and says so with the exit code of a wrong configuration",
-    () =>
-      Effect.gen(function* () {
-        const environment = { ...(yield* databases.embedded), BOWLINE_PORT: "0", LOG_FORMAT: "json" }
-        const first = yield* bowline(["serve"], environment)
-        yield* Effect.repeat(
-          Effect.promise(() => once(first.child.stderr, "data")),
-          { until: () => first.output.stderr.includes("Listening on") }
-        )
-        const second = yield* (yield* bowline(["serve"], environment)).ended
-        assert.strictEqual(second.code, 78)
-        assert.match(second.stderr, /^Another process uses the embedded database in .+\n$/)
-      }),
-    120_000
+  it.live("is for one process at a time, and says so with the exit code of a wrong configuration", () =>
+    Effect.gen(function* () {
+      const environment = { ...(yield* databases.embedded), BOWLINE_PORT: "0", LOG_FORMAT: "json" }
+      const first = yield* bowline(["serve"], environment)
+      yield* Effect.repeat(
+        Effect.promise(() => once(first.child.stderr, "data")),
+        { until: () => first.output.stderr.includes("Listening on") }
+      )
+      const second = yield* (yield* bowline(["serve"], environment)).ended
+      assert.strictEqual(second.code, 78)
+      assert.match(second.stderr, /^Another process uses the embedded database in .+\n$/)
+    })
   )
 })
 

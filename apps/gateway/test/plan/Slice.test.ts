@@ -18,9 +18,6 @@ const only = (frames: ReadonlyArray<Frame>, event: string) => {
   return first?.data
 }
 
-/** Of a test that starts processes, and makes a database: in milliseconds, on a busy machine. */
-const patience = 120_000
-
 /** A gateway, its provider and a peer, each with its own sockets. */
 const setUp = Effect.fnUntraced(function* (environment: Readonly<Record<string, string>>, script: Script) {
   const network = yield* Network
@@ -44,127 +41,115 @@ const settled = (url: string, planId: unknown) =>
   )
 
 describe.each(Object.entries(databases))("the gateway, %s", (_, database) => {
-  it.live(
-    "ends a plan at its deadline, tells the peer, and takes the next question of the session",
-    () =>
-      Effect.gen(function* () {
-        const { gateway, peer, bob } = yield* setUp(yield* database, ({ messages }) =>
-          messages.some(({ role }) => role === "tool") ? [say("next")] : callBob
+  it.live("ends a plan at its deadline, tells the peer, and takes the next question of the session", () =>
+    Effect.gen(function* () {
+      const { gateway, peer, bob } = yield* setUp(yield* database, ({ messages }) =>
+        messages.some(({ role }) => role === "tool") ? [say("next")] : callBob
+      )
+      const preferences = { timeout_ms: 700 }
+      const question = { question: "?", session_id: "s", agents: [bob], preferences }
+      const frames = yield* Stream.runCollect(ask(gateway.url, question))
+      assert.deepStrictEqual(
+        frames.map(({ id, event }) => [id, event]),
+        ["session", "plan", "step", "task.started", "task.progress", "task.finished", "error", "done"].map(
+          (event, index) => [index + 1, event]
         )
-        const preferences = { timeout_ms: 700 }
-        const question = { question: "?", session_id: "s", agents: [bob], preferences }
-        const frames = yield* Stream.runCollect(ask(gateway.url, question))
-        assert.deepStrictEqual(
-          frames.map(({ id, event }) => [id, event]),
-          ["session", "plan", "step", "task.started", "task.progress", "task.finished", "error", "done"].map(
-            (event, index) => [index + 1, event]
-          )
-        )
-        const error = only(frames, "error")
-        assert.deepInclude(error, { code: "aborted", reason: "deadline", stage: "tool", retryable: true })
-        const { sends } = yield* peer.seen
-        assert.strictEqual(yield* peer.cancelled, sends[0]?.taskId)
-        assert.strictEqual(only(frames, "task.finished")?.["remote_task_id"], sends[0]?.taskId)
+      )
+      const error = only(frames, "error")
+      assert.deepInclude(error, { code: "aborted", reason: "deadline", stage: "tool", retryable: true })
+      const { sends } = yield* peer.seen
+      assert.strictEqual(yield* peer.cancelled, sends[0]?.taskId)
+      assert.strictEqual(only(frames, "task.finished")?.["remote_task_id"], sends[0]?.taskId)
 
-        const next = yield* get(gateway.url, "/plan", { question: "And now?", session_id: "s" })
-        assert.deepInclude(next, { state: "completed", session_id: error?.["session_id"] })
-        assert.deepInclude(next["final"], { text: "next", stop_reason: "stop" })
-        assert.deepStrictEqual(yield* Stream.runCollect(replay(gateway.url, String(error?.["plan_id"]))), frames)
-      }).pipe(Effect.provide(LoopbackNetwork.layer)),
-    patience
+      const next = yield* get(gateway.url, "/plan", { question: "And now?", session_id: "s" })
+      assert.deepInclude(next, { state: "completed", session_id: error?.["session_id"] })
+      assert.deepInclude(next["final"], { text: "next", stop_reason: "stop" })
+      assert.deepStrictEqual(yield* Stream.runCollect(replay(gateway.url, String(error?.["plan_id"]))), frames)
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
-  it.live(
-    "leaves nothing running behind a caller who leaves",
-    () =>
-      Effect.gen(function* () {
-        const { gateway, provider, peer, bob } = yield* setUp(yield* database, [callBob, [say("Well, "), stall]])
-        const polled = (event: string) => (frame: Frame) => frame.event === event
+  it.live("leaves nothing running behind a caller who leaves", () =>
+    Effect.gen(function* () {
+      const { gateway, provider, peer, bob } = yield* setUp(yield* database, [callBob, [say("Well, "), stall]])
+      const polled = (event: string) => (frame: Frame) => frame.event === event
 
-        const inPoll = yield* ask(gateway.url, { question: "?", agents: [bob] }).pipe(
-          Stream.takeUntil(polled("task.progress")),
-          Stream.runCollect
-        )
-        yield* peer.cancelled
-        const first = yield* settled(gateway.url, inPoll[0]?.data["plan_id"])
-        assert.strictEqual(first["state"], "aborted")
-        assert.deepInclude(first["error"], { code: "aborted", reason: "disconnect", stage: "tool", retryable: false })
+      const inPoll = yield* ask(gateway.url, { question: "?", agents: [bob] }).pipe(
+        Stream.takeUntil(polled("task.progress")),
+        Stream.runCollect
+      )
+      yield* peer.cancelled
+      const first = yield* settled(gateway.url, inPoll[0]?.data["plan_id"])
+      assert.strictEqual(first["state"], "aborted")
+      assert.deepInclude(first["error"], { code: "aborted", reason: "disconnect", stage: "tool", retryable: false })
 
-        const inStream = yield* ask(gateway.url, { question: "?" }).pipe(
-          Stream.takeUntil(polled("text.delta")),
-          Stream.runCollect
-        )
-        const [, streaming] = yield* provider.requests.awaitCount(2)
-        assert.strictEqual(yield* streaming?.ended ?? Effect.succeed("never asked"), "closed")
-        const second = yield* settled(gateway.url, inStream[0]?.data["plan_id"])
-        assert.deepInclude(second["error"], { reason: "disconnect", stage: "provider" })
-        const { polls, cancels } = yield* peer.seen
-        assert.strictEqual(cancels.length, 1)
-        yield* get(gateway.url, "/health")
-        assert.strictEqual((yield* peer.seen).polls.length, polls.length)
-      }).pipe(Effect.provide(LoopbackNetwork.layer)),
-    patience
+      const inStream = yield* ask(gateway.url, { question: "?" }).pipe(
+        Stream.takeUntil(polled("text.delta")),
+        Stream.runCollect
+      )
+      const [, streaming] = yield* provider.requests.awaitCount(2)
+      assert.strictEqual(yield* streaming?.ended ?? Effect.succeed("never asked"), "closed")
+      const second = yield* settled(gateway.url, inStream[0]?.data["plan_id"])
+      assert.deepInclude(second["error"], { reason: "disconnect", stage: "provider" })
+      const { polls, cancels } = yield* peer.seen
+      assert.strictEqual(cancels.length, 1)
+      yield* get(gateway.url, "/health")
+      assert.strictEqual((yield* peer.seen).polls.length, polls.length)
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
-  it.live(
-    "gives the caller every delta of one write, and no answer that is not finished",
-    () =>
-      Effect.gen(function* () {
-        const words = Array.from({ length: 32 }, (_, index) => `word${index} `)
-        const { gateway } = yield* setUp({ ...(yield* database), BOWLINE_MAX_RETRIES: "0" }, [
-          [oneWrite, ...words.map(say)],
-          [...words.map(say), noFinish]
-        ])
-        const whole = yield* Stream.runCollect(ask(gateway.url, { question: "?" }))
-        assert.deepStrictEqual(
-          named(whole, "text.delta").map(({ data }) => data["delta"]),
-          words
-        )
-        assert.strictEqual(only(whole, "final")?.["text"], words.join(""))
-        const planId = String(whole[0]?.data["plan_id"])
-        assert.deepStrictEqual(yield* Stream.runCollect(replay(gateway.url, planId, 20)), whole.slice(20))
+  it.live("gives the caller every delta of one write, and no answer that is not finished", () =>
+    Effect.gen(function* () {
+      const words = Array.from({ length: 32 }, (_, index) => `word${index} `)
+      const { gateway } = yield* setUp({ ...(yield* database), BOWLINE_MAX_RETRIES: "0" }, [
+        [oneWrite, ...words.map(say)],
+        [...words.map(say), noFinish]
+      ])
+      const whole = yield* Stream.runCollect(ask(gateway.url, { question: "?" }))
+      assert.deepStrictEqual(
+        named(whole, "text.delta").map(({ data }) => data["delta"]),
+        words
+      )
+      assert.strictEqual(only(whole, "final")?.["text"], words.join(""))
+      const planId = String(whole[0]?.data["plan_id"])
+      assert.deepStrictEqual(yield* Stream.runCollect(replay(gateway.url, planId, 20)), whole.slice(20))
 
-        const half = yield* Stream.runCollect(ask(gateway.url, { question: "?" }))
-        assert.isEmpty(named(half, "final"))
-        assert.deepInclude(only(half, "error"), {
-          code: "provider_stream_truncated",
-          retryable: true,
-          stage: "provider"
-        })
-      }).pipe(Effect.provide(LoopbackNetwork.layer)),
-    patience
+      const half = yield* Stream.runCollect(ask(gateway.url, { question: "?" }))
+      assert.isEmpty(named(half, "final"))
+      assert.deepInclude(only(half, "error"), {
+        code: "provider_stream_truncated",
+        retryable: true,
+        stage: "provider"
+      })
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 })
 
 const { embedded, postgres } = databases
 
 describe.each(Object.entries({ embedded, postgres }))("the gateway, %s", (_, database) => {
-  it.live(
-    "has lost nothing that was seen when it is killed, and tells how the plan ended",
-    () =>
-      Effect.gen(function* () {
-        const { gateway, settings, bob } = yield* setUp({ ...(yield* database), BOWLINE_LEASE_TTL: "1s" }, [
-          callBob,
-          [say("on we go")]
-        ])
-        const seen = yield* ask(gateway.url, { question: "?", session_id: "s", agents: [bob] }).pipe(
-          Stream.tap(({ event }) => (event === "task.progress" ? gateway.kill("SIGKILL") : Effect.void)),
-          Stream.runCollect
-        )
-        const planId = String(seen[0]?.data["plan_id"])
-        const { url } = yield* start(settings)
-        const plan = yield* settled(url, planId)
-        assert.strictEqual(plan["state"], "failed")
-        assert.deepInclude(plan["error"], { code: "interrupted", retryable: true, stage: "tool" })
-        const frames = yield* Stream.runCollect(replay(url, planId))
-        assert.deepStrictEqual(frames.slice(0, seen.length), seen)
-        assert.deepStrictEqual(
-          frames.slice(seen.length).map(({ event }) => event),
-          ["task.finished", "error", "done"]
-        )
-        const next = yield* get(url, "/plan", { question: "And now?", session_id: "s" })
-        assert.deepInclude(next["final"], { text: "on we go" })
-      }).pipe(Effect.provide(LoopbackNetwork.layer)),
-    patience
+  it.live("has lost nothing that was seen when it is killed, and tells how the plan ended", () =>
+    Effect.gen(function* () {
+      const { gateway, settings, bob } = yield* setUp({ ...(yield* database), BOWLINE_LEASE_TTL: "1s" }, [
+        callBob,
+        [say("on we go")]
+      ])
+      const seen = yield* ask(gateway.url, { question: "?", session_id: "s", agents: [bob] }).pipe(
+        Stream.tap(({ event }) => (event === "task.progress" ? gateway.kill("SIGKILL") : Effect.void)),
+        Stream.runCollect
+      )
+      const planId = String(seen[0]?.data["plan_id"])
+      const { url } = yield* start(settings)
+      const plan = yield* settled(url, planId)
+      assert.strictEqual(plan["state"], "failed")
+      assert.deepInclude(plan["error"], { code: "interrupted", retryable: true, stage: "tool" })
+      const frames = yield* Stream.runCollect(replay(url, planId))
+      assert.deepStrictEqual(frames.slice(0, seen.length), seen)
+      assert.deepStrictEqual(
+        frames.slice(seen.length).map(({ event }) => event),
+        ["task.finished", "error", "done"]
+      )
+      const next = yield* get(url, "/plan", { question: "And now?", session_id: "s" })
+      assert.deepInclude(next["final"], { text: "on we go" })
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 })

@@ -43,7 +43,7 @@ const startWriter = (dataDir: string) =>
   )
 
 // To make a database takes seconds, on a busy machine many.
-describe("an embedded database", { timeout: 60_000 }, () => {
+describe("an embedded database", () => {
   it.live("is for one process at a time, loses nothing that was stored when that is killed, and is free at once", () =>
     Effect.gen(function* () {
       const dataDir = yield* temporaryFolder
