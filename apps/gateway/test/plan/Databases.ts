@@ -35,3 +35,17 @@ export const databases = {
   embedded: Effect.map(folder, (path) => ({ BOWLINE_DATA_DIR: path })),
   postgres: Effect.map(database, (url) => ({ DATABASE_URL: url }))
 }
+
+/** Every row of every table of ours, as text, by the names of the tables. */
+export const dump = Effect.fnUntraced(function* (url: string) {
+  const sql = yield* PgClient.makeClient({ url: Redacted.make(url) })
+  const tables = yield* sql<{ readonly name: string }>`
+select table_name as name from information_schema.tables where table_schema = 'public'`
+  const rows = yield* Effect.forEach(tables, ({ name }) =>
+    Effect.map(
+      sql<{ readonly row: string }>`select t::text as row from ${sql(name)} t`,
+      (rows) => [name, rows.map(({ row }) => row).join("\n")] as const
+    )
+  )
+  return new Map(rows)
+}, Effect.provide(Reactivity.layer))

@@ -6,7 +6,7 @@ import { createInterface } from "node:readline"
 
 const main = join(import.meta.dirname, "../../src/main.ts")
 
-/** A gateway of its own process, once it listens. It is killed with the scope, if it still runs. */
+/** A gateway of its own process, once it listens, with the lines that it logs. It is killed with the scope, if it still runs. */
 export const start = (environment: Readonly<Record<string, string>>) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
@@ -30,7 +30,7 @@ export const start = (environment: Readonly<Record<string, string>>) =>
           await ended
           return child.exitCode
         })
-      return { url, kill }
+      return { url, kill, lines }
     }),
     ({ kill }) => kill("SIGKILL")
   )

@@ -1,0 +1,217 @@
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { type Host, json } from "@bowline/testing/http/Host"
+import { Network } from "@bowline/testing/http/Network"
+import { completes, fails, says, stuck } from "@bowline/testing/peer/Act"
+import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
+import * as ChatHost from "@bowline/testing/provider/ChatHost"
+import { type Script, question } from "@bowline/testing/provider/Script"
+import { callTool, error, errorChunk, noFinish, say } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Effect, Exit } from "effect"
+import { eventsOf, post, send } from "../http/RunningGateway.ts"
+import { databases, dump } from "./Databases.ts"
+import { start } from "./GatewayProcess.ts"
+
+const mark = "planted-secret"
+const planted = {
+  ann: `${mark}-of-ann`,
+  bob: `${mark}-of-bob`,
+  stranger: `${mark}-of-nobody`,
+  refused: `${mark}-key-refused`,
+  taken: `${mark}-key-taken`,
+  overruled: `${mark}-key-overruled`,
+  inline: `${mark}-token-inline`,
+  variable: `${mark}-token-variable`,
+  wrong: `${mark}-token-wrong`,
+  invalid: `${mark}-token-invalid`
+}
+
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
+const sse = { accept: "text/event-stream" }
+
+/** The second key is taken. A server may repeat what it was sent. */
+const refusing =
+  (host: Host): Host =>
+  (request) =>
+    request.headers["authorization"] === `Bearer ${planted.taken}`
+      ? host(request)
+      : Effect.succeed(json(401, { error: { message: `Incorrect API key provided: ${planted.refused}` } }))
+
+let attempts = 0
+const script: Script = (asked) => {
+  const input = { input: "?" }
+  switch (question(asked)) {
+    case "all":
+      if (asked.messages.some(({ role }) => role === "tool")) return [say("done")]
+      return ["inline", "variable", "broken", "locked"].map((agent) => callTool(`${agent}_ask`, input))
+    case "stuck":
+      return [callTool("stuck_ask", input)]
+    case "again":
+      return attempts++ === 0 ? [say("half"), noFinish] : [say("whole")]
+    case "cut":
+      return [say("half"), errorChunk({ message: `No more for ${planted.taken}`, code: 400 })]
+    default:
+      return [error(400, { message: `Bad request with ${planted.taken}` })]
+  }
+}
+
+const inline = { type: "bearer", token: planted.inline } as const
+/** What each peer insists on and does, and how the request says to speak to it. */
+const peers = {
+  inline: [{ token: planted.inline, acts: [completes("yes")] }, inline],
+  variable: [
+    { token: planted.variable, acts: [completes("yes")] },
+    { type: "bearer_env", env_var: "PEER_TOKEN" }
+  ],
+  broken: [{ token: planted.inline, acts: [fails("no")] }, inline],
+  locked: [
+    { token: planted.inline, acts: [] },
+    { type: "bearer", token: planted.wrong }
+  ],
+  stuck: [{ token: planted.inline, acts: [says("hm"), stuck] }, inline]
+} as const
+
+const agent = { name: "a", endpoint: "http://127.0.0.1:1/", auth: { type: "bearer", token: planted.invalid } }
+const withAuth = (auth: object) => ({ question: "?", agents: [{ ...agent, auth }] })
+/** Refused, with a token in each place where a request may hold one. */
+const invalid = {
+  field: { question: "", agents: [{ ...agent, name: "not a name" }] },
+  long: withAuth({ type: "bearer", token: planted.invalid.repeat(1_000) }),
+  list: withAuth({ type: "bearer", token: [planted.invalid] }),
+  type: withAuth({ type: planted.invalid }),
+  variable: withAuth({ type: "bearer_env", token: planted.invalid }),
+  unknown: withAuth({ ...agent.auth, more: planted.invalid }),
+  later: { question: "?", mcp_servers: [{ auth: agent.auth }] },
+  endpoint: { question: "?", agents: [{ name: "a", endpoint: `http://u:${planted.invalid}@127.0.0.1/` }] },
+  cut: JSON.stringify({ question: "?", agents: [agent] }).slice(0, -9),
+  text: `${planted.invalid} is no JSON`
+}
+
+/** Where one is told, out of all that was said. */
+const telling = (said: ReadonlyMap<string, string>) =>
+  Array.from(said).flatMap(([where, text]) => (text.includes(mark) ? [where] : []))
+
+const gateway = {
+  BOWLINE_API_KEYS: `ann=${planted.ann},bob=${planted.bob}`,
+  BOWLINE_ADMIN_CALLERS: "ann",
+  BOWLINE_ENV_ALLOW: "PEER_*",
+  BOWLINE_MODEL: "openai/scripted",
+  BOWLINE_RETRY_BASE: "1ms",
+  LOG_LEVEL: "trace",
+  OPENAI_API_KEY: planted.overruled,
+  OPENAI_API_KEYS: `${planted.refused},${planted.taken}`,
+  PEER_TOKEN: planted.variable
+}
+
+describe("secrets", () => {
+  it.live(
+    "are in no log line, no frame, no answer and no table of a run in which everything happens",
+    () =>
+      Effect.gen(function* () {
+        const network = yield* Network
+        const provider = yield* network.serve(refusing(yield* ChatHost.make(script)))
+        const settings = { ...(yield* databases.postgres), ...gateway, OPENAI_BASE_URL: `${provider.url}/v1` }
+        const { url, kill, lines } = yield* start(settings)
+        const agents = yield* Effect.forEach(Object.entries(peers), ([name, [peer, auth]]) =>
+          Effect.map(ScriptedPeer.serve(peer), (served) => ({ name, endpoint: `${served.url}/`, auth, served }))
+        )
+        const catalog = agents.map(({ name, endpoint, auth }) => ({
+          name,
+          endpoint,
+          auth,
+          dialect: "a2a-0.3",
+          skills: [{ id: "ask" }]
+        }))
+
+        const said = new Map<string, string>()
+        const asks = (
+          what: string,
+          body: object | string,
+          headers: Readonly<Record<string, string>> = bearer(planted.ann)
+        ) =>
+          post(`${url}/plan`, body, headers).pipe(
+            Effect.tap(({ text }) => Effect.sync(() => said.set(`${what}: POST /plan`, text)))
+          )
+        const asksAsStream = (what: string, body: object) => asks(what, body, { ...bearer(planted.ann), ...sse })
+
+        const all = yield* asksAsStream("all", { question: "all", session_id: "s", agents: catalog })
+        assert.includeMembers([...eventsOf(all.text)], ["retry", "task.finished", "final", "done"])
+        const stuckPlan = { question: "stuck", agents: catalog, preferences: { timeout_ms: 700 } }
+        assert.include((yield* asksAsStream("stuck", stuckPlan)).text, `"reason":"deadline"`)
+        yield* agents.find(({ name }) => name === "stuck")?.served.cancelled ?? Effect.void
+        assert.include((yield* asksAsStream("again", { question: "again" })).text, "event: text.retract")
+        assert.include((yield* asksAsStream("cut", { question: "cut" })).text, `"partial":true`)
+        const failed = yield* asks("bad", { question: "bad", session_id: "s" })
+        assert.deepInclude(failed.body["error"], { code: "provider_bad_request" })
+
+        for (const [what, body] of Object.entries(invalid)) {
+          assert.strictEqual((yield* asks(what, body)).status, 400, what)
+        }
+        const stranger = yield* asks("stranger", { question: "?" }, bearer(planted.stranger))
+        assert.strictEqual(stranger.status, 401)
+
+        const paths = ["/plans", "/sessions", "/sessions/s", "/sessions/s/messages", "/credentials"]
+        const open = ["/openapi.json", "/docs", "/health", "/ready"]
+        const listed = yield* send(`${url}/plans`, { headers: bearer(planted.ann) })
+        const ids = (listed.body["plans"] as ReadonlyArray<{ readonly plan_id: string }>).map(({ plan_id }) => plan_id)
+        assert.strictEqual(ids.length, 5)
+        for (const path of [...paths, ...open, ...ids.flatMap((id) => [`/plans/${id}`, `/plans/${id}/events`])]) {
+          const answer = yield* send(url + path, { headers: bearer(planted.ann) })
+          assert.strictEqual(answer.status, 200, path)
+          said.set(`GET ${path}`, answer.text)
+        }
+        assert.match(said.get("GET /credentials") ?? "", /"openai-1","provider":"openai","state":"out"/)
+        const notHers = yield* send(`${url}/credentials`, { headers: bearer(planted.bob) })
+        said.set("GET /credentials of bob", notHers.text)
+        const clear = { method: "POST", headers: bearer(planted.ann) }
+        said.set("clear", (yield* send(`${url}/credentials/openai-1/clear`, clear)).text)
+
+        assert.strictEqual(yield* kill("SIGTERM"), 0)
+        const tables = yield* dump(settings.DATABASE_URL)
+        for (const [name, text] of tables) said.set(`table ${name}`, text)
+        lines.forEach((line, at) => said.set(`log line ${at}: ${line.slice(0, 60)}`, line))
+
+        // All of them were in use, and what is searched is what was said.
+        const sent = (yield* provider.requests.all).map(({ headers }) => headers["authorization"])
+        assert.includeMembers(sent, [`Bearer ${planted.refused}`, `Bearer ${planted.taken}`])
+        for (const { auth, served } of agents) {
+          const tokens = (yield* served.requests.all).map(({ headers }) => headers["authorization"])
+          assert.include(tokens, `Bearer ${auth.type === "bearer" ? auth.token : planted.variable}`)
+        }
+        for (const table of ["plans", "messages", "tasks", "events", "session_agents", "credentials_state"]) {
+          assert.isNotEmpty(tables.get(table), table)
+        }
+        const log = lines.join("\n")
+        for (const line of ["another variable wins", "provider_retry", "plan_aborted", "plan_failed"]) {
+          assert.include(log, line)
+        }
+        assert.deepStrictEqual(telling(said), [])
+      }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer)),
+    120_000
+  )
+
+  it.live("are not told by a gateway that cannot start with them", () =>
+    Effect.forEach(
+      [
+        { BOWLINE_API_KEYS: planted.ann },
+        { BOWLINE_API_KEYS: `ann=${planted.ann},bob=${planted.ann}` },
+        { BOWLINE_ADMIN_CALLERS: `${planted.ann}/` },
+        { OPENAI_API_KEYS: `${planted.taken},${planted.taken}` },
+        { OPENAI_API_KEY: `${planted.taken}\t.` },
+        { OPENAI_BASE_URL: `ftp://u:${planted.taken}@127.0.0.1/` },
+        { DATABASE_URL: `http://u:${planted.taken}@127.0.0.1/` },
+        { DATABASE_URL: `postgres://u:${planted.taken}@127.0.0.1:1/none` }
+      ],
+      Effect.fnUntraced(function* (settings) {
+        const exit = yield* Effect.exit(start({ BOWLINE_DATA_DIR: "memory:", LOG_LEVEL: "trace", ...settings }))
+        const why = Exit.isFailure(exit) ? Cause.pretty(exit.cause) : "It has started"
+        assert.match(
+          why,
+          new RegExp(`The gateway ended:[^]*(${Object.keys(settings).join()}:|database is not available)`)
+        )
+        assert.notInclude(why, mark)
+      }, Effect.scoped),
+      { concurrency: 4, discard: true }
+    )
+  )
+})
