@@ -86,6 +86,7 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
         maxPlans: values.BOWLINE_MAX_PLANS,
         leaseTtl: values.BOWLINE_LEASE_TTL,
         shutdownGrace: values.BOWLINE_SHUTDOWN_GRACE,
+        contextWindow: values.BOWLINE_CONTEXT_WINDOW,
         firstTokenTimeout: values.BOWLINE_FIRST_TOKEN_TIMEOUT,
         idleTimeout: values.BOWLINE_IDLE_TIMEOUT,
         attemptTimeout: values.BOWLINE_ATTEMPT_TIMEOUT,

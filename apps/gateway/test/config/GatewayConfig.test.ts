@@ -20,6 +20,7 @@ describe("GatewayConfig", () => {
         BOWLINE_MODEL: "gpt-5",
         BOWLINE_FALLBACK_MODELS: "openai/gpt-5,o3",
         BOWLINE_ALLOWED_MODELS: "openai/*,",
+        BOWLINE_CONTEXT_WINDOW: "128k",
         BOWLINE_FIRST_TOKEN_TIMEOUT: "90",
         BOWLINE_LEASE_TTL: "500ms",
         BOWLINE_MAX_BODY: "8 megabytes",
@@ -55,6 +56,7 @@ describe("GatewayConfig", () => {
         DATABASE_URL: "postgres://user:password@host/db",
         BOWLINE_MODEL: "openai/gpt-5",
         BOWLINE_ALLOWED_MODELS: "openai/gpt-*",
+        BOWLINE_CONTEXT_WINDOW: "32768",
         BOWLINE_FIRST_TOKEN_TIMEOUT: "90s",
         BOWLINE_IDLE_TIMEOUT: "500ms",
         BOWLINE_ATTEMPT_TIMEOUT: "2m",
@@ -84,13 +86,13 @@ describe("GatewayConfig", () => {
         ]
       )
       assert.deepStrictEqual(
-        [config.host, config.port, config.maxBody, config.plans.maxPlans],
-        ["0.0.0.0", 0, 524_288, 3]
+        [config.host, config.port, config.maxBody, config.plans.maxPlans, config.plans.contextWindow],
+        ["0.0.0.0", 0, 524_288, 3, 32_768]
       )
       const { attemptTimeout, firstTokenTimeout, idleTimeout, leaseTtl, retryBase, shutdownGrace } = config.plans
       assert.deepStrictEqual(
         [firstTokenTimeout, idleTimeout, attemptTimeout, retryBase, leaseTtl, shutdownGrace, config.sessionTtl].map(
-          Duration.toMillis
+          (duration) => duration && Duration.toMillis(duration)
         ),
         [90_000, 500, 120_000, 20, 1_500, 0, 604_800_000]
       )
@@ -123,6 +125,8 @@ describe("GatewayConfig", () => {
       assert.deepStrictEqual(config.database, { _tag: "Embedded", dataDir: ".bowline/data" })
       assert.deepStrictEqual([config.plans.model, "openai/other"].map(config.plans.allowsModel), [true, false])
       assert.isFalse(config.secrets.isAllowed("PATH"))
+      const { contextWindow, firstTokenTimeout, idleTimeout } = config.plans
+      assert.deepStrictEqual([contextWindow, firstTokenTimeout, idleTimeout], [128_000, undefined, undefined])
     })
   )
 

@@ -38,11 +38,19 @@ describe("toMessagesRequest", () => {
     assert.notProperty(without, "tool_choice")
   })
 
-  it("sends no system text that is empty, and a limit of its own where none is given", () => {
-    const { maxOutputTokens: _, ...unlimited } = conversation
-    const request = toMessagesRequest({ ...unlimited, system: "" }, "anthropic")
-    assert.notProperty(request, "system")
-    assert.deepInclude(request, { max_tokens: 8_192 })
+  it("sends no system text that is empty", () => {
+    assert.notProperty(toMessagesRequest({ ...conversation, system: "" }, "anthropic"), "system")
+  })
+
+  it.each([
+    [{ contextWindow: 200_000, outputLimit: 4_096, isReasoning: false }, 4_096],
+    [{ contextWindow: 200_000, outputLimit: 64_000, isReasoning: false }, 32_000],
+    [{ contextWindow: 200_000, isReasoning: false }, 8_192],
+    [undefined, 8_192]
+  ])("takes the limit that is not given from what is known of the model: %j", (facts, max_tokens) => {
+    const { maxOutputTokens, ...unlimited } = conversation
+    assert.deepInclude(toMessagesRequest({ ...unlimited, facts }, "anthropic"), { max_tokens })
+    assert.deepInclude(toMessagesRequest({ ...conversation, facts }, "anthropic"), { max_tokens: maxOutputTokens })
   })
 
   it.effect.prop(

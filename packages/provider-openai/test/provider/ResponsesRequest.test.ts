@@ -35,20 +35,13 @@ describe("toResponsesRequest", () => {
   })
 
   it.each([
-    ["gpt-5-mini", true],
-    ["o3", true],
-    ["gpt-oss-120b", true],
-    ["deployment", true],
-    ["gpt-4.1-mini", false],
-    ["openai/gpt-4o", false],
-    ["ft:gpt-4.1-nano:acme::x", false],
-    ["chatgpt-4o-latest", false],
-    ["gpt-3.5-turbo", false],
-    ["gpt-5-chat-latest", false]
-  ])("asks %s for its reasoning: %s", (model, isAsked) => {
+    ["reasons", { contextWindow: 400_000, isReasoning: true }, true],
+    ["nothing is known about", undefined, true],
+    ["does not reason", { contextWindow: 128_000, isReasoning: false }, false]
+  ])("asks a model that %s for its reasoning, or not", (_, facts, isAsked) => {
     const include = isAsked ? ["reasoning.encrypted_content"] : undefined
     assert.deepStrictEqual(
-      (toResponsesRequest({ ...conversation, model }, "openai") as { include?: unknown }).include,
+      (toResponsesRequest({ ...conversation, facts }, "openai") as { include?: unknown }).include,
       include
     )
   })

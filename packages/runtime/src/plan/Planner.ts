@@ -15,14 +15,12 @@ import { LocalTools } from "../tool/LocalTools.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
 import type { Tool } from "../tool/Tool.ts"
 import { resultLimit } from "../tool/Truncate.ts"
+import * as ModelLimits from "./ModelLimits.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import { PlansConfig } from "./PlansConfig.ts"
 import * as Step from "./Step.ts"
 import { systemPrompt } from "./SystemPrompt.ts"
 import * as ToolCalls from "./ToolCalls.ts"
-
-/** Tokens, of a model that nothing is known about. */
-const contextWindow = 128_000
 
 type StopReason = Final["stop_reason"]
 
@@ -147,6 +145,7 @@ export class Planner extends Context.Service<
             }
             for (const { part } of calls) run.unanswered.set(part.task_id, part.tool)
             run.toolCalls += Math.min(calls.length, budget)
+            const { contextWindow } = ModelLimits.of(config, run.models[0] ?? "")
             const results = yield* ToolCalls.runAll(run, calls, {
               delimiter,
               resultLimit: resultLimit(contextWindow)

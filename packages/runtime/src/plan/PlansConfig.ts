@@ -15,8 +15,11 @@ export class PlansConfig extends Context.Service<
     readonly leaseTtl: Duration.Duration
     /** How long running plans may go on when the gateway shuts down. */
     readonly shutdownGrace: Duration.Duration
-    readonly firstTokenTimeout: Duration.Duration
-    readonly idleTimeout: Duration.Duration
+    /** Tokens, of a model that is not in the table. */
+    readonly contextWindow: number
+    /** Of every model; without it the model says, as `idleTimeout` does. */
+    readonly firstTokenTimeout: Duration.Duration | undefined
+    readonly idleTimeout: Duration.Duration | undefined
     readonly attemptTimeout: Duration.Duration
     /** Retries of a step, and the bound of the first wait. */
     readonly maxRetries: number
@@ -35,8 +38,9 @@ const defaults: Omit<PlansConfig["Service"], "model"> = {
   maxPlans: 1_000,
   leaseTtl: Duration.seconds(15),
   shutdownGrace: Duration.seconds(30),
-  firstTokenTimeout: Duration.seconds(120),
-  idleTimeout: Duration.seconds(120),
+  contextWindow: 128_000,
+  firstTokenTimeout: undefined,
+  idleTimeout: undefined,
   attemptTimeout: Duration.seconds(1_800),
   maxRetries: 3,
   retryBase: Duration.seconds(1)

@@ -14,6 +14,7 @@ import * as Recourse from "../provider/Recourse.ts"
 import { type Entry, toldHistory } from "../session/LegalHistory.ts"
 import { Assembly } from "./Assembly.ts"
 import * as Continuation from "./Continuation.ts"
+import * as ModelLimits from "./ModelLimits.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { PlansConfig } from "./PlansConfig.ts"
 import * as Target from "./Target.ts"
@@ -26,7 +27,7 @@ const correctCall: Entry = {
   parts: [{ type: "text", text: "The arguments of your last tool call were not valid JSON. Make the call again." }]
 }
 
-type Asked = Omit<ProviderRequest, "model">
+type Asked = Omit<ProviderRequest, "model" | "facts">
 
 const truncated = new StreamTruncated({ message: "The answer ended before it was finished" })
 
@@ -48,7 +49,6 @@ export const ask = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Continuation.Answer, ProviderError | StorageError> {
   const { journal, deadline, session_id } = run.given
   const step = run.steps
-  const timers = { firstToken: config.firstTokenTimeout, idle: config.idleTimeout, total: config.attemptTimeout }
   const retries = { maxRetries: config.maxRetries, baseMs: Duration.toMillis(config.retryBase) }
   const mayCall = asked.toolChoice === "auto"
 
@@ -110,7 +110,8 @@ export const ask = Effect.fnUntraced(function* (
   for (let attempt = 1; ; attempt++) {
     const { provider } = target.credential
     const assembly = new Assembly(run, attempt, provider.name)
-    const stream = provider.stream({ ...request, model: Target.ownName(target.model) })
+    const { timers, facts } = ModelLimits.of(config, target.model)
+    const stream = provider.stream({ ...request, model: Target.ownName(target.model), facts })
     const failure = yield* Attempt.run(stream, timers, (parts) => {
       for (const part of parts) assembly.take(part)
       return journal.isCongested ? journal.flush : Effect.void

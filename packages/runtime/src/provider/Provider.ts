@@ -2,6 +2,7 @@ import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { Message } from "@bowline/domain/session/Message"
 import type { Usage } from "@bowline/domain/plan/Usage"
 import { Context, type Stream } from "effect"
+import type { Model } from "./ModelTable.ts"
 import type { JsonSchema } from "../tool/Tool.ts"
 
 /** A tool as the model sees it. */
@@ -15,12 +16,17 @@ export interface ToolDefinition {
 export interface ProviderRequest {
   /** The provider's own name of the model, without the `provider/` in front. */
   readonly model: string
+  /** What the table knows of the model. */
+  readonly facts?: Model | undefined
   readonly system: string
   readonly messages: ReadonlyArray<Pick<Message, "role" | "parts">>
   readonly tools: ReadonlyArray<ToolDefinition>
   /** `none`: the tools stay declared, and the model has to answer in text. */
   readonly toolChoice: "auto" | "none"
-  /** At most so many tokens of answer. Where the wire insists on a limit and none is given, the adapter has one. */
+  /**
+   * At most so many tokens of answer. Where none is given, no limit is sent, unless the wire insists on one: then the adapter
+   * takes it from `facts`.
+   */
   readonly maxOutputTokens?: number
 }
 

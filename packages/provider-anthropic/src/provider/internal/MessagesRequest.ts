@@ -8,8 +8,9 @@ interface Block {
   readonly [field: string]: unknown
 }
 
-/** The wire insists on a limit: one that every model in use has room for. */
-const defaultMaxTokens = 8_192
+/** The wire insists on a limit. Of a model that nothing is known about it is one that every model in use has room for. */
+const limitOf = ({ maxOutputTokens, facts }: ProviderRequest): number =>
+  maxOutputTokens ?? Math.min(facts?.outputLimit ?? 8_192, 32_000)
 
 const failed: ReadonlyArray<TaskState> = ["failed", "canceled", "rejected", "timed-out", "interrupted", "invalid"]
 
@@ -64,7 +65,7 @@ const cached = (blocks: ReadonlyArray<Block>): ReadonlyArray<Block> =>
 /** The body of a request in the Messages format. `provider` is this one's name, whose thoughts are sent back unchanged. */
 export const toMessagesRequest = (request: ProviderRequest, provider: string): object => ({
   model: request.model,
-  max_tokens: request.maxOutputTokens ?? defaultMaxTokens,
+  max_tokens: limitOf(request),
   stream: true,
   ...(request.system.trim() === "" ? {} : { system: cached([{ type: "text", text: request.system }]) }),
   messages: toTurns(request, provider).map((turn, at, { length }) =>

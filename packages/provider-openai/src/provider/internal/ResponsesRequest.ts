@@ -3,9 +3,6 @@ import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
 
 type Entry = Pick<Message, "role" | "parts">
 
-/** Models of OpenAI's that do not reason: they refuse a request for what they would have thought, encrypted. */
-const unreasoning = /(^|[/:])(gpt-[34]|chatgpt-|gpt-5-chat)/
-
 const textOf = (part: MessagePart): string => (part.type === "text" && part.partial !== true ? part.text : "")
 
 const message = (role: "user" | "assistant", text: string): ReadonlyArray<object> =>
@@ -72,7 +69,8 @@ export const toResponsesRequest = (request: ProviderRequest, provider: string): 
   model: request.model,
   stream: true,
   store: false,
-  ...(unreasoning.test(request.model) ? {} : { include: ["reasoning.encrypted_content"] }),
+  // A model that does not reason refuses a request for what it would have thought, encrypted.
+  ...(request.facts?.isReasoning === false ? {} : { include: ["reasoning.encrypted_content"] }),
   ...(request.system === "" ? {} : { instructions: request.system }),
   input: request.messages.flatMap((entry) => fromEntry(entry, provider)),
   ...(request.maxOutputTokens === undefined ? {} : { max_output_tokens: request.maxOutputTokens }),
