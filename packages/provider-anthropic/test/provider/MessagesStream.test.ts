@@ -177,6 +177,7 @@ describe("MessagesStream", () => {
       ...call(4, { id: "b" }, "4")
     ]
     const { parts } = decode(events(message, ...calls, ends("tool_use"), over))
+    assert.deepStrictEqual<unknown>(parts.at(-2), { _tag: "CallDropped", reason: "it had no name" })
     assert.deepStrictEqual(
       parts.flatMap((part) => (part._tag === "ToolCall" ? [[part.id, part.arguments]] : [])),
       [

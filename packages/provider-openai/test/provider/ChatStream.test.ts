@@ -170,6 +170,14 @@ describe("ChatStream", () => {
     )
   })
 
+  it("says that a call without a name was dropped, directly before the finish", () => {
+    const { parts } = decode(events(calls(fragment(0, "{}", undefined, "1")), delta({}, "tool_calls"), "[DONE]"))
+    assert.deepStrictEqual<unknown>(parts.slice(-2), [
+      { _tag: "CallDropped", reason: "it had no name" },
+      { _tag: "Finished", reason: "tool_calls", inferred: false }
+    ])
+  })
+
   it("counts tokens that are none as none", () => {
     const { parts } = decode(
       events({ usage: { prompt_tokens: -1, completion_tokens: "7" } }, delta({ content: "x" }, "stop"))

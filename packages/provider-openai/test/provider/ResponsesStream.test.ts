@@ -171,6 +171,14 @@ describe("ResponsesStream", () => {
     )
   })
 
+  it("says that a call without a name was dropped, and that nothing else was called", () => {
+    const { parts } = decode(events(added("function_call", "1", { call_id: "c", arguments: "{}" }), completed))
+    assert.deepStrictEqual<unknown>(parts.slice(-2), [
+      { _tag: "CallDropped", reason: "it had no name" },
+      finished("stop")
+    ])
+  })
+
   it("hands no call on that was cut, though another finish came than the length", () => {
     const call = { call_id: "c", name: "a", arguments: "{" }
     const cut = event("incomplete", { response: { incomplete_details: { reason: "steered" } } })

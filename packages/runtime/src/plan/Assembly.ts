@@ -9,6 +9,8 @@ export class Assembly {
   /** Reasoning and text, in the order in which they came. */
   readonly parts: Array<MessagePart> = []
   readonly calls: Array<ToolCall> = []
+  /** Why other calls cannot be made. */
+  readonly dropped: Array<string> = []
   /** Nothing until the provider has said that it is finished. */
   finish: FinishReason | undefined
   /** Whether a reader has seen a delta of it. */
@@ -39,6 +41,8 @@ export class Assembly {
         return this.#sign(part.signature)
       case "ToolCall":
         return void this.calls.push(part)
+      case "CallDropped":
+        return void this.dropped.push(part.reason)
       case "UsageReported":
         this.#run.attemptUsage = { ...this.#at, usage: part.usage }
         return

@@ -9,6 +9,8 @@ export interface Answer {
   readonly text: string
   readonly parts: ReadonlyArray<MessagePart>
   readonly calls: ReadonlyArray<ToolCall>
+  /** Why calls that the provider wrote besides cannot be made. */
+  readonly dropped: ReadonlyArray<string>
 }
 
 /** How often a step went on already, and why. */
@@ -28,6 +30,13 @@ const nudges: Record<keyof Continued, ReadonlyArray<Entry>> = {
   empty: [{ role: "user", parts: [{ type: "text", text: "Your answer was empty. Answer in text, or call a tool." }] }]
 }
 
+/** Tells the model about its calls that were dropped, if there are any. */
+export const corrections = (dropped: ReadonlyArray<string>): ReadonlyArray<Entry> =>
+  dropped.map((reason) => ({
+    role: "user",
+    parts: [{ type: "text", text: `A tool call of yours was not made: ${reason}. Make it again if you need it.` }]
+  }))
+
 /** Whether a finished answer has nothing in it that could be used: neither text nor a call that may be made. */
 export const isEmpty = ({ finish, text, calls }: Answer, mayCall: boolean): boolean =>
   text.trim() === "" && !(mayCall && calls.length > 0) && ["stop", "tool_calls", "other"].includes(finish)
@@ -41,5 +50,6 @@ export const next = (
   const why = isEmpty(answer, mayCall) ? "empty" : answer.finish
   if (why !== "length" && why !== "pause" && why !== "empty") return undefined
   if (continued[why] >= limits[why]) return undefined
-  return { ask: nudges[why], continued: { ...continued, [why]: continued[why] + 1 } }
+  const ask = why === "empty" ? [...corrections(answer.dropped), ...nudges.empty] : nudges[why]
+  return { ask, continued: { ...continued, [why]: continued[why] + 1 } }
 }

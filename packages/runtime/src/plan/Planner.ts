@@ -8,7 +8,7 @@ import { Clock, Context, Effect, Layer, Result } from "effect"
 import { PeerClient } from "../peer/PeerClient.ts"
 import { CredentialPool } from "../provider/CredentialPool.ts"
 import type { FinishReason } from "../provider/Provider.ts"
-import { legalHistory } from "../session/LegalHistory.ts"
+import { type Entry, legalHistory } from "../session/LegalHistory.ts"
 import { patiently } from "../session/Patience.ts"
 import { SessionStore } from "../session/SessionStore.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
@@ -16,6 +16,7 @@ import * as PeerTools from "../tool/PeerTools.ts"
 import type { Tool } from "../tool/Tool.ts"
 import { resultLimit } from "../tool/Truncate.ts"
 import * as ModelLimits from "./ModelLimits.ts"
+import * as Continuation from "./Continuation.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import { PlansConfig } from "./PlansConfig.ts"
 import * as Step from "./Step.ts"
@@ -107,6 +108,7 @@ export class Planner extends Context.Service<
             [{ event: "plan", data: { model: run.models[0] ?? "", deadline_at: fromMillis(run.given.deadline) } }]
           )
 
+          let corrections: ReadonlyArray<Entry> = []
           for (;;) {
             run.steps++
             const withholding = withheld(run, tools)
@@ -121,7 +123,7 @@ export class Planner extends Context.Service<
                 unreachable,
                 mustAnswer: withholding !== undefined
               }),
-              messages: legalHistory(history),
+              messages: [...legalHistory(history), ...corrections],
               tools: Array.from(tools.values()),
               toolChoice: withholding === undefined ? ("auto" as const) : ("none" as const)
             }
@@ -151,6 +153,7 @@ export class Planner extends Context.Service<
               resultLimit: resultLimit(contextWindow)
             })
             history.push({ role: "assistant", parts }, { role: "tool", parts: results })
+            corrections = Continuation.corrections(answer.dropped)
           }
         })
       }

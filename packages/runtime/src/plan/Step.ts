@@ -128,8 +128,8 @@ export const ask = Effect.fnUntraced(function* (
     }
     yield* pool.succeeded(use(target)).pipe(Effect.ignore({ log: "Warn" }))
     kept = [...kept, ...assembly.parts]
-    const { finish = "other", calls } = assembly
-    const answer = { finish, calls, parts: kept, text: textOf(kept) }
+    const { finish = "other", calls, dropped } = assembly
+    const answer = { finish, calls, dropped, parts: kept, text: textOf(kept) }
     const next = Continuation.next(answer, mayCall, continued)
     if (Continuation.isEmpty(answer, mayCall)) {
       const reason = new EmptyAnswer({ message: "The provider gave an empty answer" })

@@ -1,7 +1,7 @@
 import { type ProviderErrorReason, StreamCorrupt, StreamTruncated } from "@bowline/domain/provider/ProviderError"
 import { Predicate } from "effect"
 import { Sse } from "effect/encoding"
-import type { FinishReason, ProviderPart, ToolCall } from "./Provider.ts"
+import type { CallDropped, FinishReason, ProviderPart, ToolCall } from "./Provider.ts"
 
 /** The fields of a JSON object from outside. */
 export interface Fields {
@@ -34,8 +34,8 @@ export abstract class AnswerStream {
 
   protected abstract take(chunk: Fields, event: string): void
 
-  /** All calls that the answer holds, whole. */
-  protected abstract calls(): ReadonlyArray<ToolCall>
+  /** All calls that the answer holds, whole, and those that cannot be made. */
+  protected abstract calls(): ReadonlyArray<ToolCall | CallDropped>
 
   /** The provider has said that the answer is finished: what may come still is its usage. */
   get isFinished(): boolean {

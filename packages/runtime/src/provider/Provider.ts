@@ -36,6 +36,7 @@ export type FinishReason = "stop" | "tool_calls" | "length" | "content_filter" |
  * One piece of an attempt. `ReasoningEnded` closes a run of reasoning with what the provider wants to see again with it.
  * `ToolCallFragment` only says that a call is being written, for the timers; a `ToolCall` is
  * whole, comes after the last content, directly before `Finished`, and `arguments` is its text as the model wrote it.
+ * `CallDropped` stands there for a call that nobody could make; `reason` goes on from "it was not made:", for the model.
  * `UsageReported` may come several times, the last one counts, also when the attempt fails after it.
  */
 export type ProviderPart =
@@ -44,10 +45,12 @@ export type ProviderPart =
   | { readonly _tag: "ReasoningEnded"; readonly signature: string }
   | { readonly _tag: "ToolCallFragment" }
   | { readonly _tag: "ToolCall"; readonly id: string; readonly name: string; readonly arguments: string }
+  | { readonly _tag: "CallDropped"; readonly reason: string }
   | { readonly _tag: "UsageReported"; readonly usage: Usage }
   | { readonly _tag: "Finished"; readonly reason: FinishReason; readonly inferred: boolean }
 
 export type ToolCall = Extract<ProviderPart, { readonly _tag: "ToolCall" }>
+export type CallDropped = Extract<ProviderPart, { readonly _tag: "CallDropped" }>
 
 /** An LLM API. Contract: `docs/reference/provider.md`. */
 export class Provider extends Context.Service<

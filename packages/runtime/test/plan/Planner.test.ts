@@ -41,6 +41,34 @@ describe("Planner", () => {
     )
   )
 
+  it.effect(
+    "tells the model in the next request that a call without a name was dropped, and keeps no record of it",
+    () =>
+      Effect.gen(function* () {
+        const { frames, session_id } = yield* post({ question: "?", session_id: "s", agents: [bob] })
+        assert.strictEqual(only(yield* readAll(frames), "final").tool_calls, 1)
+        yield* readAll((yield* post({ question: "Again", session_id: "s", agents: [bob] })).frames)
+        const [, second, third, again] = yield* (yield* ScriptedProvider).asked.all
+        const note = /A tool call of yours was not made: it had no name/
+        const [result, last] = second?.messages.slice(-2) ?? []
+        assert.deepStrictEqual([result?.role, last?.role], ["tool", "user"])
+        assert.match(last?.role === "user" ? last.text : "", note)
+        // Nothing but the nameless call: the nudge says what was wrong.
+        assert.match(JSON.stringify(third?.messages), /it had no name.*Your answer was empty/)
+        assert.notMatch(JSON.stringify(again?.messages), note)
+        const { items } = yield* (yield* SessionStore).messages(session_id, { limit: 10 })
+        assert.notMatch(JSON.stringify(items), note)
+      }).pipe(
+        Effect.provide(
+          layer({
+            script: [[callTool("", {}), ...askBob], [callTool("", {})], [say("ok")], [say("ok")]],
+            peers: { call: () => Effect.succeed({ state: "completed" as const, content: "hi" }) }
+          })
+        ),
+        Effect.scoped
+      )
+  )
+
   it.effect("tells the model what is wrong with a call that it never makes", () => {
     const called: Array<unknown> = []
     const call: PeerClient["Service"]["call"] = ({ input }) =>

@@ -15,8 +15,6 @@ import type { Turn, TurnMove } from "./Turn.ts"
 
 type Ending = "finished" | "failed" | "interrupted"
 
-type ToolCall = Extract<ProviderPart, { readonly _tag: "ToolCall" }>
-
 interface Options {
   /** What stands in front of the model in `provider/model`. */
   readonly name?: string
@@ -115,12 +113,10 @@ const ending = (moves: Turn, last: TurnMove | undefined): Stream.Stream<Provider
   return Stream.fail(new ProviderError({ reason: failureOf(last) }))
 }
 
-const whole = (call: Extract<TurnMove, { readonly _tag: "Call" }>, index: number): ToolCall => ({
-  _tag: "ToolCall",
-  id: call.id ?? `call_${index}`,
-  name: call.name,
-  arguments: call.arguments
-})
+const whole = (call: Extract<TurnMove, { readonly _tag: "Call" }>, index: number): ProviderPart =>
+  call.name === ""
+    ? { _tag: "CallDropped", reason: "it had no name" }
+    : { _tag: "ToolCall", id: call.id ?? `call_${index}`, name: call.name, arguments: call.arguments }
 
 const failureOf = (last: TurnMove | undefined): ProviderErrorReason => {
   switch (last?._tag) {

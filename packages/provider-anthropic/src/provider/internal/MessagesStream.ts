@@ -1,6 +1,6 @@
 import { AnswerStream, type Fields } from "@bowline/runtime/provider/AnswerStream"
 import { withOwnIds } from "@bowline/runtime/provider/CallIds"
-import type { FinishReason, ToolCall } from "@bowline/runtime/provider/Provider"
+import type { CallDropped, FinishReason, ToolCall } from "@bowline/runtime/provider/Provider"
 import { Predicate } from "effect"
 import { counted, fromCounts, none } from "./MessagesUsage.ts"
 import { redactedSignature } from "./Thought.ts"
@@ -49,7 +49,7 @@ export class MessagesStream extends AnswerStream {
   #hasText = false
   #counts = none
 
-  protected override calls(): ReadonlyArray<ToolCall> {
+  protected override calls(): ReadonlyArray<ToolCall | CallDropped> {
     return withOwnIds(
       this.#calls.map(({ start, json }) => ({
         id: text(start["id"]),

@@ -1,5 +1,5 @@
 import { withOwnIds } from "@bowline/runtime/provider/CallIds"
-import type { ToolCall } from "@bowline/runtime/provider/Provider"
+import type { CallDropped, ToolCall } from "@bowline/runtime/provider/Provider"
 import { Predicate } from "effect"
 
 interface Slot {
@@ -47,7 +47,7 @@ export class CallAssembly {
     return fresh
   }
 
-  finish(): ReadonlyArray<ToolCall> {
+  finish(): ReadonlyArray<ToolCall | CallDropped> {
     return withOwnIds(this.#slots)
   }
 }

@@ -1,5 +1,5 @@
 import { AnswerStream, type Fields } from "@bowline/runtime/provider/AnswerStream"
-import type { FinishReason, ToolCall } from "@bowline/runtime/provider/Provider"
+import type { CallDropped, FinishReason, ToolCall } from "@bowline/runtime/provider/Provider"
 import { Predicate } from "effect"
 import { CallAssembly } from "./CallAssembly.ts"
 import { fromUsage } from "./TokenUsage.ts"
@@ -22,7 +22,7 @@ export class ChatStream extends AnswerStream {
   #hasText = false
   #hasRefusal = false
 
-  protected override calls(): ReadonlyArray<ToolCall> {
+  protected override calls(): ReadonlyArray<ToolCall | CallDropped> {
     return this.#calls.finish()
   }
 

@@ -1,6 +1,6 @@
 import { AnswerStream, type Fields } from "@bowline/runtime/provider/AnswerStream"
 import { withOwnIds } from "@bowline/runtime/provider/CallIds"
-import type { FinishReason, ToolCall } from "@bowline/runtime/provider/Provider"
+import type { CallDropped, FinishReason, ToolCall } from "@bowline/runtime/provider/Provider"
 import { Predicate } from "effect"
 import { OutputItem } from "./OutputItem.ts"
 import { fromUsage } from "./TokenUsage.ts"
@@ -19,9 +19,9 @@ const text = (value: unknown): string => (typeof value === "string" ? value : ""
 export class ResponsesStream extends AnswerStream {
   readonly #items = new Map<string, OutputItem>()
   #hasRefusal = false
-  #calls: ReadonlyArray<ToolCall> = []
+  #calls: ReadonlyArray<ToolCall | CallDropped> = []
 
-  protected override calls(): ReadonlyArray<ToolCall> {
+  protected override calls(): ReadonlyArray<ToolCall | CallDropped> {
     return this.#calls
   }
 
@@ -109,7 +109,7 @@ export class ResponsesStream extends AnswerStream {
   }
 
   #wholeReason(): FinishReason {
-    if (this.#calls.length > 0) return "tool_calls"
+    if (this.#calls.some(({ _tag }) => _tag === "ToolCall")) return "tool_calls"
     return this.#hasRefusal ? "refusal" : "stop"
   }
 }
