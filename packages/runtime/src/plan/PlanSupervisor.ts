@@ -92,7 +92,10 @@ export const supervise = Effect.fnUntraced(function* (
     Effect.map(Fiber.await(fiber), exited),
     Effect.map(Effect.exit(Deferred.await(journal.stopped)), exited),
     Effect.map(Deferred.await(run.aborted), aborted),
-    Effect.as(untilDeadline, aborted("deadline"))
+    Effect.andThen(untilDeadline, () => {
+      run.abort("deadline")
+      return Effect.never
+    })
   ]).pipe(Effect.onInterrupt(() => Fiber.interrupt(fiber)))
   const now = yield* Clock.currentTimeMillis
   const outcome = outcomeOf(run, end, now)

@@ -1,15 +1,16 @@
 import {
   EmptyAnswer,
+  IdleTimeout,
   ProviderError,
   type ProviderErrorReason,
   StreamTruncated
 } from "@bowline/domain/provider/ProviderError"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Duration, Effect, Random } from "effect"
+import { Clock, Deferred, Duration, Effect, Random } from "effect"
 import * as Attempt from "../provider/Attempt.ts"
 import type { CredentialPool } from "../provider/CredentialPool.ts"
-import type { ProviderRequest } from "../provider/Provider.ts"
+import type { ProviderPart, ProviderRequest } from "../provider/Provider.ts"
 import * as Recourse from "../provider/Recourse.ts"
 import { type Entry, toldHistory } from "../session/LegalHistory.ts"
 import { Assembly } from "./Assembly.ts"
@@ -104,6 +105,15 @@ export const ask = Effect.fnUntraced(function* (
     yield* Effect.sleep(delay_ms).pipe(run.within("backoff"))
   })
 
+  /** Of all that may end a plan from outside, only its deadline is the provider's fault, and only after a long silence. */
+  const blameForDeadline = Effect.fnUntraced(function* (target: Target.Target, silentMs: number) {
+    const isDeadline = (yield* Deferred.isDone(run.aborted)) && (yield* Deferred.await(run.aborted)) === "deadline"
+    if (!isDeadline) return
+    const message = `Nothing for ${Duration.format(Duration.millis(silentMs))} until the deadline`
+    const reason = new IdleTimeout({ message })
+    yield* pool.failed({ ...use(target), reason, stage: "provider" }).pipe(Effect.ignore({ log: "Warn" }))
+  })
+
   let request = asked
   let continued = Continuation.notContinued
   let kept: ReadonlyArray<MessagePart> = []
@@ -112,10 +122,13 @@ export const ask = Effect.fnUntraced(function* (
     const assembly = new Assembly(run, attempt, provider.name)
     const { timers, facts } = ModelLimits.of(config, target.model)
     const stream = provider.stream({ ...request, model: Target.ownName(target.model), facts })
-    const failure = yield* Attempt.run(stream, timers, (parts) => {
+    const take = (parts: ReadonlyArray<ProviderPart>) => {
       for (const part of parts) assembly.take(part)
       return journal.isCongested ? journal.flush : Effect.void
-    }).pipe(
+    }
+    const failure = yield* Attempt.run(stream, timers, take, (silentMs) =>
+      silentMs < Duration.toMillis(timers.idle) ? Effect.void : blameForDeadline(target, silentMs)
+    ).pipe(
       run.within("provider"),
       Effect.ensuring(Effect.sync(() => run.countUsage())),
       Effect.map(() => (assembly.finish === undefined ? truncated : undefined)),

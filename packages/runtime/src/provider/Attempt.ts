@@ -24,16 +24,19 @@ const fail = (reason: ProviderErrorReason) => Effect.fail(new ProviderError({ re
 
 /**
  * Runs an attempt and hands on its parts as they come. The time that `onParts` takes is not the provider's silence: the
- * timers of content stand still meanwhile.
+ * timers of content stand still meanwhile. `onCut` runs when it is interrupted, with the milliseconds since the
+ * last part, whether that was content or not.
  */
 export const run = <E, R>(
   attempt: Stream.Stream<ProviderPart, ProviderError>,
   timers: AttemptTimers,
-  onParts: (parts: ReadonlyArray<ProviderPart>) => Effect.Effect<void, E, R>
+  onParts: (parts: ReadonlyArray<ProviderPart>) => Effect.Effect<void, E, R>,
+  onCut: (silentMs: number) => Effect.Effect<void>
 ): Effect.Effect<void, ProviderError | E, R> =>
   Effect.gen(function* () {
     const started = yield* Clock.currentTimeMillis
     let silentSince = started
+    let heardAt = started
     let hasContent = false
     let isHandingOn = false
 
@@ -45,6 +48,7 @@ export const run = <E, R>(
         yield* onParts(parts)
         isHandingOn = false
         const now = yield* Clock.currentTimeMillis
+        heardAt = now
         if (parts.some(isContent)) {
           hasContent = true
           silentSince = now
@@ -69,5 +73,6 @@ export const run = <E, R>(
       }
     })
 
-    yield* Effect.raceFirst(consume, watch)
+    const cut = Effect.flatMap(Clock.currentTimeMillis, (now) => onCut(isHandingOn ? 0 : now - heardAt))
+    yield* Effect.onInterrupt(Effect.raceFirst(consume, watch), () => cut)
   })

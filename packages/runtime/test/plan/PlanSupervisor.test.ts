@@ -1,14 +1,15 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { SessionBusy } from "@bowline/domain/plan/Refusal"
-import { wait } from "@bowline/testing/http/Move"
+import { stall, wait } from "@bowline/testing/http/Move"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { all, only, pass, post, readAll, seen, layer } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Deferred, Effect, Fiber } from "effect"
+import { Clock, Deferred, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import type { PeerClient } from "../../src/peer/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
+import { CredentialPool } from "../../src/provider/CredentialPool.ts"
 import { SessionStore } from "../../src/session/SessionStore.ts"
 
 const bob = { name: "bob", endpoint: "http://bob.test/", skills: [{ id: "ask" }] }
@@ -52,6 +53,47 @@ describe("PlanSupervisor", () => {
       assert.deepStrictEqual(interruptedAt, [timeout_ms])
       assert.strictEqual((yield* (yield* Plans).get(anonymous, plan_id)).state, "aborted")
     }).pipe(Effect.provide(layer({ script: [askBob], peers })), Effect.scoped)
+  })
+
+  describe("at the deadline", () => {
+    const config = { firstTokenTimeout: Duration.minutes(10), idleTimeout: Duration.minutes(2) }
+    /** The state of the credential when the plan has ended, in that stage. */
+    const credentialAfter = Effect.fnUntraced(function* (stage: "provider" | "tool", end: "deadline" | "cancelled") {
+      const preferences = { timeout_ms: 180_000 }
+      const { frames, plan_id } = yield* post({ question: "?", agents: [bob], preferences })
+      const reader = yield* Effect.forkChild(readAll(frames))
+      yield* pass("179 seconds", "1 second")
+      if (end === "cancelled") yield* (yield* Plans).cancel(anonymous, plan_id)
+      yield* pass("2 seconds", "1 second")
+      assert.deepInclude(only(yield* Fiber.join(reader), "error"), { reason: end, stage })
+      const [credential] = yield* (yield* CredentialPool).list
+      return credential?.windows.map(({ model, reason }) => [model, reason])
+    }, Effect.scoped)
+
+    it.effect("puts the credential aside when nothing had come for the idle limit", () =>
+      Effect.gen(function* () {
+        const windows = yield* credentialAfter("provider", "deadline")
+        assert.deepStrictEqual(windows, [["scripted/model", "idle_timeout"]])
+      }).pipe(Effect.provide(layer({ script: () => [stall], config })))
+    )
+
+    it.effect("does not touch the credential when something had come", () =>
+      Effect.gen(function* () {
+        assert.deepStrictEqual(yield* credentialAfter("provider", "deadline"), [])
+      }).pipe(Effect.provide(layer({ script: () => [wait("100 seconds"), say("Half"), stall], config })))
+    )
+
+    it.effect("does not touch the credential when a tool was running", () =>
+      Effect.gen(function* () {
+        assert.deepStrictEqual(yield* credentialAfter("tool", "deadline"), [])
+      }).pipe(Effect.provide(layer({ script: [askBob], peers: stuckPeers().peers, config })))
+    )
+
+    it.effect("is not what a cancel is, which never touches a credential", () =>
+      Effect.gen(function* () {
+        assert.deepStrictEqual(yield* credentialAfter("provider", "cancelled"), [])
+      }).pipe(Effect.provide(layer({ script: () => [stall], config })))
+    )
   })
 
   it.effect("gives the session to the next question when the deadline of 500 ms has ended one that was stuck", () => {

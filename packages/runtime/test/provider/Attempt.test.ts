@@ -16,7 +16,9 @@ const outcome = Effect.fnUntraced(function* (
   attempt: Stream.Stream<ProviderPart>,
   onParts: () => Effect.Effect<void> = () => Effect.void
 ) {
-  const fiber = yield* Effect.forkChild(Effect.exit(Attempt.run(attempt, timers, onParts)), { startImmediately: true })
+  const fiber = yield* Effect.forkChild(Effect.exit(Attempt.run(attempt, timers, onParts, () => Effect.void)), {
+    startImmediately: true
+  })
   for (let seconds = 0; seconds <= 2_000; seconds++) {
     const exit = fiber.pollUnsafe()
     if (exit !== undefined) {
