@@ -42,7 +42,8 @@ describe("failover", () => {
       assert.strictEqual((yield* provider.requests.all).length, 2)
 
       // The key that was refused is put aside: the next plan does not ask it.
-      const next = yield* post(`${url}/plan`, { question: "?", preferences: { timeout_ms: 5_000 } })
+      const next = yield* post(`${url}/plan`, { question: "?" }, { accept: "text/event-stream" })
+      assert.match(next.text, /^event: plan\ndata: .*"model":"anthropic\/claude"/m)
       assert.strictEqual((yield* provider.requests.all).length, 2)
       assert.strictEqual((yield* anthropic.requests.all).length, 2)
       assert.strictEqual(next.status, 200)

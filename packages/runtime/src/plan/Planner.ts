@@ -21,6 +21,7 @@ import type { PlanRun } from "./PlanRun.ts"
 import { PlansConfig } from "./PlansConfig.ts"
 import * as Step from "./Step.ts"
 import { systemPrompt } from "./SystemPrompt.ts"
+import * as Target from "./Target.ts"
 import * as ToolCalls from "./ToolCalls.ts"
 
 type StopReason = Final["stop_reason"]
@@ -100,6 +101,7 @@ export class Planner extends Context.Service<
           const history: Array<Pick<Message, "role" | "parts">> = [...(yield* patiently(sessions.history(session_id)))]
           const { tools, unreachable } = yield* catalog(run)
           const delimiter = uuid()
+          if (run.models.length > 1) yield* Target.skipUnavailable(pool, run)
 
           const question = [{ type: "text" as const, text: request.question }]
           history.push({ role: "user", parts: question })

@@ -4,6 +4,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
 import type { CredentialPool } from "../provider/CredentialPool.ts"
 import type { ProviderCredential } from "../provider/Providers.ts"
+import type { PlanRun } from "./PlanRun.ts"
 import { patiently } from "../session/Patience.ts"
 
 /** Who is asked: a model as `provider/model`, and the credential to ask with. */
@@ -24,6 +25,14 @@ export const pick = (
   model: string,
   avoid: ReadonlySet<string> = new Set()
 ) => patiently(pool.pick({ provider: providerOf(model), model, session, avoid }))
+
+/** Begins with the first model that can be asked now, if there is one: whoever reads the plan is told that one. */
+export const skipUnavailable = Effect.fnUntraced(function* (pool: CredentialPool["Service"], run: PlanRun) {
+  const target = yield* first(pool, run.given.session_id, run.models).pipe(
+    Effect.catchTag("ProviderError", () => Effect.undefined)
+  )
+  if (target !== undefined) run.models = run.models.slice(run.models.indexOf(target.model))
+})
 
 /** The first of the models that has a free credential. Fails with the soonest time when none has. */
 export const first = Effect.fnUntraced(function* (
