@@ -1,0 +1,130 @@
+import type { Usage } from "@bowline/domain/plan/Usage"
+import {
+  ProviderError,
+  type ProviderErrorReason,
+  ServerError,
+  StreamTruncated,
+  Unknown
+} from "@bowline/domain/provider/ProviderError"
+import { Cause, Clock, Effect, Layer, Stream } from "effect"
+import { LanguageModel, type Response, type Tool } from "effect/ai"
+import { withOwnIds } from "./CallIds.ts"
+import { classifyAi, classifyPart } from "./internal/AiFailure.ts"
+import { toPrompt, toToolkit } from "./internal/AiPrompt.ts"
+import { type FinishReason, Provider, type ProviderPart, type ProviderRequest } from "./Provider.ts"
+
+/** Those that say that the answer is finished. */
+const finishReasons: Readonly<Partial<Record<Response.FinishReason, FinishReason>>> = {
+  stop: "stop",
+  length: "length",
+  "content-filter": "content_filter",
+  "tool-calls": "tool_calls",
+  pause: "pause",
+  other: "other"
+}
+
+const truncated = new StreamTruncated({ message: "The answer ended before the model said that it is finished" })
+
+/**
+ * Any `LanguageModel` of `effect/ai` as the provider `name`. It asks the one model that it was made for, with the settings that
+ * it was made with, whatever model and limit of the answer the request names. Reasoning is shown, and not sent again.
+ *
+ * The contract is kept as far as the model's adapter keeps it. An adapter that takes the end of a stream for success, and
+ * makes a finish of it, cannot be told from one that was told so: only an end without a `finish`, and a `finish` for an
+ * unknown reason, are `stream_truncated`. What a failure means is what its `AiError` says, and the response that it holds. An
+ * abort in the model's own code is `unknown`, since nobody can know whose it was. Usage comes with the finish: a failed
+ * attempt counts none. Neither the adapter nor the client below it may retry, and both have to let go when interrupted.
+ */
+export const layer = (options: {
+  /** What stands in front of the model in `provider/model`. */
+  readonly name: string
+}): Layer.Layer<Provider, never, LanguageModel.LanguageModel> =>
+  Layer.effect(
+    Provider,
+    Effect.map(LanguageModel.LanguageModel, (model) => ({
+      name: options.name,
+      stream: (request) => Stream.unwrap(Effect.map(Clock.Clock, (clock) => attempt(model, request, clock)))
+    }))
+  )
+
+const attempt = (
+  model: typeof LanguageModel.LanguageModel.Service,
+  request: ProviderRequest,
+  clock: Clock.Clock
+): Stream.Stream<ProviderPart, ProviderError> => {
+  const answer = new Answer()
+  const now = () => clock.currentTimeMillisUnsafe()
+  return model
+    .streamText({
+      prompt: toPrompt(request),
+      toolkit: toToolkit(request),
+      toolChoice: request.toolChoice,
+      disableToolCallResolution: true,
+      toolCallValidation: "deferred"
+    })
+    .pipe(
+      Stream.mapError(({ reason }) => classifyAi(reason, now())),
+      Stream.catchCauseIf(Cause.hasInterruptsOnly, () =>
+        Stream.fail(new Unknown({ message: "The model's own code was interrupted" }))
+      ),
+      Stream.flatMap((part) =>
+        part.type === "error" ? Stream.fail(classifyPart(part.error, now())) : answer.take(part)
+      ),
+      Stream.takeUntil((part) => part._tag === "Finished"),
+      Stream.concat(Stream.suspend(() => (answer.isFinished ? Stream.empty : Stream.fail(truncated)))),
+      Stream.mapError((reason) => new ProviderError({ reason }))
+    )
+}
+
+type Part = Response.StreamPart<Record<string, Tool.Any>, "deferred">
+type Taken = Stream.Stream<ProviderPart, ProviderErrorReason>
+
+/** The state of one answer: parts of `effect/ai` in, ours out. */
+class Answer {
+  readonly #calls: Array<{ readonly id: string; readonly name: string; readonly arguments: string }> = []
+  isFinished = false
+
+  take(part: Part): Taken {
+    switch (part.type) {
+      case "text-delta":
+        return Stream.succeed({ _tag: "TextDelta", delta: part.delta })
+      case "reasoning-delta":
+        return Stream.succeed({ _tag: "ReasoningDelta", delta: part.delta })
+      case "tool-params-start":
+      case "tool-params-delta":
+        return Stream.succeed({ _tag: "ToolCallFragment" })
+      case "tool-call":
+        // What the provider calls itself is not ours to call.
+        if (!part.providerExecuted) this.#calls.push({ ...part, arguments: asText(part.params) })
+        return Stream.succeed({ _tag: "ToolCallFragment" })
+      case "finish":
+        return this.#finish(part)
+      default:
+        return Stream.empty
+    }
+  }
+
+  #finish({ reason, usage }: Response.FinishPart): Taken {
+    const reported: ProviderPart = { _tag: "UsageReported", usage: fromUsage(usage) }
+    const finish = finishReasons[reason]
+    if (finish === undefined) {
+      const failure = reason === "error" ? new ServerError({ message: "The model ended with an error" }) : truncated
+      return Stream.concat(Stream.succeed(reported), Stream.fail(failure))
+    }
+    this.isFinished = true
+    return Stream.fromArray([
+      reported,
+      ...withOwnIds(this.#calls),
+      { _tag: "Finished" as const, reason: finish, inferred: false }
+    ])
+  }
+}
+
+const asText = (params: unknown): string => (typeof params === "string" ? params : JSON.stringify(params ?? {}))
+
+const fromUsage = ({ inputTokens: input, outputTokens: output }: Response.Usage): Usage => ({
+  input_tokens: input.total ?? (input.uncached ?? 0) + (input.cacheRead ?? 0) + (input.cacheWrite ?? 0),
+  output_tokens: output.total ?? (output.text ?? 0) + (output.reasoning ?? 0),
+  cached_input_tokens: input.cacheRead ?? 0,
+  reasoning_tokens: output.reasoning ?? 0
+})

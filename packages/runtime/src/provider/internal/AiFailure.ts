@@ -1,0 +1,73 @@
+import { type ProviderErrorReason, StreamCorrupt, ToolJson, Unknown } from "@bowline/domain/provider/ProviderError"
+import { DateTime, Duration } from "effect"
+import { AiError } from "effect/ai"
+import { classify, classifyTransport } from "../Classification.ts"
+import * as FailureBody from "../FailureBody.ts"
+
+const cleaned = FailureBody.cleaned([])
+
+const cleanedText = (text: string): string => cleaned(FailureBody.fromJson(text)).message
+
+/** What a reason of `effect/ai` would have been as the status of a response. */
+const statuses: Partial<Record<AiError.AiErrorReason["_tag"], number>> = {
+  RateLimitError: 429,
+  AuthenticationError: 401,
+  InternalProviderError: 500
+}
+
+const waitOf = (reason: AiError.AiErrorReason, now: number): number | undefined => {
+  if (reason._tag === "QuotaExhaustedError" && reason.resetAt !== undefined) {
+    return DateTime.toEpochMillis(reason.resetAt) - now
+  }
+  return reason._tag === "RateLimitError" && reason.retryAfter !== undefined
+    ? Duration.toMillis(reason.retryAfter)
+    : undefined
+}
+
+/** Headers that the model's client keeps secret say nothing here. */
+const headersOf = (headers: Readonly<Record<string, unknown>>): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) =>
+      typeof value === "string" ? [[name.toLowerCase(), value] as const] : []
+    )
+  )
+
+/**
+ * What a failure of a `LanguageModel` means. The response counts where the error holds it, as on our own wires; else what the
+ * model's adapter has made of it. `now` is in milliseconds.
+ */
+export const classifyAi = (reason: AiError.AiErrorReason, now: number): ProviderErrorReason => {
+  const message = cleanedText(reason.message)
+  switch (reason._tag) {
+    case "NetworkError": {
+      if (reason.reason !== "TransportError") return new Unknown({ message: "The request could not be made" })
+      const lost = classifyTransport(reason.cause, false)
+      return lost.kind === "abort" ? new Unknown({ message: lost.message }) : lost
+    }
+    case "InvalidResponseError":
+    case "InvalidOutputError":
+    case "StructuredOutputError":
+      return new StreamCorrupt({ message })
+    case "ToolNotFoundError":
+    case "ToolParameterValidationError":
+      return new ToolJson({ message })
+  }
+  const http = "http" in reason ? reason.http : undefined
+  const answered = http?.response !== undefined && http.response.status >= 400 ? http.response : undefined
+  if (reason._tag === "UnknownError" && answered === undefined) return new Unknown({ message })
+  // An adapter that tells a quota from a rate has read more than the status, which is 429 for both.
+  const status = reason._tag === "QuotaExhaustedError" ? 402 : (answered?.status ?? statuses[reason._tag] ?? 400)
+  const wait = waitOf(reason, now)
+  const headers = {
+    ...(wait === undefined ? {} : { "retry-after-ms": `${wait}` }),
+    ...headersOf(answered?.headers ?? {})
+  }
+  const body = http?.body === undefined ? FailureBody.fromJson(reason.message) : FailureBody.fromText(http.body)
+  return classify({ status, headers }, cleaned(body), now)
+}
+
+/** What an error means that comes as a part of an answer, in whatever shape the adapter has for it. */
+export const classifyPart = (error: unknown, now: number): ProviderErrorReason =>
+  AiError.isAiError(error)
+    ? classifyAi(error.reason, now)
+    : classify({ status: 200, headers: {} }, cleaned(FailureBody.fromJson(error)), now)
