@@ -53,8 +53,8 @@ describe("Planner", () => {
         const [result, last] = second?.messages.slice(-2) ?? []
         assert.deepStrictEqual([result?.role, last?.role], ["tool", "user"])
         assert.match(last?.role === "user" ? last.text : "", note)
-        // Nothing but the nameless call: the nudge says what was wrong.
-        assert.match(JSON.stringify(third?.messages), /it had no name.*Your answer was empty/)
+        // An answer with nothing but a nameless call: the nudge says what was wrong with that one, too.
+        assert.match(JSON.stringify(third?.messages), /it had no name.*it had no name.*Your answer was empty/)
         assert.notMatch(JSON.stringify(again?.messages), note)
         const { items } = yield* (yield* SessionStore).messages(session_id, { limit: 10 })
         assert.notMatch(JSON.stringify(items), note)
