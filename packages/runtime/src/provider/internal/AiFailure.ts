@@ -51,10 +51,17 @@ export const classifyAi = (reason: AiError.AiErrorReason, now: number): Provider
     case "ToolNotFoundError":
     case "ToolParameterValidationError":
       return new ToolJson({ message })
+    default:
+      return fromResponse(reason, now)
   }
+}
+
+const fromResponse = (reason: AiError.AiErrorReason, now: number): ProviderErrorReason => {
   const http = "http" in reason ? reason.http : undefined
   const answered = http?.response !== undefined && http.response.status >= 400 ? http.response : undefined
-  if (reason._tag === "UnknownError" && answered === undefined) return new Unknown({ message })
+  if (reason._tag === "UnknownError" && answered === undefined) {
+    return new Unknown({ message: cleanedText(reason.message) })
+  }
   // An adapter that tells a quota from a rate has read more than the status, which is 429 for both.
   const status = reason._tag === "QuotaExhaustedError" ? 402 : (answered?.status ?? statuses[reason._tag] ?? 400)
   const wait = waitOf(reason, now)
