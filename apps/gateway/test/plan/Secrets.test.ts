@@ -63,7 +63,7 @@ const peers = {
     { token: planted.variable, acts: [completes("yes")] },
     { type: "bearer_env", env_var: "PEER_TOKEN" }
   ],
-  broken: [{ token: planted.inline, acts: [fails("no")] }, inline],
+  broken: [{ token: planted.inline, acts: [fails(`not with ${planted.inline}`)] }, inline],
   locked: [
     { token: planted.inline, acts: [] },
     { type: "bearer", token: planted.wrong }

@@ -14,6 +14,9 @@ export interface Answer {
 const maxBytes = 8 * 1024 * 1024
 const maxRedirects = 3
 
+/** A shorter token would be found in innocent words. */
+const minSecret = 4
+
 const tooLarge = failure("garbled", new ResponseTooLarge({ message: "The answer of the peer is larger than 8 MiB" }))
 
 const fromClient = ({ reason }: HttpClientError.HttpClientError): ExchangeError => fromTransport(reason.cause)
@@ -31,6 +34,12 @@ const readBody = (response: HttpClientResponse.HttpClientResponse): Effect.Effec
     Stream.mkUint8Array,
     Effect.map((bytes) => new TextDecoder().decode(bytes))
   )
+
+/** A peer may repeat what it was asked with: its token must not get into frames and tables. */
+const withoutToken = (body: string, authorization: string | undefined): string => {
+  const token = authorization?.replace(/^Bearer /, "") ?? ""
+  return token.length < minSecret ? body : body.replaceAll(token, "[redacted]")
+}
 
 /** Where to ask instead. Only a GET, and what keeps the method, can be asked again; only the same origin is asked. */
 const redirection = (
@@ -62,7 +71,11 @@ export const exchange = Effect.fnUntraced(function* (
         const message = `The peer answered ${status}, a redirect that is not followed`
         return yield* failure("refused", new Http({ message, status }))
       }
-      return { status, body, after: retryAfter(headers["retry-after"], yield* Clock.currentTimeMillis) }
+      return {
+        status,
+        body: withoutToken(body, request.headers["authorization"]),
+        after: retryAfter(headers["retry-after"], yield* Clock.currentTimeMillis)
+      }
     }
     url = target
   }

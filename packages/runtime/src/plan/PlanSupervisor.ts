@@ -60,7 +60,7 @@ const log = (outcome: Outcome | undefined, end: End): Effect.Effect<void> => {
  *
  * The planner runs in a fiber of its own. Whatever comes first ends the plan: its exit, an abort, or a journal that may not
  * write any more. The outcome is written at once from what the run knows; then the fiber is interrupted, and the session is
- * given back when the outcome is stored and the fiber is gone, or after 10 s.
+ * given back when the outcome is stored and the fiber is gone; for a fiber that does not let go nobody waits longer than 10 s.
  */
 export const supervise = Effect.fnUntraced(function* (
   run: PlanRun,

@@ -6,12 +6,12 @@ import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { InvalidRequest, NotAccepting, type SessionBusy } from "@bowline/domain/plan/Refusal"
 import { summary } from "@bowline/domain/peer/Agent"
 import { SessionId } from "@bowline/domain/session/SessionId"
-import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Context, Deferred, Effect, Exit, Fiber, FiberMap, FiberSet, Latch, Layer } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { EnvironmentSecrets } from "../peer/EnvironmentSecrets.ts"
-import { patience } from "../session/Patience.ts"
+import { withPatience } from "../session/Patience.ts"
 import { SessionLock } from "../session/SessionLock.ts"
 import { toFrame } from "../stream/EventRow.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
@@ -194,12 +194,7 @@ export class RunningPlans extends Context.Service<
             deadline_at: fromMillis(deadline),
             replica: lock.replica
           }
-          const session = yield* store.create(plan, maxQueue).pipe(
-            Effect.timeoutOrElse({
-              duration: patience,
-              orElse: () => Effect.fail(new StorageError({ reason: new Unavailable({ cause: "no answer" }) }))
-            })
-          )
+          const session = yield* withPatience(store.create(plan, maxQueue))
           const running = yield* launch(caller, request, plan, session, { createdAt, deadline })
           if (request.preferences.on_busy === "interrupt" && !session.created) {
             yield* supersede(caller, running.run.given).pipe(

@@ -1,10 +1,10 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { SessionId } from "@bowline/domain/session/SessionId"
-import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
-import { Data, Deferred, Duration, Effect } from "effect"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Data, Deferred, Effect } from "effect"
 import type { Guard, PlanChange } from "../plan/PlanStore.ts"
-import { patience } from "../session/Patience.ts"
+import { withPatience } from "../session/Patience.ts"
 import { fromEvents, isDelta, toFrame } from "./EventRow.ts"
 import type { Source, Taken } from "./GroupCommit.ts"
 import type { LivePlan } from "./LivePlan.ts"
@@ -74,15 +74,7 @@ export class Journal implements Source {
 
   /** Waits until all that was appended so far is stored, at most for as long as a plan's patience. */
   readonly flush: Effect.Effect<void, StorageError> = Effect.suspend(() =>
-    this.#stored >= this.#appended
-      ? Effect.void
-      : Effect.timeoutOrElse(this.written, {
-          duration: patience,
-          orElse: () =>
-            Effect.fail(
-              new StorageError({ reason: new Unavailable({ cause: `no answer for ${Duration.format(patience)}` }) })
-            )
-        })
+    this.#stored >= this.#appended ? Effect.void : withPatience(this.written)
   )
 
   /** The same, however long it takes. */
