@@ -1,0 +1,94 @@
+import { SessionId } from "@bowline/domain/session/SessionId"
+import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
+import { pass } from "@bowline/testing/TestKit"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Option } from "effect"
+import { PlansConfig } from "../../src/plan/PlansConfig.ts"
+import { LeaseStore } from "../../src/session/LeaseStore.ts"
+import { SessionLock } from "../../src/session/SessionLock.ts"
+
+const session = SessionId.make("session_00000000-0000-0000-0000-000000000000")
+const other = SessionId.make("session_00000000-0000-0000-0000-000000000001")
+const away = new StorageError({ reason: new Unavailable({ cause: "down" }) })
+
+/** The lock on a store that does as it is told. */
+const setUp = () => {
+  const state = {
+    isAway: false,
+    held: new Map<SessionId, number>(),
+    renewals: 0,
+    released: new Array<readonly [SessionId, number]>()
+  }
+  const leases = Layer.mock(LeaseStore, {
+    acquire: (id) =>
+      Effect.sync(() => {
+        state.held.set(id, 1)
+        return Option.some(1)
+      }),
+    renew: () =>
+      Effect.suspend(() => {
+        state.renewals++
+        return state.isAway ? Effect.fail(away) : Effect.succeed(new Map(state.held))
+      }),
+    release: (id, fence) =>
+      Effect.sync(() => {
+        state.held.delete(id)
+        state.released.push([id, fence])
+      })
+  })
+  const layer = SessionLock.layer.pipe(Layer.provide([leases, PlansConfig.layer({ model: "scripted/model" })]))
+  return { state, layer }
+}
+
+const listener = () => {
+  const told = { queued: new Array<number>(), lost: 0 }
+  return { told, onQueued: (position: number) => void told.queued.push(position), onLost: () => void told.lost++ }
+}
+
+describe("SessionLock", () => {
+  it.effect("renews every third of a lease, and tells who has lost one", () => {
+    const { state, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      const { told, ...holder } = listener()
+      yield* lock.acquire(session, holder)
+      yield* pass("14 seconds", "1 second")
+      assert.deepStrictEqual([state.renewals, told.lost], [3, 0])
+      state.held.set(session, 2)
+      yield* pass("5 seconds", "1 second")
+      assert.strictEqual(told.lost, 1)
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+
+  it.effect("gives back a lease that nobody knows of", () => {
+    const { state, layer } = setUp()
+    return Effect.gen(function* () {
+      yield* SessionLock
+      state.held.set(other, 7)
+      yield* pass("6 seconds", "1 second")
+      assert.deepStrictEqual(state.released, [[other, 7]])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect(
+    "keeps its plans while the database is away, and leaves the others theirs for a while when it is back",
+    () => {
+      const { state, layer } = setUp()
+      return Effect.gen(function* () {
+        const lock = yield* SessionLock
+        const { told, ...holder } = listener()
+        yield* lock.acquire(session, holder)
+        assert.isTrue(yield* lock.isSteady)
+        state.isAway = true
+        yield* pass("25 seconds", "1 second")
+        assert.isFalse(yield* lock.isSteady)
+        state.isAway = false
+        yield* pass("2 seconds", "1 second")
+        assert.isFalse(yield* lock.isSteady)
+        yield* pass("6 seconds", "1 second")
+        assert.isTrue(yield* lock.isSteady)
+        assert.strictEqual(told.lost, 0)
+      }).pipe(Effect.scoped, Effect.provide(layer))
+    }
+  )
+})
