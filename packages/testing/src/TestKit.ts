@@ -94,7 +94,7 @@ export const all = <Name extends PlanEvent["event"]>(
 }
 
 /** The payload of the only event of this name. */
-export const only = <Name extends PlanEvent["event"]>(events: ReturnType<typeof seen>, name: Name) => {
+export const single = <Name extends PlanEvent["event"]>(events: ReturnType<typeof seen>, name: Name) => {
   const [first, ...others] = all(events, name)
   if (first === undefined || others.length > 0) throw new Error(`Expected one event ${name}`)
   return first

@@ -16,7 +16,7 @@ const givenUp = (turn: Turn, config: Config) =>
     const reader = yield* Effect.forkChild(Effect.zip(TestKit.readAll(frames), Clock.currentTimeMillis))
     yield* TestKit.pass("25 minutes", "10 seconds")
     const [events, now] = yield* Fiber.join(reader)
-    return [(now - started) / 1_000, TestKit.only(events, "error").code]
+    return [(now - started) / 1_000, TestKit.single(events, "error").code]
   }).pipe(Effect.provide(TestKit.layer({ script: () => turn, config: { maxRetries: 0, ...config } })), Effect.scoped)
 
 const firstToken = "provider_first_token_timeout"

@@ -2,7 +2,7 @@ import { anonymous } from "@bowline/domain/caller/CallerName"
 import { SessionBusy } from "@bowline/domain/plan/Refusal"
 import { stall, wait } from "@bowline/testing/http/Move"
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { all, only, pass, post, readAll, seen, layer } from "@bowline/testing/TestKit"
+import { all, single, pass, post, readAll, seen, layer } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Deferred, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
@@ -43,11 +43,11 @@ describe("PlanSupervisor", () => {
         names(events).filter((name) => name !== "ping"),
         ["session", "plan", "step", "task.started", "task.finished", "error", "done"]
       )
-      const { task_id } = only(events, "task.started")
-      const finished = only(events, "task.finished")
+      const { task_id } = single(events, "task.started")
+      const finished = single(events, "task.finished")
       assert.strictEqual(finished.state, "interrupted")
       assert.strictEqual(finished.remote_task_id, "remote-1")
-      const error = only(events, "error")
+      const error = single(events, "error")
       assert.deepInclude(error, { code: "aborted", reason: "deadline", stage: "tool", retryable: true })
       assert.deepInclude(error.data, { tool: "bob_ask", task_id, elapsed_ms: timeout_ms })
       assert.deepStrictEqual(interruptedAt, [timeout_ms])
@@ -65,7 +65,7 @@ describe("PlanSupervisor", () => {
       yield* pass("179 seconds", "1 second")
       if (end === "cancelled") yield* (yield* Plans).cancel(anonymous, plan_id)
       yield* pass("2 seconds", "1 second")
-      assert.deepInclude(only(yield* Fiber.join(reader), "error"), { reason: end, stage })
+      assert.deepInclude(single(yield* Fiber.join(reader), "error"), { reason: end, stage })
       const [credential] = yield* (yield* CredentialPool).list
       return credential?.windows.map(({ model, reason }) => [model, reason])
     }, Effect.scoped)
@@ -112,7 +112,7 @@ describe("PlanSupervisor", () => {
         ["user", "assistant", "tool", "user", "assistant"]
       )
       assert.notInclude(names(events), "queued")
-      assert.strictEqual(only(events, "final").text, "fine")
+      assert.strictEqual(single(events, "final").text, "fine")
       // The call that was cut is answered in what the provider gets to see.
       const [, asked] = yield* (yield* ScriptedProvider).asked.all
       const [user, assistant, tool, next] = asked?.messages ?? []
@@ -171,11 +171,11 @@ describe("PlanSupervisor", () => {
         assert.instanceOf(refused, SessionBusy)
         const third = yield* post({ question: "3", session_id: "s", preferences: { on_busy: "interrupt" } })
         const [one = [], two = []] = yield* Effect.forEach(readers, Fiber.join)
-        assert.deepInclude(only(one, "error"), { reason: "superseded", stage: "provider" })
-        assert.deepInclude(only(two, "error"), { reason: "superseded", stage: "queue" })
+        assert.deepInclude(single(one, "error"), { reason: "superseded", stage: "provider" })
+        assert.deepInclude(single(two, "error"), { reason: "superseded", stage: "queue" })
         const reader = yield* Effect.forkChild(readAll(third.frames))
         yield* TestClock.adjust("1 hour")
-        assert.strictEqual(only(yield* Fiber.join(reader), "final").text, "at last")
+        assert.strictEqual(single(yield* Fiber.join(reader), "final").text, "at last")
       }).pipe(Effect.provide(layer({ script: () => [wait("1 minute"), say("at last")] })), Effect.scoped)
   )
 
@@ -186,13 +186,13 @@ describe("PlanSupervisor", () => {
       const first = yield* post({ question: "?", session_id: "s", agents: [bob], preferences: { timeout_ms: 1_000 } })
       const reader = yield* Effect.forkChild(readAll(first.frames))
       yield* pass("1 second")
-      assert.strictEqual(only(yield* Fiber.join(reader), "error").stage, "tool")
+      assert.strictEqual(single(yield* Fiber.join(reader), "error").stage, "tool")
       const second = yield* post({ question: "And now?", session_id: "s" })
       const next = yield* Effect.forkChild(readAll(second.frames))
       yield* pass("9 seconds")
       assert.isUndefined(next.pollUnsafe())
       yield* pass("1 second")
-      assert.strictEqual(only(yield* Fiber.join(next), "final").text, "fine")
+      assert.strictEqual(single(yield* Fiber.join(next), "final").text, "fine")
       yield* Deferred.succeed(hung, undefined)
     }).pipe(Effect.provide(layer({ script: [askBob, [say("fine")]], peers: { call } })), Effect.scoped)
   })

@@ -1,6 +1,6 @@
 import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import { callTool, finish, noFinish, say, usage } from "@bowline/testing/provider/Turn"
-import { all, only, post, readAll, seen, layer } from "@bowline/testing/TestKit"
+import { all, single, post, readAll, seen, layer } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Fiber, Latch } from "effect"
 import { TestClock } from "effect/testing"
@@ -20,10 +20,10 @@ describe("Planner", () => {
       const { frames, session_id } = yield* post({ question: "?", session_id: "s" })
       const events = yield* readAll(frames)
       assert.notInclude(names(events), "final")
-      const error = only(events, "error")
+      const error = single(events, "error")
       assert.strictEqual(error.code, "provider_stream_truncated")
       assert.deepInclude(error.data, { attempts: 1, reasons: ["stream_truncated"], partial: true })
-      assert.strictEqual(only(events, "usage").input_tokens, 5)
+      assert.strictEqual(single(events, "usage").input_tokens, 5)
       const { items } = yield* (yield* SessionStore).messages(session_id, { limit: 10 })
       assert.deepStrictEqual(items.at(-1)?.parts, [{ type: "text", text: "Half", partial: true }])
 
@@ -46,7 +46,7 @@ describe("Planner", () => {
     () =>
       Effect.gen(function* () {
         const { frames, session_id } = yield* post({ question: "?", session_id: "s", agents: [bob] })
-        assert.strictEqual(only(yield* readAll(frames), "final").tool_calls, 1)
+        assert.strictEqual(single(yield* readAll(frames), "final").tool_calls, 1)
         yield* readAll((yield* post({ question: "Again", session_id: "s", agents: [bob] })).frames)
         const [, second, third, again] = yield* (yield* ScriptedProvider).asked.all
         const note = /A tool call of yours was not made: it had no name/
@@ -138,7 +138,7 @@ describe("Planner", () => {
         ["timed-out", "timeout", 700]
       ])
       assert.deepStrictEqual(interruptedAt, [200, 700])
-      assert.strictEqual(only(events, "final").text, "anyway")
+      assert.strictEqual(single(events, "final").text, "anyway")
     }).pipe(
       Effect.provide(
         layer({
@@ -162,7 +162,7 @@ describe("Planner", () => {
       const states = all(events, "task.finished")
         .map(({ state }) => state)
         .toSorted()
-      const { stop_reason, steps, tool_calls, text } = only(events, "final")
+      const { stop_reason, steps, tool_calls, text } = single(events, "final")
       return { stop_reason, steps, tool_calls, text, states }
     })
     return Effect.gen(function* () {

@@ -1,7 +1,7 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { wait } from "@bowline/testing/http/Move"
 import { callTool, say, think, usage } from "@bowline/testing/provider/Turn"
-import { only, post, readAll, seen, layer } from "@bowline/testing/TestKit"
+import { single, post, readAll, seen, layer } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Exit, Fiber, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
@@ -46,7 +46,7 @@ describe("Plans", () => {
         "final",
         "done"
       ])
-      const final = only(events, "final")
+      const final = single(events, "final")
       assert.strictEqual(final.text, "Hello world")
       assert.strictEqual(final.usage.output_tokens, 7)
     }).pipe(
@@ -84,7 +84,7 @@ describe("Plans", () => {
       const whole = yield* Effect.scoped(
         Effect.flatMap(plans.events(anonymous, plan_id, 0), ({ frames }) => Stream.runCollect(frames))
       )
-      assert.strictEqual(only(seen(whole), "final").text, "ab")
+      assert.strictEqual(single(seen(whole), "final").text, "ab")
       for (let after = 1; after < whole.length; after++) {
         const rest = yield* Effect.scoped(
           Effect.flatMap(plans.events(anonymous, plan_id, after), ({ frames }) => Stream.runCollect(frames))
@@ -140,8 +140,8 @@ describe("Plans", () => {
       yield* TestClock.adjust("20 seconds")
       yield* Fiber.join(drained)
       const [one = [], two = []] = yield* Effect.forEach(readers, Fiber.join)
-      assert.strictEqual(only(one, "final").text, "done")
-      assert.deepInclude(only(two, "error"), { reason: "shutdown", retryable: true, stage: "provider" })
+      assert.strictEqual(single(one, "final").text, "done")
+      assert.deepInclude(single(two, "error"), { reason: "shutdown", retryable: true, stage: "provider" })
     }).pipe(
       Effect.provide(
         layer({

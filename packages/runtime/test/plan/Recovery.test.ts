@@ -80,13 +80,13 @@ describe("Recovery", () => {
 
         const { frames } = yield* plans.events(anonymous, plan_id, 0)
         const events = yield* TestKit.readAll(frames)
-        assert.deepInclude(TestKit.only(events, "task.finished"), { state: "interrupted", remote_task_id: "remote" })
-        assert.strictEqual(TestKit.only(events, "error").code, "interrupted")
+        assert.deepInclude(TestKit.single(events, "task.finished"), { state: "interrupted", remote_task_id: "remote" })
+        assert.strictEqual(TestKit.single(events, "error").code, "interrupted")
         const { items } = yield* (yield* SessionStore).messages(session_id, { limit: 10 })
         assert.deepInclude(items.at(-1)?.parts[0], { type: "tool_result", task_id, state: "interrupted" })
 
         const next = yield* TestKit.post({ question: "And now?", session_id: "s" })
-        assert.strictEqual(TestKit.only(yield* TestKit.readAll(next.frames), "final").text, "fine")
+        assert.strictEqual(TestKit.single(yield* TestKit.readAll(next.frames), "final").text, "fine")
       }).pipe(Effect.provide(TestKit.layerOnStore({ script: [[say("fine")]] })))
     }).pipe(Effect.provide(MemoryStore.layer))
   )

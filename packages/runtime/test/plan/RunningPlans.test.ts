@@ -2,7 +2,7 @@ import { anonymous } from "@bowline/domain/caller/CallerName"
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { wait } from "@bowline/testing/http/Move"
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { layer, only, pass, post, readAll } from "@bowline/testing/TestKit"
+import { layer, single, pass, post, readAll } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Duration, Effect, Exit, Fiber } from "effect"
 import { Plans } from "../../src/plan/Plans.ts"
@@ -23,8 +23,8 @@ describe("RunningPlans", () => {
       yield* pass("1 second")
       const { reader } = yield* reading({ question: "alive" })
       yield* pass("30 seconds", "1 second")
-      assert.strictEqual(only(yield* Fiber.join(reader), "final").text, "fine")
-      assert.strictEqual(only(yield* Fiber.join(dead.reader), "error").code, "storage")
+      assert.strictEqual(single(yield* Fiber.join(reader), "final").text, "fine")
+      assert.strictEqual(single(yield* Fiber.join(dead.reader), "error").code, "storage")
     }).pipe(
       Effect.provide(
         layer({
@@ -83,7 +83,7 @@ describe("RunningPlans", () => {
       yield* Deferred.succeed(answer, undefined)
       yield* pass("1 second")
       assert.isDefined(drained.pollUnsafe())
-      assert.strictEqual(only(yield* Fiber.join(asking), "error").reason, "shutdown")
+      assert.strictEqual(single(yield* Fiber.join(asking), "error").reason, "shutdown")
     }).pipe(
       Effect.provide(
         layer({
@@ -105,9 +105,9 @@ describe("RunningPlans", () => {
         reading({ question, session_id: "s", preferences: { on_busy } })
       const [one, two, three] = [yield* ask("1", "interrupt"), yield* ask("2", "interrupt"), yield* ask("3", "queue")]
       yield* pass("1 minute", "1 second")
-      assert.strictEqual(only(yield* Fiber.join(one.reader), "error").reason, "superseded")
-      assert.strictEqual(only(yield* Fiber.join(two.reader), "final").text, "answer")
-      assert.strictEqual(only(yield* Fiber.join(three.reader), "final").text, "answer")
+      assert.strictEqual(single(yield* Fiber.join(one.reader), "error").reason, "superseded")
+      assert.strictEqual(single(yield* Fiber.join(two.reader), "final").text, "answer")
+      assert.strictEqual(single(yield* Fiber.join(three.reader), "final").text, "answer")
     }).pipe(
       Effect.provide(
         layer({
@@ -159,7 +159,7 @@ describe("RunningPlans", () => {
       const { reader } = yield* reading({ question: "?", preferences: { timeout_ms: 5_000 } })
       yield* pass("10 seconds")
       const events = yield* Fiber.join(reader)
-      assert.deepInclude(only(events, "error"), { code: "storage" })
+      assert.deepInclude(single(events, "error"), { code: "storage" })
     }).pipe(
       Effect.provide(
         layer({

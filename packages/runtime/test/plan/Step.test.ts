@@ -44,7 +44,7 @@ describe("Step", () => {
       assert.strictEqual(second?.attempt, 3)
       assert.isTrue((second?.delay_ms ?? 0) >= 1_000 && (second?.delay_ms ?? 0) <= 2_000)
       assert.isEmpty(TestKit.all(events, "text.retract"))
-      assert.strictEqual(TestKit.only(events, "final").text, "fine")
+      assert.strictEqual(TestKit.single(events, "final").text, "fine")
     }).pipe(provide([[error(429)], [error(429)], [say("fine")]]))
   )
 
@@ -52,7 +52,7 @@ describe("Step", () => {
     Effect.gen(function* () {
       const { events, requests } = yield* run()
       assert.strictEqual(requests.length, 4)
-      const failure = TestKit.only(events, "error")
+      const failure = TestKit.single(events, "error")
       assert.deepInclude(failure, { code: "provider_transport", retryable: true })
       assert.deepStrictEqual(failure.data, {
         attempts: 4,
@@ -68,7 +68,7 @@ describe("Step", () => {
       const { events } = yield* run()
       assert.deepStrictEqual(TestKit.all(events, "text.retract"), [{ step: 1, attempt: 1 }])
       assert.strictEqual(assemble(events), "Hello world")
-      const final = TestKit.only(events, "final")
+      const final = TestKit.single(events, "final")
       assert.strictEqual(final.text, "Hello world")
       assert.strictEqual(final.usage.input_tokens, 12)
     }).pipe(
@@ -82,10 +82,10 @@ describe("Step", () => {
   it.effect("waits as long as Retry-After says, and not at all when that is longer than a minute", () =>
     Effect.gen(function* () {
       const { events } = yield* run()
-      const { delay_ms } = TestKit.only(events, "retry")
+      const { delay_ms } = TestKit.single(events, "retry")
       assert.isTrue(delay_ms >= 30_000 && delay_ms <= 33_000)
       const { events: refused, requests } = yield* run()
-      assert.deepInclude(TestKit.only(refused, "error").data, { attempts: 1, retry_after_ms: 61_000 })
+      assert.deepInclude(TestKit.single(refused, "error").data, { attempts: 1, retry_after_ms: 61_000 })
       assert.strictEqual(requests.length, 3)
     }).pipe(
       provide([[error(429, {}, { "retry-after": "30" })], [say("fine")], [error(429, {}, { "retry-after": "61" })]])
@@ -96,7 +96,7 @@ describe("Step", () => {
     Effect.gen(function* () {
       const { events, requests } = yield* run()
       assert.strictEqual(requests.length, 1)
-      assert.deepInclude(TestKit.only(events, "error"), { code: "provider_auth", retryable: false })
+      assert.deepInclude(TestKit.single(events, "error"), { code: "provider_auth", retryable: false })
     }).pipe(provide([[error(401)]]))
   )
 
@@ -104,7 +104,7 @@ describe("Step", () => {
     Effect.gen(function* () {
       const { events, requests } = yield* run()
       assert.strictEqual(requests.length, 2)
-      assert.deepInclude(TestKit.only(events, "error").data, {
+      assert.deepInclude(TestKit.single(events, "error").data, {
         reasons: ["first_token_timeout", "first_token_timeout"]
       })
     }).pipe(provide(() => [stall]))
@@ -130,7 +130,7 @@ describe("Step", () => {
     () =>
       Effect.gen(function* () {
         const { events, requests } = yield* run()
-        const final = TestKit.only(events, "final")
+        const final = TestKit.single(events, "final")
         assert.deepInclude(final, { stop_reason: "max_tokens", text: "one two three four", steps: 1, tool_calls: 0 })
         assert.strictEqual(assemble(events), final.text)
         assert.strictEqual(requests.length, 4)
@@ -150,9 +150,9 @@ describe("Step", () => {
   it.effect("asks once more for an answer that was empty, and then says so", () =>
     Effect.gen(function* () {
       const { events } = yield* run()
-      assert.strictEqual(TestKit.only(events, "final").text, "sorry")
+      assert.strictEqual(TestKit.single(events, "final").text, "sorry")
       const { events: empty, requests } = yield* run()
-      assert.deepInclude(TestKit.only(empty, "error"), { code: "provider_empty_answer", retryable: true })
+      assert.deepInclude(TestKit.single(empty, "error"), { code: "provider_empty_answer", retryable: true })
       assert.strictEqual(requests.length, 4)
     }).pipe(provide([[finish("stop")], [say("sorry")], [finish("stop")], [wait("1 second"), finish("stop")]]))
   )

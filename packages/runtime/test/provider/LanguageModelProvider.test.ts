@@ -92,7 +92,7 @@ describe("LanguageModelProvider", () => {
     }
     return Effect.gen(function* () {
       const events = yield* TestKit.readAll((yield* TestKit.post({ question: "Ask Bob", agents: [bob] })).frames)
-      const final = TestKit.only(events, "final")
+      const final = TestKit.single(events, "final")
       assert.deepInclude(final, { text: "Bob says hello", stop_reason: "stop", steps: 2 })
       assert.deepStrictEqual(final.usage, {
         input_tokens: 24,
@@ -100,7 +100,7 @@ describe("LanguageModelProvider", () => {
         cached_input_tokens: 8,
         reasoning_tokens: 4
       })
-      assert.strictEqual(TestKit.only(events, "reasoning.delta").delta, "hm")
+      assert.strictEqual(TestKit.single(events, "reasoning.delta").delta, "hm")
       assert.deepStrictEqual(called, [{ input: "hi" }])
       const [first, second] = asked
       const [tool] = first?.tools ?? []
@@ -142,7 +142,7 @@ describe("LanguageModelProvider", () => {
       for (const tokens of [0, 7]) {
         const events = yield* TestKit.readAll((yield* TestKit.post({ question: "?" })).frames)
         assert.isEmpty(TestKit.all(events, "final"))
-        assert.deepInclude(TestKit.only(events, "error"), { code: "provider_stream_truncated", retryable: true })
+        assert.deepInclude(TestKit.single(events, "error"), { code: "provider_stream_truncated", retryable: true })
         assert.strictEqual(TestKit.all(events, "usage")[0]?.output_tokens ?? 0, tokens)
       }
     }).pipe(Effect.scoped, Effect.provide(plans(provider)))
@@ -217,7 +217,7 @@ describe("LanguageModelProvider", () => {
       yield* Deferred.await(begun)
       yield* (yield* Plans).cancel(anonymous, plan_id)
       yield* Deferred.await(ended)
-      assert.deepInclude(TestKit.only(yield* Fiber.join(reader), "error"), { reason: "cancelled", stage: "provider" })
+      assert.deepInclude(TestKit.single(yield* Fiber.join(reader), "error"), { reason: "cancelled", stage: "provider" })
     }).pipe(Effect.scoped, Effect.provide(plans(provider)))
   })
 })

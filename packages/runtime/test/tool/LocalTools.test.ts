@@ -1,5 +1,5 @@
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { all, layer, only, post, readAll } from "@bowline/testing/TestKit"
+import { all, layer, single, post, readAll } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"
@@ -36,7 +36,7 @@ describe("LocalTools", () => {
         ]
       )
       assert.strictEqual(all(events, "task.started")[0]?.kind, "local")
-      assert.strictEqual(only(events, "final").text, "done")
+      assert.strictEqual(single(events, "final").text, "done")
     }).pipe(
       Effect.provide(
         layer({
