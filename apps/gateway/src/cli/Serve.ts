@@ -1,5 +1,6 @@
 import { Effect, Layer, Option } from "effect"
 import { Command, Flag } from "effect/cli"
+import { setFlagsFromString } from "node:v8"
 import { fromProcess } from "../config/GatewayConfig.ts"
 import { Ended, exitCodes, failed, reasonOf } from "./Ended.ts"
 import * as Signals from "./Signals.ts"
@@ -16,6 +17,8 @@ const variable = (name: string, flag: Option.Option<string>) =>
 export const serve = Command.make("serve", flags, ({ host, port }) =>
   Effect.gen(function* () {
     const config = yield* fromProcess({ ...variable("BOWLINE_HOST", host), ...variable("BOWLINE_PORT", port) })
+    // A caller's schema may bring a regular expression that would hold up everybody: V8 then goes on with its linear engine.
+    setFlagsFromString("--enable-experimental-regexp-engine-on-excessive-backtracks")
     const gateway = yield* Effect.promise(() => import("../Gateway.ts"))
     yield* Effect.raceFirst(Layer.launch(gateway.layer(config)), Signals.first)
   }).pipe(

@@ -1,3 +1,4 @@
+import * as JsonValue from "@bowline/domain/json/JsonValue"
 import { Rpc } from "@bowline/domain/peer/PeerError"
 import { Effect, Option, Result, Schema } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
@@ -26,6 +27,12 @@ const Reply = Schema.Struct({
 const decodeReply = Schema.decodeUnknownResult(Schema.fromJsonString(Reply))
 const decodeJson = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Json))
 
+/** Why nobody could write it as JSON again, if it is JSON at all. */
+const unfitness = (body: string): string | undefined => {
+  const parsed = Result.try(() => JSON.parse(body) as unknown)
+  return Result.isSuccess(parsed) ? JsonValue.problem(parsed.success) : undefined
+}
+
 /** Calls a method of the peer's and gives its result. The error of a JSON-RPC answer counts under whatever status it comes. */
 export const callMethod = Effect.fnUntraced(function* (
   client: HttpClient.HttpClient,
@@ -39,6 +46,8 @@ export const callMethod = Effect.fnUntraced(function* (
     HttpClientRequest.bodyJsonUnsafe({ jsonrpc: "2.0", id, method, params })
   )
   const { status, body, after } = yield* exchange(client, request)
+  const unfit = unfitness(body)
+  if (unfit !== undefined) return yield* garbled(method, { message: unfit })
   const reply = decodeReply(body)
   const isOk = status >= 200 && status < 300
   const error = Result.isSuccess(reply) ? reply.success.error : undefined

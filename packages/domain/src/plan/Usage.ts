@@ -13,9 +13,20 @@ export type Usage = typeof Usage.Type
 
 export const empty: Usage = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0, reasoning_tokens: 0 }
 
-export const add = (a: Usage, b: Usage): Usage => ({
-  input_tokens: a.input_tokens + b.input_tokens,
-  output_tokens: a.output_tokens + b.output_tokens,
-  cached_input_tokens: a.cached_input_tokens + b.cached_input_tokens,
-  reasoning_tokens: a.reasoning_tokens + b.reasoning_tokens
+const count = (tokens: number): number => Math.min(Math.max(Math.trunc(tokens), 0), Number.MAX_SAFE_INTEGER)
+
+/** What a provider reported, as numbers that can be added and kept. */
+export const sane = (usage: Usage): Usage => ({
+  input_tokens: count(usage.input_tokens),
+  output_tokens: count(usage.output_tokens),
+  cached_input_tokens: count(usage.cached_input_tokens),
+  reasoning_tokens: count(usage.reasoning_tokens)
 })
+
+export const add = (a: Usage, b: Usage): Usage =>
+  sane({
+    input_tokens: a.input_tokens + b.input_tokens,
+    output_tokens: a.output_tokens + b.output_tokens,
+    cached_input_tokens: a.cached_input_tokens + b.cached_input_tokens,
+    reasoning_tokens: a.reasoning_tokens + b.reasoning_tokens
+  })

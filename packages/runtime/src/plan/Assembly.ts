@@ -1,3 +1,4 @@
+import * as Usage from "@bowline/domain/plan/Usage"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { FinishReason, ProviderPart } from "../provider/Provider.ts"
 import type { PlanRun } from "./PlanRun.ts"
@@ -44,7 +45,7 @@ export class Assembly {
       case "CallDropped":
         return void this.dropped.push(part.reason)
       case "UsageReported":
-        this.#run.attemptUsage = { ...this.#at, usage: part.usage }
+        this.#run.attemptUsage = { ...this.#at, usage: Usage.sane(part.usage) }
         return
       case "Finished":
         this.finish = part.reason

@@ -11,7 +11,7 @@ import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Context, Deferred, Effect, Exit, Fiber, FiberMap, FiberSet, Latch, Layer } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { EnvironmentSecrets } from "../peer/EnvironmentSecrets.ts"
-import { withPatience } from "../session/Patience.ts"
+import { answered } from "../session/Patience.ts"
 import { SessionLock } from "../session/SessionLock.ts"
 import { toFrame } from "../stream/EventRow.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
@@ -194,7 +194,7 @@ export class RunningPlans extends Context.Service<
             deadline_at: fromMillis(deadline),
             replica: lock.replica
           }
-          const session = yield* withPatience(store.create(plan, maxQueue))
+          const session = yield* answered(store.create(plan, maxQueue))
           const running = yield* launch(caller, request, plan, session, { createdAt, deadline })
           if (request.preferences.on_busy === "interrupt" && !session.created) {
             yield* supersede(caller, running.run.given).pipe(

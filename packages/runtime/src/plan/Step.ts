@@ -30,6 +30,8 @@ const correctCall: Entry = {
 
 type Asked = Omit<ProviderRequest, "model" | "facts">
 
+const slice = 256
+
 const truncated = new StreamTruncated({ message: "The answer ended before it was finished" })
 
 /** The same request, mended for an attempt behind one that failed for this reason. */
@@ -122,9 +124,15 @@ export const ask = Effect.fnUntraced(function* (
     const assembly = new Assembly(run, attempt, provider.name)
     const { timers, facts } = ModelLimits.of(config, target.model)
     const stream = provider.stream({ ...request, model: Target.ownName(target.model), facts })
-    const take = (parts: ReadonlyArray<ProviderPart>) => {
-      for (const part of parts) assembly.take(part)
-      return journal.isCongested ? journal.flush : Effect.void
+    const take = (parts: ReadonlyArray<ProviderPart>): Effect.Effect<void, StorageError> => {
+      for (const part of parts.slice(0, slice)) assembly.take(part)
+      // A reader gets what comes in one piece in pieces that it can take.
+      return parts.length <= slice
+        ? journal.keepUp
+        : Effect.andThen(
+            journal.flush,
+            Effect.suspend(() => take(parts.slice(slice)))
+          )
     }
     const failure = yield* Attempt.run(stream, timers, take, (silentMs) =>
       silentMs < Duration.toMillis(timers.idle) ? Effect.void : blameForDeadline(target, silentMs)

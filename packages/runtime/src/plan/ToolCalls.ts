@@ -7,6 +7,7 @@ import { distance } from "fastest-levenshtein"
 import type { PeerEvent } from "../peer/PeerClient.ts"
 import * as Envelope from "../tool/Envelope.ts"
 import type { Tool, ToolInput, ToolResult } from "../tool/Tool.ts"
+import * as ToolName from "../tool/ToolName.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
 import { truncate } from "../tool/Truncate.ts"
 import type { PlanRun } from "./PlanRun.ts"
@@ -27,10 +28,11 @@ export type Prepared = { readonly part: ToolCallPart } & (
 )
 
 const unknownTool = (name: string, tools: ReadonlyMap<string, Tool>): string => {
+  const start = name.slice(0, 200)
   const near = Array.from(tools.keys())
-    .sort((a, b) => distance(name, a) - distance(name, b))
+    .sort((a, b) => distance(start, a) - distance(start, b))
     .slice(0, 3)
-  return `There is no tool ${JSON.stringify(name)}${near.length === 0 ? "" : `. The nearest: ${near.join(", ")}`}`
+  return `There is no tool ${JSON.stringify(start)}${near.length === 0 ? "" : `. The nearest: ${near.join(", ")}`}`
 }
 
 /** Looks up and checks the calls of a step, of which at most `budget` may be made. */
@@ -48,7 +50,7 @@ export const prepare = (
     const part: ToolCallPart = {
       type: "tool_call",
       task_id: TaskId.make(uuid()),
-      tool: call.name,
+      tool: ToolName.legal(call.name),
       input: typeof shown === "string" ? {} : shown,
       ...(isObject ? {} : { raw_input: call.arguments })
     }
@@ -123,7 +125,7 @@ const onEvent = (run: PlanRun, task_id: TaskId, limit: number) => (event: PeerEv
         return journal.emit({ event: "task.artifact", data })
       }
     }
-  })
+  }).pipe(Effect.andThen(Effect.ignore(run.given.journal.keepUp)))
 
 const timedOut = (tool: Tool, limit: number): ToolResult => {
   const message = `${tool.name} did not finish within ${Duration.format(Duration.millis(limit))}. Whether it had an effect is unknown.`
@@ -174,6 +176,7 @@ export const runAll = (
       const now = yield* Clock.currentTimeMillis
       start(run, prepared, now)
       if (prepared._tag === "Ready") return yield* dispatch(prepared)
+      yield* run.given.journal.keepUp
       const { state, message } = prepared
       return answer(prepared, { state, content: message, error: { code: state, message } }, now)
     }),

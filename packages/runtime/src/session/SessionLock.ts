@@ -4,7 +4,7 @@ import { Clock, Context, Duration, Effect, Layer, Option, RcMap, type Scope, Sem
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { PlansConfig } from "../plan/PlansConfig.ts"
 import { LeaseStore, type ReplicaId } from "./LeaseStore.ts"
-import { patiently } from "./Patience.ts"
+import { answered, patiently } from "./Patience.ts"
 
 /** What somebody who wants a session is told. */
 export interface Listener {
@@ -54,7 +54,7 @@ export class SessionLock extends Context.Service<
       })
 
       const release = (session: SessionId, fence: number) =>
-        leases.release(session, fence).pipe(Effect.timeout("5 seconds"), Effect.ignore({ log: "Warn" }))
+        answered(leases.release(session, fence), "5 seconds").pipe(Effect.ignore({ log: "Warn" }))
 
       const lease = Effect.fnUntraced(function* (session: SessionId, { onQueued, onLost }: Listener) {
         for (let asked = 0; ; asked++) {
@@ -99,7 +99,7 @@ export class SessionLock extends Context.Service<
       const renew = Effect.gen(function* () {
         const before = new Map(held)
         const asked = yield* Clock.currentTimeMillis
-        yield* settle(before, yield* Effect.timeout(leases.renew(replica, leaseTtl), ttl / 3))
+        yield* settle(before, yield* answered(leases.renew(replica, leaseTtl), ttl / 3))
         if (asked - renewed > (2 / 3) * ttl) steadySince = asked
         renewed = asked
         return ttl / 3

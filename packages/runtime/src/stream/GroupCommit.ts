@@ -1,6 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/PlanId"
-import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
+import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Latch, Layer, Schedule } from "effect"
+import { answered } from "../session/Patience.ts"
 import { type PlanCommit, PlanStore } from "../plan/PlanStore.ts"
 
 /** What one plan has to write, taken at once: it is told exactly one of the three ends. */
@@ -37,31 +38,25 @@ export class GroupCommit extends Context.Service<
       const pending = Latch.makeUnsafe(false)
 
       const write = (batch: ReadonlyArray<Taken>): Effect.Effect<void> =>
-        store
-          .commit(
+        // A commit that was stored though its answer was lost is recognised when it comes again.
+        answered(
+          store.commit(
             batch.map(({ commit }) => commit),
             !batch.every(({ deltasOnly }) => deltasOnly)
-          )
-          .pipe(
-            // A commit that was stored though its answer was lost is recognised when it comes again.
-            Effect.timeoutOrElse({
-              duration: commitTimeout,
-              orElse: () =>
-                Effect.fail(new StorageError({ reason: new Unavailable({ cause: "no answer to a commit" }) }))
-            }),
-            Effect.catchDefect((cause) => Effect.fail(new StorageError({ reason: new Rejected({ cause }) }))),
-            Effect.tapError((error) =>
-              Effect.logError("storage: a batch of events was not written", error.reason.cause)
-            ),
-            Effect.retry({ while: (error) => error.reason.isRetryable, schedule: whileAway }),
-            Effect.flatMap((refused) => settle(batch, refused)),
-            Effect.catchTag("StorageError", (error) => {
-              const [first, ...others] = batch
-              // One plan's rows must not take the other plans' with them.
-              if (others.length > 0) return Effect.forEach(batch, (taken) => write([taken]), { discard: true })
-              return Effect.sync(() => first?.failed(error))
-            })
-          )
+          ),
+          commitTimeout
+        ).pipe(
+          Effect.catchDefect((cause) => Effect.fail(new StorageError({ reason: new Rejected({ cause }) }))),
+          Effect.tapError((error) => Effect.logError("storage: a batch of events was not written", error.reason.cause)),
+          Effect.retry({ while: (error) => error.reason.isRetryable, schedule: whileAway }),
+          Effect.flatMap((refused) => settle(batch, refused)),
+          Effect.catchTag("StorageError", (error) => {
+            const [first, ...others] = batch
+            // One plan's rows must not take the other plans' with them.
+            if (others.length > 0) return Effect.forEach(batch, (taken) => write([taken]), { discard: true })
+            return Effect.sync(() => first?.failed(error))
+          })
+        )
 
       yield* Effect.gen(function* () {
         yield* pending.await
@@ -69,7 +64,11 @@ export class GroupCommit extends Context.Service<
         const batch = Array.from(sources, (source) => source.take()).filter((taken) => taken !== undefined)
         sources.clear()
         if (batch.length > 0) yield* write(batch)
-      }).pipe(Effect.forever, Effect.forkScoped)
+      }).pipe(
+        Effect.catchCause((cause) => Effect.logError("storage: the writer has failed", cause)),
+        Effect.forever,
+        Effect.forkScoped
+      )
 
       return {
         notify: (source) => {

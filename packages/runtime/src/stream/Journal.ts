@@ -1,10 +1,10 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { SessionId } from "@bowline/domain/session/SessionId"
-import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Data, Deferred, Effect } from "effect"
+import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
+import { Data, Deferred, Effect, Result } from "effect"
 import type { Guard, PlanChange } from "../plan/PlanStore.ts"
-import { withPatience } from "../session/Patience.ts"
+import { answered } from "../session/Patience.ts"
 import { fromEvents, isDelta, toFrame } from "./EventRow.ts"
 import type { Source, Taken } from "./GroupCommit.ts"
 import type { LivePlan } from "./LivePlan.ts"
@@ -68,13 +68,14 @@ export class Journal implements Source {
     this.#sealed = true
   }
 
-  get isCongested(): boolean {
-    return this.#events.length > maxBacklog
-  }
+  /** Waits for the writer when too much waits for it. */
+  readonly keepUp: Effect.Effect<void, StorageError> = Effect.suspend(() =>
+    this.#events.length > maxBacklog ? this.flush : Effect.void
+  )
 
   /** Waits until all that was appended so far is stored, at most for as long as a plan's patience. */
   readonly flush: Effect.Effect<void, StorageError> = Effect.suspend(() =>
-    this.#stored >= this.#appended ? Effect.void : withPatience(this.written)
+    this.#stored >= this.#appended ? Effect.void : answered(this.written)
   )
 
   /** The same, however long it takes. */
@@ -93,11 +94,21 @@ export class Journal implements Source {
     const changes = this.#changes
     const until = this.#appended
     const first = this.#head + 1
+    const rows = Result.try(() => fromEvents(first, events))
     this.#head += events.length
     this.#events = []
     this.#changes = []
+    if (Result.isFailure(rows)) {
+      // What cannot be written as JSON ends its plan, not the writer of all plans.
+      this.#head = first - 1
+      Deferred.doneUnsafe(
+        this.stopped,
+        Effect.fail(new StorageError({ reason: new Rejected({ cause: rows.failure }) }))
+      )
+      return undefined
+    }
     return {
-      commit: { ...this.#plan, guard: this.guard, changes, events: fromEvents(first, events) },
+      commit: { ...this.#plan, guard: this.guard, changes, events: rows.success },
       deltasOnly: changes.length === 0 && events.every(isDelta),
       stored: (now) => {
         this.#stored = until

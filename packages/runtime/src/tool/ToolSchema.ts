@@ -1,3 +1,4 @@
+import * as JsonValue from "@bowline/domain/json/JsonValue"
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js"
 import { Result } from "effect"
 import type { JsonSchema, ToolInput } from "./Tool.ts"
@@ -5,18 +6,28 @@ import type { JsonSchema, ToolInput } from "./Tool.ts"
 /** Compiling costs milliseconds, and the same catalogs come again and again. */
 const compiled = new Map<string, Result.Result<ValidateFunction, string>>()
 const maxCompiled = 1_000
-const maxRemembered = 65_536
+/** Compiling a large one holds up everybody. */
+const maxSchema = 65_536
 
 const compile = (schema: JsonSchema): Result.Result<ValidateFunction, string> => {
+  const unfit = JsonValue.problem(schema)
+  if (unfit !== undefined) return Result.fail(unfit)
   const key = JSON.stringify(schema)
+  if (key.length > maxSchema) return Result.fail(`Expected at most ${maxSchema} characters`)
   const known = compiled.get(key)
   if (known !== undefined) return known
   const validate = Result.try({
     // One of its own for each schema: those of two callers may have the same `$id`.
-    try: () => new Ajv2020({ strict: false, validateFormats: false, allErrors: true, logger: false }).compile(schema),
+    try: () =>
+      new Ajv2020({
+        strict: false,
+        validateFormats: false,
+        allErrors: true,
+        logger: false,
+        unicodeRegExp: false
+      }).compile(schema),
     catch: (error) => (error instanceof Error ? error.message : String(error))
   })
-  if (key.length > maxRemembered) return validate
   const oldest = compiled.keys().next()
   if (compiled.size >= maxCompiled && oldest.done !== true) compiled.delete(oldest.value)
   compiled.set(key, validate)
@@ -41,6 +52,8 @@ export const parseInput = (
   if (Result.isFailure(parsed)) return Result.fail({ input: text, message: "The arguments are not valid JSON" })
   const input = parsed.success
   if (!isObject(input)) return Result.fail({ input: text, message: "The arguments are not a JSON object" })
+  const unfit = JsonValue.problem(input)
+  if (unfit !== undefined) return Result.fail({ input: text, message: `The arguments cannot be used. ${unfit}` })
   const validate = compile(schema)
   if (Result.isFailure(validate)) {
     return Result.fail({ input, message: `The schema of the tool cannot be used: ${validate.failure}` })

@@ -191,4 +191,43 @@ describe("Planner", () => {
       assert.strictEqual((yield* run({ max_tool_calls: 0 })).steps, 1)
     }).pipe(Effect.provide(layer({ script, peers: { call } })), Effect.scoped)
   })
+
+  it.effect("keeps what no provider would take out of the history, and goes on", () => {
+    const deep = `{"input":${"[".repeat(10_000)}${"]".repeat(10_000)}}`
+    return Effect.gen(function* () {
+      const events = yield* readAll((yield* post({ question: "?", agents: [bob] })).frames)
+      assert.deepStrictEqual(
+        all(events, "task.finished").map(({ state }) => state),
+        ["invalid", "invalid", "invalid"]
+      )
+      const [, asked] = yield* (yield* ScriptedProvider).asked.all
+      const calls = asked?.messages.flatMap((message) => (message.role === "assistant" ? message.calls : [])) ?? []
+      for (const { name } of calls) assert.match(name, /^[A-Za-z0-9_-]{1,64}$/)
+      const final = single(events, "final")
+      assert.strictEqual(final.text, "fine")
+      assert.strictEqual(final.usage.output_tokens, Number.MAX_SAFE_INTEGER)
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: [
+            [
+              callTool("bob_ask", deep),
+              callTool("bob_ask", '{"input":1e400}'),
+              callTool(`no\0 ${"x".repeat(70_000)}`, {})
+            ],
+            [say("fine"), usage({ output_tokens: 1e30 })]
+          ]
+        })
+      ),
+      Effect.scoped
+    )
+  })
+
+  it.effect("cuts off no reader who keeps up, however much comes at once", () =>
+    Effect.gen(function* () {
+      const events = yield* readAll((yield* post({ question: "?" })).frames)
+      assert.strictEqual(all(events, "text.delta").length, 5_000)
+      assert.strictEqual(single(events, "final").text.length, 5_000)
+    }).pipe(Effect.provide(layer({ script: [Array.from({ length: 5_000 }, () => say("x"))] })), Effect.scoped)
+  )
 })

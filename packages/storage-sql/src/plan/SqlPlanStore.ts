@@ -24,7 +24,8 @@ const make = (sql: SqlClient.SqlClient, { sessionTtl, isShared }: Options): Plan
   commit: (batch, durable) =>
     batch.length === 0
       ? Effect.succeed(new Set())
-      : storageError(writeBatch(sql, batch, { durable, sessionTtl })).pipe(
+      : // In the embedded database what is not durable dies with the process, too.
+        storageError(writeBatch(sql, batch, { durable: durable || !isShared, sessionTtl })).pipe(
           Effect.map((refused) => new Set(refused.map(({ plan_id }) => plan_id)))
         ),
   get: (owner, id) =>

@@ -1,0 +1,15 @@
+/** Deeper than this nobody nests on purpose, and what is far deeper cannot be written as JSON again. */
+const maxDepth = 64
+
+/** Says why a parsed value cannot be kept as JSON, if so: it is nested too deep, or holds a number that JSON cannot write. */
+export const problem = (value: unknown): string | undefined => {
+  let level: ReadonlyArray<unknown> = [value]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > maxDepth) return `Expected at most ${maxDepth} levels of nesting`
+    if (level.some((item) => typeof item === "number" && !Number.isFinite(item))) return "Expected finite numbers"
+    level = level.flatMap((item): ReadonlyArray<unknown> =>
+      typeof item === "object" && item !== null ? Object.values(item) : []
+    )
+  }
+  return undefined
+}
