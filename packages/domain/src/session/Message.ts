@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import { PlanId } from "../plan/PlanId.ts"
 import { TaskId } from "../tool/TaskId.ts"
 import { TaskState } from "../tool/TaskState.ts"
+import { FilePart } from "./FilePart.ts"
 import { MessageId } from "./MessageId.ts"
 
 /** `partial` marks the text of an attempt that was cut short: it is shown, and never replayed to a provider. */
@@ -43,7 +44,7 @@ export const ToolResultPart = Schema.Struct({
 })
 export type ToolResultPart = typeof ToolResultPart.Type
 
-export const MessagePart = Schema.Union([TextPart, ReasoningPart, ToolCallPart, ToolResultPart])
+export const MessagePart = Schema.Union([TextPart, ReasoningPart, ToolCallPart, ToolResultPart, FilePart])
 export type MessagePart = typeof MessagePart.Type
 
 /** One entry of a session's history. `seq` grows strictly within a session, and is the order. */

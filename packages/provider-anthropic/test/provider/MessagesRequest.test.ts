@@ -28,6 +28,14 @@ describe("toMessagesRequest", () => {
     assert.deepStrictEqual<unknown>(toMessagesRequest(conversation, "anthropic"), golden("conversation.messages"))
   })
 
+  it.effect("shows the files of a question where they stood, and names those that it cannot show", () =>
+    Effect.gen(function* () {
+      const request = golden("files") as ProviderRequest
+      assert.deepStrictEqual<unknown>(toMessagesRequest(request, "anthropic"), golden("files.messages"))
+      yield* asked(request)
+    })
+  )
+
   it("declares the tools, and withholds them by the choice", () => {
     assert.deepInclude(toMessagesRequest({ ...conversation, toolChoice: "none" }, "anthropic"), {
       tools: (golden("conversation.messages") as { tools: unknown }).tools,

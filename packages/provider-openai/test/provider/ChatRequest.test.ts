@@ -1,5 +1,7 @@
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
+import * as ChatHost from "@bowline/testing/provider/ChatHost"
 import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
 import { readFileSync } from "node:fs"
 import { toChatRequest } from "../../src/provider/internal/ChatRequest.ts"
 
@@ -12,6 +14,19 @@ describe("toChatRequest", () => {
       golden("conversation.chat")
     )
   })
+
+  it.effect("shows the files of a question where they stood, and names those that it cannot show", () =>
+    Effect.gen(function* () {
+      const body = toChatRequest(golden("files") as ProviderRequest)
+      assert.deepStrictEqual<unknown>(body, golden("files.chat"))
+      yield* ChatHost.asked({
+        method: "POST",
+        url: new URL("http://host.test/v1/chat/completions"),
+        headers: {},
+        body: JSON.stringify(body)
+      })
+    })
+  )
 
   it("declares the tools, and withholds them by the choice", () => {
     const request = golden("conversation") as ProviderRequest

@@ -1,5 +1,7 @@
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
+import * as ResponsesHost from "@bowline/testing/provider/ResponsesHost"
 import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
 import { readFileSync } from "node:fs"
 import { toResponsesRequest } from "../../src/provider/internal/ResponsesRequest.ts"
 
@@ -19,6 +21,19 @@ describe("toResponsesRequest", () => {
       input: body.input.filter(({ type }) => type !== "reasoning")
     })
   })
+
+  it.effect("shows the files of a question where they stood, and names those that it cannot show", () =>
+    Effect.gen(function* () {
+      const body = toResponsesRequest(golden("files") as ProviderRequest, "openai")
+      assert.deepStrictEqual<unknown>(body, golden("files.responses"))
+      yield* ResponsesHost.asked({
+        method: "POST",
+        url: new URL("http://host.test/v1/responses"),
+        headers: {},
+        body: JSON.stringify(body)
+      })
+    })
+  )
 
   it("declares the tools, and withholds them by the choice", () => {
     const withheld = toResponsesRequest({ ...conversation, toolChoice: "none" }, "openai")

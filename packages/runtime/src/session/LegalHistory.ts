@@ -17,7 +17,8 @@ const missing = (call: ToolCallPart): ToolResultPart => ({
 
 /**
  * A history that every provider takes: each call has its one result directly behind it (one that is missing says
- * `interrupted`; orphans and duplicates are gone), no partial text, no empty message. What is stored stays as it is.
+ * `interrupted`; orphans and duplicates are gone), files only of the user, no partial text, no empty message. What is stored
+ * stays as it is.
  */
 export const legalHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entry> => {
   const results = new Map<TaskId, ToolResultPart>()
@@ -29,6 +30,7 @@ export const legalHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entr
     if (message.role === "tool") return []
     const parts = message.parts.filter((part) => {
       if (part.type === "tool_result") return false
+      if (part.type === "file") return message.role === "user"
       if (part.type !== "tool_call") return isShown(part)
       if (message.role !== "assistant" || called.has(part.task_id)) return false
       called.add(part.task_id)

@@ -2,7 +2,7 @@ import { ToolCallPart, ToolResultPart, TextPart } from "@bowline/domain/session/
 import { TaskId } from "@bowline/domain/tool/TaskId"
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { legalHistory } from "../../src/session/LegalHistory.ts"
+import { legalHistory, toldHistory } from "../../src/session/LegalHistory.ts"
 
 const a = TaskId.make("a".repeat(36))
 const b = TaskId.make("b".repeat(36))
@@ -47,6 +47,22 @@ describe("legalHistory", () => {
       })
     }
   )
+
+  it("keeps the files of the user, and no others, also when calls are told as text", () => {
+    const file = { type: "file" as const, media_type: "image/png", data: "AAAA" }
+    const legal = legalHistory([
+      { role: "user", parts: [file] },
+      { role: "assistant", parts: [file, { type: "text", text: "A cat" }] },
+      { role: "assistant", parts: [file] },
+      { role: "tool", parts: [file] }
+    ])
+    const kept = [
+      { role: "user", parts: [file] },
+      { role: "assistant", parts: [{ type: "text", text: "A cat" }] }
+    ]
+    assert.deepStrictEqual<unknown>(legal, kept)
+    assert.deepStrictEqual<unknown>(toldHistory(legal), kept)
+  })
 
   it("answers a call without a result as interrupted, and keeps the result of every other", () => {
     const call = (task_id: TaskId) => ({ type: "tool_call" as const, task_id, tool: "t", input: {} })

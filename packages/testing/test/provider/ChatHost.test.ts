@@ -57,6 +57,10 @@ describe("ChatHost", () => {
       const wrong = yield* ask({ ...question, messages: [{ role: "tool", content: "orphan" }] })
       assert.strictEqual(wrong.status, 400)
       assert.include(yield* wrong.text, "tool_call_id")
+      const image = { type: "image_url", image_url: { url: "data:image/tiff;base64,AAAA" } }
+      const unseen = yield* ask({ ...question, messages: [{ role: "user", content: [image] }] })
+      assert.strictEqual(unseen.status, 400)
+      assert.include(yield* unseen.text, "image_url")
     }).pipe(Effect.scoped, Effect.provide(MemoryNetwork.layer))
   )
 })

@@ -63,6 +63,16 @@ describe("MessagesHost", () => {
       [user("What?"), assistant(block("thinking", { thinking: "hm", signature: "s" })), user("Well?")],
       "cannot be `thinking`"
     ],
+    [
+      "an image of a kind that it cannot see",
+      [
+        {
+          role: "user",
+          content: [block("image", { source: { type: "base64", media_type: "image/tiff", data: "AAAA" } })]
+        }
+      ],
+      "media_type"
+    ],
     ["a blank text", [user(" \n")], "text"],
     ["a thought of the user", [{ role: "user", content: [block("redacted_thinking", { data: "x" })] }], "content"]
   ] as const)("refuses %s, in the server's words", ([, messages, words]) =>

@@ -55,6 +55,11 @@ describe("ResponsesHost", () => {
     ["a call without its result", [question, call], /No tool output found for function call c/],
     ["a result without its call", [question, output], /No tool call found for function call output with call_id c/],
     ["an item that it would have to look up", [question, { ...call, id: "fc_1" }, output], /id/],
+    [
+      "a file without its name",
+      [{ ...question, content: [{ type: "input_file", file_data: "data:application/pdf;base64,AAAA" }] }],
+      /filename/
+    ],
     ["nothing", [], /input/]
   ] as const)("refuses %s", ([, input, problem]) =>
     Effect.gen(function* () {

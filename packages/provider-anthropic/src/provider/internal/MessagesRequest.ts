@@ -1,5 +1,7 @@
+import type { FilePart } from "@bowline/domain/session/FilePart"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { TaskState } from "@bowline/domain/tool/TaskState"
+import { fileNote, fileText, isImage, isPdf } from "@bowline/runtime/provider/FileText"
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
 import { fromSigned } from "./Thought.ts"
 
@@ -16,6 +18,19 @@ const failed: ReadonlyArray<TaskState> = ["failed", "canceled", "rejected", "tim
 
 const isThought = ({ type }: Block): boolean => type === "thinking" || type === "redacted_thinking"
 
+const fromFile = (file: FilePart): Block => {
+  const title = file.name === undefined ? {} : { title: file.name }
+  if (isImage(file) || isPdf(file)) {
+    const source =
+      "data" in file ? { type: "base64", media_type: file.media_type, data: file.data } : { type: "url", url: file.url }
+    return isPdf(file) ? { type: "document", source, ...title } : { type: "image", source }
+  }
+  const data = fileText(file)
+  return data === undefined || data.trim() === ""
+    ? { type: "text", text: fileNote(file) }
+    : { type: "document", source: { type: "text", media_type: "text/plain", data }, ...title }
+}
+
 /** Text that is blank is refused, and partial text never sent; thoughts go to the provider that signed them only. */
 const toBlocks = (part: MessagePart, provider: string): ReadonlyArray<Block> => {
   switch (part.type) {
@@ -23,6 +38,8 @@ const toBlocks = (part: MessagePart, provider: string): ReadonlyArray<Block> => 
       return part.partial === true || part.text.trim() === "" ? [] : [{ type: "text", text: part.text }]
     case "reasoning":
       return part.provider === provider && part.signature !== undefined ? [fromSigned(part.text, part.signature)] : []
+    case "file":
+      return [fromFile(part)]
     case "tool_call":
       return [{ type: "tool_use", id: part.task_id, name: part.tool, input: part.input }]
     case "tool_result":

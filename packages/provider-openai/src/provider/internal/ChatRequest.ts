@@ -1,10 +1,29 @@
+import type { FilePart } from "@bowline/domain/session/FilePart"
 import type { Message } from "@bowline/domain/session/Message"
+import { fileNote, fileText, fileUrl, isImage, isPdf } from "@bowline/runtime/provider/FileText"
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
 
 type Entry = Pick<Message, "role" | "parts">
 
 const texts = (parts: Entry["parts"]): ReadonlyArray<string> =>
   parts.flatMap((part) => (part.type === "text" && part.partial !== true && part.text !== "" ? [part.text] : []))
+
+const fromFile = (file: FilePart): object => {
+  if (isImage(file)) return { type: "image_url", image_url: { url: fileUrl(file) } }
+  if (isPdf(file) && "data" in file) {
+    return { type: "file", file: { filename: file.name ?? "file.pdf", file_data: fileUrl(file) } }
+  }
+  const text = fileText(file)
+  return { type: "text", text: text === undefined ? fileNote(file) : `${file.name ?? file.media_type}:\n\n${text}` }
+}
+
+/** Many copies of the server take a list of parts from models with eyes only. */
+const fromUser = (parts: Entry["parts"]): string | ReadonlyArray<object> => {
+  if (!parts.some(({ type }) => type === "file")) return texts(parts).join("\n\n")
+  return parts.flatMap((part) =>
+    part.type === "file" ? [fromFile(part)] : texts([part]).map((text) => ({ type: "text", text }))
+  )
+}
 
 const fromAssistant = (parts: Entry["parts"]): ReadonlyArray<object> => {
   const content = texts(parts).join("")
@@ -26,7 +45,7 @@ const fromAssistant = (parts: Entry["parts"]): ReadonlyArray<object> => {
 const fromEntry = ({ role, parts }: Entry): ReadonlyArray<object> => {
   switch (role) {
     case "user":
-      return [{ role, content: texts(parts).join("\n\n") }]
+      return [{ role, content: fromUser(parts) }]
     case "assistant":
       return fromAssistant(parts)
     case "tool":

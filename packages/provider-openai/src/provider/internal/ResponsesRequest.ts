@@ -1,14 +1,55 @@
+import type { FilePart } from "@bowline/domain/session/FilePart"
 import type { Message, MessagePart } from "@bowline/domain/session/Message"
+import { fileNote, fileUrl, isImage, isPdf } from "@bowline/runtime/provider/FileText"
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
 
 type Entry = Pick<Message, "role" | "parts">
 
 const textOf = (part: MessagePart): string => (part.type === "text" && part.partial !== true ? part.text : "")
 
-const message = (role: "user" | "assistant", text: string): ReadonlyArray<object> =>
-  text === ""
-    ? []
-    : [{ type: "message", role, content: [{ type: role === "user" ? "input_text" : "output_text", text }] }]
+/** Beside PDFs, what the server makes text of. It refuses any other. */
+const isDocument = (file: FilePart): boolean =>
+  isPdf(file) ||
+  /^(text\/.+|application\/(json|rtf|msword|vnd\.(ms-excel|ms-powerpoint|(openxmlformats-office|oasis\.open)document\..+)))$/.test(
+    file.media_type
+  )
+
+/** The server tells the kind by the name, too. */
+const nameOf = (file: FilePart): string | undefined => {
+  if (isPdf(file)) return "file.pdf"
+  return file.media_type.startsWith("text/") ? "file.txt" : undefined
+}
+
+const fromFile = (file: FilePart): object => {
+  if (isImage(file)) return { type: "input_image", image_url: fileUrl(file), detail: "auto" }
+  if (!isDocument(file)) return { type: "input_text", text: fileNote(file) }
+  if ("url" in file) return { type: "input_file", file_url: file.url }
+  const filename = file.name ?? nameOf(file)
+  return filename === undefined
+    ? { type: "input_text", text: fileNote(file) }
+    : { type: "input_file", filename, file_data: fileUrl(file) }
+}
+
+/** Texts that follow each other are one. */
+const fromUser = (parts: Entry["parts"]): ReadonlyArray<object> => {
+  const content: Array<object> = []
+  let texts: Array<string> = []
+  const flush = () => {
+    if (texts.length > 0) content.push({ type: "input_text", text: texts.join("\n\n") })
+    texts = []
+  }
+  for (const part of parts) {
+    if (part.type === "file") {
+      flush()
+      content.push(fromFile(part))
+    } else if (textOf(part) !== "") texts.push(textOf(part))
+  }
+  flush()
+  return content.length === 0 ? [] : [{ type: "message", role: "user", content }]
+}
+
+const message = (text: string): ReadonlyArray<object> =>
+  text === "" ? [] : [{ type: "message", role: "assistant", content: [{ type: "output_text", text }] }]
 
 /**
  * The items in the order in which they were written: a model wants to see its reasoning in front of what came of it. The
@@ -18,7 +59,7 @@ const fromAssistant = (parts: Entry["parts"], provider: string): ReadonlyArray<o
   const items: Array<object> = []
   let text = ""
   const flush = () => {
-    items.push(...message("assistant", text))
+    items.push(...message(text))
     text = ""
   }
   for (const part of parts) {
@@ -43,13 +84,7 @@ const fromAssistant = (parts: Entry["parts"], provider: string): ReadonlyArray<o
 const fromEntry = ({ role, parts }: Entry, provider: string): ReadonlyArray<object> => {
   switch (role) {
     case "user":
-      return message(
-        role,
-        parts
-          .map(textOf)
-          .filter((text) => text !== "")
-          .join("\n\n")
-      )
+      return fromUser(parts)
     case "assistant":
       return fromAssistant(parts, provider)
     case "tool":

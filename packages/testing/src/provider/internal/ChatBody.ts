@@ -1,8 +1,32 @@
 import { Schema } from "effect"
 import type { Asked, AskedMessage } from "../Script.ts"
 
+const Text = Schema.Struct({ type: Schema.tag("text"), text: Schema.String })
+
+/** An image may be anywhere; a file brings its content along. */
+const Content = Schema.Union([
+  Text,
+  Schema.Struct({
+    type: Schema.tag("image_url"),
+    image_url: Schema.Struct({
+      url: Schema.String.check(Schema.isPattern(/^(https?:|data:image\/(png|jpeg|gif|webp);base64,)/))
+    })
+  }),
+  Schema.Struct({
+    type: Schema.tag("file"),
+    file: Schema.Struct({
+      filename: Schema.NonEmptyString,
+      file_data: Schema.String.check(Schema.isPattern(/^data:application\/pdf;base64,/))
+    })
+  })
+])
+
 const Message = Schema.Union([
-  Schema.Struct({ role: Schema.Literals(["system", "user"]), content: Schema.String }),
+  Schema.Struct({ role: Schema.tag("system"), content: Schema.String }),
+  Schema.Struct({
+    role: Schema.tag("user"),
+    content: Schema.Union([Schema.String, Schema.NonEmptyArray(Content)])
+  }),
   Schema.Struct({
     role: Schema.tag("assistant"),
     content: Schema.optionalKey(Schema.NullOr(Schema.String)),
@@ -41,12 +65,17 @@ export const ChatBody = Schema.fromJsonString(
   })
 )
 
+const textOf = (content: string | ReadonlyArray<typeof Content.Type>): string =>
+  typeof content === "string"
+    ? content
+    : content.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n\n")
+
 const fromMessage = (message: typeof Message.Type): ReadonlyArray<AskedMessage> => {
   switch (message.role) {
     case "system":
       return []
     case "user":
-      return [{ role: "user", text: message.content }]
+      return [{ role: "user", text: textOf(message.content) }]
     case "assistant":
       return [
         {

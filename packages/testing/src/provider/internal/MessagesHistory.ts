@@ -30,8 +30,41 @@ const Thought = Schema.Union([
   Schema.Struct({ type: Schema.tag("redacted_thinking"), data: Schema.String })
 ])
 
+const Url = Schema.Struct({ type: Schema.tag("url"), url: Schema.String.check(Schema.isPattern(/^https?:/)) })
+
+const Base64 = <Type extends string>(types: ReadonlyArray<Type>) =>
+  Schema.Struct({
+    type: Schema.tag("base64"),
+    media_type: Schema.Literals(types),
+    data: Schema.NonEmptyString.check(Schema.isBase64())
+  })
+
+const Image = Schema.Struct({
+  type: Schema.tag("image"),
+  source: Schema.Union([Url, Base64(["image/png", "image/jpeg", "image/gif", "image/webp"])]),
+  cache_control: CacheControl
+})
+
+const Document = Schema.Struct({
+  type: Schema.tag("document"),
+  source: Schema.Union([
+    Url,
+    Base64(["application/pdf"]),
+    Schema.Struct({
+      type: Schema.tag("text"),
+      media_type: Schema.tag("text/plain"),
+      data: Schema.String.check(Schema.isPattern(/\S/))
+    })
+  ]),
+  title: Schema.optionalKey(Schema.NonEmptyString),
+  cache_control: CacheControl
+})
+
 const Message = Schema.Union([
-  Schema.Struct({ role: Schema.tag("user"), content: Schema.NonEmptyArray(Schema.Union([Text, ToolResult])) }),
+  Schema.Struct({
+    role: Schema.tag("user"),
+    content: Schema.NonEmptyArray(Schema.Union([Text, Image, Document, ToolResult]))
+  }),
   Schema.Struct({
     role: Schema.tag("assistant"),
     content: Schema.NonEmptyArray(Schema.Union([Text, ToolUse, Thought]))

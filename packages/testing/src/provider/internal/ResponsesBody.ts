@@ -4,11 +4,29 @@ import type { Asked, AskedMessage } from "../Script.ts"
 const Text = (type: "input_text" | "output_text" | "summary_text") =>
   Schema.Struct({ type: Schema.tag(type), text: Schema.String })
 
+const file = { type: Schema.tag("input_file") }
+
+/** An image or a file may be anywhere; with a file's content comes its name. */
+const Content = Schema.Union([
+  Text("input_text"),
+  Schema.Struct({
+    type: Schema.tag("input_image"),
+    image_url: Schema.String.check(Schema.isPattern(/^(https?:|data:image\/(png|jpeg|gif|webp);base64,)/)),
+    detail: Schema.Literals(["auto", "low", "high"])
+  }),
+  Schema.Struct({ ...file, file_url: Schema.String.check(Schema.isPattern(/^https?:/)) }),
+  Schema.Struct({
+    ...file,
+    filename: Schema.NonEmptyString,
+    file_data: Schema.String.check(Schema.isPattern(/^data:(text|application)\/[^;]+;base64,/))
+  })
+])
+
 const Item = Schema.Union([
   Schema.Struct({
     type: Schema.tag("message"),
     role: Schema.tag("user"),
-    content: Schema.Array(Text("input_text"))
+    content: Schema.NonEmptyArray(Content)
   }),
   Schema.Struct({
     type: Schema.tag("message"),
@@ -83,9 +101,9 @@ const toMessages = (items: ReadonlyArray<typeof Item.Type>): ReadonlyArray<Asked
   for (const item of items) {
     switch (item.type) {
       case "message": {
-        const text = item.content.map((part) => part.text).join("")
-        if (item.role === "user") messages.push({ role: "user", text })
-        else write((last) => ({ text: last.text + text }))
+        const texts = item.content.flatMap((part) => ("text" in part ? [part.text] : []))
+        if (item.role === "user") messages.push({ role: "user", text: texts.join("\n\n") })
+        else write((last) => ({ text: last.text + texts.join("") }))
         break
       }
       case "function_call": {
