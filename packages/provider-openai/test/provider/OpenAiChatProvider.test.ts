@@ -55,6 +55,24 @@ const chunk = (choice: object) => Move.write(`data: ${JSON.stringify({ choices: 
 const said = chunk({ delta: { content: "one" } })
 const stopped = chunk({ delta: {}, finish_reason: "stop" })
 
+describe("a refusal whose body never ends", () => {
+  it.effect("is what its status says, after a second", () =>
+    Effect.gen(function* () {
+      const host: Host = () =>
+        Effect.succeed({
+          status: 429,
+          headers: { "content-type": "application/json", "retry-after": "7" },
+          body: Move.toStream([Move.write('{"error":'), Move.stall])
+        })
+      const provider = yield* providerAt((yield* serve(host)).url)
+      const failed = yield* Effect.forkChild(attempt(provider), { startImmediately: true })
+      for (let step = 0; step < 20; step++) yield* TestClock.adjust("100 millis")
+      const { error } = yield* Fiber.join(failed)
+      assert.deepInclude(error?.reason, { _tag: "rate_limited", retryAfterMs: 7_000 })
+    }).pipe(Effect.provide(memory))
+  )
+})
+
 describe.each([
   ["in memory", memory],
   ["on sockets", sockets]

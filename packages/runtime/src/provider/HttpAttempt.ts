@@ -23,6 +23,7 @@ const endGrace = "100 millis"
 
 /** Bytes of a failure that are read. */
 const maxFailure = 64 * 1_024
+const failureTimeout = "1 second"
 
 /** The path is added to that of the base URL, whose query is kept. */
 export const endpoint = (baseUrl: string, path: string): URL => {
@@ -68,17 +69,19 @@ const isEventStream = ({ status, headers }: HttpClientResponse.HttpClientRespons
   status < 300 &&
   (headers["content-type"] ?? "text/event-stream").toLowerCase().startsWith("text/event-stream")
 
-/** Reads no further than it has to, and fails. */
+/** Reads no further and no longer than it has to, and fails: the status is known, whatever becomes of the body. */
 const refusal = Effect.fnUntraced(function* (
   { status, stream }: HttpClientResponse.HttpClientResponse,
   failureOf: (body: FailureBody.FailureBody) => ProviderErrorReason
 ) {
   let size = 0
-  const body = yield* stream.pipe(
+  let body = ""
+  yield* stream.pipe(
     Stream.takeUntil((chunk) => (size += chunk.length) >= maxFailure),
     Stream.decodeText(),
-    Stream.mkString,
-    Effect.orElseSucceed(() => "")
+    Stream.runForEach((text) => Effect.sync(() => void (body += text))),
+    Effect.timeoutOption(failureTimeout),
+    Effect.ignore
   )
   const reason = failureOf(FailureBody.fromText(body))
   return yield* Effect.fail(
