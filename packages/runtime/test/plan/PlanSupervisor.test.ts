@@ -1,33 +1,17 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { SessionBusy } from "@bowline/domain/plan/Refusal"
 import { stall, wait } from "@bowline/testing/http/Move"
-import { callTool, say } from "@bowline/testing/provider/Turn"
+import { say } from "@bowline/testing/provider/Turn"
 import { all, single, pass, post, readAll, seen, layer } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Deferred, Duration, Effect, Fiber } from "effect"
+import { Deferred, Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import type { PeerClient } from "../../src/peer/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import { CredentialPool } from "../../src/provider/CredentialPool.ts"
 import { SessionStore } from "../../src/session/SessionStore.ts"
-
-const bob = { name: "bob", endpoint: "http://bob.test/", skills: [{ id: "ask" }] }
-const askBob = [callTool("bob_ask", { input: "hi" })]
-
-/** Peers that never answer, and remember when they were let go. */
-const stuckPeers = () => {
-  const interruptedAt: Array<number> = []
-  const call: PeerClient["Service"]["call"] = (_, onEvent) =>
-    onEvent({ _tag: "Accepted", remoteTaskId: "remote-1", remoteContextId: "context-1" }).pipe(
-      Effect.andThen(Effect.never),
-      Effect.onInterrupt(() => Effect.map(Clock.currentTimeMillis, (now) => void interruptedAt.push(now)))
-    )
-  return { interruptedAt, peers: { call } }
-}
-
-const names = (events: ReturnType<typeof seen>) =>
-  events.map((event) => (typeof event === "string" ? event : event.event))
+import { askBob, bob, names, stuckPeers } from "./Bob.ts"
 
 describe("PlanSupervisor", () => {
   it.effect("ends after a deadline of six hours with the tool that it waited for", () => {

@@ -1,18 +1,13 @@
 import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import { callTool, finish, noFinish, say, usage } from "@bowline/testing/provider/Turn"
-import { all, single, post, readAll, seen, layer } from "@bowline/testing/TestKit"
+import { all, single, post, readAll, layer } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Fiber, Latch } from "effect"
 import { TestClock } from "effect/testing"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import type { PeerClient } from "../../src/peer/PeerClient.ts"
 import { SessionStore } from "../../src/session/SessionStore.ts"
-
-const bob = { name: "bob", endpoint: "http://bob.test/", skills: [{ id: "ask" }] }
-const askBob = [callTool("bob_ask", { input: "hi" })]
-
-const names = (events: ReturnType<typeof seen>) =>
-  events.map((event) => (typeof event === "string" ? event : event.event))
+import { askBob, bob, names } from "./Bob.ts"
 
 describe("Planner", () => {
   it.effect("never takes a stream without a finish for an answer, and keeps its text for show only", () =>

@@ -1,29 +1,12 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { wait } from "@bowline/testing/http/Move"
-import { callTool, say, think, usage } from "@bowline/testing/provider/Turn"
+import { say, think, usage } from "@bowline/testing/provider/Turn"
 import { single, post, readAll, seen, layer } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Effect, Exit, Fiber, Scope, Stream } from "effect"
+import { Effect, Exit, Fiber, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import type { PeerClient } from "../../src/peer/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
-
-const bob = { name: "bob", endpoint: "http://bob.test/", skills: [{ id: "ask" }] }
-const askBob = [callTool("bob_ask", { input: "hi" })]
-
-/** Peers that never answer, and remember when they were let go. */
-const stuckPeers = () => {
-  const interruptedAt: Array<number> = []
-  const call: PeerClient["Service"]["call"] = (_, onEvent) =>
-    onEvent({ _tag: "Accepted", remoteTaskId: "remote-1", remoteContextId: "context-1" }).pipe(
-      Effect.andThen(Effect.never),
-      Effect.onInterrupt(() => Effect.map(Clock.currentTimeMillis, (now) => void interruptedAt.push(now)))
-    )
-  return { interruptedAt, peers: { call } }
-}
-
-const names = (events: ReturnType<typeof seen>) =>
-  events.map((event) => (typeof event === "string" ? event : event.event))
+import { askBob, bob, names, stuckPeers } from "./Bob.ts"
 
 describe("Plans", () => {
   it.effect("answers with gapless frames that end in final and done", () =>

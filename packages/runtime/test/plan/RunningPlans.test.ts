@@ -6,8 +6,8 @@ import { layer, single, pass, post, readAll } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Duration, Effect, Exit, Fiber } from "effect"
 import { Plans } from "../../src/plan/Plans.ts"
+import { bob } from "./Bob.ts"
 
-const bob = { name: "bob", endpoint: "http://bob.test/", skills: [{ id: "ask" }] }
 const away = Effect.fail(new StorageError({ reason: new Unavailable({ cause: "down" }) }))
 
 const reading = Effect.fnUntraced(function* (body: object) {
