@@ -23,7 +23,8 @@ const Model = ScriptedProvider.layer([
 
 // This app has no remote agents. One that has brings `A2aPeerClient.layer`.
 const NoPeers = Layer.succeed(PeerClient, {
-  discover: () => Effect.succeed([]),
+  discover: () => Effect.succeed({ skills: [], did: null }),
+  peers: Effect.succeed([]),
   call: () => Effect.die("There are no peers")
 })
 

@@ -1,11 +1,13 @@
-import { userMessage, type Codec } from "./Codec.ts"
+import { a2a03, userMessage } from "./A2a03.ts"
+import type { Codec } from "./Codec.ts"
 
 /** bindu: A2A 0.3 with ids that the client makes, and output modes that have to be there. */
 export const bindu: Codec = {
+  ...a2a03,
   dialect: "bindu",
-  makeIds: (uuid) => ({ taskId: uuid(), contextId: uuid() }),
-  sendParams: (outgoing, ids) => ({
-    message: { ...userMessage(outgoing), ...ids },
+  ids: ({ contextId, taskId }, uuid) => ({ taskId: taskId ?? uuid(), contextId: contextId ?? uuid() }),
+  sendParams: (outgoing) => ({
+    message: userMessage(outgoing),
     configuration: {
       blocking: false,
       acceptedOutputModes: outgoing.outputModes ?? ["text/plain", "application/json"]

@@ -3,7 +3,11 @@ import type { Part } from "../task/Task.ts"
 
 const word = Schema.optionalKey(Schema.NullOr(Schema.String))
 
-const TextPart = Schema.Struct({ kind: Schema.Literal("text"), text: Schema.String })
+const TextPart = Schema.Struct({
+  kind: Schema.Literal("text"),
+  text: Schema.String,
+  metadata: Schema.optionalKey(Schema.Json)
+})
 const DataPart = Schema.Struct({ kind: Schema.Literal("data"), data: Schema.Json })
 const FilePart = Schema.Struct({
   kind: Schema.Literal("file"),
@@ -24,7 +28,9 @@ const isData = Schema.is(DataPart)
 const isFile = Schema.is(FilePart)
 
 export const toPart = (part: WirePart): Part => {
-  if (isText(part)) return { _tag: "Text", text: part.text }
+  if (isText(part)) {
+    return { _tag: "Text", text: part.text, ...(part.metadata != null && { metadata: part.metadata }) }
+  }
   if (isData(part)) return { _tag: "Data", data: part.data }
   if (!isFile(part)) return { _tag: "Data", data: part }
   const { name, bytes, uri, mimeType, mime_type } = part.file

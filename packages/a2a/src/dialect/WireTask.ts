@@ -1,5 +1,6 @@
 import { Option, Result, Schema } from "effect"
-import type { Message, Task } from "../task/Task.ts"
+import type { Artifact, Message, Task } from "../task/Task.ts"
+import type { Update } from "../task/Update.ts"
 import { toPart, WirePart } from "./WirePart.ts"
 
 const id = Schema.optionalKey(Schema.NullOr(Schema.String))
@@ -18,12 +19,19 @@ const WireMessage = Schema.Struct({
   metadata
 })
 
+const WireStatus = Schema.Struct({
+  state: Schema.String,
+  message: Schema.optionalKey(Schema.NullOr(WireMessage))
+})
+
+const WireArtifact = Schema.Struct({ artifactId: id, artifact_id: id, parts: Schema.Array(WirePart) })
+
 const WireTask = Schema.Struct({
   id: Schema.String,
   contextId: id,
   context_id: id,
-  status: Schema.Struct({ state: Schema.String, message: Schema.optionalKey(Schema.NullOr(WireMessage)) }),
-  artifacts: list(Schema.Struct({ parts: Schema.Array(WirePart) })),
+  status: WireStatus,
+  artifacts: list(WireArtifact),
   history: list(WireMessage),
   metadata
 })
@@ -35,12 +43,17 @@ const toMessage = (wire: typeof WireMessage.Type): Message => ({
   metadata: wire.metadata ?? null
 })
 
+const toArtifact = (wire: typeof WireArtifact.Type): Artifact => ({
+  id: wire.artifactId ?? wire.artifact_id ?? null,
+  parts: wire.parts.map(toPart)
+})
+
 const toTask = (wire: typeof WireTask.Type): Task => ({
   id: wire.id,
   contextId: wire.contextId ?? wire.context_id ?? null,
   state: wire.status.state,
   message: wire.status.message == null ? null : toMessage(wire.status.message),
-  artifacts: (wire.artifacts ?? []).map(({ parts }) => ({ parts: parts.map(toPart) })),
+  artifacts: (wire.artifacts ?? []).map(toArtifact),
   history: (wire.history ?? []).map(toMessage),
   metadata: wire.metadata ?? null
 })
@@ -64,6 +77,54 @@ const decodeId = Schema.decodeUnknownOption(Schema.Struct({ id: Schema.String })
 /** The result of a send or a get, bare, by its `kind`. Names in camel case (A2A) or snake case (bindu). */
 export const taskOf = (result: Schema.Json): Result.Result<Task, Schema.SchemaError> =>
   isMessage(result) ? Result.map(decodeMessage(result), fromMessage) : Result.map(decodeTask(result), toTask)
+
+const StatusUpdate = Schema.Struct({
+  kind: Schema.Literal("status-update"),
+  taskId: id,
+  task_id: id,
+  contextId: id,
+  context_id: id,
+  status: WireStatus,
+  metadata
+})
+const ArtifactUpdate = Schema.Struct({
+  kind: Schema.Literal("artifact-update"),
+  taskId: id,
+  task_id: id,
+  contextId: id,
+  context_id: id,
+  artifact: WireArtifact,
+  append: Schema.optionalKey(Schema.NullOr(Schema.Boolean))
+})
+const isKind = (kind: string) => Schema.is(Schema.Struct({ kind: Schema.Literal(kind) }))
+const isStatus = isKind("status-update")
+const isArtifact = isKind("artifact-update")
+const decodeStatus = Schema.decodeUnknownResult(StatusUpdate)
+const decodeArtifact = Schema.decodeUnknownResult(ArtifactUpdate)
+
+/** An event of a stream, by its `kind`. */
+export const updateOf = (result: Schema.Json): Result.Result<Update, Schema.SchemaError> => {
+  if (isStatus(result)) {
+    return Result.map(decodeStatus(result), (wire) => ({
+      _tag: "Status",
+      taskId: wire.taskId ?? wire.task_id ?? "",
+      contextId: wire.contextId ?? wire.context_id ?? null,
+      state: wire.status.state,
+      message: wire.status.message == null ? null : toMessage(wire.status.message),
+      metadata: wire.metadata ?? null
+    }))
+  }
+  if (isArtifact(result)) {
+    return Result.map(decodeArtifact(result), (wire) => ({
+      _tag: "Artifact",
+      taskId: wire.taskId ?? wire.task_id ?? "",
+      contextId: wire.contextId ?? wire.context_id ?? null,
+      artifact: toArtifact(wire.artifact),
+      append: wire.append === true
+    }))
+  }
+  return Result.map(taskOf(result), (task) => ({ _tag: "Task", task }))
+}
 
 /** The id of a task that does not decode: it still has to be cancelled. */
 export const taskIdOf = (result: Schema.Json): string | null =>

@@ -81,7 +81,7 @@ export const fromStatus = (
 ): ExchangeError => {
   const said = excerpt(typeof body === "string" ? body.trim() : JSON.stringify(body))
   const message = `The peer answered ${status}${said === "" ? "" : `: ${said}`}`
-  if (status === 401 || status === 403) return failure("refused", new Auth({ message }))
+  if (status === 401 || status === 403) return failure("refused", new Auth({ message, status }))
   if (status === 402) return failure("refused", new PaymentRequired({ message, terms: body }))
   const isTransient = status === 408 || status === 425 || status === 429 || status >= 500
   return failure(

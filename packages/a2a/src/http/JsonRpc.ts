@@ -1,14 +1,16 @@
 import * as JsonValue from "@bowline/domain/json/JsonValue"
-import { Rpc } from "@bowline/domain/peer/PeerError"
+import { Auth, Rpc } from "@bowline/domain/peer/PeerError"
 import { Effect, Option, Result, Schema } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
-import { exchange } from "./Exchange.ts"
+import type { Headers, PeerAuth } from "../auth/PeerAuth.ts"
+import { exchange, type Answer } from "./Exchange.ts"
 import { excerpt, failure, fromStatus, garbled, type ExchangeError } from "./ExchangeError.ts"
 
-/** Where the requests to a peer go. `headers` may hold a secret. */
+/** Where the requests to a peer go, and what they have besides their body. */
 export interface RpcTarget {
   readonly url: string
-  readonly headers: Readonly<Record<string, string>>
+  readonly headers: Headers
+  readonly auth: PeerAuth
 }
 
 /** JSON-RPC 2.0. A member that is null counts as absent. */
@@ -33,21 +35,27 @@ const unfitness = (body: string): string | undefined => {
   return Result.isSuccess(parsed) ? JsonValue.problem(parsed.success) : undefined
 }
 
-/** Calls a method of the peer's and gives its result. The error of a JSON-RPC answer counts under whatever status it comes. */
-export const callMethod = Effect.fnUntraced(function* (
-  client: HttpClient.HttpClient,
-  target: RpcTarget,
+/** A request for a method. Its body is written once: what is signed is what is sent. */
+export const rpcRequest = Effect.fnUntraced(function* (
+  { auth, headers, url }: RpcTarget,
   id: string,
   method: string,
   params: { readonly [key: string]: Schema.Json }
-): Effect.fn.Return<Schema.Json, ExchangeError> {
-  const request = HttpClientRequest.post(target.url).pipe(
-    HttpClientRequest.setHeaders({ ...target.headers, accept: "application/json" }),
-    HttpClientRequest.bodyJsonUnsafe({ jsonrpc: "2.0", id, method, params })
+): Effect.fn.Return<HttpClientRequest.HttpClientRequest, ExchangeError> {
+  const body = JSON.stringify({ jsonrpc: "2.0", id, method, params })
+  return HttpClientRequest.post(url).pipe(
+    HttpClientRequest.setHeaders({ accept: "application/json", ...headers, ...(yield* auth.headers(body)) }),
+    HttpClientRequest.bodyText(body, "application/json")
   )
-  const { status, body, after } = yield* exchange(client, request)
+})
+
+/** The result that an answer holds. The error of a JSON-RPC answer counts under whatever status it comes. */
+export const resultOf = (
+  method: string,
+  { after, body, status }: Answer
+): Result.Result<Schema.Json, ExchangeError> => {
   const unfit = unfitness(body)
-  if (unfit !== undefined) return yield* garbled(method, { message: unfit })
+  if (unfit !== undefined) return Result.fail(garbled(method, { message: unfit }))
   const reply = decodeReply(body)
   const isOk = status >= 200 && status < 300
   const error = Result.isSuccess(reply) ? reply.success.error : undefined
@@ -58,9 +66,36 @@ export const callMethod = Effect.fnUntraced(function* (
   )
   if (error != null && (isOk || (failed.reason._tag === "http" && failed.verdict === "refused"))) {
     const message = `The peer refused ${method}: ${excerpt(error.message)} (${error.code})`
-    return yield* failure("refused", new Rpc({ message, code: error.code, data: error.data }))
+    return Result.fail(failure("refused", new Rpc({ message, code: error.code, data: error.data })))
   }
-  if (!isOk) return yield* failed
-  if (Result.isFailure(reply)) return yield* garbled(method, reply.failure)
-  return reply.success.result ?? null
-})
+  if (!isOk) return Result.fail(failed)
+  if (Result.isFailure(reply)) return Result.fail(garbled(method, reply.failure))
+  return Result.succeed(reply.success.result ?? null)
+}
+
+const isUnauthorized = ({ reason }: ExchangeError): boolean => reason instanceof Auth && reason.status === 401
+
+/** Makes a request; after a 401 once more, if there is something new to ask with. */
+export const authorized = <A>(
+  { auth }: RpcTarget,
+  request: Effect.Effect<A, ExchangeError>
+): Effect.Effect<A, ExchangeError> =>
+  Effect.catchIf(request, isUnauthorized, (refused) =>
+    Effect.flatMap(auth.renew, (renewed) => (renewed ? request : Effect.fail(refused)))
+  )
+
+/** Calls a method of the peer's and gives its result. */
+export const callMethod = (
+  client: HttpClient.HttpClient,
+  target: RpcTarget,
+  id: string,
+  method: string,
+  params: { readonly [key: string]: Schema.Json }
+): Effect.Effect<Schema.Json, ExchangeError> =>
+  authorized(
+    target,
+    rpcRequest(target, id, method, params).pipe(
+      Effect.flatMap((request) => exchange(client, request)),
+      Effect.flatMap((answer) => Effect.fromResult(resultOf(method, answer)))
+    )
+  )

@@ -28,17 +28,20 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
     const cancels = yield* Cancels.make(calls)
 
     return PeerClient.of({
+      peers: Effect.succeed([]),
       discover: Effect.fn("PeerClient.discover")(function* ({ endpoint, name }) {
         yield* Effect.annotateCurrentSpan({ agent: name })
         const { card } = yield* cards.get(endpoint)
-        return skillsOf(card)
+        return { skills: skillsOf(card), did: null }
       }),
       call: Effect.fn("PeerClient.call")(
         function* (call, onEvent) {
           yield* Effect.annotateCurrentSpan({ agent: call.agent.name, skill: call.skill.id })
           const link = yield* connect(call.agent, cards, secrets)
+          const known = call.continues ?? { taskId: null, contextId: call.agent.context_id ?? null }
+          const ids = link.codec.ids(known, uuid)
           const remote = yield* RemoteTask.make(calls, link)
-          return yield* Effect.onExit(converse(link, remote, call, link.codec.makeIds(uuid), onEvent), (exit) =>
+          return yield* Effect.onExit(converse(link, remote, call, ids, onEvent), (exit) =>
             Exit.isSuccess(exit) ? Effect.void : Effect.flatMap(remote.state, (state) => cancels.leave(link, state))
           )
         },

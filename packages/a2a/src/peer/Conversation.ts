@@ -1,7 +1,7 @@
 import { Unreachable, type PeerErrorReason } from "@bowline/domain/peer/PeerError"
-import type { PeerCall, PeerEvent, PeerResult } from "@bowline/runtime/peer/PeerClient"
+import type { PeerCall, PeerEvent, PeerResult, RemoteIds } from "@bowline/runtime/peer/PeerClient"
 import { Clock, Duration, Effect, Option, Schedule } from "effect"
-import type { Outgoing, RemoteIds } from "../dialect/Codec.ts"
+import type { Outgoing } from "../dialect/Codec.ts"
 import { failure, garbled, type ExchangeError } from "../http/ExchangeError.ts"
 import { beginning, narrate, narrateEnd } from "../task/Narration.ts"
 import { pollSchedule, sendSchedule } from "../task/PollSchedule.ts"
@@ -17,11 +17,18 @@ const patience = Duration.seconds(30)
 const pollPatience = Duration.seconds(10)
 const settlingPatience = 60_000
 
-const outgoing = ({ input, skill, taskId }: PeerCall, link: PeerLink): Outgoing => {
+const outgoing = ({ agent, input, route, skill, taskId }: PeerCall, link: PeerLink, ids: RemoteIds): Outgoing => {
   const words = skill.input_schema === undefined ? input["input"] : undefined
   const args = link.takesTextOnly(skill.id) ? JSON.stringify(input) : input
   const content = typeof words === "string" ? words : args
-  return { messageId: taskId, skillId: skill.id, content, outputModes: skill.output_modes }
+  return {
+    messageId: taskId,
+    content,
+    ids,
+    referenceTaskIds: agent.reference_task_ids ?? [],
+    metadata: { skill_id: skill.id, bowline_hops: route.hops, bowline_via: route.via },
+    outputModes: skill.output_modes
+  }
 }
 
 /** Sends the message, and tells the ids as soon as they are known. */
@@ -29,17 +36,17 @@ const open = Effect.fnUntraced(function* (
   link: PeerLink,
   remote: RemoteTask,
   call: PeerCall,
-  ids: RemoteIds | null,
+  ids: RemoteIds,
   onEvent: OnEvent
 ): Effect.fn.Return<Task, ExchangeError> {
-  if (ids !== null) {
+  if (ids.taskId !== null) {
     yield* onEvent({ _tag: "Accepted", remoteTaskId: ids.taskId, remoteContextId: ids.contextId })
   }
-  const send = remote.send(link.codec.sendParams(outgoing(call, link), ids), ids)
+  const send = remote.send(link.codec.sendParams(outgoing(call, link, ids)), ids)
   const task = yield* Effect.retry(send, { schedule: sendSchedule, while: ({ verdict }) => verdict === "unsent" })
-  const remoteTaskId = task.id ?? ids?.taskId ?? null
-  const remoteContextId = task.contextId ?? ids?.contextId ?? null
-  if (ids === null || remoteTaskId !== ids.taskId || remoteContextId !== ids.contextId) {
+  const remoteTaskId = task.id ?? ids.taskId
+  const remoteContextId = task.contextId ?? ids.contextId
+  if (ids.taskId === null || remoteTaskId !== ids.taskId || remoteContextId !== ids.contextId) {
     yield* onEvent({ _tag: "Accepted", remoteTaskId, remoteContextId })
   }
   return task
@@ -81,7 +88,7 @@ export const converse = Effect.fnUntraced(function* (
   link: PeerLink,
   remote: RemoteTask,
   call: PeerCall,
-  ids: RemoteIds | null,
+  ids: RemoteIds,
   onEvent: OnEvent
 ): Effect.fn.Return<PeerResult, ExchangeError> {
   let task = yield* open(link, remote, call, ids, onEvent)
@@ -90,9 +97,10 @@ export const converse = Effect.fnUntraced(function* (
   const nextAnswer = yield* makePolling
 
   const end = (state: PeerResult["state"], isOpen: boolean) =>
-    Effect.as(Effect.forEach(narrateEnd(told, task), onEvent, { discard: true }), {
+    Effect.as(Effect.forEach(narrateEnd(told, task, "unknown"), onEvent, { discard: true }), {
       state,
-      content: resultText(task, isOpen)
+      content: resultText(task, isOpen),
+      verified: "unknown" as const
     })
 
   for (;;) {
@@ -103,7 +111,7 @@ export const converse = Effect.fnUntraced(function* (
     const [next, events] = narrate(told, task)
     told = next
     yield* Effect.forEach(events, onEvent, { discard: true })
-    if (task.id === null) return yield* garbled("message/send", { message: "Missing the id of the task" })
+    if (task.id === null) return yield* garbled(link.codec.methods.send, { message: "Missing the id of the task" })
     if (standing._tag === "working") {
       settlingSince = undefined
       task = yield* nextAnswer(remote, task.id)

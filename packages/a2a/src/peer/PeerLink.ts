@@ -1,13 +1,14 @@
-import type { Agent, AgentAuth, Dialect } from "@bowline/domain/peer/Agent"
-import { Auth, type PeerError } from "@bowline/domain/peer/PeerError"
-import { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
-import { Effect, Option, Redacted } from "effect"
+import type { Agent, Dialect } from "@bowline/domain/peer/Agent"
+import type { PeerError } from "@bowline/domain/peer/PeerError"
+import type { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
+import { Effect } from "effect"
+import * as PeerAuth from "../auth/PeerAuth.ts"
 import { dialectOf, takesTextOnly, urlOf } from "../card/AgentCard.ts"
 import type { FoundCard } from "../card/AgentCards.ts"
 import { a2a03 } from "../dialect/A2a03.ts"
 import { bindu } from "../dialect/Bindu.ts"
 import type { Codec } from "../dialect/Codec.ts"
-import { failure, type ExchangeError } from "../http/ExchangeError.ts"
+import type { ExchangeError } from "../http/ExchangeError.ts"
 import type { RpcTarget } from "../http/JsonRpc.ts"
 
 /** How to speak to a peer during one call. It stays the same until the call ends. */
@@ -19,27 +20,7 @@ export interface PeerLink {
   readonly takesTextOnly: (skillId: string) => boolean
 }
 
-const codecs: { readonly [D in Dialect]: Codec } = { "a2a-0.3": a2a03, bindu }
-
-const bearer = (token: Redacted.Redacted) => ({ authorization: `Bearer ${Redacted.value(token)}` })
-
-const authHeaders = Effect.fnUntraced(function* (
-  auth: AgentAuth,
-  secrets: typeof EnvironmentSecrets.Service
-): Effect.fn.Return<RpcTarget["headers"], ExchangeError> {
-  switch (auth.type) {
-    case "none":
-      return {}
-    case "bearer":
-      return bearer(auth.token)
-    case "bearer_env": {
-      const token = yield* secrets.get(auth.env_var)
-      if (Option.isSome(token)) return bearer(token.value)
-      const why = secrets.isAllowed(auth.env_var) ? "is not set" : "is not on the list of allowed variables"
-      return yield* failure("unsent", new Auth({ message: `The variable ${auth.env_var} ${why}: nothing was sent` }))
-    }
-  }
-})
+const codecs: { readonly [D in Dialect]: Codec } = { "a2a-1.0": a2a03, "a2a-0.3": a2a03, bindu }
 
 const fromCard =
   (endpoint: string) =>
@@ -55,11 +36,11 @@ export const connect = Effect.fnUntraced(function* (
   cards: { readonly get: (endpoint: string) => Effect.Effect<FoundCard, PeerError> },
   secrets: typeof EnvironmentSecrets.Service
 ): Effect.fn.Return<PeerLink, ExchangeError> {
-  const headers = yield* authHeaders(auth, secrets)
+  const peerAuth = yield* PeerAuth.forAgent(auth, secrets)
   const fixed = (dialect: Dialect) => ({ url: endpoint, codec: codecs[dialect], takesTextOnly: () => false })
   const { url, ...rest } =
     dialect === "auto"
       ? yield* Effect.match(cards.get(endpoint), { onSuccess: fromCard(endpoint), onFailure: () => fixed("a2a-0.3") })
       : fixed(dialect)
-  return { endpoint, target: { url, headers }, ...rest }
+  return { endpoint, target: { url, headers: rest.codec.headers, auth: peerAuth }, ...rest }
 })

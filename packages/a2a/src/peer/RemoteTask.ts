@@ -1,6 +1,6 @@
 import { Effect, Ref, Result, type Schema } from "effect"
-import type { Params, RemoteIds } from "../dialect/Codec.ts"
-import { taskIdOf, taskOf } from "../dialect/WireTask.ts"
+import type { RemoteIds } from "@bowline/runtime/peer/PeerClient"
+import type { Params } from "../dialect/Codec.ts"
 import { garbled, type ExchangeError } from "../http/ExchangeError.ts"
 import { standingOf } from "../task/Standing.ts"
 import type { Task } from "../task/Task.ts"
@@ -27,30 +27,30 @@ export const make = Effect.fnUntraced(function* (calls: TaskCalls, link: PeerLin
   const state = yield* Ref.make<RemoteState>(none)
 
   const observe = (method: string, result: Schema.Json): Effect.Effect<Task, ExchangeError> => {
-    const task = taskOf(result)
+    const task = link.codec.taskOf(result)
     if (Result.isSuccess(task)) {
       const { id, state: said } = task.success
       return Effect.as(Ref.set(state, standingOf(said)._tag === "ended" ? none : sent(id)), task.success)
     }
-    const taskId = taskIdOf(result)
+    const taskId = link.codec.taskIdOf(result)
     const noted = taskId === null ? Effect.void : Ref.set(state, sent(taskId))
     return Effect.andThen(noted, Effect.fail(garbled(method, task.failure)))
   }
 
-  const send = (params: Params, ids: RemoteIds | null): Effect.Effect<Task, ExchangeError> =>
+  const send = (params: Params, ids: RemoteIds): Effect.Effect<Task, ExchangeError> =>
     Effect.uninterruptibleMask((restore) =>
-      Ref.set(state, sent(ids?.taskId ?? null)).pipe(
+      Ref.set(state, sent(ids.taskId)).pipe(
         Effect.andThen(restore(calls.send(link, params))),
         Effect.tapError(({ verdict }) =>
           verdict === "unsent" || verdict === "refused" ? Ref.set(state, none) : Effect.void
         ),
-        Effect.flatMap((result) => observe("message/send", result))
+        Effect.flatMap((result) => observe(link.codec.methods.send, result))
       )
     )
 
   const get = (taskId: string): Effect.Effect<Task, ExchangeError> =>
     Effect.uninterruptibleMask((restore) =>
-      Effect.flatMap(restore(calls.get(link, taskId)), (result) => observe("tasks/get", result))
+      Effect.flatMap(restore(calls.get(link, taskId)), (result) => observe(link.codec.methods.get, result))
     )
 
   return { state: Ref.get(state), send, get }

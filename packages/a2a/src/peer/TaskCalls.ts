@@ -41,9 +41,9 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient, 
   })
 
   return {
-    send: (link: PeerLink, params: Params) => call(link, "message/send", params),
-    get: (link: PeerLink, taskId: string) => callTask(link, "tasks/get", taskId, link.codec.getParams),
-    cancel: (link: PeerLink, taskId: string) => callTask(link, "tasks/cancel", taskId, {})
+    send: (link: PeerLink, params: Params) => call(link, link.codec.methods.send, params),
+    get: (link: PeerLink, taskId: string) => callTask(link, link.codec.methods.get, taskId, link.codec.getParams),
+    cancel: (link: PeerLink, taskId: string) => callTask(link, link.codec.methods.cancel, taskId, {})
   }
 })
 

@@ -1,3 +1,4 @@
+import type { Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
 import type { Task } from "./Task.ts"
 import { artifactEvent, keyOf, lastWords, textOf } from "./Words.ts"
@@ -29,8 +30,8 @@ export const narrate = (told: Narration, task: Task): readonly [Narration, Reado
  * What an answer adds at the end. The last words and the state are the result, so they are not told. The artifacts are:
  * only now are they sure to be whole.
  */
-export const narrateEnd = (told: Narration, task: Task): ReadonlyArray<PeerEvent> => {
+export const narrateEnd = (told: Narration, task: Task, verified: Verified): ReadonlyArray<PeerEvent> => {
   const messages = new Set([...told.messages, ...lastWords(task).map(keyOf)])
   const [, events] = narrate({ state: task.state, messages }, task)
-  return [...events, ...task.artifacts.map(artifactEvent)]
+  return [...events, ...task.artifacts.map((artifact) => artifactEvent(artifact, verified))]
 }

@@ -1,8 +1,8 @@
 import type { Schema } from "effect"
 
-/** What a peer sends, whatever its dialect. `bytes` are base64. */
+/** What a peer sends, whatever its dialect. `bytes` are base64. `metadata` of a text may hold its signature. */
 export type Part =
-  | { readonly _tag: "Text"; readonly text: string }
+  | { readonly _tag: "Text"; readonly text: string; readonly metadata?: Schema.Json }
   | { readonly _tag: "Data"; readonly data: Schema.Json }
   | {
       readonly _tag: "File"
@@ -20,6 +20,7 @@ export interface Message {
 }
 
 export interface Artifact {
+  readonly id: string | null
   readonly parts: ReadonlyArray<Part>
 }
 

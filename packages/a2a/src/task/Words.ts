@@ -1,3 +1,4 @@
+import type { Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
 import { Result, Struct, type Schema } from "effect"
 import { Base64 } from "effect/encoding"
@@ -55,14 +56,14 @@ const partMediaType = (part: Part): string => {
 const described = (part: Part): Schema.Json => ({ media_type: partMediaType(part), content: partContent(part) })
 
 /** An artifact of one part is its content; of texts, the text; of anything else, a list of `{media_type, content}`. */
-export const artifactEvent = ({ parts }: Artifact): PeerEvent => {
+export const artifactEvent = ({ parts }: Artifact, verified: Verified): PeerEvent => {
   const [part, ...others] = parts
   if (part !== undefined && others.length === 0) {
-    return { _tag: "Artifact", content: partContent(part), mediaType: partMediaType(part) }
+    return { _tag: "Artifact", content: partContent(part), mediaType: partMediaType(part), verified }
   }
   return parts.every((part) => part._tag === "Text")
-    ? { _tag: "Artifact", content: textOf(parts), mediaType: "text/plain" }
-    : { _tag: "Artifact", content: parts.map(described), mediaType: "application/json" }
+    ? { _tag: "Artifact", content: textOf(parts), mediaType: "text/plain", verified }
+    : { _tag: "Artifact", content: parts.map(described), mediaType: "application/json", verified }
 }
 
 /** Two messages of one key say the same: the message of a status comes again in the history. */

@@ -22,7 +22,7 @@ describe.each(["a2a-0.3", "bindu"] as const)("a call in %s", (dialect) => {
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, acts: [completes("At once")] })
       const { fiber } = yield* start(question(peer.url, { dialect }))
-      assert.deepStrictEqual(yield* Fiber.join(fiber), { state: "completed", content: "At once" })
+      assert.deepStrictEqual(yield* Fiber.join(fiber), { state: "completed", content: "At once", verified: "unknown" })
       assert.deepInclude(yield* peer.seen, { polls: [], cancels: [], refused: [] })
     }).pipe(Effect.provide(memory))
   )
@@ -31,7 +31,11 @@ describe.each(["a2a-0.3", "bindu"] as const)("a call in %s", (dialect) => {
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, acts: [replies("No task needed")] })
       const { fiber } = yield* start(question(peer.url, { dialect }))
-      assert.deepStrictEqual(yield* Fiber.join(fiber), { state: "completed", content: "No task needed" })
+      assert.deepStrictEqual(yield* Fiber.join(fiber), {
+        state: "completed",
+        content: "No task needed",
+        verified: "unknown"
+      })
     }).pipe(Effect.provide(memory))
   )
 
@@ -61,16 +65,17 @@ describe.each(["a2a-0.3", "bindu"] as const)("a call in %s", (dialect) => {
         { _tag: "Progress", state: "working", message: "Reading" },
         { _tag: "Progress", state: "working", message: "Halfway" },
         { _tag: "Progress", state: "working", message: "Nearly there" },
-        { _tag: "Artifact", content: "A first draft", mediaType: "text/plain" },
+        { _tag: "Artifact", content: "A first draft", mediaType: "text/plain", verified: "unknown" },
         {
           _tag: "Artifact",
           content: [
             { media_type: "text/plain", content: "See" },
             { media_type: "application/json", content: { n: 1 } }
           ],
-          mediaType: "application/json"
+          mediaType: "application/json",
+          verified: "unknown"
         },
-        { _tag: "Artifact", content: { name: "a.png", bytes: "AAAA" }, mediaType: "image/png" }
+        { _tag: "Artifact", content: { name: "a.png", bytes: "AAAA" }, mediaType: "image/png", verified: "unknown" }
       ])
       assert.strictEqual(state, "completed")
       assert.strictEqual(content, 'Done\n\nA first draft\n\nSee\n{"n":1}\n\n[file a.png (image/png, 3 bytes)]')
@@ -86,7 +91,7 @@ describe.each(["a2a-0.3", "bindu"] as const)("a call in %s", (dialect) => {
       assert.deepStrictEqual(refused, [])
       const [send] = sends
       assert.deepStrictEqual(send?.message.parts, [{ kind: "text", text: "What is a bowline?" }])
-      assert.deepStrictEqual(send?.message.metadata, { skill_id: "ask" })
+      assert.deepStrictEqual(send?.message.metadata, { skill_id: "ask", bowline_hops: 1, bowline_via: ["gateway"] })
       assert.deepStrictEqual(events[0], {
         _tag: "Accepted",
         remoteTaskId: send?.taskId ?? null,
@@ -100,7 +105,7 @@ describe.each(["a2a-0.3", "bindu"] as const)("a call in %s", (dialect) => {
       const peer = yield* serve({ dialect, acts: [works("1 second"), becomes(state, "Because")] })
       const { fiber } = yield* start(question(peer.url, { dialect }))
       yield* TestClock.adjust("2 seconds")
-      assert.deepStrictEqual(yield* Fiber.join(fiber), { state, content: "Because" })
+      assert.deepStrictEqual(yield* Fiber.join(fiber), { state, content: "Because", verified: "unknown" })
       assert.deepStrictEqual((yield* peer.seen).cancels, [])
     }).pipe(Effect.provide(memory))
   )
@@ -111,7 +116,11 @@ describe.each(["a2a-0.3", "bindu"] as const)("a call in %s", (dialect) => {
       Effect.gen(function* () {
         const peer = yield* serve({ dialect, acts: [becomes(state, "Your turn", { price: "1 EUR" })] })
         const { fiber } = yield* start(question(peer.url, { dialect }))
-        assert.deepStrictEqual(yield* Fiber.join(fiber), { state, content: 'Your turn\n\n{"price":"1 EUR"}' })
+        assert.deepStrictEqual(yield* Fiber.join(fiber), {
+          state,
+          content: 'Your turn\n\n{"price":"1 EUR"}',
+          verified: "unknown"
+        })
         assert.deepStrictEqual((yield* peer.seen).cancels, [])
       }).pipe(Effect.provide(memory))
   )

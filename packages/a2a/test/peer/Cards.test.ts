@@ -94,7 +94,7 @@ describe("discover", () => {
         { id: "sum", name: "Sum", tags: [] }
       ]
       const peer = yield* serve({ dialect: "bindu", card: { skills }, acts: [] })
-      assert.deepStrictEqual(yield* discover(peer.url), [
+      assert.deepStrictEqual((yield* discover(peer.url)).skills, [
         { id: "ask", description: "Answers", tags: ["q"], output_modes: ["text/plain"] },
         { id: "sum", description: "Sum", tags: [], output_modes: ["text/plain", "application/json"] }
       ])

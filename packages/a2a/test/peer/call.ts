@@ -19,6 +19,8 @@ export const question = (url: string, fields: Fields = {}, call: Partial<PeerCal
   skill: { id: "ask" },
   taskId,
   input: { input: "What is a bowline?" },
+  continues: null,
+  route: { hops: 1, via: ["gateway"] },
   ...call
 })
 

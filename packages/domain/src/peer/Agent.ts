@@ -1,6 +1,6 @@
 import { Effect, Schema } from "effect"
 
-export const Dialect = Schema.Literals(["a2a-0.3", "bindu"])
+export const Dialect = Schema.Literals(["a2a-1.0", "a2a-0.3", "bindu"])
 export type Dialect = typeof Dialect.Type
 
 export const AgentName = Schema.String.check(
@@ -19,14 +19,27 @@ export const HttpUrl = Schema.String.check(
   })
 )
 
+const EnvVar = Schema.NonEmptyString.check(Schema.isMaxLength(256))
+
+/** How the gateway proves to a peer who it is. An `env_var` names a variable of the gateway's environment that holds the secret. */
 export const AgentAuth = Schema.Union([
   Schema.Struct({ type: Schema.tag("none") }),
   Schema.Struct({
     type: Schema.tag("bearer"),
     token: Schema.RedactedFromValue(Schema.NonEmptyString.check(Schema.isMaxLength(16_384)))
   }),
-  Schema.Struct({ type: Schema.tag("bearer_env"), env_var: Schema.NonEmptyString.check(Schema.isMaxLength(256)) })
-]).annotate({ message: "Expected an object of type none, bearer or bearer_env" })
+  Schema.Struct({ type: Schema.tag("bearer_env"), env_var: EnvVar }),
+  Schema.Struct({ type: Schema.tag("did_signed"), token_env_var: Schema.optionalKey(EnvVar) }),
+  Schema.Struct({
+    type: Schema.tag("oauth2_client_credentials"),
+    token_url: HttpUrl,
+    client_id: Schema.NonEmptyString.check(Schema.isMaxLength(1_024)),
+    client_secret_env_var: EnvVar,
+    scope: Schema.optionalKey(Schema.NonEmptyString.check(Schema.isMaxLength(1_024)))
+  })
+]).annotate({
+  message: "Expected an object of type none, bearer, bearer_env, did_signed or oauth2_client_credentials"
+})
 export type AgentAuth = typeof AgentAuth.Type
 
 export const TimeoutMs = Schema.Int.check(Schema.isBetween({ minimum: 100, maximum: 21_600_000 }))
@@ -42,6 +55,19 @@ export const Skill = Schema.Struct({
 })
 export type Skill = typeof Skill.Type
 
+export const Did = Schema.String.check(
+  Schema.isPattern(/^did:[a-z0-9]+:[A-Za-z0-9._:%-]{1,500}$/u, { message: "Expected a DID: did:<method>:<id>" })
+)
+
+/** Whether a peer's answers must be signed, and by whom. Without `pinned_did` it is whoever the card says. */
+export const Trust = Schema.Struct({
+  verify_did: Schema.optionalKey(Schema.Boolean),
+  pinned_did: Schema.optionalKey(Did)
+})
+export type Trust = typeof Trust.Type
+
+const RemoteId = Schema.NonEmptyString.check(Schema.isMaxLength(512))
+
 /** A peer as a request names it. */
 export const Agent = Schema.Struct({
   name: AgentName,
@@ -50,6 +76,10 @@ export const Agent = Schema.Struct({
   dialect: Schema.Literals(["auto", ...Dialect.literals])
     .annotate({ default: "auto" })
     .pipe(Schema.withDecodingDefaultKey(Effect.succeed("auto" as const))),
+  trust: Schema.optionalKey(Trust),
+  streaming: Schema.optionalKey(Schema.Boolean),
+  context_id: Schema.optionalKey(RemoteId),
+  reference_task_ids: Schema.optionalKey(Schema.Array(RemoteId).check(Schema.isMaxLength(64))),
   skills: Schema.optionalKey(Schema.Array(Skill).check(Schema.isMaxLength(64)))
 })
 export type Agent = typeof Agent.Type

@@ -12,11 +12,27 @@ export class Http extends Data.TaggedClass("http")<Details & { readonly status: 
 export class Protocol extends Data.TaggedClass("protocol")<Details> {}
 export class Rpc extends Data.TaggedClass("rpc")<Details & { readonly code: number; readonly data?: unknown }> {}
 /** 401, 403, or a variable of the environment that is not there: it is named, and nothing was sent. */
-export class Auth extends Data.TaggedClass("auth")<Details> {}
+export class Auth extends Data.TaggedClass("auth")<Details & { readonly status?: number }> {}
 export class PaymentRequired extends Data.TaggedClass("payment_required")<Details & { readonly terms?: unknown }> {}
 export class ResponseTooLarge extends Data.TaggedClass("response_too_large")<Details> {}
+/** What the peer said is not signed, or not by the DID that it has to be: the content is withheld. */
+export class Untrusted extends Data.TaggedClass("untrusted")<Details> {}
+/** An address that the gateway does not connect to. */
+export class EgressDenied extends Data.TaggedClass("egress_denied")<Details> {}
+/** Too many calls in a row have failed: nothing was sent. `retryAfterMs`: until one is let through again. */
+export class CircuitOpen extends Data.TaggedClass("circuit_open")<Details & { readonly retryAfterMs: number }> {}
 
-export type PeerErrorReason = Unreachable | Http | Protocol | Rpc | Auth | PaymentRequired | ResponseTooLarge
+export type PeerErrorReason =
+  | Unreachable
+  | Http
+  | Protocol
+  | Rpc
+  | Auth
+  | PaymentRequired
+  | ResponseTooLarge
+  | Untrusted
+  | EgressDenied
+  | CircuitOpen
 
 /** A call of a peer that ended without a result of the peer's own. */
 export class PeerError extends Data.TaggedError("PeerError")<{ readonly reason: PeerErrorReason }> {

@@ -14,6 +14,14 @@ const attempt = { step: Schema.Int, attempt: Schema.Int }
 export const TaskError = Schema.Struct({ code: Schema.String, message: Schema.String })
 export type TaskError = typeof TaskError.Type
 
+/** Who named the DID of an agent: the caller, or the agent's own card. */
+export const DidSource = Schema.Literals(["pinned", "observed"])
+export type DidSource = typeof DidSource.Type
+
+/** Whether all that a peer said is signed by its DID; `unknown` where nobody asked for it. */
+export const Verified = Schema.Literals(["yes", "no", "unsigned", "unknown"])
+export type Verified = typeof Verified.Type
+
 /**
  * What a caller sees of a plan, in one total order. The payloads are those of `docs/reference/stream.md`, without
  * `plan_id` and `session_id`, which every frame on the wire has besides.
@@ -40,7 +48,7 @@ export const PlanEvent = Schema.Union([
     agent: Schema.NullOr(Schema.String),
     skill: Schema.NullOr(Schema.String),
     agent_did: Schema.NullOr(Schema.String),
-    agent_did_source: Schema.NullOr(Schema.String),
+    agent_did_source: Schema.NullOr(DidSource),
     input: Schema.Json
   }),
   event("task.progress", { task_id: TaskId, state: Schema.String, message: Schema.optionalKey(Schema.String) }),
@@ -48,7 +56,8 @@ export const PlanEvent = Schema.Union([
     task_id: TaskId,
     content: Schema.Json,
     media_type: Schema.String,
-    truncated: Schema.Boolean
+    truncated: Schema.Boolean,
+    verified: Schema.optionalKey(Verified)
   }),
   event("task.finished", {
     task_id: TaskId,

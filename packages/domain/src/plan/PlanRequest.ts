@@ -17,6 +17,7 @@ export const Preferences = Schema.Struct({
   timeout_ms: intOr(TimeoutMs, 1_800_000),
   tool_timeout_ms: intOr(TimeoutMs, 600_000),
   max_steps: intOr(intBetween(1, 100), 25),
+  max_hops: intOr(intBetween(0, 16), 5),
   max_tool_calls: intOr(intBetween(0, 1_000), 200),
   model: Schema.optionalKey(Schema.String.check(Schema.isBetweenLength(1, 256))),
   on_disconnect: OnDisconnect.annotate({ default: "cancel" }).pipe(

@@ -1,8 +1,21 @@
-import type { Agent, Skill } from "@bowline/domain/peer/Agent"
+import type { Agent, Dialect, Skill } from "@bowline/domain/peer/Agent"
 import type { PeerError } from "@bowline/domain/peer/PeerError"
+import type { Verified } from "@bowline/domain/plan/PlanEvent"
 import type { TaskId } from "@bowline/domain/tool/TaskId"
 import type { TaskState } from "@bowline/domain/tool/TaskState"
 import { Context, type Duration, type Effect, type Schema } from "effect"
+
+/** The peer's own names of a task. */
+export interface RemoteIds {
+  readonly taskId: string | null
+  readonly contextId: string | null
+}
+
+/** How many gateways a plan has come through to here, this one included, and their ids, the first one first. */
+export interface Route {
+  readonly hops: number
+  readonly via: ReadonlyArray<string>
+}
 
 /** One call of a peer's skill. `taskId` goes with it as the idempotency key. `input` has matched the skill's schema. */
 export interface PeerCall {
@@ -10,6 +23,24 @@ export interface PeerCall {
   readonly skill: Skill
   readonly taskId: TaskId
   readonly input: { readonly [key: string]: Schema.Json }
+  /** The remote task that this call goes on with: one that an earlier plan of the session was handed back. */
+  readonly continues: RemoteIds | null
+  readonly route: Route
+}
+
+/** What is known of a peer before it is called. */
+export interface Discovery {
+  readonly skills: ReadonlyArray<Skill>
+  /** The DID on its card. It is what the peer says of itself. */
+  readonly did: string | null
+}
+
+/** The state of the breaker of an endpoint, for operators. `openUntil` is in milliseconds. */
+export interface PeerStatus {
+  readonly endpoint: string
+  readonly dialect: Dialect | null
+  readonly card: { readonly name: string | null; readonly fetchedAt: number } | null
+  readonly breaker: { readonly state: "closed" | "open" | "half-open"; readonly openUntil: number | null }
 }
 
 /**
@@ -20,20 +51,28 @@ export interface PeerCall {
 export type PeerEvent =
   | { readonly _tag: "Accepted"; readonly remoteTaskId: string | null; readonly remoteContextId: string | null }
   | { readonly _tag: "Progress"; readonly state: string; readonly message?: string }
-  | { readonly _tag: "Artifact"; readonly content: Schema.Json; readonly mediaType: string }
+  | {
+      readonly _tag: "Artifact"
+      readonly content: Schema.Json
+      readonly mediaType: string
+      readonly verified: Verified
+    }
 
 /** The state in which the peer left the task, and all that it said, as text for the model. */
 export interface PeerResult {
   readonly state: Exclude<TaskState, "timed-out" | "interrupted" | "invalid">
   readonly content: string
+  readonly verified: Verified
 }
 
 /** Remote agents that speak A2A. Contract: `docs/reference/peers.md`. */
 export class PeerClient extends Context.Service<
   PeerClient,
   {
-    /** The skills on the peer's card: one request for each location of a card, 2 s in all. */
-    readonly discover: (agent: Agent) => Effect.Effect<ReadonlyArray<Skill>, PeerError>
+    /** What the peer's card says: one request for each location of a card, 2 s in all. */
+    readonly discover: (agent: Agent) => Effect.Effect<Discovery, PeerError>
+    /** The peers that this process has spoken to. */
+    readonly peers: Effect.Effect<ReadonlyArray<PeerStatus>>
     /**
      * Sends the message and waits until the task ends, however long: the time is bounded by whoever calls. Every exit
      * that leaves the remote task unfinished, interruption above all, cancels it: once, best effort, within `cancelTimeout`,

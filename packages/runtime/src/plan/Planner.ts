@@ -75,7 +75,7 @@ export class Planner extends Context.Service<
                   error_type: error.reason._tag
                 })
               ),
-              Effect.mapError(() => agent.name),
+              Effect.mapBoth({ onFailure: () => agent.name, onSuccess: ({ skills }) => skills }),
               Effect.result
             )
           : Effect.succeed(Result.succeed(agent.skills))

@@ -29,7 +29,7 @@ export const fromSkill = (peers: PeerClient["Service"], agent: Agent, skill: Ski
   inputSchema: skill.input_schema ?? textInput,
   timeoutMs: skill.timeout_ms,
   call: (input, taskId, onEvent) =>
-    peers.call({ agent, skill, taskId, input }, onEvent).pipe(
+    peers.call({ agent, skill, taskId, input, continues: null, route: { hops: 1, via: [] } }, onEvent).pipe(
       Effect.map((result): ToolResult =>
         result.state === "completed"
           ? result

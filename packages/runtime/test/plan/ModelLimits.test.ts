@@ -33,7 +33,7 @@ const shown = (config: Config) =>
     Effect.provide(
       TestKit.layer({
         script: [[callTool("bob_ask", { input: "hi" })], [say("ok")]],
-        peers: { call: () => Effect.succeed({ state: "completed", content: "x".repeat(20_000) }) },
+        peers: { call: () => Effect.succeed({ state: "completed", content: "x".repeat(20_000), verified: "unknown" }) },
         config
       })
     ),

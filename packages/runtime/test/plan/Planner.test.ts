@@ -57,7 +57,7 @@ describe("Planner", () => {
         Effect.provide(
           layer({
             script: [[callTool("", {}), ...askBob], [callTool("", {})], [say("ok")], [say("ok")]],
-            peers: { call: () => Effect.succeed({ state: "completed" as const, content: "hi" }) }
+            peers: { call: () => Effect.succeed({ state: "completed" as const, content: "hi", verified: "unknown" }) }
           })
         ),
         Effect.scoped
@@ -69,7 +69,7 @@ describe("Planner", () => {
     const call: PeerClient["Service"]["call"] = ({ input }) =>
       Effect.sync(() => {
         called.push(input)
-        return { state: "completed" as const, content: "done" }
+        return { state: "completed" as const, content: "done", verified: "unknown" as const }
       })
     return Effect.gen(function* () {
       const { frames } = yield* post({ question: "?", agents: [bob] })
@@ -149,7 +149,8 @@ describe("Planner", () => {
   })
 
   it.effect("asks for an answer without tools when the steps or the tool calls are used up", () => {
-    const call: PeerClient["Service"]["call"] = () => Effect.succeed({ state: "completed", content: "more" })
+    const call: PeerClient["Service"]["call"] = () =>
+      Effect.succeed({ state: "completed", content: "more", verified: "unknown" })
     const script = ({ toolChoice }: { readonly toolChoice: string }) =>
       toolChoice === "none" ? [say("enough")] : [...askBob, ...askBob, finish("tool_calls")]
     const run = Effect.fnUntraced(function* (preferences: object) {

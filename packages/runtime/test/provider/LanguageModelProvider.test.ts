@@ -87,7 +87,7 @@ describe("LanguageModelProvider", () => {
     const peers: Partial<PeerClient["Service"]> = {
       call: ({ input }) => {
         called.push(input)
-        return Effect.succeed({ state: "completed", content: "hello" })
+        return Effect.succeed({ state: "completed", content: "hello", verified: "unknown" })
       }
     }
     return Effect.gen(function* () {

@@ -57,6 +57,7 @@ export const preferences: Preferences = {
   timeout_ms: 1_800_000,
   tool_timeout_ms: 600_000,
   max_steps: 25,
+  max_hops: 5,
   max_tool_calls: 200,
   on_disconnect: "cancel",
   on_busy: "queue"

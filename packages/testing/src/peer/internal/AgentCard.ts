@@ -4,7 +4,11 @@ import type { Schema } from "effect"
 export type CardMembers = { readonly [key: string]: Schema.Json }
 
 /** Where a peer of the dialect has its card. */
-export const cardPath = { "a2a-0.3": "/.well-known/agent-card.json", bindu: "/.well-known/agent.json" } as const
+export const cardPath = {
+  "a2a-1.0": "/.well-known/agent-card.json",
+  "a2a-0.3": "/.well-known/agent-card.json",
+  bindu: "/.well-known/agent.json"
+} as const
 
 /** A card of the dialect. `members` go over those that it has to have. */
 export const cardOf = (dialect: Dialect, url: string, members: CardMembers): CardMembers => ({

@@ -48,8 +48,10 @@ const taskParams = {
 }
 
 const envelope = { jsonrpc: Schema.Literal("2.0"), method: Schema.String, params: Schema.Json }
+const A2aEnvelope = Schema.Struct({ ...envelope, id: Schema.Union([word, Schema.Int]) })
 const Envelope = {
-  "a2a-0.3": Schema.Struct({ ...envelope, id: Schema.Union([word, Schema.Int]) }),
+  "a2a-1.0": A2aEnvelope,
+  "a2a-0.3": A2aEnvelope,
   bindu: Schema.Struct({ ...envelope, id: uuid })
 }
 

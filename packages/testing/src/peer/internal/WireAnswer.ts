@@ -10,8 +10,10 @@ export interface PeerTask {
   readonly question: SendParams["message"]
 }
 
+const camelCase = { task: "taskId", context: "contextId", message: "messageId", artifact: "artifactId" }
 const names = {
-  "a2a-0.3": { task: "taskId", context: "contextId", message: "messageId", artifact: "artifactId" },
+  "a2a-1.0": camelCase,
+  "a2a-0.3": camelCase,
   bindu: { task: "task_id", context: "context_id", message: "message_id", artifact: "artifact_id" }
 }
 
