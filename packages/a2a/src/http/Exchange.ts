@@ -11,24 +11,32 @@ export interface Answer {
   readonly after: Option.Option<Duration.Duration>
 }
 
-const maxBytes = 8 * 1024 * 1024
+export const maxBytes = 8 * 1024 * 1024
 const maxRedirects = 3
 
 /** A shorter token would be found in innocent words. */
 const minSecret = 4
 
-const tooLarge = failure("garbled", new ResponseTooLarge({ message: "The answer of the peer is larger than 8 MiB" }))
+const tooLargeFor = (limit: number): ExchangeError => {
+  const size = limit < maxBytes ? `${limit / 1024} KiB` : "8 MiB"
+  return failure("garbled", new ResponseTooLarge({ message: `The answer of the peer is larger than ${size}` }))
+}
 
-const fromClient = ({ reason }: HttpClientError.HttpClientError): ExchangeError => fromTransport(reason.cause)
+export const tooLarge = tooLargeFor(maxBytes)
 
-const readBody = (response: HttpClientResponse.HttpClientResponse): Effect.Effect<string, ExchangeError> =>
+export const fromClient = ({ reason }: HttpClientError.HttpClientError): ExchangeError => fromTransport(reason.cause)
+
+const readBody = (
+  response: HttpClientResponse.HttpClientResponse,
+  limit: number
+): Effect.Effect<string, ExchangeError> =>
   response.stream.pipe(
     Stream.mapError(fromClient),
     Stream.mapAccumEffect(
       () => 0,
       (total, chunk) => {
         const next = total + chunk.length
-        return next > maxBytes ? Effect.fail(tooLarge) : Effect.succeed([next, [chunk]] as const)
+        return next > limit ? Effect.fail(tooLargeFor(limit)) : Effect.succeed([next, [chunk]] as const)
       }
     ),
     Stream.mkUint8Array,
@@ -36,7 +44,7 @@ const readBody = (response: HttpClientResponse.HttpClientResponse): Effect.Effec
   )
 
 /** A peer may repeat what it was asked with: its token must not get into frames and tables. */
-const withoutToken = (body: string, authorization: string | undefined): string => {
+export const withoutToken = (body: string, authorization: string | undefined): string => {
   const token = authorization?.replace(/^Bearer /, "") ?? ""
   return token.length < minSecret ? body : body.replaceAll(token, "[redacted]")
 }
@@ -53,30 +61,45 @@ const redirection = (
   return target.origin === new URL(request.url).origin ? target.href : undefined
 }
 
-/** Sends a request and reads the whole answer, 8 MiB at most. Redirects are followed within the origin only. */
-export const exchange = Effect.fnUntraced(function* (
-  client: HttpClient.HttpClient,
+/** Sends a request, and gives the head of its answer. Redirects are followed within the origin only. */
+export const respond = Effect.fnUntraced(function* <R>(
+  client: HttpClient.HttpClient.With<HttpClientError.HttpClientError, R>,
   request: HttpClientRequest.HttpClientRequest
-): Effect.fn.Return<Answer, ExchangeError> {
+): Effect.fn.Return<HttpClientResponse.HttpClientResponse, ExchangeError, R> {
   let url = request.url
   for (let redirects = 0; ; redirects++) {
     const current = HttpClientRequest.setUrl(request, url)
     const response = yield* Effect.mapError(client.execute(current), fromClient)
+    const { status } = response
+    if (status < 300 || status > 399 || status === 304) return response
     // Read even when it is not wanted: a connection with an unread body can't be used again.
-    const body = yield* readBody(response)
-    const { status, headers } = response
+    yield* readBody(response, maxBytes)
     const target = redirection(current, response)
     if (target === undefined || redirects === maxRedirects) {
-      if (status >= 300 && status < 400) {
-        const message = `The peer answered ${status}, a redirect that is not followed`
-        return yield* failure("refused", new Http({ message, status }))
-      }
-      return {
-        status,
-        body: withoutToken(body, request.headers["authorization"]),
-        after: retryAfter(headers["retry-after"], yield* Clock.currentTimeMillis)
-      }
+      const message = `The peer answered ${status}, a redirect that is not followed`
+      return yield* failure("refused", new Http({ message, status }))
     }
     url = target
   }
 })
+
+/** Reads the whole answer, 8 MiB at most unless the limit, in bytes, says less. */
+export const answerOf = Effect.fnUntraced(function* (
+  response: HttpClientResponse.HttpClientResponse,
+  limit: number = maxBytes
+): Effect.fn.Return<Answer, ExchangeError> {
+  const body = yield* readBody(response, limit)
+  return {
+    status: response.status,
+    body: withoutToken(body, response.request.headers["authorization"]),
+    after: retryAfter(response.headers["retry-after"], yield* Clock.currentTimeMillis)
+  }
+})
+
+/** Sends a request and reads the whole answer. */
+export const exchange = (
+  client: HttpClient.HttpClient,
+  request: HttpClientRequest.HttpClientRequest,
+  limit?: number
+): Effect.Effect<Answer, ExchangeError> =>
+  Effect.flatMap(respond(client, request), (response) => answerOf(response, limit))

@@ -1,8 +1,10 @@
 import * as JsonValue from "@bowline/domain/json/JsonValue"
 import { Auth, Rpc } from "@bowline/domain/peer/PeerError"
-import { Effect, Option, Result, Schema } from "effect"
+import { Effect, Option, Result, Schema, type Scope } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
 import type { Headers, PeerAuth } from "../auth/PeerAuth.ts"
+import type { Params } from "../dialect/Codec.ts"
+import { openEvents, type Events } from "./EventStream.ts"
 import { exchange, type Answer } from "./Exchange.ts"
 import { excerpt, failure, fromStatus, garbled, type ExchangeError } from "./ExchangeError.ts"
 
@@ -36,11 +38,11 @@ const unfitness = (body: string): string | undefined => {
 }
 
 /** A request for a method. Its body is written once: what is signed is what is sent. */
-export const rpcRequest = Effect.fnUntraced(function* (
+const rpcRequest = Effect.fnUntraced(function* (
   { auth, headers, url }: RpcTarget,
   id: string,
   method: string,
-  params: { readonly [key: string]: Schema.Json }
+  params: Params
 ): Effect.fn.Return<HttpClientRequest.HttpClientRequest, ExchangeError> {
   const body = JSON.stringify({ jsonrpc: "2.0", id, method, params })
   return HttpClientRequest.post(url).pipe(
@@ -76,10 +78,10 @@ export const resultOf = (
 const isUnauthorized = ({ reason }: ExchangeError): boolean => reason instanceof Auth && reason.status === 401
 
 /** Makes a request; after a 401 once more, if there is something new to ask with. */
-export const authorized = <A>(
+const authorized = <A, R>(
   { auth }: RpcTarget,
-  request: Effect.Effect<A, ExchangeError>
-): Effect.Effect<A, ExchangeError> =>
+  request: Effect.Effect<A, ExchangeError, R>
+): Effect.Effect<A, ExchangeError, R> =>
   Effect.catchIf(request, isUnauthorized, (refused) =>
     Effect.flatMap(auth.renew, (renewed) => (renewed ? request : Effect.fail(refused)))
   )
@@ -90,12 +92,37 @@ export const callMethod = (
   target: RpcTarget,
   id: string,
   method: string,
-  params: { readonly [key: string]: Schema.Json }
+  params: Params
 ): Effect.Effect<Schema.Json, ExchangeError> =>
   authorized(
     target,
     rpcRequest(target, id, method, params).pipe(
       Effect.flatMap((request) => exchange(client, request)),
       Effect.flatMap((answer) => Effect.fromResult(resultOf(method, answer)))
+    )
+  )
+
+/** The results of a method that streams, each as the data of an event; or one, from a peer that has nothing to stream. */
+export type StreamReply =
+  | { readonly _tag: "Events"; readonly events: Events }
+  | { readonly _tag: "Result"; readonly result: Schema.Json }
+
+/** Calls a method that streams. The connection is closed with the scope. */
+export const streamMethod = (
+  client: HttpClient.HttpClient,
+  target: RpcTarget,
+  id: string,
+  method: string,
+  params: Params
+): Effect.Effect<StreamReply, ExchangeError, Scope.Scope> =>
+  authorized(
+    target,
+    rpcRequest(target, id, method, params).pipe(
+      Effect.flatMap((request) => openEvents(client, request)),
+      Effect.flatMap((reply): Effect.Effect<StreamReply, ExchangeError> =>
+        reply._tag === "Events"
+          ? Effect.succeed(reply)
+          : Effect.map(Effect.fromResult(resultOf(method, reply.answer)), (result) => ({ _tag: "Result", result }))
+      )
     )
   )

@@ -9,7 +9,7 @@ import * as AgentCards from "../card/AgentCards.ts"
 import * as Cancels from "./Cancels.ts"
 import { converse } from "./Conversation.ts"
 import { connect } from "./PeerLink.ts"
-import * as RemoteTask from "./RemoteTask.ts"
+import { RemoteTask } from "./RemoteTask.ts"
 import * as TaskCalls from "./TaskCalls.ts"
 
 /**
@@ -40,9 +40,9 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
           const link = yield* connect(call.agent, cards, secrets)
           const known = call.continues ?? { taskId: null, contextId: call.agent.context_id ?? null }
           const ids = link.codec.ids(known, uuid)
-          const remote = yield* RemoteTask.make(calls, link)
+          const remote = new RemoteTask(link, calls)
           return yield* Effect.onExit(converse(link, remote, call, ids, onEvent), (exit) =>
-            Exit.isSuccess(exit) ? Effect.void : Effect.flatMap(remote.state, (state) => cancels.leave(link, state))
+            Exit.isSuccess(exit) ? Effect.void : cancels.leave(link, remote.state)
           )
         },
         Effect.mapError(({ reason }) => new PeerError({ reason }))

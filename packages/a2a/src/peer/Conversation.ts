@@ -1,21 +1,26 @@
-import { Unreachable, type PeerErrorReason } from "@bowline/domain/peer/PeerError"
+import { Rpc } from "@bowline/domain/peer/PeerError"
 import type { PeerCall, PeerEvent, PeerResult, RemoteIds } from "@bowline/runtime/peer/PeerClient"
-import { Clock, Duration, Effect, Option, Schedule } from "effect"
+import { Clock, Duration, Effect, Option } from "effect"
 import type { Outgoing } from "../dialect/Codec.ts"
-import { failure, garbled, type ExchangeError } from "../http/ExchangeError.ts"
-import { beginning, narrate, narrateEnd } from "../task/Narration.ts"
-import { pollSchedule, sendSchedule } from "../task/PollSchedule.ts"
+import { garbled, type ExchangeError } from "../http/ExchangeError.ts"
+import { Narration } from "../task/Narration.ts"
+import { sendSchedule } from "../task/PollSchedule.ts"
 import { standingOf } from "../task/Standing.ts"
 import type { Task } from "../task/Task.ts"
 import { resultText } from "../task/Words.ts"
 import type { PeerLink } from "./PeerLink.ts"
-import type { RemoteTask } from "./RemoteTask.ts"
+import * as Polls from "./Polls.ts"
+import type { Opened, RemoteTask } from "./RemoteTask.ts"
 
 type OnEvent = (event: PeerEvent) => Effect.Effect<void>
 
-const patience = Duration.seconds(30)
-const pollPatience = Duration.seconds(10)
+/** Where the task is left: over for the caller, or still at work, with its stream gone. */
+type Left =
+  | { readonly _tag: "Over"; readonly task: Task; readonly state: PeerResult["state"]; readonly isOpen: boolean }
+  | { readonly _tag: "Lost"; readonly task: Task; readonly taskId: string }
+
 const settlingPatience = 60_000
+const answerPatience = Duration.seconds(10)
 
 const outgoing = ({ agent, input, route, skill, taskId }: PeerCall, link: PeerLink, ids: RemoteIds): Outgoing => {
   const words = skill.input_schema === undefined ? input["input"] : undefined
@@ -31,57 +36,9 @@ const outgoing = ({ agent, input, route, skill, taskId }: PeerCall, link: PeerLi
   }
 }
 
-/** Sends the message, and tells the ids as soon as they are known. */
-const open = Effect.fnUntraced(function* (
-  link: PeerLink,
-  remote: RemoteTask,
-  call: PeerCall,
-  ids: RemoteIds,
-  onEvent: OnEvent
-): Effect.fn.Return<Task, ExchangeError> {
-  if (ids.taskId !== null) {
-    yield* onEvent({ _tag: "Accepted", remoteTaskId: ids.taskId, remoteContextId: ids.contextId })
-  }
-  const send = remote.send(link.codec.sendParams(outgoing(call, link, ids)), ids)
-  const task = yield* Effect.retry(send, { schedule: sendSchedule, while: ({ verdict }) => verdict === "unsent" })
-  const remoteTaskId = task.id ?? ids.taskId
-  const remoteContextId = task.contextId ?? ids.contextId
-  if (ids.taskId === null || remoteTaskId !== ids.taskId || remoteContextId !== ids.contextId) {
-    yield* onEvent({ _tag: "Accepted", remoteTaskId, remoteContextId })
-  }
-  return task
-})
-
-/** Polls until there is a good answer, for 30 seconds. What went before decides how long the next wait is. */
-const makePolling = Effect.map(
-  Schedule.toStepWithSleep(pollSchedule),
-  (wait) =>
-    (remote: RemoteTask, taskId: string): Effect.Effect<Task, ExchangeError> => {
-      let missed: PeerErrorReason = new Unreachable({ message: "no answer" })
-      const get = Effect.timeoutOrElse(remote.get(taskId), {
-        duration: pollPatience,
-        orElse: () => Effect.fail(failure("transient", missed))
-      })
-      const poll = (after: ExchangeError["after"]): Effect.Effect<Task, ExchangeError> =>
-        Effect.orDie(wait(after)).pipe(
-          Effect.andThen(get),
-          Effect.catchIf(
-            ({ verdict }) => verdict === "unsent" || verdict === "transient",
-            ({ after, reason }) => {
-              missed = reason
-              return poll(after)
-            }
-          )
-        )
-      return Effect.timeoutOrElse(poll(Option.none()), {
-        duration: patience,
-        orElse: () => {
-          const message = `The peer gave no good answer for 30 seconds: ${missed.message}`
-          return Effect.fail(failure("transient", new Unreachable({ message })))
-        }
-      })
-    }
-)
+/** The peer does not stream, whatever its card says: no such method, or an operation that it does not support. */
+const isNotStreaming = ({ reason }: ExchangeError): boolean =>
+  reason instanceof Rpc && (reason.code === -32601 || reason.code === -32004)
 
 /** One call of a peer over its link: from the message to the end of the task, or to the state that hands it back. */
 export const converse = Effect.fnUntraced(function* (
@@ -91,37 +48,78 @@ export const converse = Effect.fnUntraced(function* (
   ids: RemoteIds,
   onEvent: OnEvent
 ): Effect.fn.Return<PeerResult, ExchangeError> {
-  let task = yield* open(link, remote, call, ids, onEvent)
-  let told = beginning
+  const { pause, poll } = yield* Polls.make(remote)
+  const narration = new Narration(false)
   let settlingSince: number | undefined
-  const nextAnswer = yield* makePolling
 
-  const end = (state: PeerResult["state"], isOpen: boolean) =>
-    Effect.as(Effect.forEach(narrateEnd(told, task, "unknown"), onEvent, { discard: true }), {
-      state,
-      content: resultText(task, isOpen),
-      verified: "unknown" as const
-    })
+  const tell = (events: ReadonlyArray<PeerEvent>) => Effect.forEach(events, onEvent, { discard: true })
 
-  for (;;) {
-    const standing = standingOf(task.state)
-    if (standing._tag === "ended") return yield* end(standing.state, false)
-    if (standing._tag === "handed-back") return yield* end(standing.state, true)
-
-    const [next, events] = narrate(told, task)
-    told = next
-    yield* Effect.forEach(events, onEvent, { discard: true })
-    if (task.id === null) return yield* garbled(link.codec.methods.send, { message: "Missing the id of the task" })
-    if (standing._tag === "working") {
+  /** What comes next, if it comes before the peer has waited too long for somebody else. */
+  const settling = Effect.fnUntraced(function* <A>(state: string, next: Effect.Effect<A, ExchangeError>) {
+    if (standingOf(state)._tag === "working") {
       settlingSince = undefined
-      task = yield* nextAnswer(remote, task.id)
-      continue
+      return Option.some(yield* next)
     }
     const now = yield* Clock.currentTimeMillis
     settlingSince ??= now
-    const left = Duration.millis(settlingSince + settlingPatience - now)
-    const answer = yield* Effect.timeoutOption(nextAnswer(remote, task.id), left)
-    if (Option.isNone(answer)) return yield* end(standing.state, true)
-    task = answer.value
-  }
+    return yield* Effect.timeoutOption(next, settlingSince + settlingPatience - now)
+  })
+
+  /** Tells what the task does until it is over. Without a stream the peer is asked for it. */
+  const follow = Effect.fnUntraced(function* ({ next, ...opened }: Opened): Effect.fn.Return<Left, ExchangeError> {
+    let task = opened.task
+    for (;;) {
+      const standing = standingOf(task.state)
+      if (standing._tag === "ended" || standing._tag === "handed-back") {
+        return { _tag: "Over", task, state: standing.state, isOpen: standing._tag === "handed-back" }
+      }
+      yield* tell(narration.next(task))
+      const taskId = task.id
+      if (taskId === null) return yield* garbled(link.codec.methods.send, { message: "Missing the id of the task" })
+      const wait = next === undefined ? Effect.asSome(poll(taskId)) : Effect.option(next)
+      const answer = yield* settling(task.state, wait)
+      if (Option.isNone(answer)) return { _tag: "Over", task, state: "auth-required", isOpen: true }
+      if (Option.isNone(answer.value)) return { _tag: "Lost", task, taskId }
+      task = answer.value.value
+    }
+  })
+
+  /** Sends the message, and tells the ids as soon as they are known. */
+  const open = Effect.gen(function* () {
+    const told = (taskId: string | null, contextId: string | null) =>
+      onEvent({ _tag: "Accepted", remoteTaskId: taskId, remoteContextId: contextId })
+    if (ids.taskId !== null) yield* told(ids.taskId, ids.contextId)
+    const params = link.codec.sendParams(outgoing(call, link, ids))
+    const send = Effect.suspend(() => remote.send(params, ids))
+    const opened = yield* (
+      link.streams ? Effect.catchIf(remote.stream(params, ids), isNotStreaming, () => send) : send
+    ).pipe(Effect.retry({ schedule: sendSchedule, while: ({ verdict }) => verdict === "unsent" }))
+    const taskId = opened.task.id ?? ids.taskId
+    const contextId = opened.task.contextId ?? ids.contextId
+    if (ids.taskId === null || taskId !== ids.taskId || contextId !== ids.contextId) yield* told(taskId, contextId)
+    return opened
+  })
+
+  /** Takes the stream up again; a peer that can't, or has nothing to say in it, is asked. */
+  const regain = ({ task, taskId }: Extract<Left, { readonly _tag: "Lost" }>) =>
+    pause().pipe(
+      Effect.andThen(Effect.option(Effect.timeout(remote.subscribe(taskId), answerPatience))),
+      Effect.flatMap((opened) => follow(Option.getOrElse(opened, () => ({ task }))))
+    )
+
+  /** What a stream told is not all where a part of it is missing. */
+  const whole = (left: Extract<Left, { readonly _tag: "Over" }>) =>
+    left.task.id === null
+      ? Effect.succeed(left.task)
+      : Effect.timeout(remote.get(left.task.id), answerPatience).pipe(
+          Effect.filterOrFail(({ state }) => state === left.task.state),
+          Effect.orElseSucceed(() => left.task)
+        )
+
+  let left = yield* Effect.scoped(Effect.flatMap(open, follow))
+  const isWhole = left._tag === "Over"
+  while (left._tag === "Lost") left = yield* Effect.scoped(regain(left))
+  const task = isWhole ? left.task : yield* whole(left)
+  yield* tell(narration.end(task, "unknown"))
+  return { state: left.state, content: resultText(task, left.isOpen), verified: "unknown" }
 })

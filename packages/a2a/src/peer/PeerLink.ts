@@ -18,13 +18,15 @@ export interface PeerLink {
   readonly target: RpcTarget
   readonly codec: Codec
   readonly takesTextOnly: (skillId: string) => boolean
+  /** Whether the peer answers with a stream. */
+  readonly streams: boolean
 }
 
 const codecs: { readonly [D in Dialect]: Codec } = { "a2a-1.0": a2a03, "a2a-0.3": a2a03, bindu }
 
 const fromCard =
   (endpoint: string) =>
-  ({ card, location }: FoundCard): Omit<PeerLink, "endpoint" | "target"> & { readonly url: string } => ({
+  ({ card, location }: FoundCard): Omit<PeerLink, "endpoint" | "target" | "streams"> & { readonly url: string } => ({
     url: urlOf(card, endpoint),
     codec: codecs[dialectOf(card, location)],
     takesTextOnly: (skillId) => takesTextOnly(card, skillId)
@@ -32,7 +34,7 @@ const fromCard =
 
 /** Finds out how to speak to a peer. With `auto` its card says so; a peer without a card speaks A2A 0.3. */
 export const connect = Effect.fnUntraced(function* (
-  { auth, dialect, endpoint }: Agent,
+  { auth, dialect, endpoint, streaming }: Agent,
   cards: { readonly get: (endpoint: string) => Effect.Effect<FoundCard, PeerError> },
   secrets: typeof EnvironmentSecrets.Service
 ): Effect.fn.Return<PeerLink, ExchangeError> {
@@ -42,5 +44,5 @@ export const connect = Effect.fnUntraced(function* (
     dialect === "auto"
       ? yield* Effect.match(cards.get(endpoint), { onSuccess: fromCard(endpoint), onFailure: () => fixed("a2a-0.3") })
       : fixed(dialect)
-  return { endpoint, target: { url, headers: rest.codec.headers, auth: peerAuth }, ...rest }
+  return { endpoint, target: { url, headers: rest.codec.headers, auth: peerAuth }, streams: streaming ?? false, ...rest }
 })

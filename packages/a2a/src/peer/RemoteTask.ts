@@ -1,16 +1,19 @@
-import { Effect, Ref, Result, type Schema } from "effect"
 import type { RemoteIds } from "@bowline/runtime/peer/PeerClient"
+import { Effect, Result, type Schema, type Scope } from "effect"
 import type { Params } from "../dialect/Codec.ts"
+import type { Events } from "../http/EventStream.ts"
 import { garbled, type ExchangeError } from "../http/ExchangeError.ts"
+import type { StreamReply } from "../http/JsonRpc.ts"
 import { standingOf } from "../task/Standing.ts"
 import type { Task } from "../task/Task.ts"
 import type { PeerLink } from "./PeerLink.ts"
 import type { TaskCalls } from "./TaskCalls.ts"
+import { statesOf } from "./TaskStream.ts"
 
 /**
  * What is known of the remote task, and so what has to be cancelled when the call ends without a result.
  *
- *     none ──the request leaves──▶ unnamed, or open where the client makes the id
+ *     none ──the request leaves──▶ unnamed, or open where the id is known before
  *     unnamed | open ──the request never arrived, or was refused──▶ none
  *     unnamed | open ──an answer──▶ open, or none when the peer says that the task has ended
  */
@@ -22,38 +25,110 @@ export type RemoteState =
 const none: RemoteState = { _tag: "none" }
 const sent = (taskId: string | null): RemoteState => (taskId === null ? { _tag: "unnamed" } : { _tag: "open", taskId })
 
-/** The remote task of one call. Its state is noted before an interruption is let through, so it is never behind. */
-export const make = Effect.fnUntraced(function* (calls: TaskCalls, link: PeerLink) {
-  const state = yield* Ref.make<RemoteState>(none)
+/** What a message led to: the task, and, where the peer streams, what becomes of it. */
+export interface Opened {
+  readonly task: Task
+  readonly next?: Effect.Effect<Task, ExchangeError>
+}
 
-  const observe = (method: string, result: Schema.Json): Effect.Effect<Task, ExchangeError> => {
-    const task = link.codec.taskOf(result)
-    if (Result.isSuccess(task)) {
-      const { id, state: said } = task.success
-      return Effect.as(Ref.set(state, standingOf(said)._tag === "ended" ? none : sent(id)), task.success)
-    }
-    const taskId = link.codec.taskIdOf(result)
-    const noted = taskId === null ? Effect.void : Ref.set(state, sent(taskId))
-    return Effect.andThen(noted, Effect.fail(garbled(method, task.failure)))
+/** The remote task of one call. Its state is noted before an interruption is let through, so it is never behind. */
+export class RemoteTask {
+  #state: RemoteState = none
+  readonly #link: PeerLink
+  readonly #calls: TaskCalls
+
+  constructor(link: PeerLink, calls: TaskCalls) {
+    this.#link = link
+    this.#calls = calls
   }
 
-  const send = (params: Params, ids: RemoteIds): Effect.Effect<Task, ExchangeError> =>
-    Effect.uninterruptibleMask((restore) =>
-      Ref.set(state, sent(ids.taskId)).pipe(
-        Effect.andThen(restore(calls.send(link, params))),
-        Effect.tapError(({ verdict }) =>
-          verdict === "unsent" || verdict === "refused" ? Ref.set(state, none) : Effect.void
-        ),
-        Effect.flatMap((result) => observe(link.codec.methods.send, result))
+  get state(): RemoteState {
+    return this.#state
+  }
+
+  note({ id, state }: Task): void {
+    this.#state = standingOf(state)._tag === "ended" ? none : sent(id)
+  }
+
+  /** Also a task that cannot be read has to be cancelled. */
+  noteGarbled(method: string, result: Schema.Json, issue: Schema.SchemaError): ExchangeError {
+    const taskId = this.#link.codec.taskIdOf(result)
+    if (taskId !== null) this.#state = sent(taskId)
+    return garbled(method, issue)
+  }
+
+  /** A message that is answered once. */
+  send(params: Params, ids: RemoteIds): Effect.Effect<Opened, ExchangeError> {
+    const method = this.#link.codec.methods.send
+    return this.#starts(
+      ids,
+      Effect.map(
+        this.#noting(this.#calls.send(this.#link, params), (result) => this.#read(method, result)),
+        (task) => ({ task })
       )
     )
+  }
 
-  const get = (taskId: string): Effect.Effect<Task, ExchangeError> =>
-    Effect.uninterruptibleMask((restore) =>
-      Effect.flatMap(restore(calls.get(link, taskId)), (result) => observe(link.codec.methods.get, result))
+  /** A message that is answered with a stream, for as long as the scope is open, or once. */
+  stream(params: Params, ids: RemoteIds): Effect.Effect<Opened, ExchangeError, Scope.Scope> {
+    const { methods } = this.#link.codec
+    return this.#starts(ids, this.#opens(methods.stream, this.#calls.stream(this.#link, params)))
+  }
+
+  /** Takes up the stream of the task again. */
+  subscribe(taskId: string): Effect.Effect<Opened, ExchangeError, Scope.Scope> {
+    return this.#opens(this.#link.codec.methods.subscribe, this.#calls.subscribe(this.#link, taskId))
+  }
+
+  get(taskId: string): Effect.Effect<Task, ExchangeError> {
+    const method = this.#link.codec.methods.get
+    return this.#noting(this.#calls.get(this.#link, taskId), (result) => this.#read(method, result, taskId))
+  }
+
+  #noting<A, B, R>(
+    request: Effect.Effect<A, ExchangeError, R>,
+    note: (answer: A) => Result.Result<B, ExchangeError>
+  ): Effect.Effect<B, ExchangeError, R> {
+    return Effect.uninterruptibleMask((restore) =>
+      Effect.flatMap(restore(request), (answer) => Effect.fromResult(note(answer)))
     )
+  }
 
-  return { state: Ref.get(state), send, get }
-})
+  /** A request that may start the task. If it failed for sure, nothing was started. */
+  #starts<A, R>(ids: RemoteIds, request: Effect.Effect<A, ExchangeError, R>): Effect.Effect<A, ExchangeError, R> {
+    return Effect.uninterruptibleMask((restore) => {
+      this.#state = sent(ids.taskId)
+      return Effect.tapError(restore(request), ({ verdict }) =>
+        Effect.sync(() => {
+          if (verdict === "unsent" || verdict === "refused") this.#state = none
+        })
+      )
+    })
+  }
 
-export type RemoteTask = Effect.Success<ReturnType<typeof make>>
+  #opens<R>(
+    method: string,
+    request: Effect.Effect<StreamReply, ExchangeError, R>
+  ): Effect.Effect<Opened, ExchangeError, R> {
+    const opened = this.#noting(request, (reply): Result.Result<Opened | Events, ExchangeError> =>
+      reply._tag === "Events"
+        ? Result.succeed(reply.events)
+        : Result.map(this.#read(method, reply.result), (task) => ({ task }))
+    )
+    return Effect.flatMap(opened, (reply) => {
+      if ("task" in reply) return Effect.succeed(reply)
+      const next = statesOf(method, this.#link, this, reply)
+      return Effect.map(next, (task) => ({ task, next }))
+    })
+  }
+
+  #read(method: string, result: Schema.Json, taskId?: string): Result.Result<Task, ExchangeError> {
+    const task = this.#link.codec.taskOf(result)
+    if (Result.isFailure(task)) return Result.fail(this.noteGarbled(method, result, task.failure))
+    if (taskId !== undefined && task.success.id !== taskId) {
+      return Result.fail(garbled(method, { message: "It is of another task" }))
+    }
+    this.note(task.success)
+    return Result.succeed(task.success)
+  }
+}

@@ -1,9 +1,9 @@
 import { Rpc } from "@bowline/domain/peer/PeerError"
-import { Cache, Duration, Effect, type Schema } from "effect"
+import { Cache, Duration, Effect } from "effect"
 import type { HttpClient } from "effect/http"
 import type { Params } from "../dialect/Codec.ts"
 import type { ExchangeError } from "../http/ExchangeError.ts"
-import { callMethod } from "../http/JsonRpc.ts"
+import { callMethod, streamMethod } from "../http/JsonRpc.ts"
 import type { PeerLink } from "./PeerLink.ts"
 
 /** The peer did not understand the request: parse error, or invalid parameters. */
@@ -24,26 +24,34 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient, 
   const call = (link: PeerLink, method: string, params: Params) =>
     Effect.suspend(() => callMethod(client, link.target, uuid(), method, params))
 
-  const callTask = Effect.fnUntraced(function* (
-    link: PeerLink,
-    method: string,
+  const stream = (link: PeerLink, method: string, params: Params) =>
+    Effect.suspend(() => streamMethod(client, link.target, uuid(), method, params))
+
+  /** A request that names a task, in the spelling that this peer understands. */
+  const onTask = Effect.fnUntraced(function* <A, R>(
+    { codec, endpoint }: PeerLink,
     taskId: string,
-    params: Params
-  ): Effect.fn.Return<Schema.Json, ExchangeError> {
-    const [first, ...others] = link.codec.taskIdNames
-    const known = (yield* Cache.get(spellings, link.endpoint)) ?? first
+    request: (params: Params) => Effect.Effect<A, ExchangeError, R>
+  ): Effect.fn.Return<A, ExchangeError, R> {
+    const [first, ...others] = codec.taskIdNames
+    const known = (yield* Cache.get(spellings, endpoint)) ?? first
     const other = [first, ...others].find((name) => name !== known)
-    const spelled = (name: string) => call(link, method, { [name]: taskId, ...params })
+    const spelled = (name: string) => request({ [name]: taskId })
     if (other === undefined) return yield* spelled(known)
     return yield* Effect.catchIf(spelled(known), isNotUnderstood, () =>
-      Effect.tap(spelled(other), () => Cache.set(spellings, link.endpoint, other))
+      Effect.tap(spelled(other), () => Cache.set(spellings, endpoint, other))
     )
   })
 
   return {
     send: (link: PeerLink, params: Params) => call(link, link.codec.methods.send, params),
-    get: (link: PeerLink, taskId: string) => callTask(link, link.codec.methods.get, taskId, link.codec.getParams),
-    cancel: (link: PeerLink, taskId: string) => callTask(link, link.codec.methods.cancel, taskId, {})
+    stream: (link: PeerLink, params: Params) => stream(link, link.codec.methods.stream, params),
+    get: (link: PeerLink, taskId: string) =>
+      onTask(link, taskId, (name) => call(link, link.codec.methods.get, { ...name, ...link.codec.getParams })),
+    cancel: (link: PeerLink, taskId: string) =>
+      onTask(link, taskId, (name) => call(link, link.codec.methods.cancel, name)),
+    subscribe: (link: PeerLink, taskId: string) =>
+      onTask(link, taskId, (name) => stream(link, link.codec.methods.subscribe, name))
   }
 })
 

@@ -1,37 +1,47 @@
 import type { Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
-import type { Task } from "./Task.ts"
+import type { Message, Task } from "./Task.ts"
 import { artifactEvent, keyOf, lastWords, textOf } from "./Words.ts"
 
-/** What has been told of a task so far. */
-export interface Narration {
-  readonly state: string | null
-  readonly messages: ReadonlySet<string>
-}
-
-export const beginning: Narration = { state: null, messages: new Set() }
-
-/** What an answer adds to what was told: what the agent said since the last one, then the state and its message. */
-export const narrate = (told: Narration, task: Task): readonly [Narration, ReadonlyArray<PeerEvent>] => {
-  const messages = new Set(told.messages)
-  const events: Array<PeerEvent> = []
-  const said = task.history.filter((message) => message.fromAgent)
-  for (const message of task.message === null ? said : [...said, task.message]) {
-    const key = keyOf(message)
-    if (messages.has(key)) continue
-    messages.add(key)
-    events.push({ _tag: "Progress", state: task.state, message: textOf(message.parts) })
-  }
-  if (events.length === 0 && task.state !== told.state) events.push({ _tag: "Progress", state: task.state })
-  return [{ state: task.state, messages }, events]
-}
-
 /**
- * What an answer adds at the end. The last words and the state are the result, so they are not told. The artifacts are:
- * only now are they sure to be whole.
+ * What has been told of a task so far, and so what is new in its next state. Where the content is withheld until it is
+ * verified, only the states are told.
  */
-export const narrateEnd = (told: Narration, task: Task, verified: Verified): ReadonlyArray<PeerEvent> => {
-  const messages = new Set([...told.messages, ...lastWords(task).map(keyOf)])
-  const [, events] = narrate({ state: task.state, messages }, task)
-  return [...events, ...task.artifacts.map((artifact) => artifactEvent(artifact, verified))]
+export class Narration {
+  #state: string | undefined
+  readonly #told = new Set<string>()
+  readonly #isWithheld: boolean
+
+  constructor(isWithheld: boolean) {
+    this.#isWithheld = isWithheld
+  }
+
+  /** What the agent said since the last time, then the state and its message. */
+  next(task: Task): ReadonlyArray<PeerEvent> {
+    const said = task.history.filter((message) => message.fromAgent)
+    return this.#tell(task.state, task.message === null ? said : [...said, task.message])
+  }
+
+  /**
+   * The end. The last words and the state are the result, so they are not told. The artifacts are: only now are they sure
+   * to be whole.
+   */
+  end(task: Task, verified: Verified): ReadonlyArray<PeerEvent> {
+    for (const message of lastWords(task)) this.#told.add(keyOf(message))
+    this.#state = task.state
+    return [...this.next(task), ...task.artifacts.map((artifact) => artifactEvent(artifact, verified))]
+  }
+
+  #tell(state: string, said: ReadonlyArray<Message>): ReadonlyArray<PeerEvent> {
+    const events: Array<PeerEvent> = []
+    for (const message of this.#isWithheld ? [] : said) {
+      const key = keyOf(message)
+      if (this.#told.has(key)) continue
+      this.#told.add(key)
+      events.push({ _tag: "Progress", state, message: textOf(message.parts) })
+    }
+    if (events.length === 0 && state !== this.#state) events.push({ _tag: "Progress", state })
+    this.#state = state
+    return events
+  }
 }

@@ -38,7 +38,10 @@ const withArtifact = (artifacts: Task["artifacts"], artifact: Artifact, append: 
   return artifacts.with(known, append ? { ...artifact, parts: [...before.parts, ...artifact.parts] } : artifact)
 }
 
-/** The task as it is after an event of its stream. A message of the status moves to the history when a new one comes. */
+/**
+ * The task as it is after an event of its stream. A message of the status moves to the history when a new one comes; of
+ * what was there before, every event has told.
+ */
 export const apply = (before: Task | null, update: Update): Task => {
   if (update._tag === "Task") return update.task
   const task = before ?? nothing(update.taskId, update.contextId)
@@ -51,7 +54,7 @@ export const apply = (before: Task | null, update: Update): Task => {
     contextId,
     state: update.state,
     message: update.message,
-    history: task.message === null ? task.history : [...task.history, task.message],
+    history: task.message === null ? task.history : [task.message],
     metadata: update.metadata ?? task.metadata
   }
 }

@@ -1,0 +1,61 @@
+import { Effect, Option, Result } from "effect"
+import type { Events } from "../http/EventStream.ts"
+import { maxBytes, tooLarge } from "../http/Exchange.ts"
+import { garbled, type ExchangeError } from "../http/ExchangeError.ts"
+import { resultOf } from "../http/JsonRpc.ts"
+import type { Task } from "../task/Task.ts"
+import { apply, type Update } from "../task/Update.ts"
+import type { PeerLink } from "./PeerLink.ts"
+import type { RemoteTask } from "./RemoteTask.ts"
+
+const idOf = (update: Update): string | null => (update._tag === "Task" ? update.task.id : update.taskId)
+
+/** Reads the events of one stream as the states of one task. */
+const reader = (method: string, link: PeerLink, remote: RemoteTask) => {
+  let latest: Task | null = null
+  let kept = 0
+
+  const bounded = (update: Update, size: number): Result.Result<Update, ExchangeError> => {
+    kept = update._tag === "Artifact" ? kept + size : Math.max(kept, size)
+    return kept > maxBytes ? Result.fail(tooLarge) : Result.succeed(update)
+  }
+  const ofOneTask = (update: Update): Result.Result<Update, ExchangeError> =>
+    latest === null || idOf(update) === latest.id
+      ? Result.succeed(update)
+      : Result.fail(garbled(method, { message: "It is of another task" }))
+
+  return (event: string): Result.Result<Task, ExchangeError> =>
+    Result.gen(function* () {
+      const result = yield* resultOf(method, { status: 200, body: event, after: Option.none() })
+      const read = link.codec.updateOf(result)
+      if (Result.isFailure(read)) return yield* Result.fail(remote.noteGarbled(method, result, read.failure))
+      latest = apply(latest, yield* Result.flatMap(bounded(read.success, event.length), ofOneTask))
+      remote.note(latest)
+      return latest
+    })
+}
+
+/**
+ * Waits for the next state of the task. Every event that has come is noted, also those that nobody waits for any more. Fails
+ * when the stream is lost: what follows has to be asked for.
+ */
+export const statesOf = (
+  method: string,
+  link: PeerLink,
+  remote: RemoteTask,
+  events: Events
+): Effect.Effect<Task, ExchangeError> => {
+  const read = reader(method, link, remote)
+  let come: Array<Result.Result<Task, ExchangeError>> = []
+  const next: Effect.Effect<Task, ExchangeError> = Effect.suspend(() => {
+    const state = come.shift()
+    if (state !== undefined) return Effect.fromResult(state)
+    return Effect.uninterruptibleMask((restore) =>
+      Effect.flatMap(restore(events), (events) => {
+        come = events.map(read)
+        return next
+      })
+    )
+  })
+  return next
+}
