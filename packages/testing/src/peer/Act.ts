@@ -19,7 +19,7 @@ export type Act =
       readonly parts: ReadonlyArray<Part>
       readonly metadata?: JsonObject
     }
-  | { readonly _tag: "Produce"; readonly parts: ReadonlyArray<Part> }
+  | { readonly _tag: "Produce"; readonly parts: ReadonlyArray<Part>; readonly append: boolean }
   | { readonly _tag: "Reply"; readonly parts: ReadonlyArray<Part> }
 
 const partsOf = (content: string | ReadonlyArray<Part> | undefined): ReadonlyArray<Part> =>
@@ -49,7 +49,18 @@ export const becomes = (state: string, content?: string | ReadonlyArray<Part>, m
 export const says = (content: string | ReadonlyArray<Part>): Act => becomes("working", content)
 
 /** An artifact of its own. */
-export const produces = (content: string | ReadonlyArray<Part>): Act => ({ _tag: "Produce", parts: partsOf(content) })
+export const produces = (content: string | ReadonlyArray<Part>): Act => ({
+  _tag: "Produce",
+  parts: partsOf(content),
+  append: false
+})
+
+/** More parts of the artifact that was produced last. */
+export const appends = (content: string | ReadonlyArray<Part>): Act => ({
+  _tag: "Produce",
+  parts: partsOf(content),
+  append: true
+})
 
 /** The end of the task, with a message of the status or without. */
 export const completes = (content?: string | ReadonlyArray<Part>): Act => becomes("completed", content)

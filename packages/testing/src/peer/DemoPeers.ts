@@ -1,7 +1,8 @@
 import { Effect, type Scope } from "effect"
 import type { Network } from "../http/Network.ts"
 import { completes, produces, says, stuck, works, type Act } from "./Act.ts"
-import { serve, type ReceivedSend } from "./ScriptedPeer.ts"
+import { serve } from "./ScriptedPeer.ts"
+import type { ReceivedSend } from "./Seen.ts"
 
 /** A peer of the demo, as a request can name it. */
 export interface DemoPeer {

@@ -1,4 +1,4 @@
-import { Effect, type Duration } from "effect"
+import { Effect, Stream, type Duration } from "effect"
 import { Fault, text, type HostResponse } from "../http/Host.ts"
 import { cut, reset, stall, toStream, write, type Move } from "../http/Move.ts"
 
@@ -40,3 +40,14 @@ const breaksOff = (move: Move): Trouble => ({
 export const cutsAnswer: Trouble = breaksOff(cut)
 export const resetsAnswer: Trouble = breaksOff(reset)
 export const stallsAnswer: Trouble = breaksOff(stall)
+
+const breaksBehind = (events: number, move: Move): Trouble => ({
+  when: "after",
+  spoil: (answer) =>
+    Effect.succeed({ ...answer, body: Stream.concat(Stream.take(answer.body, events), toStream([move])) })
+})
+
+/** A stream breaks behind so many events, one way or the other. The task goes on. */
+export const cutsBehind = (events: number): Trouble => breaksBehind(events, cut)
+export const resetsBehind = (events: number): Trouble => breaksBehind(events, reset)
+export const stallsBehind = (events: number): Trouble => breaksBehind(events, stall)

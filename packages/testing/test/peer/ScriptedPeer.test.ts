@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Clock, Effect, Fiber, Stream } from "effect"
 import { HttpClient, HttpClientRequest } from "effect/http"
 import { TestClock } from "effect/testing"
 import * as MemoryNetwork from "../../src/http/MemoryNetwork.ts"
-import { completes, produces, says, stuck, works } from "../../src/peer/Act.ts"
+import { appends, becomes, completes, produces, says, stuck, works } from "../../src/peer/Act.ts"
 import * as DemoPeers from "../../src/peer/DemoPeers.ts"
 import { serve } from "../../src/peer/ScriptedPeer.ts"
 import * as Trouble from "../../src/peer/Trouble.ts"
@@ -49,7 +49,8 @@ describe("a scripted peer", () => {
     ["no kind of the message", "a2a-0.3", -32602, send({ message: { ...message, kind: undefined } })],
     ["no kind of a part", "a2a-0.3", -32602, send({ message: { ...message, parts: [{ text: "Hello" }] } })],
     ["a role of A2A 1.0", "a2a-0.3", -32602, send({ message: { ...message, role: "ROLE_USER" } })],
-    ["an id that the client made", "a2a-0.3", -32602, send({ message: { ...message, taskId: uuid(2) } })],
+    ["an id that the client made", "a2a-0.3", -32001, send({ message: { ...message, taskId: uuid(2) } })],
+    ["a stream, as it does not stream,", "a2a-0.3", -32004, rpc("message/stream", { message })],
     ["a member that is not known", "a2a-0.3", -32602, send({ message, returnImmediately: true })],
     ["taskId", "a2a-0.3", -32602, rpc("tasks/get", { taskId: uuid(2) })],
     ["a task that is not known", "a2a-0.3", -32001, rpc("tasks/get", { id: uuid(2) })],
@@ -65,7 +66,10 @@ describe("a scripted peer", () => {
       const { error } = yield* post(peer.url, body)
       assert.strictEqual(error?.code, code)
       const { refused, sends } = yield* peer.seen
-      assert.deepStrictEqual([sends.length, refused.length], [0, code === -32001 ? 0 : 1])
+      assert.deepStrictEqual(
+        [sends.length, refused.length],
+        [0, code === -32001 && body.method !== "message/send" ? 0 : 1]
+      )
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
@@ -122,6 +126,113 @@ describe("a scripted peer", () => {
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 })
+
+const happened = (event: string) => {
+  const { result } = JSON.parse(event.replace(/^data: /, "")) as { readonly result: Happened }
+  const { artifact, final, kind, status } = result
+  const words = status?.message?.parts[0]?.text ?? artifact?.parts.map(({ text }) => text).join()
+  return [kind, status?.state, words, final].filter((member) => member !== undefined).join(" ")
+}
+interface Happened {
+  readonly kind: string
+  readonly status?: Task["status"]
+  readonly artifact?: { readonly parts: ReadonlyArray<{ readonly text: string }> }
+  readonly final?: boolean
+}
+
+/** Follows a stream: every event as `second: what`, and how it ended. */
+const follow = Effect.fnUntraced(function* (url: string, method: string, params: unknown) {
+  const seen: Array<string> = []
+  const note = (what: string) => Effect.map(Clock.currentTimeMillis, (now) => seen.push(`${now / 1_000}: ${what}`))
+  const request = HttpClientRequest.bodyJsonUnsafe(HttpClientRequest.post(url), rpc(method, params))
+  yield* HttpClient.execute(request).pipe(
+    Effect.flatMap(({ stream }) => Stream.runForEach(Stream.decodeText(stream), (event) => note(happened(event)))),
+    Effect.matchEffect({ onFailure: () => note("broken"), onSuccess: () => note("closed") }),
+    Effect.forkChild({ startImmediately: true })
+  )
+  return seen
+})
+
+describe("a scripted peer that streams", () => {
+  const acts = [
+    works("1 second"),
+    says("Halfway"),
+    works("1 second"),
+    produces("one"),
+    appends("two"),
+    becomes("input-required", "Which?"),
+    works("1 second"),
+    completes("never told")
+  ]
+
+  it.effect("tells the task, then what happens to it when it happens, and closes with the state that is final", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ streams: true, acts })
+      const seen = yield* follow(peer.url, "message/stream", { message })
+      yield* TestClock.adjust("5 seconds")
+      assert.deepStrictEqual(seen, [
+        "0: task submitted",
+        "0: status-update working false",
+        "1: status-update working Halfway false",
+        "2: artifact-update one",
+        "2: artifact-update two",
+        "2: status-update input-required Which? true",
+        "2: closed"
+      ])
+      const { sends, streams } = yield* peer.seen
+      assert.deepStrictEqual([sends.length, streams.length], [0, 1])
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+
+  it.effect.each([
+    ["cut", Trouble.cutsBehind(2), "0: broken"],
+    ["reset", Trouble.resetsBehind(2), "0: broken"],
+    ["stalled", Trouble.stallsBehind(2), undefined]
+  ] as const)("can be subscribed to again after a stream that was %s", ([, trouble, end]) =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect: "bindu", streams: true, acts })
+      yield* peer.disturb("message/stream", trouble)
+      const broken = yield* follow(peer.url, "message/stream", bindu)
+      yield* TestClock.adjust("1500 millis")
+      assert.deepStrictEqual([broken.length, broken[2]], [end === undefined ? 2 : 3, end])
+      const seen = yield* follow(peer.url, "tasks/resubscribe", { taskId: uuid(2) })
+      yield* TestClock.adjust("5 seconds")
+      assert.strictEqual(seen[0], "1.5: task working Halfway")
+      assert.deepStrictEqual(seen.slice(-2), ["2: status-update input-required Which? true", "2: closed"])
+      assert.deepStrictEqual((yield* peer.seen).subscriptions, [uuid(2)])
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+
+  it.effect("tells every stream of a task that it is cancelled, and closes them", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect: "bindu", streams: true, acts: [stuck] })
+      const first = yield* follow(peer.url, "message/stream", bindu)
+      const second = yield* follow(peer.url, "tasks/resubscribe", { taskId: uuid(2) })
+      yield* TestClock.adjust("1 second")
+      yield* call(peer.url, "tasks/cancel", { taskId: uuid(2) })
+      yield* TestClock.adjust("1 second")
+      for (const seen of [first, second]) {
+        assert.deepStrictEqual(seen.slice(-2), ["1: status-update canceled true", "1: closed"])
+      }
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+})
+
+it.effect("a scripted peer goes on with a task that it has handed back, and not with one that is over", () =>
+  Effect.gen(function* () {
+    const peer = yield* serve({
+      acts: ({ continues }) => [continues ? completes("Done") : becomes("input-required", "Which?")]
+    })
+    const { result } = yield* call(peer.url, "message/send", { message })
+    const more = { message: { ...message, messageId: uuid(5), taskId: result?.id } }
+    const done = (yield* call(peer.url, "message/send", more)).result
+    assert.deepStrictEqual(
+      [done?.id, done?.status.state, done?.history.map(({ role }) => role)],
+      [result?.id, "completed", ["user", "agent", "user"]]
+    )
+    assert.strictEqual((yield* call(peer.url, "message/send", more)).error?.code, -32600)
+  }).pipe(Effect.provide(MemoryNetwork.layer))
+)
 
 it.effect("the peers of the demo answer at once, after two seconds, and never, and are called demo", () =>
   Effect.gen(function* () {

@@ -10,18 +10,32 @@ export const cardPath = {
   bindu: "/.well-known/agent.json"
 } as const
 
+interface Manner {
+  readonly dialect: Dialect
+  readonly streams: boolean
+  readonly url: string
+}
+
+const own = ({ dialect, url }: Manner): CardMembers => {
+  switch (dialect) {
+    case "a2a-1.0":
+      return { supportedInterfaces: [{ url, protocolBinding: "JSONRPC", protocolVersion: "1.0" }] }
+    case "a2a-0.3":
+      return { url, protocolVersion: "0.3.0", preferredTransport: "JSONRPC" }
+    case "bindu":
+      return { url, kind: "agent", agentTrust: { identityProvider: "none", inheritedRoles: [] } }
+  }
+}
+
 /** A card of the dialect. `members` go over those that it has to have. */
-export const cardOf = (dialect: Dialect, url: string, members: CardMembers): CardMembers => ({
+export const cardOf = (manner: Manner, members: CardMembers): CardMembers => ({
   name: "scripted",
   description: "A scripted peer",
-  url,
   version: "1.0.0",
-  capabilities: { streaming: false },
+  capabilities: { streaming: manner.streams },
   defaultInputModes: ["text/plain", "application/json"],
   defaultOutputModes: ["text/plain", "application/json"],
   skills: [{ id: "ask", name: "Ask", description: "Answers a question", tags: [] }],
-  ...(dialect === "bindu"
-    ? { kind: "agent", agentTrust: { identityProvider: "none", inheritedRoles: [] } }
-    : { protocolVersion: "0.3.0", preferredTransport: "JSONRPC" }),
+  ...own(manner),
   ...members
 })

@@ -1,8 +1,10 @@
 import { Duration } from "effect"
 import type { Act, Part } from "../Act.ts"
 
-/** A message of the peer's. */
+/** A message of a task's, in the order of its history. The client's own have the id that it gave them. */
 export interface Said {
+  readonly by: "user" | "agent"
+  readonly messageId?: string
   readonly parts: ReadonlyArray<Part>
   readonly metadata?: { readonly [key: string]: unknown }
 }
@@ -16,7 +18,22 @@ export interface Scene {
   readonly said: ReadonlyArray<Said>
 }
 
-const accepted: Scene = { state: "submitted", message: undefined, artifacts: [], said: [] }
+/** What a stream tells: the task as it is, or what has changed. */
+export type Told =
+  | { readonly _tag: "Task" | "Status"; readonly scene: Scene }
+  | { readonly _tag: "Artifact"; readonly scene: Scene; readonly parts: ReadonlyArray<Part>; readonly append: boolean }
+
+/** A change of a task, so many milliseconds after its message came. */
+export interface Moment {
+  readonly at: number
+  readonly told: Told
+}
+
+export const isOver = ({ state }: Scene): boolean => ["completed", "failed", "canceled", "rejected"].includes(state)
+
+/** Whether a stream of the task ends here: the task is over, or it is the client's turn. */
+export const isFinal = (scene: Scene): boolean =>
+  isOver(scene) || ["input-required", "payment-required", "trust-verification-required"].includes(scene.state)
 
 /** A new message of the status puts the last one into the history. */
 export const become = (scene: Scene, state: string, message?: Said): Scene => ({
@@ -26,26 +43,39 @@ export const become = (scene: Scene, state: string, message?: Said): Scene => ({
   said: scene.message === undefined ? scene.said : [...scene.said, scene.message]
 })
 
-/** What has happened to a task after so many milliseconds. */
-export const play = (acts: ReadonlyArray<Act>, elapsed: number): Scene => {
-  let scene = accepted
-  let left = elapsed
-  for (const act of acts) {
-    switch (act._tag) {
-      case "Pass":
-        if (act.state !== undefined) scene = { ...scene, state: act.state }
-        left -= Duration.toMillis(act.duration)
-        if (left < 0) return scene
-        break
-      case "Become":
-        scene = become(scene, act.state, act.parts.length === 0 ? undefined : act)
-        break
-      case "Produce":
-        scene = { ...scene, artifacts: [...scene.artifacts, act.parts] }
-        break
-      case "Reply":
-        break
-    }
+/** A task as its question makes it: a new one, or one that goes on. */
+export const asked = (question: Said, before: Scene | undefined): Scene => {
+  const scene = become(before ?? { state: "", message: undefined, artifacts: [], said: [] }, "submitted")
+  return { ...scene, said: [...scene.said, question] }
+}
+
+const withArtifact = (artifacts: Scene["artifacts"], { append, parts }: Act & { readonly _tag: "Produce" }) =>
+  append ? [...artifacts.slice(0, -1), [...(artifacts.at(-1) ?? []), ...parts]] : [...artifacts, parts]
+
+const after = (scene: Scene, act: Act): Scene => {
+  switch (act._tag) {
+    case "Pass":
+      return { ...scene, state: act.state ?? scene.state }
+    case "Become":
+      return become(scene, act.state, act.parts.length === 0 ? undefined : { ...act, by: "agent" })
+    case "Produce":
+      return { ...scene, artifacts: withArtifact(scene.artifacts, act) }
+    case "Reply":
+      return scene
   }
-  return scene
+}
+
+/** Everything that will happen to a task, in order. */
+export const plot = (beginning: Scene, acts: ReadonlyArray<Act>): ReadonlyArray<Moment> => {
+  const moments: Array<Moment> = []
+  let scene = beginning
+  let at = 0
+  for (const act of acts) {
+    const isNothingNew = act._tag === "Reply" || (act._tag === "Pass" && (act.state ?? scene.state) === scene.state)
+    scene = after(scene, act)
+    const told: Told = act._tag === "Produce" ? { ...act, _tag: "Artifact", scene } : { _tag: "Status", scene }
+    if (!isNothingNew) moments.push({ at, told })
+    if (act._tag === "Pass") at += Duration.toMillis(act.duration)
+  }
+  return moments
 }

@@ -1,45 +1,27 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
-import { Option, Result, Schema } from "effect"
+import { Result, Schema } from "effect"
+import type { HostRequest } from "../../http/Host.ts"
+import { A2a03Send, A2a10Send, BinduSend, fromA2a10, historyLength, metadata, type SendParams } from "./SendParams.ts"
 
 /** How a peer spells the parameter that names a task. */
 export type TaskIdName = "id" | "taskId" | "task_id"
 
+const sends = ["message/send", "message/stream"] as const
+const taskMethods = ["tasks/get", "tasks/cancel", "tasks/resubscribe"] as const
+
+/** A method, as A2A 0.3 and bindu call it. */
+export type Method = (typeof sends)[number] | (typeof taskMethods)[number]
+
+const ofA2a10: Readonly<Record<string, Method>> = {
+  SendMessage: "message/send",
+  SendStreamingMessage: "message/stream",
+  GetTask: "tasks/get",
+  CancelTask: "tasks/cancel",
+  SubscribeToTask: "tasks/resubscribe"
+}
+
 const word = Schema.NonEmptyString
 const uuid = Schema.String.check(Schema.isUUID())
-const metadata = Schema.optionalKey(Schema.JsonObject)
-const historyLength = Schema.optionalKey(Schema.Int)
-const modes = Schema.NonEmptyArray(word)
-
-const message = {
-  kind: Schema.Literal("message"),
-  role: Schema.Literal("user"),
-  messageId: word,
-  parts: Schema.NonEmptyArray(
-    Schema.Union([
-      Schema.Struct({ kind: Schema.Literal("text"), text: Schema.String, metadata }),
-      Schema.Struct({ kind: Schema.Literal("data"), data: Schema.JsonObject, metadata }),
-      Schema.Struct({ kind: Schema.Literal("file"), file: Schema.JsonObject, metadata })
-    ])
-  ),
-  contextId: Schema.optionalKey(word),
-  metadata
-}
-const configuration = {
-  blocking: Schema.optionalKey(Schema.Boolean),
-  acceptedOutputModes: Schema.optionalKey(modes),
-  historyLength
-}
-// A task of its own is all that can be asked for: nothing goes on with an older one.
-const A2aSend = Schema.Struct({
-  message: Schema.Struct(message),
-  configuration: Schema.optionalKey(Schema.Struct(configuration)),
-  metadata
-})
-const BinduSend = Schema.Struct({
-  message: Schema.Struct({ ...message, messageId: uuid, taskId: uuid, contextId: uuid }),
-  configuration: Schema.Struct({ ...configuration, acceptedOutputModes: modes }),
-  metadata
-})
 
 const taskParams = {
   id: Schema.Struct({ id: word, historyLength, metadata }),
@@ -55,10 +37,9 @@ const Envelope = {
   bindu: Schema.Struct({ ...envelope, id: uuid })
 }
 
-export type SendParams = typeof A2aSend.Type | typeof BinduSend.Type
 export type StrictRequest =
-  | { readonly method: "message/send"; readonly params: SendParams }
-  | { readonly method: "tasks/get" | "tasks/cancel"; readonly taskId: string }
+  | { readonly method: (typeof sends)[number]; readonly params: SendParams }
+  | { readonly method: (typeof taskMethods)[number]; readonly taskId: string }
 
 export interface RpcError {
   readonly code: number
@@ -71,6 +52,17 @@ const decode = <S extends Schema.ConstraintDecoder<unknown>>(schema: S, input: u
     message: error.message
   }))
 
+const decodeSend = (dialect: Dialect, params: unknown): Result.Result<SendParams, RpcError> => {
+  switch (dialect) {
+    case "a2a-1.0":
+      return Result.map(decode(A2a10Send, params, -32602), fromA2a10)
+    case "a2a-0.3":
+      return decode(A2a03Send, params, -32602)
+    case "bindu":
+      return decode(BinduSend, params, -32602)
+  }
+}
+
 const decodeTaskId = (params: unknown, name: TaskIdName): Result.Result<string, RpcError> => {
   switch (name) {
     case "id":
@@ -82,45 +74,44 @@ const decodeTaskId = (params: unknown, name: TaskIdName): Result.Result<string, 
   }
 }
 
+const isSend = Schema.is(Schema.Literals(sends))
+const isTaskMethod = Schema.is(Schema.Literals(taskMethods))
+
 const decodeMethod = (
   dialect: Dialect,
   taskIdName: TaskIdName,
-  method: string,
+  name: string,
   params: unknown
 ): Result.Result<StrictRequest, RpcError> => {
-  switch (method) {
-    case "message/send":
-      return Result.map(decode(dialect === "bindu" ? BinduSend : A2aSend, params, -32602), (params) => ({
-        method,
-        params
-      }))
-    case "tasks/get":
-    case "tasks/cancel":
-      return Result.map(decodeTaskId(params, taskIdName), (taskId) => ({ method, taskId }))
-    default:
-      return Result.fail({ code: -32601, message: `There is no method ${method}` })
-  }
+  const method = dialect === "a2a-1.0" ? ofA2a10[name] : name
+  if (isSend(method)) return Result.map(decodeSend(dialect, params), (params) => ({ method, params }))
+  if (isTaskMethod(method)) return Result.map(decodeTaskId(params, taskIdName), (taskId) => ({ method, taskId }))
+  return Result.fail({ code: -32601, message: `There is no method ${name}` })
 }
-
-const decodeMethodName = Schema.decodeUnknownOption(Schema.Struct({ method: Schema.String }))
 
 export interface ReadRequest {
   readonly id: string | number | null
-  /** The method that it names, also when something else is wrong. */
-  readonly method: string | undefined
   readonly request: Result.Result<StrictRequest, RpcError>
 }
 
 /**
  * Reads a JSON-RPC request as a peer that knows nothing but its dialect: a member that is missing, misspelt or one too many
- * is an error.
+ * is an error, and so is a missing version where the dialect wants one.
  */
-export const readRequest = (dialect: Dialect, taskIdName: TaskIdName, body: string): ReadRequest => {
+export const readRequest = (
+  dialect: Dialect,
+  taskIdName: TaskIdName,
+  { body, headers }: Pick<HostRequest, "body" | "headers">
+): ReadRequest => {
   const json = decode(Schema.fromJsonString(Schema.Json), body, -32700)
-  if (Result.isFailure(json)) return { id: null, method: undefined, request: Result.fail(json.failure) }
-  const named = Option.getOrUndefined(decodeMethodName(json.success))?.method
+  if (Result.isFailure(json)) return { id: null, request: Result.fail(json.failure) }
   const call = decode(Envelope[dialect], json.success, -32600)
-  if (Result.isFailure(call)) return { id: null, method: named, request: Result.fail(call.failure) }
+  if (Result.isFailure(call)) return { id: null, request: Result.fail(call.failure) }
   const { id, method, params } = call.success
-  return { id, method, request: decodeMethod(dialect, taskIdName, method, params) }
+  const version = headers["a2a-version"]
+  if (dialect === "a2a-1.0" && version !== "1.0") {
+    const error = { code: -32009, message: `Expected A2A-Version 1.0, got ${version ?? "none"}` }
+    return { id, request: Result.fail(error) }
+  }
+  return { id, request: decodeMethod(dialect, taskIdName, method, params) }
 }

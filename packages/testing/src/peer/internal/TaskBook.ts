@@ -1,53 +1,61 @@
-import type { Dialect } from "@bowline/domain/peer/Agent"
-import { Result } from "effect"
+import { Deferred, Effect, Result } from "effect"
 import type { Act } from "../Act.ts"
-import { become, play, type Scene } from "./Script.ts"
+import type { SendParams } from "./SendParams.ts"
 import type { RpcError } from "./StrictRequest.ts"
-import { messageAnswer, taskAnswer, type PeerTask } from "./WireAnswer.ts"
+import { asked, become, isOver, plot, type Moment, type Scene } from "./Script.ts"
 
-interface Entry {
-  readonly task: PeerTask
-  readonly sceneAt: (now: number) => Scene
+/** The ids of a task. */
+export interface PeerTask {
+  readonly id: string
+  readonly contextId: string
 }
 
-type Reply = Result.Result<object, RpcError>
+/** A task and what will happen to it, from an instant on. Whoever follows it looks again when it is `overtaken`. */
+export interface Entry {
+  readonly task: PeerTask
+  readonly since: number
+  readonly beginning: Scene
+  readonly moments: ReadonlyArray<Moment>
+  readonly overtaken: Deferred.Deferred<void>
+}
 
-const lastStates = new Set(["completed", "failed", "canceled", "rejected"])
+export const sceneAt = ({ beginning, moments, since }: Entry, now: number): Scene =>
+  moments.findLast(({ at }) => since + at <= now)?.told.scene ?? beginning
 
-/** The tasks of a peer, and what it answers of them. Instants are in milliseconds. */
+/** The tasks of a peer. Instants are in milliseconds. */
 export class TaskBook {
   readonly #entries = new Map<string, Entry>()
-  readonly #dialect: Dialect
   readonly #obeysCancel: boolean
 
-  constructor(dialect: Dialect, obeysCancel: boolean) {
-    this.#dialect = dialect
+  constructor(obeysCancel: boolean) {
     this.#obeysCancel = obeysCancel
   }
 
-  start(task: PeerTask, acts: ReadonlyArray<Act>, now: number): object {
-    const [first] = acts
-    if (first?._tag === "Reply") return messageAnswer(this.#dialect, task, first.parts)
-    this.#entries.set(task.id, { task, sceneAt: (at) => play(acts, at - now) })
-    return taskAnswer(this.#dialect, task, play(acts, 0))
+  /** Starts a task, or goes on with the one that has its id. */
+  begin(task: PeerTask, { messageId, parts }: SendParams["message"], acts: ReadonlyArray<Act>, now: number): Entry {
+    const before = this.#entries.get(task.id)
+    const beginning = asked({ by: "user", messageId, parts }, before && sceneAt(before, now))
+    return this.#write(task, beginning, plot(beginning, acts), now)
   }
 
-  get(taskId: string, now: number): Reply {
-    return Result.map(this.#find(taskId), ({ sceneAt, task }) => taskAnswer(this.#dialect, task, sceneAt(now)))
+  find(taskId: string): Result.Result<Entry, RpcError> {
+    const entry = this.#entries.get(taskId)
+    return entry === undefined ? Result.fail({ code: -32001, message: "Task not found" }) : Result.succeed(entry)
   }
 
-  cancel(taskId: string, now: number): Reply {
-    return Result.flatMap(this.#find(taskId), ({ sceneAt, task }): Reply => {
-      const scene = sceneAt(now)
-      if (lastStates.has(scene.state)) return Result.fail({ code: -32002, message: "Task cannot be canceled" })
-      const left = this.#obeysCancel ? become(scene, "canceled") : scene
-      if (this.#obeysCancel) this.#entries.set(taskId, { task, sceneAt: () => left })
-      return Result.succeed(taskAnswer(this.#dialect, task, left))
+  cancel(taskId: string, now: number): Result.Result<Entry, RpcError> {
+    return Result.flatMap(this.find(taskId), (entry): Result.Result<Entry, RpcError> => {
+      const scene = sceneAt(entry, now)
+      if (isOver(scene)) return Result.fail({ code: -32002, message: "Task cannot be canceled" })
+      return Result.succeed(this.#obeysCancel ? this.#write(entry.task, become(scene, "canceled"), [], now) : entry)
     })
   }
 
-  #find(taskId: string): Result.Result<Entry, RpcError> {
-    const entry = this.#entries.get(taskId)
-    return entry === undefined ? Result.fail({ code: -32001, message: "Task not found" }) : Result.succeed(entry)
+  #write(task: PeerTask, beginning: Scene, moments: ReadonlyArray<Moment>, since: number): Entry {
+    const before = this.#entries.get(task.id)
+    const entry = { task, since, beginning, moments, overtaken: Deferred.makeUnsafe<void>() }
+    this.#entries.set(task.id, entry)
+    if (before !== undefined) Deferred.doneUnsafe(before.overtaken, Effect.void)
+    return entry
   }
 }
