@@ -1,5 +1,6 @@
 import { cpus } from "node:os"
 import { parseArgs } from "node:util"
+import { peerLatency } from "./load/Peers.ts"
 import { memoryPerStream, runRound } from "./load/Round.ts"
 import { type Child, start, startGateway } from "./process/Child.ts"
 import { findPostgres } from "./process/Postgres.ts"
@@ -43,9 +44,13 @@ const say = (line: string) => void process.stderr.write(`${line}\n`)
 await using running = new AsyncDisposableStack()
 const targets: Array<{ readonly child: Child; readonly measured: Measured }> = []
 const add = (name: Measured["name"], child: Child) =>
-  targets.push({ child: running.use(child), measured: { name, rounds: { 1: [], 32: [], 256: [] }, memory: NaN } })
+  targets.push({
+    child: running.use(child),
+    measured: { name, rounds: { 1: [], 32: [], 256: [] }, memory: NaN, peers: undefined }
+  })
 
 const provider = running.use(await start(new URL("./server/ProviderServer.ts", import.meta.url)))
+const peer = running.use(await start(new URL("./server/PeerServer.ts", import.meta.url)))
 add("floor", await start(new URL("./server/FloorServer.ts", import.meta.url), [provider.url]))
 
 const environment = {
@@ -71,6 +76,10 @@ for (const { child } of targets) await runRound(child, plans, 32)
 for (const { child, measured } of targets) {
   say(`Memory of ${streams} open streams: ${measured.name}`)
   measured.memory = await memoryPerStream(child, streams)
+}
+for (const { child, measured } of targets.slice(1)) {
+  say(`Calls of a peer: ${measured.name}`)
+  measured.peers = await peerLatency(child, peer.url)
 }
 for (let round = 0; round < rounds; round++) {
   say(`Round ${round + 1} of ${rounds}`)

@@ -20,7 +20,7 @@ export const median = (values: ReadonlyArray<number>): number => {
 }
 
 /** Calls a function so many times, some of them at once. */
-const times = async <A>(count: number, concurrency: number, call: () => Promise<A>): Promise<Array<A>> => {
+export const times = async <A>(count: number, concurrency: number, call: () => Promise<A>): Promise<Array<A>> => {
   const results: Array<A> = []
   let left = count
   const worker = async () => {

@@ -1,3 +1,4 @@
+import type { PeerLatency } from "../load/Peers.ts"
 import { median, type Round } from "../load/Round.ts"
 
 export const levels = [1, 32, 256] as const
@@ -8,11 +9,13 @@ export interface Measured {
   readonly name: "floor" | "memory" | "postgres"
   readonly rounds: { readonly [level in Level]: Array<Round> }
   memory: number
+  peers: PeerLatency | undefined
 }
 
 const cpuLimits = { floor: undefined, memory: 4, postgres: 8 }
 const firstTokenLimits = { floor: undefined, memory: 1.5, postgres: 4 }
 const memoryLimit = 200
+const peerLimits = { once: 10, stream: 10, poll: 20 }
 
 const of = ({ rounds }: Measured, level: Level, value: (round: Round) => number): number =>
   median(rounds[level].map(value))
@@ -48,6 +51,15 @@ export const table = (floor: Measured, gateways: ReadonlyArray<Measured>): strin
       ])
       return [`plans, ${level} at once`, `${speed(floor).toFixed(0)}/s`, ...cells]
     }),
+    ...(["once", "stream", "poll"] as const).map((kind) => [
+      `added to a peer that ${{ once: "answers at once", stream: "streams", poll: "is polled" }[kind]}`,
+      "",
+      ...gateways.flatMap(({ peers }) => {
+        const unit = kind === "poll" ? " %" : " ms"
+        const value = (peers?.[kind] ?? Number.NaN) * (kind === "poll" ? 100 : 1)
+        return ["", verdict(value, peerLimits[kind], unit)]
+      })
+    ]),
     [
       "memory per open stream",
       `${floor.memory.toFixed(0)} KiB`,

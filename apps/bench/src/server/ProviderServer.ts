@@ -24,8 +24,26 @@ const slow = async (response: ServerResponse): Promise<void> => {
   }
 }
 
+const asking = ({ messages, tools }: ChatRequest, response: ServerResponse): void => {
+  const question = messages.findLast(({ role }) => role === "user")?.content
+  const isAnswered = messages.at(-1)?.role === "tool"
+  const call = {
+    index: 0,
+    id: "call-1",
+    type: "function",
+    function: { name: tools?.[0]?.function.name, arguments: JSON.stringify({ input: question }) }
+  }
+  response.end(
+    isAnswered
+      ? `${chunk({ content: "done" })}${chunk({}, "stop")}${usage}data: [DONE]\n\n`
+      : `${chunk({ tool_calls: [call] })}${chunk({}, "tool_calls")}${usage}data: [DONE]\n\n`
+  )
+}
+
 await serve(async (request, response) => {
-  const { model } = await readBody<ChatRequest>(request)
+  const asked = await readBody<ChatRequest>(request)
+  const isFor = (name: string) => name.endsWith(`/${asked.model}`)
   response.writeHead(200, { "content-type": "text/event-stream" })
-  return models.slow.endsWith(`/${model}`) ? slow(response) : quick(response)
+  if (isFor(models.asking)) return asking(asked, response)
+  return isFor(models.slow) ? slow(response) : quick(response)
 })

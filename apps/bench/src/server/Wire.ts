@@ -7,17 +7,33 @@ export const chunks = 32
 /** What a provider is asked for, and what it sends of it. */
 export interface ChatRequest {
   readonly model: string
+  readonly messages: ReadonlyArray<{ readonly role: string; readonly content: unknown }>
+  readonly tools?: ReadonlyArray<{ readonly function: { readonly name: string } }>
 }
 export interface ChatChunk {
   readonly choices: ReadonlyArray<{ readonly delta?: { readonly content?: string } }>
 }
 
-/** A model that answers as fast as it can, and one that sends a word every few seconds for as long as somebody listens. */
-export const models = { quick: "openai/quick", slow: "openai/slow" } as const
+/**
+ * A model that answers as fast as it can, one that sends a word every few seconds for as long as somebody listens, and one
+ * that passes the question on to its first tool.
+ */
+export const models = { quick: "openai/quick", slow: "openai/slow", asking: "openai/asking" } as const
+
+/** What a peer is asked for. */
+export interface RpcRequest {
+  readonly id: string
+  readonly method: string
+  readonly params: {
+    readonly id?: string
+    readonly message?: { readonly parts: ReadonlyArray<{ readonly text?: string }> }
+  }
+}
 
 /** What a caller posts, to the gateway and to the floor. */
 export interface PlanRequest {
   readonly question: string
+  readonly agents?: ReadonlyArray<object>
   readonly preferences: { readonly model: string }
 }
 
