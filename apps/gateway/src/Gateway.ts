@@ -79,7 +79,8 @@ const runtime = (config: Config) =>
   Plans.layer.pipe(
     Layer.provideMerge(CredentialPool.layer),
     Layer.provideMerge(stores(config)),
-    Layer.provide([providers(config), A2aPeerClient.layer]),
+    Layer.provideMerge(A2aPeerClient.layer),
+    Layer.provide(providers(config)),
     Layer.provide([
       Outbound.layer,
       Layer.succeed(PlansConfig, config.plans),

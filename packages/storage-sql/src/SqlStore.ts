@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import * as EmbeddedDatabase from "./embedded/EmbeddedDatabase.ts"
 import { storageError } from "./internal/StorageErrors.ts"
 import * as Migrations from "./migration/Migrations.ts"
+import * as SqlGatewayId from "./peer/SqlGatewayId.ts"
 import * as SqlPlanStore from "./plan/SqlPlanStore.ts"
 import * as SqlCredentialStore from "./provider/SqlCredentialStore.ts"
 import * as SqlLeaseStore from "./session/SqlLeaseStore.ts"
@@ -31,7 +32,8 @@ export const layerNoDeps = (options: Options) =>
     SqlPlanStore.layer(options),
     SqlSessionStore.layer,
     SqlLeaseStore.layer,
-    SqlCredentialStore.layer
+    SqlCredentialStore.layer,
+    SqlGatewayId.layer
   ).pipe(
     Layer.provide(Layer.effectDiscard(options.isShared ? Migrations.run : Effect.andThen(Migrations.run, endLeases)))
   )

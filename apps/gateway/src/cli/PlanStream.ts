@@ -20,7 +20,7 @@ export const follow = Effect.fnUntraced(function* (
 
   const read = Effect.suspend(() =>
     seen.last === undefined
-      ? client.plans.start({ payload, responseMode: "response-only" })
+      ? client.plans.start({ headers: {}, payload, responseMode: "response-only" })
       : client.plans.events({
           params: { id: seen.last.data.plan_id },
           headers: { "last-event-id": seen.last.id },

@@ -31,11 +31,12 @@ export const layer = HttpApiBuilder.group(
     const readRequest = readJson(PlanRequest, maxBody)
 
     return handlers
-      .handleRaw("start", ({ request }) =>
+      .handleRaw("start", ({ request, headers }) =>
         Effect.gen(function* () {
           if (request.headers["idempotency-key"] !== undefined) return yield* idempotencyKey
           const caller = yield* Caller
-          const { frames, ...ids } = yield* plans.start(caller, yield* readRequest(request))
+          const came = { hops: headers["x-bowline-hops"] ?? 0, via: headers["x-bowline-via"] ?? [] }
+          const { frames, ...ids } = yield* plans.start(caller, yield* readRequest(request), came)
           return prefersJson(request.headers.accept)
             ? HttpServerResponse.jsonUnsafe(yield* waitFor(plans, caller, ids.plan_id, frames))
             : EventStream.fromStart(ids, frames)

@@ -1,4 +1,4 @@
-import type { InvalidRequest, NotAccepting, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type { HopsExceeded, InvalidRequest, NotAccepting, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { formatPath } from "@bowline/protocol/api/Issues"
 import { contentType, type Issue, make, type ProblemCode } from "@bowline/protocol/api/Problem"
@@ -50,7 +50,7 @@ export const respond = (refused: Refused): Effect.Effect<HttpServerResponse.Http
     })
   })
 
-type Refusal = Refused | InvalidRequest | SessionBusy | NotAccepting | NotFound | StorageError
+type Refusal = Refused | InvalidRequest | HopsExceeded | SessionBusy | NotAccepting | NotFound | StorageError
 
 const toRefused = (refusal: Refusal): Refused => {
   switch (refusal._tag) {
@@ -58,6 +58,8 @@ const toRefused = (refusal: Refusal): Refused => {
       return refusal
     case "InvalidRequest":
       return invalid(refusal.issues.map(({ path, message }) => ({ path: formatPath(path), message })))
+    case "HopsExceeded":
+      return new Refused({ code: "hops_exceeded", detail: refusal.message })
     case "SessionBusy":
       return new Refused({ code: "session_busy", detail: refusal.message })
     case "NotFound":

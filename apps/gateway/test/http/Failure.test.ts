@@ -1,6 +1,7 @@
 import { PlanId } from "@bowline/domain/plan/PlanId"
 import { SessionId } from "@bowline/domain/session/SessionId"
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
+import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStore } from "@bowline/runtime/plan/PlanStore"
 import { CredentialPool } from "@bowline/runtime/provider/CredentialPool"
@@ -32,6 +33,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(Plans, plans),
       Layer.mock(PlanStore, { isShared: false, ping }),
       Layer.mock(SessionStore, {}),
+      Layer.mock(PeerClient, {}),
       Layer.mock(CredentialPool, {})
     ]),
     Layer.provide(Layer.succeed(GatewayConfig, config)),

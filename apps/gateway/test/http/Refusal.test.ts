@@ -29,6 +29,9 @@ const wrong: ReadonlyArray<readonly [fields: object, ...paths: ReadonlyArray<str
   [{ agents: [{ ...agent, auth: { type: "bearer_env", env_var: "PATH" } }] }, "agents[0].auth.env_var"],
   [{ agents: [{ ...agent, dialect: "soap" }] }, "agents[0].dialect"],
   [{ agents: [{ ...agent, skills: many(65, (index) => ({ id: `s${index}` })) }] }, "agents[0].skills"],
+  [{ agents: [{ ...agent, trust: { pinned_did: "bob" } }] }, "agents[0].trust.pinned_did"],
+  [{ agents: [{ ...agent, context_id: "" }] }, "agents[0].context_id"],
+  [{ agents: [{ ...agent, reference_task_ids: many(65, String) }] }, "agents[0].reference_task_ids"],
   [withSkill({ id: "" }), "agents[0].skills[0].id"],
   [withSkill({ description: "x".repeat(4_097) }), "agents[0].skills[0].description"],
   [withSkill({ input_schema: { type: "nothing" } }), "agents[0].skills[0].input_schema"],
@@ -49,7 +52,8 @@ const wrong: ReadonlyArray<readonly [fields: object, ...paths: ReadonlyArray<str
   [preferring({ on_busy: "wait" }), "preferences.on_busy"],
   [preferring({ max_stpes: 1 }), "preferences.max_stpes"],
   [{ history: [], mcp_servers: [], prior_summary: "" }, "history", "mcp_servers", "prior_summary"],
-  [preferring({ approval: "never", max_hops: 1 }), "preferences.approval", "preferences.max_hops"]
+  [preferring({ max_hops: 17 }), "preferences.max_hops"],
+  [preferring({ approval: "never" }), "preferences.approval"]
 ]
 
 const paths = (body: Readonly<Record<string, unknown>>) =>

@@ -15,6 +15,9 @@ export class InvalidRequest extends Data.TaggedError("InvalidRequest")<{
   readonly issues: ReadonlyArray<{ readonly path: ReadonlyArray<PropertyKey>; readonly message: string }>
 }> {}
 
+/** The plan has come through too many gateways, or to the same one again. */
+export class HopsExceeded extends Data.TaggedError("HopsExceeded")<{ readonly message: string }> {}
+
 /** The gateway takes no more plans: it is shutting down, or has as many as it may have. */
 export class NotAccepting extends Data.TaggedError("NotAccepting")<{ readonly code: "draining" | "unavailable" }> {
   override get message(): string {

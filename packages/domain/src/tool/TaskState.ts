@@ -16,6 +16,14 @@ export const TaskState = Schema.Literals([
 ])
 export type TaskState = typeof TaskState.Type
 
+/** The ends of a task in which the peer waits for somebody: the next call of the same skill goes on with the remote task. */
+export const handedBack: ReadonlySet<TaskState> = new Set<TaskState>([
+  "input-required",
+  "auth-required",
+  "payment-required",
+  "trust-verification-required"
+])
+
 /** Where a tool comes from. */
 export const ToolKind = Schema.Literals(["peer", "mcp", "local", "recipe"])
 export type ToolKind = typeof ToolKind.Type

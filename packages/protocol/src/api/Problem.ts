@@ -12,6 +12,7 @@ export const problems = {
   payload_too_large: { status: 413, retryable: false, title: "The body is too large" },
   unsupported_media_type: { status: 415, retryable: false, title: "The body is not JSON" },
   internal: { status: 500, retryable: false, title: "The gateway failed" },
+  hops_exceeded: { status: 508, retryable: false, title: "The plan has come through too many gateways" },
   draining: { status: 503, retryable: true, title: "The gateway is shutting down" },
   unavailable: { status: 503, retryable: true, title: "The gateway cannot do this now" }
 } as const
@@ -69,6 +70,7 @@ export const PayloadTooLarge = of("PayloadTooLarge", "The body is larger than th
 export const UnsupportedMediaType = of("UnsupportedMediaType", "The body is not `application/json`", [
   "unsupported_media_type"
 ])
+export const HopsExceeded = of("HopsExceeded", "Too many gateways, or this one for a second time", ["hops_exceeded"])
 export const Internal = of("Internal", "A bug. The log has the cause under the `request_id`", ["internal"])
 export const Unavailable = of(
   "Unavailable",

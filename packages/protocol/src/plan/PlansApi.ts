@@ -9,6 +9,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { Authorization } from "../api/Authorization.ts"
 import { pageEnd, pageQuery } from "../api/Page.ts"
 import {
+  HopsExceeded,
   Internal,
   InvalidRequest,
   NotFound,
@@ -18,6 +19,7 @@ import {
   UnsupportedMediaType
 } from "../api/Problem.ts"
 import { SseFrame } from "../stream/SseFrame.ts"
+import { routeHeaders } from "./RouteHeaders.ts"
 
 /** A plan that ran, however it ended, as one object. */
 export const PlanResult = Schema.Struct({
@@ -60,9 +62,10 @@ const Seq = Schema.String.check(
 export class PlansApi extends HttpApiGroup.make("plans")
   .add(
     HttpApiEndpoint.post("start", "/plan", {
+      headers: routeHeaders,
       payload: PlanRequest.annotate({ identifier: "PlanRequest", examples: [example] }),
       success: [PlanResult, frames],
-      error: [InvalidRequest, SessionBusy, PayloadTooLarge, UnsupportedMediaType, ...failures]
+      error: [InvalidRequest, SessionBusy, PayloadTooLarge, UnsupportedMediaType, HopsExceeded, ...failures]
     }).annotateMerge(
       OpenApi.annotations({
         summary: "Ask a question",

@@ -20,6 +20,7 @@ describe("Api", () => {
     assert.deepStrictEqual(routes.map(({ route }) => route).sort(), [
       "GET /credentials",
       "GET /health",
+      "GET /peers",
       "GET /plans",
       "GET /plans/{id}",
       "GET /plans/{id}/events",

@@ -19,7 +19,7 @@ describe("Issues", () => {
       agents: [
         { name: "ok", endpoint: "ftp://x", skills: [{ id: "a" }, { id: "b", polling: true, timeout_ms: 99 }] },
         { name: "-", endpoint: "http://x", auth: { type: "bearer" } },
-        { name: "c", endpoint: "http://x", auth: { type: "did_signed" } }
+        { name: "c", endpoint: "http://x", auth: { type: "basic" } }
       ],
       preferences: { approval: "never", max_steps: "4" }
     }
@@ -33,7 +33,7 @@ describe("Issues", () => {
         "agents[0].skills[1].timeout_ms: Expected a value between 100 and 21600000",
         "agents[1].auth.token: This field is required",
         "agents[1].name: Expected 1..64 characters of A-Z a-z 0-9 . _ -, the first one a letter or a digit",
-        "agents[2].auth: Expected an object of type none, bearer or bearer_env",
+        "agents[2].auth: Expected an object of type none, bearer, bearer_env, did_signed or oauth2_client_credentials",
         "history: Not supported yet",
         "preferences.approval: Not supported yet",
         "preferences.max_steps: Expected number",

@@ -12,6 +12,7 @@ import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { TaskId } from "@bowline/domain/tool/TaskId"
 import type { TaskState } from "@bowline/domain/tool/TaskState"
 import { Deferred, Effect, Exit } from "effect"
+import type { Route } from "../peer/PeerClient.ts"
 import type { Journal } from "../stream/Journal.ts"
 import type { PlanChange, Progress } from "./PlanStore.ts"
 
@@ -37,6 +38,8 @@ interface Given {
   readonly request: PlanRequest
   /** As `provider/model`: the one that is asked, and those that may take its place, in order. */
   readonly models: ReadonlyArray<string>
+  /** The way of what it sends to peers. */
+  readonly route: Route
   /** Milliseconds since 1970. */
   readonly createdAt: number
   readonly deadline: number

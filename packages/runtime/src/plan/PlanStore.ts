@@ -15,6 +15,7 @@ import type { TaskError } from "@bowline/domain/plan/PlanEvent"
 import type { TaskId } from "@bowline/domain/tool/TaskId"
 import type { TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
 import { Context, type Duration, type Effect, type Schema } from "effect"
+import type { Route } from "../peer/PeerClient.ts"
 import type { ReplicaId } from "../session/LeaseStore.ts"
 import type { Page, PageRequest } from "../session/Page.ts"
 import type { EventRow } from "../stream/EventRow.ts"
@@ -31,6 +32,8 @@ export interface NewPlan {
   readonly preferences: Preferences
   readonly metadata: { readonly [key: string]: string }
   readonly model: string
+  /** The way on which it calls peers: it stays the same whichever replica runs the plan. */
+  readonly route: Route
   readonly created_at: string
   readonly deadline_at: string
   readonly replica: ReplicaId
@@ -56,6 +59,7 @@ export type PlanChange =
       readonly tool: string
       readonly kind: ToolKind
       readonly agent: string | null
+      readonly endpoint: string | null
       readonly skill: string | null
       readonly input: Schema.Json
       readonly state: "running" | "invalid" | "rejected"

@@ -1,10 +1,9 @@
-import type { Agent, Skill } from "@bowline/domain/peer/Agent"
 import type { Final } from "@bowline/domain/plan/Outcome"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { Message } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { Clock, Context, Effect, Layer, Result } from "effect"
+import { Clock, Context, Effect, Layer } from "effect"
 import { PeerClient } from "../peer/PeerClient.ts"
 import { CredentialPool } from "../provider/CredentialPool.ts"
 import type { FinishReason } from "../provider/Provider.ts"
@@ -12,9 +11,9 @@ import { type Entry, legalHistory } from "../session/LegalHistory.ts"
 import { patiently } from "../session/Patience.ts"
 import { SessionStore } from "../session/SessionStore.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
-import * as PeerTools from "../tool/PeerTools.ts"
 import type { Tool } from "../tool/Tool.ts"
 import { resultLimit } from "../tool/Truncate.ts"
+import * as Catalog from "./Catalog.ts"
 import * as ModelLimits from "./ModelLimits.ts"
 import * as Continuation from "./Continuation.ts"
 import type { PlanRun } from "./PlanRun.ts"
@@ -65,41 +64,11 @@ export class Planner extends Context.Service<
       const local = yield* LocalTools
       const config = yield* PlansConfig
 
-      /** The skills of an agent: those of the request, else those on its card. */
-      const skillsOf = (agent: Agent): Effect.Effect<Result.Result<ReadonlyArray<Skill>, string>> =>
-        agent.skills === undefined
-          ? peers.discover(agent).pipe(
-              Effect.tapError((error) =>
-                Effect.annotateLogs(Effect.logWarning("peer_card_unavailable"), {
-                  agent: agent.name,
-                  error_type: error.reason._tag
-                })
-              ),
-              Effect.mapBoth({ onFailure: () => agent.name, onSuccess: ({ skills }) => skills }),
-              Effect.result
-            )
-          : Effect.succeed(Result.succeed(agent.skills))
-
-      const catalog = Effect.fnUntraced(function* (run: PlanRun) {
-        const { agents } = run.given.request
-        const found = yield* Effect.forEach(agents, skillsOf, { concurrency: "unbounded" }).pipe(run.within("tool"))
-        const tools = new Map(local.map((tool) => [tool.name, tool]))
-        agents.forEach((agent, index) => {
-          const skills = found[index]
-          if (skills === undefined || Result.isFailure(skills)) return
-          for (const skill of skills.success) {
-            const tool = PeerTools.fromSkill(peers, agent, skill)
-            if (!tools.has(tool.name)) tools.set(tool.name, tool)
-          }
-        })
-        return { tools, unreachable: found.filter(Result.isFailure).map(({ failure }) => failure) }
-      })
-
       return {
         run: Effect.fnUntraced(function* (run) {
           const { session_id, journal, request, uuid } = run.given
           const history: Array<Pick<Message, "role" | "parts">> = [...(yield* patiently(sessions.history(session_id)))]
-          const { tools, unreachable } = yield* catalog(run)
+          const { tools, unreachable } = yield* Catalog.of(run, { peers, local, sessions })
           const delimiter = uuid()
           if (run.models.length > 1) yield* Target.skipUnavailable(pool, run)
 

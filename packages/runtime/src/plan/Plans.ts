@@ -2,16 +2,24 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { isSettled, type Plan, type PlanState } from "@bowline/domain/plan/Plan"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { InvalidRequest, type NotAccepting, type NotFound, type SessionBusy } from "@bowline/domain/plan/Refusal"
+import {
+  type HopsExceeded,
+  InvalidRequest,
+  type NotAccepting,
+  type NotFound,
+  type SessionBusy
+} from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Deferred, Effect, Layer, type Scope, Stream } from "effect"
+import type { Route } from "../peer/PeerClient.ts"
 import type { Page, PageRequest } from "../session/Page.ts"
 import { SessionStore } from "../session/SessionStore.ts"
 import { SessionLock } from "../session/SessionLock.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
 import type { PlanReader } from "../stream/PlanReader.ts"
 import * as StoredFrames from "../stream/StoredFrames.ts"
+import * as Hops from "./Hops.ts"
 import { Planner } from "./Planner.ts"
 import { PlanStore } from "./PlanStore.ts"
 import * as Recovery from "./Recovery.ts"
@@ -26,14 +34,16 @@ export class Plans extends Context.Service<
   {
     /**
      * Checks the request, stores the plan and starts it in a fiber that `Plans` owns. The caller is its first reader until the
-     * scope closes: with `on_disconnect: "cancel"` the plan is aborted when its last reader has gone.
+     * scope closes: with `on_disconnect: "cancel"` the plan is aborted when its last reader has gone. `came` is the way on which
+     * other gateways have sent the plan here, if they have.
      */
     readonly start: (
       caller: CallerName,
-      request: PlanRequest
+      request: PlanRequest,
+      came?: Route
     ) => Effect.Effect<
       { readonly plan_id: PlanId; readonly session_id: SessionId; readonly frames: PlanReader },
-      InvalidRequest | SessionBusy | NotAccepting | StorageError,
+      InvalidRequest | HopsExceeded | SessionBusy | NotAccepting | StorageError,
       Scope.Scope
     >
     readonly get: (caller: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
@@ -90,8 +100,8 @@ export class Plans extends Context.Service<
           .pipe(Effect.delay("100 millis"), Effect.repeat({ until: isSettled }), Effect.timeoutOption(settleTimeout))
 
       return {
-        start: (caller, request) =>
-          running.start(caller, request, (plan) => {
+        start: (caller, request, came = Hops.direct) =>
+          running.start(caller, request, came, (plan) => {
             const { plan_id, session_id } = plan.run.given
             return Effect.map(attach(plan, 0), (frames) => ({ plan_id, session_id, frames }))
           }),

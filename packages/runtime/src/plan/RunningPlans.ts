@@ -3,7 +3,7 @@ import type { AbortReason } from "@bowline/domain/plan/AbortReason"
 import { isSettled } from "@bowline/domain/plan/Plan"
 import { PlanId } from "@bowline/domain/plan/PlanId"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { InvalidRequest, NotAccepting, type SessionBusy } from "@bowline/domain/plan/Refusal"
+import { type HopsExceeded, InvalidRequest, NotAccepting, type SessionBusy } from "@bowline/domain/plan/Refusal"
 import { summary } from "@bowline/domain/peer/Agent"
 import { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
@@ -11,6 +11,8 @@ import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Context, Deferred, Effect, Exit, Fiber, FiberMap, FiberSet, Latch, Layer } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { EnvironmentSecrets } from "../peer/EnvironmentSecrets.ts"
+import { GatewayId } from "../peer/GatewayId.ts"
+import type { Route } from "../peer/PeerClient.ts"
 import { answered } from "../session/Patience.ts"
 import { SessionLock } from "../session/SessionLock.ts"
 import { toFrame } from "../stream/EventRow.ts"
@@ -19,6 +21,7 @@ import { Journal } from "../stream/Journal.ts"
 import { LivePlan } from "../stream/LivePlan.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as Admission from "./Admission.ts"
+import * as Hops from "./Hops.ts"
 import { Planner } from "./Planner.ts"
 import { PlanRun } from "./PlanRun.ts"
 import { PlansConfig } from "./PlansConfig.ts"
@@ -53,12 +56,16 @@ export interface RunningPlan {
 export class RunningPlans extends Context.Service<
   RunningPlans,
   {
-    /** Nobody comes between a plan and its first use: a caller who leaves before is one who leaves it. */
+    /**
+     * `came` is the way on which the plan came to this gateway. Nobody comes between a plan and its first use: a caller who leaves before
+     * is one who leaves it.
+     */
     readonly start: <A, R>(
       caller: CallerName,
       request: PlanRequest,
+      came: Route,
       use: (plan: RunningPlan) => Effect.Effect<A, never, R>
-    ) => Effect.Effect<A, InvalidRequest | SessionBusy | NotAccepting | StorageError, R>
+    ) => Effect.Effect<A, InvalidRequest | HopsExceeded | SessionBusy | NotAccepting | StorageError, R>
     readonly find: (id: PlanId) => RunningPlan | undefined
     /** Refuses new plans, lets those that run go on for the grace, and aborts the rest. */
     readonly drain: Effect.Effect<void>
@@ -74,6 +81,7 @@ export class RunningPlans extends Context.Service<
       const planner = yield* Planner
       const writer = yield* GroupCommit
       const secrets = yield* EnvironmentSecrets
+      const gateway = yield* GatewayId
       const localTools = (yield* LocalTools).map(({ name }) => name)
       const uuid = yield* UuidGenerator
       const fibers = yield* FiberMap.make<PlanId, void>()
@@ -111,8 +119,8 @@ export class RunningPlans extends Context.Service<
       )
       if (store.isShared) yield* Effect.forkScoped(listen)
 
-      const admit = (request: PlanRequest) =>
-        Effect.suspend((): Effect.Effect<void, NotAccepting | InvalidRequest> => {
+      const admit = (request: PlanRequest, came: Route) =>
+        Effect.suspend((): Effect.Effect<void, NotAccepting | InvalidRequest | HopsExceeded> => {
           if (draining) return Effect.fail(new NotAccepting({ code: "draining" }))
           const issues = Admission.check(request, {
             allowsModel: config.allowsModel,
@@ -120,6 +128,8 @@ export class RunningPlans extends Context.Service<
             localTools
           })
           if (issues.length > 0) return Effect.fail(new InvalidRequest({ issues }))
+          const tooFar = Hops.refusal(came, gateway, request.preferences.max_hops)
+          if (tooFar !== undefined) return Effect.fail(tooFar)
           if (plans.size + starting >= config.maxPlans) return Effect.fail(new NotAccepting({ code: "unavailable" }))
           return count(() => starting++)
         })
@@ -142,7 +152,7 @@ export class RunningPlans extends Context.Service<
         session: Effect.Success<ReturnType<PlanStore["Service"]["create"]>>,
         times: { readonly createdAt: number; readonly deadline: number }
       ) {
-        const { plan_id, model } = plan
+        const { plan_id, model, route } = plan
         const models = [model, ...config.fallbackModels.filter((other) => other !== model)].slice(0, maxModels)
         const ids = { plan_id, session_id: session.session_id }
         const started = Deferred.makeUnsafe<RunningPlan>()
@@ -155,7 +165,7 @@ export class RunningPlans extends Context.Service<
           )
           const guard = { _tag: "Queued", replica: lock.replica, fence: 0 } as const
           const journal = new Journal(ids, guard, 1, live, writer.notify)
-          const run: PlanRun = new PlanRun({ ...ids, ...times, caller, request, models, journal, uuid })
+          const run: PlanRun = new PlanRun({ ...ids, ...times, caller, request, models, route, journal, uuid })
           const { external_session_id, created } = session
           const first = { event: "session", data: { external_session_id, created } } as const
           live.publish([toFrame(1, first)], times.createdAt)
@@ -177,7 +187,7 @@ export class RunningPlans extends Context.Service<
       })
 
       const start = Effect.fnUntraced(
-        function* (caller: CallerName, request: PlanRequest) {
+        function* (caller: CallerName, request: PlanRequest, came: Route) {
           const createdAt = yield* Clock.currentTimeMillis
           const deadline = createdAt + request.preferences.timeout_ms
           const plan: NewPlan = {
@@ -190,6 +200,7 @@ export class RunningPlans extends Context.Service<
             preferences: request.preferences,
             metadata: request.metadata,
             model: request.preferences.model ?? config.model,
+            route: Hops.onward(came, gateway),
             created_at: fromMillis(createdAt),
             deadline_at: fromMillis(deadline),
             replica: lock.replica
@@ -213,11 +224,11 @@ export class RunningPlans extends Context.Service<
           draining = true
           return Effect.timeoutOrElse(idle.await, { duration: config.shutdownGrace, orElse: () => abortAll })
         }).pipe(Effect.asVoid),
-        start: (caller, request, use) =>
+        start: (caller, request, came, use) =>
           Effect.uninterruptibleMask((restore) =>
             Effect.gen(function* () {
-              yield* admit(request)
-              const fiber = yield* FiberSet.run(starts, start(caller, request))
+              yield* admit(request, came)
+              const fiber = yield* FiberSet.run(starts, start(caller, request, came))
               const plan = yield* restore(Fiber.join(fiber)).pipe(
                 Effect.onInterrupt(() => FiberSet.run(starts, leave(fiber)))
               )

@@ -6,7 +6,7 @@ import { Clock, Duration, Effect, Fiber, Option, Result, type Schema } from "eff
 import { distance } from "fastest-levenshtein"
 import type { PeerEvent } from "../peer/PeerClient.ts"
 import * as Envelope from "../tool/Envelope.ts"
-import type { Tool, ToolInput, ToolResult } from "../tool/Tool.ts"
+import type { AgentDid, Tool, ToolInput, ToolResult } from "../tool/Tool.ts"
 import * as ToolName from "../tool/ToolName.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
 import { truncate } from "../tool/Truncate.ts"
@@ -75,7 +75,7 @@ const shownInput = (input: Schema.Json): Schema.Json =>
   typeof input === "string" && input.length > maxRawInput ? `${input.slice(0, maxRawInput)}…` : input
 
 /** Tells that a task has started; for one that is refused that is its end, too. */
-const start = (run: PlanRun, prepared: Prepared, now: number): void => {
+const start = (run: PlanRun, prepared: Prepared, did: AgentDid | null, now: number): void => {
   const { part, tool } = prepared
   const input: Schema.Json = prepared._tag === "Ready" ? prepared.input : shownInput(prepared.input)
   const fact = {
@@ -92,12 +92,13 @@ const start = (run: PlanRun, prepared: Prepared, now: number): void => {
       {
         _tag: "TaskStarted",
         ...fact,
+        endpoint: tool?.endpoint ?? null,
         state: prepared._tag === "Ready" ? "running" : prepared.state,
         at: fromMillis(now)
       },
       { _tag: "Progressed", stage: "tool", progress: run.progress }
     ],
-    [{ event: "task.started", data: { ...fact, agent_did: null, agent_did_source: null } }]
+    [{ event: "task.started", data: { ...fact, agent_did: did?.did ?? null, agent_did_source: did?.source ?? null } }]
   )
 }
 
@@ -121,7 +122,13 @@ const onEvent = (run: PlanRun, task_id: TaskId, limit: number) => (event: PeerEv
         const text = typeof event.content === "string" ? event.content : JSON.stringify(event.content)
         const cut = truncate(text, limit)
         const content = cut.truncated ? cut.text : event.content
-        const data = { task_id, content, media_type: event.mediaType, truncated: cut.truncated }
+        const data = {
+          task_id,
+          content,
+          media_type: event.mediaType,
+          truncated: cut.truncated,
+          verified: event.verified
+        }
         return journal.emit({ event: "task.artifact", data })
       }
     }
@@ -138,18 +145,22 @@ export const runAll = (
   calls: ReadonlyArray<Prepared>,
   options: { readonly delimiter: string; readonly resultLimit: number }
 ): Effect.Effect<ReadonlyArray<MessagePart>, StorageError> => {
-  const answer = (prepared: Prepared, result: ToolResult, now: number): ToolResultPart => {
+  const answer = (prepared: Prepared, did: AgentDid | null, result: ToolResult, now: number): ToolResultPart => {
     const { task_id, tool } = prepared.part
     const { text } = truncate(result.content, options.resultLimit)
     const isRemote = prepared.tool?.kind === "peer" || prepared.tool?.kind === "mcp"
-    const content = isRemote
-      ? Envelope.wrap(options.delimiter, { tool, agent: prepared.tool?.agent ?? null }, text)
-      : text
+    const { verified = "unknown", note } = result
+    const source = { tool, agent: prepared.tool?.agent ?? null, did: did?.did ?? null, verified }
+    const said = isRemote ? Envelope.wrap(options.delimiter, source, text) : text
+    const content = note === undefined ? said : `${said}\n${note}`
     run.finishTask(task_id, { ...result, result: result.content }, content, now)
     return { type: "tool_result", task_id, state: result.state, content }
   }
 
-  const dispatch = Effect.fnUntraced(function* (prepared: Extract<Prepared, { readonly _tag: "Ready" }>) {
+  const dispatch = Effect.fnUntraced(function* (
+    prepared: Extract<Prepared, { readonly _tag: "Ready" }>,
+    did: AgentDid | null
+  ) {
     const { tool, input, part } = prepared
     // The intent is stored before the call leaves.
     yield* run.given.journal.flush
@@ -165,6 +176,7 @@ export const runAll = (
     if (Option.isNone(result)) call.interruptUnsafe()
     return answer(
       prepared,
+      did,
       Option.getOrElse(result, () => timedOut(tool, limit)),
       yield* Clock.currentTimeMillis
     )
@@ -173,12 +185,13 @@ export const runAll = (
   return Effect.forEach(
     calls,
     Effect.fnUntraced(function* (prepared) {
+      const did = prepared.tool === undefined ? null : yield* prepared.tool.identify
       const now = yield* Clock.currentTimeMillis
-      start(run, prepared, now)
-      if (prepared._tag === "Ready") return yield* dispatch(prepared)
+      start(run, prepared, did, now)
+      if (prepared._tag === "Ready") return yield* dispatch(prepared, did)
       yield* run.given.journal.keepUp
       const { state, message } = prepared
-      return answer(prepared, { state, content: message, error: { code: state, message } }, now)
+      return answer(prepared, did, { state, content: message, error: { code: state, message } }, now)
     }),
     { concurrency }
   ).pipe(run.within("tool"))

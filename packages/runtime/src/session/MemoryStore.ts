@@ -3,11 +3,13 @@ import type { PlanId } from "@bowline/domain/plan/PlanId"
 import { NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import { Clock, Context, DateTime, Duration, Effect, Layer, Option } from "effect"
+import { UuidGenerator } from "../id/UuidGenerator.ts"
+import { GatewayId } from "../peer/GatewayId.ts"
 import { type Guard, type PlanCommit, PlanStore } from "../plan/PlanStore.ts"
 import type { CredentialStore } from "../provider/CredentialStore.ts"
 import * as MemoryCredentialStore from "../provider/MemoryCredentialStore.ts"
 import { fromEvents } from "../stream/EventRow.ts"
-import { apply, makePlan, makeSession, Memory, type SessionRecord } from "./internal/Memory.ts"
+import { apply, handedBackTo, makePlan, makeSession, Memory, type SessionRecord } from "./internal/Memory.ts"
 import { LeaseStore } from "./LeaseStore.ts"
 import type { Page, PageRequest } from "./Page.ts"
 import { SessionStore } from "./SessionStore.ts"
@@ -116,7 +118,7 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
           plan: record.plan,
           guard,
           head: last === undefined ? 0 : last.seq + last.count - 1,
-          open_tasks: Array.from(record.tasks.values()).filter((task) => task.isOpen)
+          open_tasks: Array.from(record.tasks.values()).filter(({ state }) => state === "running")
         }
       })
     }),
@@ -167,7 +169,12 @@ const makeSessionStore = (memory: Memory): SessionStore["Service"] => {
         const items = found.slice(0, limit)
         return { items, next: found.length > limit ? (items.at(-1)?.seq ?? null) : null }
       }),
-    history: (id) => Effect.sync(() => [...messagesOf(id)])
+    history: (id) => Effect.sync(() => [...messagesOf(id)]),
+    handedBack: (id) =>
+      Effect.sync(() => {
+        const session = memory.sessions.get(id)
+        return session === undefined ? [] : handedBackTo(session)
+      })
   }
 }
 
@@ -201,13 +208,15 @@ const makeLeaseStore = (memory: Memory): LeaseStore["Service"] => ({
     })
 })
 
-/** Everything in this process, and gone with it: no database at all. */
-export const layer: Layer.Layer<PlanStore | SessionStore | LeaseStore | CredentialStore> = Layer.effectContext(
-  Effect.sync(() => {
-    const memory = new Memory()
-    return Context.make(PlanStore, makePlanStore(memory)).pipe(
-      Context.add(SessionStore, makeSessionStore(memory)),
-      Context.add(LeaseStore, makeLeaseStore(memory))
-    )
-  })
-).pipe(Layer.merge(MemoryCredentialStore.layer))
+/** Everything in this process, and gone with it, the id of the gateway too: no database at all. */
+export const layer: Layer.Layer<PlanStore | SessionStore | LeaseStore | GatewayId | CredentialStore> =
+  Layer.effectContext(
+    Effect.map(UuidGenerator, (uuid) => {
+      const memory = new Memory()
+      return Context.make(PlanStore, makePlanStore(memory)).pipe(
+        Context.add(SessionStore, makeSessionStore(memory)),
+        Context.add(LeaseStore, makeLeaseStore(memory)),
+        Context.add(GatewayId, uuid())
+      )
+    })
+  ).pipe(Layer.merge(MemoryCredentialStore.layer))

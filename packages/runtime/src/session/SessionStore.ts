@@ -7,6 +7,15 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, type Effect } from "effect"
 import type { Page, PageRequest } from "./Page.ts"
 
+/** A remote task that waits for the caller: the next call of this skill goes on with it. */
+export interface HandedBack {
+  readonly agent: string
+  readonly endpoint: string
+  readonly skill: string
+  readonly remote_task_id: string
+  readonly remote_context_id: string | null
+}
+
 /** Sessions and their histories, to read. They are written by plans only: see `PlanStore`. */
 export class SessionStore extends Context.Service<
   SessionStore,
@@ -19,5 +28,10 @@ export class SessionStore extends Context.Service<
     readonly messages: (session: SessionId, page: PageRequest) => Effect.Effect<Page<Message>, StorageError>
     /** What goes into a prompt: every message that is neither compacted nor reverted, in order, without a limit. */
     readonly history: (session: SessionId) => Effect.Effect<ReadonlyArray<Message>, StorageError>
+    /**
+     * What peers have handed back to the session. For each agent, endpoint and skill its newest task decides that has a remote
+     * one: when that has ended, there is nothing to go on with.
+     */
+    readonly handedBack: (session: SessionId) => Effect.Effect<ReadonlyArray<HandedBack>, StorageError>
   }
 >()("@bowline/runtime/session/SessionStore") {}

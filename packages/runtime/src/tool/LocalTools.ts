@@ -35,10 +35,12 @@ const fromTool = <Tools extends Record<string, AiTool.Any>>(
   name,
   kind: "local",
   agent: null,
+  endpoint: null,
   skill: null,
   description: tool.description ?? name,
   inputSchema: jsonSchema(tool),
   timeoutMs: undefined,
+  identify: Effect.succeed(null),
   call: (input, taskId) =>
     Effect.gen(function* () {
       if (!isEncoded<AiTool.ParametersEncoded<Tools[string]>>(input)) return failed("The input is not an object")

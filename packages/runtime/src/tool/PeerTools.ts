@@ -1,8 +1,10 @@
 import type { Agent, Skill } from "@bowline/domain/peer/Agent"
 import type { PeerError } from "@bowline/domain/peer/PeerError"
+import { handedBack } from "@bowline/domain/tool/TaskState"
 import { Effect } from "effect"
-import type { PeerClient } from "../peer/PeerClient.ts"
-import type { JsonSchema, Tool, ToolResult } from "./Tool.ts"
+import type { PeerClient, RemoteIds, Route } from "../peer/PeerClient.ts"
+import type { OpenTasks } from "./OpenTasks.ts"
+import type { AgentDid, JsonSchema, Tool, ToolResult } from "./Tool.ts"
 import * as ToolName from "./ToolName.ts"
 
 /** What a skill takes that does not say what it takes. */
@@ -19,22 +21,70 @@ const fromError = ({ reason }: PeerError): ToolResult => ({
   error: { code: reason._tag, message: reason.message }
 })
 
+/** The DID that the request pins, else the one on the card, where the card is read anyway, or has to be for it. */
+const identify = (peers: PeerClient["Service"], agent: Agent): Effect.Effect<AgentDid | null> => {
+  const { dialect, skills, trust = {} } = agent
+  if (trust.pinned_did !== undefined) return Effect.succeed({ did: trust.pinned_did, source: "pinned" })
+  if (skills !== undefined && dialect !== "auto" && trust.verify_did !== true) return Effect.succeed(null)
+  return peers.discover(agent).pipe(
+    Effect.map(({ did }): AgentDid | null => (did === null ? null : { did, source: "observed" })),
+    Effect.orElseSucceed(() => null)
+  )
+}
+
+/** What the calls of a plan share. */
+interface Shared {
+  readonly peers: PeerClient["Service"]
+  readonly open: OpenTasks
+  readonly route: Route
+}
+
 /** A skill of a peer as a tool of the planner. */
-export const fromSkill = (peers: PeerClient["Service"], agent: Agent, skill: Skill): Tool => ({
-  name: ToolName.forSkill(agent.name, skill.id),
-  kind: "peer",
-  agent: agent.name,
-  skill: skill.id,
-  description: skill.description ?? `Ask the agent ${agent.name}: ${skill.id}`,
-  inputSchema: skill.input_schema ?? textInput,
-  timeoutMs: skill.timeout_ms,
-  call: (input, taskId, onEvent) =>
-    peers.call({ agent, skill, taskId, input, continues: null, route: { hops: 1, via: [] } }, onEvent).pipe(
-      Effect.map((result): ToolResult =>
-        result.state === "completed"
-          ? result
-          : { ...result, error: { code: "task_failed", message: result.content.slice(0, 500) } }
-      ),
-      Effect.catchTag("PeerError", (error) => Effect.succeed(fromError(error)))
-    )
-})
+export const fromSkill = ({ open, peers, route }: Shared, agent: Agent, skill: Skill): Tool => {
+  const name = ToolName.forSkill(agent.name, skill.id)
+
+  /** What the peer handed back stays open, and so does what this call was to go on with and has not reached the peer. */
+  const leave = (result: ToolResult, known: RemoteIds | null, accepted: RemoteIds | null): ToolResult => {
+    if (!handedBack.has(result.state)) {
+      if (known !== null && accepted === null) open.leave(agent, skill, known)
+      return result
+    }
+    const task = accepted ?? known
+    if (task?.taskId == null) return result
+    open.leave(agent, skill, task)
+    return { ...result, note: `The task is not over: the next call of ${name} goes on with it.` }
+  }
+
+  return {
+    name,
+    kind: "peer",
+    agent: agent.name,
+    endpoint: agent.endpoint,
+    skill: skill.id,
+    description: skill.description ?? `Ask the agent ${agent.name}: ${skill.id}`,
+    inputSchema: skill.input_schema ?? textInput,
+    timeoutMs: skill.timeout_ms,
+    identify: identify(peers, agent),
+    call: (input, taskId, onEvent) =>
+      Effect.suspend(() => {
+        const continues = open.take(agent, skill)
+        let accepted: RemoteIds | null = null
+        return peers
+          .call({ agent, skill, taskId, input, continues, route }, (event) => {
+            if (event._tag === "Accepted") {
+              accepted = { taskId: event.remoteTaskId, contextId: event.remoteContextId }
+            }
+            return onEvent(event)
+          })
+          .pipe(
+            Effect.map((result): ToolResult =>
+              result.state === "completed"
+                ? result
+                : { ...result, error: { code: "task_failed", message: result.content.slice(0, 500) } }
+            ),
+            Effect.catchTag("PeerError", (error) => Effect.succeed(fromError(error))),
+            Effect.map((result) => leave(result, continues, accepted))
+          )
+      })
+  }
+}

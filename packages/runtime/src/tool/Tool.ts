@@ -1,4 +1,4 @@
-import type { TaskError } from "@bowline/domain/plan/PlanEvent"
+import type { DidSource, TaskError, Verified } from "@bowline/domain/plan/PlanEvent"
 import type { TaskId } from "@bowline/domain/tool/TaskId"
 import type { TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
 import type { Effect, Schema } from "effect"
@@ -13,7 +13,17 @@ export type ToolInput = { readonly [key: string]: Schema.Json }
 export interface ToolResult {
   readonly state: Exclude<TaskState, "interrupted">
   readonly content: string
+  /** Of a peer: whether all of the content is signed. */
+  readonly verified?: Verified
+  /** What the gateway itself tells the model about it. */
+  readonly note?: string
   readonly error?: TaskError
+}
+
+/** The DID of an agent, and who named it. */
+export interface AgentDid {
+  readonly did: string
+  readonly source: DidSource
 }
 
 /** Anything the planner may call. It is found by its name in a map; the name is never parsed. */
@@ -21,11 +31,15 @@ export interface Tool {
   readonly name: string
   readonly kind: ToolKind
   readonly agent: string | null
+  /** Where the agent is. */
+  readonly endpoint: string | null
   readonly skill: string | null
   readonly description: string
   readonly inputSchema: JsonSchema
   /** The tool's own limit in milliseconds, besides the request's. */
   readonly timeoutMs: number | undefined
+  /** Who the agent is, as far as it is known before the call: it may have to ask for the agent's card. */
+  readonly identify: Effect.Effect<AgentDid | null>
   /** The input has matched the schema. What goes wrong is a result, too. Time is bounded by whoever calls. */
   readonly call: (
     input: ToolInput,

@@ -37,6 +37,7 @@ const leaveBehind = Effect.gen(function* () {
       preferences: request.preferences,
       metadata: {},
       model: "scripted/model",
+      route: { hops: 1, via: ["gateway"] },
       created_at: at,
       deadline_at: at,
       replica: "dead"
@@ -53,7 +54,7 @@ const leaveBehind = Effect.gen(function* () {
         guard: { _tag: "Held", fence },
         changes: [
           { _tag: "Held", fence },
-          { _tag: "TaskStarted", ...fact, state: "running", at },
+          { _tag: "TaskStarted", ...fact, endpoint: null, state: "running", at },
           { _tag: "TaskAccepted", task_id, remote_task_id: "remote", remote_context_id: null }
         ],
         events: fromEvents(2, [{ event: "task.started", data: { ...fact, agent_did: null, agent_did_source: null } }])

@@ -5,10 +5,11 @@ import { SqlError } from "effect/sql/SqlError"
 import { storageError } from "../internal/StorageErrors.ts"
 import { credentials } from "./internal/Credentials.ts"
 import { initial } from "./internal/Initial.ts"
+import { peers } from "./internal/Peers.ts"
 
 const migrate = Migrator.make({})({
   table: "bowline_migrations",
-  loader: Migrator.fromRecord({ "0001_initial": initial, "0002_credentials": credentials })
+  loader: Migrator.fromRecord({ "0001_initial": initial, "0002_credentials": credentials, "0003_peers": peers })
 }).pipe(
   Effect.catchTag("MigrationError", (error) =>
     Effect.fail(

@@ -2,7 +2,8 @@ import type { AgentSummary } from "@bowline/domain/peer/Agent"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { Message } from "@bowline/domain/session/Message"
 import type { Session } from "@bowline/domain/session/Session"
-import { SessionStore } from "@bowline/runtime/session/SessionStore"
+import { handedBack } from "@bowline/domain/tool/TaskState"
+import { type HandedBack, SessionStore } from "@bowline/runtime/session/SessionStore"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { newestFirst } from "../internal/NewestFirst.ts"
@@ -68,7 +69,19 @@ order by seq limit ${limit + 1}`).pipe(
     storageError(sql<MessageRow>`
 select ${sql.literal(messageColumns)} from messages
 where session_id = ${session} and compacted_by is null and not reverted
-order by seq`).pipe(Effect.map((rows) => rows.map(toMessage)))
+order by seq`).pipe(Effect.map((rows) => rows.map(toMessage))),
+  handedBack: (session) =>
+    storageError(sql<HandedBack>`
+select agent, endpoint, skill, remote_task_id, remote_context_id
+from (
+  select distinct on (t.agent, t.endpoint, t.skill) t.*
+  from plans p join tasks t on t.plan_id = p.id
+  where p.session_id = ${session} and t.agent is not null and t.endpoint is not null and t.skill is not null
+    and t.remote_task_id is not null
+  order by t.agent, t.endpoint, t.skill, t.ordinal desc
+) newest
+where ${sql.in("state", Array.from(handedBack))}
+order by ordinal`)
 })
 
 export const layer = Layer.effect(SessionStore, Effect.map(SqlClient.SqlClient, make))

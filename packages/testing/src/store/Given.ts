@@ -75,6 +75,7 @@ export const newPlan = Effect.fnUntraced(function* (given: Partial<NewPlan> = {}
     question: "What is the answer?",
     preferences,
     metadata: { ticket: "7" },
+    route: { hops: 1, via: ["gateway"] },
     model: "scripted/model",
     created_at: at,
     deadline_at: later,
@@ -93,13 +94,21 @@ export const appended = Effect.fnUntraced(function* (text: string) {
   return change
 })
 
-export const started = (task_id: TaskId, tool: string): PlanChange => ({
+/** A call of a skill. */
+interface Called {
+  readonly agent: string
+  readonly endpoint: string
+  readonly skill: string
+}
+
+export const started = (task_id: TaskId, tool: string, called?: Called): PlanChange => ({
   _tag: "TaskStarted",
   task_id,
   tool,
   kind: "peer",
-  agent: null,
-  skill: null,
+  agent: called?.agent ?? null,
+  endpoint: called?.endpoint ?? null,
+  skill: called?.skill ?? null,
   input: { question: "\u0000" },
   state: "running",
   at

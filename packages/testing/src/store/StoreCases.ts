@@ -2,6 +2,7 @@ import type { StoreCase } from "./StoreCase.ts"
 import { commitCases } from "./internal/CommitCases.ts"
 import { createCases } from "./internal/CreateCases.ts"
 import { credentialCases } from "./internal/CredentialCases.ts"
+import { handBackCases } from "./internal/HandBackCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
 import { takeOverCases } from "./internal/TakeOverCases.ts"
@@ -14,6 +15,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...createCases,
   ...readCases,
   ...commitCases,
+  ...handBackCases,
   ...leaseCases,
   ...takeOverCases,
   ...credentialCases

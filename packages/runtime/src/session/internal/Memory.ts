@@ -7,17 +7,22 @@ import * as Usage from "@bowline/domain/plan/Usage"
 import type { Message } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/SessionId"
 import type { TaskId } from "@bowline/domain/tool/TaskId"
+import { handedBack, type TaskState } from "@bowline/domain/tool/TaskState"
 import type { Guard, NewPlan, PlanChange } from "../../plan/PlanStore.ts"
 import type { EventRow } from "../../stream/EventRow.ts"
 import type { ReplicaId } from "../LeaseStore.ts"
+import type { HandedBack } from "../SessionStore.ts"
 
 interface Task {
   readonly task_id: TaskId
   readonly tool: string
+  readonly agent: string | null
+  readonly endpoint: string | null
+  readonly skill: string | null
   readonly started_at: string
   remote_task_id: string | null
   remote_context_id: string | null
-  isOpen: boolean
+  state: TaskState | "running"
 }
 
 export interface PlanRecord {
@@ -42,6 +47,8 @@ export interface SessionRecord {
   lease: { readonly replica: ReplicaId; readonly fence: number; expires: number } | undefined
   readonly agents: Map<string, AgentSummary>
   readonly messages: Array<Message>
+  /** Of all its plans, in the order in which they have started. */
+  readonly tasks: Array<Task>
 }
 
 const nameOf = (owner: CallerName, name: string): string => `${owner}\n${name}`
@@ -100,6 +107,19 @@ export class Memory {
   }
 }
 
+/** What peers have handed back to the session: of each skill its newest task decides that has a remote one. */
+export const handedBackTo = ({ tasks }: SessionRecord): ReadonlyArray<HandedBack> => {
+  const newest = new Map<string, HandedBack & { readonly state: Task["state"] }>()
+  for (const { agent, endpoint, skill, remote_task_id, remote_context_id, state } of tasks) {
+    if (agent === null || endpoint === null || skill === null || remote_task_id === null) continue
+    const task = { agent, endpoint, skill, remote_task_id, remote_context_id, state }
+    newest.set(JSON.stringify([agent, endpoint, skill]), task)
+  }
+  return Array.from(newest.values()).flatMap(({ state, ...task }) =>
+    state !== "running" && handedBack.has(state) ? [task] : []
+  )
+}
+
 export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
   session_id: plan.new_session_id,
   ordinal: memory.nextOrdinal(),
@@ -110,7 +130,8 @@ export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
   fence: 0,
   lease: undefined,
   agents: new Map(),
-  messages: []
+  messages: [],
+  tasks: []
 })
 
 export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord): PlanRecord => ({
@@ -158,16 +179,22 @@ export const apply = (record: PlanRecord, session: SessionRecord, change: PlanCh
         compacted: false
       })
       return
-    case "TaskStarted":
-      record.tasks.set(change.task_id, {
+    case "TaskStarted": {
+      const task: Task = {
         task_id: change.task_id,
         tool: change.tool,
+        agent: change.agent,
+        endpoint: change.endpoint,
+        skill: change.skill,
         started_at: change.at,
         remote_task_id: null,
         remote_context_id: null,
-        isOpen: change.state === "running"
-      })
+        state: change.state
+      }
+      record.tasks.set(change.task_id, task)
+      session.tasks.push(task)
       return
+    }
     case "TaskAccepted": {
       const task = record.tasks.get(change.task_id)
       if (task !== undefined) {
@@ -178,7 +205,7 @@ export const apply = (record: PlanRecord, session: SessionRecord, change: PlanCh
     }
     case "TaskFinished": {
       const task = record.tasks.get(change.task_id)
-      if (task !== undefined) task.isOpen = false
+      if (task !== undefined) task.state = change.state
       return
     }
     case "Settled": {

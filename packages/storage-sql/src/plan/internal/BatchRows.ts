@@ -53,6 +53,7 @@ interface TaskRow {
   readonly tool?: string
   readonly kind?: string
   readonly agent?: string | null
+  readonly endpoint?: string | null
   readonly skill?: string | null
   readonly input?: string
   readonly started_at?: string
@@ -99,6 +100,7 @@ const changeTask = (
         tool: storable(change.tool),
         kind: change.kind,
         agent: storableOrNull(change.agent),
+        endpoint: storableOrNull(change.endpoint),
         skill: storableOrNull(change.skill),
         input: JSON.stringify(change.input),
         started_at: change.at,

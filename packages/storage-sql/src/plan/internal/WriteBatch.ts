@@ -95,12 +95,12 @@ with input as materialized (
     started.length === 0
       ? none
       : sql`, started_tasks as (
-  insert into tasks (plan_id, id, tool, kind, agent, skill, input, state, remote_task_id, remote_context_id,
+  insert into tasks (plan_id, id, tool, kind, agent, endpoint, skill, input, state, remote_task_id, remote_context_id,
     result, error, started_at, finished_at)
-  select t.plan_id, t.id, t.tool, t.kind, t.agent, t.skill, t.input::json, t.state, t.remote_task_id, t.remote_context_id,
+  select t.plan_id, t.id, t.tool, t.kind, t.agent, t.endpoint, t.skill, t.input::json, t.state, t.remote_task_id, t.remote_context_id,
     t.result, t.error::json, t.started_at, t.finished_at
   from ${rows(started)} as t(
-    plan_id text, id text, tool text, kind text, agent text, skill text, input text, state text, remote_task_id text,
+    plan_id text, id text, tool text, kind text, agent text, endpoint text, skill text, input text, state text, remote_task_id text,
     remote_context_id text, result text, error text, started_at timestamptz, finished_at timestamptz)
   join fresh f on f.plan_id = t.plan_id
 )`

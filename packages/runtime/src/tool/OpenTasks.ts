@@ -1,0 +1,31 @@
+import type { Agent, Skill } from "@bowline/domain/peer/Agent"
+import type { RemoteIds } from "../peer/PeerClient.ts"
+import type { HandedBack } from "../session/SessionStore.ts"
+
+const keyOf = (agent: string, endpoint: string, skill: string): string => JSON.stringify([agent, endpoint, skill])
+
+/**
+ * The remote tasks that peers of a session have handed back, by agent, endpoint and skill. Of several calls of one skill the
+ * first one gets it.
+ */
+export class OpenTasks {
+  readonly #tasks = new Map<string, RemoteIds>()
+
+  constructor(left: ReadonlyArray<HandedBack>) {
+    for (const { agent, endpoint, skill, ...ids } of left) {
+      this.#tasks.set(keyOf(agent, endpoint, skill), { taskId: ids.remote_task_id, contextId: ids.remote_context_id })
+    }
+  }
+
+  /** The task that the next call goes on with. It is nobody else's then. */
+  take(agent: Agent, skill: Skill): RemoteIds | null {
+    const key = keyOf(agent.name, agent.endpoint, skill.id)
+    const task = this.#tasks.get(key) ?? null
+    this.#tasks.delete(key)
+    return task
+  }
+
+  leave(agent: Agent, skill: Skill, task: RemoteIds): void {
+    this.#tasks.set(keyOf(agent.name, agent.endpoint, skill.id), task)
+  }
+}

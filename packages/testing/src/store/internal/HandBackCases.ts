@@ -1,0 +1,105 @@
+import type { TaskId } from "@bowline/domain/tool/TaskId"
+import type { TaskState } from "@bowline/domain/tool/TaskState"
+import type { PlanChange } from "@bowline/runtime/plan/PlanStore"
+import { SessionStore } from "@bowline/runtime/session/SessionStore"
+import { Effect } from "effect"
+import assert from "node:assert/strict"
+import type { StoreCase } from "../StoreCase.ts"
+import * as Given from "../Given.ts"
+
+const ask = { agent: "bob", endpoint: "http://bob.test/", skill: "ask" }
+
+const accepted = (task_id: TaskId, remote_task_id: string): PlanChange => ({
+  _tag: "TaskAccepted",
+  task_id,
+  remote_task_id,
+  remote_context_id: `context of ${remote_task_id}`
+})
+
+const finished = (task_id: TaskId, state: TaskState): PlanChange => ({
+  _tag: "TaskFinished",
+  task_id,
+  state,
+  result: "",
+  error: null,
+  at: Given.later
+})
+
+/** A call of a skill from its start to its end; without a remote task it has never reached the peer. */
+const call = Effect.fnUntraced(function* (
+  stored: Given.Stored,
+  state: TaskState,
+  remote: string | null,
+  called: typeof ask = ask
+) {
+  const task_id = yield* Given.newTask
+  yield* Given.write(stored, [Given.started(task_id, "tool", called)])
+  yield* Given.write(stored, [...(remote === null ? [] : [accepted(task_id, remote)]), finished(task_id, state)])
+})
+
+const handedBack = Effect.fnUntraced(function* ({ session_id }: Given.Stored) {
+  return yield* (yield* SessionStore).handedBack(session_id)
+})
+
+const open = (remote: string, called: typeof ask = ask) => ({
+  ...called,
+  remote_task_id: remote,
+  remote_context_id: `context of ${remote}`
+})
+
+export const handBackCases: ReadonlyArray<StoreCase> = [
+  {
+    title: "gives what peers have handed back to the session, whichever of its plans called them",
+    test: Effect.gen(function* () {
+      const session = { owner: yield* Given.newOwner, external_session_id: yield* Given.newName }
+      const first = yield* Given.createHeld(session)
+      const other = { ...ask, skill: "search" }
+      yield* call(first, "input-required", "1")
+      yield* call(first, "payment-required", "2", other)
+      yield* Given.finish(first)
+      const second = yield* Given.createHeld(session)
+      const elsewhere = { ...ask, endpoint: "http://other.test/" }
+      yield* call(second, "auth-required", "3", elsewhere)
+      yield* call(second, "trust-verification-required", "4", { ...ask, agent: "eve" })
+      yield* call(second, "failed", "5", { ...ask, agent: "ann" })
+      assert.deepEqual(yield* handedBack(second), [
+        open("1"),
+        open("2", other),
+        open("3", elsewhere),
+        open("4", { ...ask, agent: "eve" })
+      ])
+      assert.deepEqual(yield* handedBack(yield* Given.create({ owner: session.owner })), [])
+    })
+  },
+  {
+    title: "lets the newest task of a skill say whether there is something to go on with",
+    test: Effect.gen(function* () {
+      const held = yield* Given.createHeld()
+      yield* call(held, "input-required", "1")
+      yield* call(held, "input-required", "2")
+      assert.deepEqual(yield* handedBack(held), [open("2")])
+      yield* call(held, "input-required", "2")
+      assert.deepEqual(yield* handedBack(held), [open("2")])
+      for (const state of ["completed", "failed", "canceled", "timed-out", "interrupted"] as const) {
+        yield* call(held, "input-required", "3")
+        assert.deepEqual(yield* handedBack(held), [open("3")], state)
+        yield* call(held, state, "3")
+        assert.deepEqual(yield* handedBack(held), [], state)
+      }
+      yield* call(held, "input-required", "4")
+      const task_id = yield* Given.newTask
+      yield* Given.write(held, [Given.started(task_id, "tool", ask), accepted(task_id, "4")])
+      assert.deepEqual(yield* handedBack(held), [])
+    })
+  },
+  {
+    title: "does not count a call that never reached the peer",
+    test: Effect.gen(function* () {
+      const held = yield* Given.createHeld()
+      yield* call(held, "input-required", "1")
+      yield* call(held, "failed", null)
+      yield* call(held, "invalid", null)
+      assert.deepEqual(yield* handedBack(held), [open("1")])
+    })
+  }
+]
