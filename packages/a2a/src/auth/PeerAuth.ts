@@ -1,8 +1,11 @@
 import type { AgentAuth } from "@bowline/domain/peer/Agent"
 import { Auth } from "@bowline/domain/peer/PeerError"
-import type { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
-import { Effect, Option, Redacted } from "effect"
+import { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
+import { Clock, Effect, Option, Redacted } from "effect"
+import type { HttpClient } from "effect/http"
 import { failure, type ExchangeError } from "../http/ExchangeError.ts"
+import { GatewayIdentity, type Identity } from "../identity/GatewayIdentity.ts"
+import * as AccessTokens from "./AccessTokens.ts"
 
 export type Headers = Readonly<Record<string, string>>
 
@@ -14,31 +17,79 @@ export interface PeerAuth {
   readonly renew: Effect.Effect<boolean, ExchangeError>
 }
 
+const withToken = (token: Redacted.Redacted): Headers => ({ authorization: `Bearer ${Redacted.value(token)}` })
+
 const fixed = (headers: Headers): PeerAuth => ({
   headers: () => Effect.succeed(headers),
   renew: Effect.succeed(false)
 })
 
-const bearer = (token: Redacted.Redacted) => fixed({ authorization: `Bearer ${Redacted.value(token)}` })
+const signed = ({ did, signRequest }: Identity, headers: Headers): PeerAuth => ({
+  headers: (body) =>
+    Effect.map(Clock.currentTimeMillis, (now) => {
+      const timestamp = Math.floor(now / 1_000)
+      return {
+        ...headers,
+        "x-did": did,
+        "x-did-timestamp": String(timestamp),
+        "x-did-signature": signRequest(body, timestamp)
+      }
+    }),
+  renew: Effect.succeed(false)
+})
 
-/** Finds what an agent is to be asked with. A variable that is not set, or not allowed, is named, and nothing is sent. */
-export const forAgent = Effect.fnUntraced(function* (
-  auth: AgentAuth,
-  secrets: typeof EnvironmentSecrets.Service
-): Effect.fn.Return<PeerAuth, ExchangeError> {
-  switch (auth.type) {
-    case "none":
-      return fixed({})
-    case "bearer":
-      return bearer(auth.token)
-    case "bearer_env": {
-      const token = yield* secrets.get(auth.env_var)
-      if (Option.isSome(token)) return bearer(token.value)
-      const why = secrets.isAllowed(auth.env_var) ? "is not set" : "is not on the list of allowed variables"
-      return yield* failure("unsent", new Auth({ message: `The variable ${auth.env_var} ${why}: nothing was sent` }))
-    }
-    case "did_signed":
-    case "oauth2_client_credentials":
-      return yield* failure("unsent", new Auth({ message: "not yet" }))
+const granted = (tokens: AccessTokens.AccessTokens, grant: AccessTokens.Grant): PeerAuth => {
+  let last: AccessTokens.AccessToken | undefined
+  return {
+    headers: () =>
+      Effect.map(tokens.get(grant), (token) => {
+        last = token
+        return withToken(token.value)
+      }),
+    renew: Effect.suspend(() => (last === undefined ? Effect.void : tokens.drop(grant, last))).pipe(Effect.as(true))
+  }
+}
+
+const unsent = (message: string) => failure("unsent", new Auth({ message: `${message}: nothing was sent` }))
+
+/**
+ * What agents are to be asked with. A variable that is not set, or not allowed, is named, and so is an identity that the
+ * gateway does not have; then nothing is sent.
+ */
+export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) {
+  const secrets = yield* EnvironmentSecrets
+  const identity = yield* GatewayIdentity
+
+  const secretOf = Effect.fnUntraced(function* (name: string): Effect.fn.Return<Redacted.Redacted, ExchangeError> {
+    const secret = yield* secrets.get(name)
+    if (Option.isSome(secret)) return secret.value
+    const why = secrets.isAllowed(name) ? "is not set" : "is not on the list of allowed variables"
+    return yield* unsent(`The variable ${name} ${why}`)
+  })
+  const tokens = yield* AccessTokens.make(client, secretOf)
+
+  return {
+    forAgent: Effect.fnUntraced(function* (auth: AgentAuth): Effect.fn.Return<PeerAuth, ExchangeError> {
+      switch (auth.type) {
+        case "none":
+          return fixed({})
+        case "bearer":
+          return fixed(withToken(auth.token))
+        case "bearer_env":
+          return fixed(withToken(yield* secretOf(auth.env_var)))
+        case "did_signed": {
+          if (Option.isNone(identity)) {
+            return yield* unsent("The gateway has no identity to sign with: BOWLINE_DID_SEED is not set")
+          }
+          const { token_env_var } = auth
+          return signed(identity.value, token_env_var === undefined ? {} : withToken(yield* secretOf(token_env_var)))
+        }
+        case "oauth2_client_credentials":
+          yield* secretOf(auth.client_secret_env_var)
+          return granted(tokens, auth)
+      }
+    })
   }
 })
+
+export type PeerAuths = Effect.Success<ReturnType<typeof make>>

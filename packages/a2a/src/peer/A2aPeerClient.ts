@@ -1,9 +1,9 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { UuidGenerator } from "@bowline/runtime/id/UuidGenerator"
-import { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Effect, Exit, Layer } from "effect"
 import { HttpClient } from "effect/http"
+import * as PeerAuth from "../auth/PeerAuth.ts"
 import { skillsOf } from "../card/AgentCard.ts"
 import * as AgentCards from "../card/AgentCards.ts"
 import * as Cancels from "./Cancels.ts"
@@ -13,16 +13,16 @@ import { RemoteTask } from "./RemoteTask.ts"
 import * as TaskCalls from "./TaskCalls.ts"
 
 /**
- * Peers over JSON-RPC, in A2A 0.3 and bindu. The HTTP client must not follow redirects by itself. Ids, and the variables
- * that hold tokens, come from `UuidGenerator` and `EnvironmentSecrets`. Closing the layer waits for the cancels that are on
- * their way, 5 seconds at most.
+ * Peers over JSON-RPC, in A2A 0.3 and bindu. The HTTP client must not follow redirects by itself. Ids, the
+ * variables that hold tokens, and the key that signs requests, come from `UuidGenerator`, `EnvironmentSecrets` and
+ * `GatewayIdentity`. Closing the layer waits for the cancels that are on their way, 5 seconds at most.
  */
 export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Layer.effect(
   PeerClient,
   Effect.gen(function* () {
     const client = yield* HttpClient.HttpClient
     const uuid = yield* UuidGenerator
-    const secrets = yield* EnvironmentSecrets
+    const auths = yield* PeerAuth.make(client)
     const cards = yield* AgentCards.make(client)
     const calls = yield* TaskCalls.make(client, uuid)
     const cancels = yield* Cancels.make(calls)
@@ -37,7 +37,7 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
       call: Effect.fn("PeerClient.call")(
         function* (call, onEvent) {
           yield* Effect.annotateCurrentSpan({ agent: call.agent.name, skill: call.skill.id })
-          const link = yield* connect(call.agent, cards, secrets)
+          const link = yield* connect(call.agent, cards, auths)
           const known = call.continues ?? { taskId: null, contextId: call.agent.context_id ?? null }
           const ids = link.codec.ids(known, uuid)
           const remote = new RemoteTask(link, calls)

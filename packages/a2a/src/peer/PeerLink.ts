@@ -1,8 +1,7 @@
 import type { Agent, Dialect } from "@bowline/domain/peer/Agent"
 import type { PeerError } from "@bowline/domain/peer/PeerError"
-import type { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
 import { Effect } from "effect"
-import * as PeerAuth from "../auth/PeerAuth.ts"
+import type { PeerAuths } from "../auth/PeerAuth.ts"
 import { dialectOf, takesTextOnly, urlOf } from "../card/AgentCard.ts"
 import type { FoundCard } from "../card/AgentCards.ts"
 import { a2a03 } from "../dialect/A2a03.ts"
@@ -36,9 +35,9 @@ const fromCard =
 export const connect = Effect.fnUntraced(function* (
   { auth, dialect, endpoint, streaming }: Agent,
   cards: { readonly get: (endpoint: string) => Effect.Effect<FoundCard, PeerError> },
-  secrets: typeof EnvironmentSecrets.Service
+  auths: PeerAuths
 ): Effect.fn.Return<PeerLink, ExchangeError> {
-  const peerAuth = yield* PeerAuth.forAgent(auth, secrets)
+  const peerAuth = yield* auths.forAgent(auth)
   const fixed = (dialect: Dialect) => ({ url: endpoint, codec: codecs[dialect], takesTextOnly: () => false })
   const { url, ...rest } =
     dialect === "auto"
