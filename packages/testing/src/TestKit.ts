@@ -4,6 +4,8 @@ import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { CredentialPool } from "@bowline/runtime/provider/CredentialPool"
+import type { Provider } from "@bowline/runtime/provider/Provider"
+import { Providers } from "@bowline/runtime/provider/Providers"
 import { PlanStore } from "@bowline/runtime/plan/PlanStore"
 import { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
 import * as MemoryStore from "@bowline/runtime/session/MemoryStore"
@@ -13,23 +15,41 @@ import { TestClock } from "effect/testing"
 import type * as Script from "./provider/Script.ts"
 import { ScriptedProvider } from "./provider/ScriptedProvider.ts"
 
-interface Options {
-  readonly script: Script.Script
+/** A peer whose card says nothing. */
+const noCard: PeerClient["Service"]["discover"] = () => Effect.succeed({ skills: [], did: null })
+
+interface Surroundings {
   /** Without any there is nobody to call. */
   readonly peers?: Partial<PeerClient["Service"]>
   readonly config?: Partial<PlansConfig["Service"]>
 }
 
-/** The runtime with a scripted provider, on whatever stores there are. */
-export const layerOnStore = ({ script, peers = {}, config }: Options) =>
+interface Options extends Surroundings {
+  readonly script: Script.Script
+}
+
+const layerOnPool = <Out, E, In>(
+  pool: Layer.Layer<CredentialPool | Out, E, In>,
+  { peers = {}, config }: Surroundings
+) =>
   Plans.layer.pipe(
     Layer.provideMerge(
       Layer.mergeAll(
-        Layer.provideMerge(CredentialPool.layerProvider, ScriptedProvider.layer(script)),
+        pool,
         PlansConfig.layer({ model: "scripted/model", ...config }),
-        Layer.mock(PeerClient, peers)
+        Layer.mock(PeerClient, { discover: noCard, ...peers })
       )
     )
+  )
+
+/** The runtime with a scripted provider, on whatever stores there are. */
+export const layerOnStore = ({ script, ...surroundings }: Options) =>
+  layerOnPool(Layer.provideMerge(CredentialPool.layerProvider, ScriptedProvider.layer(script)), surroundings)
+
+/** In memory, with one adapter for each credential. */
+export const layerOfCredentials = (adapters: ReadonlyArray<Layer.Layer<Provider>>, surroundings: Surroundings = {}) =>
+  layerOnPool(Layer.provide(CredentialPool.layer, Providers.layer(adapters)), surroundings).pipe(
+    Layer.provideMerge(MemoryStore.layer)
   )
 
 interface MemoryOptions extends Options {

@@ -44,6 +44,26 @@ describe("credentials", () => {
     })
   )
 
+  it.live("show a model that their provider does not have, until it is time or one of them is reset", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([[error(404, { message: "The model does not exist" })], [say("there it is")]], pool)
+      const { body } = yield* post(`${url}/plan`, { question: "?" })
+      assert.strictEqual(body["state"], "failed")
+      const shown = yield* send(`${url}/credentials`)
+      for (const credential of shown.body["credentials"] as ReadonlyArray<Record<string, unknown>>) {
+        assert.strictEqual(credential["state"], "ok")
+        const [window, ...others] = credential["windows"] as ReadonlyArray<Record<string, unknown>>
+        assert.deepInclude(window, { model: body["model"], reason: "model_unavailable" })
+        assert.deepStrictEqual(others, [])
+      }
+      const skipped = yield* post(`${url}/plan`, { question: "?" })
+      assert.deepInclude(skipped.body["error"], { code: "provider_rate_limited" })
+      const cleared = yield* send(`${url}/credentials/openai-2/clear`, { method: "POST" })
+      assert.deepInclude(cleared.body, { id: "openai-2", windows: [] })
+      assert.strictEqual((yield* post(`${url}/plan`, { question: "?" })).body["state"], "completed")
+    })
+  )
+
   it.live("are nobody's business but an admin's", () =>
     Effect.gen(function* () {
       const { url } = yield* start([], { ...pool, ...callers })

@@ -2,7 +2,9 @@ import { Schema } from "effect"
 
 /**
  * A key of a provider as operators see it: by its configured id, never by the key. `out`: a window binds all its models;
- * `cooldown`: one or more of them, each `provider/model`. Only windows that run are named. Timestamps are ISO 8601 in UTC.
+ * `cooldown`: one or more of them, each `provider/model`. Only windows that run are named, with those of models that the
+ * provider does not have (`model_unavailable`): they bind all its credentials, and change the state of none. Timestamps are
+ * ISO 8601 in UTC.
  */
 export const Credential = Schema.Struct({
   id: Schema.String,

@@ -120,6 +120,8 @@ export const ask = Effect.fnUntraced(function* (
   let continued = Continuation.notContinued
   let kept: ReadonlyArray<MessagePart> = []
   for (let attempt = 1; ; attempt++) {
+    // While it waited, or answered, another plan may have found that its credential is to be left alone.
+    if (attempt > 1) target = yield* Target.again(pool, session_id, target, tried)
     const { provider } = target.credential
     const assembly = new Assembly(run, attempt, provider.name)
     const { timers, facts } = ModelLimits.of(config, target.model)

@@ -23,8 +23,32 @@ export const pick = (
   pool: CredentialPool["Service"],
   session: SessionId,
   model: string,
-  avoid: ReadonlySet<string> = new Set()
-) => patiently(pool.pick({ provider: providerOf(model), model, session, avoid }))
+  avoid: ReadonlySet<string> = new Set(),
+  prefer?: string
+) =>
+  patiently(
+    pool.pick({ provider: providerOf(model), model, session, avoid, ...(prefer === undefined ? {} : { prefer }) })
+  )
+
+/**
+ * The target for the next attempt of its step: the same one, unless its credential is bound by now and another one is free, best
+ * one that the step has not tried.
+ */
+export const again = Effect.fnUntraced(function* (
+  pool: CredentialPool["Service"],
+  session: SessionId,
+  target: Target,
+  tried: ReadonlySet<string>
+): Effect.fn.Return<Target, StorageError> {
+  const { model, credential } = target
+  const others = new Set(tried)
+  others.delete(credential.id)
+  for (const avoid of others.size === 0 ? [others] : [others, new Set<string>()]) {
+    const picked = yield* pick(pool, session, model, avoid, credential.id)
+    if (picked._tag === "Picked") return { model, credential: picked.credential }
+  }
+  return target
+})
 
 /** Begins with the first model that can be asked now, if there is one: whoever reads the plan is told that one. */
 export const skipUnavailable = Effect.fnUntraced(function* (pool: CredentialPool["Service"], run: PlanRun) {

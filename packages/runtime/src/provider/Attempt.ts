@@ -69,7 +69,8 @@ export const run = <E, R>(
           const message = `No content for ${Duration.format(limit)}`
           return yield* fail(hasContent ? new IdleTimeout({ message }) : new FirstTokenTimeout({ message }))
         }
-        yield* Effect.sleep(Math.min(total, content) - now)
+        // The first content may come while this sleeps: the shorter limit counts from there.
+        yield* Effect.sleep(Math.min(total, content, now + Duration.toMillis(timers.idle)) - now)
       }
     })
 

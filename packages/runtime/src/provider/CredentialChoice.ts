@@ -18,7 +18,7 @@ const leftMs = (rows: ReadonlyArray<CredentialRow>, id: string, model: string): 
   )
 
 /**
- * Which credential to ask with: the one that the session has kept to, else the one that was not used for the longest time,
+ * Which credential to ask with: the preferred one, else the one that was not used for the longest time,
  * of those that no window binds. `ids` are in the order of the configuration, which decides between equals.
  */
 export const choose = (
@@ -26,12 +26,12 @@ export const choose = (
   rows: ReadonlyArray<CredentialRow>,
   {
     model,
-    sticky,
+    prefer,
     avoid,
     lastUsed
   }: {
     readonly model: string
-    readonly sticky: string | null
+    readonly prefer: string | null
     readonly avoid: ReadonlySet<string>
     readonly lastUsed: (id: string) => number
   }
@@ -40,6 +40,6 @@ export const choose = (
   const free = ids.filter((id, index) => left[index] === 0 && !avoid.has(id))
   const [first, ...others] = free
   if (first === undefined) return { _tag: "None", retryAfterMs: Math.min(...left) }
-  if (sticky !== null && free.includes(sticky)) return { _tag: "Free", id: sticky }
+  if (prefer !== null && free.includes(prefer)) return { _tag: "Free", id: prefer }
   return { _tag: "Free", id: others.reduce((best, id) => (lastUsed(id) < lastUsed(best) ? id : best), first) }
 }

@@ -35,9 +35,9 @@ export class CredentialPool extends Context.Service<
   CredentialPool,
   {
     /**
-     * The session's credential, else the one that was not used for the longest time, of those that no window binds and that are
-     * not to be avoided. A choice among several is kept for the session, unless something
-     * was to be avoided: then it is for this once.
+     * The preferred credential, which is the session's if none is named, else the one that was not used for the longest time, of
+     * those that no window binds and that are not to be avoided. A choice among several is kept for the session, unless
+     * something was to be preferred or avoided: then it is for this once.
      */
     readonly pick: (wanted: {
       readonly provider: string
@@ -45,6 +45,7 @@ export class CredentialPool extends Context.Service<
       readonly session: SessionId
       /** Ids that the step has given up. */
       readonly avoid: ReadonlySet<string>
+      readonly prefer?: string
     }) => Effect.Effect<Picked, StorageError>
     /** An attempt has failed while the plan was in this stage: opens the window that belongs to it, if any. */
     readonly failed: (
@@ -53,7 +54,7 @@ export class CredentialPool extends Context.Service<
     /** An attempt has finished: what was counted of its credential is forgotten. Mostly it writes nothing. */
     readonly succeeded: (use: Use) => Effect.Effect<void, StorageError>
     readonly list: Effect.Effect<ReadonlyArray<Credential>, StorageError>
-    /** Resets a credential, and gives it. */
+    /** Resets a credential, and gives it. Models that its provider did not have may be asked again. */
     readonly clear: (id: string) => Effect.Effect<Credential, NotFound | StorageError>
   }
 >()("@bowline/runtime/provider/CredentialPool") {
@@ -82,17 +83,17 @@ export class CredentialPool extends Context.Service<
       )
 
       return {
-        pick: Effect.fnUntraced(function* ({ provider, model, session, avoid }) {
+        pick: Effect.fnUntraced(function* ({ provider, model, session, avoid, prefer }) {
           const pool = providers.get(provider)?.credentials
           if (pool === undefined) return { _tag: "Exhausted", retryAfterMs: undefined }
           const { rows, sticky } = yield* store.read(provider, model, session)
           note(rows)
           const lastUsed = (id: string) => Math.max(chosen.get(id) ?? 0, lastUseOf(rows, id) ?? 0)
           const ids = pool.map(({ id }) => id)
-          const choice = choose(ids, rows, { model, sticky, avoid, lastUsed })
+          const choice = choose(ids, rows, { model, prefer: prefer ?? sticky, avoid, lastUsed })
           if (choice._tag === "None") return { _tag: "Exhausted", retryAfterMs: choice.retryAfterMs }
           const { id } = choice
-          if (pool.length > 1 && id !== sticky && avoid.size === 0) {
+          if (pool.length > 1 && id !== sticky && avoid.size === 0 && prefer === undefined) {
             chosen.set(id, Math.max(...ids.map(lastUsed)) + 1)
             yield* store.choose(provider, id, session)
           }
@@ -140,17 +141,23 @@ const keyOf = (credential: string, model: string | null): string => `${credentia
 const lastUseOf = (rows: ReadonlyArray<CredentialRow>, id: string): number | null =>
   rows.find((row) => row.credential === id && row.model === null)?.lastUsed ?? null
 
+/** A model that the provider does not have is passed over with every credential, and the fault of none. */
 const show = (provider: string, id: string, rows: ReadonlyArray<CredentialRow>): Credential => {
   const own = rows.filter((row) => row.provider === provider && row.credential === id)
-  const windows = own.flatMap(({ model, window }) =>
-    window === null ? [] : [{ model, reason: window.reason, until: fromMillis(window.until) }]
-  )
+  const missing = rows.filter((row) => row.provider === provider && row.credential === null)
   const lastUsed = lastUseOf(own, id)
   return {
     id,
     provider,
-    state: windows.length === 0 ? "ok" : windows.some(({ model }) => model === null) ? "out" : "cooldown",
-    windows,
+    state: stateOf(own),
+    windows: [...own, ...missing].flatMap(({ model, window }) =>
+      window === null ? [] : [{ model, reason: window.reason, until: fromMillis(window.until) }]
+    ),
     last_used_at: lastUsed === null ? null : fromMillis(lastUsed / 1_000)
   }
+}
+
+const stateOf = (rows: ReadonlyArray<CredentialRow>): Credential["state"] => {
+  const bound = rows.filter(({ window }) => window !== null)
+  return bound.length === 0 ? "ok" : bound.some(({ model }) => model === null) ? "out" : "cooldown"
 }

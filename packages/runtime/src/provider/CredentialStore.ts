@@ -51,7 +51,7 @@ export class CredentialStore extends Context.Service<
      * runs on.
      */
     readonly succeed: (provider: string, credential: string, model: string) => Effect.Effect<void, StorageError>
-    /** Ends all windows of the credential, and forgets what was counted of it. */
+    /** Ends all windows of the credential, and of all credentials of its provider at once, and forgets what was counted of them. */
     readonly clear: (provider: string, credential: string) => Effect.Effect<void, StorageError>
   }
 >()("@bowline/runtime/provider/CredentialStore") {}

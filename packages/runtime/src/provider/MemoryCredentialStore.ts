@@ -76,7 +76,7 @@ export const layer: Layer.Layer<CredentialStore> = Layer.sync(CredentialStore, (
     clear: (provider, credential) =>
       Effect.sync(() => {
         for (const entry of entries.values()) {
-          if (entry.provider === provider && entry.credential === credential) {
+          if (entry.provider === provider && (entry.credential === credential || entry.credential === null)) {
             entry.until = 0
             entry.failures = 0
           }

@@ -54,6 +54,12 @@ describe("Attempt", () => {
     })
   )
 
+  it.effect("counts the silence behind the first content from there, however early that comes", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* outcome(Stream.concat(after(10, say("a")), silence)), [70, "idle_timeout"])
+    })
+  )
+
   it.effect("fails after 1,800 s in all, though content keeps coming", () =>
     Effect.gen(function* () {
       const endless = Stream.forever(after(10, say("a")))

@@ -1,16 +1,14 @@
 import {
   Auth,
-  BadRequest,
   FirstTokenTimeout,
   ModelUnavailable,
   type ProviderErrorReason,
   RateLimited,
-  ServerError,
-  Transport
+  ServerError
 } from "@bowline/domain/provider/ProviderError"
 import { SessionId } from "@bowline/domain/session/SessionId"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Random } from "effect"
+import { Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { CredentialPool } from "../../src/provider/CredentialPool.ts"
@@ -127,15 +125,21 @@ describe("CredentialPool", () => {
     }).pipe(withCredentials(1))
   )
 
-  it.effect("blames no credential for what is not its fault, and skips a missing model on all of them", () =>
-    Effect.gen(function* () {
-      yield* fail("scripted-1", new ServerError({ message }))
-      assert.strictEqual(yield* pick("a"), "scripted-1")
-      yield* fail("scripted-1", new ModelUnavailable({ message }))
-      assert.strictEqual(yield* pick("a"), 300_000)
-      assert.deepStrictEqual(yield* stateOf("scripted-1"), { state: "ok", windows: [] })
-      assert.strictEqual(yield* pick("a", { model: "scripted/b" }), "scripted-1")
-    }).pipe(withCredentials(2))
+  it.effect(
+    "blames no credential for what is not its fault, and skips a missing model on all of them until one is cleared",
+    () =>
+      Effect.gen(function* () {
+        yield* fail("scripted-1", new ServerError({ message }))
+        assert.strictEqual(yield* pick("a"), "scripted-1")
+        yield* fail("scripted-1", new ModelUnavailable({ message }))
+        assert.strictEqual(yield* pick("a"), 300_000)
+        const missing = { state: "ok" as const, windows: [[model, "model_unavailable"]] }
+        assert.deepStrictEqual(yield* stateOf("scripted-1"), missing)
+        assert.deepStrictEqual(yield* stateOf("scripted-2"), missing)
+        assert.strictEqual(yield* pick("a", { model: "scripted/b" }), "scripted-1")
+        yield* (yield* CredentialPool).clear("scripted-2")
+        assert.strictEqual(yield* pick("a"), "scripted-1")
+      }).pipe(withCredentials(2))
   )
 
   it.effect("picks nothing that is to be avoided, and tells the soonest time when one is free", () =>
@@ -182,58 +186,5 @@ describe("CredentialPool", () => {
       yield* Effect.provide(fail("scripted-2", auth), there)
       assert.strictEqual(yield* Effect.provide(pick("b"), here), 600_000)
     }).pipe(Effect.provide(store))
-  )
-
-  it.effect(
-    "uses no credential in its window, and puts none aside for a fault that was not its own, in 10,000 steps",
-    () =>
-      Effect.gen(function* () {
-        const pool = yield* CredentialPool
-        const faults = [
-          rateLimited,
-          new RateLimited({ message, retryAfterMs: 2_000 }),
-          auth,
-          new FirstTokenTimeout({ message }),
-          new ServerError({ message }),
-          new Transport({ message, kind: "reset" }),
-          new BadRequest({ message })
-        ]
-        const blamed = new Set(["rate_limited", "auth", "first_token_timeout"])
-        /** Of each credential, and of each model on it: the last fault of its own. */
-        const guilty = new Map<string, string>()
-        let now = 0
-        let used = 0
-        for (let step = 0; step < 10_000; step++) {
-          const elapsed = yield* Random.nextIntBetween(0, 5_000)
-          now += elapsed
-          yield* TestClock.adjust(elapsed)
-          const on = `scripted/${yield* Random.nextIntBetween(0, 2)}`
-          const credentials = yield* pool.list
-          const bound = credentials.filter(({ windows }) =>
-            windows.some(({ model, until }) => (model === null || model === on) && Date.parse(until) > now)
-          )
-          for (const { id, windows } of credentials) {
-            for (const { model, reason } of windows) assert.strictEqual(guilty.get(`${id} ${model}`), reason)
-          }
-          const picked = yield* pick((yield* Random.nextIntBetween(0, 15)).toString(16), { model: on })
-          if (typeof picked !== "string") {
-            assert.strictEqual(bound.length, 5)
-            continue
-          }
-          used++
-          assert.notInclude(
-            bound.map(({ id }) => id),
-            picked
-          )
-          const fault = faults[yield* Random.nextIntBetween(0, faults.length * 2)]
-          if (fault === undefined) {
-            yield* pool.succeeded({ provider: "scripted", credential: picked, model: on })
-            continue
-          }
-          yield* fail(picked, fault, on)
-          if (blamed.has(fault._tag)) guilty.set(`${picked} ${fault === auth ? null : on}`, fault._tag)
-        }
-        assert.isAbove(used, 1_000)
-      }).pipe(withCredentials(5), Random.withSeed("credentials"))
   )
 })

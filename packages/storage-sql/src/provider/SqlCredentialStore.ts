@@ -82,7 +82,7 @@ on conflict (provider, credential, model) do update set failures = 0, last_used_
     clear: (provider, credential) =>
       storageError(sql`
 update credentials_state set until = null, reason = null, failures = 0
-where provider = ${provider} and credential = ${credential}`).pipe(Effect.asVoid)
+where provider = ${provider} and credential in (${credential}, '')`).pipe(Effect.asVoid)
   }
 }
 

@@ -151,12 +151,16 @@ export const credentialCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
-    title: "ends all windows of a credential that is cleared, and of no other",
+    title: "ends all windows of a credential that is cleared, and of its provider, and of no other credential",
     test: Effect.gen(function* () {
       const store = yield* CredentialStore
       const { name, one, two } = yield* newProvider
       const kept = { provider: name, credential: two, model }
-      const cleared = [model, null].map((model) => ({ provider: name, credential: one, model }))
+      const cleared = [
+        { provider: name, credential: one, model },
+        { provider: name, credential: one, model: null },
+        { provider: name, credential: null, model }
+      ]
       for (const scope of [...cleared, kept]) yield* store.open(scope, "rate_limited", ladder)
       yield* store.clear(name, one)
       for (const scope of cleared) {
