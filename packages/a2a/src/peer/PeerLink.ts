@@ -1,10 +1,12 @@
-import type { Agent, Dialect } from "@bowline/domain/peer/Agent"
+import type { Dialect } from "@bowline/domain/peer/Agent"
 import type { PeerError } from "@bowline/domain/peer/PeerError"
+import type { PeerCall } from "@bowline/runtime/peer/PeerClient"
 import { Effect } from "effect"
 import type { PeerAuths } from "../auth/PeerAuth.ts"
 import { dialectOf, takesTextOnly, urlOf } from "../card/AgentCard.ts"
 import type { FoundCard } from "../card/AgentCards.ts"
 import { a2a03 } from "../dialect/A2a03.ts"
+import { a2a10 } from "../dialect/A2a10.ts"
 import { bindu } from "../dialect/Bindu.ts"
 import type { Codec } from "../dialect/Codec.ts"
 import type { ExchangeError } from "../http/ExchangeError.ts"
@@ -21,7 +23,7 @@ export interface PeerLink {
   readonly streams: boolean
 }
 
-const codecs: { readonly [D in Dialect]: Codec } = { "a2a-1.0": a2a03, "a2a-0.3": a2a03, bindu }
+const codecs: { readonly [D in Dialect]: Codec } = { "a2a-1.0": a2a10, "a2a-0.3": a2a03, bindu }
 
 const fromCard =
   (endpoint: string) =>
@@ -33,7 +35,7 @@ const fromCard =
 
 /** Finds out how to speak to a peer. With `auto` its card says so; a peer without a card speaks A2A 0.3. */
 export const connect = Effect.fnUntraced(function* (
-  { auth, dialect, endpoint, streaming }: Agent,
+  { agent: { auth, dialect, endpoint, streaming }, route }: PeerCall,
   cards: { readonly get: (endpoint: string) => Effect.Effect<FoundCard, PeerError> },
   auths: PeerAuths
 ): Effect.fn.Return<PeerLink, ExchangeError> {
@@ -43,5 +45,10 @@ export const connect = Effect.fnUntraced(function* (
     dialect === "auto"
       ? yield* Effect.match(cards.get(endpoint), { onSuccess: fromCard(endpoint), onFailure: () => fixed("a2a-0.3") })
       : fixed(dialect)
-  return { endpoint, target: { url, headers: rest.codec.headers, auth: peerAuth }, streams: streaming ?? false, ...rest }
+  const headers = {
+    ...rest.codec.headers,
+    "x-bowline-hops": String(route.hops),
+    "x-bowline-via": route.via.join(",")
+  }
+  return { endpoint, target: { url, headers, auth: peerAuth }, streams: streaming ?? false, ...rest }
 })

@@ -4,10 +4,13 @@ import { json } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { Effect, Fiber, Layer, Result } from "effect"
 import { TestClock } from "effect/testing"
-import { taskOf } from "../../src/dialect/WireTask.ts"
+import { a2a03 } from "../../src/dialect/A2a03.ts"
+import { a2a10 } from "../../src/dialect/A2a10.ts"
+import { bindu } from "../../src/dialect/Bindu.ts"
 import { memory, question, start } from "../peer/call.ts"
-import a2a03 from "./golden/a2a-0.3.json" with { type: "json" }
-import bindu from "./golden/bindu.json" with { type: "json" }
+import golden03 from "./golden/a2a-0.3.json" with { type: "json" }
+import golden10 from "./golden/a2a-1.0.json" with { type: "json" }
+import goldenBindu from "./golden/bindu.json" with { type: "json" }
 
 const counted = Layer.sync(UuidGenerator, () => {
   let count = 100
@@ -15,14 +18,14 @@ const counted = Layer.sync(UuidGenerator, () => {
 })
 
 describe.each([
-  ["a2a-0.3", a2a03],
-  ["bindu", bindu]
-] as const)("the wire of %s", (dialect, golden) => {
+  ["a2a-1.0", a2a10, golden10],
+  ["a2a-0.3", a2a03, golden03],
+  ["bindu", bindu, goldenBindu]
+] as const)("the wire of %s", (dialect, codec, golden) => {
   it.effect("has these requests for a call that is sent, polled once and interrupted", () =>
     Effect.gen(function* () {
       const network = yield* Network
-      const result = { kind: "task", id: "remote-task", status: { state: "working" } }
-      const host = yield* network.serve(() => Effect.succeed(json(200, { jsonrpc: "2.0", result })))
+      const host = yield* network.serve(() => Effect.succeed(json(200, { jsonrpc: "2.0", result: golden.begun })))
       const { fiber } = yield* start(question(host.url, { dialect }))
       yield* TestClock.adjust("60 millis")
       yield* Fiber.interrupt(fiber)
@@ -33,12 +36,44 @@ describe.each([
       )
       for (const { headers, method, url } of requests) {
         assert.deepStrictEqual([method, url.pathname, headers["content-type"]], ["POST", "/", "application/json"])
-        assert.notProperty(headers, "a2a-version")
+        assert.strictEqual(headers["a2a-version"], dialect === "a2a-1.0" ? "1.0" : undefined)
       }
     }).pipe(Effect.provide(memory.pipe(Layer.provide(counted))))
   )
 
   it("reads this answer as this task", () => {
-    assert.deepStrictEqual<unknown>(Result.getOrThrow(taskOf(golden.answer)), golden.task)
+    assert.deepStrictEqual<unknown>(Result.getOrThrow(codec.taskOf(golden.answer)), golden.task)
+  })
+
+  it("reads these events as these updates", () => {
+    assert.deepStrictEqual<unknown>(
+      golden.events.map((event) => Result.getOrThrow(codec.updateOf(event))),
+      golden.updates
+    )
+  })
+
+  it("knows the id of a task that does not decode", () => {
+    assert.strictEqual(codec.taskIdOf(golden.begun), "remote-task")
+    assert.isNull(codec.taskIdOf({ status: 1 }))
+  })
+})
+
+describe("A2A 1.0", () => {
+  it.each([
+    ["TASK_STATE_COMPLETED", "completed"],
+    ["TASK_STATE_AUTH_REQUIRED", "auth-required"],
+    ["TASK_STATE_UNSPECIFIED", "unspecified"],
+    ["TASK_STATE_DEEP_IN_THOUGHT", "deep-in-thought"]
+  ])("calls %s %s", (state, name) => {
+    const task = Result.getOrThrow(a2a10.taskOf({ id: "remote-task", status: { state } }))
+    assert.strictEqual(task.state, name)
+  })
+
+  it.each([
+    [{ task: { id: "remote-task", status: {} } }, /"task"\]\["status"\]\["state"\]/],
+    [{ message: { parts: [{ text: 1 }] } }, /Expected text to be a string/],
+    [{ statusUpdate: { status: { state: "TASK_STATE_WORKING" } } }, /"taskId"/]
+  ])("says what does not decode of %j", (result, why) => {
+    assert.match(String(Result.getOrThrow(Result.flip(a2a10.updateOf(result)))), why)
   })
 })

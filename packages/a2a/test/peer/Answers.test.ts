@@ -17,7 +17,7 @@ import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { memory, question, start } from "./call.ts"
 
-describe.each(["a2a-0.3", "bindu"] as const)("a call in %s", (dialect) => {
+describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a call in %s", (dialect) => {
   it.effect("costs no wait when the peer answers at once", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, acts: [completes("At once")] })

@@ -8,7 +8,7 @@ import { TestClock } from "effect/testing"
 import * as A2aPeerClient from "../../src/peer/A2aPeerClient.ts"
 import { memory, question, reasonOf, start } from "./call.ts"
 
-describe.each(["a2a-0.3", "bindu"] as const)("a call in %s that leaves its task unfinished", (dialect) => {
+describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a call in %s that leaves its task unfinished", (dialect) => {
   it.effect("stops to poll and cancels the task, interrupted in the middle of a wait of 5 seconds", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, acts: [stuck] })

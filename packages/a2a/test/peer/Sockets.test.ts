@@ -21,7 +21,7 @@ const sockets = A2aPeerClient.layer.pipe(
 const endingOf = (request: RecordedRequest | undefined) => request?.ended ?? Effect.die("There is no such request")
 
 describe("over real sockets", () => {
-  it.live.each(["a2a-0.3", "bindu"] as const)(
+  it.live.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)(
     "an interruption in mid-poll closes the socket, and the cancel reaches the peer, in %s",
     (dialect) =>
       Effect.gen(function* () {
