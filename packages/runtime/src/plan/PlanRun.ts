@@ -78,8 +78,13 @@ export class PlanRun {
     this.models = given.models
   }
 
+  /** The one in use. */
+  get model(): string {
+    return this.models[0] ?? ""
+  }
+
   get progress(): Progress {
-    return { steps: this.steps, tool_calls: this.toolCalls, usage: this.usage }
+    return { model: this.model, steps: this.steps, tool_calls: this.toolCalls, usage: this.usage }
   }
 
   /** One stage at a time: a tool that runs hides everything else, and so does an approval everything but that. */

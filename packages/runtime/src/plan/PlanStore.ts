@@ -39,8 +39,9 @@ export interface NewPlan {
   readonly replica: ReplicaId
 }
 
-/** How far a plan has come. */
+/** How far a plan has come, and the model that it asks. */
 export interface Progress {
+  readonly model: string
   readonly steps: number
   readonly tool_calls: number
   readonly usage: Usage

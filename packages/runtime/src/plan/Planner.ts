@@ -76,7 +76,7 @@ export class Planner extends Context.Service<
           history.push({ role: "user", parts: question })
           journal.append(
             [run.message("user", question, yield* Clock.currentTimeMillis)],
-            [{ event: "plan", data: { model: run.models[0] ?? "", deadline_at: fromMillis(run.given.deadline) } }]
+            [{ event: "plan", data: { model: run.model, deadline_at: fromMillis(run.given.deadline) } }]
           )
 
           let corrections: ReadonlyArray<Entry> = []
@@ -118,7 +118,7 @@ export class Planner extends Context.Service<
             }
             for (const { part } of calls) run.unanswered.set(part.task_id, part.tool)
             run.toolCalls += Math.min(calls.length, budget)
-            const { contextWindow } = ModelLimits.of(config, run.models[0] ?? "")
+            const { contextWindow } = ModelLimits.of(config, run.model)
             const results = yield* ToolCalls.runAll(run, calls, {
               delimiter,
               resultLimit: resultLimit(contextWindow)

@@ -16,7 +16,7 @@ const error = { code: "interrupted", message: "The process that ran the call die
 /** The truth about a plan whose process died: it is over, and nobody knows what its open calls did. */
 const settlement = ({ plan, guard, head, open_tasks }: AbandonedPlan, now: number, uuid: () => string): PlanCommit => {
   const at = fromMillis(now)
-  const { plan_id, session_id, stage, steps, tool_calls, usage } = plan
+  const { plan_id, session_id, stage, model, steps, tool_calls, usage } = plan
   const outcome: Outcome = {
     state: "failed",
     error: { code: "interrupted", message: "The process that ran the plan died", retryable: true, stage }
@@ -49,7 +49,7 @@ const settlement = ({ plan, guard, head, open_tasks }: AbandonedPlan, now: numbe
     { event: "error", data: outcome.error },
     { event: "done", data: {} }
   ]
-  const progress = { steps, tool_calls, usage }
+  const progress = { model, steps, tool_calls, usage }
   return {
     plan_id,
     session_id,

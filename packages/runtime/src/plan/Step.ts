@@ -89,6 +89,7 @@ export const ask = Effect.fnUntraced(function* (
         none._tag === "ProviderError" ? error : none
       )
       run.models = run.models.slice(run.models.indexOf(target.model))
+      journal.append([{ _tag: "Progressed", stage: "provider", progress: run.progress }], [])
       tried = new Set()
       failures = []
     }

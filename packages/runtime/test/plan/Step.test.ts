@@ -110,6 +110,29 @@ describe("Step", () => {
     }).pipe(provide(() => [stall]))
   )
 
+  it.effect("tells which model is in use, as soon as another one takes its place", () =>
+    Effect.gen(function* () {
+      const plans = yield* Plans
+      const { plan_id } = yield* TestKit.post({ question: "?" })
+      const models: Array<string> = []
+      for (const time of ["100 millis", "1 second", "1 minute"] as const) {
+        yield* TestKit.pass(time, "100 millis")
+        models.push((yield* plans.get(anonymous, plan_id)).model)
+      }
+      assert.deepStrictEqual(models, ["scripted/model", "scripted/other", "scripted/other"])
+      assert.strictEqual((yield* plans.get(anonymous, plan_id)).state, "completed")
+    }).pipe(
+      Effect.provide(
+        TestKit.layer({
+          script: ({ model }) =>
+            model === "model" ? [wait("500 millis"), error(404)] : [say("at"), wait("30 seconds"), say(" last")],
+          config: { fallbackModels: ["scripted/other"] }
+        })
+      ),
+      Effect.scoped
+    )
+  )
+
   it.effect("is cancelled in the midst of a wait, and asks nobody any more", () =>
     Effect.gen(function* () {
       const plans = yield* Plans

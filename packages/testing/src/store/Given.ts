@@ -26,15 +26,16 @@ export const at = "2026-01-02T03:04:05.678Z"
 export const later = "2026-01-02T03:05:06.789Z"
 export const ttl = Duration.seconds(15)
 
-export const progress: Progress = {
+const spent = {
   steps: 2,
   tool_calls: 3,
   usage: { input_tokens: 11, output_tokens: 7, cached_input_tokens: 5, reasoning_tokens: 1 }
 }
+export const progress: Progress = { model: "scripted/other", ...spent }
 
 export const completed: Outcome = {
   state: "completed",
-  final: { stop_reason: "stop", text: "42", duration_ms: 61_111, ...progress }
+  final: { stop_reason: "stop", text: "42", duration_ms: 61_111, ...spent }
 }
 
 const id = <A>(make: (uuid: string) => A) => Effect.map(UuidGenerator, (uuid) => make(uuid()))

@@ -29,6 +29,7 @@ interface PlanRow {
   readonly state: string | null
   readonly stage: string | null
   readonly fence: number | null
+  readonly model: string | null
   readonly steps: number | null
   readonly tool_calls: number | null
   readonly usage: string | null
@@ -127,6 +128,7 @@ const unchangedPlan = {
   state: null,
   stage: null,
   fence: null,
+  model: null,
   steps: null,
   tool_calls: null,
   usage: null,
@@ -140,8 +142,8 @@ const changePlan = (
   change: Extract<PlanChange, { readonly _tag: "Held" | "Progressed" | "Settled" }>
 ): PlanRow => {
   if (change._tag === "Held") return { ...plan, state: "running", stage: null, fence: change.fence }
-  const { steps, tool_calls, usage } = change.progress
-  const progressed = { ...plan, steps, tool_calls, usage: JSON.stringify(usage) }
+  const { model, steps, tool_calls, usage } = change.progress
+  const progressed = { ...plan, model: storable(model), steps, tool_calls, usage: JSON.stringify(usage) }
   if (change._tag === "Progressed") return { ...progressed, stage: change.stage }
   const { outcome, at } = change
   return {

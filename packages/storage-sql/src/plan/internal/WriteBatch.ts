@@ -79,6 +79,7 @@ with input as materialized (
     stage = u.stage,
     state = coalesce(u.state, p.state),
     fence = coalesce(u.fence, p.fence),
+    model = coalesce(u.model, p.model),
     steps = coalesce(u.steps, p.steps),
     tool_calls = coalesce(u.tool_calls, p.tool_calls),
     usage = coalesce(u.usage::json, p.usage),
@@ -86,7 +87,7 @@ with input as materialized (
     error = coalesce(u.error::json, p.error),
     finished_at = coalesce(u.finished_at, p.finished_at)
   from ${rows(plans)} as u(
-    plan_id text, state text, stage text, fence int, steps int, tool_calls int,
+    plan_id text, state text, stage text, fence int, model text, steps int, tool_calls int,
     usage text, final text, error text, finished_at timestamptz)
   join fresh f on f.plan_id = u.plan_id
   where p.id = f.plan_id
