@@ -1,11 +1,12 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { UuidGenerator } from "@bowline/runtime/id/UuidGenerator"
-import { PeerClient } from "@bowline/runtime/peer/PeerClient"
+import { PeerClient, type PeerCall, type PeerEvent } from "@bowline/runtime/peer/PeerClient"
 import { Effect, Exit, Layer } from "effect"
 import { HttpClient } from "effect/http"
 import * as PeerAuth from "../auth/PeerAuth.ts"
 import { skillsOf } from "../card/AgentCard.ts"
 import * as AgentCards from "../card/AgentCards.ts"
+import * as Breakers from "./Breakers.ts"
 import * as Cancels from "./Cancels.ts"
 import { converse } from "./Conversation.ts"
 import { connect } from "./PeerLink.ts"
@@ -26,27 +27,33 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
     const cards = yield* AgentCards.make(client)
     const calls = yield* TaskCalls.make(client, uuid)
     const cancels = yield* Cancels.make(calls)
+    const breakers = yield* Breakers.make
+
+    const talk = Effect.fnUntraced(
+      function* (call: PeerCall, onEvent: (event: PeerEvent) => Effect.Effect<void>) {
+        const link = yield* connect(call, cards, auths)
+        const known = call.continues ?? { taskId: null, contextId: call.agent.context_id ?? null }
+        const ids = link.codec.ids(known, uuid)
+        const remote = new RemoteTask(link, calls)
+        return yield* Effect.onExit(converse(link, remote, call, ids, onEvent), (exit) =>
+          Exit.isSuccess(exit) ? Effect.void : cancels.leave(link, remote.state)
+        )
+      },
+      Effect.mapError(({ reason }) => new PeerError({ reason }))
+    )
 
     return PeerClient.of({
-      peers: Effect.succeed([]),
+      peers: Effect.map(breakers.all, (all) => all.map((known) => ({ dialect: null, card: null, ...known }))),
       discover: Effect.fn("PeerClient.discover")(function* ({ endpoint, name }) {
         yield* Effect.annotateCurrentSpan({ agent: name })
         const { card } = yield* cards.get(endpoint)
         return { skills: skillsOf(card), did: null }
       }),
-      call: Effect.fn("PeerClient.call")(
-        function* (call, onEvent) {
-          yield* Effect.annotateCurrentSpan({ agent: call.agent.name, skill: call.skill.id })
-          const link = yield* connect(call.agent, cards, auths)
-          const known = call.continues ?? { taskId: null, contextId: call.agent.context_id ?? null }
-          const ids = link.codec.ids(known, uuid)
-          const remote = new RemoteTask(link, calls)
-          return yield* Effect.onExit(converse(link, remote, call, ids, onEvent), (exit) =>
-            Exit.isSuccess(exit) ? Effect.void : cancels.leave(link, remote.state)
-          )
-        },
-        Effect.mapError(({ reason }) => new PeerError({ reason }))
-      )
+      call: Effect.fn("PeerClient.call")(function* (call, onEvent) {
+        const { endpoint, name } = call.agent
+        yield* Effect.annotateCurrentSpan({ agent: name, skill: call.skill.id })
+        return yield* breakers.guard(endpoint, onEvent, (onEvent) => talk(call, onEvent))
+      })
     })
   })
 )

@@ -1,0 +1,78 @@
+import { Clock, Duration, Effect } from "effect"
+import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import { failed, type FailureStreak, isStale, isTooMany } from "./FailureStreak.ts"
+
+type Store = CircuitBreaker.CircuitBreakerStore["Service"]
+type Transition = CircuitBreaker.Transition
+
+/** Opens as soon as it is told of a failure: which failure that is, the store decides. */
+export const tripPolicy = CircuitBreaker.consecutive(1)
+
+const events: Record<Transition["to"], string> = {
+  Open: "peer_circuit_open",
+  HalfOpen: "peer_circuit_half_open",
+  Closed: "peer_circuit_closed"
+}
+
+const tell = (transition: Transition | undefined): Effect.Effect<void> => {
+  if (transition === undefined) return Effect.void
+  const { key, to } = transition
+  if (to !== "Open") return Effect.annotateLogs(Effect.logInfo(events[to]), { endpoint: key })
+  return Effect.annotateLogs(Effect.logWarning(events[to]), {
+    endpoint: key,
+    open_ms: Duration.toMillis(transition.retryAfter)
+  })
+}
+
+/**
+ * A store that lets a failure count only as the fifth one in a row within 60 s: the library's policies know no time. Every
+ * transition is logged. `answered` says that the peer has answered: a probe has done its work by then, however long its task
+ * still takes.
+ */
+export const make = (inner: Store): Store & { readonly answered: (key: string) => Effect.Effect<void> } => {
+  const streaks = new Map<string, FailureStreak>()
+  /** The generations of the probes that run. */
+  const probes = new Map<string, number>()
+
+  const isCounted = (key: string, generation: number, now: number): boolean => {
+    const streak = failed(streaks.get(key), generation, now)
+    streaks.delete(key)
+    if (isTooMany(streak)) return true
+    streaks.set(key, streak)
+    // Sorted by their last failure: the oldest ones are first.
+    for (const [other, oldest] of streaks) {
+      if (!isStale(oldest, now)) break
+      streaks.delete(other)
+    }
+    return false
+  }
+
+  return {
+    state: inner.state,
+    admit: (key) =>
+      Effect.tap(inner.admit(key), ({ generation, probe, transition }) => {
+        if (probe) probes.set(key, generation)
+        return tell(transition)
+      }),
+    record: Effect.fnUntraced(function* (given) {
+      const { generation, key, outcome } = given
+      const isProbe = probes.get(key) === generation
+      if (isProbe) probes.delete(key)
+      const now = yield* Clock.currentTimeMillis
+      if (outcome === "Success") streaks.delete(key)
+      const counts = isProbe || outcome !== "Failure" || isCounted(key, generation, now)
+      const transition = yield* inner.record(counts ? given : { ...given, outcome: "Ignored" })
+      yield* tell(transition)
+      return transition
+    }),
+    answered: (key) =>
+      Effect.suspend(() => {
+        const generation = probes.get(key)
+        if (generation === undefined) return Effect.void
+        probes.delete(key)
+        return inner
+          .record({ key, generation, outcome: "Success", tripPolicy, openFor: Duration.zero })
+          .pipe(Effect.flatMap(tell), Effect.orDie)
+      })
+  }
+}

@@ -1,0 +1,112 @@
+import { CircuitOpen, PeerError } from "@bowline/domain/peer/PeerError"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import type { PeerEvent, PeerStatus } from "@bowline/runtime/peer/PeerClient"
+import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Option, Schedule } from "effect"
+import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import * as BreakerStore from "./BreakerStore.ts"
+
+type OnEvent = (event: PeerEvent) => Effect.Effect<void>
+
+/** How long it stays open: 30 seconds, and twice as long each time that the probe fails, 5 minutes at most. */
+const openDuration = Schedule.min([Schedule.exponential("30 seconds"), Schedule.spaced("5 minutes")])
+
+/** Endpoints that are remembered for whoever asks. */
+const maxEndpoints = 1_000
+
+/** When to come back where a probe is under way: it says soon how it is. */
+const probeMs = 1_000
+
+/** What a call says about its peer. One that was never sent says nothing; whoever answers, lives. */
+const classify = (exit: Exit.Exit<unknown, PeerError>): CircuitBreaker.Outcome => {
+  if (Exit.isSuccess(exit)) return CircuitBreaker.success
+  const error = Cause.findErrorOption(exit.cause)
+  if (Option.isNone(error)) return CircuitBreaker.ignored
+  const { reason } = error.value
+  switch (reason._tag) {
+    case "unreachable":
+      return CircuitBreaker.failure()
+    case "http":
+      return reason.status >= 500 ? CircuitBreaker.failure() : CircuitBreaker.success
+    case "auth":
+      return reason.status === undefined ? CircuitBreaker.ignored : CircuitBreaker.success
+    case "egress_denied":
+    case "circuit_open":
+      return CircuitBreaker.ignored
+    default:
+      return CircuitBreaker.success
+  }
+}
+
+const refusal = (reason: CircuitBreaker.CircuitBreakerErrorReason, now: number): CircuitOpen => {
+  const why = "Too many calls of the peer have failed in a row"
+  if (reason._tag !== "CircuitOpen") {
+    return new CircuitOpen({ message: `${why}: one call is trying it now`, retryAfterMs: probeMs })
+  }
+  const retryAfterMs = Duration.toMillis(reason.retryAfter)
+  return new CircuitOpen({ message: `${why}: none is made until ${fromMillis(now + retryAfterMs)}`, retryAfterMs })
+}
+
+const statusOf = (state: CircuitBreaker.State, now: number): PeerStatus["breaker"] => {
+  if (state._tag === "Closed") return { state: "closed", openUntil: null }
+  const left = state._tag === "Open" ? Duration.toMillis(state.retryAfter) : 0
+  // Its time is over: the next call is the probe.
+  return left === 0 ? { state: "half-open", openUntil: null } : { state: "open", openUntil: now + left }
+}
+
+/**
+ * A circuit breaker for each endpoint, in this process: 5 calls in a row that end unreachable or in 5xx within 60 s open it.
+ *
+ *     closed ──5 failures in 60 s──▶ open ──its time is over, and a call comes──▶ half-open
+ *       ▲                             ▲                                              │ │
+ *       │                             └──────────────the probe fails─────────────────┘ │
+ *       └───────────────────────────the peer answers the probe─────────────────────────┘
+ */
+export const make = Effect.gen(function* () {
+  const memory = yield* Layer.build(CircuitBreaker.layerStoreMemory())
+  const store = BreakerStore.make(Context.get(memory, CircuitBreaker.CircuitBreakerStore))
+  const breaker = yield* CircuitBreaker.make({ tripPolicy: BreakerStore.tripPolicy, openDuration }).pipe(
+    Effect.provideService(CircuitBreaker.CircuitBreakerStore, store)
+  )
+  const endpoints = new Set<string>()
+
+  const remember = (endpoint: string): void => {
+    endpoints.delete(endpoint)
+    endpoints.add(endpoint)
+    const [oldest] = endpoints
+    if (endpoints.size > maxEndpoints && oldest !== undefined) endpoints.delete(oldest)
+  }
+
+  return {
+    /** Makes a call, unless the circuit of its endpoint is open: then nothing is sent. */
+    guard: <A>(
+      endpoint: string,
+      onEvent: OnEvent,
+      call: (onEvent: OnEvent) => Effect.Effect<A, PeerError>
+    ): Effect.Effect<A, PeerError> =>
+      Effect.suspend(() => {
+        remember(endpoint)
+        // The ids of a task may be told before anything is sent.
+        const called = call((event) =>
+          event._tag === "Accepted" ? onEvent(event) : Effect.andThen(store.answered(endpoint), onEvent(event))
+        )
+        return breaker
+          .execute(called, { key: endpoint, classify })
+          .pipe(
+            Effect.catchTag("CircuitBreakerError", ({ reason }) =>
+              Effect.flatMap(Clock.currentTimeMillis, (now) =>
+                Effect.fail(new PeerError({ reason: refusal(reason, now) }))
+              )
+            )
+          )
+      }),
+    /** The endpoints that were called, and how their circuits are. */
+    all: Effect.suspend(() =>
+      Effect.forEach(endpoints, (endpoint) =>
+        Effect.zipWith(Effect.orDie(breaker.state(endpoint)), Clock.currentTimeMillis, (state, now) => ({
+          endpoint,
+          breaker: statusOf(state, now)
+        }))
+      )
+    )
+  }
+})
