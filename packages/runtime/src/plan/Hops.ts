@@ -8,7 +8,7 @@ export const direct: Route = { hops: 0, via: [] }
 export const refusal = (came: Route, gateway: string, maxHops: number): HopsExceeded | undefined => {
   if (came.via.includes(gateway)) return new HopsExceeded({ message: "The plan has come back to this gateway" })
   if (came.hops <= maxHops) return undefined
-  return new HopsExceeded({ message: `The plan has come through ${came.hops} gateways, and may through ${maxHops}` })
+  return new HopsExceeded({ message: `The plan has come too far: hops ${came.hops}, max_hops ${maxHops}` })
 }
 
 /** The way of what this gateway sends for the plan. */

@@ -1,0 +1,58 @@
+import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
+import { say } from "@bowline/testing/provider/Turn"
+import { layer, post, readAll, single } from "@bowline/testing/TestKit"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import type { PeerClient } from "../../src/peer/PeerClient.ts"
+import { askBob, bob } from "../plan/Bob.ts"
+
+const onCard = "did:web:bob.test"
+const pinned = "did:bindu:ann:bob:0"
+
+/** A peer with a card, and how often that was read. */
+const peer = () => {
+  const cards: Array<string> = []
+  const discover: PeerClient["Service"]["discover"] = ({ name }) =>
+    Effect.sync(() => {
+      cards.push(name)
+      return { skills: [{ id: "ask" }], did: onCard }
+    })
+  const call: PeerClient["Service"]["call"] = (_, onEvent) =>
+    Effect.as(onEvent({ _tag: "Artifact", content: "Rope", mediaType: "text/plain", verified: "yes" }), {
+      state: "completed" as const,
+      content: "Rope",
+      verified: "yes" as const
+    })
+  return { cards, peers: { discover, call } }
+}
+
+const cases: ReadonlyArray<
+  readonly [title: string, fields: object, did: string | null, source: "pinned" | "observed" | null, cards: number]
+> = [
+  ["that the request pins", { trust: { pinned_did: pinned } }, pinned, "pinned", 0],
+  ["on the card that says the dialect", {}, onCard, "observed", 1],
+  ["on the card that says the skills", { skills: undefined, dialect: "bindu" }, onCard, "observed", 2],
+  ["on the card that is read for it", { dialect: "bindu", trust: { verify_did: true } }, onCard, "observed", 1],
+  ["that nobody has asked for", { dialect: "bindu" }, null, null, 0]
+]
+
+describe("PeerTools", () => {
+  for (const [title, fields, did, source, read] of cases) {
+    const { cards, peers } = peer()
+    it.effect(`tells the caller and the model the DID ${title}, and whether it has signed`, () =>
+      Effect.gen(function* () {
+        const { frames } = yield* post({ question: "?", agents: [JSON.parse(JSON.stringify({ ...bob, ...fields }))] })
+        const events = yield* readAll(frames)
+        assert.deepInclude(single(events, "task.started"), { agent_did: did, agent_did_source: source })
+        assert.deepInclude(single(events, "task.artifact"), { content: "Rope", verified: "yes" })
+        assert.strictEqual(cards.length, read)
+        const [, asked] = yield* (yield* ScriptedProvider).asked.all
+        const last = asked?.messages.at(-1)
+        assert.match(
+          last?.role === "tool" ? last.content : "",
+          new RegExp(`^<result \\S+ tool="bob_ask" agent="bob" did=${JSON.stringify(did)} verified="yes">\nRope\n`)
+        )
+      }).pipe(Effect.provide(layer({ script: [askBob, [say("ok")]], peers })), Effect.scoped)
+    )
+  }
+})
