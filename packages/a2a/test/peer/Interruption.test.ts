@@ -27,9 +27,9 @@ const ways: Readonly<
     streams: true,
     troubles: [
       ["message/stream", Trouble.resetsBehind(1)],
-      ["tasks/resubscribe", Trouble.late("100 millis")],
       ["tasks/resubscribe", Trouble.cutsBehind(1)],
-      ["tasks/resubscribe", Trouble.answers(404)]
+      ["tasks/resubscribe", Trouble.answers(404)],
+      ["tasks/get", Trouble.late("100 millis")]
     ]
   }
 }
