@@ -79,13 +79,9 @@ const runtime = (config: Config) =>
   Plans.layer.pipe(
     Layer.provideMerge(CredentialPool.layer),
     Layer.provideMerge(stores(config)),
-    Layer.provideMerge(A2aPeerClient.layer),
-    Layer.provide(providers(config)),
-    Layer.provide([
-      Outbound.layer,
-      Layer.succeed(PlansConfig, config.plans),
-      Layer.succeed(EnvironmentSecrets, config.secrets)
-    ])
+    Layer.provideMerge(Layer.provide(A2aPeerClient.layer, Outbound.layerWithin(config.egress))),
+    Layer.provide(Layer.provide(providers(config), Outbound.layer)),
+    Layer.provide([Layer.succeed(PlansConfig, config.plans), Layer.succeed(EnvironmentSecrets, config.secrets)])
   )
 
 /**

@@ -1,10 +1,11 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
 import type { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
 import type { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
 import { ConfigProvider, Context, type Duration, Effect, type LogLevel, Option, Redacted } from "effect"
 import type { CallerKey } from "./CallerKeys.ts"
 import * as ProviderSettings from "./ProviderSettings.ts"
-import { InvalidConfiguration, readSettings } from "./Settings.ts"
+import { InvalidConfiguration, isLoopback, readSettings } from "./Settings.ts"
 
 /** Where plans and sessions are kept. */
 export type Database =
@@ -39,6 +40,8 @@ export class GatewayConfig extends Context.Service<
     readonly plans: PlansConfig["Service"]
     /** What a request's `env_var` may name. */
     readonly secrets: typeof EnvironmentSecrets.Service
+    /** Where callers may make it connect to. */
+    readonly egress: EgressPolicy
     /** Of the body of a request, in bytes. */
     readonly maxBody: number
     readonly sessionTtl: Duration.Duration
@@ -99,6 +102,11 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
           Effect.succeed(
             Option.map(Option.fromNullishOr(isAllowed(name) ? environment[name] : undefined), Redacted.make)
           )
+      },
+      egress: {
+        allow: values.BOWLINE_EGRESS_ALLOW,
+        deny: values.BOWLINE_EGRESS_DENY,
+        allowsLocal: isLoopback(values.BOWLINE_HOST)
       },
       maxBody: values.BOWLINE_MAX_BODY,
       sessionTtl: values.BOWLINE_SESSION_TTL,

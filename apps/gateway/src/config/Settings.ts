@@ -1,4 +1,5 @@
-import { type Config, Data, Duration, Effect, Redacted, Result } from "effect"
+import * as EgressRule from "@bowline/runtime/egress/EgressRule"
+import { type Config, Data, Duration, Effect, Option, Redacted, Result } from "effect"
 import { parseCallerKeys, parseCallerNames } from "./CallerKeys.ts"
 import { duration, globs, integer, matching, oneOf, type Parse, setting, size, url } from "./Setting.ts"
 
@@ -34,6 +35,13 @@ const models: Parse<ReadonlyArray<string>> = (text) => {
     : Result.fail("Expected a comma list of provider/model")
 }
 
+/** A comma list of rules. */
+const egressRules: Parse<ReadonlyArray<EgressRule.EgressRule>> = (text) =>
+  Option.match(Option.all(text.split(",").map((rule) => EgressRule.parse(rule.trim()))), {
+    onNone: () => Result.fail("Expected a comma list of hosts, *.suffixes, addresses and networks such as 10.0.0.0/8"),
+    onSome: (rules) => Result.succeed(rules)
+  })
+
 const settings = {
   BOWLINE_HOST: setting(
     "BOWLINE_HOST",
@@ -63,6 +71,8 @@ const settings = {
   BOWLINE_MAX_BODY: setting("BOWLINE_MAX_BODY", size, 8 * 2 ** 20),
   BOWLINE_MAX_PLANS: setting("BOWLINE_MAX_PLANS", integer(1, 1_000_000), 1_000),
   BOWLINE_ENV_ALLOW: setting("BOWLINE_ENV_ALLOW", globs, () => false),
+  BOWLINE_EGRESS_ALLOW: setting("BOWLINE_EGRESS_ALLOW", egressRules, []),
+  BOWLINE_EGRESS_DENY: setting("BOWLINE_EGRESS_DENY", egressRules, []),
   BOWLINE_SESSION_TTL: setting("BOWLINE_SESSION_TTL", duration("1m"), Duration.days(30)),
   OPENAI_API_KEY: setting("OPENAI_API_KEY", secret(printable), undefined),
   OPENAI_API_KEYS: setting("OPENAI_API_KEYS", secrets, undefined),
@@ -87,8 +97,6 @@ const clientVariables = ["BOWLINE_URL", "BOWLINE_API_KEY"]
 const laterVariables = [
   "BOWLINE_CONFIG",
   "BOWLINE_SUMMARY_MODEL",
-  "BOWLINE_EGRESS_ALLOW",
-  "BOWLINE_EGRESS_DENY",
   "BOWLINE_RECIPES_DIR",
   "BOWLINE_PLANNER_FILE",
   "BOWLINE_SECRET_KEY",
@@ -106,7 +114,9 @@ export type Values = { readonly [Name in keyof typeof settings]: Parsed<(typeof 
 
 const known: ReadonlySet<string> = new Set([...Object.keys(settings), ...clientVariables, ...laterVariables])
 
-const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
+/** Whether what listens there can be reached from this machine only. */
+export const isLoopback = (host: string): boolean =>
+  host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
 
 /** Reads every variable, and names all that are wrong, or of no name that is known, at once. */
 export const readSettings = Effect.fnUntraced(function* (names: ReadonlyArray<string>) {

@@ -30,6 +30,8 @@ describe("GatewayConfig", () => {
         OPENAI_API: "messages",
         OPENAI_API_KEYS: "planted-secret,planted-secret",
         BOWLINE_ADMIN_CALLERS: "ann,",
+        BOWLINE_EGRESS_ALLOW: "10.0.0.0/99",
+        BOWLINE_EGRESS_DENY: "http://planted-secret/",
         LOG_LEVEL: "loud",
         BOWLINE_PROT: "planted-secret"
       }
@@ -69,6 +71,8 @@ describe("GatewayConfig", () => {
         BOWLINE_ENV_ALLOW: "PEER_*,OTHER",
         BOWLINE_SESSION_TTL: "7d",
         BOWLINE_ADMIN_CALLERS: "ann, root",
+        BOWLINE_EGRESS_ALLOW: "*.example, 10.0.0.0/8",
+        BOWLINE_EGRESS_DENY: "peer.example",
         OPENAI_API_KEY: "key",
         OPENAI_API_KEYS: "key-1, key-2",
         OPENAI_BASE_URL: "http://127.0.0.1:9/v1",
@@ -111,6 +115,10 @@ describe("GatewayConfig", () => {
       assert.deepStrictEqual(
         ["ann", "bob"].map((name) => config.isAdmin(CallerName.make(name))),
         [true, false]
+      )
+      assert.deepStrictEqual(
+        [config.egress.allow.length, config.egress.deny, config.egress.allowsLocal],
+        [2, [{ _tag: "Host", pattern: "peer.example" }], false]
       )
       assert.deepStrictEqual(config.log, { level: "Warn", format: "pretty" })
       assert.deepStrictEqual(config.ignored, ["BOWLINE_RATE_LIMIT"])

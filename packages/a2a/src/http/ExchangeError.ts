@@ -1,11 +1,13 @@
 import {
   Auth,
+  EgressDenied,
   Http,
   PaymentRequired,
   Protocol,
   Unreachable,
   type PeerErrorReason
 } from "@bowline/domain/peer/PeerError"
+import { EgressRefusal } from "@bowline/runtime/egress/Egress"
 import { Data, DateTime, Duration, Option, type Schema } from "effect"
 
 /**
@@ -52,8 +54,18 @@ const codeOf = (cause: unknown): string | undefined => {
   return "code" in cause && typeof cause.code === "string" ? cause.code : codeOf(cause.cause)
 }
 
-/** A connection that failed. Refused, not found, or no agreement on TLS: nothing of the request can have arrived. */
+const refusalIn = (cause: unknown): EgressRefusal | undefined => {
+  if (!(cause instanceof Error)) return undefined
+  return cause instanceof EgressRefusal ? cause : refusalIn(cause.cause)
+}
+
+/**
+ * A connection that failed. Refused, not found, or no agreement on TLS: nothing of the request can have arrived. One that
+ * the gateway itself does not make is not tried again.
+ */
 export const fromTransport = (cause: unknown): ExchangeError => {
+  const refusal = refusalIn(cause)
+  if (refusal !== undefined) return failure("refused", new EgressDenied({ message: refusal.message }))
   const code = codeOf(cause)
   const unsent = code !== undefined && (neverReached.has(code) || /^ERR_(TLS|SSL)_/.test(code))
   return failure(

@@ -1,3 +1,4 @@
+import { EgressRefusal } from "@bowline/runtime/egress/Egress"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Option } from "effect"
 import { fromTransport, retryAfter } from "../../src/http/ExchangeError.ts"
@@ -20,6 +21,17 @@ describe("a failed connection", () => {
     ["failed", "transient"]
   ] as const)("of %s is %s", (cause, verdict) => {
     assert.strictEqual(fromTransport(cause).verdict, verdict)
+  })
+})
+
+describe("a connection that the gateway does not make", () => {
+  it("is refused for good, under a code of its own, with what to set", () => {
+    const refusal = new EgressRefusal({ host: "intranet.example", objection: "private" })
+    for (const cause of [refusal, new TypeError("fetch failed", { cause: refusal })]) {
+      const { reason, verdict } = fromTransport(cause)
+      assert.deepStrictEqual([verdict, reason._tag], ["refused", "egress_denied"])
+      assert.include(reason.message, "intranet.example")
+    }
   })
 })
 

@@ -1,0 +1,28 @@
+import { Option } from "effect"
+import { contains, parseNetwork, type IpAddress, type Network } from "./AddressClass.ts"
+
+/** A host by its name, or all below it; or a network. */
+export type EgressRule =
+  | { readonly _tag: "Host"; readonly pattern: string }
+  | { readonly _tag: "Network"; readonly network: Network }
+
+/** No name ends in a number: what does is an address, and a wrong one. */
+const hostPattern = /^(?:\*|(?:\*\.)?(?:[a-z0-9_-]+\.)*[a-z][a-z0-9-]*\.?)$/i
+
+const withoutDot = (host: string): string => host.toLowerCase().replace(/\.$/, "")
+
+/** `peer.example`, `*.example` for all names below it, `*` for every host, `10.0.0.0/8`, `::1`. */
+export const parse = (text: string): Option.Option<EgressRule> =>
+  hostPattern.test(text)
+    ? Option.some({ _tag: "Host", pattern: withoutDot(text) })
+    : Option.map(parseNetwork(text), (network) => ({ _tag: "Network", network }))
+
+export const matchesHost = (rule: EgressRule, host: string): boolean => {
+  if (rule._tag === "Network") return false
+  const name = withoutDot(host)
+  const { pattern } = rule
+  return pattern === "*" || (pattern.startsWith("*.") ? name.endsWith(pattern.slice(1)) : name === pattern)
+}
+
+export const matchesAddress = (rule: EgressRule, address: IpAddress): boolean =>
+  rule._tag === "Network" && contains(rule.network, address)
