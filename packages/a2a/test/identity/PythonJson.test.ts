@@ -17,6 +17,6 @@ it.prop(
   ({ fields }) => {
     const written = PythonJson.stringify(fields)
     assert.match(written, /^[\x20-\x7e]*$/)
-    assert.deepEqual(JSON.parse(written), fields)
+    assert.deepStrictEqual(JSON.parse(written), JSON.parse(JSON.stringify(fields)))
   }
 )
