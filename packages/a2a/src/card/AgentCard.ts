@@ -1,48 +1,52 @@
-import type { Dialect, Skill } from "@bowline/domain/peer/Agent"
+import { Did, type Skill } from "@bowline/domain/peer/Agent"
 import { Effect, Schema } from "effect"
 
 /** Where cards are, in the order of asking: A2A 0.3 and later, then bindu and A2A 0.2. */
 export const locations = ["/.well-known/agent-card.json", "/.well-known/agent.json"] as const
 export type Location = (typeof locations)[number]
 
-const words = Schema.Array(Schema.String)
-const modes = Schema.optionalKey(Schema.NullOr(words))
+const word = Schema.optionalKey(Schema.NullOr(Schema.String))
+const list = <A, I>(item: Schema.Codec<A, I>) => Schema.optionalKey(Schema.NullOr(Schema.Array(item)))
+const words = list(Schema.String)
 
 const CardSkill = Schema.Struct({
   id: Schema.String.check(Schema.isBetweenLength(1, 256)),
-  name: Schema.optionalKey(Schema.NullOr(Schema.String)),
-  description: Schema.optionalKey(Schema.NullOr(Schema.String)),
-  tags: modes,
-  inputModes: modes,
-  outputModes: modes
+  name: word,
+  description: word,
+  tags: words,
+  inputModes: words,
+  outputModes: words
 })
 
-/** What is used of an agent card. */
+/** What is used of an agent card: of A2A 1.0, of 0.3, and of bindu. */
 export const AgentCard = Schema.Struct({
-  url: Schema.optionalKey(Schema.NullOr(Schema.String)),
-  preferredTransport: Schema.optionalKey(Schema.NullOr(Schema.String)),
+  id: Schema.optionalKey(Schema.Json),
+  name: word,
+  url: word,
+  preferredTransport: word,
+  additionalInterfaces: list(Schema.Struct({ url: word, transport: word })),
+  supportedInterfaces: list(Schema.Struct({ url: word, protocolBinding: word, protocolVersion: word })),
   agentTrust: Schema.optionalKey(Schema.Json),
-  defaultInputModes: modes,
-  defaultOutputModes: modes,
+  capabilities: Schema.optionalKey(
+    Schema.NullOr(
+      Schema.Struct({
+        streaming: Schema.optionalKey(Schema.NullOr(Schema.Boolean)),
+        extensions: list(Schema.Struct({ uri: word }))
+      })
+    )
+  ),
+  defaultInputModes: words,
+  defaultOutputModes: words,
   skills: Schema.Array(CardSkill).pipe(Schema.withDecodingDefaultKey(Effect.succeed([])))
 })
 export type AgentCard = typeof AgentCard.Type
 
-/** `agentTrust` is bindu's own; `preferredTransport` is A2A's own; else the place says it. */
-export const dialectOf = (card: AgentCard, location: Location): Dialect => {
-  if (card.agentTrust != null) return "bindu"
-  return location === "/.well-known/agent.json" && card.preferredTransport == null ? "bindu" : "a2a-0.3"
-}
+const isDid = Schema.is(Did)
 
-/**
- * Where to send to: the URL of the card, if it has the origin of the configured endpoint and that one names no path of its
- * own; else the endpoint as it is configured.
- */
-export const urlOf = (card: AgentCard, endpoint: string): string => {
-  if (card.url == null || !URL.canParse(card.url)) return endpoint
-  const configured = new URL(endpoint)
-  const url = new URL(card.url)
-  return url.origin === configured.origin && configured.pathname === "/" ? url.href : endpoint
+/** The DID that a peer says is its own: its `id`, or, as bindu has it, the URI of an extension. */
+export const didOf = (card: AgentCard): string | null => {
+  const named: ReadonlyArray<unknown> = [card.id, ...(card.capabilities?.extensions ?? []).map(({ uri }) => uri)]
+  return named.find(isDid) ?? null
 }
 
 /** Whether the card says that a skill takes text and nothing else. */

@@ -1,56 +1,81 @@
 import { Http, PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
-import { Cache, Effect, Exit, Result, Schema } from "effect"
+import { Cache, Clock, Effect, Exit, Result, Schema, type Duration } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
-import { exchange } from "../http/Exchange.ts"
+import { answerOf, respond } from "../http/Exchange.ts"
 import { fromStatus, garbled, type ExchangeError } from "../http/ExchangeError.ts"
 import { AgentCard, locations, type Location } from "./AgentCard.ts"
+import { maxAgeOf } from "./CardAge.ts"
 
-/** A card and where it was found. */
+/** A card, where it was found, and when: in milliseconds, the last time that the peer said that it is still good. */
 export interface FoundCard {
   readonly card: AgentCard
   readonly location: Location
+  readonly fetchedAt: number
+  readonly maxAge: Duration.Duration
+  readonly etag: string | undefined
 }
 
 const decodeCard = Schema.decodeUnknownResult(Schema.fromJsonString(AgentCard))
 
+/** Asks for a card, or whether the one that is known is still good. */
 const ask = Effect.fnUntraced(function* (
   client: HttpClient.HttpClient,
   endpoint: string,
-  location: Location
+  location: Location,
+  known: FoundCard | undefined
 ): Effect.fn.Return<FoundCard, ExchangeError> {
-  const request = HttpClientRequest.get(new URL(location, endpoint).href, { headers: { accept: "application/json" } })
-  const { status, body, after } = yield* exchange(client, request)
+  const validator = known?.location === location ? known.etag : undefined
+  const headers = { accept: "application/json", ...(validator !== undefined && { "if-none-match": validator }) }
+  const response = yield* respond(client, HttpClientRequest.get(new URL(location, endpoint).href, { headers }))
+  const { body, after, status } = yield* answerOf(response)
+  const fetchedAt = yield* Clock.currentTimeMillis
+  const { "cache-control": cacheControl, etag } = response.headers
+  if (status === 304 && known !== undefined && validator !== undefined) {
+    return { ...known, fetchedAt, maxAge: cacheControl === undefined ? known.maxAge : maxAgeOf(cacheControl) }
+  }
   if (status < 200 || status > 299) return yield* fromStatus(status, "", after)
   const card = decodeCard(body)
   if (Result.isFailure(card)) return yield* garbled(`GET ${location}`, card.failure)
-  return { card: card.success, location }
+  return { card: card.success, location, fetchedAt, maxAge: maxAgeOf(cacheControl), etag }
 })
 
 const isNotFound = ({ reason }: ExchangeError): boolean => reason instanceof Http && reason.status === 404
 
+const tooSlow = new PeerError({ reason: new Unreachable({ message: "The peer's card took longer than 2 seconds" }) })
+
 /**
- * The cards of peers by endpoint, asked for without credentials: every location within 2 seconds, kept for 5 minutes, a
- * failure for 10 seconds; one at a time per endpoint.
+ * The cards of peers by endpoint, asked for without credentials: every location within 2 seconds, kept for as long as the
+ * peer says, or 5 minutes, a failure for 10 seconds; one at a time per endpoint.
  */
 export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) {
   const [first, second] = locations
+  const capacity = 1_000
+  const last = yield* Cache.make<string, FoundCard | void>({ capacity, lookup: () => Effect.void })
+
+  const find = (endpoint: string, known: FoundCard | undefined) =>
+    ask(client, endpoint, first, known).pipe(
+      Effect.catch((missed) =>
+        // The failure that says more: most peers have nothing in the second place.
+        Effect.mapError(ask(client, endpoint, second, known), (error) => (isNotFound(error) ? missed : error))
+      )
+    )
+
   const cards = yield* Cache.makeWith(
     (endpoint: string) =>
-      ask(client, endpoint, first).pipe(
-        Effect.catch((missed) =>
-          // The failure that says more: most peers have nothing in the second place.
-          Effect.mapError(ask(client, endpoint, second), (error) => (isNotFound(error) ? missed : error))
-        ),
+      Cache.get(last, endpoint).pipe(
+        Effect.flatMap((known) => find(endpoint, known ?? undefined)),
+        Effect.tap((found) => Cache.set(last, endpoint, found)),
         Effect.mapError(({ reason }) => new PeerError({ reason })),
-        Effect.timeoutOrElse({
-          duration: "2 seconds",
-          orElse: () =>
-            Effect.fail(
-              new PeerError({ reason: new Unreachable({ message: "The peer's card took longer than 2 seconds" }) })
-            )
-        })
+        Effect.timeoutOrElse({ duration: "2 seconds", orElse: () => Effect.fail(tooSlow) })
       ),
-    { capacity: 1_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? "5 minutes" : "10 seconds") }
+    { capacity, timeToLive: (exit) => (Exit.isSuccess(exit) ? exit.value.maxAge : "10 seconds") }
   )
-  return { get: (endpoint: string): Effect.Effect<FoundCard, PeerError> => Cache.get(cards, endpoint) }
+  return {
+    /** The card, which is asked for if there is none that is still good. */
+    get: (endpoint: string): Effect.Effect<FoundCard, PeerError> => Cache.get(cards, endpoint),
+    /** The last card that was had, if one was. Nothing is asked for. */
+    last: (endpoint: string): Effect.Effect<FoundCard | void> => Cache.get(last, endpoint)
+  }
 })
+
+export type AgentCards = Effect.Success<ReturnType<typeof make>>

@@ -4,17 +4,17 @@ import { PeerClient, type PeerCall, type PeerEvent } from "@bowline/runtime/peer
 import { Effect, Exit, Layer } from "effect"
 import { HttpClient } from "effect/http"
 import * as PeerAuth from "../auth/PeerAuth.ts"
-import { skillsOf } from "../card/AgentCard.ts"
+import { didOf, skillsOf } from "../card/AgentCard.ts"
 import * as AgentCards from "../card/AgentCards.ts"
 import * as Breakers from "./Breakers.ts"
 import * as Cancels from "./Cancels.ts"
 import { converse } from "./Conversation.ts"
-import { connect } from "./PeerLink.ts"
+import * as PeerLink from "./PeerLink.ts"
 import { RemoteTask } from "./RemoteTask.ts"
 import * as TaskCalls from "./TaskCalls.ts"
 
 /**
- * Peers over JSON-RPC, in A2A 0.3 and bindu. The HTTP client must not follow redirects by itself. Ids, the
+ * Peers over JSON-RPC, in A2A 1.0, A2A 0.3 and bindu. The HTTP client must not follow redirects by itself. Ids, the
  * variables that hold tokens, and the key that signs requests, come from `UuidGenerator`, `EnvironmentSecrets` and
  * `GatewayIdentity`. Closing the layer waits for the cancels that are on their way, 5 seconds at most.
  */
@@ -25,13 +25,14 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
     const uuid = yield* UuidGenerator
     const auths = yield* PeerAuth.make(client)
     const cards = yield* AgentCards.make(client)
+    const links = yield* PeerLink.make(cards, auths)
     const calls = yield* TaskCalls.make(client, uuid)
     const cancels = yield* Cancels.make(calls)
     const breakers = yield* Breakers.make
 
     const talk = Effect.fnUntraced(
       function* (call: PeerCall, onEvent: (event: PeerEvent) => Effect.Effect<void>) {
-        const link = yield* connect(call, cards, auths)
+        const link = yield* links.connect(call)
         const known = call.continues ?? { taskId: null, contextId: call.agent.context_id ?? null }
         const ids = link.codec.ids(known, uuid)
         const remote = new RemoteTask(link, calls)
@@ -43,11 +44,13 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
     )
 
     return PeerClient.of({
-      peers: Effect.map(breakers.all, (all) => all.map((known) => ({ dialect: null, card: null, ...known }))),
+      peers: Effect.flatMap(breakers.all, (all) =>
+        Effect.forEach(all, (known) => Effect.map(links.acquaintance(known.endpoint), (met) => ({ ...known, ...met })))
+      ),
       discover: Effect.fn("PeerClient.discover")(function* ({ endpoint, name }) {
         yield* Effect.annotateCurrentSpan({ agent: name })
         const { card } = yield* cards.get(endpoint)
-        return { skills: skillsOf(card), did: null }
+        return { skills: skillsOf(card), did: didOf(card) }
       }),
       call: Effect.fn("PeerClient.call")(function* (call, onEvent) {
         const { endpoint, name } = call.agent

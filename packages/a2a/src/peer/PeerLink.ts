@@ -1,10 +1,10 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
-import type { PeerError } from "@bowline/domain/peer/PeerError"
-import type { PeerCall } from "@bowline/runtime/peer/PeerClient"
-import { Effect } from "effect"
+import type { PeerCall, PeerStatus } from "@bowline/runtime/peer/PeerClient"
+import { Cache, Effect, Option } from "effect"
 import type { PeerAuths } from "../auth/PeerAuth.ts"
-import { dialectOf, takesTextOnly, urlOf } from "../card/AgentCard.ts"
-import type { FoundCard } from "../card/AgentCards.ts"
+import { takesTextOnly } from "../card/AgentCard.ts"
+import type { AgentCards, FoundCard } from "../card/AgentCards.ts"
+import { interfaceOf, type PeerInterface } from "../card/PeerInterface.ts"
 import { a2a03 } from "../dialect/A2a03.ts"
 import { a2a10 } from "../dialect/A2a10.ts"
 import { bindu } from "../dialect/Bindu.ts"
@@ -23,32 +23,59 @@ export interface PeerLink {
   readonly streams: boolean
 }
 
+/** What is known of a peer that was spoken to. */
+export type Acquaintance = Pick<PeerStatus, "dialect" | "card">
+
 const codecs: { readonly [D in Dialect]: Codec } = { "a2a-1.0": a2a10, "a2a-0.3": a2a03, bindu }
 
-const fromCard =
-  (endpoint: string) =>
-  ({ card, location }: FoundCard): Omit<PeerLink, "endpoint" | "target" | "streams"> & { readonly url: string } => ({
-    url: urlOf(card, endpoint),
-    codec: codecs[dialectOf(card, location)],
-    takesTextOnly: (skillId) => takesTextOnly(card, skillId)
+/**
+ * Finds out how to speak to a peer: in the dialect that the request names, else as its card says, else as before, else in A2A
+ * 0.3. A task that is gone on with stays in the dialect in which its peer was spoken to last.
+ */
+const choose = (
+  { agent: { dialect, endpoint }, continues }: PeerCall,
+  found: FoundCard | undefined,
+  before: PeerInterface | undefined
+): PeerInterface => {
+  if (dialect === "auto" && before !== undefined && (continues !== null || found === undefined)) return before
+  if (found !== undefined) return interfaceOf(found.card, found.location, endpoint, dialect)
+  return { dialect: dialect === "auto" ? "a2a-0.3" : dialect, url: endpoint }
+}
+
+/** The links to peers, and what is remembered of them in this process. */
+export const make = Effect.fnUntraced(function* (cards: AgentCards, auths: PeerAuths) {
+  const interfaces = yield* Cache.make<string, PeerInterface | void>({ capacity: 1_000, lookup: () => Effect.void })
+
+  const connect = Effect.fnUntraced(function* (call: PeerCall): Effect.fn.Return<PeerLink, ExchangeError> {
+    const { auth, dialect, endpoint, streaming } = call.agent
+    const peerAuth = yield* auths.forAgent(auth)
+    const before = (yield* Cache.get(interfaces, endpoint)) ?? undefined
+    const asked = dialect === "auto" ? Effect.option(cards.get(endpoint)) : Effect.succeedNone
+    const found = Option.getOrUndefined(yield* asked) ?? (yield* cards.last(endpoint)) ?? undefined
+    const chosen = choose(call, found, before)
+    yield* Cache.set(interfaces, endpoint, chosen)
+    const codec = codecs[chosen.dialect]
+    const headers = {
+      ...codec.headers,
+      "x-bowline-hops": String(call.route.hops),
+      "x-bowline-via": call.route.via.join(",")
+    }
+    return {
+      endpoint,
+      target: { url: chosen.url, headers, auth: peerAuth },
+      codec,
+      takesTextOnly: (skillId) => found !== undefined && takesTextOnly(found.card, skillId),
+      streams: streaming ?? found?.card.capabilities?.streaming ?? false
+    }
   })
 
-/** Finds out how to speak to a peer. With `auto` its card says so; a peer without a card speaks A2A 0.3. */
-export const connect = Effect.fnUntraced(function* (
-  { agent: { auth, dialect, endpoint, streaming }, route }: PeerCall,
-  cards: { readonly get: (endpoint: string) => Effect.Effect<FoundCard, PeerError> },
-  auths: PeerAuths
-): Effect.fn.Return<PeerLink, ExchangeError> {
-  const peerAuth = yield* auths.forAgent(auth)
-  const fixed = (dialect: Dialect) => ({ url: endpoint, codec: codecs[dialect], takesTextOnly: () => false })
-  const { url, ...rest } =
-    dialect === "auto"
-      ? yield* Effect.match(cards.get(endpoint), { onSuccess: fromCard(endpoint), onFailure: () => fixed("a2a-0.3") })
-      : fixed(dialect)
-  const headers = {
-    ...rest.codec.headers,
-    "x-bowline-hops": String(route.hops),
-    "x-bowline-via": route.via.join(",")
-  }
-  return { endpoint, target: { url, headers, auth: peerAuth }, streams: streaming ?? false, ...rest }
+  const acquaintance = Effect.fnUntraced(function* (endpoint: string): Effect.fn.Return<Acquaintance> {
+    const spoken = yield* Cache.get(interfaces, endpoint)
+    const found = yield* cards.last(endpoint)
+    return {
+      dialect: spoken?.dialect ?? null,
+      card: found === undefined ? null : { name: found.card.name ?? null, fetchedAt: found.fetchedAt }
+    }
+  })
+  return { connect, acquaintance }
 })

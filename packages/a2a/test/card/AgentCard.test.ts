@@ -1,16 +1,19 @@
 import { assert, describe, it } from "@effect/vitest"
-import { dialectOf, locations, takesTextOnly } from "../../src/card/AgentCard.ts"
+import { didOf, takesTextOnly } from "../../src/card/AgentCard.ts"
 
-const [standard, older] = locations
-
-describe("the dialect of a card", () => {
+describe("the DID of a card", () => {
+  const did = "did:bindu:author_at_example_com:echo:438b4815-7ebe-d853-b95d-48b32b68fa3a"
   it.each([
-    ["in the standard place", {}, standard, "a2a-0.3"],
-    ["with bindu's trust, anywhere", { agentTrust: {} }, standard, "bindu"],
-    ["in bindu's place", {}, older, "bindu"],
-    ["in bindu's place that names a transport of A2A", { preferredTransport: "JSONRPC" }, older, "a2a-0.3"]
-  ] as const)("%s", (_, members, location, dialect) => {
-    assert.strictEqual(dialectOf({ skills: [], ...members }, location), dialect)
+    ["is its id", { id: did }, did],
+    [
+      "is the URI of an extension where the id is none",
+      { id: "438b4815", capabilities: { extensions: [{ uri: "https://example.com/traces" }, { uri: did }] } },
+      did
+    ],
+    ["is none where nothing is one", { id: 7, capabilities: { extensions: [{ uri: null }, {}] } }, null],
+    ["is none on a bare card", { capabilities: null }, null]
+  ] as const)("%s", (_, members, expected) => {
+    assert.strictEqual(didOf({ skills: [], ...members }), expected)
   })
 })
 

@@ -197,7 +197,7 @@ describe("a call", () => {
       assert.strictEqual((yield* peer.requests.all).length, 5)
       const client = yield* PeerClient
       assert.deepStrictEqual(yield* client.peers, [
-        { endpoint: `${peer.url}/`, dialect: null, card: null, breaker: { state: "open", openUntil: 30_000 } }
+        { endpoint: `${peer.url}/`, dialect: "a2a-0.3", card: null, breaker: { state: "open", openUntil: 30_000 } }
       ])
       yield* TestClock.adjust("30 seconds")
       assert.strictEqual((yield* Fiber.join((yield* start(question(peer.url))).fiber)).content, "Here")

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Agent } from "@bowline/domain/peer/Agent"
-import { json } from "@bowline/testing/http/Host"
+import { json, text } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
-import { completes } from "@bowline/testing/peer/Act"
+import { becomes, completes } from "@bowline/testing/peer/Act"
 import { serve, type ScriptedPeer } from "@bowline/testing/peer/ScriptedPeer"
 import * as Trouble from "@bowline/testing/peer/Trouble"
 import { Effect, Fiber } from "effect"
@@ -19,7 +19,7 @@ const cardsAskedFor = (peer: ScriptedPeer) =>
   Effect.map(peer.requests.all, (all) => all.filter(({ url }) => url.pathname.startsWith("/.well-known/")).length)
 
 describe("the dialect auto", () => {
-  it.effect.each(["a2a-0.3", "bindu"] as const)("is %s when the card says so", (dialect) =>
+  it.effect.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("is %s when the card says so", (dialect) =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, acts: [completes("Understood")] })
       assert.strictEqual((yield* ask(peer)).content, "Understood")
@@ -58,6 +58,91 @@ describe("the dialect auto", () => {
       yield* TestClock.adjust("2 seconds")
       yield* ask(peer)
       assert.strictEqual(yield* cardsAskedFor(peer), 4)
+    }).pipe(Effect.provide(memory))
+  )
+
+  it.effect("keeps a card for as long as the peer says, and asks whether it is still good then", () =>
+    Effect.gen(function* () {
+      const network = yield* Network
+      const result = { kind: "message", role: "agent", parts: [{ kind: "text", text: "Understood" }] }
+      const host = yield* network.serve(({ headers, method, url }) => {
+        if (method === "POST") return Effect.succeed(json(200, { result }))
+        const caching = { etag: '"one"', "cache-control": "max-age=60" }
+        return Effect.succeed(
+          headers["if-none-match"] === '"one"'
+            ? text(304, "", caching)
+            : json(200, { url: `${url.origin}/a2a`, skills: [{ id: "ask" }] }, caching)
+        )
+      })
+      for (const seconds of [0, 59, 2, 59, 2]) {
+        yield* TestClock.adjust(seconds * 1_000)
+        yield* ask(host)
+      }
+      const requests = yield* host.requests.all
+      assert.deepStrictEqual(
+        requests.filter(({ method }) => method === "GET").map(({ headers }) => headers["if-none-match"]),
+        [undefined, '"one"', '"one"']
+      )
+      for (const { method, url } of requests) assert.strictEqual(url.pathname === "/a2a", method === "POST")
+      const client = yield* PeerClient
+      yield* TestClock.adjust("61 seconds")
+      const agent = Agent.make({ name: "peer", endpoint: `${host.url}/`, auth: { type: "none" }, dialect: "auto" })
+      assert.deepStrictEqual(
+        (yield* client.discover(agent)).skills.map(({ id }) => id),
+        ["ask"]
+      )
+    }).pipe(Effect.provide(memory))
+  )
+
+  it.effect("stays what it was when the card can't be had any more", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect: "a2a-1.0", acts: [completes("Understood")] })
+      yield* ask(peer)
+      yield* TestClock.adjust("6 minutes")
+      yield* peer.disturb("card", Trouble.answers(503))
+      assert.strictEqual((yield* ask(peer)).content, "Understood")
+      assert.deepStrictEqual((yield* peer.seen).refused, [])
+    }).pipe(Effect.provide(memory))
+  )
+
+  it.effect("stays what it was for a task that is gone on with, and is what a new card says for others", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({
+        dialect: "a2a-0.3",
+        acts: ({ continues }) => [continues ? completes("Understood") : becomes("input-required", "Which?")]
+      })
+      const first = yield* start(question(peer.url, { dialect: "auto" }))
+      yield* Fiber.join(first.fiber)
+      const [accepted] = first.events
+      assert.strictEqual(accepted?._tag, "Accepted")
+      const taskId = accepted?._tag === "Accepted" ? accepted.remoteTaskId : null
+
+      yield* TestClock.adjust("6 minutes")
+      const card = { supportedInterfaces: [{ url: peer.url, protocolBinding: "JSONRPC", protocolVersion: "1.0" }] }
+      yield* peer.disturb("card", Trouble.answers(200, {}, JSON.stringify(card)))
+      const continues = { taskId, contextId: null }
+      const more = yield* start(question(peer.url, { dialect: "auto" }, { continues }))
+      assert.include((yield* Fiber.join(more.fiber)).content, "Understood")
+
+      const refused = yield* start(question(peer.url, { dialect: "auto" }))
+      assert.strictEqual((yield* Effect.flip(Fiber.join(refused.fiber))).reason._tag, "rpc")
+    }).pipe(Effect.provide(memory))
+  )
+
+  it.effect.each([
+    ["as its card says", true, undefined, true],
+    ["as the request says, whatever its card does", false, true, true],
+    ["as the request says, whatever its card does", true, false, false],
+    ["not when nobody says so", false, undefined, false]
+  ] as const)("streams %s", ([, streams, streaming, expected]) =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ streams: true, card: { capabilities: { streaming: streams } }, acts: [completes()] })
+      const { fiber } = yield* start(
+        question(peer.url, { dialect: "auto", ...(streaming !== undefined && { streaming }) })
+      )
+      yield* Fiber.join(fiber)
+      const seen = yield* peer.seen
+      assert.deepStrictEqual([seen.streams.length, seen.sends.length], expected ? [1, 0] : [0, 1])
     }).pipe(Effect.provide(memory))
   )
 
@@ -101,6 +186,15 @@ describe("discover", () => {
     }).pipe(Effect.provide(memory))
   )
 
+  it.effect("gives the DID that the card has", () =>
+    Effect.gen(function* () {
+      const did = "did:bindu:author:echo:438b4815-7ebe-d853-b95d-48b32b68fa3a"
+      const peer = yield* serve({ dialect: "bindu", card: { capabilities: { extensions: [{ uri: did }] } }, acts: [] })
+      assert.strictEqual((yield* discover(peer.url)).did, did)
+      assert.isNull((yield* discover((yield* serve({ acts: [] })).url)).did)
+    }).pipe(Effect.provide(memory))
+  )
+
   it.effect("fails with what is wrong, and where, or that nobody answers", () =>
     Effect.gen(function* () {
       const wrong = yield* serve({ card: { skills: [{ name: "No id" }] }, acts: [] })
@@ -114,3 +208,22 @@ describe("discover", () => {
     }).pipe(Effect.provide(memory))
   )
 })
+
+it.effect("the peers that were spoken to are known with their dialect and their card", () =>
+  Effect.gen(function* () {
+    const client = yield* PeerClient
+    const carded = yield* serve({ dialect: "a2a-1.0", card: { name: "One" }, acts: [completes()] })
+    const bare = yield* serve({ card: "none", acts: [completes()] })
+    yield* TestClock.adjust("1 second")
+    yield* ask(carded)
+    yield* ask(bare)
+    const peers = yield* client.peers
+    assert.deepStrictEqual(
+      peers.map(({ card, dialect, endpoint }) => ({ endpoint, dialect, card })),
+      [
+        { endpoint: `${carded.url}/`, dialect: "a2a-1.0", card: { name: "One", fetchedAt: 1_000 } },
+        { endpoint: `${bare.url}/`, dialect: "a2a-0.3", card: null }
+      ]
+    )
+  }).pipe(Effect.provide(memory))
+)

@@ -1,0 +1,66 @@
+import type { Dialect } from "@bowline/domain/peer/Agent"
+import type { AgentCard, Location } from "./AgentCard.ts"
+
+/** A dialect that a peer speaks, and where. */
+export interface PeerInterface {
+  readonly dialect: Dialect
+  readonly url: string
+}
+
+interface Offer {
+  readonly dialect: Dialect
+  readonly url: string | null | undefined
+}
+
+const isJsonRpc = (transport: string | null | undefined): boolean => transport?.toUpperCase() === "JSONRPC"
+
+const ofVersion = (version: string | null | undefined): Dialect | undefined => {
+  if (version == null) return undefined
+  if (/^1(\.|$)/.test(version)) return "a2a-1.0"
+  return /^0\.3(\.|$)/.test(version) ? "a2a-0.3" : undefined
+}
+
+/** A2A 1.0 lists its interfaces; A2A 0.3 has one that it prefers, and others. */
+const declared = ({ additionalInterfaces, preferredTransport, supportedInterfaces, url }: AgentCard): Array<Offer> => {
+  if (supportedInterfaces != null && supportedInterfaces.length > 0) {
+    return supportedInterfaces.flatMap(({ protocolBinding, protocolVersion, url }): Array<Offer> => {
+      const dialect = ofVersion(protocolVersion)
+      return isJsonRpc(protocolBinding) && dialect !== undefined ? [{ dialect, url }] : []
+    })
+  }
+  if (preferredTransport == null || isJsonRpc(preferredTransport)) return [{ dialect: "a2a-0.3", url }]
+  const other = additionalInterfaces?.find(({ transport }) => isJsonRpc(transport))
+  return [{ dialect: "a2a-0.3", url: other?.url }]
+}
+
+/** `agentTrust` is bindu's own, and so is the older place, unless the card names what only A2A has. */
+const offersOf = (card: AgentCard, location: Location): Array<Offer> => {
+  const isA2a = card.preferredTransport != null || (card.supportedInterfaces ?? []).length > 0
+  const isBindu = card.agentTrust != null || (location === "/.well-known/agent.json" && !isA2a)
+  return isBindu ? [{ dialect: "bindu", url: card.url }] : declared(card)
+}
+
+/**
+ * Where to send to: the URL of the card, if it has the origin of the configured endpoint and that one names no path of its
+ * own; else the endpoint as it is configured.
+ */
+const within = (endpoint: string, url: string | null | undefined): string => {
+  if (url == null || !URL.canParse(url)) return endpoint
+  const configured = new URL(endpoint)
+  const offered = new URL(url)
+  return offered.origin === configured.origin && configured.pathname === "/" ? offered.href : endpoint
+}
+
+/** How a card says that its peer is spoken to: the first interface over JSON-RPC, or the first one of a dialect. */
+export const interfaceOf = (
+  card: AgentCard,
+  location: Location,
+  endpoint: string,
+  wanted: Dialect | "auto"
+): PeerInterface => {
+  const offers = offersOf(card, location)
+  const offer = wanted === "auto" ? offers[0] : offers.find(({ dialect }) => dialect === wanted)
+  // A card of A2A 1.0 that names no JSON-RPC of a known version.
+  const fallback = wanted === "auto" ? "a2a-1.0" : wanted
+  return { dialect: offer?.dialect ?? fallback, url: within(endpoint, offer?.url) }
+}
