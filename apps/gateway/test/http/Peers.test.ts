@@ -1,0 +1,182 @@
+import type { Peer } from "@bowline/protocol/peer/PeersApi"
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { becomes, completes } from "@bowline/testing/peer/Act"
+import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
+import { answers } from "@bowline/testing/peer/Trouble"
+import type { Script } from "@bowline/testing/provider/Script"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { post, send, start } from "./RunningGateway.ts"
+
+const ask = callTool("bob_ask", { input: "?" })
+
+/** Every plan asks bob, once. */
+const askOnce: Script = ({ messages }) => (messages.at(-1)?.role === "tool" ? [say("ok")] : [ask])
+
+const bobAt = ({ url }: { readonly url: string }, fields: object = {}) => ({
+  name: "bob",
+  endpoint: `${url}/`,
+  dialect: "a2a-0.3",
+  skills: [{ id: "ask" }],
+  ...fields
+})
+
+const sse = { accept: "text/event-stream" }
+
+/** The payloads of the events of this name in the text of a stream. */
+const payloads = (text: string, event: string) =>
+  Array.from(text.matchAll(new RegExp(`^event: ${event}\ndata: (.+)$`, "gm")), ([, data = "{}"]) => data)
+
+const callers = { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob", BOWLINE_ADMIN_CALLERS: "ann" }
+const ann = { authorization: "Bearer key-of-ann" }
+
+describe("hops", () => {
+  it.live("are as many as the plan allows, 5 if it does not say", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(() => [say("ok")])
+      for (const [hops, max_hops, status] of [
+        [undefined, 0, 200],
+        ["0", 0, 200],
+        ["1", 0, 508],
+        ["5", undefined, 200],
+        ["6", undefined, 508],
+        ["6", 6, 200],
+        ["999999999999999", 16, 508]
+      ] as const) {
+        const preferences = max_hops === undefined ? {} : { max_hops }
+        const headers = hops === undefined ? {} : { "X-Bowline-Hops": hops }
+        const answer = yield* post(`${url}/plan`, { question: "?", preferences }, headers)
+        assert.strictEqual(answer.status, status, `${hops} ${max_hops}`)
+        if (status === 200) continue
+        assert.strictEqual(answer.headers.get("content-type"), "application/problem+json")
+        assert.deepInclude(answer.body, { code: "hops_exceeded", status: 508, retryable: false })
+      }
+    })
+  )
+
+  it.live("are a number, and gateways are named by their ids: all else is a 400 that names the header", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(() => [say("ok")])
+      for (const [header, values] of [
+        ["x-bowline-hops", ["-1", "1.5", "two", "", "1e3", "1, 2"]],
+        ["x-bowline-via", ["", "a b", "a,,b", ",", "ä", "x".repeat(129), Array.from({ length: 65 }, String).join()]]
+      ] as const) {
+        for (const value of values) {
+          const { status, body } = yield* post(`${url}/plan`, { question: "?" }, { [header]: value })
+          assert.strictEqual(status, 400, `${header}: ${value}`)
+          assert.deepInclude(body, { code: "invalid_request" })
+          const [issue] = body["issues"] as ReadonlyArray<{ readonly path: string }>
+          assert.strictEqual(issue?.path, header, value)
+        }
+      }
+      const sane = yield* post(`${url}/plan`, { question: "?" }, { "x-bowline-hops": "2", "x-bowline-via": "a-1 ,b_2" })
+      assert.strictEqual(sane.status, 200)
+      assert.strictEqual(((yield* send(`${url}/plans`)).body["plans"] as ReadonlyArray<unknown>).length, 1)
+    })
+  )
+
+  it.live("are told to peers with the ids of the gateways, and what comes back is refused", () =>
+    Effect.gen(function* () {
+      const peer = yield* ScriptedPeer.serve({ acts: [completes("Here")] })
+      const { url } = yield* start(askOnce)
+      const question = { question: "?", agents: [bobAt(peer)] }
+      yield* post(`${url}/plan`, question)
+      yield* post(`${url}/plan`, question, { "x-bowline-hops": "2", "x-bowline-via": "first,second" })
+      const told = (yield* peer.seen).sends.map(({ headers }) => [headers["x-bowline-hops"], headers["x-bowline-via"]])
+      const own = told[0]?.[1]
+      assert.match(own ?? "", /^[0-9a-f-]{36}$/)
+      assert.deepStrictEqual(told, [
+        ["1", own],
+        ["3", `first,second,${own}`]
+      ])
+      const back = yield* post(`${url}/plan`, question, { "x-bowline-hops": "2", "x-bowline-via": `${own}, other` })
+      assert.deepStrictEqual([back.status, back.body["code"]], [508, "hops_exceeded"])
+      assert.strictEqual((yield* peer.seen).sends.length, 2)
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+})
+
+describe("an agent", () => {
+  it.live("goes on with the task that it has handed back, when the session asks again", () =>
+    Effect.gen(function* () {
+      const peer = yield* ScriptedPeer.serve({
+        acts: ({ continues }) => [continues ? completes("A bowline") : becomes("input-required", "For which load?")]
+      })
+      const { url } = yield* start(askOnce)
+      const question = { question: "?", session_id: "s", agents: [bobAt(peer)] }
+      const states: Array<string | undefined> = []
+      for (let asked = 0; asked < 3; asked++) {
+        const { text } = yield* post(`${url}/plan`, question, sse)
+        states.push(/"state":"([a-z-]+)"/.exec(payloads(text, "task.finished")[0] ?? "")?.[1])
+      }
+      assert.deepStrictEqual(states, ["input-required", "completed", "input-required"])
+      const [first, second, third] = (yield* peer.seen).sends
+      assert.deepStrictEqual([second?.taskId, second?.contextId], [first?.taskId, first?.contextId])
+      assert.notStrictEqual(third?.taskId, first?.taskId)
+      assert.deepStrictEqual((yield* peer.seen).cancels, [])
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("is asked in the context, and with the references, that the request names", () =>
+    Effect.gen(function* () {
+      const peer = yield* ScriptedPeer.serve({ acts: [completes("Here")] })
+      const { url } = yield* start(askOnce)
+      const named = { context_id: "context of mine", reference_task_ids: ["one", "two"] }
+      yield* post(`${url}/plan`, { question: "?", agents: [bobAt(peer, named)] })
+      yield* post(`${url}/plan`, { question: "?", agents: [bobAt(peer)] })
+      const messages = (yield* peer.seen).sends.map(({ message }) => [message.contextId, message.referenceTaskIds])
+      assert.deepStrictEqual(messages, [
+        ["context of mine", ["one", "two"]],
+        [undefined, undefined]
+      ])
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("is named by the DID that the request pins", () =>
+    Effect.gen(function* () {
+      const peer = yield* ScriptedPeer.serve({ acts: [completes("Here")] })
+      const { url } = yield* start(askOnce)
+      for (const [fields, expected] of [
+        [{ trust: { pinned_did: "did:web:bob" } }, /"agent_did":"did:web:bob","agent_did_source":"pinned"/],
+        [{}, /"agent_did":null,"agent_did_source":null/]
+      ] as const) {
+        const { text } = yield* post(`${url}/plan`, { question: "?", agents: [bobAt(peer, fields)] }, sse)
+        assert.match(payloads(text, "task.started")[0] ?? "", expected)
+      }
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+})
+
+describe("peers", () => {
+  it.live("are shown to admins with their circuits, which open when calls fail", () =>
+    Effect.gen(function* () {
+      const peer = yield* ScriptedPeer.serve({ acts: [completes("Here")] })
+      yield* peer.disturb("message/send", ...Array.from({ length: 5 }, () => answers(500)))
+      const { url } = yield* start(askOnce, callers)
+      const peers = Effect.map(send(`${url}/peers`, { headers: ann }), ({ body }) => body["peers"])
+      assert.deepStrictEqual(yield* peers, [])
+      const codes: Array<string | undefined> = []
+      for (let asked = 0; asked < 6; asked++) {
+        const { text } = yield* post(`${url}/plan`, { question: "?", agents: [bobAt(peer)] }, { ...sse, ...ann })
+        codes.push(/"code":"([a-z_]+)"/.exec(payloads(text, "task.finished")[0] ?? "")?.[1])
+      }
+      assert.deepStrictEqual(codes, ["http", "http", "http", "http", "http", "circuit_open"])
+      assert.strictEqual((yield* peer.seen).sends.length, 5)
+      const [shown] = (yield* peers) as ReadonlyArray<typeof Peer.Encoded>
+      assert.deepInclude(shown, { endpoint: `${peer.url}/`, card: null })
+      assert.strictEqual(shown?.breaker.state, "open")
+      const left = Date.parse(shown?.breaker.open_until ?? "") - Date.now()
+      assert.isTrue(left > 20_000 && left <= 30_000, String(left))
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("are nobody's business but an admin's", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([], callers)
+      const bob = yield* send(`${url}/peers`, { headers: { authorization: "Bearer key-of-bob" } })
+      assert.deepStrictEqual([bob.status, bob.body["code"]], [403, "forbidden"])
+      assert.strictEqual((yield* send(`${url}/peers`)).status, 401)
+    })
+  )
+})
