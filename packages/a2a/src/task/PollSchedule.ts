@@ -8,7 +8,7 @@ const longest = 5_000
  * 0..1.
  */
 export const pollDelay = (waited: number, random: number): number =>
-  waited === 0 ? shortest : Math.min(Math.max(0.3 * waited, shortest), longest) * (0.9 + 0.2 * random)
+  waited === 0 ? shortest : Math.round(Math.min(Math.max(0.3 * waited, shortest), longest) * (0.9 + 0.2 * random))
 
 /** When to poll. Its input is how long the peer asked to be left alone, if it did. */
 export const pollSchedule = Schedule.forever.pipe(
