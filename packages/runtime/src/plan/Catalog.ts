@@ -4,7 +4,7 @@ import { Effect, Result } from "effect"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import { patiently } from "../session/Patience.ts"
 import type { SessionStore } from "../session/SessionStore.ts"
-import { OpenTasks } from "../tool/OpenTasks.ts"
+import { HandedBackTasks } from "../tool/HandedBackTasks.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
 import type { Tool } from "../tool/Tool.ts"
 import type { PlanRun } from "./PlanRun.ts"
@@ -46,7 +46,7 @@ export const of = Effect.fnUntraced(function* (
   const { local, peers, sessions } = given
   const tools = new Map(local.map((tool) => [tool.name, tool]))
   if (request.agents.length === 0) return { tools, unreachable: [] }
-  const open = new OpenTasks(yield* patiently(sessions.handedBack(session_id)))
+  const left = new HandedBackTasks(yield* patiently(sessions.handedBack(session_id)))
   const found = yield* Effect.forEach(request.agents, (agent) => skillsOf(peers, agent), {
     concurrency: "unbounded"
   }).pipe(run.within("tool"))
@@ -54,7 +54,7 @@ export const of = Effect.fnUntraced(function* (
     const skills = found[index]
     if (skills === undefined || Result.isFailure(skills)) return
     for (const skill of skills.success) {
-      const tool = PeerTools.fromSkill({ peers, open, route }, agent, skill)
+      const tool = PeerTools.fromSkill({ peers, left, route }, agent, skill)
       if (!tools.has(tool.name)) tools.set(tool.name, tool)
     }
   })

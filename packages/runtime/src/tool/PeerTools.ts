@@ -3,7 +3,7 @@ import type { PeerError } from "@bowline/domain/peer/PeerError"
 import { handedBack } from "@bowline/domain/tool/TaskState"
 import { Effect } from "effect"
 import type { PeerClient, RemoteIds, Route } from "../peer/PeerClient.ts"
-import type { OpenTasks } from "./OpenTasks.ts"
+import type { HandedBackTasks } from "./HandedBackTasks.ts"
 import type { AgentDid, JsonSchema, Tool, ToolResult } from "./Tool.ts"
 import * as ToolName from "./ToolName.ts"
 
@@ -35,23 +35,18 @@ const identify = (peers: PeerClient["Service"], agent: Agent): Effect.Effect<Age
 /** What the calls of a plan share. */
 interface Shared {
   readonly peers: PeerClient["Service"]
-  readonly open: OpenTasks
+  readonly left: HandedBackTasks
   readonly route: Route
 }
 
 /** A skill of a peer as a tool of the planner. */
-export const fromSkill = ({ open, peers, route }: Shared, agent: Agent, skill: Skill): Tool => {
+export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: Skill): Tool => {
   const name = ToolName.forSkill(agent.name, skill.id)
 
-  /** What the peer handed back stays open, and so does what this call was to go on with and has not reached the peer. */
-  const leave = (result: ToolResult, known: RemoteIds | null, accepted: RemoteIds | null): ToolResult => {
-    if (!handedBack.has(result.state)) {
-      if (known !== null && accepted === null) open.leave(agent, skill, known)
-      return result
-    }
-    const task = accepted ?? known
-    if (task?.taskId == null) return result
-    open.leave(agent, skill, task)
+  /** What the peer has handed back is there for the next call. */
+  const leave = (result: ToolResult, task: RemoteIds | null): ToolResult => {
+    if (!handedBack.has(result.state) || task === null || task.taskId === null) return result
+    left.leave(agent, skill, task)
     return { ...result, note: `The task is not over: the next call of ${name} goes on with it.` }
   }
 
@@ -67,7 +62,7 @@ export const fromSkill = ({ open, peers, route }: Shared, agent: Agent, skill: S
     identify: identify(peers, agent),
     call: (input, taskId, onEvent) =>
       Effect.suspend(() => {
-        const continues = open.take(agent, skill)
+        const continues = left.take(agent, skill)
         let accepted: RemoteIds | null = null
         return peers
           .call({ agent, skill, taskId, input, continues, route }, (event) => {
@@ -82,8 +77,14 @@ export const fromSkill = ({ open, peers, route }: Shared, agent: Agent, skill: S
                 ? result
                 : { ...result, error: { code: "task_failed", message: result.content.slice(0, 500) } }
             ),
-            Effect.catchTag("PeerError", (error) => Effect.succeed(fromError(error))),
-            Effect.map((result) => leave(result, continues, accepted))
+            Effect.catchTag("PeerError", (error) =>
+              Effect.sync(() => {
+                // The call has not reached the peer: there is still what it was to go on with.
+                if (continues !== null && accepted === null) left.leave(agent, skill, continues)
+                return fromError(error)
+              })
+            ),
+            Effect.map((result) => leave(result, accepted ?? continues))
           )
       })
   }

@@ -8,7 +8,7 @@ const keyOf = (agent: string, endpoint: string, skill: string): string => JSON.s
  * The remote tasks that peers of a session have handed back, by agent, endpoint and skill. Of several calls of one skill the
  * first one gets it.
  */
-export class OpenTasks {
+export class HandedBackTasks {
   readonly #tasks = new Map<string, RemoteIds>()
 
   constructor(left: ReadonlyArray<HandedBack>) {
