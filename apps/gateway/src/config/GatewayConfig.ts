@@ -2,8 +2,11 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
 import type { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
 import type { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
-import { ConfigProvider, Context, type Duration, Effect, type LogLevel, Option, Redacted } from "effect"
+import type { Identity } from "@bowline/a2a/identity/GatewayIdentity"
+import * as ModelTable from "@bowline/runtime/provider/ModelTable"
+import { ConfigProvider, Context, type Duration, Effect, type LogLevel, Option, Redacted, Result } from "effect"
 import type { CallerKey } from "./CallerKeys.ts"
+import * as IdentitySettings from "./IdentitySettings.ts"
 import * as ProviderSettings from "./ProviderSettings.ts"
 import { InvalidConfiguration, isLoopback, readSettings } from "./Settings.ts"
 
@@ -40,6 +43,8 @@ export class GatewayConfig extends Context.Service<
     readonly plans: PlansConfig["Service"]
     /** What a request's `env_var` may name. */
     readonly secrets: typeof EnvironmentSecrets.Service
+    /** Who it is to its peers. */
+    readonly identity: Option.Option<Identity>
     /** Where callers may make it connect to. */
     readonly egress: EgressPolicy
     /** Of the body of a request, in bytes. */
@@ -65,10 +70,12 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
     const names: ReadonlyArray<string> = providers.length === 0 ? ["openai"] : providers.map(({ name }) => name)
     const isOffered = (name: string) =>
       names.some((provider) => name.length > provider.length + 1 && name.startsWith(`${provider}/`))
-    const problems = [
+    const identity = IdentitySettings.fromValues(values)
+    const misnamed = [
       ...(isOffered(model) ? [] : ["BOWLINE_MODEL"]),
       ...(fallbackModels.every(isOffered) ? [] : ["BOWLINE_FALLBACK_MODELS"])
     ].map((name) => `${name}: Expected models of a provider that is configured: ${names.join(", ")}`)
+    const problems = [...misnamed, ...(Result.isFailure(identity) ? identity.failure : [])]
     if (problems.length > 0) return Effect.fail(new InvalidConfiguration({ problems }))
     return Effect.succeed<GatewayConfig["Service"]>({
       host: values.BOWLINE_HOST,
@@ -86,6 +93,8 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
         model,
         fallbackModels,
         allowsModel: (name) => isOffered(name) && isNamed(name),
+        models: ModelTable.noOverrides,
+        providerTimers: new Map(),
         maxPlans: values.BOWLINE_MAX_PLANS,
         leaseTtl: values.BOWLINE_LEASE_TTL,
         shutdownGrace: values.BOWLINE_SHUTDOWN_GRACE,
@@ -103,6 +112,7 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
             Option.map(Option.fromNullishOr(isAllowed(name) ? environment[name] : undefined), Redacted.make)
           )
       },
+      identity: Result.getOrElse(identity, Option.none),
       egress: {
         allow: values.BOWLINE_EGRESS_ALLOW,
         deny: values.BOWLINE_EGRESS_DENY,

@@ -9,26 +9,28 @@ const silence = {
   other: { firstToken: Duration.seconds(120), idle: Duration.seconds(120) }
 }
 
-/** What a plan takes a model for: by what is configured, else by the table. */
+/** What a plan takes a model for: by what is configured of it, else by the table. */
 export interface ModelLimits {
   /** Tokens of prompt and answer together. */
   readonly contextWindow: number
   readonly timers: AttemptTimers
-  /** Nothing, of a model that is not in the table. */
+  /** Nothing, of a model that nobody knows. */
   readonly facts: ModelTable.Model | undefined
 }
 
 /** `model` is a `provider/model`. */
 export const of = (config: PlansConfig["Service"], model: string): ModelLimits => {
-  const facts = ModelTable.find(model)
-  const { firstToken, idle } = facts?.isReasoning === true ? silence.reasoning : silence.other
+  const found = ModelTable.find(model, config.models)
+  const contextWindow = found?.contextWindow ?? config.contextWindow
+  const { firstToken, idle } = found?.isReasoning === true ? silence.reasoning : silence.other
+  const own = config.providerTimers.get(model.slice(0, model.indexOf("/")))
   return {
-    contextWindow: facts?.contextWindow ?? config.contextWindow,
+    contextWindow,
     timers: {
-      firstToken: config.firstTokenTimeout ?? firstToken,
-      idle: config.idleTimeout ?? idle,
-      total: config.attemptTimeout
+      firstToken: own?.firstToken ?? config.firstTokenTimeout ?? firstToken,
+      idle: own?.idle ?? config.idleTimeout ?? idle,
+      total: own?.total ?? config.attemptTimeout
     },
-    facts
+    facts: found && { ...found, contextWindow }
   }
 }

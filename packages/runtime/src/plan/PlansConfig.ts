@@ -1,4 +1,6 @@
 import { Context, Duration, Layer } from "effect"
+import type { AttemptTimers } from "../provider/Attempt.ts"
+import * as ModelTable from "../provider/ModelTable.ts"
 
 /** What an operator sets of how plans run. */
 export class PlansConfig extends Context.Service<
@@ -15,7 +17,11 @@ export class PlansConfig extends Context.Service<
     readonly leaseTtl: Duration.Duration
     /** How long running plans may go on when the gateway shuts down. */
     readonly shutdownGrace: Duration.Duration
-    /** Tokens, of a model that is not in the table. */
+    /** What is known of models beside the table. */
+    readonly models: ModelTable.ModelOverrides
+    /** By the name of a provider, for its models. They win over those for every model. */
+    readonly providerTimers: ReadonlyMap<string, Partial<AttemptTimers>>
+    /** Tokens, of a model of which it is not known. */
     readonly contextWindow: number
     /** Of every model; without it the model says, as `idleTimeout` does. */
     readonly firstTokenTimeout: Duration.Duration | undefined
@@ -38,6 +44,8 @@ const defaults: Omit<PlansConfig["Service"], "model"> = {
   maxPlans: 1_000,
   leaseTtl: Duration.seconds(15),
   shutdownGrace: Duration.seconds(30),
+  models: ModelTable.noOverrides,
+  providerTimers: new Map(),
   contextWindow: 128_000,
   firstTokenTimeout: undefined,
   idleTimeout: undefined,

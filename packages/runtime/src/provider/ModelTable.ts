@@ -23,13 +23,41 @@ const normalise = (id: string): string =>
     .replace(prefixes, "")
     .replace(/[^a-z0-9]+/g, "-")
 
+/** What an operator says of models. What it does not say of one is as in the table. */
+export interface ModelOverrides {
+  /** Of one model of one provider, by its `provider/model` in lower case. */
+  readonly exact: ReadonlyMap<string, Partial<Model>>
+  /** By a name like those of the table. */
+  readonly named: ReadonlyMap<string, Partial<Model>>
+}
+
+export const noOverrides: ModelOverrides = { exact: new Map(), named: new Map() }
+
+/** A key that has a provider in front is of its model alone; any other one is a name as the table has it. */
+export const overrides = (entries: ReadonlyArray<readonly [key: string, model: Partial<Model>]>): ModelOverrides => ({
+  exact: new Map(entries.filter(([key]) => key.includes("/")).map(([key, model]) => [key.toLowerCase(), model])),
+  named: new Map(entries.filter(([key]) => !key.includes("/")).map(([key, model]) => [normalise(key), model]))
+})
+
+const longest = (name: string, isKnown: (name: string) => boolean): string => {
+  let rest = name
+  while (rest !== "" && !isKnown(rest)) rest = rest.slice(0, Math.max(0, rest.lastIndexOf("-")))
+  return rest
+}
+
 /**
  * Looks a model up by any of the ways to write its id: with a provider in front, with dots or dashes, with a date, a `-latest`
- * or a variant behind. Of several names that fit, the longest one counts; so a variant that is not in the table is taken for
- * what it is a variant of.
+ * or a variant behind. Of several names that fit, the longest one counts; so a variant that has no name of its own is taken
+ * for what it is a variant of. Without a context window there is none that is known.
  */
-export const find = (id: string): Model | undefined => {
-  let name = normalise(id)
-  while (name !== "" && !models.has(name)) name = name.slice(0, Math.max(0, name.lastIndexOf("-")))
-  return models.get(name)
+export const find = (
+  id: string,
+  { exact, named }: ModelOverrides = noOverrides
+): (Partial<Model> & Pick<Model, "isReasoning">) | undefined => {
+  const name = normalise(id)
+  const known = models.get(longest(name, (name) => models.has(name)))
+  const ofName = named.get(longest(name, (name) => models.has(name) || named.has(name)))
+  const ofId = exact.get(id.toLowerCase())
+  if (known === undefined && ofName === undefined && ofId === undefined) return undefined
+  return { isReasoning: false, ...known, ...ofName, ...ofId }
 }

@@ -4,6 +4,7 @@ import { callTool, say, type Turn } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber } from "effect"
+import * as ModelTable from "../../src/provider/ModelTable.ts"
 import type { PlansConfig } from "../../src/plan/PlansConfig.ts"
 
 type Config = Partial<PlansConfig["Service"]>
@@ -73,6 +74,21 @@ describe("ModelLimits", () => {
       assert.include(yield* shown({ contextWindow: 10_000 }), "[… 11000 characters left out …]")
       const known = { model: "scripted/gpt-3.5-turbo", contextWindow: 10_000 }
       assert.include(yield* shown(known), "[… 5255 characters left out …]")
+    })
+  )
+
+  it.effect("believes what is configured of a model, and of its provider", () =>
+    Effect.gen(function* () {
+      const models = ModelTable.overrides([["gpt-3.5-turbo", { contextWindow: 10_000, isReasoning: true }]])
+      const config = { model: "scripted/gpt-3.5-turbo", models }
+      assert.include(yield* shown(config), "[… 11000 characters left out …]")
+      assert.deepStrictEqual(yield* givenUp([stall], config), [600, firstToken])
+      const providerTimers = new Map([["scripted", { firstToken: Duration.seconds(30), idle: Duration.seconds(20) }]])
+      const both = { ...config, firstTokenTimeout: Duration.seconds(200), idleTimeout: Duration.seconds(50) }
+      assert.deepStrictEqual(yield* givenUp([stall], { ...both, providerTimers }), [30, firstToken])
+      assert.deepStrictEqual(yield* givenUp([say("a"), stall], { ...both, providerTimers }), [20, idle])
+      const others = new Map([["other", { firstToken: Duration.seconds(30) }]])
+      assert.deepStrictEqual(yield* givenUp([stall], { ...both, providerTimers: others }), [200, firstToken])
     })
   )
 })

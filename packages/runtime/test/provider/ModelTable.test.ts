@@ -70,4 +70,24 @@ describe("ModelTable", () => {
   ])("says whether %s reasons: %s", (id, isReasoning) => {
     assert.strictEqual(ModelTable.find(id)?.isReasoning, isReasoning)
   })
+
+  const overrides = ModelTable.overrides([
+    ["gpt-5", { contextWindow: 100_000 }],
+    ["GPT-5.1", { outputLimit: 7 }],
+    ["My-Model:7b", { isReasoning: true }],
+    ["azure/gpt-5", { contextWindow: 50_000, isReasoning: false }]
+  ])
+
+  it.each([
+    ["openai/gpt-5", { ...table["gpt-5"], contextWindow: 100_000 }],
+    ["openai/gpt-5-2025-08-07", { ...table["gpt-5"], contextWindow: 100_000 }],
+    ["openai/gpt-5-mini", table["gpt-5-mini"]],
+    ["openai/gpt-5.1-codex", { ...table["gpt-5-1"], outputLimit: 7 }],
+    ["ollama/my-model:7b-q4", { isReasoning: true }],
+    ["Azure/GPT-5", { ...table["gpt-5"], contextWindow: 50_000, isReasoning: false }],
+    ["azure/gpt-5-mini", table["gpt-5-mini"]],
+    ["ollama/my-model:13b", undefined]
+  ])("says of %s what is configured, and else what it knows", (id, model) => {
+    assert.deepStrictEqual(ModelTable.find(id, overrides), model)
+  })
 })
