@@ -1,3 +1,4 @@
+import { GatewayIdentity } from "@bowline/a2a/identity/GatewayIdentity"
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
 import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider/AnthropicMessagesProvider"
 import * as OpenAiChatProvider from "@bowline/provider-openai/provider/OpenAiChatProvider"
@@ -118,6 +119,6 @@ export const layer = (config: Config) =>
     Layer.provideMerge(server),
     Layer.provideMerge(Listener.layer(config)),
     Layer.provideMerge(runtime(config)),
-    Layer.provide(Layer.succeed(GatewayConfig, config)),
+    Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
     Layer.provide(log(config.log))
   )

@@ -1,6 +1,7 @@
 import * as EgressRule from "@bowline/runtime/egress/EgressRule"
 import { type Config, Data, Duration, Effect, Option, Redacted, Result } from "effect"
 import { parseCallerKeys, parseCallerNames } from "./CallerKeys.ts"
+import { parseAuthor, parseName, parseSeed } from "./IdentitySettings.ts"
 import { duration, globs, integer, matching, oneOf, type Parse, setting, size, url } from "./Setting.ts"
 
 /** The configuration cannot be used. Each problem names a variable and what it expected. */
@@ -74,6 +75,9 @@ const settings = {
   BOWLINE_EGRESS_ALLOW: setting("BOWLINE_EGRESS_ALLOW", egressRules, []),
   BOWLINE_EGRESS_DENY: setting("BOWLINE_EGRESS_DENY", egressRules, []),
   BOWLINE_SESSION_TTL: setting("BOWLINE_SESSION_TTL", duration("1m"), Duration.days(30)),
+  BOWLINE_DID_SEED: setting("BOWLINE_DID_SEED", parseSeed, undefined),
+  BOWLINE_DID_AUTHOR: setting("BOWLINE_DID_AUTHOR", parseAuthor, undefined),
+  BOWLINE_DID_NAME: setting("BOWLINE_DID_NAME", parseName, undefined),
   OPENAI_API_KEY: setting("OPENAI_API_KEY", secret(printable), undefined),
   OPENAI_API_KEYS: setting("OPENAI_API_KEYS", secrets, undefined),
   OPENAI_BASE_URL: setting("OPENAI_BASE_URL", url(["http:", "https:"], "Expected an http or https URL"), undefined),
@@ -100,9 +104,6 @@ const laterVariables = [
   "BOWLINE_RECIPES_DIR",
   "BOWLINE_PLANNER_FILE",
   "BOWLINE_SECRET_KEY",
-  "BOWLINE_DID_SEED",
-  "BOWLINE_DID_AUTHOR",
-  "BOWLINE_DID_NAME",
   "BOWLINE_RATE_LIMIT",
   "OTEL_EXPORTER_OTLP_ENDPOINT"
 ]

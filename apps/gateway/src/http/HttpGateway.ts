@@ -6,6 +6,7 @@ import * as BearerAuthorization from "./BearerAuthorization.ts"
 import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as Envelope from "./Envelope.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
+import * as IdentityRoutes from "./IdentityRoutes.ts"
 import * as PeerRoutes from "./PeerRoutes.ts"
 import * as PlanRoutes from "./PlanRoutes.ts"
 import * as SessionRoutes from "./SessionRoutes.ts"
@@ -21,7 +22,14 @@ const docs = HttpRouter.use(
 
 /** Every route of the gateway. */
 export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
-  Layer.provide([PlanRoutes.layer, SessionRoutes.layer, CredentialRoutes.layer, PeerRoutes.layer, GatewayRoutes.layer]),
+  Layer.provide([
+    PlanRoutes.layer,
+    SessionRoutes.layer,
+    CredentialRoutes.layer,
+    PeerRoutes.layer,
+    IdentityRoutes.layer,
+    GatewayRoutes.layer
+  ]),
   Layer.provide(BearerAuthorization.layer),
   Layer.merge(docs),
   Layer.provide(Envelope.layer)

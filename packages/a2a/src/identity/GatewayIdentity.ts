@@ -38,5 +38,7 @@ export const fromSeed = (options: {
 export const documentOf = ({ did, publicKeyBase58 }: Identity) => ({
   "@context": ["https://www.w3.org/ns/did/v1", "https://getbindu.com/ns/v1"],
   id: did,
-  authentication: [{ id: `${did}#key-1`, type: "Ed25519VerificationKey2020", controller: did, publicKeyBase58 }]
+  authentication: [
+    { id: `${did}#key-1`, type: "Ed25519VerificationKey2020" as const, controller: did, publicKeyBase58 }
+  ]
 })

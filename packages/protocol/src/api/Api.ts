@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
 import { GatewayApi } from "../gateway/GatewayApi.ts"
+import { IdentityApi } from "../identity/IdentityApi.ts"
 import { PeersApi } from "../peer/PeersApi.ts"
 import { PlansApi } from "../plan/PlansApi.ts"
 import { CredentialsApi } from "../provider/CredentialsApi.ts"
@@ -14,7 +15,7 @@ const withoutFailureEvent = (spec: object) =>
 
 /** The whole HTTP API: the server implements it, the typed client and the OpenAPI document are derived from it. */
 export class Api extends HttpApi.make("bowline")
-  .add(PlansApi, SessionsApi, CredentialsApi, PeersApi, GatewayApi)
+  .add(PlansApi, SessionsApi, CredentialsApi, PeersApi, IdentityApi, GatewayApi)
   .annotateMerge(
     OpenApi.annotations({
       title: "Bowline",

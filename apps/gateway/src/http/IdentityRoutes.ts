@@ -1,0 +1,21 @@
+import { documentOf, GatewayIdentity } from "@bowline/a2a/identity/GatewayIdentity"
+import { Api } from "@bowline/protocol/api/Api"
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { answer, Refused } from "./Refusals.ts"
+
+const none = new Refused({ code: "not_found", detail: "The gateway has no identity" })
+
+/** The document of the gateway's own DID, for everybody. */
+export const layer = HttpApiBuilder.group(
+  Api,
+  "identity",
+  Effect.fnUntraced(function* (handlers) {
+    const identity = yield* GatewayIdentity
+    const document = Effect.fromOption(identity).pipe(
+      Effect.mapBoth({ onFailure: () => none, onSuccess: documentOf }),
+      answer
+    )
+    return handlers.handleAll({ didDocument: () => document })
+  })
+)
