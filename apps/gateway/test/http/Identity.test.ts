@@ -16,7 +16,7 @@ const alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 /** 64 bytes, read without the library that wrote them. */
 const fromBase58 = (text: string): Buffer => {
-  const number = [...text].reduce((sum, digit) => sum * 58n + BigInt(alphabet.indexOf(digit)), 0n)
+  const number = Array.from(text).reduce((sum, digit) => sum * 58n + BigInt(alphabet.indexOf(digit)), 0n)
   return Buffer.from(number.toString(16).padStart(128, "0"), "hex")
 }
 
