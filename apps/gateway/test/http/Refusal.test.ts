@@ -27,6 +27,23 @@ const wrong: ReadonlyArray<readonly [fields: object, ...paths: ReadonlyArray<str
   [{ agents: [{ ...agent, auth: { type: "basic" } }] }, "agents[0].auth"],
   [{ agents: [{ ...agent, auth: { type: "bearer" } }] }, "agents[0].auth.token"],
   [{ agents: [{ ...agent, auth: { type: "bearer_env", env_var: "PATH" } }] }, "agents[0].auth.env_var"],
+  [{ agents: [{ ...agent, auth: { type: "did_signed", token_env_var: "PATH" } }] }, "agents[0].auth.token_env_var"],
+  [
+    {
+      agents: [
+        {
+          ...agent,
+          auth: {
+            type: "oauth2_client_credentials",
+            token_url: "http://auth.test/",
+            client_id: "me",
+            client_secret_env_var: "PATH"
+          }
+        }
+      ]
+    },
+    "agents[0].auth.client_secret_env_var"
+  ],
   [{ agents: [{ ...agent, dialect: "soap" }] }, "agents[0].dialect"],
   [{ agents: [{ ...agent, skills: many(65, (index) => ({ id: `s${index}` })) }] }, "agents[0].skills"],
   [{ agents: [{ ...agent, trust: { pinned_did: "bob" } }] }, "agents[0].trust.pinned_did"],

@@ -1,3 +1,4 @@
+import type { AgentAuth } from "@bowline/domain/peer/Agent"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import * as ToolName from "../tool/ToolName.ts"
@@ -11,6 +12,20 @@ interface Rules {
   readonly allowsVariable: (name: string) => boolean
   /** The names of the tools that the app itself brings. */
   readonly localTools: ReadonlyArray<string>
+}
+
+/** The fields of an agent's `auth` that name a variable, and which. */
+const variablesOf = (auth: AgentAuth): ReadonlyArray<readonly [field: string, name: string]> => {
+  switch (auth.type) {
+    case "bearer_env":
+      return [["env_var", auth.env_var]]
+    case "did_signed":
+      return auth.token_env_var === undefined ? [] : [["token_env_var", auth.token_env_var]]
+    case "oauth2_client_credentials":
+      return [["client_secret_env_var", auth.client_secret_env_var]]
+    default:
+      return []
+  }
 }
 
 /** What a well-formed request asks for that cannot be: unknown models, forbidden variables, bad schemas, names that collide. */
@@ -29,8 +44,9 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
     const other = agents.get(agent.name)
     if (other !== undefined) report(["agents", index, "name"], `Expected another name than that of agents[${other}]`)
     agents.set(agent.name, index)
-    if (agent.auth.type === "bearer_env" && !rules.allowsVariable(agent.auth.env_var)) {
-      report(["agents", index, "auth", "env_var"], "Expected a variable that BOWLINE_ENV_ALLOW names")
+    for (const [field, name] of variablesOf(agent.auth)) {
+      if (rules.allowsVariable(name)) continue
+      report(["agents", index, "auth", field], "Expected a variable that BOWLINE_ENV_ALLOW names")
     }
     agent.skills?.forEach((skill, position) => {
       const path = ["agents", index, "skills", position]
