@@ -1,0 +1,179 @@
+import { assert } from "@effect/vitest"
+import { Agent } from "@bowline/domain/peer/Agent"
+import type { PeerError } from "@bowline/domain/peer/PeerError"
+import { PeerClient, type PeerCall, type RemoteIds } from "@bowline/runtime/peer/PeerClient"
+import {
+  appends,
+  becomes,
+  completes,
+  data,
+  fails,
+  file,
+  produces,
+  replies,
+  says,
+  stuck,
+  text,
+  works,
+  type Act
+} from "@bowline/testing/peer/Act"
+import { Deferred, Effect, Fiber } from "effect"
+import { question, start, type StartedCall } from "../peer/call.ts"
+import type { Received, Server, ServerScript } from "./Server.ts"
+
+type Serve<R> = (acts: ServerScript["acts"]) => Effect.Effect<Server, never, R>
+
+/** What a call of a peer has to do, whoever serves it. */
+export interface ConformanceCase {
+  readonly title: string
+  readonly test: <R>(serve: Serve<R>) => Effect.Effect<void, PeerError, R | PeerClient>
+}
+
+const always =
+  (...acts: ReadonlyArray<Act>) =>
+  () =>
+    acts
+
+const ask = (server: Server, call: Partial<PeerCall> = {}) => start(question(server.url, { dialect: "auto" }, call))
+
+const answer = Effect.fnUntraced(function* (server: Server, call: Partial<PeerCall> = {}) {
+  const { events, fiber } = yield* ask(server, call)
+  return { events, ...(yield* Fiber.join(fiber)) }
+})
+
+const ending = (title: string, act: Act, state: string, content: string): ConformanceCase => ({
+  title,
+  test: Effect.fnUntraced(function* (serve) {
+    const server = yield* serve(always(works("60 millis"), act))
+    const result = yield* answer(server)
+    assert.deepStrictEqual([result.state, result.content], [state, content])
+  })
+})
+
+export const cases: ReadonlyArray<ConformanceCase> = [
+  {
+    title: "takes a message for the answer",
+    test: Effect.fnUntraced(function* (serve) {
+      const { content, state } = yield* answer(yield* serve(always(replies("No task needed"))))
+      assert.deepStrictEqual([state, content], ["completed", "No task needed"])
+    })
+  },
+  {
+    title: "takes a task that is completed at once",
+    test: Effect.fnUntraced(function* (serve) {
+      const { content, events, state } = yield* answer(yield* serve(always(completes("At once"))))
+      assert.deepStrictEqual([state, content], ["completed", "At once"])
+      const [accepted] = events
+      assert.isTrue(accepted?._tag === "Accepted" && accepted.remoteTaskId !== null)
+    })
+  },
+  {
+    title: "waits for a task that is worked on, and tells what the peer says meanwhile",
+    test: Effect.fnUntraced(function* (serve) {
+      const server = yield* serve(always(says("Reading"), works("300 millis"), produces("Knots"), completes("Done")))
+      const { content, events, state } = yield* answer(server)
+      assert.deepStrictEqual([state, content], ["completed", "Done\n\nKnots"])
+      const told = events.flatMap((event) => (event._tag === "Progress" && event.message ? [event.message] : []))
+      assert.deepStrictEqual(told, ["Reading"])
+    })
+  },
+  {
+    title: "tells artifacts that come in pieces once, whole",
+    test: Effect.fnUntraced(function* (serve) {
+      const pause = works("60 millis")
+      const pieces = [produces("one "), pause, appends("two "), appends("three"), pause, produces([data({ n: 1 })])]
+      const { content, events } = yield* answer(yield* serve(always(pause, ...pieces, completes())))
+      const artifacts = events.filter((event) => event._tag === "Artifact")
+      assert.deepStrictEqual(
+        artifacts.map(({ content }) => content),
+        ["one \ntwo \nthree", { n: 1 }]
+      )
+      assert.strictEqual(content, 'one \ntwo \nthree\n\n{"n":1}')
+    })
+  },
+  {
+    title: "hands input-required back, and goes on with the same task",
+    test: Effect.fnUntraced(function* (serve) {
+      const got: Array<Received> = []
+      const server = yield* serve((received) => {
+        got.push(received)
+        return [works("60 millis"), received.continues ? completes("Thanks") : becomes("input-required", "Which?")]
+      })
+      const { content, events, state } = yield* answer(server)
+      assert.deepStrictEqual([state, content], ["input-required", "Which?"])
+      const [accepted] = events
+      assert.strictEqual(accepted?._tag, "Accepted")
+      const ids = accepted?._tag === "Accepted" ? accepted : { remoteTaskId: null, remoteContextId: null }
+      const continues: RemoteIds = { taskId: ids.remoteTaskId, contextId: ids.remoteContextId }
+      const more = yield* answer(server, { continues, input: { input: "This one" } })
+      assert.strictEqual(more.state, "completed")
+      assert.include(more.content, "Thanks")
+      assert.deepStrictEqual(got, [
+        { parts: ["What is a bowline?"], continues: false },
+        { parts: ["This one"], continues: true }
+      ])
+    })
+  },
+  {
+    title: "cancels the task when it is interrupted, and the agent is told",
+    test: Effect.fnUntraced(function* (serve) {
+      const server = yield* serve(always(says("Thinking"), stuck))
+      const told = yield* Deferred.make<void>()
+      const started: StartedCall = yield* start(question(server.url, { dialect: "auto" }), () =>
+        Effect.suspend(() =>
+          started.events.at(-1)?._tag === "Progress" ? Effect.asVoid(Deferred.succeed(told, undefined)) : Effect.void
+        )
+      )
+      yield* Deferred.await(told)
+      yield* Fiber.interrupt(started.fiber)
+      const [accepted] = started.events
+      assert.strictEqual(yield* server.cancelled, accepted?._tag === "Accepted" ? accepted.remoteTaskId : undefined)
+    })
+  },
+  ending("ends with the peer's failure, in its words", fails("No rope"), "failed", "No rope"),
+  ending("ends with the peer's refusal, in its words", becomes("rejected", "Not mine"), "rejected", "Not mine"),
+  {
+    title: "sends data, and takes data and files",
+    test: Effect.fnUntraced(function* (serve) {
+      const got: Array<Received> = []
+      const server = yield* serve((received) => {
+        got.push(received)
+        const picture = file({ name: "a.png", mimeType: "image/png", bytes: "AAAA" })
+        return [produces([data({ sum: 3 })]), produces([text("See"), picture]), completes()]
+      })
+      const skill = { id: "ask", input_schema: { type: "object" } }
+      const { events } = yield* answer(server, { skill, input: { a: 1, b: [2] } })
+      assert.deepStrictEqual(got, [{ parts: [{ a: 1, b: [2] }], continues: false }])
+      assert.deepStrictEqual(
+        events.flatMap((event) => (event._tag === "Artifact" ? [[event.mediaType, event.content]] : [])),
+        [
+          ["application/json", { sum: 3 }],
+          [
+            "application/json",
+            [
+              { media_type: "text/plain", content: "See" },
+              { media_type: "image/png", content: { name: "a.png", bytes: "AAAA" } }
+            ]
+          ]
+        ]
+      )
+    })
+  },
+  {
+    title: "finds the dialect, the path and the skills on the card",
+    test: Effect.fnUntraced(function* (serve) {
+      const server = yield* serve(always(completes("Understood")))
+      const client = yield* PeerClient
+      const endpoint = `${server.url}/`
+      const agent = Agent.make({ name: "peer", endpoint, auth: { type: "none" }, dialect: "auto" })
+      const { skills } = yield* client.discover(agent)
+      assert.deepStrictEqual(
+        skills.map(({ id }) => id),
+        ["ask"]
+      )
+      assert.strictEqual((yield* answer(server)).content, "Understood")
+      const [peer] = yield* client.peers
+      assert.deepStrictEqual([peer?.endpoint, peer?.dialect], [endpoint, server.dialect])
+    })
+  }
+]
