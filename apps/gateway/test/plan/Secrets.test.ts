@@ -23,8 +23,22 @@ const planted = {
   inline: `${mark}-token-inline`,
   variable: `${mark}-token-variable`,
   wrong: `${mark}-token-wrong`,
-  invalid: `${mark}-token-invalid`
+  invalid: `${mark}-token-invalid`,
+  client: `${mark}-of-client`,
+  granted: `${mark}-token-granted`,
+  // As long as a seed has to be.
+  seed: `${mark}-of-gateway-did`.padEnd(32, ".")
 }
+const seed = Buffer.from(planted.seed)
+const clientId = "the-client"
+
+/** What is planted, and what it looks like where it is sent, or set. */
+const marks = [
+  mark,
+  seed.toString("base64"),
+  seed.toString("hex"),
+  Buffer.from(`${clientId}:${planted.client}`).toString("base64")
+]
 
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
 const sse = { accept: "text/event-stream" }
@@ -43,7 +57,9 @@ const script: Script = (asked) => {
   switch (question(asked)) {
     case "all":
       if (asked.messages.some(({ role }) => role === "tool")) return [say("done")]
-      return ["inline", "variable", "broken", "locked"].map((agent) => callTool(`${agent}_ask`, input))
+      return ["inline", "variable", "broken", "locked", "signed", "granted", "denied"].map((agent) =>
+        callTool(`${agent}_ask`, input)
+      )
     case "stuck":
       return [callTool("stuck_ask", input)]
     case "again":
@@ -68,8 +84,32 @@ const peers = {
     { token: planted.inline, acts: [] },
     { type: "bearer", token: planted.wrong }
   ],
-  stuck: [{ token: planted.inline, acts: [says("hm"), stuck] }, inline]
+  stuck: [{ token: planted.inline, acts: [says("hm"), stuck] }, inline],
+  signed: [
+    { token: planted.variable, acts: [completes("yes")] },
+    { type: "did_signed", token_env_var: "PEER_TOKEN" }
+  ],
+  granted: [{ token: planted.granted, acts: [fails(`not with ${planted.granted}`)] }, grant("/granted")],
+  denied: [{ token: planted.granted, acts: [] }, grant("/denied")]
 } as const
+
+/** The token endpoint at a path of the issuer, whose origin is not known yet. */
+function grant(path: string) {
+  return {
+    type: "oauth2_client_credentials",
+    token_url: path,
+    client_id: clientId,
+    client_secret_env_var: "PEER_SECRET"
+  } as const
+}
+
+/** Gives a token, or none, and repeats what it was sent. */
+const issuer: Host = ({ headers, url }) =>
+  Effect.succeed(
+    url.pathname === "/granted"
+      ? json(200, { access_token: planted.granted, token_type: "Bearer", scope: headers["authorization"] })
+      : json(401, { error: "invalid_client", error_description: `${headers["authorization"]} ${planted.client}` })
+  )
 
 const agent = { name: "a", endpoint: "http://127.0.0.1:1/", auth: { type: "bearer", token: planted.invalid } }
 const withAuth = (auth: object) => ({ question: "?", agents: [{ ...agent, auth }] })
@@ -89,7 +129,7 @@ const invalid = {
 
 /** Where one is told, out of all that was said. */
 const telling = (said: ReadonlyMap<string, string>) =>
-  Array.from(said).flatMap(([where, text]) => (text.includes(mark) ? [where] : []))
+  Array.from(said).flatMap(([where, text]) => (marks.some((secret) => text.includes(secret)) ? [where] : []))
 
 const gateway = {
   BOWLINE_API_KEYS: `ann=${planted.ann},bob=${planted.bob}`,
@@ -100,7 +140,11 @@ const gateway = {
   LOG_LEVEL: "trace",
   OPENAI_API_KEY: planted.overruled,
   OPENAI_API_KEYS: `${planted.refused},${planted.taken}`,
-  PEER_TOKEN: planted.variable
+  PEER_TOKEN: planted.variable,
+  PEER_SECRET: planted.client,
+  BOWLINE_DID_SEED: seed.toString("base64"),
+  BOWLINE_DID_AUTHOR: "ann@example.com",
+  BOWLINE_DID_NAME: "gateway"
 }
 
 describe("secrets", () => {
@@ -112,9 +156,11 @@ describe("secrets", () => {
         const provider = yield* network.serve(refusing(yield* ChatHost.make(script)))
         const settings = { ...(yield* databases.postgres), ...gateway, OPENAI_BASE_URL: `${provider.url}/v1` }
         const { url, kill, lines } = yield* start(settings)
-        const agents = yield* Effect.forEach(Object.entries(peers), ([name, [peer, auth]]) =>
-          Effect.map(ScriptedPeer.serve(peer), (served) => ({ name, endpoint: `${served.url}/`, auth, served }))
-        )
+        const tokens = yield* network.serve(issuer)
+        const agents = yield* Effect.forEach(Object.entries(peers), ([name, [peer, named]]) => {
+          const auth = "token_url" in named ? { ...named, token_url: tokens.url + named.token_url } : named
+          return Effect.map(ScriptedPeer.serve(peer), (served) => ({ name, endpoint: `${served.url}/`, auth, served }))
+        })
         const catalog = agents.map(({ name, endpoint, auth }) => ({
           name,
           endpoint,
@@ -151,7 +197,7 @@ describe("secrets", () => {
         assert.strictEqual(stranger.status, 401)
 
         const paths = ["/plans", "/sessions", "/sessions/s", "/sessions/s/messages", "/credentials"]
-        const open = ["/openapi.json", "/docs", "/health", "/ready"]
+        const open = ["/.well-known/did.json", "/openapi.json", "/docs", "/health", "/ready"]
         const listed = yield* send(`${url}/plans`, { headers: bearer(planted.ann) })
         const ids = (listed.body["plans"] as ReadonlyArray<{ readonly plan_id: string }>).map(({ plan_id }) => plan_id)
         assert.strictEqual(ids.length, 5)
@@ -174,10 +220,14 @@ describe("secrets", () => {
         // All of them were in use, and what is searched is what was said.
         const sent = (yield* provider.requests.all).map(({ headers }) => headers["authorization"])
         assert.includeMembers(sent, [`Bearer ${planted.refused}`, `Bearer ${planted.taken}`])
-        for (const { auth, served } of agents) {
-          const tokens = (yield* served.requests.all).map(({ headers }) => headers["authorization"])
-          assert.include(tokens, `Bearer ${auth.type === "bearer" ? auth.token : planted.variable}`)
+        for (const { auth, name, served } of agents) {
+          if (name === "denied") continue
+          const used = (yield* served.requests.all).map(({ headers }) => headers["authorization"])
+          const granted = auth.type === "oauth2_client_credentials" ? planted.granted : planted.variable
+          assert.include(used, `Bearer ${auth.type === "bearer" ? auth.token : granted}`)
         }
+        assert.include(all.text, "The token endpoint answered 401: invalid_client")
+        assert.lengthOf(yield* tokens.requests.all, 2)
         for (const table of ["plans", "messages", "tasks", "events", "session_agents", "credentials_state"]) {
           assert.isNotEmpty(tables.get(table), table)
         }
@@ -196,6 +246,7 @@ describe("secrets", () => {
         { BOWLINE_API_KEYS: planted.ann },
         { BOWLINE_API_KEYS: `ann=${planted.ann},bob=${planted.ann}` },
         { BOWLINE_ADMIN_CALLERS: `${planted.ann}/` },
+        { BOWLINE_DID_SEED: planted.seed },
         { OPENAI_API_KEYS: `${planted.taken},${planted.taken}` },
         { OPENAI_API_KEY: `${planted.taken}\t.` },
         { OPENAI_BASE_URL: `ftp://u:${planted.taken}@127.0.0.1/` },
