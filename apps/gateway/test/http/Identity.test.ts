@@ -102,3 +102,26 @@ describe("a request of did_signed", () => {
     })
   )
 })
+
+describe("a token endpoint", () => {
+  it.live("is asked within the rules of egress, as the peer itself", () =>
+    Effect.gen(function* () {
+      const peer = yield* ScriptedPeer.serve({ acts: [completes("hi")] }).pipe(Effect.provide(LoopbackNetwork.layer))
+      const { url, provider } = yield* start([[callTool("bob_ask", { input: "?" })], [say("ok")]], {
+        BOWLINE_ENV_ALLOW: "CLIENT_SECRET",
+        CLIENT_SECRET: "secret"
+      })
+      const auth = {
+        type: "oauth2_client_credentials",
+        token_url: "http://169.254.169.254/token",
+        client_id: "us",
+        client_secret_env_var: "CLIENT_SECRET"
+      }
+      const agents = [{ name: "bob", endpoint: `${peer.url}/`, dialect: "a2a-0.3", skills: [{ id: "ask" }], auth }]
+      const plan = yield* post(`${url}/plan`, { question: "?", agents }, { accept: "text/event-stream" })
+      assert.include(plan.text, `"code":"egress_denied"`)
+      assert.include((yield* provider.requests.all).at(-1)?.body, "169.254.169.254")
+      assert.deepStrictEqual(yield* peer.requests.all, [])
+    })
+  )
+})

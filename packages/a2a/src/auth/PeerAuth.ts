@@ -6,6 +6,7 @@ import type { HttpClient } from "effect/http"
 import { failure, type ExchangeError } from "../http/ExchangeError.ts"
 import { GatewayIdentity, type Identity } from "../identity/GatewayIdentity.ts"
 import * as AccessTokens from "./AccessTokens.ts"
+import type { AccessToken } from "./TokenAnswer.ts"
 
 export type Headers = Readonly<Record<string, string>>
 
@@ -39,7 +40,7 @@ const signed = ({ did, signRequest }: Identity, headers: Headers): PeerAuth => (
 })
 
 const granted = (tokens: AccessTokens.AccessTokens, grant: AccessTokens.Grant): PeerAuth => {
-  let last: AccessTokens.AccessToken | undefined
+  let last: AccessToken | undefined
   return {
     headers: () =>
       Effect.map(tokens.get(grant), (token) => {
