@@ -2,7 +2,7 @@ import type { Dialect } from "@bowline/domain/peer/Agent"
 import type { PeerCall, PeerStatus } from "@bowline/runtime/peer/PeerClient"
 import { Cache, Effect, Option } from "effect"
 import type { PeerAuths } from "../auth/PeerAuth.ts"
-import { takesTextOnly } from "../card/AgentCard.ts"
+import { didOf, takesTextOnly } from "../card/AgentCard.ts"
 import type { AgentCards, FoundCard } from "../card/AgentCards.ts"
 import { interfaceOf, type PeerInterface } from "../card/PeerInterface.ts"
 import { a2a03 } from "../dialect/A2a03.ts"
@@ -21,6 +21,8 @@ export interface PeerLink {
   readonly takesTextOnly: (skillId: string) => boolean
   /** Whether the peer answers with a stream. */
   readonly streams: boolean
+  /** Who has to have said what the peer says: the DID that is pinned, else the one on its card. */
+  readonly did: string | null
 }
 
 /** What is known of a peer that was spoken to. */
@@ -47,10 +49,11 @@ export const make = Effect.fnUntraced(function* (cards: AgentCards, auths: PeerA
   const interfaces = yield* Cache.make<string, PeerInterface | void>({ capacity: 1_000, lookup: () => Effect.void })
 
   const connect = Effect.fnUntraced(function* (call: PeerCall): Effect.fn.Return<PeerLink, ExchangeError> {
-    const { auth, dialect, endpoint, streaming } = call.agent
+    const { auth, dialect, endpoint, streaming, trust } = call.agent
     const peerAuth = yield* auths.forAgent(auth)
     const before = (yield* Cache.get(interfaces, endpoint)) ?? undefined
-    const asked = dialect === "auto" ? Effect.option(cards.get(endpoint)) : Effect.succeedNone
+    const isCardWanted = dialect === "auto" || (trust?.verify_did === true && trust.pinned_did === undefined)
+    const asked = isCardWanted ? Effect.option(cards.get(endpoint)) : Effect.succeedNone
     const found = Option.getOrUndefined(yield* asked) ?? (yield* cards.last(endpoint)) ?? undefined
     const chosen = choose(call, found, before)
     yield* Cache.set(interfaces, endpoint, chosen)
@@ -65,7 +68,8 @@ export const make = Effect.fnUntraced(function* (cards: AgentCards, auths: PeerA
       target: { url: chosen.url, headers, auth: peerAuth },
       codec,
       takesTextOnly: (skillId) => found !== undefined && takesTextOnly(found.card, skillId),
-      streams: streaming ?? found?.card.capabilities?.streaming ?? false
+      streams: streaming ?? found?.card.capabilities?.streaming ?? false,
+      did: trust?.pinned_did ?? (found === undefined ? null : didOf(found.card))
     }
   })
 

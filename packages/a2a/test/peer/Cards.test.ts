@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Agent } from "@bowline/domain/peer/Agent"
+import { Agent, type Trust } from "@bowline/domain/peer/Agent"
 import { json, text } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
@@ -143,6 +143,20 @@ describe("the dialect auto", () => {
       yield* Fiber.join(fiber)
       const seen = yield* peer.seen
       assert.deepStrictEqual([seen.streams.length, seen.sends.length], expected ? [1, 0] : [0, 1])
+    }).pipe(Effect.provide(memory))
+  )
+
+  it.effect("is not asked of the card where the request names it, but who has to have signed is", () =>
+    Effect.gen(function* () {
+      const did = "did:bindu:author:echo:438b4815-7ebe-d853-b95d-48b32b68fa3a"
+      const asked = Effect.fnUntraced(function* (trust: Trust) {
+        const peer = yield* serve({ acts: [completes()] })
+        yield* Fiber.await((yield* start(question(peer.url, { dialect: "a2a-0.3", trust }))).fiber)
+        return yield* cardsAskedFor(peer)
+      })
+      assert.strictEqual(yield* asked({}), 0)
+      assert.strictEqual(yield* asked({ verify_did: true }), 1)
+      assert.strictEqual(yield* asked({ verify_did: true, pinned_did: did }), 0)
     }).pipe(Effect.provide(memory))
   )
 

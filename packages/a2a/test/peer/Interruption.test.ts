@@ -58,7 +58,7 @@ const counting = (clock: Clock.Clock) => {
   return { counted, sleeping }
 }
 
-const dialects = ["a2a-0.3", "bindu"] as const
+const dialects = ["a2a-1.0", "a2a-0.3", "bindu"] as const
 
 describe.each(dialects)("a call in %s", (dialect) => {
   it.effect.each(Object.entries(ways))(

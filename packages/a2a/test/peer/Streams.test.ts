@@ -18,7 +18,7 @@ const story = [
 const told = (events: ReadonlyArray<object>) =>
   events.map((event) => ("message" in event ? event.message : "content" in event ? event.content : undefined))
 
-describe.each(["a2a-0.3", "bindu"] as const)("a task that is streamed in %s", (dialect) => {
+describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed in %s", (dialect) => {
   const ask = (url: string, meanwhile?: () => Effect.Effect<void>) =>
     start(question(url, { dialect, streaming: true }), meanwhile)
 
@@ -64,7 +64,7 @@ describe.each(["a2a-0.3", "bindu"] as const)("a task that is streamed in %s", (d
           says("Reading"),
           works("20 seconds"),
           says("Writing"),
-          works("10 seconds"),
+          works("30 seconds"),
           produces("A"),
           completes("Done")
         ]

@@ -28,8 +28,8 @@ interface Reply {
 }
 
 /** One request, as it is written. */
-const post = (url: string, body: unknown) =>
-  HttpClientRequest.post(url).pipe(
+const post = (url: string, body: unknown, headers: Readonly<Record<string, string>> = {}) =>
+  HttpClientRequest.post(url, { headers }).pipe(
     HttpClientRequest.bodyJsonUnsafe(body),
     HttpClient.execute,
     Effect.flatMap((response) => response.json),
@@ -151,6 +151,44 @@ const follow = Effect.fnUntraced(function* (url: string, method: string, params:
     Effect.forkChild({ startImmediately: true })
   )
   return seen
+})
+
+describe("a scripted peer in A2A 1.0", () => {
+  const part = { text: "Hello" }
+  const asked = { role: "ROLE_USER", messageId: uuid(1), parts: [part] }
+  const send = (params: unknown) => rpc("SendMessage", params)
+  const version = { "a2a-version": "1.0" }
+
+  it.effect.each([
+    ["no version", -32009, {}, send({ message: asked })],
+    ["another version", -32009, { "a2a-version": "0.3" }, send({ message: asked })],
+    ["a method of A2A 0.3", -32601, version, rpc("message/send", { message: asked })],
+    ["a kind of the message", -32602, version, send({ message: { ...asked, kind: "message" } })],
+    ["a kind of a part", -32602, version, send({ message: { ...asked, parts: [{ ...part, kind: "text" }] } })],
+    ["a role of A2A 0.3", -32602, version, send({ message: { ...asked, role: "user" } })],
+    ["a wait flag of A2A 0.3", -32602, version, send({ message: asked, configuration: { blocking: false } })],
+    ["a part of two kinds", -32602, version, send({ message: { ...asked, parts: [{ ...part, data: {} }] } })],
+    ["an id that the client made", -32001, version, send({ message: { ...asked, taskId: uuid(2) } })],
+    ["taskId", -32602, version, rpc("GetTask", { taskId: uuid(2) })],
+    ["a stream, as it does not stream,", -32004, version, rpc("SendStreamingMessage", { message: asked })]
+  ] as const)("refuses %s with %i", ([, code, headers, body]) =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect: "a2a-1.0", acts: [completes()] })
+      assert.strictEqual((yield* post(peer.url, body, headers)).error?.code, code)
+      assert.strictEqual((yield* peer.seen).refused.length, 1)
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+
+  it.effect("does not take up the stream of a task that is over", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect: "a2a-1.0", streams: true, acts: [completes()] })
+      yield* post(peer.url, send({ message: asked, configuration: { returnImmediately: true } }), version)
+      const [sent] = (yield* peer.seen).sends
+      assert.deepStrictEqual(sent?.message.parts, [{ kind: "text", text: "Hello" }])
+      const again = yield* post(peer.url, rpc("SubscribeToTask", { id: sent?.taskId }), version)
+      assert.strictEqual(again.error?.code, -32004)
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
 })
 
 describe("a scripted peer that streams", () => {
