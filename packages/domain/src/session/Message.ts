@@ -5,11 +5,15 @@ import { TaskState } from "../tool/TaskState.ts"
 import { FilePart } from "./FilePart.ts"
 import { MessageId } from "./MessageId.ts"
 
-/** `partial` marks the text of an attempt that was cut short: it is shown, and never replayed to a provider. */
+/**
+ * `partial` marks the text of an attempt that was cut short: it is shown, and never replayed to a provider. `phase` is what a
+ * provider of Responses calls it: `commentary` on the way, or `final_answer`.
+ */
 export const TextPart = Schema.Struct({
   type: Schema.tag("text"),
   text: Schema.String,
-  partial: Schema.optionalKey(Schema.Boolean)
+  partial: Schema.optionalKey(Schema.Boolean),
+  phase: Schema.optionalKey(Schema.String)
 })
 export type TextPart = typeof TextPart.Type
 

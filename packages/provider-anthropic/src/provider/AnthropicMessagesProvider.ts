@@ -31,5 +31,5 @@ const make = Effect.fnUntraced(function* (options: AnthropicMessagesOptions) {
     toBody: (request) => toMessagesRequest(request, name),
     answer: MessagesStream
   })
-  return Provider.of({ name, stream })
+  return Provider.of({ name, server: HttpAttempt.serverOf(baseUrl), stream })
 })

@@ -5,7 +5,7 @@ import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import * as Move from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
 import * as MessagesHost from "@bowline/testing/provider/MessagesHost"
-import { providerCases } from "@bowline/testing/provider/ProviderCases"
+import { providerCases, shown } from "@bowline/testing/provider/ProviderCases"
 import * as Turn from "@bowline/testing/provider/Turn"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { assert, describe, it } from "@effect/vitest"
@@ -54,10 +54,7 @@ describe.each([
       Effect.gen(function* () {
         const host = yield* serve(yield* MessagesHost.make([turn]))
         const seen = yield* attempt(yield* providerAt(host.url))
-        assert.deepStrictEqual(
-          seen.parts.filter(({ _tag }) => _tag !== "ToolCallFragment"),
-          parts
-        )
+        assert.deepStrictEqual(shown(seen.parts), parts)
         assert.strictEqual(seen.error?.reason._tag, failure)
       }).pipe(Effect.scoped, Effect.provide(layer))
     )

@@ -162,8 +162,8 @@ describe("MessagesStream", () => {
     const a2 = delta(0, { type: "input_json_delta", partial_json: "1}" })
     const { parts } = decode(events(message, startA, startB, a1, b1, a2, stopB, stopA, ends("tool_use"), over))
     assert.deepStrictEqual<unknown>(parts.slice(-3), [
-      { _tag: "ToolCall", id: "a", name: "x", arguments: '{"a":1}' },
-      { _tag: "ToolCall", id: "b", name: "y", arguments: "{}" },
+      { _tag: "ToolCall", call: 0, id: "a", name: "x", arguments: '{"a":1}' },
+      { _tag: "ToolCall", call: 1, id: "b", name: "y", arguments: "{}" },
       finished("tool_calls")
     ])
   })

@@ -5,7 +5,7 @@ import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import * as Move from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
 import * as ChatHost from "@bowline/testing/provider/ChatHost"
-import { providerCases } from "@bowline/testing/provider/ProviderCases"
+import { providerCases, shown } from "@bowline/testing/provider/ProviderCases"
 import { fromRequest } from "@bowline/testing/provider/Script"
 import * as Turn from "@bowline/testing/provider/Turn"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
@@ -82,10 +82,7 @@ describe.each([
       Effect.gen(function* () {
         const host = yield* serve(yield* ChatHost.make([turn]))
         const seen = yield* attempt(yield* providerAt(host.url))
-        assert.deepStrictEqual(
-          seen.parts.filter(({ _tag }) => _tag !== "ToolCallFragment"),
-          parts
-        )
+        assert.deepStrictEqual(shown(seen.parts), parts)
         assert.strictEqual(seen.error?.reason._tag, failure)
       }).pipe(Effect.scoped, Effect.provide(layer))
     )

@@ -5,7 +5,7 @@ import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import * as Move from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
-import { type ProviderCase, providerCases } from "@bowline/testing/provider/ProviderCases"
+import { type ProviderCase, providerCases, shown } from "@bowline/testing/provider/ProviderCases"
 import * as ResponsesHost from "@bowline/testing/provider/ResponsesHost"
 import { fromRequest } from "@bowline/testing/provider/Script"
 import * as Turn from "@bowline/testing/provider/Turn"
@@ -79,10 +79,7 @@ describe.each([
       Effect.gen(function* () {
         const host = yield* serve(yield* ResponsesHost.make([turn]))
         const seen = yield* attempt(yield* providerAt(host.url))
-        assert.deepStrictEqual(
-          seen.parts.filter(({ _tag }) => _tag !== "ToolCallFragment"),
-          parts
-        )
+        assert.deepStrictEqual(shown(seen.parts), parts)
         assert.strictEqual(seen.error?.reason._tag, failure)
       }).pipe(Effect.scoped, Effect.provide(layer))
     )

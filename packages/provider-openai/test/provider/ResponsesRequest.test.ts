@@ -35,6 +35,30 @@ describe("toResponsesRequest", () => {
     })
   )
 
+  it("gives each text of an answer back with its phase", () => {
+    const parts = [
+      { type: "text", text: "I look. ", phase: "commentary" },
+      { type: "text", text: "It is ", phase: "final_answer" },
+      { type: "text", text: "a knot.", phase: "final_answer" },
+      { type: "text", text: "Yes." }
+    ] as const
+    const said = toResponsesRequest({ ...conversation, messages: [{ role: "assistant", parts }] }, "openai")
+    const message = (text: string, phase: object = {}) => ({
+      type: "message",
+      role: "assistant",
+      ...phase,
+      content: [{ type: "output_text", text }]
+    })
+    assert.propertyVal(said, "model", "gpt-5-mini")
+    assert.deepInclude(said, {
+      input: [
+        message("I look. ", { phase: "commentary" }),
+        message("It is a knot.", { phase: "final_answer" }),
+        message("Yes.")
+      ]
+    })
+  })
+
   it("declares the tools, and withholds them by the choice", () => {
     const withheld = toResponsesRequest({ ...conversation, toolChoice: "none" }, "openai")
     assert.deepStrictEqual<unknown>(withheld, { ...body, tool_choice: "none" })

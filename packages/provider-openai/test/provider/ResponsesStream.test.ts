@@ -183,10 +183,28 @@ describe("ResponsesStream", () => {
     const call = { call_id: "c", name: "a", arguments: "{" }
     const cut = event("incomplete", { response: { incomplete_details: { reason: "steered" } } })
     const begun = added("function_call", "1", call)
-    const fragment: ProviderPart = { _tag: "ToolCallFragment" }
+    const fragment: ProviderPart = { _tag: "ToolCallFragment", call: 0 }
     for (const ends of [[], [done("function_call", "1", { ...call, status: "incomplete" })]]) {
       assert.deepStrictEqual(decode(events(begun, ...ends, cut)).parts, [fragment, finished("other")])
     }
+  })
+
+  it("tells which of the texts are on the way to the answer", () => {
+    const sent = [
+      added("message", "m", { phase: "commentary" }),
+      says("m", "I look."),
+      done("message", "m", { phase: "commentary" }),
+      added("message", "n"),
+      says("n", "A knot."),
+      done("message", "n"),
+      completed
+    ]
+    assert.deepStrictEqual(decode(events(...sent)).parts, [
+      text("I look."),
+      { _tag: "TextEnded", phase: "commentary" },
+      text("A knot."),
+      finished("stop")
+    ])
   })
 
   it("signs no reasoning that was cut, or that the provider will not know again", () => {

@@ -1,21 +1,48 @@
 import * as Usage from "@bowline/domain/plan/Usage"
-import type { MessagePart } from "@bowline/domain/session/Message"
+import type { MessagePart, ToolCallPart } from "@bowline/domain/session/Message"
 import type { FinishReason, ProviderPart } from "../provider/Provider.ts"
 import type { PlanRun } from "./PlanRun.ts"
 
 export type ToolCall = Extract<ProviderPart, { readonly _tag: "ToolCall" }>
 
+/** A call, and how many of the answer's other parts stand in front of it. */
+export interface PlacedCall extends ToolCall {
+  readonly at: number
+}
+
+/** The other parts of an answer and its calls, as they are `written`, in the order in which they came. */
+export const inOrder = (
+  parts: ReadonlyArray<MessagePart>,
+  calls: ReadonlyArray<PlacedCall>,
+  written: ReadonlyArray<ToolCallPart>
+): ReadonlyArray<MessagePart> =>
+  Array.from({ length: parts.length + 1 }, (_, at) => [
+    ...written.filter((_, index) => calls[index]?.at === at),
+    ...parts.slice(at, at + 1)
+  ]).flat()
+
 /** Puts the pieces of one attempt together while they come, and shows them. */
 export class Assembly {
   /** Reasoning and text, in the order in which they came. */
   readonly parts: Array<MessagePart> = []
-  readonly calls: Array<ToolCall> = []
+  readonly calls: Array<PlacedCall> = []
   /** Why other calls cannot be made. */
   readonly dropped: Array<string> = []
   /** Nothing until the provider has said that it is finished. */
   finish: FinishReason | undefined
+  /** The provider has not said itself that it is finished. */
+  isInferred = false
+  /** The model that has answered, if the provider has named it. */
+  responseModel: string | undefined
+  usage: Usage.Usage | undefined
+  /** When the first content came, in milliseconds since 1970. */
+  firstContentAt: number | undefined
   /** Whether a reader has seen a delta of it. */
   isShown = false
+  /** How many parts stood in front of a call when it began. */
+  readonly #places = new Map<number, number>()
+  /** So many parts stand in front of a call: they do not grow any more. */
+  #closed = 0
   readonly #run: PlanRun
   readonly #at: { readonly step: number; readonly attempt: number }
   readonly #provider: string
@@ -40,27 +67,38 @@ export class Assembly {
         return journal.emit({ event: "reasoning.delta", data: { ...this.#at, delta: part.delta } })
       case "ReasoningEnded":
         return this.#sign(part.signature)
+      case "TextEnded":
+        return this.#endText(part.phase)
       case "ToolCall":
-        return void this.calls.push(part)
+        return void this.calls.push({ ...part, at: this.#places.get(part.call) ?? this.parts.length })
       case "CallDropped":
         return void this.dropped.push(part.reason)
       case "UsageReported":
-        this.#run.attemptUsage = { ...this.#at, usage: Usage.sane(part.usage) }
+        this.usage = Usage.sane(part.usage)
+        this.#run.attemptUsage = { ...this.#at, usage: this.usage }
         return
       case "Finished":
         this.finish = part.reason
+        this.isInferred = part.inferred
+        this.responseModel = part.model
         return
       case "ToolCallFragment":
-        return
+        if (!this.#places.has(part.call)) this.#places.set(part.call, (this.#closed = this.parts.length))
     }
   }
 
   #grow(type: "text" | "reasoning", delta: string): void {
     this.isShown = true
     const last = this.parts.at(-1)
-    if (last?.type === type && !("signature" in last))
+    const isOpen = this.parts.length > this.#closed && last?.type === type
+    if (isOpen && !("signature" in last) && !("phase" in last))
       this.parts[this.parts.length - 1] = { type, text: last.text + delta }
     else this.parts.push({ type, text: delta })
+  }
+
+  #endText(phase: string): void {
+    const last = this.parts.at(-1)
+    if (last?.type === "text" && last.phase === undefined) this.parts[this.parts.length - 1] = { ...last, phase }
   }
 
   #sign(signature: string): void {

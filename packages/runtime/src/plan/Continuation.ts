@@ -1,14 +1,14 @@
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { FinishReason } from "../provider/Provider.ts"
 import type { Entry } from "../session/LegalHistory.ts"
-import type { ToolCall } from "./Assembly.ts"
+import type { PlacedCall } from "./Assembly.ts"
 
 /** What the provider has said in a step so far, everything that continued it included. */
 export interface Answer {
   readonly finish: FinishReason
   readonly text: string
   readonly parts: ReadonlyArray<MessagePart>
-  readonly calls: ReadonlyArray<ToolCall>
+  readonly calls: ReadonlyArray<PlacedCall>
   /** Why calls that the provider wrote besides cannot be made. */
   readonly dropped: ReadonlyArray<string>
 }

@@ -15,6 +15,7 @@ import type { Tool } from "../tool/Tool.ts"
 import { resultLimit } from "../tool/Truncate.ts"
 import * as Catalog from "./Catalog.ts"
 import * as ModelLimits from "./ModelLimits.ts"
+import * as Assembly from "./Assembly.ts"
 import * as Continuation from "./Continuation.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import { PlansConfig } from "./PlansConfig.ts"
@@ -103,7 +104,11 @@ export class Planner extends Context.Service<
             const wantsTools = withholding === undefined && answer.finish !== "length" && answer.calls.length > 0
             const budget = request.preferences.max_tool_calls - run.toolCalls
             const calls = wantsTools ? ToolCalls.prepare(answer.calls, tools, budget, uuid) : []
-            const parts = [...answer.parts, ...calls.map(({ part }) => part)]
+            const parts = Assembly.inOrder(
+              answer.parts,
+              answer.calls,
+              calls.map(({ part }) => part)
+            )
             run.partialText = ""
             journal.append([run.message("assistant", parts, now)], [])
             if (!wantsTools) {

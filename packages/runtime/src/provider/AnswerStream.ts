@@ -8,6 +8,8 @@ export interface Fields {
   readonly [key: PropertyKey]: unknown
 }
 
+type Finished = Extract<ProviderPart, { readonly _tag: "Finished" }>
+
 /** Characters of one event, however many writes it comes in. */
 const maxEventSize = 8 * 1_024 * 1_024
 
@@ -22,7 +24,8 @@ export abstract class AnswerStream {
   readonly #decoder = new TextDecoder()
   readonly #parser = Sse.makeParser((event) => event._tag === "Event" && this.#take(event), { maxEventSize })
   #parts: Array<ProviderPart> = []
-  #finish: Extract<ProviderPart, { readonly _tag: "Finished" }> | undefined
+  #finish: Finished | undefined
+  #model: string | undefined
   #isOver = false
   #failure: ProviderErrorReason | undefined
   readonly #failureOf: (error: unknown) => ProviderErrorReason
@@ -70,6 +73,11 @@ export abstract class AnswerStream {
     this.#parts.push(part)
   }
 
+  /** The model that answers, by the provider's own account. */
+  protected nameModel(model: unknown): void {
+    if (typeof model === "string" && model !== "") this.#model = model
+  }
+
   /** The first one counts. */
   protected finish(reason: FinishReason, inferred = false): void {
     this.#finish ??= { _tag: "Finished", reason, inferred }
@@ -100,10 +108,11 @@ export abstract class AnswerStream {
     this.fail(new StreamCorrupt({ message: `The provider sent ${what}` }))
   }
 
-  #close(finished: ProviderPart): void {
+  #close(finished: Finished): void {
     if (this.#isOver || this.#failure !== undefined) return
     this.#isOver = true
-    this.#parts.push(...this.calls(), finished)
+    const named = this.#model === undefined ? finished : { ...finished, model: this.#model }
+    this.#parts.push(...this.calls(), named)
   }
 
   #flush(): ReadonlyArray<ProviderPart> {

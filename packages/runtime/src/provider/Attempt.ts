@@ -16,7 +16,8 @@ export interface AttemptTimers {
   readonly total: Duration.Duration
 }
 
-const isContent = (part: ProviderPart): boolean =>
+/** What the timers of silence wait for. */
+export const isContent = (part: ProviderPart): boolean =>
   part._tag === "ToolCallFragment" ||
   ((part._tag === "TextDelta" || part._tag === "ReasoningDelta") && part.delta !== "")
 

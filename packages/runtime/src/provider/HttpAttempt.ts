@@ -1,6 +1,6 @@
 import { ProviderError, type ProviderErrorReason, StreamCorrupt, Unknown } from "@bowline/domain/provider/ProviderError"
 import { Array, Cause, Clock, Effect, Pull, Result, Stream } from "effect"
-import { HttpClient, type HttpClientError, HttpClientRequest, type HttpClientResponse } from "effect/http"
+import { HttpClient, type HttpClientError, HttpClientRequest, type HttpClientResponse, UrlParams } from "effect/http"
 import type { AnswerStream } from "./AnswerStream.ts"
 import { classify, classifyTransport } from "./Classification.ts"
 import * as FailureBody from "./FailureBody.ts"
@@ -32,6 +32,15 @@ export const endpoint = (baseUrl: string, path: string): URL => {
   return url
 }
 
+/** Where the provider of that base URL is asked. */
+export const serverOf = (baseUrl: string): NonNullable<Provider["Service"]["server"]> => {
+  const { hostname, port, protocol } = new URL(baseUrl)
+  return {
+    address: hostname.replace(/^\[|\]$/g, ""),
+    port: port === "" ? (protocol === "http:" ? 80 : 443) : Number(port)
+  }
+}
+
 /**
  * One request an attempt, no retry, no redirect, no timer of an answer that is not finished. The client must not retry
  * either.
@@ -43,9 +52,10 @@ export const make = Effect.fnUntraced(function* (wire: HttpWire) {
 
   const attempt = Effect.fnUntraced(function* (request: ProviderRequest) {
     const body = JSON.stringify(wire.toBody(request))
-    const response = yield* Effect.mapError(
-      client.execute(HttpClientRequest.bodyText(post, body, "application/json")),
-      connectionFailure
+    const response = yield* client.execute(HttpClientRequest.bodyText(post, body, "application/json")).pipe(
+      // A key may stand in the query of the base URL.
+      Effect.provideService(UrlParams.CurrentRedactedNames, [/./]),
+      Effect.mapError(connectionFailure)
     )
     const clock = yield* Clock.Clock
     const failureOf = (body: FailureBody.FailureBody) =>

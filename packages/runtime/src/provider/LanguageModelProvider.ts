@@ -11,7 +11,7 @@ import { LanguageModel, type Response, type Tool } from "effect/ai"
 import { withOwnIds } from "./CallIds.ts"
 import { classifyAi, classifyPart } from "./internal/AiFailure.ts"
 import { toPrompt, toToolkit } from "./internal/AiPrompt.ts"
-import { type FinishReason, Provider, type ProviderPart, type ProviderRequest } from "./Provider.ts"
+import { type FinishReason, Provider, type ProviderPart, type ProviderRequest, type ToolCall } from "./Provider.ts"
 
 /** Those that say that the answer is finished. */
 const finishReasons: Readonly<Partial<Record<Response.FinishReason, FinishReason>>> = {
@@ -81,7 +81,9 @@ type Taken = Stream.Stream<ProviderPart, ProviderErrorReason>
 
 /** The state of one answer: parts of `effect/ai` in, ours out. */
 class Answer {
-  readonly #calls: Array<{ readonly id: string; readonly name: string; readonly arguments: string }> = []
+  readonly #calls: Array<Omit<ToolCall, "_tag">> = []
+  /** The ids of calls, in the order in which they began. */
+  readonly #begun: Array<string> = []
   isFinished = false
 
   take(part: Part): Taken {
@@ -92,16 +94,33 @@ class Answer {
         return Stream.succeed({ _tag: "ReasoningDelta", delta: part.delta })
       case "tool-params-start":
       case "tool-params-delta":
-        return Stream.succeed({ _tag: "ToolCallFragment" })
+        return this.#fragment(this.#placeOf(part.id))
       case "tool-call":
         // What the provider calls itself is not ours to call.
-        if (!part.providerExecuted) this.#calls.push({ ...part, arguments: asText(part.params) })
-        return Stream.succeed({ _tag: "ToolCallFragment" })
+        if (part.providerExecuted) return Stream.empty
+        return this.#call(part.id, part.name, asText(part.params))
       case "finish":
         return this.#finish(part)
       default:
         return Stream.empty
     }
+  }
+
+  /** A call that was not written in pieces begins with its end; so does one whose id is taken. */
+  #call(id: string, name: string, args: string): Taken {
+    const isTaken = this.#calls.some((call) => call.id === id)
+    const call = isTaken ? this.#begun.push(id) - 1 : this.#placeOf(id)
+    this.#calls.push({ call, id, name, arguments: args })
+    return this.#fragment(call)
+  }
+
+  #placeOf(id: string): number {
+    const place = this.#begun.indexOf(id)
+    return place === -1 ? this.#begun.push(id) - 1 : place
+  }
+
+  #fragment(call: number): Taken {
+    return Stream.succeed({ _tag: "ToolCallFragment", call })
   }
 
   #finish({ reason, usage }: Response.FinishPart): Taken {

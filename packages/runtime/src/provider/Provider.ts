@@ -33,9 +33,10 @@ export interface ProviderRequest {
 export type FinishReason = "stop" | "tool_calls" | "length" | "content_filter" | "refusal" | "pause" | "other"
 
 /**
- * One piece of an attempt. `ReasoningEnded` closes a run of reasoning with what the provider wants to see again with it.
- * `ToolCallFragment` only says that a call is being written, for the timers; a `ToolCall` is
- * whole, comes after the last content, directly before `Finished`, and `arguments` is its text as the model wrote it.
+ * One piece of an attempt. `ReasoningEnded` closes a run of reasoning, and `TextEnded` one of text, with what the provider
+ * wants to see again with it. `ToolCallFragment` only says that a call is being written, for the timers; a `ToolCall` is
+ * whole, comes after the last content, directly before `Finished`, and `arguments` is its text as the model wrote it. `call`,
+ * counted from 0, is the same in both: where the first fragment came, the call stands among text and reasoning.
  * `CallDropped` stands there for a call that nobody could make; `reason` goes on from "it was not made:", for the model.
  * `UsageReported` may come several times, the last one counts, also when the attempt fails after it.
  */
@@ -43,11 +44,24 @@ export type ProviderPart =
   | { readonly _tag: "TextDelta"; readonly delta: string }
   | { readonly _tag: "ReasoningDelta"; readonly delta: string }
   | { readonly _tag: "ReasoningEnded"; readonly signature: string }
-  | { readonly _tag: "ToolCallFragment" }
-  | { readonly _tag: "ToolCall"; readonly id: string; readonly name: string; readonly arguments: string }
+  | { readonly _tag: "TextEnded"; readonly phase: string }
+  | { readonly _tag: "ToolCallFragment"; readonly call: number }
+  | {
+      readonly _tag: "ToolCall"
+      readonly call: number
+      readonly id: string
+      readonly name: string
+      readonly arguments: string
+    }
   | { readonly _tag: "CallDropped"; readonly reason: string }
   | { readonly _tag: "UsageReported"; readonly usage: Usage }
-  | { readonly _tag: "Finished"; readonly reason: FinishReason; readonly inferred: boolean }
+  | {
+      readonly _tag: "Finished"
+      readonly reason: FinishReason
+      readonly inferred: boolean
+      /** The model that has answered, if the provider names it. */
+      readonly model?: string
+    }
 
 export type ToolCall = Extract<ProviderPart, { readonly _tag: "ToolCall" }>
 export type CallDropped = Extract<ProviderPart, { readonly _tag: "CallDropped" }>
@@ -58,6 +72,8 @@ export class Provider extends Context.Service<
   {
     /** What stands in front of the model in `provider/model`. */
     readonly name: string
+    /** Where it is asked, if that is over HTTP: for operators. */
+    readonly server?: { readonly address: string; readonly port: number }
     /**
      * One attempt: one request, no retry. The stream ends with exactly one `Finished` as its last part, or fails, and
      * never just ends. Interruption closes the connection at once.

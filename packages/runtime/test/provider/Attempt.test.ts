@@ -47,7 +47,7 @@ describe("Attempt", () => {
       const parts: ReadonlyArray<ProviderPart> = [
         say("a"),
         { _tag: "ReasoningDelta", delta: "hm" },
-        { _tag: "ToolCallFragment" }
+        { _tag: "ToolCallFragment", call: 0 }
       ]
       const content = Stream.flatMap(Stream.fromIterable(parts), (part) => after(50, part))
       assert.deepStrictEqual(yield* outcome(Stream.concat(content, silence)), [210, "idle_timeout"])

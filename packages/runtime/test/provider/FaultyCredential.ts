@@ -34,7 +34,7 @@ const finished = (reason: Extract<ProviderPart, { readonly _tag: "Finished" }>["
   reason,
   inferred: false
 })
-const call: ProviderPart = { _tag: "ToolCall", id: "call_1", name: "bob_ask", arguments: '{"input":"hi"}' }
+const call: ProviderPart = { _tag: "ToolCall", call: 0, id: "call_1", name: "bob_ask", arguments: '{"input":"hi"}' }
 
 export const pick = <A>(...all: readonly [A, ...ReadonlyArray<A>]): Effect.Effect<A> => Random.choice(all)
 

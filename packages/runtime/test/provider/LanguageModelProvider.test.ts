@@ -1,5 +1,6 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
+import { TaskId } from "@bowline/domain/tool/TaskId"
 import * as TestKit from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Deferred, Duration, Effect, Fiber, Layer, Stream } from "effect"
@@ -85,6 +86,7 @@ describe("LanguageModelProvider", () => {
     )
     const called: Array<unknown> = []
     const peers: Partial<PeerClient["Service"]> = {
+      discover: () => Effect.succeed({ skills: [], did: null }),
       call: ({ input }) => {
         called.push(input)
         return Effect.succeed({ state: "completed", content: "hello", verified: "unknown" })
@@ -125,14 +127,59 @@ describe("LanguageModelProvider", () => {
     Effect.gen(function* () {
       const calls = Stream.make(call("a", '{"b":'), call("", {}), call("a", { b: 1 }), finish("tool-calls"))
       assert.deepStrictEqual((yield* attempt(calls)).parts.slice(-4), [
-        { _tag: "ToolCall", id: "c", name: "a", arguments: '{"b":' },
-        { _tag: "ToolCall", id: "call_1", name: "a", arguments: '{"b":1}' },
+        { _tag: "ToolCall", call: 0, id: "c", name: "a", arguments: '{"b":' },
+        { _tag: "ToolCall", call: 2, id: "call_1", name: "a", arguments: '{"b":1}' },
         { _tag: "CallDropped", reason: "it had no name" },
         { _tag: "Finished", reason: "tool_calls", inferred: false }
       ])
       const cut = yield* attempt(Stream.make(call("a", {})))
-      assert.deepStrictEqual(cut.parts, [{ _tag: "ToolCallFragment" }])
+      assert.deepStrictEqual(cut.parts, [{ _tag: "ToolCallFragment", call: 0 }])
       assert.strictEqual(cut.reason?._tag, "stream_truncated")
+    })
+  )
+
+  it.effect("shows the model the files of a question, and what was said in the order in which it was", () =>
+    Effect.gen(function* () {
+      const { provider, asked } = model(Stream.make(say("ok"), finish("stop")))
+      const task_id = TaskId.make("7c4d8a0e-5d9b-4b5f-9d0a-0c2f5e6a7b8c")
+      yield* Effect.gen(function* () {
+        const { stream } = yield* Provider
+        yield* Stream.runDrain(
+          stream({
+            ...request,
+            messages: [
+              {
+                role: "user",
+                parts: [
+                  { type: "text", text: "What is this?" },
+                  { type: "file", media_type: "image/png", name: "it.png", data: "aGk=" },
+                  { type: "file", media_type: "application/pdf", url: "https://files.test/it.pdf" }
+                ]
+              },
+              {
+                role: "assistant",
+                parts: [
+                  { type: "tool_call", task_id, tool: "look", input: {} },
+                  { type: "text", text: "I look." }
+                ]
+              },
+              { role: "tool", parts: [{ type: "tool_result", task_id, state: "completed", content: "a knot" }] }
+            ]
+          })
+        )
+      }).pipe(Effect.provide(provider))
+      const [user, assistant] = asked[0]?.prompt.content ?? []
+      const files = (user?.role === "user" ? user.content : []).flatMap((part) =>
+        part.type === "file" ? [[part.mediaType, part.fileName, String(part.data)]] : []
+      )
+      assert.deepStrictEqual(files, [
+        ["image/png", "it.png", "aGk="],
+        ["application/pdf", undefined, "https://files.test/it.pdf"]
+      ])
+      assert.deepStrictEqual(
+        (assistant?.role === "assistant" ? assistant.content : []).map(({ type }) => type),
+        ["tool-call", "text"]
+      )
     })
   )
 

@@ -7,15 +7,23 @@ import * as Turn from "./Turn.ts"
 export interface ProviderCase {
   readonly title: string
   readonly turn: Turn.Turn
-  /** Without fragments of calls, which say only that one is being written. */
+  /** As `shown` gives them. */
   readonly parts: ReadonlyArray<ProviderPart>
   /** The reason of the failure; without one the attempt finishes. */
   readonly failure?: ProviderErrorReason["_tag"]
 }
 
+/** The parts that a case is about: without fragments of calls, and without the name of the model, which not every server gives. */
+export const shown = (parts: ReadonlyArray<ProviderPart>): ReadonlyArray<ProviderPart> =>
+  parts.flatMap((part) => {
+    if (part._tag === "ToolCallFragment") return []
+    return part._tag === "Finished" ? [finished(part.reason, part.inferred)] : [part]
+  })
+
 const text = (delta: string): ProviderPart => ({ _tag: "TextDelta", delta })
-const call = (id: string, name: string, args: string): ProviderPart => ({
+const call = (call: number, id: string, name: string, args: string): ProviderPart => ({
   _tag: "ToolCall",
+  call,
   id,
   name,
   arguments: args
@@ -56,8 +64,8 @@ export const providerCases: ReadonlyArray<ProviderCase> = [
     ],
     parts: [
       { _tag: "UsageReported", usage: tokens },
-      call("a", "weather_now", '{"city":"Bern"}'),
-      call("b", "weather_now", '{"city": '),
+      call(0, "a", "weather_now", '{"city":"Bern"}'),
+      call(1, "b", "weather_now", '{"city": '),
       finished("tool_calls")
     ]
   },

@@ -67,6 +67,7 @@ const play = (written: Turn): Stream.Stream<ProviderPart, ProviderError> => {
   const turn = withFinish(written)
   const last = turn.findIndex(isLast)
   const moves = last === -1 ? turn : turn.slice(0, last)
+  const begun = moves.filter(({ _tag }) => _tag === "Call")
   let delay: Duration.Input | undefined
   let isFinished = false
   const parts = Stream.flatMap(Stream.fromIterable(moves), (move): Stream.Stream<ProviderPart> => {
@@ -74,7 +75,7 @@ const play = (written: Turn): Stream.Stream<ProviderPart, ProviderError> => {
     if (move._tag === "Slow") delay = move.delay
     isFinished ||= move._tag === "Finish"
     const pause = delay
-    const given = Stream.fromArray(partsOf(move))
+    const given = Stream.fromArray(partsOf(move, begun))
     return pause === undefined ? given : Stream.tap(given, () => Effect.sleep(pause))
   })
   return Stream.concat(parts, ending(moves, turn[last]))
@@ -84,7 +85,7 @@ const play = (written: Turn): Stream.Stream<ProviderPart, ProviderError> => {
 const patiently = (effect: Effect.Effect<void>): Effect.Effect<void> =>
   Effect.timeoutOrElse(effect, { duration: "1 second", orElse: () => Effect.void })
 
-const partsOf = (move: TurnMove): ReadonlyArray<ProviderPart> => {
+const partsOf = (move: TurnMove, begun: ReadonlyArray<TurnMove>): ReadonlyArray<ProviderPart> => {
   switch (move._tag) {
     case "Say":
     case "Refuse":
@@ -92,7 +93,7 @@ const partsOf = (move: TurnMove): ReadonlyArray<ProviderPart> => {
     case "Think":
       return [{ _tag: "ReasoningDelta", delta: move.text }]
     case "Call":
-      return fragments(move.arguments).map(() => ({ _tag: "ToolCallFragment" }))
+      return fragments(move.arguments).map(() => ({ _tag: "ToolCallFragment", call: begun.indexOf(move) }))
     case "Report":
       return [{ _tag: "UsageReported", usage: move.usage }]
     default:
@@ -116,7 +117,7 @@ const ending = (moves: Turn, last: TurnMove | undefined): Stream.Stream<Provider
 const whole = (call: Extract<TurnMove, { readonly _tag: "Call" }>, index: number): ProviderPart =>
   call.name === ""
     ? { _tag: "CallDropped", reason: "it had no name" }
-    : { _tag: "ToolCall", id: call.id ?? `call_${index}`, name: call.name, arguments: call.arguments }
+    : { _tag: "ToolCall", call: index, id: call.id ?? `call_${index}`, name: call.name, arguments: call.arguments }
 
 const failureOf = (last: TurnMove | undefined): ProviderErrorReason => {
   switch (last?._tag) {

@@ -4,7 +4,7 @@ import { Effect, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as Move from "../../src/http/Move.ts"
 import { demo } from "../../src/provider/DemoScript.ts"
-import { providerCases } from "../../src/provider/ProviderCases.ts"
+import { providerCases, shown } from "../../src/provider/ProviderCases.ts"
 import type { Asked } from "../../src/provider/Script.ts"
 import { ScriptedProvider } from "../../src/provider/ScriptedProvider.ts"
 import * as Turn from "../../src/provider/Turn.ts"
@@ -32,10 +32,7 @@ describe("ScriptedProvider", () => {
     it.effect(title, () =>
       Effect.gen(function* () {
         const seen = yield* attempt(request())
-        assert.deepStrictEqual(
-          seen.parts.filter(({ _tag }) => _tag !== "ToolCallFragment"),
-          parts
-        )
+        assert.deepStrictEqual(shown(seen.parts), parts)
         assert.strictEqual(seen.failure?._tag, failure)
       }).pipe(Effect.provide(ScriptedProvider.layer([turn])))
     )

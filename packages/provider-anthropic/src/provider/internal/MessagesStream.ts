@@ -29,6 +29,8 @@ const kinds = Object.values(blockOf)
 interface Block {
   readonly kind: string
   readonly start: Fields
+  /** Of a call: which one it is, counted from 0. */
+  readonly call: number
   isOpen: boolean
   signature: string
   /** The arguments of a call, as far as they have come. */
@@ -51,7 +53,8 @@ export class MessagesStream extends AnswerStream {
 
   protected override calls(): ReadonlyArray<ToolCall | CallDropped> {
     return withOwnIds(
-      this.#calls.map(({ start, json }) => ({
+      this.#calls.map(({ call, start, json }) => ({
+        call,
         id: text(start["id"]),
         name: text(start["name"]),
         arguments: json === "" ? JSON.stringify(start["input"] ?? {}) : json
@@ -91,7 +94,9 @@ export class MessagesStream extends AnswerStream {
   #startMessage(message: unknown): void {
     if (this.#isStarted) return this.corrupt("a second message_start")
     this.#isStarted = true
-    if (Predicate.isObject(message)) this.#report(message["usage"])
+    if (!Predicate.isObject(message)) return
+    this.nameModel(message["model"])
+    this.#report(message["usage"])
   }
 
   #startBlock(index: unknown, start: unknown): void {
@@ -99,7 +104,8 @@ export class MessagesStream extends AnswerStream {
     if (typeof index !== "number" || !Predicate.isObject(start)) return this.corrupt("a block that is none")
     if (this.#blocks.has(index)) return this.corrupt("a second start of a block")
     const kind = text(start["type"])
-    this.#blocks.set(index, { kind, start, isOpen: true, signature: text(start["signature"]), json: "" })
+    const call = this.#calls.length
+    this.#blocks.set(index, { kind, start, call, isOpen: true, signature: text(start["signature"]), json: "" })
     switch (kind) {
       case "text":
         return this.#say(start["text"] ?? "")
@@ -108,7 +114,7 @@ export class MessagesStream extends AnswerStream {
       case "redacted_thinking":
         return this.push({ _tag: "ReasoningEnded", signature: redactedSignature(text(start["data"])) })
       case "tool_use":
-        return this.push({ _tag: "ToolCallFragment" })
+        return this.push({ _tag: "ToolCallFragment", call })
     }
   }
 
@@ -130,7 +136,7 @@ export class MessagesStream extends AnswerStream {
         return
       case "input_json_delta":
         block.json += text(delta["partial_json"])
-        return this.push({ _tag: "ToolCallFragment" })
+        return this.push({ _tag: "ToolCallFragment", call: block.call })
     }
   }
 

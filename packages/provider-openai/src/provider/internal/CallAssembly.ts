@@ -22,17 +22,17 @@ export class CallAssembly {
     return this.#slots.length === 0
   }
 
-  /** Whether it is a fragment at all. */
-  add(fragment: unknown): boolean {
-    if (!Predicate.isObject(fragment)) return false
+  /** The number of the call that it belongs to; nothing, if it is no fragment at all. */
+  add(fragment: unknown): number | undefined {
+    if (!Predicate.isObject(fragment)) return undefined
     const written = fragment["function"] ?? {}
-    if (!Predicate.isObject(written)) return false
+    if (!Predicate.isObject(written)) return undefined
     const given = written["arguments"]
     const slot = this.#slotOf(fragment["index"], text(fragment["id"]))
     slot.id ||= text(fragment["id"])
     slot.name ||= text(written["name"])
     slot.arguments += Predicate.isObject(given) ? JSON.stringify(given) : text(given)
-    return true
+    return this.#slots.indexOf(slot)
   }
 
   #slotOf(at: unknown, id: string): Slot {
@@ -48,6 +48,6 @@ export class CallAssembly {
   }
 
   finish(): ReadonlyArray<ToolCall | CallDropped> {
-    return withOwnIds(this.#slots)
+    return withOwnIds(this.#slots.map((slot, call) => ({ ...slot, call })))
   }
 }

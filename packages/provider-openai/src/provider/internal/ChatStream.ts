@@ -32,6 +32,7 @@ export class ChatStream extends AnswerStream {
   }
 
   protected override take(chunk: Fields, event: string): void {
+    this.nameModel(chunk["model"])
     if (event === "error" || (chunk["error"] !== undefined && chunk["error"] !== null)) return this.error(chunk)
     this.#takeChoice(chunk["choices"])
     const usage = chunk["usage"]
@@ -67,9 +68,10 @@ export class ChatStream extends AnswerStream {
     const calls = delta["tool_calls"]
     if (calls === undefined || calls === null) return
     if (!Array.isArray(calls)) return this.corrupt("tool_calls that are no list")
-    for (const call of calls) {
-      if (this.#calls.add(call)) this.push({ _tag: "ToolCallFragment" })
-      else this.corrupt("a tool call that is no object")
+    for (const fragment of calls) {
+      const call = this.#calls.add(fragment)
+      if (call === undefined) this.corrupt("a tool call that is no object")
+      else this.push({ _tag: "ToolCallFragment", call })
     }
   }
 }

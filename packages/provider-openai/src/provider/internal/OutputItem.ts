@@ -6,6 +6,8 @@ const text = (value: unknown): string => (typeof value === "string" ? value : ""
 /** An item of an answer in the Responses format, while it is written: a message, a run of reasoning, or a call. */
 export class OutputItem {
   readonly type: unknown
+  /** Of a call: which one it is, counted from 0. */
+  readonly #call: number
   #isOpen = true
   #isWhole = false
   #paragraph: unknown
@@ -14,7 +16,8 @@ export class OutputItem {
   #arguments: string
   #written = ""
 
-  constructor(item: Fields) {
+  constructor(item: Fields, call: number) {
+    this.#call = call
     this.type = item["type"]
     this.#id = text(item["call_id"])
     this.#name = text(item["name"])
@@ -35,8 +38,8 @@ export class OutputItem {
     return this.#isWhole
   }
 
-  get call(): Pick<ToolCall, "id" | "name" | "arguments"> {
-    return { id: this.#id, name: this.#name, arguments: this.#written || this.#arguments }
+  get call(): Omit<ToolCall, "_tag"> {
+    return { call: this.#call, id: this.#id, name: this.#name, arguments: this.#written || this.#arguments }
   }
 
   /** Another piece of the call's arguments. */

@@ -26,5 +26,5 @@ const make = Effect.fnUntraced(function* (server: OpenAiServer, { answer, path, 
     toBody: (request) => toBody(request, name),
     answer
   })
-  return Provider.of({ name, stream })
+  return Provider.of({ name, server: HttpAttempt.serverOf(baseUrl), stream })
 })

@@ -48,8 +48,17 @@ const fromUser = (parts: Entry["parts"]): ReadonlyArray<object> => {
   return content.length === 0 ? [] : [{ type: "message", role: "user", content }]
 }
 
-const message = (text: string): ReadonlyArray<object> =>
-  text === "" ? [] : [{ type: "message", role: "assistant", content: [{ type: "output_text", text }] }]
+const message = (text: string, phase: string | undefined): ReadonlyArray<object> =>
+  text === ""
+    ? []
+    : [
+        {
+          type: "message",
+          role: "assistant",
+          ...(phase === undefined ? {} : { phase }),
+          content: [{ type: "output_text", text }]
+        }
+      ]
 
 /**
  * The items in the order in which they were written: a model wants to see its reasoning in front of what came of it. The
@@ -58,11 +67,16 @@ const message = (text: string): ReadonlyArray<object> =>
 const fromAssistant = (parts: Entry["parts"], provider: string): ReadonlyArray<object> => {
   const items: Array<object> = []
   let text = ""
+  let phase: string | undefined
   const flush = () => {
-    items.push(...message(text))
+    items.push(...message(text, phase))
     text = ""
   }
   for (const part of parts) {
+    if (part.type === "text" && part.phase !== phase) {
+      flush()
+      phase = part.phase
+    }
     if (part.type === "tool_call") {
       flush()
       items.push({

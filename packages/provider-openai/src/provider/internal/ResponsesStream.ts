@@ -18,6 +18,7 @@ const text = (value: unknown): string => (typeof value === "string" ? value : ""
  */
 export class ResponsesStream extends AnswerStream {
   readonly #items = new Map<string, OutputItem>()
+  #begunCalls = 0
   #hasRefusal = false
   #calls: ReadonlyArray<ToolCall | CallDropped> = []
 
@@ -52,7 +53,7 @@ export class ResponsesStream extends AnswerStream {
       case "response.function_call_arguments.delta":
         return this.#delta(event, "function_call", (delta, item) => {
           item.write(delta)
-          this.push({ _tag: "ToolCallFragment" })
+          this.push({ _tag: "ToolCallFragment", call: item.call.call })
         })
       case "response.function_call_arguments.done":
         return this.#within(text(event["item_id"]), "function_call", (item) => item.rewrite(event["arguments"]))
@@ -69,8 +70,9 @@ export class ResponsesStream extends AnswerStream {
     if (!Predicate.isObject(item)) return this.corrupt("an item that is no object")
     const id = OutputItem.idOf(item)
     if (this.#items.has(id)) return this.corrupt("a second start of an item")
-    this.#items.set(id, new OutputItem(item))
-    if (item["type"] === "function_call") this.push({ _tag: "ToolCallFragment" })
+    const isCall = item["type"] === "function_call"
+    this.#items.set(id, new OutputItem(item, isCall ? this.#begunCalls++ : -1))
+    if (isCall) this.push({ _tag: "ToolCallFragment", call: this.#begunCalls - 1 })
   }
 
   #complete(fields: unknown): void {
@@ -80,6 +82,8 @@ export class ResponsesStream extends AnswerStream {
       const signature = text(fields["encrypted_content"])
       if (item.type === "reasoning" && item.isWhole && signature !== "")
         this.push({ _tag: "ReasoningEnded", signature })
+      const phase = text(fields["phase"])
+      if (item.type === "message" && phase !== "") this.push({ _tag: "TextEnded", phase })
     })
   }
 
@@ -101,6 +105,7 @@ export class ResponsesStream extends AnswerStream {
   #end(response: Fields, isCompleted: boolean): void {
     const details = Predicate.isObject(response["incomplete_details"]) ? response["incomplete_details"] : {}
     const reason = text(details["reason"])
+    this.nameModel(response["model"])
     const isWhole = isCompleted && reason === ""
     const items = Array.from(this.#items.values()).filter((item) => isWhole || item.isWhole)
     this.#calls = withOwnIds(items.flatMap((item) => (item.type === "function_call" ? [item.call] : [])))

@@ -8,19 +8,28 @@ type Parts = ReadonlyArray<MessagePart>
 
 const failed: ReadonlyArray<TaskState> = ["failed", "canceled", "rejected", "timed-out", "interrupted", "invalid"]
 
-const texts = (parts: Parts): ReadonlyArray<Prompt.TextPartEncoded> =>
-  parts.flatMap((part) =>
-    part.type === "text" && part.partial !== true && part.text !== "" ? [{ type: "text", text: part.text }] : []
-  )
+const fromText = (part: MessagePart): ReadonlyArray<Prompt.TextPartEncoded> =>
+  part.type === "text" && part.partial !== true && part.text !== "" ? [{ type: "text", text: part.text }] : []
 
-const calls = (parts: Parts): ReadonlyArray<Prompt.ToolCallPartEncoded> =>
-  parts.flatMap((part) =>
-    part.type === "tool_call" ? [{ type: "tool-call", id: part.task_id, name: part.tool, params: part.input }] : []
-  )
+const fromCall = (part: MessagePart): ReadonlyArray<Prompt.ToolCallPartEncoded> =>
+  part.type === "tool_call" ? [{ type: "tool-call", id: part.task_id, name: part.tool, params: part.input }] : []
+
+/** Content in base64, or where it can be fetched; what the model cannot be shown is for its adapter to say. */
+const fromFile = (part: MessagePart): ReadonlyArray<Prompt.FilePartEncoded> =>
+  part.type === "file"
+    ? [
+        {
+          type: "file",
+          mediaType: part.media_type,
+          ...(part.name === undefined ? {} : { fileName: part.name }),
+          data: "data" in part ? part.data : { _tag: "URL", href: part.url }
+        }
+      ]
+    : []
 
 /** The messages of a request. A result names its tool here, too. Reasoning and partial text are never sent. */
 export const toPrompt = ({ system, messages }: ProviderRequest): ReadonlyArray<Prompt.MessageEncoded> => {
-  const tools = new Map(messages.flatMap(({ parts }) => calls(parts)).map(({ id, name }) => [id, name]))
+  const tools = new Map(messages.flatMap(({ parts }) => parts.flatMap(fromCall)).map(({ id, name }) => [id, name]))
   const results = (parts: Parts): ReadonlyArray<Prompt.ToolResultPartEncoded> =>
     parts.flatMap((part) =>
       part.type === "tool_result"
@@ -38,9 +47,9 @@ export const toPrompt = ({ system, messages }: ProviderRequest): ReadonlyArray<P
   const written = messages.map(({ role, parts }): Prompt.MessageEncoded => {
     switch (role) {
       case "user":
-        return { role, content: texts(parts) }
+        return { role, content: parts.flatMap((part) => [...fromText(part), ...fromFile(part)]) }
       case "assistant":
-        return { role, content: [...texts(parts), ...calls(parts)] }
+        return { role, content: parts.flatMap((part) => [...fromText(part), ...fromCall(part)]) }
       case "tool":
         return { role, content: results(parts) }
     }
