@@ -19,6 +19,7 @@ import { toFrame } from "../stream/EventRow.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
 import { Journal } from "../stream/Journal.ts"
 import { LivePlan } from "../stream/LivePlan.ts"
+import * as GenAi from "../telemetry/GenAi.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as Admission from "./Admission.ts"
 import * as Hops from "./Hops.ts"
@@ -182,7 +183,8 @@ export class RunningPlans extends Context.Service<
           Effect.ensuring(count(() => plans.delete(plan_id))),
           Effect.annotateLogs({ ...ids, caller })
         )
-        yield* FiberMap.run(fibers, plan_id, life)
+        const attributes = { [GenAi.plan]: plan_id, [GenAi.conversation]: session.session_id }
+        yield* FiberMap.run(fibers, plan_id, Effect.withSpan(life, "plan", { attributes, captureStackTrace: false }))
         return yield* Deferred.await(started)
       })
 

@@ -1,23 +1,18 @@
-import {
-  EmptyAnswer,
-  IdleTimeout,
-  ProviderError,
-  type ProviderErrorReason,
-  StreamTruncated
-} from "@bowline/domain/provider/ProviderError"
+import { EmptyAnswer, ProviderError, type ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Deferred, Duration, Effect, Random } from "effect"
-import * as Attempt from "../provider/Attempt.ts"
+import { Clock, Duration, Effect, Random } from "effect"
 import type { CredentialPool } from "../provider/CredentialPool.ts"
-import type { ProviderPart, ProviderRequest } from "../provider/Provider.ts"
+import type { ProviderRequest } from "../provider/Provider.ts"
 import * as Recourse from "../provider/Recourse.ts"
 import { type Entry, toldHistory } from "../session/LegalHistory.ts"
-import { Assembly } from "./Assembly.ts"
+import * as GenAi from "../telemetry/GenAi.ts"
+import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
+import type { Assembly } from "./Assembly.ts"
 import * as Continuation from "./Continuation.ts"
-import * as ModelLimits from "./ModelLimits.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { PlansConfig } from "./PlansConfig.ts"
+import * as StepAttempt from "./StepAttempt.ts"
 import * as Target from "./Target.ts"
 
 const textOf = (parts: ReadonlyArray<MessagePart>): string =>
@@ -30,10 +25,6 @@ const correctCall: Entry = {
 
 type Asked = Omit<ProviderRequest, "model" | "facts">
 
-const slice = 256
-
-const truncated = new StreamTruncated({ message: "The answer ended before it was finished" })
-
 /** The same request, mended for an attempt behind one that failed for this reason. */
 const mend = (request: Asked, reason: ProviderErrorReason): Asked => {
   if (reason._tag === "history_rejected") return { ...request, messages: toldHistory(request.messages) }
@@ -44,7 +35,34 @@ const mend = (request: Asked, reason: ProviderErrorReason): Asked => {
  * One answer, shown while it comes, out of as many attempts as it takes: with the run's target, and with those that take its
  * place, which the run keeps.
  */
-export const ask = Effect.fnUntraced(function* (
+export const ask = (
+  pool: CredentialPool["Service"],
+  config: PlansConfig["Service"],
+  run: PlanRun,
+  asked: Asked
+): Effect.Effect<Continuation.Answer, ProviderError | StorageError> => {
+  const answer = answerTo(pool, config, run, asked).pipe(
+    Effect.tapErrorTag("ProviderError", (error) =>
+      run.failures.length === 0 ? Effect.void : tellExhausted(run, error)
+    )
+  )
+  return Effect.withSpan(answer, "step", { captureStackTrace: false, attributes: { [GenAi.step]: run.steps } })
+}
+
+/** A step has given up. Where nothing was tried again that is only worth a line if it might have helped. */
+const tellExhausted = Effect.fnUntraced(function* (run: PlanRun, error: ProviderError) {
+  const attempts = run.failures.length
+  if (attempts === 1 && !error.isRetryable) return
+  yield* ProviderMetrics.retriesExhausted(Target.asked(run.model), error.type)
+  const { model } = run
+  yield* Effect.annotateLogs(Effect.logWarning("provider_retries_exhausted"), {
+    error_type: error.type,
+    attempts,
+    model
+  })
+})
+
+const answerTo = Effect.fnUntraced(function* (
   pool: CredentialPool["Service"],
   config: PlansConfig["Service"],
   run: PlanRun,
@@ -72,7 +90,7 @@ export const ask = Effect.fnUntraced(function* (
     const { credential, model } = target
     run.failures.push(reason)
     failures.push(reason)
-    yield* pool.failed({ ...use(target), reason, stage: "provider" }).pipe(Effect.ignore({ log: "Warn" }))
+    yield* pool.failed({ ...Target.use(target), reason, stage: "provider" }).pipe(Effect.ignore({ log: "Warn" }))
     tried.add(credential.id)
     const other = yield* Target.pick(pool, session_id, model, tried)
     const models = run.models.slice(run.models.indexOf(model) + 1)
@@ -90,10 +108,15 @@ export const ask = Effect.fnUntraced(function* (
       )
       run.models = run.models.slice(run.models.indexOf(target.model))
       journal.append([{ _tag: "Progressed", stage: "provider", progress: run.progress }], [])
+      yield* ProviderMetrics.failedOver(Target.asked(model), error.type)
       tried = new Set()
       failures = []
     }
-    if (assembly.isShown) journal.emit({ event: "text.retract", data: { step, attempt } })
+    yield* ProviderMetrics.retried(Target.asked(model), error.type)
+    if (assembly.isShown) {
+      journal.emit({ event: "text.retract", data: { step, attempt } })
+      yield* ProviderMetrics.retracted(Target.asked(model), error.type)
+    }
     run.partialText = textOf(kept)
     const delay_ms = "delayMs" in recourse ? recourse.delayMs : 0
     const { code, message } = error
@@ -103,18 +126,10 @@ export const ask = Effect.fnUntraced(function* (
       error_type: error.type,
       attempt,
       delay_ms,
-      credential: credential.id
+      credential: credential.id,
+      model
     })
     yield* Effect.sleep(delay_ms).pipe(run.within("backoff"))
-  })
-
-  /** Of all that may end a plan from outside, only its deadline is the provider's fault, and only after a long silence. */
-  const blameForDeadline = Effect.fnUntraced(function* (target: Target.Target, silentMs: number) {
-    const isDeadline = (yield* Deferred.isDone(run.aborted)) && (yield* Deferred.await(run.aborted)) === "deadline"
-    if (!isDeadline) return
-    const message = `Nothing for ${Duration.format(Duration.millis(silentMs))} until the deadline`
-    const reason = new IdleTimeout({ message })
-    yield* pool.failed({ ...use(target), reason, stage: "provider" }).pipe(Effect.ignore({ log: "Warn" }))
   })
 
   let request = asked
@@ -123,36 +138,16 @@ export const ask = Effect.fnUntraced(function* (
   for (let attempt = 1; ; attempt++) {
     // While it waited, or answered, another plan may have found that its credential is to be left alone.
     if (attempt > 1) target = yield* Target.again(pool, session_id, target, tried)
-    const { provider } = target.credential
-    const assembly = new Assembly(run, attempt, provider.name)
-    const { timers, facts } = ModelLimits.of(config, target.model)
-    const stream = provider.stream({ ...request, model: Target.ownName(target.model), facts })
-    const take = (parts: ReadonlyArray<ProviderPart>): Effect.Effect<void, StorageError> => {
-      for (const part of parts.slice(0, slice)) assembly.take(part)
-      // A reader gets what comes in one piece in pieces that it can take.
-      return parts.length <= slice
-        ? journal.keepUp
-        : Effect.andThen(
-            journal.flush,
-            Effect.suspend(() => take(parts.slice(slice)))
-          )
-    }
-    const failure = yield* Attempt.run(stream, timers, take, (silentMs) =>
-      silentMs < Duration.toMillis(timers.idle) ? Effect.void : blameForDeadline(target, silentMs)
-    ).pipe(
-      run.within("provider"),
-      Effect.ensuring(Effect.sync(() => run.countUsage())),
-      Effect.map(() => (assembly.finish === undefined ? truncated : undefined)),
-      Effect.catchTag("ProviderError", ({ reason }) => Effect.succeed(reason))
-    )
+    const { assembly, failure } = yield* StepAttempt.make(pool, config, run, target, attempt, request)
     if (failure !== undefined) {
       yield* recover(assembly, attempt, failure, kept)
       request = mend(request, failure)
       continue
     }
-    yield* pool.succeeded(use(target)).pipe(Effect.ignore({ log: "Warn" }))
+    yield* pool.succeeded(Target.use(target)).pipe(Effect.ignore({ log: "Warn" }))
+    const { finish = "other", dropped } = assembly
+    const calls = assembly.calls.map((call) => ({ ...call, at: kept.length + call.at }))
     kept = [...kept, ...assembly.parts]
-    const { finish = "other", calls, dropped } = assembly
     const answer = { finish, calls, dropped, parts: kept, text: textOf(kept) }
     const next = Continuation.next(answer, mayCall, continued)
     if (Continuation.isEmpty(answer, mayCall)) {
@@ -164,10 +159,4 @@ export const ask = Effect.fnUntraced(function* (
     continued = next.continued
     request = { ...asked, messages: [...asked.messages, { role: "assistant", parts: kept }, ...next.ask] }
   }
-})
-
-const use = ({ model, credential }: Target.Target) => ({
-  provider: Target.providerOf(model),
-  credential: credential.id,
-  model
 })

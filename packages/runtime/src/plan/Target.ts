@@ -6,6 +6,7 @@ import type { CredentialPool } from "../provider/CredentialPool.ts"
 import type { ProviderCredential } from "../provider/Providers.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import { patiently } from "../session/Patience.ts"
+import type { Asked } from "../telemetry/ProviderMetrics.ts"
 
 /** Who is asked: a model as `provider/model`, and the credential to ask with. */
 export interface Target {
@@ -17,6 +18,16 @@ export const providerOf = (model: string): string => model.slice(0, model.indexO
 
 /** The model as its provider calls it. */
 export const ownName = (model: string): string => model.slice(model.indexOf("/") + 1)
+
+/** The use of a target, for the pool. */
+export const use = ({ model, credential }: Target) => ({
+  provider: providerOf(model),
+  credential: credential.id,
+  model
+})
+
+/** The model as metrics tell it. */
+export const asked = (model: string): Asked => ({ provider: providerOf(model), model: ownName(model) })
 
 /** A free credential for the model that is not to be avoided, if there is one; else the wait for the next one, if it is known. */
 export const pick = (

@@ -11,6 +11,7 @@ import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
 import { type CredentialRow, CredentialStore } from "./CredentialStore.ts"
 import { windowFor } from "./CredentialWindow.ts"
 import { type ProviderCredential, Providers } from "./Providers.ts"
+import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
 
 /** A credential of a provider, asked for a model, which is `provider/model` wherever credentials are concerned. */
 interface Use {
@@ -107,8 +108,16 @@ export class CredentialPool extends Context.Service<
             credential: window.scope === "model" ? null : credential,
             model: window.scope === "credential" ? null : model
           }
-          yield* store.open(scope, reason._tag, window.durations)
+          const isOpened = yield* store.open(scope, reason._tag, window.durations)
           counted.add(keyOf(credential, scope.model))
+          if (!isOpened) return
+          yield* ProviderMetrics.credentialPutAside({ provider, model: model.slice(provider.length + 1) }, reason._tag)
+          yield* Effect.annotateLogs(Effect.logWarning("credential_put_aside"), {
+            error_type: reason._tag,
+            scope: window.scope,
+            credential,
+            model
+          })
         }),
         succeeded: Effect.fnUntraced(function* ({ provider, credential, model }) {
           const now = yield* Clock.currentTimeMillis

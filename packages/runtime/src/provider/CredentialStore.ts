@@ -37,13 +37,13 @@ export class CredentialStore extends Context.Service<
     /**
      * Opens a window and counts it, unless one of the scope runs: that is left as it is, so that of two at once one opens it.
      * The n-th one since the last success takes the n-th of `durations` (in milliseconds), or the last of them. What is counted of
-     * a whole credential is counted anew with another reason.
+     * a whole credential is counted anew with another reason. Says whether it has opened one.
      */
     readonly open: (
       scope: WindowScope,
       reason: string,
       durations: Arrays.NonEmptyReadonlyArray<number>
-    ) => Effect.Effect<void, StorageError>
+    ) => Effect.Effect<boolean, StorageError>
     /** The session keeps to the credential, which is used now. The last one that is written counts. */
     readonly choose: (provider: string, credential: string, session: SessionId) => Effect.Effect<void, StorageError>
     /**

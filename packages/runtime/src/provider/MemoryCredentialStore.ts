@@ -56,10 +56,11 @@ export const layer: Layer.Layer<CredentialStore> = Layer.sync(CredentialStore, (
     open: (scope, reason, durations) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         const entry = entryOf(scope)
-        if (entry.until > now) return
+        if (entry.until > now) return false
         entry.failures = scope.model !== null || entry.reason === reason ? entry.failures + 1 : 1
         entry.reason = reason
         entry.until = now + (durations[entry.failures - 1] ?? Arrays.lastNonEmpty(durations))
+        return true
       }),
     choose: (provider, credential, session) =>
       Effect.map(Clock.currentTimeMillis, (now) => {

@@ -62,7 +62,8 @@ on conflict (provider, credential, model) do update set (failures, reason, until
     now() + (${JSON.stringify(durations)}::json ->> least(n - 1, ${longest}::int))::float8 * interval '1 millisecond'
   from (select case when c.model <> '' or c.reason = excluded.reason then c.failures + 1 else 1 end as n) counted
 )
-where c.until is null or c.until <= now()`).pipe(Effect.asVoid)
+where c.until is null or c.until <= now()
+returning 1 as opened`).pipe(Effect.map((rows) => rows.length > 0))
     },
     choose: (provider, credential, session) =>
       storageError(sql`

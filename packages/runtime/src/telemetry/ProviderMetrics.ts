@@ -1,0 +1,79 @@
+import type { Usage } from "@bowline/domain/plan/Usage"
+import { type Context, type Effect, Metric } from "effect"
+import * as GenAi from "./GenAi.ts"
+
+/** What is asked, as metrics tell it apart: the model as its provider calls it. */
+export interface Asked {
+  readonly provider: string
+  readonly model: string
+}
+
+const seconds = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68]
+const powersOfFour = Array.from({ length: 14 }, (_, power) => 4 ** power)
+
+const duration = Metric.histogram("gen_ai.client.operation.duration", {
+  description: "From sending a request to a provider to the end of its answer",
+  attributes: { unit: "s" },
+  boundaries: seconds
+})
+const timeToFirstChunk = Metric.histogram("gen_ai.client.operation.time_to_first_chunk", {
+  description: "From sending a request to a provider to the first content of its answer",
+  attributes: { unit: "s" },
+  boundaries: seconds
+})
+const tokenUsage = Metric.histogram("gen_ai.client.token.usage", {
+  description: "Tokens of an attempt, as its provider counts them",
+  attributes: { unit: "{token}" },
+  boundaries: powersOfFour
+})
+
+const counter = (name: string, description: string) =>
+  Metric.counter(`bowline.${name}`, { description, incremental: true })
+
+const attempts = counter("provider.attempts", "Requests to a provider; those without an error type have finished")
+const retries = counter("provider.retries", "Attempts that are made again, by why the last one failed")
+const exhausted = counter("provider.retries_exhausted", "Steps that gave up, by why their last attempt failed")
+const retracts = counter("provider.retracts", "Attempts whose text was taken back")
+const failovers = counter("provider.failovers", "Steps that went on with the next model, by why this one was left")
+const putAside = counter("credentials.put_aside", "Windows that were opened, by the failure that did")
+
+const labels = ({ provider, model }: Asked, errorType?: string) => ({
+  [GenAi.provider]: provider,
+  [GenAi.requestModel]: model,
+  ...(errorType === undefined ? {} : { [GenAi.errorType]: errorType })
+})
+
+const counted =
+  (metric: Metric.Counter<number>) =>
+  (asked: Asked, errorType: string): Effect.Effect<void> =>
+    Metric.update(Metric.withAttributes(metric, labels(asked, errorType)), 1)
+
+export const retried = counted(retries)
+export const retriesExhausted = counted(exhausted)
+export const retracted = counted(retracts)
+export const failedOver = counted(failovers)
+export const credentialPutAside = counted(putAside)
+
+/** An attempt is over. `errorType` is undefined when it has finished. */
+export const attempted = (
+  asked: Asked,
+  told: {
+    readonly errorType: string | undefined
+    readonly durationMs: number
+    readonly firstContentMs: number | undefined
+    readonly usage: Usage | undefined
+  },
+  context: Context.Context<never>
+): void => {
+  const chat = { ...labels(asked), [GenAi.operation]: "chat" }
+  const ended = labels(asked, told.errorType)
+  Metric.withAttributes(attempts, ended).updateUnsafe(1, context)
+  Metric.withAttributes(duration, { ...chat, ...ended }).updateUnsafe(told.durationMs / 1_000, context)
+  if (told.firstContentMs !== undefined) {
+    Metric.withAttributes(timeToFirstChunk, chat).updateUnsafe(told.firstContentMs / 1_000, context)
+  }
+  if (told.usage === undefined) return
+  const { input_tokens, output_tokens } = told.usage
+  Metric.withAttributes(tokenUsage, { ...chat, [GenAi.tokenType]: "input" }).updateUnsafe(input_tokens, context)
+  Metric.withAttributes(tokenUsage, { ...chat, [GenAi.tokenType]: "output" }).updateUnsafe(output_tokens, context)
+}
