@@ -25,7 +25,7 @@ export const AgentCard = Schema.Struct({
   url: word,
   preferredTransport: word,
   additionalInterfaces: list(Schema.Struct({ url: word, transport: word })),
-  supportedInterfaces: list(Schema.Struct({ url: word, protocolBinding: word, protocolVersion: word })),
+  supportedInterfaces: list(Schema.Struct({ url: word, protocolBinding: word, protocolVersion: word, tenant: word })),
   agentTrust: Schema.optionalKey(Schema.Json),
   capabilities: Schema.optionalKey(
     Schema.NullOr(

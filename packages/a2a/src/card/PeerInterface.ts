@@ -5,11 +5,14 @@ import type { AgentCard, Location } from "./AgentCard.ts"
 export interface PeerInterface {
   readonly dialect: Dialect
   readonly url: string
+  /** What every request names, where one URL serves many peers. */
+  readonly tenant: string | undefined
 }
 
 interface Offer {
   readonly dialect: Dialect
   readonly url: string | null | undefined
+  readonly tenant?: string | null | undefined
 }
 
 const isJsonRpc = (transport: string | null | undefined): boolean => transport?.toUpperCase() === "JSONRPC"
@@ -23,9 +26,9 @@ const ofVersion = (version: string | null | undefined): Dialect | undefined => {
 /** A2A 1.0 lists its interfaces; A2A 0.3 has one that it prefers, and others. */
 const declared = ({ additionalInterfaces, preferredTransport, supportedInterfaces, url }: AgentCard): Array<Offer> => {
   if (supportedInterfaces != null && supportedInterfaces.length > 0) {
-    return supportedInterfaces.flatMap(({ protocolBinding, protocolVersion, url }): Array<Offer> => {
+    return supportedInterfaces.flatMap(({ protocolBinding, protocolVersion, tenant, url }): Array<Offer> => {
       const dialect = ofVersion(protocolVersion)
-      return isJsonRpc(protocolBinding) && dialect !== undefined ? [{ dialect, url }] : []
+      return isJsonRpc(protocolBinding) && dialect !== undefined ? [{ dialect, url, tenant }] : []
     })
   }
   if (preferredTransport == null || isJsonRpc(preferredTransport)) return [{ dialect: "a2a-0.3", url }]
@@ -62,5 +65,8 @@ export const interfaceOf = (
   const offer = wanted === "auto" ? offers[0] : offers.find(({ dialect }) => dialect === wanted)
   // A card of A2A 1.0 that names no JSON-RPC of a known version.
   const fallback = wanted === "auto" ? "a2a-1.0" : wanted
-  return { dialect: offer?.dialect ?? fallback, url: within(endpoint, offer?.url) }
+  const dialect = offer?.dialect ?? fallback
+  // A2A 0.3 has no parameter for it.
+  const tenant = dialect === "a2a-1.0" ? offer?.tenant || undefined : undefined
+  return { dialect, url: within(endpoint, offer?.url), tenant }
 }

@@ -12,6 +12,8 @@ import { excerpt, failure, fromStatus, garbled, type ExchangeError } from "./Exc
 export interface RpcTarget {
   readonly url: string
   readonly headers: Headers
+  /** Parameters of every method. */
+  readonly params: Params
   readonly auth: PeerAuth
 }
 
@@ -39,12 +41,12 @@ const unfitness = (body: string): string | undefined => {
 
 /** A request for a method. Its body is written once: what is signed is what is sent. */
 const rpcRequest = Effect.fnUntraced(function* (
-  { auth, headers, url }: RpcTarget,
+  { auth, headers, params: always, url }: RpcTarget,
   id: string,
   method: string,
   params: Params
 ): Effect.fn.Return<HttpClientRequest.HttpClientRequest, ExchangeError> {
-  const body = JSON.stringify({ jsonrpc: "2.0", id, method, params })
+  const body = JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...always, ...params } })
   return HttpClientRequest.post(url).pipe(
     HttpClientRequest.setHeaders({ accept: "application/json", ...headers, ...(yield* auth.headers(body)) }),
     HttpClientRequest.bodyText(body, "application/json")

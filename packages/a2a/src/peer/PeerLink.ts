@@ -41,7 +41,7 @@ const choose = (
 ): PeerInterface => {
   if (dialect === "auto" && before !== undefined && (continues !== null || found === undefined)) return before
   if (found !== undefined) return interfaceOf(found.card, found.location, endpoint, dialect)
-  return { dialect: dialect === "auto" ? "a2a-0.3" : dialect, url: endpoint }
+  return { dialect: dialect === "auto" ? "a2a-0.3" : dialect, url: endpoint, tenant: undefined }
 }
 
 /** The links to peers, and what is remembered of them in this process. */
@@ -63,9 +63,10 @@ export const make = Effect.fnUntraced(function* (cards: AgentCards, auths: PeerA
       "x-bowline-hops": String(call.route.hops),
       "x-bowline-via": call.route.via.join(",")
     }
+    const params = chosen.tenant === undefined ? {} : { tenant: chosen.tenant }
     return {
       endpoint,
-      target: { url: chosen.url, headers, auth: peerAuth },
+      target: { url: chosen.url, headers, params, auth: peerAuth },
       codec,
       takesTextOnly: (skillId) => found !== undefined && takesTextOnly(found.card, skillId),
       streams: streaming ?? found?.card.capabilities?.streaming ?? false,

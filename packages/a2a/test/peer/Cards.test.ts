@@ -146,6 +146,25 @@ describe("the dialect auto", () => {
     }).pipe(Effect.provide(memory))
   )
 
+  it.effect("comes with the tenant that the card names for its interface, which every request then has", () =>
+    Effect.gen(function* () {
+      const network = yield* Network
+      const host = yield* network.serve(({ method, url }) => {
+        const offer = { url: url.origin, protocolBinding: "JSONRPC", protocolVersion: "1.0", tenant: "knots" }
+        const task = { id: "one", status: { state: "TASK_STATE_WORKING" } }
+        return Effect.succeed(json(200, method === "GET" ? { supportedInterfaces: [offer] } : { result: task }))
+      })
+      const { fiber } = yield* start(question(host.url, { dialect: "auto" }))
+      yield* TestClock.adjust("60 millis")
+      yield* Fiber.interrupt(fiber)
+      const [, ...requests] = yield* host.requests.awaitCount(4)
+      assert.deepStrictEqual(
+        requests.map(({ body }) => /"method":"(\w+)","params":{"tenant":"knots",/.exec(body)?.[1]),
+        ["SendMessage", "GetTask", "CancelTask"]
+      )
+    }).pipe(Effect.provide(memory))
+  )
+
   it.effect("is not asked of the card where the request names it, but who has to have signed is", () =>
     Effect.gen(function* () {
       const did = "did:bindu:author:echo:438b4815-7ebe-d853-b95d-48b32b68fa3a"
