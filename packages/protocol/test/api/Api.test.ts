@@ -18,6 +18,7 @@ describe("Api", () => {
       Object.entries(item).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation }))
     )
     assert.deepStrictEqual(routes.map(({ route }) => route).sort(), [
+      "GET /.well-known/did.json",
       "GET /credentials",
       "GET /health",
       "GET /peers",
