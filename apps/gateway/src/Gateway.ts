@@ -9,7 +9,7 @@ import { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
 import { CredentialPool } from "@bowline/runtime/provider/CredentialPool"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/session/MemoryStore"
-import { Effect, Layer, Logger, References } from "effect"
+import { Effect, Layer, Logger, Record, Redacted, References } from "effect"
 import { HttpRouter } from "effect/http"
 import { GatewayConfig } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./config/ProviderSettings.ts"
@@ -42,9 +42,10 @@ const stores = ({ database, sessionTtl }: Config) => {
 }
 
 /** An adapter for each credential; where none is needed, one without. */
-const adapters = ({ name, wire, apiKeys, baseUrl }: ProviderSettings) => {
+const adapters = ({ apiKeys, headers, wire, ...server }: ProviderSettings) => {
   const { layer } = wires[wire]
-  return apiKeys.length === 0 ? [layer({ name, baseUrl })] : apiKeys.map((apiKey) => layer({ name, baseUrl, apiKey }))
+  const options = { ...server, headers: Record.map(headers, Redacted.value) }
+  return apiKeys.length === 0 ? [layer(options)] : apiKeys.map((apiKey) => layer({ ...options, apiKey }))
 }
 
 const wires = {

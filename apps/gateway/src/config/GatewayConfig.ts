@@ -3,20 +3,21 @@ import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
 import type { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
 import type { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
 import type { Identity } from "@bowline/a2a/identity/GatewayIdentity"
-import * as ModelTable from "@bowline/runtime/provider/ModelTable"
 import { ConfigProvider, Context, type Duration, Effect, type LogLevel, Option, Redacted, Result } from "effect"
 import type { CallerKey } from "./CallerKeys.ts"
+import * as ConfigFile from "./ConfigFile.ts"
 import * as IdentitySettings from "./IdentitySettings.ts"
+import * as ModelSettings from "./ModelSettings.ts"
+import type { PeerTls } from "./PeerTls.ts"
 import * as ProviderSettings from "./ProviderSettings.ts"
 import { InvalidConfiguration, isLoopback, readSettings } from "./Settings.ts"
+import { type Environment, merge } from "./Sources.ts"
 
 /** Where plans and sessions are kept. */
 export type Database =
   | { readonly _tag: "Memory" }
   | { readonly _tag: "Embedded"; readonly dataDir: string }
   | { readonly _tag: "Postgres"; readonly url: Redacted.Redacted }
-
-type Environment = { readonly [name: string]: string | undefined }
 
 const logLevels = {
   trace: "Trace",
@@ -47,6 +48,8 @@ export class GatewayConfig extends Context.Service<
     readonly identity: Option.Option<Identity>
     /** Where callers may make it connect to. */
     readonly egress: EgressPolicy
+    /** What it shows to peers, and believes of them. */
+    readonly peerTls: PeerTls
     /** Of the body of a request, in bytes. */
     readonly maxBody: number
     readonly sessionTtl: Duration.Duration
@@ -58,13 +61,18 @@ export class GatewayConfig extends Context.Service<
   }
 >()("@bowline/gateway/config/GatewayConfig") {}
 
-/** Reads an environment. Fails with every problem of it at once. */
+/** Reads an environment, and the file that it names or that is there. Fails with every problem of both at once. */
 export const fromEnvironment = (environment: Environment, isTerminal: boolean) =>
-  Effect.flatMap(readSettings(Object.keys(environment)), ({ values, ignored }) => {
+  Effect.gen(function* () {
+    const file = yield* ConfigFile.load((name) => environment[name])
+    const { isSet, label, variables } = merge(environment, file)
+    const { values, ignored } = yield* readSettings(Object.keys(environment), file.problems, label).pipe(
+      Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnvRecord(variables))
+    )
     const { DATABASE_URL, BOWLINE_DATA_DIR, BOWLINE_FALLBACK_MODELS: fallbackModels } = values
     const { BOWLINE_API_KEYS: callerKeys, BOWLINE_ADMIN_CALLERS: admins } = values
     const isAllowed = values.BOWLINE_ENV_ALLOW
-    const providers = ProviderSettings.fromValues(values)
+    const providers = ProviderSettings.fromValues(values, file.providers)
     const model = values.BOWLINE_MODEL ?? providers[0]?.defaultModel ?? "openai/demo"
     const isNamed = values.BOWLINE_ALLOWED_MODELS ?? ((name: string) => [model, ...fallbackModels].includes(name))
     const names: ReadonlyArray<string> = providers.length === 0 ? ["openai"] : providers.map(({ name }) => name)
@@ -75,9 +83,9 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
       ...(isOffered(model) ? [] : ["BOWLINE_MODEL"]),
       ...(fallbackModels.every(isOffered) ? [] : ["BOWLINE_FALLBACK_MODELS"])
     ].map((name) => `${name}: Expected models of a provider that is configured: ${names.join(", ")}`)
-    const problems = [...misnamed, ...(Result.isFailure(identity) ? identity.failure : [])]
-    if (problems.length > 0) return Effect.fail(new InvalidConfiguration({ problems }))
-    return Effect.succeed<GatewayConfig["Service"]>({
+    const problems = [...misnamed, ...(Result.isFailure(identity) ? identity.failure : [])].map(label)
+    if (problems.length > 0) return yield* new InvalidConfiguration({ problems })
+    return GatewayConfig.of({
       host: values.BOWLINE_HOST,
       port: values.BOWLINE_PORT,
       callerKeys,
@@ -93,8 +101,8 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
         model,
         fallbackModels,
         allowsModel: (name) => isOffered(name) && isNamed(name),
-        models: ModelTable.noOverrides,
-        providerTimers: new Map(),
+        models: ModelSettings.fromFile(file.models, file.providers),
+        providerTimers: ProviderSettings.timersOf(file.providers, isSet),
         maxPlans: values.BOWLINE_MAX_PLANS,
         leaseTtl: values.BOWLINE_LEASE_TTL,
         shutdownGrace: values.BOWLINE_SHUTDOWN_GRACE,
@@ -118,13 +126,14 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
         deny: values.BOWLINE_EGRESS_DENY,
         allowsLocal: isLoopback(values.BOWLINE_HOST)
       },
+      peerTls: file.peerTls,
       maxBody: values.BOWLINE_MAX_BODY,
       sessionTtl: values.BOWLINE_SESSION_TTL,
       log: { level: logLevels[values.LOG_LEVEL], format: values.LOG_FORMAT ?? (isTerminal ? "pretty" : "json") },
       ignored,
       overruled: ProviderSettings.overruled(values)
     })
-  }).pipe(Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnvRecord(environment)))
+  })
 
 /** The environment of this process; `flags` of the command line win over its variables. */
 export const fromProcess = (flags: Environment) =>

@@ -26,7 +26,7 @@ const secrets: Parse<ReadonlyArray<Redacted.Redacted>> = (text) => {
 
 const timer = duration("1ms")
 
-const modelPattern = /^[a-z]+\/[\x21-\x7e]+$/
+const modelPattern = /^[a-z][a-z0-9_-]*\/[\x21-\x7e]+$/
 
 /** A comma list of models. */
 const models: Parse<ReadonlyArray<string>> = (text) => {
@@ -98,8 +98,10 @@ const settings = {
 /** Of the command line's commands that speak to a gateway. */
 const clientVariables = ["BOWLINE_URL", "BOWLINE_API_KEY"]
 
+/** Where the file is: it is read before all else. */
+const fileVariable = "BOWLINE_CONFIG"
+
 const laterVariables = [
-  "BOWLINE_CONFIG",
   "BOWLINE_SUMMARY_MODEL",
   "BOWLINE_RECIPES_DIR",
   "BOWLINE_PLANNER_FILE",
@@ -113,14 +115,26 @@ type Parsed<S> = S extends Config.Config<infer A> ? A : never
 /** What each variable says, or what holds where it is not set. */
 export type Values = { readonly [Name in keyof typeof settings]: Parsed<(typeof settings)[Name]> }
 
-const known: ReadonlySet<string> = new Set([...Object.keys(settings), ...clientVariables, ...laterVariables])
+const known: ReadonlySet<string> = new Set([
+  ...Object.keys(settings),
+  ...clientVariables,
+  fileVariable,
+  ...laterVariables
+])
 
 /** Whether what listens there can be reached from this machine only. */
 export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
 
-/** Reads every variable, and names all that are wrong, or of no name that is known, at once. */
-export const readSettings = Effect.fnUntraced(function* (names: ReadonlyArray<string>) {
+/**
+ * Reads every variable, and names all that are wrong, or of no name that is known, at once, behind the problems that there
+ * are already. `label` puts the place where a setting comes from in the place of its name.
+ */
+export const readSettings = Effect.fnUntraced(function* (
+  names: ReadonlyArray<string>,
+  already: ReadonlyArray<string>,
+  label: (problem: string) => string
+) {
   const results = yield* Effect.all(settings, { mode: "result" })
   const problems = Object.values(results).flatMap((result: Result.Result<unknown, Config.ConfigError>) =>
     Result.isFailure(result) ? [result.failure.cause.message] : []
@@ -133,7 +147,9 @@ export const readSettings = Effect.fnUntraced(function* (names: ReadonlyArray<st
     const isOurs = name.startsWith("BOWLINE_") && !name.startsWith("BOWLINE_TEST_")
     if (isOurs && !known.has(name)) problems.push(`${name}: There is no such variable`)
   }
-  if (problems.length > 0) return yield* new InvalidConfiguration({ problems })
+  if (already.length + problems.length > 0) {
+    return yield* new InvalidConfiguration({ problems: [...already, ...problems.map(label)] })
+  }
   const values = yield* Effect.orDie(Effect.fromResult(Result.all(results)))
   return { values, ignored: laterVariables.filter((name) => names.includes(name)) }
 })
