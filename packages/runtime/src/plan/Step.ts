@@ -1,10 +1,11 @@
 import { EmptyAnswer, ProviderError, type ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Duration, Effect, Random } from "effect"
+import { Clock, Duration, Effect, Pull, Schedule } from "effect"
 import type { CredentialPool } from "../provider/CredentialPool.ts"
 import type { ProviderRequest } from "../provider/Provider.ts"
 import * as Recourse from "../provider/Recourse.ts"
+import * as RetryPolicy from "../provider/RetryPolicy.ts"
 import { type Entry, toldHistory } from "../session/LegalHistory.ts"
 import * as GenAi from "../telemetry/GenAi.ts"
 import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
@@ -70,7 +71,7 @@ const answerTo = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Continuation.Answer, ProviderError | StorageError> {
   const { journal, deadline, session_id } = run.given
   const step = run.steps
-  const retries = { maxRetries: config.maxRetries, baseMs: Duration.toMillis(config.retryBase) }
+  const waits = RetryPolicy.waits({ maxRetries: config.maxRetries, baseMs: Duration.toMillis(config.retryBase) })
   const mayCall = asked.toolChoice === "auto"
 
   run.failures = []
@@ -78,6 +79,7 @@ const answerTo = Effect.fnUntraced(function* (
   let target = yield* Target.first(pool, session_id, run.models)
   let tried = new Set<string>()
   let failures: Array<ProviderErrorReason> = []
+  let nextWait = yield* Schedule.toStep(waits)
 
   /** Finds who is asked next, and waits until then; what was shown of the last attempt is taken back. */
   const recover = Effect.fnUntraced(function* (
@@ -94,12 +96,17 @@ const answerTo = Effect.fnUntraced(function* (
     tried.add(credential.id)
     const other = yield* Target.pick(pool, session_id, model, tried)
     const models = run.models.slice(run.models.indexOf(model) + 1)
+    const now = yield* Clock.currentTimeMillis
     const chances = {
+      waitMs: yield* nextWait(now, reason).pipe(
+        Effect.map(([, wait]) => Duration.toMillis(wait)),
+        Pull.catchDone(() => Effect.undefined)
+      ),
       hasOtherCredential: other._tag === "Picked",
       hasOtherModel: models.length > 0,
-      timeLeftMs: deadline - (yield* Clock.currentTimeMillis)
+      timeLeftMs: deadline - now
     }
-    const recourse = Recourse.decide(failures, retries, chances, yield* Random.next)
+    const recourse = Recourse.decide(failures, chances)
     if (recourse._tag === "GiveUp") return yield* error
     if (recourse._tag === "OtherCredential" && other._tag === "Picked") target = { model, credential: other.credential }
     if (recourse._tag === "OtherModel") {
@@ -111,6 +118,7 @@ const answerTo = Effect.fnUntraced(function* (
       yield* ProviderMetrics.failedOver(Target.asked(model), error.type)
       tried = new Set()
       failures = []
+      nextWait = yield* Schedule.toStep(waits)
     }
     yield* ProviderMetrics.retried(Target.asked(model), error.type)
     if (assembly.isShown) {

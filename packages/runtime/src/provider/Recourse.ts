@@ -1,5 +1,5 @@
 import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
-import { delayBeforeNext, type RetrySettings } from "./RetryPolicy.ts"
+import { isWorth } from "./RetryPolicy.ts"
 
 /** What a step does about an attempt that has failed. */
 export type Recourse =
@@ -8,6 +8,8 @@ export type Recourse =
 
 /** What is left to a step, and of its plan. */
 export interface Chances {
+  /** The wait before its next retry with this model, if it may make one. */
+  readonly waitMs: number | undefined
   readonly hasOtherCredential: boolean
   readonly hasOtherModel: boolean
   readonly timeLeftMs: number
@@ -28,27 +30,22 @@ const isSilence = (reason: ProviderErrorReason): boolean =>
 /**
  * Decides by why the attempts with this model have failed so far. A key that is refused, is asked to wait, or was silent twice
  * gives way to another one if that is free; what time may heal is tried again with the same one; and when that is used up, the
- * next model has a go, as long as there is time for it. `random` is in [0, 1).
+ * next model has a go, as long as there is time for it.
  */
-export const decide = (
-  reasons: ReadonlyArray<ProviderErrorReason>,
-  settings: RetrySettings,
-  chances: Chances,
-  random: number
-): Recourse => {
+export const decide = (reasons: ReadonlyArray<ProviderErrorReason>, chances: Chances): Recourse => {
   const last = reasons.at(-1)
+  const { waitMs, timeLeftMs } = chances
   if (last === undefined) return { _tag: "GiveUp" }
-  if (chances.hasOtherCredential && reasons.length <= settings.maxRetries) {
+  if (chances.hasOtherCredential && waitMs !== undefined) {
     const isAtOnce = isOfCredential(last) || (isSilence(last) && reasons.filter(isSilence).length > 1)
     if (isAtOnce || (last._tag === "rate_limited" && last.retryAfterMs !== undefined)) {
       return { _tag: "OtherCredential", delayMs: 0 }
     }
   }
-  const delayMs = delayBeforeNext(reasons, settings, chances.timeLeftMs, random)
-  if (delayMs !== undefined) {
+  if (waitMs !== undefined && isWorth(reasons, waitMs, timeLeftMs)) {
     const gives = last._tag === "rate_limited" && chances.hasOtherCredential
-    return { _tag: gives ? "OtherCredential" : "SameCredential", delayMs }
+    return { _tag: gives ? "OtherCredential" : "SameCredential", delayMs: waitMs }
   }
-  const mayFailOver = chances.hasOtherModel && chances.timeLeftMs >= failoverMs && isOfModel(last)
+  const mayFailOver = chances.hasOtherModel && timeLeftMs >= failoverMs && isOfModel(last)
   return { _tag: mayFailOver ? "OtherModel" : "GiveUp" }
 }

@@ -1,4 +1,5 @@
 import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
+import { Duration, Effect, Random, Schedule } from "effect"
 
 export interface RetrySettings {
   /** Retries of a step. */
@@ -23,23 +24,27 @@ export const retryAfterMs = (reason: ProviderErrorReason): number | undefined =>
   "retryAfterMs" in reason ? reason.retryAfterMs : undefined
 
 /**
- * How long to wait before the next attempt of a step whose attempts have failed for these reasons, in milliseconds; nothing
- * when there is to be no other. What the provider asks for binds, with up to a tenth added; else the waits double, half of each
- * being random. `random` is in [0, 1).
+ * The waits behind the failures of a step with one model, as many as it may make retries. They double, half of each being random.
+ * What the provider asks for takes the place of one, with up to a tenth added.
  */
-export const delayBeforeNext = (
-  reasons: ReadonlyArray<ProviderErrorReason>,
-  { maxRetries, baseMs }: RetrySettings,
-  timeLeftMs: number,
-  random: number
-): number | undefined => {
+export const waits = ({ maxRetries, baseMs }: RetrySettings) =>
+  Schedule.exponential(baseMs).pipe(
+    Schedule.setInputType<ProviderErrorReason>(),
+    Schedule.upTo({ times: maxRetries }),
+    Schedule.modifyDelay(({ input, duration }) =>
+      Effect.map(Random.next, (random) => {
+        const half = Duration.toMillis(duration) / 2
+        const asked = retryAfterMs(input)
+        return Duration.millis(Math.round(asked === undefined ? half + half * random : asked * (1 + random / 10)))
+      })
+    )
+  )
+
+/** Whether to make another attempt after this wait, in a step whose attempts have failed for these reasons. */
+export const isWorth = (reasons: ReadonlyArray<ProviderErrorReason>, waitMs: number, timeLeftMs: number): boolean => {
   const last = reasons.at(-1)
-  if (last === undefined || !isRetried(last) || reasons.length > maxRetries) return undefined
+  if (last === undefined || !isRetried(last) || waitMs > timeLeftMs) return false
   const alike = onceOnly.find((tags) => tags.includes(last._tag)) ?? []
-  if (reasons.filter(({ _tag }) => alike.includes(_tag)).length > 1) return undefined
-  const asked = retryAfterMs(last)
-  if (asked !== undefined && asked > maxRetryAfterMs) return undefined
-  const bound = baseMs * 2 ** (reasons.length - 1)
-  const delay = Math.round(asked === undefined ? bound / 2 + (bound / 2) * random : asked * (1 + random / 10))
-  return delay > timeLeftMs ? undefined : delay
+  if (reasons.filter(({ _tag }) => alike.includes(_tag)).length > 1) return false
+  return (retryAfterMs(last) ?? 0) <= maxRetryAfterMs
 }

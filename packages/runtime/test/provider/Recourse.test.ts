@@ -11,11 +11,10 @@ const auth = new Reason.Auth({ message })
 const gone = new Reason.ModelUnavailable({ message })
 const bad = new Reason.BadRequest({ message })
 
-const all: Chances = { hasOtherCredential: true, hasOtherModel: true, timeLeftMs: 60_000 }
+const all: Chances = { waitMs: 500, hasOtherCredential: true, hasOtherModel: true, timeLeftMs: 60_000 }
 const model: Chances = { ...all, hasOtherCredential: false }
 const none: Chances = { ...model, hasOtherModel: false }
-
-const settings = { maxRetries: 3, baseMs: 1_000 }
+const spent = { waitMs: undefined }
 
 describe("Recourse", () => {
   it("uses what is left in the order of key, time and model", () => {
@@ -25,14 +24,14 @@ describe("Recourse", () => {
       [[auth], all, "OtherCredential", 0],
       [[auth], model, "OtherModel"],
       [[auth], none, "GiveUp"],
-      [[auth, auth, auth, auth], all, "OtherModel"],
+      [[auth], { ...all, ...spent }, "OtherModel"],
       [[waiting], all, "OtherCredential", 0],
-      [[waiting], model, "SameCredential", 5_000],
+      [[waiting], { ...model, waitMs: 5_000 }, "SameCredential", 5_000],
       [[limited], all, "OtherCredential", 500],
       [[limited], none, "SameCredential", 500],
       [[server], all, "SameCredential", 500],
-      [[server, server, server, server], all, "OtherModel"],
-      [[server, server, server, server], none, "GiveUp"],
+      [[server], { ...all, ...spent }, "OtherModel"],
+      [[server], { ...none, ...spent }, "GiveUp"],
       [[silent], all, "SameCredential", 500],
       [[silent, silent], all, "OtherCredential", 0],
       [[silent, silent], model, "OtherModel"],
@@ -42,7 +41,7 @@ describe("Recourse", () => {
     ]
     for (const [reasons, chances, tag, delayMs] of cases) {
       const expected = delayMs === undefined ? { _tag: tag } : { _tag: tag, delayMs }
-      assert.deepStrictEqual<unknown>(decide(reasons, settings, chances, 0), expected)
+      assert.deepStrictEqual<unknown>(decide(reasons, chances), expected)
     }
   })
 })
