@@ -62,3 +62,5 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
     })
   }
 })
+
+export type Verification = Effect.Success<ReturnType<typeof make>>

@@ -6,6 +6,8 @@ import { HttpClient } from "effect/http"
 import * as PeerAuth from "../auth/PeerAuth.ts"
 import { didOf, skillsOf } from "../card/AgentCard.ts"
 import * as AgentCards from "../card/AgentCards.ts"
+import * as Verification from "../identity/Verification.ts"
+import { withoutWords } from "../identity/Withheld.ts"
 import * as Breakers from "./Breakers.ts"
 import * as Cancels from "./Cancels.ts"
 import { converse } from "./Conversation.ts"
@@ -28,6 +30,7 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
     const links = yield* PeerLink.make(cards, auths)
     const calls = yield* TaskCalls.make(client, uuid)
     const cancels = yield* Cancels.make(calls)
+    const verification = yield* Verification.make(client)
     const breakers = yield* Breakers.make
 
     const talk = Effect.fnUntraced(
@@ -36,11 +39,15 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
         const known = call.continues ?? { taskId: null, contextId: call.agent.context_id ?? null }
         const ids = link.codec.ids(known, uuid)
         const remote = new RemoteTask(link, calls)
-        return yield* Effect.onExit(converse(link, remote, call, ids, onEvent), (exit) =>
+        return yield* Effect.onExit(converse(link, remote, call, ids, verification, onEvent), (exit) =>
           Exit.isSuccess(exit) ? Effect.void : cancels.leave(link, remote.state)
         )
       },
-      Effect.mapError(({ reason }) => new PeerError({ reason }))
+      (talked, { agent }) =>
+        Effect.mapError(
+          talked,
+          ({ reason }) => new PeerError({ reason: agent.trust?.verify_did === true ? withoutWords(reason) : reason })
+        )
     )
 
     return PeerClient.of({

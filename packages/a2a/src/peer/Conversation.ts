@@ -1,12 +1,14 @@
-import { Rpc } from "@bowline/domain/peer/PeerError"
+import { Rpc, Untrusted } from "@bowline/domain/peer/PeerError"
+import type { Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerCall, PeerEvent, PeerResult, RemoteIds } from "@bowline/runtime/peer/PeerClient"
 import { Clock, Duration, Effect, Option } from "effect"
 import type { Outgoing } from "../dialect/Codec.ts"
-import { garbled, type ExchangeError } from "../http/ExchangeError.ts"
+import { failure, garbled, type ExchangeError } from "../http/ExchangeError.ts"
+import { shownParts, type Verification } from "../identity/Verification.ts"
 import { Narration } from "../task/Narration.ts"
 import { sendSchedule } from "../task/PollSchedule.ts"
 import { standingOf } from "../task/Standing.ts"
-import type { Task } from "../task/Task.ts"
+import { since, type Task } from "../task/Task.ts"
 import { resultText } from "../task/Words.ts"
 import type { PeerLink } from "./PeerLink.ts"
 import * as Polls from "./Polls.ts"
@@ -46,10 +48,12 @@ export const converse = Effect.fnUntraced(function* (
   remote: RemoteTask,
   call: PeerCall,
   ids: RemoteIds,
+  verification: Verification,
   onEvent: OnEvent
 ): Effect.fn.Return<PeerResult, ExchangeError> {
   const { pause, poll } = yield* Polls.make(remote)
-  const narration = new Narration(false)
+  const isVerified = call.agent.trust?.verify_did === true
+  const narration = new Narration(isVerified)
   let settlingSince: number | undefined
 
   const tell = (events: ReadonlyArray<PeerEvent>) => Effect.forEach(events, onEvent, { discard: true })
@@ -67,7 +71,7 @@ export const converse = Effect.fnUntraced(function* (
 
   /** Tells what the task does until it is over. Without a stream the peer is asked for it. */
   const follow = Effect.fnUntraced(function* ({ next, ...opened }: Opened): Effect.fn.Return<Left, ExchangeError> {
-    let task = opened.task
+    let task = since(opened.task, call.taskId)
     for (;;) {
       const standing = standingOf(task.state)
       if (standing._tag === "ended" || standing._tag === "handed-back") {
@@ -80,7 +84,7 @@ export const converse = Effect.fnUntraced(function* (
       const answer = yield* settling(task.state, wait)
       if (Option.isNone(answer)) return { _tag: "Over", task, state: "auth-required", isOpen: true }
       if (Option.isNone(answer.value)) return { _tag: "Lost", task, taskId }
-      task = answer.value.value
+      task = since(answer.value.value, call.taskId)
     }
   })
 
@@ -88,15 +92,21 @@ export const converse = Effect.fnUntraced(function* (
   const open = Effect.gen(function* () {
     const told = (taskId: string | null, contextId: string | null) =>
       onEvent({ _tag: "Accepted", remoteTaskId: taskId, remoteContextId: contextId })
-    if (ids.taskId !== null) yield* told(ids.taskId, ids.contextId)
+    // A task that is gone on with stays handed back until the message has reached the peer.
+    const isNew = call.continues === null
+    if (ids.taskId !== null && isNew) yield* told(ids.taskId, ids.contextId)
     const params = link.codec.sendParams(outgoing(call, link, ids))
     const send = Effect.suspend(() => remote.send(params, ids))
     const opened = yield* (
       link.streams ? Effect.catchIf(remote.stream(params, ids), isNotStreaming, () => send) : send
-    ).pipe(Effect.retry({ schedule: sendSchedule, while: ({ verdict }) => verdict === "unsent" }))
+    ).pipe(
+      Effect.retry({ schedule: sendSchedule, while: ({ verdict }) => verdict === "unsent" }),
+      Effect.onError(() => (isNew || remote.state._tag === "none" ? Effect.void : told(ids.taskId, ids.contextId)))
+    )
     const taskId = opened.task.id ?? ids.taskId
     const contextId = opened.task.contextId ?? ids.contextId
-    if (ids.taskId === null || taskId !== ids.taskId || contextId !== ids.contextId) yield* told(taskId, contextId)
+    const isToldAlready = isNew && ids.taskId !== null && taskId === ids.taskId && contextId === ids.contextId
+    if (!isToldAlready) yield* told(taskId, contextId)
     return opened
   })
 
@@ -113,13 +123,25 @@ export const converse = Effect.fnUntraced(function* (
       ? Effect.succeed(left.task)
       : Effect.timeout(remote.get(left.task.id), answerPatience).pipe(
           Effect.filterOrFail(({ state }) => state === left.task.state),
+          Effect.map((task) => since(task, call.taskId)),
           Effect.orElseSucceed(() => left.task)
         )
+
+  /** What may be believed of it. Where it has to be verified, nothing else is told to anybody. */
+  const judge = Effect.fnUntraced(function* (task: Task): Effect.fn.Return<Verified, ExchangeError> {
+    if (!isVerified) return "unknown"
+    const { did, endpoint } = link
+    const verdict = yield* verification.verify({ did, endpoint, parts: shownParts(task) })
+    if (verdict.verified === "yes") return "yes"
+    const message = `What the peer said is withheld. ${verdict.why}`
+    return yield* failure("garbled", new Untrusted({ message }))
+  })
 
   let left = yield* Effect.scoped(Effect.flatMap(open, follow))
   const isWhole = left._tag === "Over"
   while (left._tag === "Lost") left = yield* Effect.scoped(regain(left))
   const task = isWhole ? left.task : yield* whole(left)
-  yield* tell(narration.end(task, "unknown"))
-  return { state: left.state, content: resultText(task, left.isOpen), verified: "unknown" }
+  const verified = yield* judge(task)
+  yield* tell(narration.end(task, verified))
+  return { state: left.state, content: resultText(task, left.isOpen && !isVerified), verified }
 })

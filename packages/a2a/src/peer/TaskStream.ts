@@ -1,4 +1,4 @@
-import { Effect, Option, Result } from "effect"
+import { Effect, Option, Result, type Schema } from "effect"
 import type { Events } from "../http/EventStream.ts"
 import { maxBytes, tooLarge } from "../http/Exchange.ts"
 import { garbled, type ExchangeError } from "../http/ExchangeError.ts"
@@ -6,12 +6,17 @@ import { resultOf } from "../http/JsonRpc.ts"
 import type { Task } from "../task/Task.ts"
 import { apply, type Update } from "../task/Update.ts"
 import type { PeerLink } from "./PeerLink.ts"
-import type { RemoteTask } from "./RemoteTask.ts"
+
+/** Who has to know what a stream shows of the task. */
+interface Observer {
+  readonly note: (task: Task) => void
+  readonly noteGarbled: (method: string, result: Schema.Json, issue: Schema.SchemaError) => ExchangeError
+}
 
 const idOf = (update: Update): string | null => (update._tag === "Task" ? update.task.id : update.taskId)
 
 /** Reads the events of one stream as the states of one task. */
-const reader = (method: string, link: PeerLink, remote: RemoteTask) => {
+const reader = (method: string, link: PeerLink, observer: Observer) => {
   let latest: Task | null = null
   let kept = 0
 
@@ -28,9 +33,9 @@ const reader = (method: string, link: PeerLink, remote: RemoteTask) => {
     Result.gen(function* () {
       const result = yield* resultOf(method, { status: 200, body: event, after: Option.none() })
       const read = link.codec.updateOf(result)
-      if (Result.isFailure(read)) return yield* Result.fail(remote.noteGarbled(method, result, read.failure))
+      if (Result.isFailure(read)) return yield* Result.fail(observer.noteGarbled(method, result, read.failure))
       latest = apply(latest, yield* Result.flatMap(bounded(read.success, event.length), ofOneTask))
-      remote.note(latest)
+      observer.note(latest)
       return latest
     })
 }
@@ -42,10 +47,10 @@ const reader = (method: string, link: PeerLink, remote: RemoteTask) => {
 export const statesOf = (
   method: string,
   link: PeerLink,
-  remote: RemoteTask,
+  observer: Observer,
   events: Events
 ): Effect.Effect<Task, ExchangeError> => {
-  const read = reader(method, link, remote)
+  const read = reader(method, link, observer)
   let come: Array<Result.Result<Task, ExchangeError>> = []
   const next: Effect.Effect<Task, ExchangeError> = Effect.suspend(() => {
     const state = come.shift()

@@ -34,3 +34,9 @@ export interface Task {
   readonly history: ReadonlyArray<Message>
   readonly metadata: Schema.Json
 }
+
+/** The task with what was said since a message of ours: what came before it, an earlier call has told. */
+export const since = (task: Task, messageId: string): Task => ({
+  ...task,
+  history: task.history.slice(task.history.findLastIndex(({ id }) => id === messageId) + 1)
+})

@@ -57,24 +57,6 @@ describe("an answer", () => {
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
-  it.effect("as an agent of Bindu's wrote it is verified, if its DID is the hash of its key", () =>
-    Effect.gen(function* () {
-      // Taken down from such an agent. Its own DID ends with the hash of its author and name.
-      const did = "did:bindu:gaurikasethi88_at_gmail_com:echo_agent:fcbe984e-bf81-4cf1-a319-5c660ba26c84"
-      const author = "did:bindu:gaurikasethi88_at_gmail_com:echo_agent:438b4815-7ebe-d853-b95d-48b32b68fa3a"
-      const signature = "5kyvg2qwU2xCSSGYrkEYQLF3N48mPVfRJQhSGvmomFXs3GzEZuzu9TWuiH8XEa1p3HTqorK1oMTPAN3dSpa4KtXs"
-      const publicKeyBase58 = "7dNzT2ZzYKsibUFirPVWZheh2TGKZuy3fGdCkcq2f2RM"
-      const parts: ReadonlyArray<Part> = [
-        { _tag: "Text", text: "hello from dry-run", metadata: { "did.message.signature": signature } }
-      ]
-      const { verified } = yield* peer((count) =>
-        Effect.succeed(json(200, documentOf(count === 1 ? did : author, { publicKeyBase58 })))
-      )
-      assert.strictEqual(yield* verified(parts, did), "yes")
-      assert.strictEqual(yield* verified(parts, author), "no")
-    }).pipe(Effect.provide(MemoryNetwork.layer))
-  )
-
   it.effect("is never believed without a DID, and nothing is asked for what is not signed", () =>
     Effect.gen(function* () {
       const { asked, verified } = yield* peer()
