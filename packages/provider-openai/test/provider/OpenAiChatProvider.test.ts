@@ -10,7 +10,7 @@ import { fromRequest } from "@bowline/testing/provider/Script"
 import * as Turn from "@bowline/testing/provider/Turn"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Context, Deferred, Effect, Fiber, Layer, Redacted, Stream } from "effect"
+import { Clock, Context, Deferred, Effect, Fiber, Layer, Redacted, Stream, Tracer } from "effect"
 import { TestClock } from "effect/testing"
 import { readFileSync } from "node:fs"
 import { createServer } from "node:http"
@@ -90,6 +90,35 @@ describe.each([
 })
 
 describe("OpenAiChatProvider", () => {
+  it.effect("says where it is asked and which model has answered, and traces no key, wherever it stands", () =>
+    Effect.gen(function* () {
+      const spans: Array<Tracer.Span> = []
+      const tracer = Tracer.make({
+        span: (options) => {
+          const span = new Tracer.NativeSpan(options)
+          spans.push(span)
+          return span
+        }
+      })
+      const host = yield* serve(
+        events(Move.write(`data: ${JSON.stringify({ model: "m-2026", choices: [{ finish_reason: "stop" }] })}\n\n`))
+      )
+      const secrets = { query: "planted-in-query", header: "planted-in-header" }
+      const provider = yield* providerAt(host.url, {
+        baseUrl: `${host.url}/v1?code=${secrets.query}`,
+        headers: { "api-key": secrets.header }
+      })
+      const { address, port } = provider.server ?? {}
+      assert.deepStrictEqual([address, port], [new URL(host.url).hostname, Number(new URL(host.url).port || 80)])
+      const { parts } = yield* Effect.provideService(attempt(provider), Tracer.Tracer, tracer)
+      assert.deepStrictEqual(parts, [{ _tag: "Finished", reason: "stop", inferred: false, model: "m-2026" }])
+      assert.isNotEmpty(spans)
+      const traced = JSON.stringify(spans.map(({ name, attributes }) => [name, ...attributes]))
+      assert.include(traced, "/v1/chat/completions")
+      for (const secret of [key, ...Object.values(secrets)]) assert.notInclude(traced, secret)
+    }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+
   it.live("closes the connection at once when it is interrupted", () =>
     Effect.gen(function* () {
       const host = yield* serve(yield* ChatHost.make([[Turn.say("one"), Move.stall]]))

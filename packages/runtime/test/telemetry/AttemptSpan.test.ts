@@ -1,8 +1,8 @@
-import { stall, wait } from "@bowline/testing/http/Move"
+import { reset, stall, wait } from "@bowline/testing/http/Move"
 import { callTool, doneOnly, error, say, usage } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Metric, Option, Tracer } from "effect"
+import { Effect, Fiber, Layer, Logger, Metric, Option, References, Tracer } from "effect"
 import { TestClock } from "effect/testing"
 import { bob } from "../plan/Bob.ts"
 
@@ -23,13 +23,19 @@ const observed = Effect.fnUntraced(function* (options: Parameters<typeof TestKit
     const events = yield* Fiber.join(reader)
     return { events, measured: yield* Metric.snapshot }
   })
+  const lines: Array<object> = []
+  const logger = Logger.make<unknown, void>(({ message, fiber }) => {
+    const [line] = Array.isArray(message) ? message : [message]
+    const { plan_id, session_id, caller, ...annotations } = fiber.getRef(References.CurrentLogAnnotations)
+    lines.push({ line, isOfPlan: [plan_id, session_id, caller].every((id) => typeof id === "string"), ...annotations })
+  })
   const { events, measured } = yield* run.pipe(
     Effect.scoped,
-    Effect.provide(TestKit.layer(options)),
+    Effect.provide(Layer.provideMerge(TestKit.layer(options), Logger.layer([logger]))),
     Effect.provideService(Tracer.Tracer, tracer),
     Effect.provideService(Metric.MetricRegistry, new Map())
   )
-  return { events, measured, spans }
+  return { events, measured, spans, lines }
 })
 
 const parentOf = (span: Tracer.Span): string | undefined =>
@@ -173,6 +179,52 @@ describe("ProviderMetrics", () => {
         ["{token} scripted model chat output", 2, 10]
       ])
       assert.deepStrictEqual(counted(measured, "bowline.provider.retracts"), [["scripted model idle_timeout", 1]])
+    })
+  )
+})
+
+describe("the log of a step", () => {
+  it.effect("has a line for each retry, one for a credential put aside, and one when the retries are exhausted", () =>
+    Effect.gen(function* () {
+      const { lines, events } = yield* observed({
+        script: [[error(429)], [reset], [error(503)]],
+        config: { maxRetries: 2 }
+      })
+      const [first, second] = TestKit.all(events, "retry")
+      const asked = { isOfPlan: true, model: "scripted/model" }
+      const credential = "scripted-1"
+      assert.deepStrictEqual(lines.slice(0, -1), [
+        { ...asked, line: "credential_put_aside", error_type: "rate_limited", scope: "credential_model", credential },
+        {
+          ...asked,
+          line: "provider_retry",
+          error_type: "rate_limited",
+          attempt: 1,
+          delay_ms: first?.delay_ms,
+          credential
+        },
+        {
+          ...asked,
+          line: "provider_retry",
+          error_type: "transport_reset",
+          attempt: 2,
+          delay_ms: second?.delay_ms,
+          credential
+        },
+        { ...asked, line: "provider_retries_exhausted", error_type: "server_error", attempts: 3 }
+      ])
+      assert.deepInclude(lines.at(-1), { line: "plan_failed", code: "provider_server_error" })
+    })
+  )
+
+  it.effect("has no line of retries for a request that no attempt would have mended", () =>
+    Effect.gen(function* () {
+      const { lines, measured } = yield* observed({ script: [[error(400)]] })
+      assert.deepStrictEqual(
+        lines.map((line) => "line" in line && line.line),
+        ["plan_failed"]
+      )
+      assert.deepStrictEqual(counted(measured, "bowline.provider.retries_exhausted"), [])
     })
   )
 })
