@@ -96,12 +96,13 @@ describe("the dialect auto", () => {
 
   it.effect("stays what it was when the card can't be had any more", () =>
     Effect.gen(function* () {
-      const peer = yield* serve({ dialect: "a2a-1.0", acts: [completes("Understood")] })
+      const peer = yield* serve({ dialect: "a2a-1.0", streams: true, acts: [completes("Understood")] })
       yield* ask(peer)
       yield* TestClock.adjust("6 minutes")
       yield* peer.disturb("card", Trouble.answers(503))
       assert.strictEqual((yield* ask(peer)).content, "Understood")
-      assert.deepStrictEqual((yield* peer.seen).refused, [])
+      const { refused, streams } = yield* peer.seen
+      assert.deepStrictEqual([streams.length, refused], [2, []])
     }).pipe(Effect.provide(memory))
   )
 
