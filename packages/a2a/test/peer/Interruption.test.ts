@@ -42,9 +42,12 @@ const step = (count: number) =>
 const counting = (clock: Clock.Clock) => {
   const sleeping = new Set<object>()
   const counted: Clock.Clock = {
-    ...clock,
     currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe(),
+    currentTimeMillis: clock.currentTimeMillis,
     currentTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe(),
+    currentTimeNanos: clock.currentTimeNanos,
+    monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
+    monotonicTimeNanos: clock.monotonicTimeNanos,
     sleep: (duration) =>
       Effect.suspend(() => {
         const sleeper = {}
