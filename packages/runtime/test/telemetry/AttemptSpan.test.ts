@@ -2,7 +2,7 @@ import { reset, stall, wait } from "@bowline/testing/http/Move"
 import { callTool, doneOnly, error, say, usage } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Logger, Metric, Option, References, Tracer } from "effect"
+import { Array, Effect, Fiber, Layer, Logger, Metric, Option, References, Tracer } from "effect"
 import { TestClock } from "effect/testing"
 import { bob } from "../plan/Bob.ts"
 
@@ -25,7 +25,7 @@ const observed = Effect.fnUntraced(function* (options: Parameters<typeof TestKit
   })
   const lines: Array<object> = []
   const logger = Logger.make<unknown, void>(({ message, fiber }) => {
-    const [line] = Array.isArray(message) ? message : [message]
+    const [line] = Array.ensure(message)
     const { plan_id, session_id, caller, ...annotations } = fiber.getRef(References.CurrentLogAnnotations)
     lines.push({ line, isOfPlan: [plan_id, session_id, caller].every((id) => typeof id === "string"), ...annotations })
   })
