@@ -81,7 +81,7 @@ const runtime = (config: Config) =>
   Plans.layer.pipe(
     Layer.provideMerge(CredentialPool.layer),
     Layer.provideMerge(stores(config)),
-    Layer.provideMerge(Layer.provide(A2aPeerClient.layer, Outbound.layerWithin(config.egress))),
+    Layer.provideMerge(Layer.provide(A2aPeerClient.layer, Outbound.layerWithin(config.egress, config.peerTls))),
     Layer.provide(Layer.provide(providers(config), Outbound.layer)),
     Layer.provide([Layer.succeed(PlansConfig, config.plans), Layer.succeed(EnvironmentSecrets, config.secrets)])
   )

@@ -1,4 +1,5 @@
 import { Data, Effect, Redacted } from "effect"
+import { X509Certificate } from "node:crypto"
 import { readFile } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
 import { createSecureContext } from "node:tls"
@@ -35,7 +36,11 @@ const readHost = Effect.fnUntraced(function* ({ tls }: FilePeerHost, folder: str
     return yield* new Unusable({ problem: { path, expected: "Expected both a cert and its key, or neither" } })
   }
   yield* Effect.try({
-    try: () => createSecureContext({ ca, cert, key }),
+    try: () => {
+      // What is no certificate would be passed over in silence.
+      const authority = ca === undefined ? undefined : new X509Certificate(ca).toString()
+      createSecureContext({ ca: authority, cert, key })
+    },
     catch: () =>
       new Unusable({ problem: { path, expected: "Expected PEM of certificates, and of the key of the first one" } })
   })

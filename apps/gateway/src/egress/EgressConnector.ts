@@ -6,9 +6,10 @@ import {
   type EgressPolicy,
   type Objection
 } from "@bowline/runtime/egress/Egress"
-import { Option } from "effect"
+import { Option, Redacted } from "effect"
 import { lookup as resolve } from "node:dns"
 import { isIP, type LookupFunction } from "node:net"
+import type { PeerTls, TlsIdentity } from "../config/PeerTls.ts"
 
 const refused = (host: string, objection: Option.Option<Objection>): Option.Option<EgressRefusal> =>
   Option.map(objection, (objection) => new EgressRefusal({ host, objection }))
@@ -35,21 +36,43 @@ const guarded =
     })
   }
 
+/** The options of a connection that shows and believes what is configured. The name of the host is verified in any case. */
+const secured = ({ ca, cert, key }: TlsIdentity) => ({
+  ...(ca === undefined ? {} : { ca }),
+  ...(cert === undefined ? {} : { cert }),
+  ...(key === undefined ? {} : { key: Redacted.value(key) })
+})
+
 /**
  * Opens connections for Undici to what the policy allows: a name by the addresses that it has now, an address by itself. A
- * connection that is refused fails with an `EgressRefusal`. `lookup` stands in for the resolver of the system.
+ * connection that is refused fails with an `EgressRefusal`. Hosts in `tls` get what is configured for them, by host and port
+ * before host alone. `lookup` stands in for the resolver of the system.
  */
-export const make = (policy: EgressPolicy, lookup: LookupFunction = resolve): buildConnector.connector => {
-  const connect = buildConnector({ lookup: guarded(policy, lookup) })
+export const make = (
+  policy: EgressPolicy,
+  tls: PeerTls = new Map(),
+  lookup: LookupFunction = resolve
+): buildConnector.connector => {
+  const options = { lookup: guarded(policy, lookup) }
+  const plain = buildConnector(options)
+  // One for each: sessions of TLS are kept by connector, and are nobody else's.
+  const own = new Map(
+    Array.from(tls, ([host, identity]) => [host, buildConnector({ ...options, ...secured(identity) })])
+  )
+  const connectorOf = (hostname: string, port: string) => {
+    const host = isIP(hostname) === 6 ? `[${hostname}]` : hostname
+    return own.get(`${host}:${port === "" ? "443" : port}`) ?? own.get(host) ?? plain
+  }
   return (options, callback) => {
-    const { hostname } = options
+    const { hostname, port, protocol } = options
     // Node does not look an address up.
     const literal = isIP(hostname) === 0 ? Option.none() : refused(hostname, objectTo(policy, hostname, hostname))
     if (Option.isSome(literal)) return queueMicrotask(() => callback(literal.value, null))
+    const connect = protocol === "https:" ? connectorOf(hostname, port) : plain
     connect(options, (error, socket) => {
       if (error !== null) return callback(error, null)
-      // Whatever led there: where the connection ended counts.
       const { remoteAddress } = socket
+      // Whatever led there: where the connection ended counts.
       const reached =
         remoteAddress === undefined ? Option.none() : refused(hostname, objectTo(policy, hostname, remoteAddress))
       if (Option.isNone(reached)) return callback(null, socket)

@@ -2,6 +2,7 @@ import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { Agent, type Dispatcher } from "@effect/platform-node/Undici"
 import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
 import { Effect, Layer } from "effect"
+import type { PeerTls } from "../config/PeerTls.ts"
 import * as EgressConnector from "../egress/EgressConnector.ts"
 
 /** The gateway has timers of its own for every wait: the client's would blame the wrong stage. */
@@ -24,5 +25,6 @@ const client = (make: () => Agent) =>
 /** The HTTP client towards what the operator names, such as providers: no timers, no retries, no redirects. */
 export const layer = client(() => new Agent())
 
-/** The same towards all that callers name. It connects to what the policy allows. */
-export const layerWithin = (policy: EgressPolicy) => client(() => new Agent({ connect: EgressConnector.make(policy) }))
+/** The same towards all that callers name. It connects to what the policy allows, with what is configured for the host. */
+export const layerWithin = (policy: EgressPolicy, tls: PeerTls) =>
+  client(() => new Agent({ connect: EgressConnector.make(policy, tls) }))

@@ -31,7 +31,7 @@ const resolver = (...answers: ReadonlyArray<ReadonlyArray<string>>) => {
 /** A client whose connections are opened by the policy. */
 const clientOf = Effect.fnUntraced(function* (policy: EgressPolicy, lookup?: LookupFunction) {
   const agent = yield* Effect.acquireRelease(
-    Effect.sync(() => new Agent({ connect: EgressConnector.make(policy, lookup) })),
+    Effect.sync(() => new Agent({ connect: EgressConnector.make(policy, undefined, lookup) })),
     (agent) => Effect.promise(() => agent.destroy())
   )
   const context = yield* Layer.build(

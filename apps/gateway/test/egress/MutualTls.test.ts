@@ -1,0 +1,125 @@
+import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
+import { Agent } from "@bowline/domain/peer/Agent"
+import { PeerClient } from "@bowline/runtime/peer/PeerClient"
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { completes } from "@bowline/testing/peer/Act"
+import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
+import type { Script } from "@bowline/testing/provider/Script"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect, Layer, Schema } from "effect"
+import { readFileSync } from "node:fs"
+import { connect } from "node:net"
+import { join } from "node:path"
+import { createServer } from "node:tls"
+import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
+import * as Outbound from "../../src/http/Outbound.ts"
+import { folderOf } from "../config/ConfigFolder.ts"
+import { post, start } from "../http/RunningGateway.ts"
+
+const folder = join(import.meta.dirname, "certificates")
+const pem = (name: string) => readFileSync(join(folder, `${name}.pem`), "utf8")
+
+/** TLS in front of a peer: who has no certificate of the authority is turned away. */
+const terminate = (target: string, certificate: string) =>
+  Effect.acquireRelease(
+    Effect.callback<{ readonly port: number; readonly close: () => void }>((resume) => {
+      const server = createServer(
+        {
+          cert: pem(certificate),
+          key: pem(`${certificate}-key`),
+          ca: pem("authority"),
+          requestCert: true,
+          rejectUnauthorized: true
+        },
+        (socket) => {
+          const inner = connect(Number(new URL(target).port), "127.0.0.1")
+          socket.on("error", () => inner.destroy()).on("close", () => inner.destroy())
+          inner.on("error", () => socket.destroy()).on("close", () => socket.destroy())
+          socket.pipe(inner)
+          inner.pipe(socket)
+        }
+      )
+      server.listen(0, "127.0.0.1", () => {
+        const address = server.address()
+        const port = typeof address === "object" && address !== null ? address.port : 0
+        resume(Effect.succeed({ port, close: () => server.close() }))
+      })
+    }),
+    ({ close }) => Effect.sync(close)
+  )
+
+const mutual = { cert: "client.pem", key: "client-key.pem", ca: "authority.pem" }
+
+interface Given {
+  readonly tls?: object
+  readonly host?: (port: number) => string
+  /** Of the peer. */
+  readonly certificate?: string
+}
+
+/** A peer behind TLS, and a file of the configuration with its host. */
+const set = Effect.fnUntraced(function* (given: Given) {
+  const { certificate = "localhost", host = (port) => `localhost:${port}`, tls } = given
+  const peer = yield* ScriptedPeer.serve({ acts: [completes()] })
+  const { port } = yield* terminate(peer.url, certificate)
+  const names = ["client", "client-key", "authority", "stranger"]
+  const files = Object.fromEntries(names.map((name) => [`${name}.pem`, pem(name)]))
+  const hosts = tls === undefined ? {} : { [host(port)]: { tls } }
+  const folder = yield* folderOf({ ...files, "gateway.json": JSON.stringify({ peers: { hosts } }) })
+  return { endpoint: `https://localhost:${port}/`, environment: { BOWLINE_CONFIG: join(folder, "gateway.json") } }
+})
+
+const script: Script = ({ messages }) =>
+  messages.some(({ role }) => role === "tool") ? [say("done")] : [callTool("bob_ask", { input: "?" })]
+
+describe("a peer behind mutual TLS", () => {
+  it.live.each([
+    ["its host and port", { tls: mutual }],
+    ["its host alone", { tls: mutual, host: () => "LOCALHOST" }],
+    ["PEM in variables", { tls: { cert: "$CERT", key: "${KEY}", ca: "authority.pem" } }]
+  ] as const)("is reached with the certificate that is configured for %s", ([, given]) =>
+    Effect.gen(function* () {
+      const { endpoint, environment } = yield* set(given)
+      const variables = { CERT: pem("client"), KEY: pem("client-key") }
+      const { url } = yield* start(script, { ...environment, ...variables })
+      const agents = [{ name: "bob", endpoint, dialect: "a2a-0.3", skills: [{ id: "ask" }] }]
+      const { text } = yield* post(`${url}/plan`, { question: "?", agents }, { accept: "text/event-stream" })
+      assert.match(text, /^event: task\.finished\ndata: .*"state":"completed"/m)
+    }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live.each([
+    ["no configuration", {}, "SELF_SIGNED_CERT_IN_CHAIN"],
+    ["one of another port", { tls: mutual, host: () => "localhost:1" }, "SELF_SIGNED_CERT_IN_CHAIN"],
+    ["another authority", { tls: { ...mutual, ca: "stranger.pem" } }, "SELF_SIGNED_CERT_IN_CHAIN"],
+    ["the certificate of another host", { tls: mutual, certificate: "elsewhere" }, "ERR_TLS_CERT_ALTNAME_INVALID"],
+    // Node turns such a client away without a word.
+    ["no certificate of the gateway", { tls: { ca: "authority.pem" } }, "UND_ERR_SOCKET"]
+  ] as const)("is unreachable with %s, and says so", ([, given, code]) =>
+    Effect.gen(function* () {
+      const { endpoint, environment } = yield* set(given)
+      const { egress, peerTls } = yield* fromEnvironment(environment, false)
+      const context = yield* Layer.build(Layer.provide(A2aPeerClient.layer, Outbound.layerWithin(egress, peerTls)))
+      const agent = yield* Schema.decodeUnknownEffect(Agent)({ name: "bob", endpoint, dialect: "a2a-0.3" })
+      const { reason } = yield* Effect.flip(Context.get(context, PeerClient).discover(agent))
+      assert.strictEqual(reason._tag, "unreachable")
+      assert.include(reason.message, code)
+    }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.effect.each([
+    [{ cert: "client.pem" }, "Expected both a cert and its key, or neither"],
+    [{ cert: "client.pem", key: "none.pem" }, "Expected PEM, or a file that has it"],
+    [{ cert: "client.pem", key: "client.pem" }, "Expected PEM of certificates, and of the key of the first one"],
+    [{ cert: "authority.pem", key: "client-key.pem" }, "Expected PEM of certificates, and of the key of the first one"],
+    [{ ca: "client-key.pem" }, "Expected PEM of certificates, and of the key of the first one"]
+  ] as const)("is not configured with %j", ([tls, expected]) =>
+    Effect.gen(function* () {
+      const { environment } = yield* set({ tls, host: () => "peer.example:443" })
+      const { problems } = yield* Effect.flip(fromEnvironment(environment, false))
+      assert.match(problems.join(), /^gateway\.json peers\.hosts\["peer\.example:443"\]\.tls(\.key)?: /)
+      assert.include(problems.join(), expected)
+    }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+})
