@@ -87,6 +87,7 @@ const StatusUpdate = Schema.Struct({
   status: WireStatus,
   metadata
 })
+const flag = Schema.optionalKey(Schema.NullOr(Schema.Boolean))
 const ArtifactUpdate = Schema.Struct({
   kind: Schema.Literal("artifact-update"),
   taskId: id,
@@ -94,7 +95,8 @@ const ArtifactUpdate = Schema.Struct({
   contextId: id,
   context_id: id,
   artifact: WireArtifact,
-  append: Schema.optionalKey(Schema.NullOr(Schema.Boolean))
+  append: flag,
+  lastChunk: flag
 })
 const isKind = (kind: string) => Schema.is(Schema.Struct({ kind: Schema.Literal(kind) }))
 const isStatus = isKind("status-update")
@@ -120,7 +122,8 @@ export const updateOf = (result: Schema.Json): Result.Result<Update, Schema.Sche
       taskId: wire.taskId ?? wire.task_id ?? "",
       contextId: wire.contextId ?? wire.context_id ?? null,
       artifact: toArtifact(wire.artifact),
-      append: wire.append === true
+      append: wire.append === true,
+      isLast: wire.lastChunk === true
     }))
   }
   return Result.map(taskOf(result), (task) => ({ _tag: "Task", task }))

@@ -74,11 +74,13 @@ const fromMessage = (wire: typeof WireMessage.Type): Task => ({
 })
 
 const StatusUpdate = Schema.Struct({ taskId: Schema.String, contextId: id, status: WireStatus, metadata })
+const flag = Schema.optionalKey(Schema.NullOr(Schema.Boolean))
 const ArtifactUpdate = Schema.Struct({
   taskId: Schema.String,
   contextId: id,
   artifact: WireArtifact,
-  append: Schema.optionalKey(Schema.NullOr(Schema.Boolean))
+  append: flag,
+  lastChunk: flag
 })
 
 const holds = (name: string) => Schema.is(Schema.Struct({ [name]: Schema.JsonObject }))
@@ -112,13 +114,17 @@ export const updateOf = (result: Schema.Json): Result.Result<Update, Schema.Sche
     }))
   }
   if (holdsArtifact(result)) {
-    return Result.map(decodeArtifact(result), ({ artifactUpdate: { append, artifact, contextId, taskId } }) => ({
-      _tag: "Artifact",
-      taskId,
-      contextId: contextId || null,
-      artifact: toArtifact(artifact),
-      append: append === true
-    }))
+    return Result.map(
+      decodeArtifact(result),
+      ({ artifactUpdate: { append, artifact, contextId, lastChunk, taskId } }) => ({
+        _tag: "Artifact",
+        taskId,
+        contextId: contextId || null,
+        artifact: toArtifact(artifact),
+        append: append === true,
+        isLast: lastChunk === true
+      })
+    )
   }
   return Result.map(taskOf(result), (task) => ({ _tag: "Task", task }))
 }

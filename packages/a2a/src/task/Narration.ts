@@ -1,6 +1,6 @@
 import type { Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
-import type { Message, Task } from "./Task.ts"
+import type { Artifact, Message, Task } from "./Task.ts"
 import { artifactEvent, keyOf, lastWords, textOf } from "./Words.ts"
 
 /**
@@ -10,26 +10,35 @@ import { artifactEvent, keyOf, lastWords, textOf } from "./Words.ts"
 export class Narration {
   #state: string | undefined
   readonly #told = new Set<string>()
+  readonly #toldArtifacts = new Set<string>()
   readonly #isWithheld: boolean
 
   constructor(isWithheld: boolean) {
     this.#isWithheld = isWithheld
   }
 
-  /** What the agent said since the last time, then the state and its message. */
+  /** What the agent said since the last time, then the state and its message, and the artifacts that are whole. */
   next(task: Task): ReadonlyArray<PeerEvent> {
+    const whole = this.#isWithheld ? [] : task.artifacts.filter(({ id, isWhole }) => id !== null && isWhole === true)
+    return [...this.#say(task), ...this.#show(whole, "unknown")]
+  }
+
+  /** The end. The last words and the state are the result, so they are not told. Now every artifact is whole. */
+  end(task: Task, verified: Verified): ReadonlyArray<PeerEvent> {
+    for (const message of lastWords(task)) this.#told.add(keyOf(message))
+    this.#state = task.state
+    return [...this.#say(task), ...this.#show(task.artifacts, verified)]
+  }
+
+  #say(task: Task): ReadonlyArray<PeerEvent> {
     const said = task.history.filter((message) => message.fromAgent)
     return this.#tell(task.state, task.message === null ? said : [...said, task.message])
   }
 
-  /**
-   * The end. The last words and the state are the result, so they are not told. The artifacts are: only now are they sure
-   * to be whole.
-   */
-  end(task: Task, verified: Verified): ReadonlyArray<PeerEvent> {
-    for (const message of lastWords(task)) this.#told.add(keyOf(message))
-    this.#state = task.state
-    return [...this.next(task), ...task.artifacts.map((artifact) => artifactEvent(artifact, verified))]
+  #show(artifacts: ReadonlyArray<Artifact>, verified: Verified): ReadonlyArray<PeerEvent> {
+    const shown = artifacts.filter(({ id }) => id === null || !this.#toldArtifacts.has(id))
+    for (const { id } of shown) if (id !== null) this.#toldArtifacts.add(id)
+    return shown.map((artifact) => artifactEvent(artifact, verified))
   }
 
   #tell(state: string, said: ReadonlyArray<Message>): ReadonlyArray<PeerEvent> {

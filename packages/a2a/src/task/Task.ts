@@ -19,9 +19,11 @@ export interface Message {
   readonly metadata: Schema.Json
 }
 
+/** Whether it is whole is known before the task is over only where a stream says so. */
 export interface Artifact {
   readonly id: string | null
   readonly parts: ReadonlyArray<Part>
+  readonly isWhole?: boolean
 }
 
 /** A remote task, as one answer of the peer shows it. One without an id can be neither polled nor cancelled. */

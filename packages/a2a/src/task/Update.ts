@@ -16,9 +16,10 @@ export type Update =
       readonly _tag: "Artifact"
       readonly taskId: string
       readonly contextId: string | null
-      readonly artifact: Artifact
+      readonly artifact: Pick<Artifact, "id" | "parts">
       /** Whether its parts go behind those of the artifact of the same id. */
       readonly append: boolean
+      readonly isLast: boolean
     }
 
 const nothing = (id: string, contextId: string | null): Task => ({
@@ -31,11 +32,14 @@ const nothing = (id: string, contextId: string | null): Task => ({
   metadata: null
 })
 
-const withArtifact = (artifacts: Task["artifacts"], artifact: Artifact, append: boolean): Task["artifacts"] => {
-  const known = artifacts.findIndex(({ id }) => id !== null && id === artifact.id)
+type Piece = Extract<Update, { readonly _tag: "Artifact" }>
+
+const withArtifact = (artifacts: Task["artifacts"], { append, artifact, isLast }: Piece): Task["artifacts"] => {
+  const { id, parts } = artifact
+  const known = artifacts.findIndex((other) => id !== null && other.id === id)
   const before = artifacts[known]
-  if (before === undefined) return [...artifacts, artifact]
-  return artifacts.with(known, append ? { ...artifact, parts: [...before.parts, ...artifact.parts] } : artifact)
+  if (before === undefined) return [...artifacts, { id, parts, isWhole: isLast }]
+  return artifacts.with(known, { id, parts: append ? [...before.parts, ...parts] : parts, isWhole: isLast })
 }
 
 /**
@@ -47,7 +51,7 @@ export const apply = (before: Task | null, update: Update): Task => {
   const task = before ?? nothing(update.taskId, update.contextId)
   const contextId = update.contextId ?? task.contextId
   if (update._tag === "Artifact") {
-    return { ...task, contextId, artifacts: withArtifact(task.artifacts, update.artifact, update.append) }
+    return { ...task, contextId, artifacts: withArtifact(task.artifacts, update) }
   }
   return {
     ...task,

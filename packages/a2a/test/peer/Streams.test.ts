@@ -1,5 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
-import { becomes, completes, fails, produces, replies, says, stays, stuck, works } from "@bowline/testing/peer/Act"
+import {
+  appends,
+  becomes,
+  completes,
+  fails,
+  produces,
+  replies,
+  says,
+  stays,
+  stuck,
+  works
+} from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"
 import * as Trouble from "@bowline/testing/peer/Trouble"
 import { Effect, Fiber } from "effect"
@@ -38,6 +49,22 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
         told(events).filter((words) => words !== undefined),
         ["Reading", "Writing", "A"]
       )
+    }).pipe(Effect.provide(memory))
+  )
+
+  it.effect("shows an artifact as soon as the peer says that it is whole, and never twice", () =>
+    Effect.gen(function* () {
+      const acts = [produces("A"), works("5 seconds"), appends("B"), works("5 seconds"), produces("C"), completes()]
+      const peer = yield* serve({ dialect, streams: true, acts })
+      const { events, fiber } = yield* ask(peer.url)
+      const shown = () => events.flatMap((event) => (event._tag === "Artifact" ? [event.content] : []))
+      yield* TestClock.adjust("4 seconds")
+      assert.deepStrictEqual(shown(), [])
+      yield* TestClock.adjust("2 seconds")
+      assert.deepStrictEqual(shown(), ["A\nB"])
+      yield* TestClock.adjust("5 seconds")
+      yield* Fiber.join(fiber)
+      assert.deepStrictEqual(shown(), ["A\nB", "C"])
     }).pipe(Effect.provide(memory))
   )
 

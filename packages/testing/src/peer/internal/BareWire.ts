@@ -61,7 +61,8 @@ export const bareWire = (names: Names): Wire => {
             kind: "artifact-update",
             ...ids,
             artifact: artifact(task, told.parts, told.scene.artifacts.length),
-            append: told.append
+            append: told.append,
+            lastChunk: told.lastChunk
           }
       }
     }

@@ -21,7 +21,13 @@ export interface Scene {
 /** What a stream tells: the task as it is, or what has changed. */
 export type Told =
   | { readonly _tag: "Task" | "Status"; readonly scene: Scene }
-  | { readonly _tag: "Artifact"; readonly scene: Scene; readonly parts: ReadonlyArray<Part>; readonly append: boolean }
+  | {
+      readonly _tag: "Artifact"
+      readonly scene: Scene
+      readonly parts: ReadonlyArray<Part>
+      readonly append: boolean
+      readonly lastChunk: boolean
+    }
 
 /** A change of a task, so many milliseconds after its message came. */
 export interface Moment {
@@ -70,10 +76,13 @@ export const plot = (beginning: Scene, acts: ReadonlyArray<Act>): ReadonlyArray<
   const moments: Array<Moment> = []
   let scene = beginning
   let at = 0
-  for (const act of acts) {
+  for (const [index, act] of acts.entries()) {
+    const next = acts.slice(index + 1).find(({ _tag }) => _tag === "Produce")
+    const lastChunk = next?._tag !== "Produce" || !next.append
     const isNothingNew = act._tag === "Reply" || (act._tag === "Pass" && (act.state ?? scene.state) === scene.state)
     scene = after(scene, act)
-    const told: Told = act._tag === "Produce" ? { ...act, _tag: "Artifact", scene } : { _tag: "Status", scene }
+    const told: Told =
+      act._tag === "Produce" ? { ...act, _tag: "Artifact", scene, lastChunk } : { _tag: "Status", scene }
     if (!isNothingNew) moments.push({ at, told })
     if (act._tag === "Pass") at += Duration.toMillis(act.duration)
   }

@@ -62,7 +62,8 @@ export const wire10: Wire = {
         return { statusUpdate: { ...ids, status: status(task, told.scene) } }
       case "Artifact": {
         const changed = artifact(task, told.parts, told.scene.artifacts.length)
-        return { artifactUpdate: { ...ids, artifact: changed, ...(told.append && { append: true }) } }
+        const pieces = { ...(told.append && { append: true }), ...(told.lastChunk && { lastChunk: true }) }
+        return { artifactUpdate: { ...ids, artifact: changed, ...pieces } }
       }
     }
   }
