@@ -2,13 +2,14 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Console, Effect, Layer } from "effect"
 import { CliOutput, Command } from "effect/cli"
 import { ask } from "./Ask.ts"
+import { check } from "./Check.ts"
 import { credentials } from "./Credentials.ts"
 import * as Process from "./Process.ts"
 import { serve } from "./Serve.ts"
 
 const bowline = Command.make("bowline").pipe(
   Command.withDescription("An agent gateway that never gets stuck"),
-  Command.withSubcommands([serve, ask, credentials])
+  Command.withSubcommands([serve, ask, check, credentials])
 )
 
 /** A command that is written wrongly is an error like any other: one line on stderr. */

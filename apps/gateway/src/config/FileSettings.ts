@@ -2,10 +2,10 @@ import { Predicate, Schema } from "effect"
 import type { Problem } from "./ConfigPath.ts"
 import type { Values } from "./Settings.ts"
 
-type Section = { readonly [key: string]: keyof Values }
+export type Section = { readonly [key: string]: keyof Values }
 
 /** Where the settings of the environment stand in the file. */
-const sections = {
+export const sections = {
   server: {
     host: "BOWLINE_HOST",
     port: "BOWLINE_PORT",

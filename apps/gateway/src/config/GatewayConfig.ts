@@ -6,6 +6,7 @@ import type { Identity } from "@bowline/a2a/identity/GatewayIdentity"
 import { ConfigProvider, Context, type Duration, Effect, type LogLevel, Option, Redacted, Result } from "effect"
 import type { CallerKey } from "./CallerKeys.ts"
 import * as ConfigFile from "./ConfigFile.ts"
+import * as EffectiveConfig from "./EffectiveConfig.ts"
 import * as IdentitySettings from "./IdentitySettings.ts"
 import * as ModelSettings from "./ModelSettings.ts"
 import type { PeerTls } from "./PeerTls.ts"
@@ -54,6 +55,8 @@ export class GatewayConfig extends Context.Service<
     readonly maxBody: number
     readonly sessionTtl: Duration.Duration
     readonly log: { readonly level: LogLevel.LogLevel; readonly format: "json" | "pretty" }
+    /** All of it, as people read it: without secrets. */
+    readonly effective: object
     /** Variables that are set, and that this version does not honour. */
     readonly ignored: ReadonlyArray<string>
     /** Variables that are set, and that others win over. */
@@ -130,6 +133,7 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
       maxBody: values.BOWLINE_MAX_BODY,
       sessionTtl: values.BOWLINE_SESSION_TTL,
       log: { level: logLevels[values.LOG_LEVEL], format: values.LOG_FORMAT ?? (isTerminal ? "pretty" : "json") },
+      effective: EffectiveConfig.describe(values, variables, providers, file),
       ignored,
       overruled: ProviderSettings.overruled(values)
     })

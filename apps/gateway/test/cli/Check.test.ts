@@ -1,0 +1,85 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { execFile } from "node:child_process"
+import { join } from "node:path"
+import { folderOf } from "../config/ConfigFolder.ts"
+
+const main = join(import.meta.dirname, "../../src/main.ts")
+
+/** The command, in a folder with these files. */
+const check = Effect.fnUntraced(function* (
+  files: Readonly<Record<string, string>>,
+  environment: Readonly<Record<string, string>> = {}
+) {
+  const cwd = yield* folderOf(files)
+  const env = { PATH: process.env["PATH"], ...environment }
+  return yield* Effect.callback<{ readonly code: number; readonly stdout: string; readonly stderr: string }>(
+    (resume, signal) => {
+      const child = execFile(process.execPath, [main, "check"], { cwd, env, signal }, (_, stdout, stderr) =>
+        resume(Effect.succeed({ code: child.exitCode ?? -1, stdout, stderr }))
+      )
+    }
+  )
+}, Effect.scoped)
+
+describe("bowline check", () => {
+  it.live("prints what holds, of the file that is there and of the environment, without secrets", () =>
+    Effect.gen(function* () {
+      const file = `
+server: { port: 1, max_body: 1MiB, api_keys: { ann: planted-secret-1 } }
+database: { url: "postgres://user:planted-secret-2@host/db" }
+identity: { seed: "$SEED", author: ann, name: gate }
+providers:
+  - name: local
+    wire: openai-chat
+    base_url: http://user:planted-secret-3@127.0.0.1:9/v1?key=planted-secret-4
+    api_keys: [planted-secret-5]
+    headers: { x-key: planted-secret-6 }
+    models: { small: { context_window: 1000 } }
+`
+      const seed = "5e".repeat(32)
+      const { code, stderr, stdout } = yield* check(
+        { "bowline.config.yaml": file },
+        { BOWLINE_PORT: "2", SEED: seed, OPENAI_API_KEY: "planted-secret-7" }
+      )
+      assert.deepStrictEqual([code, stderr], [0, ""])
+      assert.notMatch(stdout, /planted-secret/)
+      assert.notInclude(stdout, seed)
+      const { database, identity, providers, server } = JSON.parse(stdout) as Readonly<Record<string, unknown>>
+      assert.deepInclude(server, { host: "127.0.0.1", port: "2", max_body: "1MiB", api_keys: { ann: ["<redacted>"] } })
+      assert.deepInclude(database, { url: "<redacted>" })
+      assert.deepStrictEqual(identity, { seed: "<redacted>", author: "ann", name: "gate" })
+      assert.deepInclude((providers as ReadonlyArray<unknown>)[0], {
+        name: "local",
+        base_url: "http://127.0.0.1:9/v1",
+        api_keys: ["<redacted>"],
+        headers: { "x-key": "<redacted>" },
+        models: { small: { context_window: 1_000 } }
+      })
+    })
+  )
+
+  it.live("lists all that is wrong, each in its place, and ends with 78", () =>
+    Effect.gen(function* () {
+      const { code, stderr, stdout } = yield* check(
+        { "bowline.config.jsonc": '{ "server": { "port": 70000, "prot": 1 } } // oh' },
+        { BOWLINE_MAX_RETRIES: "11" }
+      )
+      assert.deepStrictEqual([code, stdout], [78, ""])
+      assert.deepStrictEqual(
+        stderr.split("\n").map((line) => line.split(":")[0]),
+        ["bowline.config.jsonc server.prot", "bowline.config.jsonc server.port", "BOWLINE_MAX_RETRIES", ""]
+      )
+    })
+  )
+
+  it.live("takes no file where there are two", () =>
+    Effect.gen(function* () {
+      const { code, stderr } = yield* check({ "bowline.config.json": "{}", "bowline.config.yaml": "{}" })
+      assert.deepStrictEqual(
+        [code, stderr],
+        [78, "bowline.config.json, bowline.config.yaml: Expected one of them only, or BOWLINE_CONFIG\n"]
+      )
+    })
+  )
+})
