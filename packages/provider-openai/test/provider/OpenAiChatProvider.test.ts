@@ -90,6 +90,22 @@ describe.each([
 })
 
 describe("OpenAiChatProvider", () => {
+  it.effect("is heard, though nothing is said, while comments keep the connection open", () =>
+    Effect.gen(function* () {
+      const pause = Move.wait("1 second")
+      const host = yield* serve(
+        events(Move.write(": waiting\n\n"), pause, Move.write('data: {"choi'), pause, said, stopped)
+      )
+      const reader = yield* Effect.forkChild(attempt(yield* providerAt(host.url)), { startImmediately: true })
+      for (let step = 0; step < 60; step++) yield* TestClock.adjust("100 millis")
+      const { parts } = yield* Fiber.join(reader)
+      assert.deepStrictEqual(
+        parts.slice(0, 2).map(({ _tag }) => _tag),
+        ["Heard", "Heard"]
+      )
+    }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+
   it.effect("says where it is asked and which model has answered, and traces no key, wherever it stands", () =>
     Effect.gen(function* () {
       const spans: Array<Tracer.Span> = []

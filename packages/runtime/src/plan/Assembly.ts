@@ -82,6 +82,8 @@ export class Assembly {
         this.isInferred = part.inferred
         this.responseModel = part.model
         return
+      case "Heard":
+        return
       case "ToolCallFragment":
         if (!this.#places.has(part.call)) this.#places.set(part.call, (this.#closed = this.parts.length))
     }

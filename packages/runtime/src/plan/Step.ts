@@ -76,7 +76,15 @@ const answerTo = Effect.fnUntraced(function* (
 
   run.failures = []
   run.partialText = ""
+  /** From now on the plan asks this one of its models. */
+  const goOnWith = (model: string) => {
+    if (model === run.model) return
+    run.models = run.models.slice(run.models.indexOf(model))
+    journal.append([{ _tag: "Progressed", stage: "provider", progress: run.progress }], [])
+  }
+
   let target = yield* Target.first(pool, session_id, run.models)
+  goOnWith(target.model)
   let tried = new Set<string>()
   let failures: Array<ProviderErrorReason> = []
   let nextWait = yield* Schedule.toStep(waits)
@@ -113,8 +121,7 @@ const answerTo = Effect.fnUntraced(function* (
       target = yield* Effect.mapError(Target.first(pool, session_id, models), (none) =>
         none._tag === "ProviderError" ? error : none
       )
-      run.models = run.models.slice(run.models.indexOf(target.model))
-      journal.append([{ _tag: "Progressed", stage: "provider", progress: run.progress }], [])
+      goOnWith(target.model)
       yield* ProviderMetrics.failedOver(Target.asked(model), error.type)
       tried = new Set()
       failures = []

@@ -112,6 +112,11 @@ const read = (
   const give = (parts: ReadonlyArray<ProviderPart>): Parts =>
     Array.isReadonlyArrayNonEmpty(parts) ? Effect.succeed(parts) : next
 
+  const heard = (parts: ReadonlyArray<ProviderPart>): Parts =>
+    Array.isReadonlyArrayNonEmpty(parts) || answer.failure !== undefined || answer.isFinished
+      ? give(parts)
+      : Effect.succeed([{ _tag: "Heard" }])
+
   const end = (lost?: ProviderErrorReason): Parts => {
     ended = true
     return give(answer.end(lost))
@@ -121,7 +126,7 @@ const read = (
     if (answer.failure !== undefined) return Effect.fail(answer.failure)
     if (ended) return Cause.done()
     return Pull.matchEffect(within(bytes), {
-      onSuccess: (chunks) => give(answer.feed(chunks)),
+      onSuccess: (chunks) => heard(answer.feed(chunks)),
       onFailure: (cause) => {
         const error = Cause.findError(cause)
         return Result.isFailure(error)

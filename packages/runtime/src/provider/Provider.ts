@@ -37,6 +37,7 @@ export type FinishReason = "stop" | "tool_calls" | "length" | "content_filter" |
  * wants to see again with it. `ToolCallFragment` only says that a call is being written, for the timers; a `ToolCall` is
  * whole, comes after the last content, directly before `Finished`, and `arguments` is its text as the model wrote it. `call`,
  * counted from 0, is the same in both: where the first fragment came, the call stands among text and reasoning.
+ * `Heard` are bytes that say nothing yet, or nothing at all, such as a comment that keeps the connection open.
  * `CallDropped` stands there for a call that nobody could make; `reason` goes on from "it was not made:", for the model.
  * `UsageReported` may come several times, the last one counts, also when the attempt fails after it.
  */
@@ -54,6 +55,7 @@ export type ProviderPart =
       readonly arguments: string
     }
   | { readonly _tag: "CallDropped"; readonly reason: string }
+  | { readonly _tag: "Heard" }
   | { readonly _tag: "UsageReported"; readonly usage: Usage }
   | {
       readonly _tag: "Finished"

@@ -54,6 +54,21 @@ export const retracted = counted(retracts)
 export const failedOver = counted(failovers)
 export const credentialPutAside = counted(putAside)
 
+const ofAttempt = (asked: Asked, errorType: string | undefined) => {
+  const chat = { ...labels(asked), [GenAi.operation]: "chat" }
+  const ended = labels(asked, errorType)
+  return {
+    attempts: Metric.withAttributes(attempts, ended),
+    duration: Metric.withAttributes(duration, { ...chat, ...ended }),
+    timeToFirstChunk: Metric.withAttributes(timeToFirstChunk, chat),
+    input: Metric.withAttributes(tokenUsage, { ...chat, [GenAi.tokenType]: "input" }),
+    output: Metric.withAttributes(tokenUsage, { ...chat, [GenAi.tokenType]: "output" })
+  }
+}
+
+/** With their labels, which to put together costs more than to count. There are as many as series in the registry. */
+const labelled = new Map<string, ReturnType<typeof ofAttempt>>()
+
 /** An attempt is over. `errorType` is undefined when it has finished. */
 export const attempted = (
   asked: Asked,
@@ -65,15 +80,13 @@ export const attempted = (
   },
   context: Context.Context<never>
 ): void => {
-  const chat = { ...labels(asked), [GenAi.operation]: "chat" }
-  const ended = labels(asked, told.errorType)
-  Metric.withAttributes(attempts, ended).updateUnsafe(1, context)
-  Metric.withAttributes(duration, { ...chat, ...ended }).updateUnsafe(told.durationMs / 1_000, context)
-  if (told.firstContentMs !== undefined) {
-    Metric.withAttributes(timeToFirstChunk, chat).updateUnsafe(told.firstContentMs / 1_000, context)
-  }
+  const key = `${asked.provider}\n${asked.model}\n${told.errorType ?? ""}`
+  const metrics = labelled.get(key) ?? ofAttempt(asked, told.errorType)
+  labelled.set(key, metrics)
+  metrics.attempts.updateUnsafe(1, context)
+  metrics.duration.updateUnsafe(told.durationMs / 1_000, context)
+  if (told.firstContentMs !== undefined) metrics.timeToFirstChunk.updateUnsafe(told.firstContentMs / 1_000, context)
   if (told.usage === undefined) return
-  const { input_tokens, output_tokens } = told.usage
-  Metric.withAttributes(tokenUsage, { ...chat, [GenAi.tokenType]: "input" }).updateUnsafe(input_tokens, context)
-  Metric.withAttributes(tokenUsage, { ...chat, [GenAi.tokenType]: "output" }).updateUnsafe(output_tokens, context)
+  metrics.input.updateUnsafe(told.usage.input_tokens, context)
+  metrics.output.updateUnsafe(told.usage.output_tokens, context)
 }

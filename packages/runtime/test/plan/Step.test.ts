@@ -1,4 +1,5 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
+import { RateLimited } from "@bowline/domain/provider/ProviderError"
 import { cut, stall, wait } from "@bowline/testing/http/Move"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, error, finish, say, usage } from "@bowline/testing/provider/Turn"
@@ -6,6 +7,8 @@ import * as TestKit from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { Plans } from "../../src/plan/Plans.ts"
+import { CredentialPool } from "../../src/provider/CredentialPool.ts"
+import { askBob, bob } from "./Bob.ts"
 
 /** What a reader has when it is over: the deltas that were not taken back. */
 const assemble = (events: ReturnType<typeof TestKit.seen>): string => {
@@ -127,6 +130,42 @@ describe("Step", () => {
           script: ({ model }) =>
             model === "model" ? [wait("500 millis"), error(404)] : [say("at"), wait("30 seconds"), say(" last")],
           config: { fallbackModels: ["scripted/other"] }
+        })
+      ),
+      Effect.scoped
+    )
+  )
+
+  it.effect("tells which model is in use when the first one has no credential left behind a tool", () =>
+    Effect.gen(function* () {
+      const pool = yield* CredentialPool
+      const { plan_id, frames } = yield* TestKit.post({ question: "?", agents: [bob] })
+      yield* TestKit.pass("1 second")
+      const scope = {
+        provider: "scripted",
+        credential: "scripted-1",
+        model: "scripted/model",
+        stage: "provider"
+      } as const
+      yield* pool.failed({ ...scope, reason: new RateLimited({ message: "Too many" }) })
+      yield* TestKit.pass("10 seconds")
+      yield* TestKit.readAll(frames)
+      const plans = yield* Plans
+      assert.deepInclude(yield* plans.get(anonymous, plan_id), { state: "completed", model: "scripted/other" })
+      const asked = yield* (yield* ScriptedProvider).asked.all
+      assert.deepStrictEqual(
+        asked.map(({ model }) => model),
+        ["model", "other"]
+      )
+    }).pipe(
+      Effect.provide(
+        TestKit.layer({
+          script: ({ model }) => (model === "model" ? askBob : [say("done")]),
+          config: { fallbackModels: ["scripted/other"] },
+          peers: {
+            call: () =>
+              Effect.delay(Effect.succeed({ state: "completed", content: "hi", verified: "unknown" }), "5 seconds")
+          }
         })
       ),
       Effect.scoped

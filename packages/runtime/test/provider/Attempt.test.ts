@@ -42,6 +42,26 @@ describe("Attempt", () => {
     })
   )
 
+  it.effect("tells whoever cuts it how long nothing was heard, and takes a comment for no content", () =>
+    Effect.gen(function* () {
+      const comments = Stream.forever(after(10, { _tag: "Heard" }))
+      assert.deepStrictEqual(yield* outcome(comments), [120, "first_token_timeout"])
+      const silences: Array<number> = []
+      for (const attempt of [comments, silence]) {
+        const run = Attempt.run(
+          attempt,
+          timers,
+          () => Effect.void,
+          (ms) => Effect.sync(() => void silences.push(ms))
+        )
+        const fiber = yield* Effect.forkChild(run, { startImmediately: true })
+        yield* TestClock.adjust("105 seconds")
+        yield* Fiber.interrupt(fiber)
+      }
+      assert.deepStrictEqual(silences, [5_000, 105_000])
+    })
+  )
+
   it.effect("fails after 60 s of silence behind content, of which reasoning and fragments of calls are some", () =>
     Effect.gen(function* () {
       const parts: ReadonlyArray<ProviderPart> = [

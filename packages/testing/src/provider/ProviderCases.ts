@@ -13,10 +13,10 @@ export interface ProviderCase {
   readonly failure?: ProviderErrorReason["_tag"]
 }
 
-/** The parts that a case is about: without fragments of calls, and without the name of the model, which not every server gives. */
+/** The parts that a case is about: without fragments of calls and bytes that say nothing, and without the name of the model, which not every server gives. */
 export const shown = (parts: ReadonlyArray<ProviderPart>): ReadonlyArray<ProviderPart> =>
   parts.flatMap((part) => {
-    if (part._tag === "ToolCallFragment") return []
+    if (part._tag === "ToolCallFragment" || part._tag === "Heard") return []
     return part._tag === "Finished" ? [finished(part.reason, part.inferred)] : [part]
   })
 
