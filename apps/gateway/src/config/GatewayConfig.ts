@@ -77,7 +77,8 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
     const isAllowed = values.BOWLINE_ENV_ALLOW
     const providers = ProviderSettings.fromValues(values, file.providers)
     const model = values.BOWLINE_MODEL ?? providers[0]?.defaultModel ?? "openai/demo"
-    const isNamed = values.BOWLINE_ALLOWED_MODELS ?? ((name: string) => [model, ...fallbackModels].includes(name))
+    const configured = [model, ...fallbackModels, ...file.providers.flatMap(ProviderSettings.modelsOf)]
+    const isNamed = values.BOWLINE_ALLOWED_MODELS ?? ((name: string) => configured.includes(name))
     const names: ReadonlyArray<string> = providers.length === 0 ? ["openai"] : providers.map(({ name }) => name)
     const isOffered = (name: string) =>
       names.some((provider) => name.length > provider.length + 1 && name.startsWith(`${provider}/`))

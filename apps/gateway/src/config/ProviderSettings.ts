@@ -1,8 +1,8 @@
-import { duration } from "./Setting.ts"
-import { Option, Record, Redacted, Result } from "effect"
 import type { AttemptTimers } from "@bowline/runtime/provider/Attempt"
+import { Option, Record, Redacted, Result } from "effect"
 import type { Problem } from "./ConfigPath.ts"
 import type { FileProvider } from "./FileSchema.ts"
+import { duration } from "./Setting.ts"
 import type { Values } from "./Settings.ts"
 
 /** A provider that is configured, and how it is spoken to. */
@@ -63,10 +63,9 @@ const fromVariables = (values: Values) => ({
   }
 })
 
-const firstModel = ({ models = {}, name }: FileProvider): string | undefined => {
-  const [model] = Object.keys(models)
-  return model === undefined ? undefined : `${name}/${model}`
-}
+/** The models that a provider of the file has, as `provider/model`. */
+export const modelsOf = ({ models = {}, name }: FileProvider): ReadonlyArray<string> =>
+  Object.keys(models).map((model) => `${name}/${model}`)
 
 /** The providers of the file and then those that have a key or a base URL, the first one being that of the default model. */
 export const fromValues = (values: Values, file: ReadonlyArray<FileProvider>): ReadonlyArray<ProviderSettings> => {
@@ -91,7 +90,7 @@ export const fromValues = (values: Values, file: ReadonlyArray<FileProvider>): R
       baseUrl,
       apiKeys: set?.apiKeys ?? api_keys.map((key) => Redacted.make(key)),
       headers: Record.map(headers, (value) => Redacted.make(value)),
-      defaultModel: firstModel(provider) ?? usual?.defaultModel
+      defaultModel: modelsOf(provider)[0] ?? usual?.defaultModel
     }
   })
 }

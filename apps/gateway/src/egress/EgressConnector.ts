@@ -1,4 +1,3 @@
-import { buildConnector } from "@effect/platform-node/Undici"
 import {
   EgressRefusal,
   objectTo,
@@ -6,6 +5,7 @@ import {
   type EgressPolicy,
   type Objection
 } from "@bowline/runtime/egress/Egress"
+import { buildConnector } from "@effect/platform-node/Undici"
 import { Option, Redacted } from "effect"
 import { lookup as resolve } from "node:dns"
 import { isIP, type LookupFunction } from "node:net"

@@ -161,15 +161,18 @@ describe("the configuration file", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("asks the first model of its first provider, or wants to be told which", () =>
-    Effect.gen(function* () {
-      const provider = "providers: [{ name: local, wire: openai-chat, base_url: 'http://127.0.0.1:9/v1'"
-      const config = yield* load("a.yaml", `${provider}, models: { one: {}, two: {} } }]`)
-      assert.strictEqual(config.plans.model, "local/one")
-      assert.deepStrictEqual(yield* problems("a.yaml", `${provider} }]`), [
-        "BOWLINE_MODEL: Expected models of a provider that is configured: local"
-      ])
-    }).pipe(Effect.scoped)
+  it.effect(
+    "asks the first model of its first provider, and others of its models if they are named, or wants to be told which",
+    () =>
+      Effect.gen(function* () {
+        const provider = "providers: [{ name: local, wire: openai-chat, base_url: 'http://127.0.0.1:9/v1'"
+        const config = yield* load("a.yaml", `${provider}, models: { one: {}, two: {} } }]`)
+        assert.strictEqual(config.plans.model, "local/one")
+        assert.deepStrictEqual(["local/two", "local/three"].map(config.plans.allowsModel), [true, false])
+        assert.deepStrictEqual(yield* problems("a.yaml", `${provider} }]`), [
+          "BOWLINE_MODEL: Expected models of a provider that is configured: local"
+        ])
+      }).pipe(Effect.scoped)
   )
 
   it.effect("that is wrong is told in all its places at once, with the environment's, and without what is in it", () =>

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Option } from "effect"
+import { Option, Schema } from "effect"
 import { EgressRefusal, objectTo, objectToHost, type EgressPolicy } from "../../src/egress/Egress.ts"
 import * as EgressRule from "../../src/egress/EgressRule.ts"
 
@@ -102,6 +102,23 @@ describe("an address", () => {
     assert.strictEqual(objection({}, hostOf(url)), "loopback")
   })
 })
+
+const Bits = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2 ** 32 - 1 }))
+
+it.prop(
+  "an address of IPv4 is judged the same in every dress that is connected to as IPv4",
+  { bits: Bits, allowsLocal: Schema.Boolean },
+  ({ allowsLocal, bits }) => {
+    const bytes = [24, 16, 8, 0].map((shift) => (bits >>> shift) & 255)
+    const plain = bytes.join(".")
+    const hex = `${(bits >>> 16).toString(16)}:${(bits & 65_535).toString(16)}`
+    const expected = objection({ allowsLocal }, plain)
+    for (const dressed of [`::ffff:${plain}`, `::ffff:${hex}`, `64:ff9b::${hex}`, hostOf(`http://${bits}/`)]) {
+      assert.strictEqual(objection({ allowsLocal }, dressed), expected, dressed)
+    }
+    assert.strictEqual(objection({ allowsLocal, deny: `${plain}/32` }, `::ffff:${hex}`), "denied")
+  }
+)
 
 describe("a policy", () => {
   it.each([
