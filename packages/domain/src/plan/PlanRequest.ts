@@ -31,7 +31,14 @@ export const Metadata = Schema.Record(Schema.String, Schema.String.check(Schema.
   Schema.makeFilter((entries) => Object.keys(entries).length <= 16 || "Expected at most 16 entries")
 )
 
-/** The body of `POST /plan`. */
+/** What somebody has said before, as a caller tells it who keeps the history itself. */
+export const HistoryEntry = Schema.Struct({ role: Schema.Literals(["user", "assistant"]), content: Schema.String })
+
+/**
+ * The body of `POST /plan`. `history` is for a new session only. `prior_summary` is what an earlier compaction of the caller's own
+ * history said, and stands in every prompt until a compaction of the session has taken it in. It may come with any request: each one
+ * that differs is kept beside those before it, for as long as the session.
+ */
 export const PlanRequest = Schema.Struct({
   question: Schema.String.check(
     Schema.makeFilter((text) => text.trim() !== "" || "Expected a question that is not blank"),
@@ -42,6 +49,11 @@ export const PlanRequest = Schema.Struct({
     Schema.check(Schema.isMaxLength(64)),
     Schema.withDecodingDefaultKey(Effect.succeed([]))
   ),
+  history: Schema.Array(HistoryEntry).pipe(
+    Schema.check(Schema.isMaxLength(1_000)),
+    Schema.withDecodingDefaultKey(Effect.succeed([]))
+  ),
+  prior_summary: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(100_000))),
   metadata: Metadata.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   preferences: Preferences.pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
 })

@@ -4,7 +4,9 @@ import { Data } from "effect"
 export class SessionBusy extends Data.TaggedError("SessionBusy")<{ readonly message: string }> {}
 
 /** No such thing, or somebody else's: the two look the same. */
-export class NotFound extends Data.TaggedError("NotFound")<{ readonly what: "plan" | "session" | "credential" }> {
+export class NotFound extends Data.TaggedError("NotFound")<{
+  readonly what: "plan" | "session" | "message" | "credential"
+}> {
   override get message(): string {
     return `There is no such ${this.what}`
   }

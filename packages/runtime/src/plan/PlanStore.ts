@@ -5,7 +5,7 @@ import type { Outcome } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanState } from "@bowline/domain/plan/Plan"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { Preferences } from "@bowline/domain/plan/PlanRequest"
-import type { NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type { InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { Stage } from "@bowline/domain/plan/Stage"
 import type { Usage } from "@bowline/domain/plan/Usage"
 import type { NewMessage } from "@bowline/domain/session/Message"
@@ -18,6 +18,7 @@ import { Context, type Duration, type Effect, type Schema } from "effect"
 import type { Route } from "../peer/PeerClient.ts"
 import type { ReplicaId } from "../session/LeaseStore.ts"
 import type { Page, PageRequest } from "../session/Page.ts"
+import type { Compaction } from "../session/SessionStore.ts"
 import type { EventRow } from "../stream/EventRow.ts"
 
 /** A plan to be created. Timestamps are ISO 8601 in UTC, from the gateway's clock. */
@@ -28,6 +29,10 @@ export interface NewPlan {
   readonly owner: CallerName
   readonly external_session_id: ExternalSessionId | null
   readonly agents: ReadonlyArray<AgentSummary>
+  /** The first messages of a new session. */
+  readonly history: ReadonlyArray<NewMessage>
+  /** What the caller says of still earlier history; empty if nothing. */
+  readonly prior_summary: string
   readonly question: string
   readonly preferences: Preferences
   readonly metadata: { readonly [key: string]: string }
@@ -53,6 +58,8 @@ export type PlanChange =
   | { readonly _tag: "Held"; readonly fence: number }
   | { readonly _tag: "Progressed"; readonly stage: Stage | null; readonly progress: Progress }
   | { readonly _tag: "MessageAppended"; readonly message: NewMessage; readonly at: string }
+  /** Guarded by `covered_seq` as well. What it covers has been stored by an earlier commit. */
+  | { readonly _tag: "Compacted"; readonly compaction: Compaction }
   /** The intent to call a tool. A call that is never dispatched is started as `invalid` or `rejected`. */
   | {
       readonly _tag: "TaskStarted"
@@ -121,10 +128,12 @@ export class PlanStore extends Context.Service<
   {
     /**
      * In one transaction: the session, which is made when there is none (an upsert: two first requests make one); its
-     * agents, merged by name; the plan, `queued`, in stage `queue`; and its first event, `session`. `external_session_id` may
+     * agents, merged by name; of a new session its history; what the caller says of earlier history, unless the session has it
+     * already, as that or as its summary; the plan, `queued`, in stage `queue`; and its first event, `session`. `external_session_id` may
      * also be the gateway's id of a session of the owner. Fails with `SessionBusy` when `on_busy` is `reject` and the session has
      * a plan that is not over, or when `maxQueue` plans of the session are `queued` besides the one that has it: `session` rows
-     * are locked, so that of two at once one sees the other. A replica that has never said that it lives is taken to live for
+     * are locked, so that of two at once one sees the other. Fails with `InvalidRequest` where a session that there is already is
+     * given a history. A replica that has never said that it lives is taken to live for
      * 10 s from its first plan on.
      */
     readonly create: (
@@ -136,7 +145,7 @@ export class PlanStore extends Context.Service<
         readonly external_session_id: ExternalSessionId | null
         readonly created: boolean
       },
-      SessionBusy | StorageError
+      SessionBusy | InvalidRequest | StorageError
     >
     /**
      * Writes a batch in one transaction and gives the plans whose guard no longer holds, or that are over: of those nothing was
@@ -167,7 +176,10 @@ export class PlanStore extends Context.Service<
       replica: ReplicaId,
       ttl: Duration.Duration
     ) => Effect.Effect<ReadonlyArray<AbandonedPlan>, StorageError>
-    /** Asks whichever replica has the plan to abort it: the first reason stays. Nothing happens if it is over. */
+    /**
+     * Asks whichever replica has the plan to abort it, and tells it (`AbortRequested`): the first reason stays. Nothing happens if
+     * it is over.
+     */
     readonly requestAbort: (id: PlanId, reason: AbortReason) => Effect.Effect<void, StorageError>
     /** The plans of this replica that somebody asked to abort, and that are not over. */
     readonly abortRequests: (

@@ -5,6 +5,7 @@ import { PlanId } from "@bowline/domain/plan/PlanId"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { type HopsExceeded, InvalidRequest, NotAccepting, type SessionBusy } from "@bowline/domain/plan/Refusal"
 import { summary } from "@bowline/domain/peer/Agent"
+import { MessageId } from "@bowline/domain/session/MessageId"
 import { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
@@ -208,6 +209,12 @@ export class RunningPlans extends Context.Service<
             replica: lock.replica
           }
           const session = yield* answered(store.create(plan, maxQueue))
+            history: request.history.map(({ role, content }) => ({
+              message_id: MessageId.make(`msg_${uuid()}`),
+              role,
+              parts: [{ type: "text", text: content }]
+            })),
+            prior_summary: request.prior_summary ?? "",
           const running = yield* launch(caller, request, plan, session, { createdAt, deadline })
           if (request.preferences.on_busy === "interrupt" && !session.created) {
             yield* supersede(caller, running.run.given).pipe(

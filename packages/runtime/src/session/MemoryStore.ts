@@ -1,34 +1,30 @@
 import { isSettled } from "@bowline/domain/plan/Plan"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
-import { NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import { InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/SessionId"
-import { Clock, Context, DateTime, Duration, Effect, Layer, Option } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { GatewayId } from "../peer/GatewayId.ts"
-import { type Guard, type PlanCommit, PlanStore } from "../plan/PlanStore.ts"
+import { type Guard, type PlanChange, type PlanCommit, PlanStore } from "../plan/PlanStore.ts"
 import type { CredentialStore } from "../provider/CredentialStore.ts"
 import * as MemoryCredentialStore from "../provider/MemoryCredentialStore.ts"
 import { fromEvents } from "../stream/EventRow.ts"
-import { apply, handedBackTo, makePlan, makeSession, Memory, type SessionRecord } from "./internal/Memory.ts"
+import { append, apply, coverage, makePlan, makeSession, Memory, type SessionRecord } from "./internal/Memory.ts"
+import { makeSessionStore } from "./internal/MemorySessions.ts"
+import { newestFirst } from "./internal/NewestFirst.ts"
 import { LeaseStore } from "./LeaseStore.ts"
-import type { Page, PageRequest } from "./Page.ts"
 import { SessionStore } from "./SessionStore.ts"
 
-const ttl = Duration.days(30)
 /** How long a replica is taken to live that has not said so yet. */
 const firstBreath = Duration.seconds(10)
 
-const newestFirst = <A extends { readonly ordinal: number }, B>(
-  records: Iterable<A>,
-  { limit, cursor = Infinity }: PageRequest,
-  show: (record: A) => B
-): Page<B> => {
-  const found = Array.from(records)
-    .filter((record) => record.ordinal < cursor)
-    .sort((a, b) => b.ordinal - a.ordinal)
-  const items = found.slice(0, limit)
-  return { items: items.map(show), next: found.length > limit ? (items.at(-1)?.ordinal ?? null) : null }
-}
+const notNew = new InvalidRequest({
+  issues: [{ path: ["history"], message: "Expected no history: the session is there already, and has its own" }]
+})
+
+/** Whether the compactions among the changes still follow what they were made of. */
+const isCurrent = (session: SessionRecord, changes: ReadonlyArray<PlanChange>): boolean =>
+  changes.every((change) => change._tag !== "Compacted" || coverage(session, change.compaction) !== undefined)
 
 const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
   create: (request, maxQueue) =>
@@ -37,6 +33,7 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
         request.external_session_id === null
           ? undefined
           : memory.findSession(request.owner, request.external_session_id)
+      if (known !== undefined && request.history.length > 0) return yield* notNew
       const session = known ?? makeSession(memory, request)
       const open = memory.openPlans(session.session_id)
       if (request.preferences.on_busy === "reject" && open.length > 0) {
@@ -52,12 +49,18 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
       }
       session.last_active_at = request.created_at
       for (const agent of request.agents) session.agents.set(agent.name, agent)
+      for (const message of request.history) append(session, request.plan_id, message, request.created_at)
+      const { prior_summary } = request
+      if (prior_summary !== "" && prior_summary !== session.summary && !session.priors.includes(prior_summary)) {
+        session.priors.push(prior_summary)
+      }
       const record = makePlan(memory, request, session)
       const created = known === undefined
       record.events.push(
         ...fromEvents(1, [{ event: "session", data: { external_session_id: session.external_session_id, created } }])
       )
       memory.plans.set(request.plan_id, record)
+      session.plans.add(request.plan_id)
       memory.open.set(request.plan_id, record)
       return { session_id: session.session_id, external_session_id: session.external_session_id, created }
     }),
@@ -67,7 +70,12 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
       const write = ({ plan_id, session_id, guard, changes, events }: PlanCommit) => {
         const record = memory.plans.get(plan_id)
         const session = memory.sessions.get(session_id)
-        if (record === undefined || session === undefined || !memory.holds(record, guard)) {
+        if (
+          record === undefined ||
+          session === undefined ||
+          !memory.holds(record, guard) ||
+          !isCurrent(session, changes)
+        ) {
           refused.add(plan_id)
           return
         }
@@ -137,47 +145,6 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
   ping: Effect.void
 })
 
-const makeSessionStore = (memory: Memory): SessionStore["Service"] => {
-  const show = (session: SessionRecord) => ({
-    session_id: session.session_id,
-    external_session_id: session.external_session_id,
-    created_at: session.created_at,
-    last_active_at: session.last_active_at,
-    expires_at: DateTime.formatIso(DateTime.addDuration(DateTime.makeUnsafe(session.last_active_at), ttl)),
-    summary: null,
-    agents: Array.from(session.agents.values()),
-    message_count: session.messages.length
-  })
-  const messagesOf = (id: SessionId) => memory.sessions.get(id)?.messages ?? []
-  return {
-    find: (owner, id) =>
-      Effect.suspend(() => {
-        const session = memory.findSession(owner, id)
-        return session === undefined ? Effect.fail(new NotFound({ what: "session" })) : Effect.succeed(show(session))
-      }),
-    list: (owner, page) =>
-      Effect.sync(() =>
-        newestFirst(
-          Array.from(memory.sessions.values()).filter((session) => session.owner === owner),
-          page,
-          show
-        )
-      ),
-    messages: (id, { limit, cursor = 0 }) =>
-      Effect.sync(() => {
-        const found = messagesOf(id).filter((message) => message.seq > cursor)
-        const items = found.slice(0, limit)
-        return { items, next: found.length > limit ? (items.at(-1)?.seq ?? null) : null }
-      }),
-    history: (id) => Effect.sync(() => [...messagesOf(id)]),
-    handedBack: (id) =>
-      Effect.sync(() => {
-        const session = memory.sessions.get(id)
-        return session === undefined ? [] : handedBackTo(session)
-      })
-  }
-}
-
 const makeLeaseStore = (memory: Memory): LeaseStore["Service"] => ({
   acquire: (id, replica, leaseTtl) =>
     Effect.map(Clock.currentTimeMillis, (now) => {
@@ -208,15 +175,25 @@ const makeLeaseStore = (memory: Memory): LeaseStore["Service"] => ({
     })
 })
 
+interface Options {
+  /** How long a session is kept after its last plan. */
+  readonly sessionTtl: Duration.Duration
+}
+
 /** Everything in this process, and gone with it, the id of the gateway too: no database at all. */
-export const layer: Layer.Layer<PlanStore | SessionStore | LeaseStore | GatewayId | CredentialStore> =
+export const layerWith = ({
+  sessionTtl
+}: Options): Layer.Layer<PlanStore | SessionStore | LeaseStore | GatewayId | CredentialStore> =>
   Layer.effectContext(
     Effect.map(UuidGenerator, (uuid) => {
       const memory = new Memory()
       return Context.make(PlanStore, makePlanStore(memory)).pipe(
-        Context.add(SessionStore, makeSessionStore(memory)),
+        Context.add(SessionStore, makeSessionStore(memory, sessionTtl)),
         Context.add(LeaseStore, makeLeaseStore(memory)),
         Context.add(GatewayId, uuid())
       )
     })
   ).pipe(Layer.merge(MemoryCredentialStore.layer))
+
+/** The same; sessions are kept for 30 days. */
+export const layer = layerWith({ sessionTtl: Duration.days(30) })

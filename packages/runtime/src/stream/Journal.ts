@@ -2,15 +2,13 @@ import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
-import { Data, Deferred, Effect, Result } from "effect"
+import { Deferred, Effect, Result } from "effect"
 import type { Guard, PlanChange } from "../plan/PlanStore.ts"
+import { LeaseLost } from "../session/LeaseLost.ts"
 import { answered } from "../session/Patience.ts"
 import { fromEvents, isDelta, toFrame } from "./EventRow.ts"
 import type { Source, Taken } from "./GroupCommit.ts"
 import type { LivePlan } from "./LivePlan.ts"
-
-/** The plan's guard does not hold any more: another replica has taken it over. */
-export class LeaseLost extends Data.TaggedError("LeaseLost") {}
 
 /** Events that may wait to be written before whoever produces them has to. */
 const maxBacklog = 256

@@ -33,6 +33,8 @@ const leaveBehind = Effect.gen(function* () {
       owner: anonymous,
       external_session_id: request.session_id ?? null,
       agents: [],
+      history: [],
+      prior_summary: "",
       question: request.question,
       preferences: request.preferences,
       metadata: {},

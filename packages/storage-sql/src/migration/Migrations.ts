@@ -6,10 +6,16 @@ import { storageError } from "../internal/StorageErrors.ts"
 import { credentials } from "./internal/Credentials.ts"
 import { initial } from "./internal/Initial.ts"
 import { peers } from "./internal/Peers.ts"
+import { sessions } from "./internal/Sessions.ts"
 
 const migrate = Migrator.make({})({
   table: "bowline_migrations",
-  loader: Migrator.fromRecord({ "0001_initial": initial, "0002_credentials": credentials, "0003_peers": peers })
+  loader: Migrator.fromRecord({
+    "0001_initial": initial,
+    "0002_credentials": credentials,
+    "0003_peers": peers,
+    "0004_sessions": sessions
+  })
 }).pipe(
   Effect.catchTag("MigrationError", (error) =>
     Effect.fail(

@@ -4,21 +4,35 @@ import type { Message } from "@bowline/domain/session/Message"
 import type { Session } from "@bowline/domain/session/Session"
 import { handedBack } from "@bowline/domain/tool/TaskState"
 import { type HandedBack, SessionStore } from "@bowline/runtime/session/SessionStore"
+import { shownSummary } from "@bowline/runtime/session/ShownSummary"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { newestFirst } from "../internal/NewestFirst.ts"
 import { storageError } from "../internal/StorageErrors.ts"
+import { compact, revert } from "./internal/ChangeHistory.ts"
+import { deleteSession, sweep } from "./internal/DeleteSessions.ts"
 
-type SessionRow = Omit<Session, "created_at" | "last_active_at" | "expires_at" | "agents"> & {
-  readonly ordinal: bigint
-  readonly created_at: Date
-  readonly last_active_at: Date
-  readonly expires_at: Date
-  readonly agents: ReadonlyArray<AgentSummary> | null
+interface SummaryRow {
+  readonly summary: string | null
+  readonly priors: ReadonlyArray<string> | null
 }
 
+/** What callers have said of earlier history, and the summary does not say yet. */
+const summaryColumns = `s.summary,
+  (select json_agg(p.summary order by p.seq) from prior_summaries p
+    where p.session_id = s.id and p.seq > s.covered_priors) as priors`
+
+type SessionRow = SummaryRow &
+  Omit<Session, "created_at" | "last_active_at" | "expires_at" | "agents"> & {
+    readonly ordinal: bigint
+    readonly created_at: Date
+    readonly last_active_at: Date
+    readonly expires_at: Date
+    readonly agents: ReadonlyArray<AgentSummary> | null
+  }
+
 const sessionColumns = `s.id as session_id, s.external_id as external_session_id, s.created_at, s.last_active_at, s.expires_at,
-  s.summary, s.last_seq as message_count, s.ordinal,
+  ${summaryColumns}, s.last_seq - s.reverted_count as message_count, s.ordinal,
   (select json_agg(a.agent order by a.ordinal) from session_agents a where a.session_id = s.id) as agents`
 
 const toSession = (row: SessionRow): Session => ({
@@ -27,7 +41,7 @@ const toSession = (row: SessionRow): Session => ({
   created_at: row.created_at.toISOString(),
   last_active_at: row.last_active_at.toISOString(),
   expires_at: row.expires_at.toISOString(),
-  summary: row.summary,
+  summary: shownSummary({ text: row.summary, priors: row.priors ?? [] }),
   agents: row.agents ?? [],
   message_count: row.message_count
 })
@@ -65,11 +79,31 @@ order by seq limit ${limit + 1}`).pipe(
         return { items, next: rows.length > limit ? (items.at(-1)?.seq ?? null) : null }
       })
     ),
+  message: (session, id) =>
+    storageError(sql<MessageRow>`
+select ${sql.literal(messageColumns)} from messages
+where session_id = ${session} and id = ${id} and not reverted`).pipe(
+      Effect.flatMap(([row]) =>
+        row === undefined ? Effect.fail(new NotFound({ what: "message" })) : Effect.succeed(toMessage(row))
+      )
+    ),
   history: (session) =>
     storageError(sql<MessageRow>`
 select ${sql.literal(messageColumns)} from messages
 where session_id = ${session} and compacted_by is null and not reverted
 order by seq`).pipe(Effect.map((rows) => rows.map(toMessage))),
+  summary: (session) =>
+    storageError(sql<SummaryRow & { readonly covered_seq: number; readonly prior_seq: number }>`
+select ${sql.literal(summaryColumns)}, s.covered_seq,
+  coalesce((select max(p.seq) from prior_summaries p where p.session_id = s.id), 0) as prior_seq
+from sessions s where s.id = ${session}`).pipe(
+      Effect.map(([row]) => ({
+        text: row?.summary ?? null,
+        covered_seq: row?.covered_seq ?? 0,
+        priors: row?.priors ?? [],
+        prior_seq: row?.prior_seq ?? 0
+      }))
+    ),
   handedBack: (session) =>
     storageError(sql<HandedBack>`
 select agent, endpoint, skill, remote_task_id, remote_context_id
@@ -77,11 +111,18 @@ from (
   select distinct on (t.agent, t.endpoint, t.skill) t.*
   from plans p join tasks t on t.plan_id = p.id
   where p.session_id = ${session} and t.agent is not null and t.endpoint is not null and t.skill is not null
-    and t.remote_task_id is not null
+    and t.remote_task_id is not null and not t.reverted
+    and not exists (
+      select from plans q join tasks r on r.plan_id = q.id
+      where q.session_id = ${session} and r.reverted and r.endpoint = t.endpoint and r.remote_task_id = t.remote_task_id)
   order by t.agent, t.endpoint, t.skill, t.ordinal desc
 ) newest
 where ${sql.in("state", Array.from(handedBack))}
-order by ordinal`)
+order by ordinal`),
+  compact: (session, fence, compaction) => storageError(compact(sql, session, fence, compaction)),
+  revert: (session, fence, to) => storageError(revert(sql, session, fence, to)),
+  delete: (session) => storageError(deleteSession(sql, session)),
+  sweep: (now) => storageError(sweep(sql, now))
 })
 
 export const layer = Layer.effect(SessionStore, Effect.map(SqlClient.SqlClient, make))

@@ -18,7 +18,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
       assert.deepStrictEqual(yield* sql`select migration_id, name from bowline_migrations order by migration_id`, [
         { migration_id: 1, name: "initial" },
         { migration_id: 2, name: "credentials" },
-        { migration_id: 3, name: "peers" }
+        { migration_id: 3, name: "peers" },
+        { migration_id: 4, name: "sessions" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))

@@ -1,4 +1,4 @@
-import type { SessionBusy } from "@bowline/domain/plan/Refusal"
+import type { InvalidRequest, SessionBusy } from "@bowline/domain/plan/Refusal"
 import { ExternalSessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { type PlanCommit, PlanStore } from "@bowline/runtime/plan/PlanStore"
@@ -213,7 +213,9 @@ describe("the stores on Postgres", () => {
         const held = yield* Given.createHeld()
         const { owner } = held.plan
         const external_session_id = ExternalSessionId.make(held.session_id)
-        const attempts: ReadonlyArray<Effect.Effect<StorageError | SessionBusy | undefined, never, PlanStore>> = [
+        const attempts: ReadonlyArray<
+          Effect.Effect<StorageError | SessionBusy | InvalidRequest | undefined, never, PlanStore>
+        > = [
           Given.failureOf(write([Given.commitOf(held, [yield* Given.appended("hello")])])),
           Given.failureOf(Given.create({ owner, external_session_id }))
         ]

@@ -73,6 +73,8 @@ export const newPlan = Effect.fnUntraced(function* (given: Partial<NewPlan> = {}
     owner: yield* newOwner,
     external_session_id: null,
     agents: [],
+    history: [],
+    prior_summary: "",
     question: "What is the answer?",
     preferences,
     metadata: { ticket: "7" },

@@ -1,7 +1,8 @@
-import type { NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type { InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { PlanStore } from "@bowline/runtime/plan/PlanStore"
 import type { CredentialStore } from "@bowline/runtime/provider/CredentialStore"
+import type { LeaseLost } from "@bowline/runtime/session/LeaseLost"
 import type { LeaseStore } from "@bowline/runtime/session/LeaseStore"
 import type { SessionStore } from "@bowline/runtime/session/SessionStore"
 import { Context, type Duration, type Effect } from "effect"
@@ -19,7 +20,7 @@ export interface StoreCase {
   readonly title: string
   readonly test: Effect.Effect<
     void,
-    StorageError | SessionBusy | NotFound,
+    StorageError | SessionBusy | InvalidRequest | NotFound | LeaseLost,
     PlanStore | SessionStore | LeaseStore | CredentialStore | LeaseTime
   >
 }

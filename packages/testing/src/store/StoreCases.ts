@@ -2,9 +2,12 @@ import type { StoreCase } from "./StoreCase.ts"
 import { commitCases } from "./internal/CommitCases.ts"
 import { createCases } from "./internal/CreateCases.ts"
 import { credentialCases } from "./internal/CredentialCases.ts"
+import { deleteCases } from "./internal/DeleteCases.ts"
 import { handBackCases } from "./internal/HandBackCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
+import { revertCases } from "./internal/RevertCases.ts"
+import { summaryCases } from "./internal/SummaryCases.ts"
 import { takeOverCases } from "./internal/TakeOverCases.ts"
 
 /**
@@ -16,6 +19,9 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...readCases,
   ...commitCases,
   ...handBackCases,
+  ...summaryCases,
+  ...revertCases,
+  ...deleteCases,
   ...leaseCases,
   ...takeOverCases,
   ...credentialCases

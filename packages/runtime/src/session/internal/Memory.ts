@@ -4,16 +4,16 @@ import type { AbortReason } from "@bowline/domain/plan/AbortReason"
 import type { Plan } from "@bowline/domain/plan/Plan"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import * as Usage from "@bowline/domain/plan/Usage"
-import type { Message } from "@bowline/domain/session/Message"
+import type { Message, NewMessage } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/SessionId"
 import type { TaskId } from "@bowline/domain/tool/TaskId"
-import { handedBack, type TaskState } from "@bowline/domain/tool/TaskState"
+import type { TaskState } from "@bowline/domain/tool/TaskState"
 import type { Guard, NewPlan, PlanChange } from "../../plan/PlanStore.ts"
 import type { EventRow } from "../../stream/EventRow.ts"
 import type { ReplicaId } from "../LeaseStore.ts"
-import type { HandedBack } from "../SessionStore.ts"
+import type { Compaction } from "../SessionStore.ts"
 
-interface Task {
+export interface Task {
   readonly task_id: TaskId
   readonly tool: string
   readonly agent: string | null
@@ -23,6 +23,7 @@ interface Task {
   remote_task_id: string | null
   remote_context_id: string | null
   state: TaskState | "running"
+  reverted: boolean
 }
 
 export interface PlanRecord {
@@ -46,7 +47,15 @@ export interface SessionRecord {
   fence: number
   lease: { readonly replica: ReplicaId; readonly fence: number; expires: number } | undefined
   readonly agents: Map<string, AgentSummary>
-  readonly messages: Array<Message>
+  /** Without those that were reverted, whose numbers are not given again. */
+  messages: Array<Message>
+  lastSeq: number
+  summary: string | null
+  coveredSeq: number
+  /** What callers have said of earlier history, and how many of them the summary says, too. */
+  readonly priors: Array<string>
+  coveredPriors: number
+  readonly plans: Set<PlanId>
   /** Of all its plans, in the order in which they have started. */
   readonly tasks: Array<Task>
 }
@@ -73,6 +82,13 @@ export class Memory {
     if (session.external_session_id !== null) {
       this.#names.set(nameOf(session.owner, session.external_session_id), session)
     }
+  }
+
+  remove(session: SessionRecord): void {
+    this.sessions.delete(session.session_id)
+    this.#names.delete(nameOf(session.owner, session.session_id))
+    if (session.external_session_id !== null) this.#names.delete(nameOf(session.owner, session.external_session_id))
+    for (const id of session.plans) this.plans.delete(id)
   }
 
   /** By the gateway's id, or by the owner's name of it. */
@@ -107,19 +123,6 @@ export class Memory {
   }
 }
 
-/** What peers have handed back to the session: of each skill its newest task decides that has a remote one. */
-export const handedBackTo = ({ tasks }: SessionRecord): ReadonlyArray<HandedBack> => {
-  const newest = new Map<string, HandedBack & { readonly state: Task["state"] }>()
-  for (const { agent, endpoint, skill, remote_task_id, remote_context_id, state } of tasks) {
-    if (agent === null || endpoint === null || skill === null || remote_task_id === null) continue
-    const task = { agent, endpoint, skill, remote_task_id, remote_context_id, state }
-    newest.set(JSON.stringify([agent, endpoint, skill]), task)
-  }
-  return Array.from(newest.values()).flatMap(({ state, ...task }) =>
-    state !== "running" && handedBack.has(state) ? [task] : []
-  )
-}
-
 export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
   session_id: plan.new_session_id,
   ordinal: memory.nextOrdinal(),
@@ -131,6 +134,12 @@ export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
   lease: undefined,
   agents: new Map(),
   messages: [],
+  lastSeq: 0,
+  summary: null,
+  coveredSeq: 0,
+  priors: [],
+  coveredPriors: 0,
+  plans: new Set(),
   tasks: []
 })
 
@@ -161,6 +170,25 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
   tasks: new Map()
 })
 
+/** Where a compaction still follows what it was made of: the number of the last message that it covers. */
+export const coverage = ({ coveredSeq, messages }: SessionRecord, compaction: Compaction): number | undefined => {
+  const seq = messages.find(({ message_id }) => message_id === compaction.through)?.seq ?? 0
+  return compaction.covered_seq === coveredSeq && seq > coveredSeq ? seq : undefined
+}
+
+export const compact = (session: SessionRecord, compaction: Compaction): void => {
+  session.coveredSeq = coverage(session, compaction) ?? session.coveredSeq
+  session.coveredPriors = compaction.prior_seq
+  session.summary = compaction.summary
+  session.messages = session.messages.map((message) =>
+    message.seq > session.coveredSeq || message.compacted ? message : { ...message, compacted: true }
+  )
+}
+
+export const append = (session: SessionRecord, plan_id: PlanId, message: NewMessage, created_at: string): void => {
+  session.messages.push({ ...message, seq: ++session.lastSeq, plan_id, created_at, compacted: false })
+}
+
 export const apply = (record: PlanRecord, session: SessionRecord, change: PlanChange): void => {
   switch (change._tag) {
     case "Held":
@@ -171,13 +199,10 @@ export const apply = (record: PlanRecord, session: SessionRecord, change: PlanCh
       record.plan = { ...record.plan, stage: change.stage, ...change.progress }
       return
     case "MessageAppended":
-      session.messages.push({
-        ...change.message,
-        seq: (session.messages.at(-1)?.seq ?? 0) + 1,
-        plan_id: record.plan.plan_id,
-        created_at: change.at,
-        compacted: false
-      })
+      append(session, record.plan.plan_id, change.message, change.at)
+      return
+    case "Compacted":
+      compact(session, change.compaction)
       return
     case "TaskStarted": {
       const task: Task = {
@@ -189,7 +214,8 @@ export const apply = (record: PlanRecord, session: SessionRecord, change: PlanCh
         started_at: change.at,
         remote_task_id: null,
         remote_context_id: null,
-        state: change.state
+        state: change.state,
+        reverted: false
       }
       record.tasks.set(change.task_id, task)
       session.tasks.push(task)

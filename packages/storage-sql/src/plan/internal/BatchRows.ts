@@ -1,4 +1,6 @@
 import type { PlanChange, PlanCommit } from "@bowline/runtime/plan/PlanStore"
+import type { Compaction } from "@bowline/runtime/session/SessionStore"
+import { storable } from "../../internal/Storable.ts"
 
 /** A plan's guard, and what is counted once per plan. `fence` is the session's: held already, or to be held from now on. */
 interface GuardRow {
@@ -11,6 +13,8 @@ interface GuardRow {
   readonly last_seq: number | null
   readonly last_message: string | null
   readonly messages: number
+  /** The last message that a compaction covers. */
+  readonly through: string | null
   readonly settled_as: string | null
   readonly settled_at: string | null
 }
@@ -47,6 +51,16 @@ interface MessageRow {
   readonly created_at: string
 }
 
+interface CompactionRow {
+  readonly plan_id: string
+  readonly id: string
+  readonly summary: string
+  readonly through: string
+  /** What it follows. */
+  readonly covered_seq: number
+  readonly prior_seq: number
+}
+
 /** Null leaves a column as it is. Of a task that was started in an earlier commit, what only its start says is missing. */
 interface TaskRow {
   readonly plan_id: string
@@ -72,12 +86,10 @@ export interface BatchRows {
   readonly events: ReadonlyArray<EventRow>
   readonly plans: ReadonlyArray<PlanRow>
   readonly messages: ReadonlyArray<MessageRow>
+  readonly compactions: ReadonlyArray<CompactionRow>
   readonly started: ReadonlyArray<TaskRow>
   readonly changed: ReadonlyArray<TaskRow>
 }
-
-/** Postgres keeps no NUL in a text, and half a surrogate pair is not UTF-8: what a peer or a model names may hold both. */
-const storable = (text: string): string => text.toWellFormed().replaceAll("\0", "\uFFFD")
 
 const storableOrNull = (text: string | null): string | null => (text === null ? null : storable(text))
 
@@ -162,11 +174,13 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
   const events: Array<EventRow> = []
   const plans: Array<PlanRow> = []
   const messages: Array<MessageRow> = []
+  const compactions: Array<CompactionRow> = []
   const started: Array<TaskRow> = []
   const changed: Array<TaskRow> = []
 
   for (const { plan_id, session_id, guard, changes, events: rows } of batch) {
     let plan: PlanRow | undefined
+    let compaction: { readonly first: Compaction; readonly last: Compaction } | undefined
     const tasks = new Map<string, TaskRow>()
     const messagesBefore = messages.length
     for (const change of changes) {
@@ -188,6 +202,9 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
           })
           break
         }
+        case "Compacted":
+          compaction = { first: compaction?.first ?? change.compaction, last: change.compaction }
+          break
         case "TaskStarted":
         case "TaskAccepted":
         case "TaskFinished": {
@@ -197,6 +214,11 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
       }
     }
     if (plan !== undefined) plans.push(plan)
+    if (compaction !== undefined) {
+      const { first, last } = compaction
+      const summary = storable(last.summary)
+      compactions.push({ plan_id, ...last, summary, covered_seq: first.covered_seq })
+    }
     for (const task of tasks.values()) (task.started_at === undefined ? changed : started).push(task)
     for (const { seq, count, event, payload } of rows) events.push({ plan_id, seq, count, event, payload })
     guards.push({
@@ -208,9 +230,10 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
       last_seq: rows.at(-1)?.seq ?? null,
       last_message: messages.length > messagesBefore ? (messages.at(-1)?.id ?? null) : null,
       messages: messages.length - messagesBefore,
+      through: compaction?.last.through ?? null,
       settled_as: plan?.finished_at == null ? null : plan.state,
       settled_at: plan?.finished_at ?? null
     })
   }
-  return { guards, events, plans, messages, started, changed }
+  return { guards, events, plans, messages, compactions, started, changed }
 }

@@ -1,4 +1,4 @@
-import { SessionBusy } from "@bowline/domain/plan/Refusal"
+import { InvalidRequest, SessionBusy } from "@bowline/domain/plan/Refusal"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/SessionId"
 import type { NewPlan } from "@bowline/runtime/plan/PlanStore"
@@ -6,6 +6,7 @@ import { fromEvents } from "@bowline/runtime/stream/EventRow"
 import { Duration, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
+import { storable } from "../../internal/Storable.ts"
 
 interface SessionRow {
   readonly session_id: SessionId
@@ -67,11 +68,42 @@ with open_plans as (
 select exists (select from plan) as is_stored`
 }
 
+/** The first messages of a new session. */
+const insertHistory = (sql: SqlClient.SqlClient, { plan_id, history, created_at }: NewPlan, session: SessionId) => {
+  const messages = history.map(({ message_id, role, parts }, index) => ({
+    seq: index + 1,
+    id: message_id,
+    role,
+    parts: JSON.stringify(parts)
+  }))
+  return sql`
+with numbered as (
+  update sessions set last_seq = ${messages.length} where id = ${session}
+)
+insert into messages (session_id, seq, id, plan_id, role, parts, created_at)
+select ${session}, m.seq, m.id, ${plan_id}, m.role, m.parts::json, ${created_at}::timestamptz
+from json_to_recordset(${JSON.stringify(messages)}::json) as m(seq int, id text, role text, parts text)`
+}
+
+/** Numbered behind the lock on the session. */
+const insertPriorSummary = (sql: SqlClient.SqlClient, prior: string, session: SessionId) => sql`
+insert into prior_summaries (session_id, seq, summary)
+select s.id, coalesce((select max(p.seq) from prior_summaries p where p.session_id = s.id), 0) + 1, ${prior}
+from sessions s
+where s.id = ${session} and s.summary is distinct from ${prior}
+  and not exists (select from prior_summaries p where p.session_id = s.id and p.summary = ${prior})`
+
+const notNew = new InvalidRequest({
+  issues: [{ path: ["history"], message: "Expected no history: the session is there already, and has its own" }]
+})
+
 export const createPlan = (sql: SqlClient.SqlClient, plan: NewPlan, maxQueue: number, sessionTtl: Duration.Duration) =>
   sql.withTransaction(
     Effect.gen(function* () {
       const [session] = yield* upsertSession(sql, plan, sessionTtl)
       if (session === undefined) return yield* Effect.die("An upsert gave no session")
+      const created = session.session_id === plan.new_session_id
+      if (!created && plan.history.length > 0) return yield* notNew
       const isAlone = plan.preferences.on_busy === "reject"
       // Besides the plan that has the session.
       const [result] = yield* insertPlan(sql, plan, session, isAlone ? 0 : maxQueue)
@@ -80,6 +112,8 @@ export const createPlan = (sql: SqlClient.SqlClient, plan: NewPlan, maxQueue: nu
           message: isAlone ? "The session has a plan that is not over" : `${maxQueue} plans wait for the session`
         })
       }
-      return { ...session, created: session.session_id === plan.new_session_id }
+      if (plan.history.length > 0) yield* insertHistory(sql, plan, session.session_id)
+      if (plan.prior_summary !== "") yield* insertPriorSummary(sql, storable(plan.prior_summary), session.session_id)
+      return { ...session, created }
     })
   )

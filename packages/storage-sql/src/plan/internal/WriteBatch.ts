@@ -11,6 +11,7 @@ import { batchRows } from "./BatchRows.ts"
  *     guards ── input ── held ── fresh ──┬── events
  *     (one a plan)       (locks) (new)   ├── plans
  *                                        ├── tasks
+ *                                        ├── compactions
  *                                        └── sessions ── messages
  *
  * - `held` locks the rows that the guards look at, sessions before plans and in the order of their ids, which is the order of
@@ -18,6 +19,7 @@ import { batchRows } from "./BatchRows.ts"
  *   sees the new fence. The lateral joins keep the locks in the order of the rows.
  * - A queued plan is guarded by its own row. With the session's fence it is held: by the fence if it runs already; if not, by
  *   the lease, which must be its replica's, since another replica may have taken the queued plan over.
+ * - A compaction is guarded by what it follows as well, unless an earlier try of it has been stored.
  * - `fresh` leaves out what an earlier try of the same commit has stored: its answer was lost with the connection.
  * - `like` is true of every plan, and looks selective: the planner expects one row, and joins the tables by their indexes
  *   however small they were when it made the plan that it keeps.
@@ -27,18 +29,22 @@ export const writeBatch = (
   batch: ReadonlyArray<PlanCommit>,
   { durable, sessionTtl }: { readonly durable: boolean; readonly sessionTtl: Duration.Duration }
 ): Statement.Statement<{ readonly plan_id: PlanId }> => {
-  const { guards, events, plans, messages, started, changed } = batchRows(batch)
+  const { guards, events, plans, messages, compactions, started, changed } = batchRows(batch)
   const rows = (list: ReadonlyArray<object>) => sql`json_to_recordset(${JSON.stringify(list)}::json)`
   const none = sql``
+  const compactionRows = sql`(
+    select * from ${rows(compactions)} as c(
+      plan_id text, id text, summary text, through text, covered_seq int, prior_seq int))`
 
-  const touchesSessions = guards.some((guard) => guard.messages > 0 || guard.settled_at !== null)
+  const compacts = compactions.length > 0
+  const touchesSessions = compacts || guards.some((guard) => guard.messages > 0 || guard.settled_at !== null)
 
   return sql`
 with input as materialized (
   select i.* ${durable ? none : sql`, set_config('synchronous_commit', 'off', true)`}
   from ${rows(guards)} as i(
     plan_id text, session_id text, replica text, queue_fence int, fence int,
-    last_seq int, last_message text, messages int, settled_as text, settled_at timestamptz)
+    last_seq int, last_message text, messages int, through text, settled_as text, settled_at timestamptz)
   where i.plan_id like 'plan\\_%'
 ), held as materialized (
   select i.*, coalesce(
@@ -47,7 +53,7 @@ with input as materialized (
     false) as stored
   from (select * from input order by session_id, plan_id) i
   cross join lateral (
-    select s.fence from sessions s where s.id = i.session_id for no key update
+    select s.fence, s.covered_seq from sessions s where s.id = i.session_id for no key update
   ) s
   cross join lateral (
     select p.id from plans p
@@ -59,6 +65,17 @@ with input as materialized (
           select l.replica from leases l where l.session_id = i.session_id and l.fence = i.fence)
         else p.replica = i.replica and p.fence = i.queue_fence
       end
+      ${
+        compacts
+          ? sql`and (
+        i.through is null
+        or exists (select from events e where e.plan_id = i.plan_id and e.seq = i.last_seq)
+        or exists (
+          select from messages m join ${compactionRows} c on m.id = c.through
+          where c.plan_id = i.plan_id and c.covered_seq = s.covered_seq
+            and m.session_id = i.session_id and m.seq > s.covered_seq and not m.reverted))`
+          : none
+      }
     for no key update
   ) p
 ), fresh as (
@@ -123,16 +140,34 @@ with input as materialized (
   where t.plan_id = f.plan_id and t.id = u.id
 )`
   }${
+    compacts
+      ? sql`, new_compactions as (
+  select f.session_id, c.id, c.summary, c.prior_seq, m.seq
+  from ${compactionRows} c join fresh f on f.plan_id = c.plan_id join messages m on m.id = c.through
+), covered as (
+  update messages m set compacted_by = c.id from new_compactions c
+  where m.session_id = c.session_id and m.seq <= c.seq and m.compacted_by is null and not m.reverted
+)`
+      : none
+  }${
     touchesSessions
       ? sql`, changed_sessions as (
   update sessions s set
     last_seq = s.last_seq + u.messages,
+    ${
+      compacts
+        ? sql`summary = coalesce(c.summary, s.summary),
+    covered_seq = coalesce(c.seq, s.covered_seq),
+    covered_priors = coalesce(c.prior_seq, s.covered_priors),`
+        : none
+    }
     last_active_at = coalesce(u.settled_at, s.last_active_at),
     expires_at = coalesce(u.settled_at + ${Duration.toMillis(sessionTtl)} * interval '1 millisecond', s.expires_at)
   from (
     select session_id, sum(messages)::int as messages, max(settled_at) as settled_at from fresh
-    where messages > 0 or settled_at is not null group by session_id
+    where messages > 0 or settled_at is not null or through is not null group by session_id
   ) u
+  ${compacts ? sql`left join new_compactions c using (session_id)` : none}
   where s.id = u.session_id
   returning s.id, s.last_seq - u.messages as seq_before
 )`

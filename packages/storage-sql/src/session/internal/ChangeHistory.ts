@@ -1,0 +1,82 @@
+import { NotFound } from "@bowline/domain/plan/Refusal"
+import type { Message } from "@bowline/domain/session/Message"
+import type { MessageId } from "@bowline/domain/session/MessageId"
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import { handedBack } from "@bowline/domain/tool/TaskState"
+import { LeaseLost } from "@bowline/runtime/session/LeaseLost"
+import type { Compaction, HandedBack } from "@bowline/runtime/session/SessionStore"
+import { Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+import { storable } from "../../internal/Storable.ts"
+
+/** Locks the session until the transaction ends, for whoever has this fence. */
+const lock = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, session: SessionId, fence: number) {
+  const [row] = yield* sql<{ readonly covered_seq: number; readonly summary: string | null }>`
+select covered_seq, summary from sessions where id = ${session} and fence = ${fence} for no key update`
+  return row ?? (yield* new LeaseLost())
+})
+
+const seqOf = (sql: SqlClient.SqlClient, session: SessionId, message: MessageId) =>
+  sql<{ readonly seq: number }>`
+select seq from messages where id = ${message} and session_id = ${session} and not reverted`.pipe(
+    Effect.map(([row]) => row?.seq)
+  )
+
+export const compact = (sql: SqlClient.SqlClient, session: SessionId, fence: number, compaction: Compaction) =>
+  sql.withTransaction(
+    Effect.gen(function* () {
+      const before = yield* lock(sql, session, fence)
+      const seq = yield* seqOf(sql, session, compaction.through)
+      const summary = storable(compaction.summary)
+      if (seq === undefined) return yield* new LeaseLost()
+      // An earlier try has been stored, and its answer was lost.
+      if (before.covered_seq === seq && before.summary === summary) return
+      if (before.covered_seq !== compaction.covered_seq || seq <= before.covered_seq) return yield* new LeaseLost()
+      yield* sql`
+with covered as (
+  update messages set compacted_by = ${compaction.id}
+  where session_id = ${session} and seq <= ${seq} and compacted_by is null and not reverted
+)
+update sessions set summary = ${summary}, covered_seq = ${seq}, covered_priors = ${compaction.prior_seq}
+where id = ${session}`
+    })
+  )
+
+const dropSummary = (sql: SqlClient.SqlClient, session: SessionId) => sql`
+with uncovered as (
+  update messages set compacted_by = null where session_id = ${session} and compacted_by is not null and not reverted
+)
+update sessions set summary = null, covered_seq = 0, covered_priors = 0 where id = ${session}`
+
+/** What was called is looked for here: Postgres reads no document that holds an escaped NUL. */
+const callsIn = (messages: ReadonlyArray<Pick<Message, "plan_id" | "parts">>) =>
+  messages.flatMap(({ plan_id, parts }) =>
+    parts.flatMap((part) => (part.type === "tool_call" ? [{ plan_id, id: part.task_id }] : []))
+  )
+
+export const revert = (sql: SqlClient.SqlClient, session: SessionId, fence: number, to: MessageId) =>
+  sql.withTransaction(
+    Effect.gen(function* () {
+      const { covered_seq } = yield* lock(sql, session, fence)
+      const seq = yield* seqOf(sql, session, to)
+      if (seq === undefined) return yield* new NotFound({ what: "message" })
+      const dropped = yield* sql<Pick<Message, "plan_id" | "parts">>`
+update messages set reverted = true where session_id = ${session} and seq > ${seq} and not reverted
+returning plan_id, parts`
+      yield* sql`update sessions set reverted_count = reverted_count + ${dropped.length} where id = ${session}`
+      if (seq < covered_seq) yield* dropSummary(sql, session)
+      const calls = callsIn(dropped)
+      if (calls.length === 0) return []
+      return yield* sql<HandedBack>`
+with dropped as (
+  update tasks t set reverted = true
+  from json_to_recordset(${JSON.stringify(calls)}::json) as c(plan_id text, id text)
+  where t.plan_id = c.plan_id and t.id = c.id
+  returning t.*
+)
+select agent, endpoint, skill, remote_task_id, remote_context_id from dropped
+where agent is not null and endpoint is not null and skill is not null and remote_task_id is not null
+  and ${sql.in("state", Array.from(handedBack))}
+order by ordinal`
+    })
+  )

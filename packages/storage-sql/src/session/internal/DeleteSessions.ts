@@ -1,0 +1,78 @@
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import { Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+
+/** What one statement deletes. */
+const sessionsAtOnce = 20
+const plansAtOnce = 50
+const eventsAtOnce = 5_000
+
+/**
+ * Deletes locked sessions with what belongs to them. Events belong to nothing: nobody can see them without their plan, and
+ * `deleted_plans` says which ones have to go.
+ */
+const remove = (sql: SqlClient.SqlClient, sessions: ReadonlyArray<SessionId>) =>
+  sql<{ readonly plan_id: string }>`
+with noted as (
+  insert into deleted_plans (id) select id from plans where ${sql.in("session_id", sessions)} returning id
+), gone as (
+  delete from sessions where ${sql.in("id", sessions)}
+)
+select id as plan_id from noted`.pipe(Effect.map((rows) => rows.map(({ plan_id }) => plan_id)))
+
+/** A batch of the events of deleted plans; with the last of them the plans are forgotten. Gives how many plans it has looked at. */
+const purge = (sql: SqlClient.SqlClient, plans?: ReadonlyArray<string>) =>
+  sql<{ readonly id: string }>`
+with next as materialized (
+  select id from deleted_plans ${plans === undefined ? sql`` : sql`where ${sql.in("id", plans)}`}
+  limit ${plansAtOnce} for update skip locked
+), gone as (
+  delete from events e using (
+    select e.plan_id, e.seq from next join events e on e.plan_id = next.id limit ${eventsAtOnce}
+  ) batch where e.plan_id = batch.plan_id and e.seq = batch.seq
+  returning 1
+), forgotten as (
+  delete from deleted_plans where id in (select id from next) and (select count(*) from gone) < ${eventsAtOnce}
+)
+select id from next`.pipe(Effect.map((rows) => rows.length))
+
+const isFree = "not exists (select from plans p where p.session_id = s.id and p.state in ('queued', 'running'))"
+
+/** One session, which a plan that comes at the same time waits for. */
+export const deleteSession = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, session: SessionId) {
+  const plans = yield* sql.withTransaction(
+    Effect.gen(function* () {
+      const [locked] = yield* sql`select id from sessions where id = ${session} for update`
+      if (locked === undefined) return []
+      // Read behind the lock: a plan that was created while it was waited for is seen.
+      const [free] = yield* sql`select true as free from sessions s where s.id = ${session} and ${sql.literal(isFree)}`
+      return free === undefined ? undefined : yield* remove(sql, [session])
+    })
+  )
+  if (plans === undefined) return false
+  if (plans.length > 0) while ((yield* purge(sql, plans)) > 0);
+  return true
+})
+
+/**
+ * A batch of what deletions have left, and one of sessions that have expired. Sessions that somebody has locked get a plan, or
+ * are being written.
+ */
+export const sweep = (sql: SqlClient.SqlClient, now: string) =>
+  sql.withTransaction(
+    Effect.gen(function* () {
+      const [lock] = yield* sql<{ readonly is_ours: boolean }>`
+select pg_try_advisory_xact_lock(hashtextextended('bowline/sweep', 0)) as is_ours`
+      if (lock?.is_ours !== true) return false
+      const left = yield* purge(sql)
+      const expired = yield* sql<{ readonly id: SessionId }>`
+select s.id from sessions s where s.expires_at <= ${now} and ${sql.literal(isFree)}
+order by s.expires_at limit ${sessionsAtOnce} for update skip locked`
+      if (expired.length > 0)
+        yield* remove(
+          sql,
+          expired.map(({ id }) => id)
+        )
+      return left > 0 || expired.length > 0
+    })
+  )
