@@ -1,0 +1,142 @@
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { Message } from "@bowline/domain/session/Message"
+import type { TaskId } from "@bowline/domain/tool/TaskId"
+import { kept } from "./ContextBudget.ts"
+import { fairShare, toTokens } from "./Shorten.ts"
+import type { CountTokens, Weighed } from "./TokenEstimate.ts"
+
+export type HistoryEntry = Pick<Message, "role" | "parts" | "plan_id">
+
+/** A result that keeps its head and its tail only. */
+export interface Shortening {
+  readonly message: number
+  readonly part: number
+  readonly tokens: number
+}
+
+/** What of a history goes into the summary, and what is shortened of the rest. */
+export interface Cut {
+  /** So many messages of the head are replaced by the summary. */
+  readonly covered: number
+  /**
+   * The question of the plan that runs is among them, and is asked again in front of the rest: what follows begins with a step,
+   * or there is nothing that follows.
+   */
+  readonly asksAgain: boolean
+  readonly shortened: ReadonlyArray<Shortening>
+  /** What is left, the question that is asked again included. */
+  readonly tokens: number
+}
+
+/** Less of a result says nothing. */
+const leastResult = 256
+
+const sum = (tokens: ReadonlyArray<number>): number => tokens.reduce((total, one) => total + one, 0)
+
+/**
+ * Whether nothing in front of a place waits for a result behind it. A call of the plan that runs waits until it has one, any
+ * other may never get one.
+ */
+const pairs = (messages: ReadonlyArray<HistoryEntry>, own: number): ((at: number) => boolean) => {
+  const answered = new Map<TaskId, number>()
+  for (const [at, { parts }] of messages.entries()) {
+    for (const part of parts) if (part.type === "tool_result") answered.set(part.task_id, at)
+  }
+  const waits = messages.map(({ parts }, at) => {
+    const until = parts.map((part) =>
+      part.type === "tool_call" ? (answered.get(part.task_id) ?? (at >= own ? Infinity : at)) : at
+    )
+    return Math.max(at, ...until)
+  })
+  let open = -1
+  const openUntil = waits.map((until) => (open = Math.max(open, until)))
+  return (at) => (openUntil[at - 1] ?? -1) < at
+}
+
+/**
+ * Where a history is cut that is too long, for a window, or a prompt that was refused, of `size` tokens, of which the messages
+ * may have `room`. Whole turns go, but for the newest that have room in 30 % of the size; if the plan that runs is too long by
+ * itself, steps of it; if its last step is, the results in that are shortened. Nothing, if there is nothing to be gained.
+ */
+export const decide = (given: {
+  readonly messages: ReadonlyArray<Weighed<HistoryEntry>>
+  /** The plan that runs, if one does: its question stays in the prompt. */
+  readonly plan: PlanId | undefined
+  readonly size: number
+  readonly room: number
+}): Cut | undefined => {
+  const { messages, plan, room } = given
+  const keep = Math.min(kept(given.size), room)
+  const entries = messages.map(({ message }) => message)
+  const weights = messages.map(({ tokens }) => tokens)
+  const end = messages.length
+  const found = entries.findIndex(({ plan_id }) => plan_id === plan)
+  const own = found === -1 ? end : found
+  const isClosed = pairs(entries, own)
+  const places = Array.from({ length: end }, (_, at) => at + 1).filter(isClosed)
+  const question = weights[own] ?? 0
+  const before = [0]
+  for (const [at, tokens] of weights.entries()) before.push((before[at] ?? 0) + tokens)
+  const all = before[end] ?? 0
+
+  const at = (covered: number, shortened: ReadonlyArray<Shortening> = []): Cut => {
+    const asksAgain = covered > own
+    const saved = shortened.map(({ message, part, tokens }) => (messages[message]?.parts[part] ?? tokens) - tokens)
+    const left = all - (before[covered] ?? 0) + (asksAgain ? question : 0)
+    return { covered, asksAgain, shortened, tokens: left - sum(saved) }
+  }
+  /** The results behind a place, made so short that all of it has no more than so many tokens. */
+  const shorten = (covered: number, target: number): Cut | undefined => {
+    const results = entries.flatMap(({ parts }, message) =>
+      parts.flatMap((part, index) =>
+        message >= covered && part.type === "tool_result"
+          ? [{ message, part: index, tokens: messages[message]?.parts[index] ?? 0 }]
+          : []
+      )
+    )
+    const sizes = results.map(({ tokens }) => tokens)
+    const tokens = fairShare(sizes, target - (at(covered).tokens - sum(sizes)))
+    const long = results.filter((result) => result.tokens > tokens)
+    return tokens < leastResult || long.length === 0
+      ? undefined
+      : at(
+          covered,
+          long.map((one) => ({ ...one, tokens }))
+        )
+  }
+
+  if (all <= keep) return undefined
+  const turns = places.filter((place) => place <= own && (place === end || entries[place]?.role === "user"))
+  const steps = places.filter((place) => place > own + 1 && entries[place]?.role === "assistant")
+  const lastTurn = turns.at(-1)
+  const lastStep = steps.at(-1)
+  const fits = (limit: number) => (place: number) => at(place).tokens <= limit
+  const whole =
+    turns.find(fits(keep)) ??
+    turns.slice(-1).find(fits(room)) ??
+    steps.find(fits(keep)) ??
+    steps.slice(-1).find(fits(room))
+  if (whole !== undefined) return at(whole)
+  const base = lastStep ?? lastTurn ?? 0
+  const short = shorten(base, keep) ?? shorten(base, room)
+  if (short !== undefined) return short
+  // Not even the last step can stay: its model knows of it by the summary.
+  return own + 1 < end && places.at(-1) === end && fits(room)(end) ? at(end) : undefined
+}
+
+/** What stays of a history after a cut, without the question that is asked again. */
+export const rest = <A extends Pick<Message, "role" | "parts">>(
+  count: CountTokens,
+  messages: ReadonlyArray<A>,
+  { covered, shortened }: Cut
+): ReadonlyArray<A> =>
+  messages.slice(covered).map((message, index) => {
+    const own = shortened.filter((one) => one.message === covered + index)
+    if (own.length === 0) return message
+    const parts = message.parts.map((part, index) => {
+      const limit = own.find((one) => one.part === index)
+      if (limit === undefined || part.type !== "tool_result") return part
+      return { ...part, content: toTokens(count, part.content, limit.tokens) }
+    })
+    return { ...message, parts }
+  })

@@ -1,0 +1,39 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Schema } from "effect"
+import { fairShare, toTokens } from "../../src/compaction/Shorten.ts"
+
+const Size = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000 }))
+
+describe("fairShare", () => {
+  it.prop(
+    "lets all have no more than the room, and leaves next to none of it",
+    { sizes: Schema.Array(Size), room: Size },
+    ({ sizes, room }) => {
+      const share = fairShare(sizes, room)
+      const total = sizes.reduce((sum, size) => sum + Math.min(size, share), 0)
+      assert.isAtMost(total, Math.max(room, 0))
+      if (share !== Infinity) assert.isAbove(total + sizes.length, room)
+    }
+  )
+})
+
+describe("toTokens", () => {
+  /** A word is a token; there are dense places and others. */
+  const count = (text: string) => text.split(/\s+/).filter((word) => word !== "").length
+
+  it.prop(
+    "has no more tokens than it may, wherever the text is dense",
+    { front: Size, back: Size, tokens: Size },
+    ({ front, back, tokens }) => {
+      const text = `${"a ".repeat(front)}${"long-words-of-text ".repeat(back)}`
+      const short = toTokens(count, text, tokens)
+      if (count(text) <= tokens) assert.strictEqual(short, text)
+      else assert.isAtMost(count(short), Math.max(tokens, 46))
+    }
+  )
+
+  it("keeps the head and the tail, and says what is left out", () => {
+    const short = toTokens(count, `first ${"middle ".repeat(1_000)}last`, 50)
+    assert.match(short, /^first .*\n\[… \d+ characters left out …\]\n.* ?last$/su)
+  })
+})

@@ -1,0 +1,165 @@
+import { TextPart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
+import { TaskId } from "@bowline/domain/tool/TaskId"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import { countTokens } from "gpt-tokenizer/encoding/o200k_base"
+import { readFileSync } from "node:fs"
+import * as TokenEstimate from "../../src/compaction/TokenEstimate.ts"
+
+const count = await Effect.runPromise(TokenEstimate.forModel("openai/gpt-5"))
+const truth = (text: string) => countTokens(text, { disallowedSpecial: new Set() })
+
+const chinese = "昨天我们讨论了新的数据库迁移方案，它需要在启动时加锁，并且不能影响正在运行的会话。"
+const japanese = "会議は午後三時に始まります。資料は前日までに配布してください。"
+const korean = "오늘 회의에서 결정한 내용을 요약해서 보내 주세요."
+const code = readFileSync(`${import.meta.dirname}/TokenEstimate.test.ts`, "utf8")
+
+const repeated = (text: string) => text.repeat(Math.ceil(400_000 / text.length)).slice(0, 400_000)
+/** Letters that make no word which the tokenizer knows. */
+const rubbish = (size: number, first: number, letters: number) => {
+  let state = 7
+  const letter = () => String.fromCharCode(first + ((state = (state * 48_271) % 2_147_483_647) % letters))
+  return Array.from({ length: size }, letter).join("")
+}
+
+describe("TokenEstimate", () => {
+  it.prop(
+    "is no less than the truth by more than 15 %, and no more than a word for each piece",
+    { text: Schema.String },
+    ({ text }) => {
+      for (const long of [text, text.repeat(40)]) {
+        assert.isAtLeast(count(long), 0.85 * truth(long))
+        assert.isAtMost(count(long), truth(long) + 4 * Math.ceil(long.length / 256))
+      }
+    }
+  )
+
+  it.each([
+    ["Chinese", chinese],
+    ["Japanese", japanese],
+    ["Korean", korean],
+    ["code", code]
+  ])("counts %s as its tokenizer does, within 5 %%", (_, text) => {
+    const long = repeated(text).slice(0, 20_000)
+    assert.closeTo(count(long), truth(long), 0.05 * truth(long))
+  })
+
+  it.each([
+    ["one letter", "a".repeat(400_000)],
+    ["spaces", " ".repeat(400_000)],
+    ["lines", "\n".repeat(400_000)],
+    ["base64", rubbish(400_000, 65, 26)],
+    ["Chinese without a stop", rubbish(400_000, 0x4e00, 0x5000)],
+    ["half characters", "\ud83d".repeat(400_000)],
+    ["families", repeated("👨‍👩‍👧‍👦")]
+  ])("counts 400,000 characters of %s, where the tokenizer alone takes minutes", (_, text) => {
+    assert.isAbove(count(text), 1_000)
+  })
+
+  it("takes the marks of a model for text", () => {
+    assert.isAbove(count("<|endoftext|><|im_start|>"), 2)
+  })
+
+  it.prop("never counts more than what needs no tokenizer", { text: Schema.String }, ({ text }) => {
+    assert.isAtMost(count(text), TokenEstimate.atMost("openai/gpt-5")(text))
+  })
+
+  it.each([
+    ["openai/gpt-5-mini", 1],
+    ["openrouter/openai/o3", 1],
+    ["azure/gpt-4o-2024-08-06", 1],
+    ["openai/gpt-4-turbo", 1.3],
+    ["ollama/llama3.3", 1.3],
+    ["anthropic/claude-opus-4-7", 1.5],
+    ["bedrock/us.anthropic.claude-sonnet-4-5", 1.5]
+  ])("takes %s for one that makes %d tokens of one", (model, factor) => {
+    assert.strictEqual(TokenEstimate.allowance(model), factor)
+  })
+
+  it.effect("counts more for a model whose tokenizer nobody knows", () =>
+    Effect.gen(function* () {
+      const other = yield* TokenEstimate.forModel("anthropic/claude-opus-4-7")
+      assert.strictEqual(other(chinese), Math.ceil(1.5 * count(chinese)))
+    })
+  )
+})
+
+const text = (text: string, more: object = {}) => TextPart.make({ type: "text", text, ...more })
+
+describe("weigh", () => {
+  const id = TaskId.make("a".repeat(36))
+
+  it("counts what goes into a prompt, and nothing of what does not", () => {
+    const call = ToolCallPart.make({
+      type: "tool_call",
+      task_id: id,
+      tool: "search",
+      input: { query: "a long question" }
+    })
+    const result = ToolResultPart.make({
+      type: "tool_result",
+      task_id: id,
+      state: "completed",
+      content: "x ".repeat(500)
+    })
+    const { parts, tokens } = TokenEstimate.weigh(count, {
+      role: "assistant",
+      parts: [
+        text("said"),
+        text("half of what was to be s", { partial: true }),
+        { type: "reasoning", text: "I wonder" },
+        { type: "reasoning", text: "I think", provider: "p", signature: "s" },
+        call,
+        result
+      ]
+    })
+    assert.deepStrictEqual(parts.slice(0, 4), [count("said"), 0, 0, count("I think")])
+    assert.isAbove(parts[4] ?? 0, count(`search${JSON.stringify(call.input)}`))
+    assert.isAbove(parts[5] ?? 0, 500)
+    assert.isAbove(
+      tokens,
+      parts.reduce((sum, part) => sum + part, 0)
+    )
+  })
+
+  it("counts an image by what it shows, a PDF by its pages, and a text by its words", () => {
+    const data = "A".repeat(400_000)
+    const of = (media_type: string) => TokenEstimate.ofPart(count, { type: "file", media_type, data })
+    assert.isBelow(of("image/png"), 2_000)
+    assert.strictEqual(of("application/pdf"), 8 + 3_000 * 10)
+    const words = btoa("four words of text ".repeat(100))
+    assert.closeTo(TokenEstimate.ofPart(count, { type: "file", media_type: "text/plain", data: words }), 400, 20)
+  })
+
+  it.effect("weighs message by message, in order", () =>
+    Effect.gen(function* () {
+      const messages = ["one", "and two", "and then three"].map((said) => ({
+        role: "user" as const,
+        parts: [text(said)]
+      }))
+      const weighed = yield* TokenEstimate.weighAll(count, messages)
+      assert.deepStrictEqual(
+        weighed,
+        messages.map((message) => TokenEstimate.weigh(count, message))
+      )
+    })
+  )
+})
+
+describe("ofPrompt", () => {
+  const messages = [100, 200, 300].map((tokens) => ({ tokens }))
+
+  it("goes by what the provider has counted, and estimates what was added only", () => {
+    assert.strictEqual(TokenEstimate.ofPrompt(50, messages, { tokens: 5_000, messages: 2 }), 5_300)
+  })
+
+  it("estimates all of a prompt of which the provider has counted nothing", () => {
+    assert.strictEqual(TokenEstimate.ofPrompt(50, messages, undefined), 650)
+  })
+
+  it("counts the system prompt and the tools", () => {
+    const tool = { name: "search", description: "Searches", inputSchema: { type: "object" } }
+    const bare = TokenEstimate.ofFrame(count, { system: "Be brief", tools: [] })
+    assert.isAbove(TokenEstimate.ofFrame(count, { system: "Be brief", tools: [tool] }), bare + 8)
+  })
+})
