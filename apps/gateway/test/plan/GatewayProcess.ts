@@ -30,7 +30,7 @@ export const start = (environment: Readonly<Record<string, string>>) =>
           await ended
           return child.exitCode
         })
-      return { url, kill, lines }
+      return { url, kill, signal: (signal: NodeJS.Signals) => Effect.sync(() => child.kill(signal)), lines }
     }),
     ({ kill }) => kill("SIGKILL")
   )
@@ -48,8 +48,11 @@ const parse = (block: string): ReadonlyArray<Frame> => {
   return [{ id: Number(id), event, data: JSON.parse(data) as Frame["data"] }]
 }
 
-/** Reads server-sent events for as long as somebody wants them: then the connection is closed. */
-const frames = (request: (signal: AbortSignal) => Promise<Response>): Stream.Stream<Frame> =>
+/** The frames of a text that is whole. */
+export const toFrames = (text: string): ReadonlyArray<Frame> => text.split("\n\n").flatMap(parse)
+
+/** Reads a stream for as long as somebody wants it: then the connection is closed. */
+const texts = (request: (signal: AbortSignal) => Promise<Response>): Stream.Stream<string> =>
   Stream.unwrap(
     Effect.gen(function* () {
       const controller = yield* Effect.acquireRelease(
@@ -61,27 +64,35 @@ const frames = (request: (signal: AbortSignal) => Promise<Response>): Stream.Str
         return yield* Effect.die(new Error(`${response.status}: ${yield* Effect.promise(() => response.text())}`))
       }
       const { body } = response
-      let rest = ""
       return Stream.fromReadableStream({ evaluate: () => body, onError: (error) => error }).pipe(
         // A process that was killed takes its connections with it.
         Stream.catch(() => Stream.empty),
-        Stream.decodeText,
-        Stream.flatMap((chunk) => {
-          const blocks = (rest + chunk).split("\n\n")
-          rest = blocks.pop() ?? ""
-          return Stream.fromArray(blocks.flatMap(parse))
-        })
+        Stream.decodeText
       )
     })
   )
 
+/** Its server-sent events. */
+const frames = (text: Stream.Stream<string>): Stream.Stream<Frame> =>
+  Stream.suspend(() => {
+    let rest = ""
+    return Stream.flatMap(text, (chunk) => {
+      const blocks = (rest + chunk).split("\n\n")
+      rest = blocks.pop() ?? ""
+      return Stream.fromArray(blocks.flatMap(parse))
+    })
+  })
+
 const json = { "content-type": "application/json" }
 
-export const ask = (url: string, body: object) =>
-  frames((signal) => fetch(`${url}/plan`, { method: "POST", headers: json, body: JSON.stringify(body), signal }))
+/** What is sent, comments too. */
+export const askForText = (url: string, body: object) =>
+  texts((signal) => fetch(`${url}/plan`, { method: "POST", headers: json, body: JSON.stringify(body), signal }))
+
+export const ask = (url: string, body: object) => frames(askForText(url, body))
 
 export const replay = (url: string, planId: string, after = 0) =>
-  frames((signal) => fetch(`${url}/plans/${planId}/events?after=${after}`, { signal }))
+  frames(texts((signal) => fetch(`${url}/plans/${planId}/events?after=${after}`, { signal })))
 
 /** A JSON document, whatever the status. */
 export const get = (url: string, path: string, body?: object) =>

@@ -7,7 +7,8 @@ import * as ChatHost from "@bowline/testing/provider/ChatHost"
 import type { Script } from "@bowline/testing/provider/Script"
 import { callTool, noFinish, oneWrite, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Schedule, Stream } from "effect"
+import { Effect, Stream } from "effect"
+import { settled } from "./Cluster.ts"
 import { databases } from "./Databases.ts"
 import { ask, type Frame, get, replay, start } from "./GatewayProcess.ts"
 
@@ -30,15 +31,6 @@ const setUp = Effect.fnUntraced(function* (environment: Readonly<Record<string, 
 })
 
 const callBob = [callTool("bob_ask", { input: "what is a bowline?" })]
-
-/** The plan once it is over. */
-const settled = (url: string, planId: unknown) =>
-  get(url, `/plans/${String(planId)}`).pipe(
-    Effect.repeat({
-      until: ({ state }) => state !== "running" && state !== "queued",
-      schedule: Schedule.spaced("20 millis")
-    })
-  )
 
 describe.each(Object.entries(databases))("the gateway, %s", (_, database) => {
   it.live("ends a plan at its deadline, tells the peer, and takes the next question of the session", () =>

@@ -1,0 +1,51 @@
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { Network } from "@bowline/testing/http/Network"
+import * as ChatHost from "@bowline/testing/provider/ChatHost"
+import { type Asked, question } from "@bowline/testing/provider/Script"
+import { say, type Turn } from "@bowline/testing/provider/Turn"
+import { Context, Effect, Layer, Schedule } from "effect"
+import { databases } from "./Databases.ts"
+import { get, start } from "./GatewayProcess.ts"
+
+type Gateway = Effect.Success<ReturnType<typeof start>>
+
+/** Gateways of their own processes on one Postgres, with one provider. */
+export class Cluster extends Context.Service<
+  Cluster,
+  {
+    readonly gateways: ReadonlyArray<Gateway>
+    /** What the provider answers to this question; to all others it says the question. */
+    readonly answer: (question: string, turn: (asked: Asked) => Turn) => void
+  }
+>()("@bowline/gateway/test/Cluster") {
+  static readonly layer = (size: number, environment: Readonly<Record<string, string>> = {}) =>
+    Layer.effect(
+      Cluster,
+      Effect.gen(function* () {
+        const network = yield* Network
+        const turns = new Map<string, (asked: Asked) => Turn>()
+        const host = yield* ChatHost.make((asked) => turns.get(question(asked))?.(asked) ?? [say(question(asked))])
+        const provider = yield* network.serve(host)
+        const settings = {
+          ...(yield* databases.postgres),
+          OPENAI_BASE_URL: `${provider.url}/v1`,
+          BOWLINE_MODEL: "openai/scripted",
+          ...environment
+        }
+        // The first one makes the tables.
+        const first = yield* start(settings)
+        const others = Array.from({ length: size - 1 }, () => start(settings))
+        const gateways = [first, ...(yield* Effect.all(others, { concurrency: "unbounded" }))]
+        return { gateways, answer: (text, turn) => void turns.set(text, turn) }
+      })
+    ).pipe(Layer.provide(LoopbackNetwork.layer))
+}
+
+/** The plan once it is over. */
+export const settled = (url: string, planId: unknown) =>
+  get(url, `/plans/${String(planId)}`).pipe(
+    Effect.repeat({
+      until: ({ state }) => state !== "running" && state !== "queued",
+      schedule: Schedule.spaced("20 millis")
+    })
+  )

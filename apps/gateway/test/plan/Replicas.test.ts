@@ -1,0 +1,261 @@
+import { until } from "@bowline/testing/http/Move"
+import { type Asked, results } from "@bowline/testing/provider/Script"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Latch, Schedule, Stream } from "effect"
+import { Cluster, settled } from "./Cluster.ts"
+import { ask, askForText, type Frame, get, replay, toFrames } from "./GatewayProcess.ts"
+
+const onRealClock = { excludeTestServices: true }
+
+const named = (frames: ReadonlyArray<Frame>, event: string) => frames.filter((frame) => frame.event === event)
+const idOf = (frames: ReadonlyArray<Frame>) => String(frames[0]?.data["plan_id"])
+
+/** Asks until the session has room for one more. */
+const askInTurn = (url: string, body: object) =>
+  get(url, "/plan", body).pipe(
+    Effect.repeat({ until: ({ code }) => code !== "session_busy", schedule: Schedule.spaced("50 millis") })
+  )
+
+interface Message {
+  readonly seq: number
+  readonly role: string
+  readonly plan_id: string
+  readonly parts: ReadonlyArray<{ readonly type: string; readonly text?: string }>
+}
+
+const messagesOf = (url: string, session: string) =>
+  Effect.gen(function* () {
+    const found: Array<Message> = []
+    for (let query = "?limit=200"; query !== "";) {
+      const page = yield* get(url, `/sessions/${session}/messages${query}`)
+      found.push(...(page["messages"] as ReadonlyArray<Message>))
+      query = page["next_cursor"] === null ? "" : `?limit=200&cursor=${String(page["next_cursor"])}`
+    }
+    return found
+  })
+
+/** One plan behind the other: the messages of each without a gap, from its question to its answer. */
+const turnsOf = (messages: ReadonlyArray<Message>) => {
+  const turns: Array<{ readonly plan: string; readonly question: string; readonly roles: Array<string> }> = []
+  messages.forEach(({ seq, role, plan_id, parts }, index) => {
+    assert.strictEqual(seq, index + 1)
+    if (role === "user") turns.push({ plan: plan_id, question: parts[0]?.text ?? "", roles: [] })
+    const turn = turns.at(-1)
+    assert.strictEqual(plan_id, turn?.plan)
+    turn?.roles.push(role)
+  })
+  return turns
+}
+
+const textsOf = (asked: Asked) => asked.messages.flatMap((message) => (message.role === "user" ? [message.text] : []))
+
+const checkStream = (frames: ReadonlyArray<Frame>) => {
+  assert.deepStrictEqual(
+    frames.map(({ id }) => id),
+    frames.map((_, index) => index + 1)
+  )
+  assert.lengthOf(named(frames, "final"), 1)
+  assert.lengthOf(named(frames, "done"), 1)
+  assert.strictEqual(frames.at(-1)?.event, "done")
+}
+
+layer(Cluster.layer(3), onRealClock)("three gateways on one Postgres", (it) => {
+  /** Plans at once, spread over sessions and gateways; each one calls a tool that is not there, and then answers. */
+  const storm = Effect.fnUntraced(function* (name: string, plans: number, sessions: number) {
+    const { gateways, answer } = yield* Cluster
+    const urls = gateways.map(({ url }) => url)
+    const at = (index: number) => urls[index % urls.length] ?? ""
+    const asked = new Map<string, ReadonlyArray<string>>()
+    const questions = Array.from({ length: plans }, (_, index) => `${name} ${index}`)
+    for (const question of questions) {
+      answer(question, (request) => {
+        asked.set(question, textsOf(request))
+        return results(request).length === 0 ? [callTool("nobody", {})] : [say(`to ${question}`)]
+      })
+    }
+    const ended = yield* Effect.forEach(
+      questions,
+      (question, index) => askInTurn(at(index), { question, session_id: `${name}-${index % sessions}` }),
+      { concurrency: "unbounded" }
+    )
+    assert.deepStrictEqual(
+      ended.map(({ state, final }) => [state, (final as { readonly text?: string } | undefined)?.text]),
+      questions.map((question) => ["completed", `to ${question}`])
+    )
+    for (let session = 0; session < sessions; session++) {
+      const turns = turnsOf(yield* messagesOf(at(session + 1), `${name}-${session}`))
+      const mine = ended.filter((_, index) => index % sessions === session)
+      assert.sameMembers(
+        turns.map(({ plan }) => plan),
+        mine.map(({ plan_id }) => String(plan_id))
+      )
+      assert.strictEqual(new Set(mine.map(({ session_id }) => session_id)).size, 1)
+      turns.forEach(({ question, roles }, index) => {
+        assert.deepStrictEqual(roles, ["user", "assistant", "tool", "assistant"])
+        // What its planner has seen is what was there before it: the order of the history is that of the plans.
+        assert.deepStrictEqual(
+          asked.get(question),
+          turns.slice(0, index + 1).map((turn) => turn.question)
+        )
+      })
+    }
+    yield* Effect.forEach(
+      ended,
+      ({ plan_id }, index) => Effect.map(Stream.runCollect(replay(at(index + 1), String(plan_id))), checkStream),
+      { concurrency: 8 }
+    )
+  })
+
+  it.effect("run 50 plans of one session one after the other, and more than may wait when there is room", () =>
+    storm("one", 50, 1)
+  )
+
+  it.effect("run 500 plans of 50 sessions, each session's one after the other", () => storm("many", 500, 50))
+
+  it.effect("make one session of two first requests at once", () =>
+    Effect.gen(function* () {
+      const { gateways } = yield* Cluster
+      for (let round = 0; round < 10; round++) {
+        const ended = yield* Effect.forEach(
+          gateways,
+          ({ url }) => get(url, "/plan", { question: "?", session_id: `new-${round}` }),
+          { concurrency: "unbounded" }
+        )
+        assert.strictEqual(new Set(ended.map(({ session_id }) => session_id)).size, 1)
+        assert.deepStrictEqual(
+          ended.map(({ state }) => state),
+          ["completed", "completed", "completed"]
+        )
+      }
+    })
+  )
+
+  it.effect("end a plan that is cancelled on another one", () =>
+    Effect.gen(function* () {
+      const [a, b] = (yield* Cluster).gateways
+      const { answer } = yield* Cluster
+      if (a === undefined || b === undefined) return assert.fail("There are three")
+      const left = yield* Deferred.make<void>()
+      const stuck = until(Effect.onInterrupt(Effect.never, () => Deferred.succeed(left, undefined)))
+      answer("cancel me", () => [say("Well, "), stuck])
+      const frames = yield* ask(a.url, { question: "cancel me" }).pipe(
+        Stream.tap((frame) =>
+          frame.event === "text.delta"
+            ? Effect.map(get(b.url, `/plans/${String(frame.data["plan_id"])}/cancel`, {}), (plan) => {
+                assert.deepInclude(plan["error"], { code: "aborted", reason: "cancelled" })
+              })
+            : Effect.void
+        ),
+        Stream.runCollect
+      )
+      assert.deepInclude(named(frames, "error")[0]?.data, { reason: "cancelled", stage: "provider" })
+      yield* Deferred.await(left)
+    })
+  )
+
+  it.effect("hand a session over to who interrupts the plan of another one, once that has settled", () =>
+    Effect.gen(function* () {
+      const [a, b] = (yield* Cluster).gateways
+      const { answer } = yield* Cluster
+      if (a === undefined || b === undefined) return assert.fail("There are three")
+      answer("old", () => [say("Well, "), until(Effect.never)])
+      const shown = yield* Deferred.make<void>()
+      const old = yield* ask(a.url, { question: "old", session_id: "handed" }).pipe(
+        Stream.tap(({ event }) => (event === "text.delta" ? Deferred.succeed(shown, undefined) : Effect.void)),
+        Stream.runCollect,
+        Effect.forkChild
+      )
+      yield* Deferred.await(shown)
+      const preferences = { on_busy: "interrupt" }
+      const next = yield* get(b.url, "/plan", { question: "new", session_id: "handed", preferences })
+      assert.deepInclude(next["final"], { text: "new" })
+      const ended = yield* Fiber.join(old)
+      assert.deepInclude(named(ended, "error")[0]?.data, { code: "aborted", reason: "superseded" })
+      assert.deepStrictEqual(
+        turnsOf(yield* messagesOf(a.url, "handed")).map(({ plan }) => plan),
+        [idOf(ended), next["plan_id"]]
+      )
+    })
+  )
+
+  it.effect("count a reader on another one, and end the plan when that has left, too", () =>
+    Effect.gen(function* () {
+      const [a, b] = (yield* Cluster).gateways
+      const { answer } = yield* Cluster
+      if (a === undefined || b === undefined) return assert.fail("There are three")
+      const [more, last] = [Latch.makeUnsafe(false), Latch.makeUnsafe(false)]
+      const behind = (gate: Latch.Latch) => until(Effect.asVoid(gate.await))
+      answer("read me", () => [say("one"), behind(more), say("two"), behind(last), say("three"), until(Effect.never)])
+      const planId = yield* Deferred.make<string>()
+      const here = yield* ask(a.url, { question: "read me" }).pipe(
+        Stream.runForEach(({ data }) => Deferred.succeed(planId, String(data["plan_id"]))),
+        Effect.forkChild
+      )
+      const counted = yield* Deferred.make<void>()
+      const elsewhere = yield* replay(b.url, yield* Deferred.await(planId)).pipe(
+        Stream.tap(({ data }) => {
+          if (data["delta"] === "one") return more.open
+          return data["delta"] === "two" ? Deferred.succeed(counted, undefined) : Effect.void
+        }),
+        Stream.takeUntil(({ data }) => data["delta"] === "three"),
+        Stream.runCollect,
+        Effect.forkChild
+      )
+      yield* Deferred.await(counted)
+      yield* Fiber.interrupt(here)
+      // By then the first one knows that its reader has left.
+      yield* get(a.url, "/health")
+      yield* last.open
+      const seen = yield* Fiber.join(elsewhere)
+      assert.deepStrictEqual(
+        named(seen, "text.delta").map(({ data }) => data["delta"]),
+        ["one", "two", "three"]
+      )
+      assert.deepInclude((yield* settled(a.url, yield* Deferred.await(planId)))["error"], { reason: "disconnect" })
+    })
+  )
+})
+
+describe("a gateway that was paused for longer than its lease", () => {
+  it.live("writes nothing, cuts its readers off without an end, and they find it at the one that took over", () =>
+    Effect.gen(function* () {
+      const { gateways, answer } = yield* Cluster
+      const [a, b] = gateways
+      if (a === undefined || b === undefined) return assert.fail("There are two")
+      const paused = Latch.makeUnsafe(false)
+      answer("pause me", () => [say("before"), until(Effect.asVoid(paused.await)), say("after")])
+      const planId = yield* Deferred.make<string>()
+      const reading = yield* askForText(a.url, { question: "pause me", session_id: "s" }).pipe(
+        Stream.tap((text) => {
+          const id = /"plan_id":"([^"]+)"/.exec(text)?.[1]
+          return id !== undefined && text.includes("before") ? Deferred.succeed(planId, id) : Effect.void
+        }),
+        Stream.mkString,
+        Effect.forkChild
+      )
+      const id = yield* Deferred.await(planId)
+      yield* a.signal("SIGSTOP")
+      // It finds it in its socket, and would go on.
+      yield* paused.open
+      assert.deepInclude((yield* settled(b.url, id))["error"], { code: "interrupted" })
+      const next = yield* get(b.url, "/plan", { question: "And now?", session_id: "s" })
+      assert.deepInclude(next["final"], { text: "And now?" })
+      yield* a.signal("SIGCONT")
+
+      const text = yield* Fiber.join(reading)
+      assert.isTrue(text.endsWith("\n\n: reconnect\n\n"))
+      const seen = toFrames(text)
+      assert.isEmpty(named(seen, "done"))
+      const truth = yield* Stream.runCollect(replay(b.url, id))
+      assert.deepStrictEqual(truth.slice(0, seen.length), seen)
+      assert.deepStrictEqual(
+        truth.slice(seen.length).map(({ event }) => event),
+        ["error", "done"]
+      )
+      assert.deepStrictEqual(yield* Stream.runCollect(replay(a.url, id, seen.length)), truth.slice(seen.length))
+      assert.isDefined(a.lines.find((line) => line.includes("lease_lost")))
+      assert.lengthOf(turnsOf(yield* messagesOf(a.url, "s")), 2)
+    }).pipe(Effect.provide(Cluster.layer(2, { BOWLINE_LEASE_TTL: "1s" })))
+  )
+})
