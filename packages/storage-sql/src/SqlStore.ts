@@ -1,3 +1,4 @@
+import { Notices } from "@bowline/runtime/stream/Notices"
 import { PgClient } from "@effect/sql-pg"
 import { type Duration, Effect, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
@@ -5,6 +6,7 @@ import * as EmbeddedDatabase from "./embedded/EmbeddedDatabase.ts"
 import { storageError } from "./internal/StorageErrors.ts"
 import * as Migrations from "./migration/Migrations.ts"
 import * as SqlGatewayId from "./peer/SqlGatewayId.ts"
+import * as SqlNotices from "./notice/SqlNotices.ts"
 import * as SqlPlanStore from "./plan/SqlPlanStore.ts"
 import * as SqlCredentialStore from "./provider/SqlCredentialStore.ts"
 import * as SqlLeaseStore from "./session/SqlLeaseStore.ts"
@@ -33,7 +35,9 @@ export const layerNoDeps = (options: Options) =>
     SqlSessionStore.layer,
     SqlLeaseStore.layer,
     SqlCredentialStore.layer,
-    SqlGatewayId.layer
+    SqlGatewayId.layer,
+    // Nobody else could be told; and the one connection of the embedded database cannot wait for notices.
+    options.isShared ? SqlNotices.layer : Notices.layerMemory
   ).pipe(
     Layer.provide(Layer.effectDiscard(options.isShared ? Migrations.run : Effect.andThen(Migrations.run, endLeases)))
   )

@@ -18,6 +18,7 @@ import { SessionStore } from "../session/SessionStore.ts"
 import { SessionLock } from "../session/SessionLock.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
 import type { PlanReader } from "../stream/PlanReader.ts"
+import { RemotePlans } from "../stream/RemotePlans.ts"
 import * as StoredFrames from "../stream/StoredFrames.ts"
 import * as Hops from "./Hops.ts"
 import { Planner } from "./Planner.ts"
@@ -79,6 +80,7 @@ export class Plans extends Context.Service<
       const running = yield* RunningPlans
       const store = yield* PlanStore
       const sessions = yield* SessionStore
+      const remote = yield* RemotePlans
 
       /** The frames behind `after` of a plan that runs here: first those that are there, then those that come. */
       const attach = Effect.fnUntraced(function* ({ live, run }: RunningPlan, after: number) {
@@ -127,8 +129,10 @@ export class Plans extends Context.Service<
               issues: [{ path: ["Last-Event-ID"], message: "Expected no more than the last seq of the plan" }]
             })
           }
-          if (plan === undefined)
-            return { session_id, frames: StoredFrames.follow(store, id, after, isSettled(stored)) }
+          if (plan === undefined) {
+            const elsewhere = isSettled(stored) ? undefined : yield* remote.connect(id)
+            return { session_id, frames: StoredFrames.follow(store, id, after, elsewhere) }
+          }
           return { session_id, frames: yield* attach(plan, after) }
         }),
         cancel: Effect.fnUntraced(function* (caller, id) {
@@ -152,7 +156,7 @@ export class Plans extends Context.Service<
 
   /** With its own parts. What is left open: the stores, the provider, the peers and the configuration. */
   static readonly layer = Layer.merge(Plans.layerNoDeps, Recovery.layer).pipe(
-    Layer.provide(RunningPlans.layer),
+    Layer.provide([RunningPlans.layer, RemotePlans.layer]),
     Layer.provide(Planner.layer),
     Layer.provide([SessionLock.layer, GroupCommit.layer])
   )

@@ -8,6 +8,7 @@ import { LeaseStore } from "../session/LeaseStore.ts"
 import { unknownEffect } from "../session/LegalHistory.ts"
 import { SessionLock } from "../session/SessionLock.ts"
 import { fromEvents } from "../stream/EventRow.ts"
+import { Notices } from "../stream/Notices.ts"
 import { PlansConfig } from "./PlansConfig.ts"
 import { type AbandonedPlan, type PlanChange, type PlanCommit, PlanStore } from "./PlanStore.ts"
 
@@ -65,6 +66,7 @@ export const layer = Layer.effectDiscard(
     const store = yield* PlanStore
     const leases = yield* LeaseStore
     const lock = yield* SessionLock
+    const notices = yield* Notices
     const { leaseTtl } = yield* PlansConfig
     const uuid = yield* UuidGenerator
 
@@ -86,6 +88,7 @@ export const layer = Layer.effectDiscard(
         if (refused.has(plan_id)) continue
         yield* Effect.annotateLogs(Effect.logWarning("plan_interrupted"), { plan_id, session_id })
       }
+      yield* notices.publish(settling.map(({ plan: { plan_id } }) => ({ _tag: "Advanced", plan_id })))
     })
 
     const interval = Duration.min(Duration.millis(Duration.toMillis(leaseTtl) / 3), Duration.seconds(3))

@@ -20,6 +20,8 @@ import { toFrame } from "../stream/EventRow.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
 import { Journal } from "../stream/Journal.ts"
 import { LivePlan } from "../stream/LivePlan.ts"
+import { Notices, pollAfter } from "../stream/Notices.ts"
+import * as RemoteReaders from "../stream/RemoteReaders.ts"
 import * as GenAi from "../telemetry/GenAi.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as Admission from "./Admission.ts"
@@ -36,8 +38,8 @@ const maxModels = 3
 /** Plans that may wait for one session. */
 const maxQueue = 32
 
-/** How often the plans of this process are asked for that somebody wants to end from elsewhere. */
-const abortPoll = "250 millis"
+/** After this time a plan is there that was asked to end before it was. */
+const startPoll = 250
 
 /** How long plans that were told to end may hold up the end of the process. */
 const shutdownTimeout = "15 seconds"
@@ -84,6 +86,7 @@ export class RunningPlans extends Context.Service<
       const writer = yield* GroupCommit
       const secrets = yield* EnvironmentSecrets
       const gateway = yield* GatewayId
+      const notices = yield* Notices
       const localTools = (yield* LocalTools).map(({ name }) => name)
       const uuid = yield* UuidGenerator
       const fibers = yield* FiberMap.make<PlanId, void>()
@@ -94,6 +97,8 @@ export class RunningPlans extends Context.Service<
       let draining = false
       /** Why every plan ends, once that is so. */
       let ending: AbortReason | undefined
+
+      yield* RemoteReaders.serve((id) => plans.get(id)?.live)
 
       const idle = Latch.makeUnsafe(true)
       const count = (change: () => void) =>
@@ -109,14 +114,19 @@ export class RunningPlans extends Context.Service<
       })
       yield* Effect.addFinalizer(() => abortAll)
 
-      const listen = Effect.suspend(() =>
-        plans.size === 0 ? Effect.succeed([]) : store.abortRequests(lock.replica)
-      ).pipe(
-        Effect.map((requests) => {
-          for (const { plan_id, reason } of requests) plans.get(plan_id)?.run.abort(reason)
-        }),
-        Effect.catchCause((cause) => Effect.logWarning("abort_requests_failed", cause)),
-        Effect.delay(abortPoll),
+      /** Whether somebody has asked for an end, and is to be looked for. */
+      const asked = Latch.makeUnsafe(true)
+      yield* notices.subscribe(({ _tag }) => {
+        if (_tag === "AbortRequested" || _tag === "ListeningChanged") asked.openUnsafe()
+      })
+      const listen = Effect.gen(function* () {
+        asked.closeUnsafe()
+        const requests = plans.size + starting === 0 ? [] : yield* store.abortRequests(lock.replica)
+        for (const { plan_id, reason } of requests) plans.get(plan_id)?.run.abort(reason)
+        return requests.some(({ plan_id }) => !plans.has(plan_id)) ? startPoll : pollAfter(notices)
+      }).pipe(
+        Effect.catchCause((cause) => Effect.as(Effect.logWarning("abort_requests_failed", cause), startPoll)),
+        Effect.flatMap((wait) => Effect.timeoutOption(asked.await, wait)),
         Effect.forever
       )
       if (store.isShared) yield* Effect.forkScoped(listen)
@@ -199,6 +209,12 @@ export class RunningPlans extends Context.Service<
             owner: caller,
             external_session_id: request.session_id ?? null,
             agents: request.agents.map(summary),
+            history: request.history.map(({ role, content }) => ({
+              message_id: MessageId.make(`msg_${uuid()}`),
+              role,
+              parts: [{ type: "text", text: content }]
+            })),
+            prior_summary: request.prior_summary ?? "",
             question: request.question,
             preferences: request.preferences,
             metadata: request.metadata,
@@ -209,12 +225,6 @@ export class RunningPlans extends Context.Service<
             replica: lock.replica
           }
           const session = yield* answered(store.create(plan, maxQueue))
-            history: request.history.map(({ role, content }) => ({
-              message_id: MessageId.make(`msg_${uuid()}`),
-              role,
-              parts: [{ type: "text", text: content }]
-            })),
-            prior_summary: request.prior_summary ?? "",
           const running = yield* launch(caller, request, plan, session, { createdAt, deadline })
           if (request.preferences.on_busy === "interrupt" && !session.created) {
             yield* supersede(caller, running.run.given).pipe(

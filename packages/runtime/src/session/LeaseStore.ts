@@ -31,7 +31,7 @@ export class LeaseStore extends Context.Service<
       replica: ReplicaId,
       ttl: Duration.Duration
     ) => Effect.Effect<ReadonlyMap<SessionId, number>, StorageError>
-    /** Gives the lease back, if it is still the one with this fence. */
+    /** Gives the lease back, if it is still the one with this fence, and tells the other replicas (`LeaseReleased`). */
     readonly release: (session: SessionId, fence: number) => Effect.Effect<void, StorageError>
   }
 >()("@bowline/runtime/session/LeaseStore") {}

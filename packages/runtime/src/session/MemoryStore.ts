@@ -9,6 +9,7 @@ import { type Guard, type PlanChange, type PlanCommit, PlanStore } from "../plan
 import type { CredentialStore } from "../provider/CredentialStore.ts"
 import * as MemoryCredentialStore from "../provider/MemoryCredentialStore.ts"
 import { fromEvents } from "../stream/EventRow.ts"
+import { Notices } from "../stream/Notices.ts"
 import { append, apply, coverage, makePlan, makeSession, Memory, type SessionRecord } from "./internal/Memory.ts"
 import { makeSessionStore } from "./internal/MemorySessions.ts"
 import { newestFirst } from "./internal/NewestFirst.ts"
@@ -26,7 +27,7 @@ const notNew = new InvalidRequest({
 const isCurrent = (session: SessionRecord, changes: ReadonlyArray<PlanChange>): boolean =>
   changes.every((change) => change._tag !== "Compacted" || coverage(session, change.compaction) !== undefined)
 
-const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
+const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["Service"] => ({
   create: (request, maxQueue) =>
     Effect.gen(function* () {
       const known =
@@ -131,9 +132,11 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
       })
     }),
   requestAbort: (id, reason) =>
-    Effect.sync(() => {
+    Effect.suspend(() => {
       const record = memory.open.get(id)
-      if (record !== undefined) record.abort ??= reason
+      if (record === undefined) return Effect.void
+      record.abort ??= reason
+      return notices.publish([{ _tag: "AbortRequested", plan_id: id }])
     }),
   abortRequests: (replica) =>
     Effect.sync(() =>
@@ -145,7 +148,7 @@ const makePlanStore = (memory: Memory): PlanStore["Service"] => ({
   ping: Effect.void
 })
 
-const makeLeaseStore = (memory: Memory): LeaseStore["Service"] => ({
+const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): LeaseStore["Service"] => ({
   acquire: (id, replica, leaseTtl) =>
     Effect.map(Clock.currentTimeMillis, (now) => {
       const session = memory.sessions.get(id)
@@ -169,9 +172,11 @@ const makeLeaseStore = (memory: Memory): LeaseStore["Service"] => ({
       return held
     }),
   release: (id, fence) =>
-    Effect.sync(() => {
+    Effect.suspend(() => {
       const session = memory.sessions.get(id)
-      if (session?.lease?.fence === fence) session.lease = undefined
+      if (session?.lease?.fence !== fence) return Effect.void
+      session.lease = undefined
+      return notices.publish([{ _tag: "LeaseReleased", session_id: id }])
     })
 })
 
@@ -183,17 +188,19 @@ interface Options {
 /** Everything in this process, and gone with it, the id of the gateway too: no database at all. */
 export const layerWith = ({
   sessionTtl
-}: Options): Layer.Layer<PlanStore | SessionStore | LeaseStore | GatewayId | CredentialStore> =>
+}: Options): Layer.Layer<PlanStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices> =>
   Layer.effectContext(
-    Effect.map(UuidGenerator, (uuid) => {
+    Effect.gen(function* () {
+      const uuid = yield* UuidGenerator
+      const notices = yield* Notices
       const memory = new Memory()
-      return Context.make(PlanStore, makePlanStore(memory)).pipe(
+      return Context.make(PlanStore, makePlanStore(memory, notices)).pipe(
         Context.add(SessionStore, makeSessionStore(memory, sessionTtl)),
-        Context.add(LeaseStore, makeLeaseStore(memory)),
+        Context.add(LeaseStore, makeLeaseStore(memory, notices)),
         Context.add(GatewayId, uuid())
       )
     })
-  ).pipe(Layer.merge(MemoryCredentialStore.layer))
+  ).pipe(Layer.provideMerge(Notices.layerMemory), Layer.merge(MemoryCredentialStore.layer))
 
 /** The same; sessions are kept for 30 days. */
 export const layer = layerWith({ sessionTtl: Duration.days(30) })

@@ -1,8 +1,9 @@
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Context, Duration, Effect, Layer, Option, RcMap, type Scope, Semaphore } from "effect"
+import { Clock, Context, Duration, Effect, Latch, Layer, Option, RcMap, type Scope, Semaphore } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { PlansConfig } from "../plan/PlansConfig.ts"
+import { Notices, pollAfter } from "../stream/Notices.ts"
 import { LeaseStore, type ReplicaId } from "./LeaseStore.ts"
 import { answered, patiently } from "./Patience.ts"
 
@@ -19,9 +20,6 @@ interface Line {
   readonly turn: Semaphore.Semaphore
   readonly members: Array<Listener>
 }
-
-/** How long to wait before asking again for a lease that another replica holds. */
-const leasePoll = "250 millis"
 
 /**
  * The right to write a session: one at a time in this process, first come first served, and one replica at a time by a lease
@@ -45,19 +43,31 @@ export class SessionLock extends Context.Service<
     SessionLock,
     Effect.gen(function* () {
       const leases = yield* LeaseStore
+      const notices = yield* Notices
       const { leaseTtl } = yield* PlansConfig
       const replica = `replica_${(yield* UuidGenerator)()}`
       const held = new Map<SessionId, { readonly fence: number; readonly lost: () => void }>()
       const acquiring = new Set<SessionId>()
+      /** Sessions that another replica holds and that somebody here waits for. */
+      const wanted = new Map<SessionId, Latch.Latch>()
       const lines = yield* RcMap.make({
         lookup: (_session: SessionId) => Effect.map(Semaphore.make(1), (turn): Line => ({ turn, members: [] }))
+      })
+
+      const ttl = Duration.toMillis(leaseTtl)
+      yield* notices.subscribe((heard) => {
+        if (heard._tag === "LeaseReleased") wanted.get(heard.session_id)?.openUnsafe()
+        if (heard._tag === "ListeningChanged") for (const free of wanted.values()) free.openUnsafe()
       })
 
       const release = (session: SessionId, fence: number) =>
         answered(leases.release(session, fence), "5 seconds").pipe(Effect.ignore({ log: "Warn" }))
 
       const lease = Effect.fnUntraced(function* (session: SessionId, { onQueued, onLost }: Listener) {
+        const free = Latch.makeUnsafe(false)
+        wanted.set(session, free)
         for (let asked = 0; ; asked++) {
+          free.closeUnsafe()
           const fence = yield* Effect.uninterruptibleMask((restore) =>
             Effect.suspend(() => {
               acquiring.add(session)
@@ -78,7 +88,8 @@ export class SessionLock extends Context.Service<
           )
           if (Option.isSome(fence)) return fence.value
           if (asked === 0) onQueued(1)
-          yield* Effect.sleep(leasePoll)
+          // A lease that has expired is not announced.
+          yield* Effect.timeoutOption(free.await, Math.min(pollAfter(notices), ttl / 3))
         }
       })
 
@@ -92,7 +103,6 @@ export class SessionLock extends Context.Service<
         return Effect.forEach(orphans, ([session, fence]) => release(session, fence), { discard: true })
       }
 
-      const ttl = Duration.toMillis(leaseTtl)
       yield* leases.renew(replica, leaseTtl)
       let renewed = yield* Clock.currentTimeMillis
       let steadySince = -Infinity
@@ -127,7 +137,10 @@ export class SessionLock extends Context.Service<
           )
           if (line.members.length > 1) listener.onQueued(line.members.length - 1)
           yield* Semaphore.takeScoped(line.turn, 1)
-          return yield* lease(session, listener)
+          return yield* Effect.ensuring(
+            lease(session, listener),
+            Effect.sync(() => wanted.delete(session))
+          )
         })
       }
     })

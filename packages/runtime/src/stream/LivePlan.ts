@@ -51,6 +51,7 @@ export class LivePlan {
   #recent: Array<PlanFrame> = []
   #recentCharacters = 0
   readonly #readers = new Set<Reader>()
+  readonly #watchers = new Set<() => void>()
   #connected = 0
   #closed: End | undefined
   readonly #scope: Scope.Scope
@@ -72,6 +73,7 @@ export class LivePlan {
       this.#give(reader, frames)
       reader.lastSent = now
     }
+    for (const tell of this.#watchers) tell()
   }
 
   /** No frame comes any more. Readers get what they have not taken yet, and `reconnect` if the plan is not over for them. */
@@ -130,6 +132,20 @@ export class LivePlan {
     const cutOff = Effect.sync(() => this.#cutOff(reader))
     return { head, frames: Stream.fromPull(Effect.succeed(take)), cutOff }
   })
+
+  /** A reader that takes no frames: it is told that there are new ones, and at first, and finds them in the store. */
+  watch(tell: () => void): Effect.Effect<void, never, Scope.Scope> {
+    const enter = Effect.sync(() => {
+      this.#connected++
+      this.#watchers.add(tell)
+      tell()
+    })
+    const leave = Effect.suspend(() => {
+      this.#watchers.delete(tell)
+      return this.#gone
+    })
+    return Effect.acquireRelease(enter, () => leave)
+  }
 
   #keep(frames: ReadonlyArray<PlanFrame>): void {
     this.#recent.push(...frames)

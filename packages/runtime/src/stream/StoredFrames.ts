@@ -4,11 +4,9 @@ import { Clock, Effect, Option, Stream } from "effect"
 import type { PlanStore } from "../plan/PlanStore.ts"
 import { type PlanFrame, toFrames } from "./EventRow.ts"
 import type { PlanReader, ReaderItem } from "./PlanReader.ts"
+import type { RemotePlan } from "./RemotePlans.ts"
 
 const pageSize = 500
-
-/** How often a plan that runs on another replica is looked at. */
-const poll = "250 millis"
 
 const silenceMs = 10_000
 
@@ -29,8 +27,15 @@ export const between = (
     })
   )
 
-/** The stored frames behind `after`: of a plan that is over those that are there, of one that another replica runs up to `done`. */
-export const follow = (store: PlanStore["Service"], id: PlanId, after: number, isOver: boolean): PlanReader =>
+/**
+ * The stored frames behind `after`: of a plan that runs elsewhere up to `done`, of one that is over those that are there.
+ */
+export const follow = (
+  store: PlanStore["Service"],
+  id: PlanId,
+  after: number,
+  elsewhere: RemotePlan | undefined
+): PlanReader =>
   Stream.unwrap(
     Effect.map(Clock.currentTimeMillis, (start) => {
       let lastSent = start
@@ -43,10 +48,10 @@ export const follow = (store: PlanStore["Service"], id: PlanId, after: number, i
             lastSent = now
             return [frames, last.event === "done" ? Option.none() : Option.some(last.seq)] as const
           }
-          if (isOver) return [[], Option.none()] as const
-          yield* Effect.sleep(poll)
-          if (now - lastSent < silenceMs) return [[], Option.some(cursor)] as const
-          lastSent = now
+          if (elsewhere === undefined) return [[], Option.none()] as const
+          const silence = yield* Effect.timeoutOption(elsewhere.news, lastSent + silenceMs - now)
+          if (Option.isSome(silence)) return [[], Option.some(cursor)] as const
+          lastSent = yield* Clock.currentTimeMillis
           return [["ping" as const], Option.some(cursor)] as const
         })
       )

@@ -2,10 +2,11 @@ import { SessionId } from "@bowline/domain/session/SessionId"
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { pass } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Option } from "effect"
+import { Effect, Fiber, Layer, Option } from "effect"
 import { PlansConfig } from "../../src/plan/PlansConfig.ts"
 import { LeaseStore } from "../../src/session/LeaseStore.ts"
 import { SessionLock } from "../../src/session/SessionLock.ts"
+import * as Word from "../stream/Word.ts"
 
 const session = SessionId.make("session_00000000-0000-0000-0000-000000000000")
 const other = SessionId.make("session_00000000-0000-0000-0000-000000000001")
@@ -15,6 +16,8 @@ const away = new StorageError({ reason: new Unavailable({ cause: "down" }) })
 const setUp = () => {
   const state = {
     isAway: false,
+    /** Whether another replica has every session. */
+    isTaken: false,
     held: new Map<SessionId, number>(),
     renewals: 0,
     released: new Array<readonly [SessionId, number]>()
@@ -22,6 +25,7 @@ const setUp = () => {
   const leases = Layer.mock(LeaseStore, {
     acquire: (id) =>
       Effect.sync(() => {
+        if (state.isTaken) return Option.none()
         state.held.set(id, 1)
         return Option.some(1)
       }),
@@ -36,8 +40,11 @@ const setUp = () => {
         state.released.push([id, fence])
       })
   })
-  const layer = SessionLock.layer.pipe(Layer.provide([leases, PlansConfig.layer({ model: "scripted/model" })]))
-  return { state, layer }
+  const word = Word.make()
+  const layer = SessionLock.layer.pipe(
+    Layer.provide([leases, word.layer, PlansConfig.layer({ model: "scripted/model" })])
+  )
+  return { state, word, layer }
 }
 
 const listener = () => {
@@ -91,4 +98,47 @@ describe("SessionLock", () => {
       }).pipe(Effect.scoped, Effect.provide(layer))
     }
   )
+
+  it.effect("asks again at once for a session that another replica gives back", () => {
+    const { state, word, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      const { told, ...waiter } = listener()
+      state.isTaken = true
+      const waiting = yield* Effect.forkChild(lock.acquire(session, waiter))
+      yield* pass("1 second")
+      assert.deepStrictEqual(told.queued, [1])
+      state.isTaken = false
+      word.tell({ _tag: "LeaseReleased", session_id: other })
+      yield* pass("1 millis", "1 millis")
+      assert.isUndefined(waiting.pollUnsafe())
+      word.tell({ _tag: "LeaseReleased", session_id: session })
+      assert.strictEqual(yield* Fiber.join(waiting), 1)
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+
+  it.effect("asks again without word, too: seldom, and often while none arrives", () => {
+    const { state, word, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      const wait = Effect.forkChild(Effect.scoped(lock.acquire(session, listener())))
+      state.isTaken = true
+      const slow = yield* wait
+      yield* pass("1 second")
+      state.isTaken = false
+      yield* pass("3 seconds")
+      assert.isUndefined(slow.pollUnsafe())
+      yield* pass("1100 millis")
+      assert.isDefined(slow.pollUnsafe())
+
+      state.isTaken = true
+      const quick = yield* wait
+      yield* pass("1 second")
+      word.listen(false)
+      yield* pass("100 millis")
+      state.isTaken = false
+      yield* pass("300 millis")
+      assert.isDefined(quick.pollUnsafe())
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
 })

@@ -7,6 +7,7 @@ import { type Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { newestFirst } from "../internal/NewestFirst.ts"
 import { storageError } from "../internal/StorageErrors.ts"
+import { notify } from "../notice/SqlNotices.ts"
 import { createPlan } from "./internal/CreatePlan.ts"
 import { planColumns, type PlanRow, toPlan } from "./internal/PlanRow.ts"
 import { takeOverPlans } from "./internal/TakeOverPlans.ts"
@@ -56,8 +57,12 @@ order by seq limit ${limit}`),
   takeOver: (replica, ttl) => storageError(takeOverPlans(sql, replica, ttl)),
   requestAbort: (id, reason) =>
     storageError(sql`
-update plans set abort_requested = ${reason}
-where id = ${id} and abort_requested is null and ${sql.literal(isOpen)}`).pipe(Effect.asVoid),
+with asked as (
+  update plans set abort_requested = ${reason}
+  where id = ${id} and abort_requested is null and ${sql.literal(isOpen)}
+  returning id
+)
+select ${notify(sql, { _tag: "AbortRequested", plan_id: id })} from asked`).pipe(Effect.asVoid),
   abortRequests: (replica) =>
     storageError(sql<{ readonly plan_id: PlanId; readonly reason: AbortReason }>`
 select id as plan_id, abort_requested as reason from plans

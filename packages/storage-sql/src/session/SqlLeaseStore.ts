@@ -3,6 +3,7 @@ import { LeaseStore } from "@bowline/runtime/session/LeaseStore"
 import { Duration, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { storageError } from "../internal/StorageErrors.ts"
+import { notify } from "../notice/SqlNotices.ts"
 
 interface Held {
   readonly session_id: SessionId
@@ -44,8 +45,14 @@ update leases l set expires_at = ${expiresIn(ttl)} from mine where l.session_id 
 returning l.session_id, l.fence`).pipe(
         Effect.map((held) => new Map(held.map(({ session_id, fence }) => [session_id, fence])))
       ),
+    // A replica that is alone tells nobody: what a notice costs, every commit that notifies pays.
     release: (session, fence) =>
-      storageError(sql`delete from leases where session_id = ${session} and fence = ${fence}`).pipe(Effect.asVoid)
+      storageError(sql`
+with released as (
+  delete from leases where session_id = ${session} and fence = ${fence} returning replica
+)
+select ${notify(sql, { _tag: "LeaseReleased", session_id: session })} from released l
+where exists (select from replicas r where r.id <> l.replica and r.expires_at > now())`).pipe(Effect.asVoid)
   }
 }
 

@@ -1,0 +1,76 @@
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import { Deferred, Effect, FiberSet, Latch, Option } from "effect"
+import { answered } from "../session/Patience.ts"
+import type { ReplicaId } from "../session/LeaseStore.ts"
+import type { LivePlan } from "./LivePlan.ts"
+import { type Notice, Notices } from "./Notices.ts"
+
+/** How long a replica that does not say any more that it reads a plan is believed to. */
+const expiry = "15 seconds"
+
+/** A replica that reads a plan of this one. */
+interface RemoteReader {
+  readonly renewed: Latch.Latch
+  hasLeft: boolean
+}
+
+/**
+ * Counts other replicas that read a plan of this process as readers of it, until they say that they have left, or say nothing
+ * for a while; and tells them what is new. Plans that nobody reads elsewhere cost nothing.
+ */
+export const serve = Effect.fnUntraced(function* (find: (id: PlanId) => LivePlan | undefined) {
+  const notices = yield* Notices
+  const run = yield* FiberSet.makeRuntime()
+  const readers = new Map<string, RemoteReader>()
+  const news = new Set<PlanId>()
+  const pending = Latch.makeUnsafe(false)
+
+  /** With nothing heard at all, nobody is known to have left. */
+  const stay = Effect.fnUntraced(function* (id: PlanId, live: LivePlan, reader: RemoteReader) {
+    yield* live.watch(() => {
+      news.add(id)
+      pending.openUnsafe()
+    })
+    for (let isHeard = true; (isHeard || !notices.isListening()) && !reader.hasLeft;) {
+      reader.renewed.closeUnsafe()
+      isHeard = Option.isSome(yield* Effect.timeoutOption(reader.renewed.await, expiry))
+    }
+  }, Effect.scoped)
+
+  const enter = (replica: ReplicaId, id: PlanId) => {
+    const key = `${replica} ${id}`
+    const known = readers.get(key)
+    if (known !== undefined) return known.renewed.openUnsafe()
+    const live = find(id)
+    if (live === undefined) return false
+    const reader = { renewed: Latch.makeUnsafe(false), hasLeft: false }
+    readers.set(key, reader)
+    const gone = Effect.sync(() => readers.get(key) === reader && readers.delete(key))
+    return run(stay(id, live, reader).pipe(Effect.raceFirst(Deferred.await(live.closed)), Effect.ensuring(gone)))
+  }
+
+  const leave = (replica: ReplicaId, id: PlanId) => {
+    const key = `${replica} ${id}`
+    const reader = readers.get(key)
+    if (reader === undefined) return
+    readers.delete(key)
+    reader.hasLeft = true
+    reader.renewed.openUnsafe()
+  }
+
+  yield* notices.subscribe((heard) => {
+    if (heard._tag === "Reading") for (const id of heard.plan_ids) enter(heard.replica, id)
+    if (heard._tag === "Left") for (const id of heard.plan_ids) leave(heard.replica, id)
+    // What was said meanwhile was not heard: everybody has the whole time again.
+    if (heard._tag === "ListeningChanged") for (const { renewed } of readers.values()) renewed.openUnsafe()
+  })
+
+  // Behind the commit, not in it: a commit that notifies waits for every other one of the database that does.
+  yield* Effect.gen(function* () {
+    yield* pending.await
+    pending.closeUnsafe()
+    const advanced = Array.from(news, (plan_id): Notice => ({ _tag: "Advanced", plan_id }))
+    news.clear()
+    yield* Effect.ignore(answered(notices.publish(advanced), "5 seconds"))
+  }).pipe(Effect.forever, Effect.forkScoped)
+})

@@ -1,0 +1,70 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { wait } from "@bowline/testing/http/Move"
+import { say } from "@bowline/testing/provider/Turn"
+import { layerOnStore, pass, post, readAll, single } from "@bowline/testing/TestKit"
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Context, Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
+import { Plans } from "../../src/plan/Plans.ts"
+import { PlanStore } from "../../src/plan/PlanStore.ts"
+import * as MemoryStore from "../../src/session/MemoryStore.ts"
+
+const store = Layer.effect(
+  PlanStore,
+  Effect.map(PlanStore, (plans) => ({ ...plans, isShared: true }))
+).pipe(Layer.provideMerge(MemoryStore.layer))
+
+/** One of several on the same stores. */
+const replica = Effect.map(
+  Layer.build(Layer.fresh(layerOnStore({ script: () => [say("one"), wait("2 seconds"), say("two")] }))),
+  (context) => Effect.provideService(Plans, Context.get(context, Plans))
+)
+
+const moment = pass("1 millis", "1 millis")
+
+describe("replicas", () => {
+  it.effect("abort a plan at once that is cancelled on another one", () =>
+    Effect.gen(function* () {
+      const [on, elsewhere] = [yield* replica, yield* replica]
+      const { plan_id, frames } = yield* on(post({ question: "?" }))
+      const reader = yield* Effect.forkChild(readAll(frames))
+      yield* pass("1 second")
+      const before = yield* Clock.currentTimeMillis
+      yield* Effect.forkChild(elsewhere(Effect.flatMap(Plans, (plans) => plans.cancel(anonymous, plan_id))))
+      yield* moment
+      const error = single(yield* Fiber.join(reader), "error")
+      assert.strictEqual(error.reason, "cancelled")
+      assert.isAtMost((yield* Clock.currentTimeMillis) - before, 1)
+    }).pipe(Effect.scoped, Effect.provide(store))
+  )
+
+  it.effect("give a reader each frame when it is stored, wherever it reads", () =>
+    Effect.gen(function* () {
+      const [on, elsewhere] = [yield* replica, yield* replica]
+      const { plan_id, frames } = yield* on(post({ question: "?" }))
+      const here = yield* Effect.forkChild(Stream.runCollect(frames))
+      yield* moment
+      const reader = yield* elsewhere(Effect.flatMap(Plans, (plans) => plans.events(anonymous, plan_id, 0)))
+      const seen: Array<unknown> = []
+      yield* Effect.forkChild(Stream.runForEach(reader.frames, (frame) => Effect.sync(() => seen.push(frame))))
+      yield* pass("3 seconds")
+      assert.deepStrictEqual(seen, yield* Fiber.join(here))
+    }).pipe(Effect.scoped, Effect.provide(store))
+  )
+
+  it.effect("keep a plan that is read on another one only, and end it when that reader leaves", () =>
+    Effect.gen(function* () {
+      const [on, elsewhere] = [yield* replica, yield* replica]
+      const [here, there] = [yield* Scope.make(), yield* Scope.make()]
+      const { plan_id } = yield* Scope.provide(on(post({ question: "?" })), here)
+      const plans = yield* elsewhere(Effect.map(Plans, (plans) => plans))
+      yield* Scope.provide(plans.events(anonymous, plan_id, 0), there)
+      yield* moment
+      yield* Scope.close(here, Exit.void)
+      yield* pass("1 second")
+      assert.strictEqual((yield* plans.get(anonymous, plan_id)).state, "running")
+      yield* Scope.close(there, Exit.void)
+      yield* moment
+      assert.strictEqual((yield* plans.get(anonymous, plan_id)).error?.reason, "disconnect")
+    }).pipe(Effect.scoped, Effect.provide(store))
+  )
+})

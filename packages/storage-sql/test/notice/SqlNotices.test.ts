@@ -1,0 +1,129 @@
+import { PlanId } from "@bowline/domain/plan/PlanId"
+import { PlanStore } from "@bowline/runtime/plan/PlanStore"
+import { LeaseStore } from "@bowline/runtime/session/LeaseStore"
+import { type Heard, Notices } from "@bowline/runtime/stream/Notices"
+import * as Given from "@bowline/testing/store/Given"
+import { PgClient } from "@effect/sql-pg"
+import { assert, layer } from "@effect/vitest"
+import { Effect, Exit, Layer, Queue, Schedule, Scope } from "effect"
+import { SqlClient } from "effect/sql"
+import * as SqlNotices from "../../src/notice/SqlNotices.ts"
+import { onPostgres } from "../stores.ts"
+
+const plan_id = PlanId.make("plan_00000000-0000-0000-0000-000000000001")
+const advanced = { _tag: "Advanced", plan_id } as const
+
+/** Another process, which listens until its scope closes, with what it hears. */
+const listener = Effect.gen(function* () {
+  const { config } = yield* PgClient.PgClient
+  const other = SqlNotices.layer.pipe(Layer.provide(PgClient.layer({ ...config, maxConnections: 2 })))
+  const notices = yield* Effect.provide(Effect.service(Notices), yield* Layer.build(Layer.fresh(other)))
+  const heard = yield* Queue.unbounded<Heard>()
+  yield* notices.subscribe((item) => Queue.offerUnsafe(heard, item))
+  return { notices, heard }
+})
+
+const untilListening = ({ notices }: Effect.Success<typeof listener>) =>
+  Effect.sync(() => notices.isListening()).pipe(
+    Effect.repeat({ until: (isListening) => isListening, schedule: Schedule.spaced("5 millis") })
+  )
+
+/** Skips what it hears of others until then. */
+const untilHeard = (heard: Queue.Queue<Heard>, tag: Heard["_tag"]) =>
+  Queue.take(heard).pipe(Effect.repeat({ until: ({ _tag }) => _tag === tag }))
+
+const listening = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql<{ readonly pid: number }>`
+select pid from pg_stat_activity where datname = current_database() and query ilike 'listen%'`
+)
+
+const onRealClock = { excludeTestServices: true }
+
+layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
+  it.effect("arrive in another process in their order, however many there are", () =>
+    Effect.gen(function* () {
+      const other = yield* listener
+      yield* untilListening(other)
+      yield* Queue.clear(other.heard)
+      const plan_ids = Array.from({ length: 100 }, () => plan_id)
+      const said = [
+        advanced,
+        { _tag: "Reading", replica: "a", plan_ids },
+        { _tag: "Left", replica: "a", plan_ids }
+      ] as const
+      yield* (yield* Notices).publish(said)
+      assert.deepStrictEqual(yield* Queue.takeN(other.heard, 3), [...said])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("are heard again after the connection broke, and everybody is told to look when it did", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const other = yield* listener
+      yield* untilListening(other)
+      for (let times = 0; times < 3; times++) {
+        yield* Queue.clear(other.heard)
+        const backends = yield* listening
+        yield* Effect.forEach(backends, ({ pid }) => sql`select pg_terminate_backend(${pid})`)
+        assert.strictEqual((yield* Queue.take(other.heard))._tag, "ListeningChanged")
+        assert.strictEqual((yield* Queue.take(other.heard))._tag, "ListeningChanged")
+        assert.isTrue(other.notices.isListening())
+        yield* (yield* Notices).publish([advanced])
+        assert.deepStrictEqual(yield* Queue.take(other.heard), advanced)
+      }
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("are listened to on one connection, which is given up with the process", () =>
+    Effect.gen(function* () {
+      const before = yield* listening
+      const scope = yield* Scope.make()
+      yield* Effect.flatMap(Scope.provide(listener, scope), untilListening)
+      assert.lengthOf(yield* listening, before.length + 1)
+      yield* Scope.close(scope, Exit.void)
+      yield* Effect.repeat(listening, {
+        until: (backends) => backends.length === before.length,
+        schedule: Schedule.spaced("5 millis")
+      })
+    })
+  )
+
+  it.effect(
+    "tell of a lease that was given back, if another replica lives, and of a plan that somebody wants to end",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const leases = yield* LeaseStore
+        const other = yield* listener
+        yield* untilListening(other)
+        yield* Queue.clear(other.heard)
+        const { plan, session_id } = yield* Given.create()
+        const release = Effect.gen(function* () {
+          yield* leases.release(session_id, yield* Given.acquire(session_id, plan.replica))
+        })
+        yield* sql`delete from replicas where id <> ${plan.replica}`
+        yield* release
+        yield* (yield* PlanStore).requestAbort(plan.plan_id, "cancelled")
+        assert.deepStrictEqual(yield* Queue.take(other.heard), { _tag: "AbortRequested", plan_id: plan.plan_id })
+        yield* leases.renew("replica_b", Given.ttl)
+        yield* release
+        assert.deepStrictEqual(yield* Queue.take(other.heard), { _tag: "LeaseReleased", session_id })
+        // Not its lease any more.
+        yield* leases.release(session_id, 1)
+        yield* (yield* Notices).publish([advanced])
+        assert.deepStrictEqual(yield* Queue.take(other.heard), advanced)
+      }).pipe(Effect.scoped)
+  )
+
+  it.effect("leave out what a newer version says", () =>
+    Effect.gen(function* () {
+      const sql = yield* PgClient.PgClient
+      const other = yield* listener
+      yield* untilListening(other)
+      yield* sql.notify("bowline", '{"_tag":"Unheard"}')
+      yield* (yield* Notices).publish([advanced])
+      assert.deepStrictEqual(yield* untilHeard(other.heard, "Advanced"), advanced)
+    }).pipe(Effect.scoped)
+  )
+})
