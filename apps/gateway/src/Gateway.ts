@@ -29,7 +29,7 @@ const Demo = Effect.promise(() => import("./demo/Demo.ts"))
 const stores = ({ database, sessionTtl }: Config) => {
   switch (database._tag) {
     case "Memory":
-      return MemoryStore.layer
+      return MemoryStore.layerWith({ sessionTtl })
     case "Embedded":
       return Layer.unwrap(
         Effect.map(SqlStore, ({ layerEmbedded }) => layerEmbedded({ dataDir: database.dataDir, sessionTtl }))

@@ -25,7 +25,8 @@ const Model = ScriptedProvider.layer([
 const NoPeers = Layer.succeed(PeerClient, {
   discover: () => Effect.succeed({ skills: [], did: null }),
   peers: Effect.succeed([]),
-  call: () => Effect.die("There are no peers")
+  call: () => Effect.die("There are no peers"),
+  cancel: () => Effect.void
 })
 
 const App = Plans.layer.pipe(

@@ -1,9 +1,12 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { PlanResult } from "@bowline/protocol/plan/PlansApi"
 import type { Plans } from "@bowline/runtime/plan/Plans"
+import type { PlanFrame } from "@bowline/runtime/stream/EventRow"
 import type { PlanReader } from "@bowline/runtime/stream/PlanReader"
 import { Effect, Stream } from "effect"
+import { fromFrames, tellsResult } from "./ToldResult.ts"
 
 /** How long a reader that was asked to come back stays away. */
 const comeBackAfter = "250 millis"
@@ -12,9 +15,10 @@ const comeBackAfter = "250 millis"
 export const waitFor = Effect.fnUntraced(function* (
   plans: Plans["Service"],
   caller: CallerName,
-  plan_id: PlanId,
+  { plan_id, session_id }: { readonly plan_id: PlanId; readonly session_id: SessionId },
   frames: PlanReader
 ) {
+  const told: Array<PlanFrame> = []
   let seen = 0
   let isOver = false
   const readOut = (reader: PlanReader) =>
@@ -23,6 +27,7 @@ export const waitFor = Effect.fnUntraced(function* (
         for (const item of items) {
           if (typeof item === "string") continue
           seen = item.seq
+          if (tellsResult(item)) told.push(item)
           isOver = item.event === "done"
         }
       })
@@ -32,14 +37,18 @@ export const waitFor = Effect.fnUntraced(function* (
     yield* Effect.sleep(comeBackAfter)
     yield* Effect.scoped(Effect.flatMap(plans.events(caller, plan_id, seen), (reader) => readOut(reader.frames)))
   }
-  const { session_id, state, final, error, usage } = yield* plans.get(caller, plan_id)
-  const result: PlanResult = {
-    plan_id,
-    session_id,
-    state,
-    ...(final === null ? {} : { final }),
-    ...(error === null ? {} : { error }),
-    usage
-  }
-  return result
+  return yield* plans.get(caller, plan_id).pipe(
+    Effect.map(({ state, final, error, usage }): PlanResult => ({
+      plan_id,
+      session_id,
+      state,
+      ...(final === null ? {} : { final }),
+      ...(error === null ? {} : { error }),
+      usage
+    })),
+    Effect.catchTag("NotFound", (gone) => {
+      const result = fromFrames({ plan_id, session_id }, told)
+      return result === undefined ? Effect.fail(gone) : Effect.succeed(result)
+    })
+  )
 })

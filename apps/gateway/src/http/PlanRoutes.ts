@@ -38,7 +38,7 @@ export const layer = HttpApiBuilder.group(
           const came = { hops: headers["x-bowline-hops"] ?? 0, via: headers["x-bowline-via"] ?? [] }
           const { frames, ...ids } = yield* plans.start(caller, yield* readRequest(request), came)
           return prefersJson(request.headers.accept)
-            ? HttpServerResponse.jsonUnsafe(yield* waitFor(plans, caller, ids.plan_id, frames))
+            ? HttpServerResponse.jsonUnsafe(yield* waitFor(plans, caller, ids, frames))
             : EventStream.fromStart(ids, frames)
         }).pipe(answer)
       )

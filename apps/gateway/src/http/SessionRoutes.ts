@@ -1,33 +1,55 @@
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/api/Authorization"
+import { RevertRequest } from "@bowline/protocol/session/SessionsApi"
+import { Sessions } from "@bowline/runtime/session/Sessions"
 import { SessionStore } from "@bowline/runtime/session/SessionStore"
 import { Effect } from "effect"
+import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
+import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { toPageRequest } from "./Paging.ts"
 import { answer } from "./Refusals.ts"
+import { readJson } from "./RequestBody.ts"
 
 export const layer = HttpApiBuilder.group(
   Api,
   "sessions",
   Effect.fnUntraced(function* (handlers) {
     const sessions = yield* SessionStore
+    const changes = yield* Sessions
+    const { maxBody } = yield* GatewayConfig
+    const readRevert = readJson(RevertRequest, maxBody)
 
-    return handlers.handleAll({
-      list: ({ query }) =>
+    return handlers
+      .handle("list", ({ query }) =>
         Effect.gen(function* () {
           const { items, next } = yield* sessions.list(yield* Caller, toPageRequest(query))
           return { sessions: items, next_cursor: next }
-        }).pipe(answer),
-      get: ({ params }) =>
+        }).pipe(answer)
+      )
+      .handle("get", ({ params }) =>
         Effect.gen(function* () {
           return yield* sessions.find(yield* Caller, params.id)
-        }).pipe(answer),
-      messages: ({ params, query }) =>
+        }).pipe(answer)
+      )
+      .handle("messages", ({ params, query }) =>
         Effect.gen(function* () {
           const { session_id } = yield* sessions.find(yield* Caller, params.id)
           const { items, next } = yield* sessions.messages(session_id, toPageRequest(query))
           return { messages: items, next_cursor: next }
         }).pipe(answer)
-    })
+      )
+      .handleRaw("revert", ({ params, request }) =>
+        Effect.gen(function* () {
+          const { to_message_id } = yield* readRevert(request)
+          const session = yield* changes.revert(yield* Caller, params.id, to_message_id)
+          return HttpServerResponse.jsonUnsafe(session)
+        }).pipe(answer)
+      )
+      .handle("delete", ({ params }) =>
+        Effect.gen(function* () {
+          return yield* changes.delete(yield* Caller, params.id)
+        }).pipe(answer)
+      )
   })
 )

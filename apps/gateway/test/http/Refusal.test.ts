@@ -68,7 +68,13 @@ const wrong: ReadonlyArray<readonly [fields: object, ...paths: ReadonlyArray<str
   [preferring({ on_disconnect: "stay" }), "preferences.on_disconnect"],
   [preferring({ on_busy: "wait" }), "preferences.on_busy"],
   [preferring({ max_stpes: 1 }), "preferences.max_stpes"],
-  [{ history: [], mcp_servers: [], prior_summary: "" }, "history", "mcp_servers", "prior_summary"],
+  [{ history: [{ role: "tool", content: "?" }] }, "history[0].role"],
+  [{ history: [{ role: "user", content: ["?"] }] }, "history[0].content"],
+  [{ history: [{ role: "user", content: "?", name: "me" }] }, "history[0].name"],
+  [{ history: many(1_001, () => ({ role: "user", content: "?" })) }, "history"],
+  [{ prior_summary: "x".repeat(100_001) }, "prior_summary"],
+  [{ prior_summary: null }, "prior_summary"],
+  [{ mcp_servers: [] }, "mcp_servers"],
   [preferring({ max_hops: 17 }), "preferences.max_hops"],
   [preferring({ approval: "never" }), "preferences.approval"]
 ]

@@ -63,7 +63,9 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
         const { endpoint, name } = call.agent
         yield* Effect.annotateCurrentSpan({ agent: name, skill: call.skill.id })
         return yield* breakers.guard(endpoint, onEvent, (onEvent) => talk(call, onEvent))
-      })
+      }),
+      cancel: ({ agent, taskId, contextId, route }) =>
+        cancels.end(links.connect({ agent, continues: { taskId, contextId }, route }), taskId)
     })
   })
 )

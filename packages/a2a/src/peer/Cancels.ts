@@ -1,5 +1,6 @@
 import { cancelTimeout } from "@bowline/runtime/peer/PeerClient"
 import { Effect, FiberSet } from "effect"
+import type { ExchangeError } from "../http/ExchangeError.ts"
 import type { PeerLink } from "./PeerLink.ts"
 import type { RemoteState } from "./RemoteTask.ts"
 import type { TaskCalls } from "./TaskCalls.ts"
@@ -36,5 +37,14 @@ export const make = Effect.fnUntraced(function* (calls: TaskCalls) {
         return Effect.asVoid(FiberSet.run(pending, cancel(link, state.taskId), { startImmediately: true }))
     }
   }
-  return { leave }
+  /** A task that an earlier call has left: first it has to be found out how to speak to its peer. */
+  const end = (connect: Effect.Effect<PeerLink, ExchangeError>, taskId: string): Effect.Effect<void> =>
+    Effect.matchEffect(connect, {
+      onSuccess: (link) => cancel(link, taskId),
+      onFailure: ({ reason }) =>
+        Effect.annotateLogs(Effect.logWarning(`The remote task may run on: ${reason.message}`), {
+          remote_task_id: taskId
+        })
+    }).pipe((ending) => Effect.asVoid(FiberSet.run(pending, ending, { startImmediately: true })))
+  return { leave, end }
 })

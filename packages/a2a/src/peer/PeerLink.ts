@@ -30,12 +30,15 @@ export type Acquaintance = Pick<PeerStatus, "dialect" | "card">
 
 const codecs: { readonly [D in Dialect]: Codec } = { "a2a-1.0": a2a10, "a2a-0.3": a2a03, bindu }
 
+/** What a link is chosen by. */
+type Acquainting = Pick<PeerCall, "agent" | "continues" | "route">
+
 /**
  * Finds out how to speak to a peer: in the dialect that the request names, else as its card says, else as before, else in A2A
  * 0.3. A task that is gone on with stays in the dialect in which its peer was spoken to last.
  */
 const choose = (
-  { agent: { dialect, endpoint }, continues }: PeerCall,
+  { agent: { dialect, endpoint }, continues }: Acquainting,
   found: FoundCard | undefined,
   before: PeerInterface | undefined
 ): PeerInterface => {
@@ -48,7 +51,7 @@ const choose = (
 export const make = Effect.fnUntraced(function* (cards: AgentCards, auths: PeerAuths) {
   const interfaces = yield* Cache.make<string, PeerInterface | void>({ capacity: 1_000, lookup: () => Effect.void })
 
-  const connect = Effect.fnUntraced(function* (call: PeerCall): Effect.fn.Return<PeerLink, ExchangeError> {
+  const connect = Effect.fnUntraced(function* (call: Acquainting): Effect.fn.Return<PeerLink, ExchangeError> {
     const { auth, dialect, endpoint, streaming, trust } = call.agent
     const peerAuth = yield* auths.forAgent(auth)
     const before = (yield* Cache.get(interfaces, endpoint)) ?? undefined

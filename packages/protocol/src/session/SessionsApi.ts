@@ -1,10 +1,22 @@
 import { Message } from "@bowline/domain/session/Message"
+import { MessageId } from "@bowline/domain/session/MessageId"
 import { Session } from "@bowline/domain/session/Session"
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
 import { pageEnd, pageQuery } from "../api/Page.ts"
-import { Internal, InvalidRequest, NotFound, Unavailable } from "../api/Problem.ts"
+import {
+  Internal,
+  InvalidRequest,
+  NotFound,
+  PayloadTooLarge,
+  SessionBusy,
+  Unavailable,
+  UnsupportedMediaType
+} from "../api/Problem.ts"
+
+/** The body of a revert: the last message that stays. */
+export const RevertRequest = Schema.Struct({ to_message_id: MessageId })
 
 const session = Session.annotate({ identifier: "Session" })
 const id = { id: Schema.String.annotate({ description: "The gateway's id of the session, or your own" }) }
@@ -27,7 +39,30 @@ export class SessionsApi extends HttpApiGroup.make("sessions")
       query: pageQuery,
       success: Schema.Struct({ messages: Schema.Array(Message.annotate({ identifier: "Message" })), ...pageEnd }),
       error: [InvalidRequest, NotFound, ...failures]
-    }).annotate(OpenApi.Summary, "The history of a session in order: every message")
+    }).annotate(OpenApi.Summary, "The history of a session in order: every message"),
+    HttpApiEndpoint.post("revert", "/sessions/:id/revert", {
+      params: id,
+      payload: RevertRequest.annotate({ identifier: "RevertRequest" }),
+      success: session,
+      error: [InvalidRequest, NotFound, SessionBusy, PayloadTooLarge, UnsupportedMediaType, ...failures]
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "Drop what came behind a message",
+        description:
+          "The message itself stays. Plans of the session that are not over are aborted first (`cancelled`). A summary that " +
+          "covers more than what is left is dropped."
+      })
+    ),
+    HttpApiEndpoint.delete("delete", "/sessions/:id", {
+      params: id,
+      success: HttpApiSchema.NoContent,
+      error: [NotFound, SessionBusy, ...failures]
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "Delete a session and all it owns",
+        description: "Plans of it that are not over are aborted first (`cancelled`)."
+      })
+    )
   )
   .middleware(Authorization)
   .annotate(OpenApi.Title, "Sessions") {}

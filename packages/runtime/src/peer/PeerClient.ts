@@ -28,6 +28,14 @@ export interface PeerCall {
   readonly route: Route
 }
 
+/** A remote task that nobody will go on with. */
+export interface LeftTask {
+  readonly agent: Agent
+  readonly taskId: string
+  readonly contextId: string | null
+  readonly route: Route
+}
+
 /** What is known of a peer before it is called. */
 export interface Discovery {
   readonly skills: ReadonlyArray<Skill>
@@ -82,6 +90,11 @@ export class PeerClient extends Context.Service<
       call: PeerCall,
       onEvent: (event: PeerEvent) => Effect.Effect<void>
     ) => Effect.Effect<PeerResult, PeerError>
+    /**
+     * Tells a peer to end a task that an earlier call has left with it: once, best effort, within `cancelTimeout`, in a fiber of the
+     * client's own that nobody waits for.
+     */
+    readonly cancel: (left: LeftTask) => Effect.Effect<void>
   }
 >()("@bowline/runtime/peer/PeerClient") {}
 

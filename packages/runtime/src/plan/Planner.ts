@@ -68,7 +68,11 @@ export class Planner extends Context.Service<
       return {
         run: Effect.fnUntraced(function* (run) {
           const { session_id, journal, request, uuid } = run.given
-          const history: Array<Pick<Message, "role" | "parts">> = [...(yield* patiently(sessions.history(session_id)))]
+          const [stored, summary] = yield* patiently(
+            Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
+          )
+          const history: Array<Pick<Message, "role" | "parts">> = [...stored]
+          const summaries = summary.text === null ? summary.priors : [...summary.priors, summary.text]
           const { tools, unreachable } = yield* Catalog.of(run, { peers, local, sessions })
           const delimiter = uuid()
           if (run.models.length > 1) yield* Target.skipUnavailable(pool, run)
@@ -93,6 +97,7 @@ export class Planner extends Context.Service<
                 delimiter,
                 agents: request.agents.map(({ name }) => name),
                 unreachable,
+                summaries,
                 mustAnswer: withholding !== undefined
               }),
               messages: [...legalHistory(history), ...corrections],

@@ -11,23 +11,23 @@ import {
 } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Context, Deferred, Effect, Layer, type Scope, Stream } from "effect"
+import { Context, Effect, Layer, type Scope, Stream } from "effect"
 import type { Route } from "../peer/PeerClient.ts"
 import type { Page, PageRequest } from "../session/Page.ts"
-import { SessionStore } from "../session/SessionStore.ts"
+import * as Expiry from "../session/Expiry.ts"
 import { SessionLock } from "../session/SessionLock.ts"
+import { Sessions } from "../session/Sessions.ts"
+import { SessionStore } from "../session/SessionStore.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
 import type { PlanReader } from "../stream/PlanReader.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
 import * as StoredFrames from "../stream/StoredFrames.ts"
+import { cancel } from "./Cancellation.ts"
 import * as Hops from "./Hops.ts"
 import { Planner } from "./Planner.ts"
 import { PlanStore } from "./PlanStore.ts"
 import * as Recovery from "./Recovery.ts"
 import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
-
-/** How long a cancel waits for the plan to be settled before it answers with the plan as it is. */
-const settleTimeout = "15 seconds"
 
 /** Runs plans, and lets callers read and end them. */
 export class Plans extends Context.Service<
@@ -96,11 +96,6 @@ export class Plans extends Context.Service<
         )
       })
 
-      const settled = (caller: CallerName, id: PlanId) =>
-        store
-          .get(caller, id)
-          .pipe(Effect.delay("100 millis"), Effect.repeat({ until: isSettled }), Effect.timeoutOption(settleTimeout))
-
       return {
         start: (caller, request, came = Hops.direct) =>
           running.start(caller, request, came, (plan) => {
@@ -138,14 +133,7 @@ export class Plans extends Context.Service<
         cancel: Effect.fnUntraced(function* (caller, id) {
           const plan = yield* store.get(caller, id)
           if (isSettled(plan)) return plan
-          const here = running.find(id)
-          if (here === undefined) {
-            yield* store.requestAbort(id, "cancelled")
-            yield* settled(caller, id)
-          } else {
-            here.run.abort("cancelled")
-            yield* Effect.timeoutOption(Deferred.await(here.live.closed), settleTimeout)
-          }
+          yield* cancel(running, store, caller, id)
           return yield* store.get(caller, id)
         }),
         drain: running.drain,
@@ -154,8 +142,8 @@ export class Plans extends Context.Service<
     })
   )
 
-  /** With its own parts. What is left open: the stores, the provider, the peers and the configuration. */
-  static readonly layer = Layer.merge(Plans.layerNoDeps, Recovery.layer).pipe(
+  /** With its own parts, and `Sessions`, which end plans, too. What is left open: the stores, the provider, the peers and the configuration. */
+  static readonly layer = Layer.mergeAll(Plans.layerNoDeps, Sessions.layer, Recovery.layer, Expiry.layer).pipe(
     Layer.provide([RunningPlans.layer, RemotePlans.layer]),
     Layer.provide(Planner.layer),
     Layer.provide([SessionLock.layer, GroupCommit.layer])

@@ -1,0 +1,127 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { Agent } from "@bowline/domain/peer/Agent"
+import { type NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type { MessageId } from "@bowline/domain/session/MessageId"
+import type { Session } from "@bowline/domain/session/Session"
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Context, Effect, Layer, Option, Schema, Scope } from "effect"
+import { GatewayId } from "../peer/GatewayId.ts"
+import { PeerClient } from "../peer/PeerClient.ts"
+import { cancel } from "../plan/Cancellation.ts"
+import * as Hops from "../plan/Hops.ts"
+import { PlanStore } from "../plan/PlanStore.ts"
+import { RunningPlans } from "../plan/RunningPlans.ts"
+import { answered } from "./Patience.ts"
+import { SessionLock } from "./SessionLock.ts"
+import { type HandedBack, SessionStore } from "./SessionStore.ts"
+
+/** How long a session is waited for whose plans have been told to end. */
+const freeTimeout = "20 seconds"
+
+const busy = new SessionBusy({ message: "A plan of the session has not ended yet" })
+
+const unheard = { onQueued: () => undefined, onLost: () => undefined }
+
+/** An agent of which the session knows enough to speak to it: a secret of a request is not kept. */
+const decodeAgent = Schema.decodeUnknownOption(Agent)
+
+/** Changes sessions from outside of their plans. */
+export class Sessions extends Context.Service<
+  Sessions,
+  {
+    /**
+     * Drops what came behind the message, and gives the session. Plans of the session that are not over are aborted first
+     * (`cancelled`), those that wait for it as well. It takes the session as a plan does, so that neither sees half of the other. Remote
+     * tasks that the dropped calls have left with peers are told to end, once and in the background, where that needs no secret: what a
+     * request brings is not kept.
+     */
+    readonly revert: (
+      caller: CallerName,
+      id: string,
+      to: MessageId
+    ) => Effect.Effect<Session, NotFound | SessionBusy | StorageError>
+    /** Deletes the session and all it owns. Plans that are not over are aborted first (`cancelled`). */
+    readonly delete: (caller: CallerName, id: string) => Effect.Effect<void, NotFound | SessionBusy | StorageError>
+  }
+>()("@bowline/runtime/session/Sessions") {
+  static readonly layer = Layer.effect(
+    Sessions,
+    Effect.gen(function* () {
+      const sessions = yield* SessionStore
+      const plans = yield* PlanStore
+      const running = yield* RunningPlans
+      const lock = yield* SessionLock
+      const peers = yield* PeerClient
+      const route = Hops.onward(Hops.direct, yield* GatewayId)
+
+      /** Ends every plan of the session that there is now. */
+      const abortPlans = Effect.fnUntraced(function* (caller: CallerName, session: SessionId) {
+        const open = yield* Effect.forEach(["queued", "running"] as const, (state) =>
+          plans.list(caller, { session, state }, { limit: 200 })
+        )
+        const ids = open.flatMap(({ items }) => items.map(({ plan_id }) => plan_id))
+        yield* Effect.forEach(ids, (plan_id) => cancel(running, plans, caller, plan_id), {
+          concurrency: "unbounded",
+          discard: true
+        })
+      })
+
+      const cancelRemote = ({ agents }: Session, task: HandedBack) => {
+        const known = agents.find(({ name, endpoint }) => name === task.agent && endpoint === task.endpoint)
+        const agent = decodeAgent(known)
+        return Option.isSome(agent)
+          ? peers.cancel({ agent: agent.value, taskId: task.remote_task_id, contextId: task.remote_context_id, route })
+          : Effect.logWarning("A remote task may run on: to cancel it needs a secret that is not kept").pipe(
+              Effect.annotateLogs({ agent: task.agent, remote_task_id: task.remote_task_id })
+            )
+      }
+
+      /** Waits for what frees the session, and says what it is where that takes too long. */
+      const inTime = <A, E>(freeing: Effect.Effect<A, E>, caller: CallerName, id: string) =>
+        Effect.timeoutOrElse(freeing, {
+          duration: freeTimeout,
+          orElse: () => Effect.andThen(sessions.find(caller, id), Effect.fail(busy))
+        })
+
+      const revert = Effect.fnUntraced(
+        function* (caller: CallerName, id: string, to: MessageId) {
+          const session = yield* sessions.find(caller, id)
+          const { session_id } = session
+          yield* sessions.message(session_id, to)
+          const scope = yield* Effect.scope
+          // It stands in the line before it ends those in front, so that whoever comes meanwhile is behind it.
+          const acquired = Effect.provideService(lock.acquire(session_id, unheard), Scope.Scope, scope)
+          const [fence] = yield* inTime(
+            Effect.all([acquired, abortPlans(caller, session_id)], { concurrency: "unbounded" }),
+            caller,
+            id
+          )
+          // Whoever asked may have left: what is dropped is cancelled all the same.
+          yield* answered(sessions.revert(session_id, fence, to)).pipe(
+            Effect.flatMap((left) => Effect.forEach(left, (task) => cancelRemote(session, task), { discard: true })),
+            Effect.uninterruptible
+          )
+          return yield* sessions.find(caller, id)
+        },
+        Effect.scoped,
+        Effect.catchTag("LeaseLost", () => Effect.fail(busy))
+      )
+
+      return {
+        revert,
+        delete: Effect.fnUntraced(function* (caller, id) {
+          const { session_id } = yield* sessions.find(caller, id)
+          yield* inTime(
+            Effect.andThen(abortPlans(caller, session_id), sessions.delete(session_id)).pipe(
+              // A plan has come meanwhile.
+              Effect.repeat({ until: (isDeleted) => isDeleted })
+            ),
+            caller,
+            id
+          )
+        })
+      }
+    })
+  )
+}
