@@ -1,9 +1,7 @@
-import { MessagePart } from "@bowline/domain/session/Message"
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
-import { legalHistory } from "@bowline/runtime/session/LegalHistory"
 import * as MessagesHost from "@bowline/testing/provider/MessagesHost"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Schema } from "effect"
+import { Effect } from "effect"
 import { readFileSync } from "node:fs"
 import { toMessagesRequest } from "../../src/provider/internal/MessagesRequest.ts"
 
@@ -17,11 +15,6 @@ const asked = (request: ProviderRequest) =>
     headers: {},
     body: JSON.stringify(toMessagesRequest(request, "anthropic"))
   })
-
-const Entry = Schema.Struct({
-  role: Schema.Literals(["user", "assistant", "tool"]),
-  parts: Schema.Array(MessagePart)
-})
 
 describe("toMessagesRequest", () => {
   it("makes of a history what the wire asks for: roles that alternate, results first, only thoughts of its own", () => {
@@ -60,22 +53,4 @@ describe("toMessagesRequest", () => {
     assert.deepInclude(toMessagesRequest({ ...unlimited, facts }, "anthropic"), { max_tokens })
     assert.deepInclude(toMessagesRequest({ ...conversation, facts }, "anthropic"), { max_tokens: maxOutputTokens })
   })
-
-  it.effect.prop(
-    "makes of every legal history one that the server takes",
-    { entries: Schema.Array(Entry) },
-    ({ entries }) =>
-      Effect.gen(function* () {
-        const signed = entries.map(({ role, parts }) => ({
-          role,
-          parts: parts.flatMap((part): ReadonlyArray<MessagePart> => {
-            if (part.type !== "reasoning") return [part]
-            return role === "assistant" ? [{ ...part, provider: "anthropic" }] : []
-          })
-        }))
-        const question = { role: "user" as const, parts: [{ type: "text" as const, text: "What now?" }] }
-        const request = { ...conversation, messages: legalHistory([question, ...signed]) }
-        assert.strictEqual((yield* asked(request)).messages[0]?.role, "user")
-      })
-  )
 })

@@ -1,12 +1,15 @@
 import type { Message, MessagePart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
 import type { TaskId } from "@bowline/domain/tool/TaskId"
+import type { Schema } from "effect"
+import * as ToolName from "../tool/ToolName.ts"
 
 export type Entry = Pick<Message, "role" | "parts">
 
 /** What stands in for the result of a call that was interrupted. */
 export const unknownEffect = "The call was interrupted. Whether it had an effect is unknown."
 
-const isShown = (part: MessagePart): boolean => part.type !== "text" || (part.text !== "" && part.partial !== true)
+/** What stands in front of a history that does not begin with the user, as one that was cut between two steps. */
+export const leftOut = "[The beginning of the conversation is left out here.]"
 
 const missing = (call: ToolCallPart): ToolResultPart => ({
   type: "tool_result",
@@ -15,10 +18,49 @@ const missing = (call: ToolCallPart): ToolResultPart => ({
   content: unknownEffect
 })
 
+/** Whether somebody who reads a message learns anything by this part of it. */
+const says = (part: MessagePart): boolean =>
+  part.type === "text" ? part.text.trim() !== "" : part.type === "tool_call" || part.type === "file"
+
+/** Up to the last part that says something: a thought that nothing came of is refused where it is the last. */
+const withoutTail = (parts: ReadonlyArray<MessagePart>): ReadonlyArray<MessagePart> =>
+  parts.slice(0, parts.findLastIndex(says) + 1)
+
+/** Every server wants to hear the user first. */
+const begunByUser = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entry> =>
+  messages[0]?.role === "user" ? messages : [{ role: "user", parts: [{ type: "text", text: leftOut }] }, ...messages]
+
+const wellFormed = (value: Schema.Json): Schema.Json => {
+  if (typeof value === "string") return value.toWellFormed()
+  if (typeof value !== "object" || value === null) return value
+  return isList(value) ? value.map(wellFormed) : wellFormedObject(value)
+}
+const isList = (value: Schema.Json): value is Schema.JsonArray => Array.isArray(value)
+const wellFormedObject = (input: Schema.JsonObject): Schema.JsonObject =>
+  Object.fromEntries(Object.entries(input).map(([key, value]) => [key.toWellFormed(), wellFormed(value)]))
+
+/** Half a character, which a cut leaves, is not JSON to some servers; a name that a tool cannot have is refused by all. */
+const legalPart = (part: MessagePart): MessagePart => {
+  switch (part.type) {
+    case "text":
+    case "reasoning":
+      return { ...part, text: part.text.toWellFormed() }
+    case "tool_call":
+      return { ...part, tool: ToolName.legal(part.tool), input: wellFormedObject(part.input) }
+    case "tool_result":
+      return { ...part, content: part.content.toWellFormed() }
+    case "file": {
+      const { name } = part
+      const file = "url" in part ? { ...part, url: part.url.toWellFormed() } : part
+      return name === undefined ? file : { ...file, name: name.toWellFormed() }
+    }
+  }
+}
+
 /**
- * A history that every provider takes: each call has its one result directly behind it (one that is missing says
- * `interrupted`; orphans and duplicates are gone), files only of the user, no partial text, no empty message. What is stored
- * stays as it is.
+ * A history that every provider takes: the user begins; each call has its one result directly behind it (one that is missing
+ * says `interrupted`; orphans and duplicates are gone), files only of the user, thoughts only in front of what came of them, no
+ * partial text, no message that says nothing. What is stored stays as it is.
  */
 export const legalHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entry> => {
   const results = new Map<TaskId, ToolResultPart>()
@@ -26,34 +68,51 @@ export const legalHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entr
     if (part.type === "tool_result" && !results.has(part.task_id)) results.set(part.task_id, part)
   }
   const called = new Set<TaskId>()
-  return messages.flatMap((message) => {
-    if (message.role === "tool") return []
-    const parts = message.parts.filter((part) => {
-      if (part.type === "tool_result") return false
-      if (part.type === "file") return message.role === "user"
-      if (part.type !== "tool_call") return isShown(part)
-      if (message.role !== "assistant" || called.has(part.task_id)) return false
-      called.add(part.task_id)
-      return true
-    })
-    if (parts.length === 0) return []
-    const answers = parts
-      .filter((part) => part.type === "tool_call")
-      .map((call) => results.get(call.task_id) ?? missing(call))
-    const own: Entry = { role: message.role, parts }
-    return answers.length === 0 ? [own] : [own, { role: "tool", parts: answers }]
+  const isOf = (role: "user" | "assistant", part: MessagePart): boolean => {
+    switch (part.type) {
+      case "text":
+        return part.text !== "" && part.partial !== true
+      case "file":
+        return role === "user"
+      case "reasoning":
+        return role === "assistant"
+      case "tool_result":
+        return false
+      case "tool_call":
+        if (role === "user" || called.has(part.task_id)) return false
+        called.add(part.task_id)
+        return true
+    }
+  }
+  const legal = messages.flatMap(({ role, parts }): ReadonlyArray<Entry> => {
+    if (role === "tool") return []
+    const own = withoutTail(parts.filter((part) => isOf(role, part)))
+    if (own.length === 0) return []
+    const answers = own.flatMap((part) =>
+      part.type === "tool_call" ? [results.get(part.task_id) ?? missing(part)] : []
+    )
+    const message: Entry = { role, parts: own.map(legalPart) }
+    return answers.length === 0 ? [message] : [message, { role: "tool", parts: answers.map(legalPart) }]
   })
+  return begunByUser(legal)
 }
 
 /** The same without calls or thoughts: calls, and what came of them, are told in text. For a provider that refuses their order. */
 export const toldHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entry> =>
-  messages.map(({ role, parts }) => ({
-    role: role === "tool" ? "user" : role,
-    parts: parts
-      .filter(({ type }) => type !== "reasoning")
-      .map((part): MessagePart => {
-        if (part.type === "tool_call")
-          return { type: "text", text: `Called ${part.tool}: ${JSON.stringify(part.input)}` }
-        return part.type === "tool_result" ? { type: "text", text: part.content } : part
+  messages.flatMap(({ role, parts }): ReadonlyArray<Entry> => {
+    const told = withoutTail(
+      parts.flatMap((part): ReadonlyArray<MessagePart> => {
+        switch (part.type) {
+          case "tool_call":
+            return [{ type: "text", text: `Called ${part.tool}: ${JSON.stringify(part.input)}` }]
+          case "tool_result":
+            return [{ type: "text", text: part.content }]
+          case "reasoning":
+            return []
+          default:
+            return [part]
+        }
       })
-  }))
+    )
+    return told.length === 0 ? [] : [{ role: role === "tool" ? "user" : role, parts: told }]
+  })

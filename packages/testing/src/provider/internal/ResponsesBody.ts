@@ -31,6 +31,7 @@ const Item = Schema.Union([
   Schema.Struct({
     type: Schema.tag("message"),
     role: Schema.tag("assistant"),
+    phase: Schema.optionalKey(Schema.Literals(["commentary", "final_answer"])),
     content: Schema.Array(Text("output_text"))
   }),
   Schema.Struct({

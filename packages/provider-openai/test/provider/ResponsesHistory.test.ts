@@ -1,0 +1,29 @@
+import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
+import { legalHistory, toldHistory } from "@bowline/runtime/session/LegalHistory"
+import * as ResponsesHost from "@bowline/testing/provider/ResponsesHost"
+import { faults, RandomHistory } from "@bowline/testing/session/RandomHistory"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { toResponsesRequest } from "../../src/provider/internal/ResponsesRequest.ts"
+
+/** Of a server that is as strict as the format is: it fails if it does not take the request. */
+const faultsOf = Effect.fnUntraced(function* (messages: ProviderRequest["messages"]) {
+  const request: ProviderRequest = { model: "m", system: "", messages, tools: [], toolChoice: "none" }
+  const body = JSON.stringify(toResponsesRequest(request, "openai"))
+  const url = new URL("http://host.test/v1/responses")
+  return faults(yield* ResponsesHost.asked({ method: "POST", url, headers: {}, body }), body)
+})
+
+describe("toResponsesRequest", () => {
+  it.effect.prop(
+    "makes a request that the server takes of whatever has become of a history",
+    { messages: RandomHistory },
+    ({ messages }) => Effect.map(faultsOf(legalHistory(messages)), (found) => assert.isEmpty(found))
+  )
+
+  it.effect.prop(
+    "makes one, too, of a history whose calls are told in text",
+    { messages: RandomHistory },
+    ({ messages }) => Effect.map(faultsOf(toldHistory(legalHistory(messages))), (found) => assert.isEmpty(found))
+  )
+})
