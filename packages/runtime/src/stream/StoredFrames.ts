@@ -51,6 +51,8 @@ export const follow = (
           if (elsewhere === undefined) return [[], Option.none()] as const
           const silence = yield* Effect.timeoutOption(elsewhere.news, lastSent + silenceMs - now)
           if (Option.isSome(silence)) return [[], Option.some(cursor)] as const
+          // Its session may have been deleted before the end was read.
+          if ((yield* store.events(id, 0, 1)).length === 0) return [["reconnect" as const], Option.none()] as const
           lastSent = yield* Clock.currentTimeMillis
           return [["ping" as const], Option.some(cursor)] as const
         })
