@@ -1,7 +1,10 @@
 import { PgClient } from "@effect/sql-pg"
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import { SqlClient } from "effect/sql"
+import { Migrator, SqlClient } from "effect/sql"
+import { credentials } from "../../src/migration/internal/Credentials.ts"
+import { initial } from "../../src/migration/internal/Initial.ts"
+import { peers } from "../../src/migration/internal/Peers.ts"
 import * as Migrations from "../../src/migration/Migrations.ts"
 import { freshDatabase } from "../postgres/freshDatabase.ts"
 
@@ -25,3 +28,40 @@ it.live("makes the tables once, however many processes start at once, and howeve
     }).pipe(Effect.provide(process))
   }).pipe(Effect.scoped)
 )
+
+const earlier = { "0001_initial": initial, "0002_credentials": credentials, "0003_peers": peers }
+
+/** What a gateway of the first version has written. */
+const written = [
+  `insert into sessions (id, owner, last_seq, created_at, last_active_at, expires_at)
+    values ('session_1', 'ann', 1, now(), now(), now())`,
+  `insert into plans (id, session_id, owner, replica, model, question_hash, preferences, metadata, usage, created_at, deadline_at)
+    values ('plan_1', 'session_1', 'ann', 'replica', 'm', 'h', '{}', '{}', '{}', now(), now())`,
+  `insert into messages (session_id, seq, id, plan_id, role, parts, created_at)
+    values ('session_1', 1, 'msg_1', 'plan_1', 'user', '[]', now())`,
+  `insert into tasks (plan_id, id, tool, kind, input, state, started_at)
+    values ('plan_1', 'task_1', 'tool', 'peer', '{}', 'completed', now())`
+]
+
+for (let version = 1; version <= Object.keys(earlier).length; version++) {
+  it.live(`brings the tables of version ${version} up to date, and keeps what is in them`, () =>
+    Effect.gen(function* () {
+      const url = yield* freshDatabase
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        yield* Migrator.make({})({
+          table: "bowline_migrations",
+          loader: Migrator.fromRecord(Object.fromEntries(Object.entries(earlier).slice(0, version)))
+        })
+        for (const statement of written) yield* sql.unsafe(statement)
+        yield* Migrations.run
+        assert.deepStrictEqual(
+          yield* sql`
+select s.last_seq - s.reverted_count as message_count, m.id as message_id, t.reverted, p.id as plan_id
+from sessions s join plans p on p.session_id = s.id join messages m on m.session_id = s.id join tasks t on t.plan_id = p.id`,
+          [{ message_count: 1, message_id: "msg_1", reverted: false, plan_id: "plan_1" }]
+        )
+      }).pipe(Effect.provide(PgClient.layer({ url, maxConnections: 2 })))
+    }).pipe(Effect.scoped)
+  )
+}
