@@ -1,6 +1,6 @@
 import { Audience, Notice, Notices } from "@bowline/runtime/stream/Notices"
-import { PgClient } from "@effect/sql-pg"
-import { Effect, Layer, Option, Queue, Schema } from "effect"
+import { PgClient, PgConnection } from "@effect/sql-pg"
+import { Effect, Layer, Option, Queue, Schema, Scope } from "effect"
 import type { SqlClient } from "effect/sql"
 import { storageError } from "../internal/StorageErrors.ts"
 
@@ -29,18 +29,24 @@ const make = Effect.gen(function* () {
       tell({ _tag: "ListeningChanged" })
     })
 
-  /** Until the connection breaks. What a newer version says, and this one does not know, is left out. */
-  const listen = Effect.gen(function* () {
-    const queue = yield* storageError(sql.listen(channel))
+  /**
+   * Until the connection breaks, which is none of the pool's. It is closed before the listener is, who would wait for an answer of
+   * a server that may be gone. What a newer version says, and this one does not know, is left out.
+   */
+  const listen = Effect.fnUntraced(function* (listener: Scope.Scope) {
+    const connection = yield* storageError(PgConnection.make(sql.config))
+    const queue = yield* storageError(Scope.provide(connection.listen(channel), listener))
     failures = 0
     yield* change(true)
     for (;;) {
       const { payload } = yield* storageError(Queue.take(queue))
       Option.map(decode(payload), tell)
     }
-  }).pipe(Effect.scoped, Effect.ensuring(change(false)))
+  }, Effect.scoped)
 
-  yield* listen.pipe(
+  yield* Effect.flatMap(Effect.scope, listen).pipe(
+    Effect.scoped,
+    Effect.ensuring(change(false)),
     Effect.catchCause((cause) => (failures === 0 ? Effect.logWarning("notices_lost", cause) : Effect.void)),
     Effect.andThen(Effect.suspend(() => Effect.sleep(backOff(failures++)))),
     Effect.forever,

@@ -16,7 +16,7 @@ const advanced = { _tag: "Advanced", plan_id } as const
 /** Another process, which listens until its scope closes, with what it hears. */
 const listener = Effect.gen(function* () {
   const { config } = yield* PgClient.PgClient
-  const other = SqlNotices.layer.pipe(Layer.provide(PgClient.layer({ ...config, maxConnections: 2 })))
+  const other = SqlNotices.layer.pipe(Layer.provide(PgClient.layer({ ...config, maxConnections: 1 })))
   const notices = yield* Effect.provide(Effect.service(Notices), yield* Layer.build(Layer.fresh(other)))
   const heard = yield* Queue.unbounded<Heard>()
   yield* notices.subscribe((item) => Queue.offerUnsafe(heard, item))
@@ -87,6 +87,18 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
         schedule: Schedule.spaced("5 millis")
       })
     })
+  )
+
+  it.effect("hold up the end of the process as little when the server does not answer any more", () =>
+    Effect.gen(function* () {
+      const before = (yield* listening).map(({ pid }) => pid)
+      const scope = yield* Scope.make()
+      yield* Effect.flatMap(Scope.provide(listener, scope), untilListening)
+      const own = (yield* listening).find(({ pid }) => !before.includes(pid))?.pid ?? 0
+      const signal = (name: NodeJS.Signals) => Effect.sync(() => process.kill(own, name))
+      yield* Effect.acquireRelease(signal("SIGSTOP"), () => signal("SIGCONT"))
+      yield* Scope.close(scope, Exit.void)
+    }).pipe(Effect.scoped)
   )
 
   it.effect(
