@@ -28,11 +28,14 @@ const message = (role: "user" | "assistant" | "tool", plan: number, parts: Reado
 
 const Tokens = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 2_000 }))
 
-/** Turns of a session: of each step how long its results are; a call of an older turn may have none. */
+/** What became of a result: a call of an older turn may have none, or one that was written behind the next question. */
+const Fate = Schema.Literals(["written", "late", "lost"])
+
+/** Turns of a session: of each step how long its results are. */
 const Turns = Schema.NonEmptyArray(
   Schema.Struct({
     question: Tokens,
-    steps: Schema.Array(Schema.NonEmptyArray(Schema.Struct({ tokens: Tokens, isLost: Schema.Boolean }))),
+    steps: Schema.Array(Schema.NonEmptyArray(Schema.Struct({ tokens: Tokens, fate: Fate }))),
     answer: Tokens
   })
 )
@@ -40,22 +43,27 @@ const Turns = Schema.NonEmptyArray(
 /** The last of the turns is the one that runs, if one does: it has no answer yet, and no call is open. */
 const history = (turns: typeof Turns.Type, isRunning: boolean): ReadonlyArray<Given> => {
   let calls = 0
+  let late: ReadonlyArray<Given> = []
   return turns.flatMap(({ question, steps, answer }, plan) => {
     const runs = isRunning && plan === turns.length - 1
+    const before = late
+    late = []
     const made = steps.flatMap((results) => {
-      const ids = results.map(() => TaskId.make(id(++calls)))
-      const found = results.flatMap(({ tokens, isLost }, at): ReadonlyArray<MessagePart> => {
-        const task_id = ids[at]
-        return task_id === undefined || (isLost && !runs)
-          ? []
-          : [{ type: "tool_result", task_id, state: "completed", content: words(tokens) }]
-      })
-      const parts = ids.map((task_id): MessagePart => ({ type: "tool_call", task_id, tool: "t", input: {} }))
+      const called = results.map(({ tokens, fate }) => ({ tokens, fate, task_id: TaskId.make(id(++calls)) }))
       // Results are written one by one, as they come.
-      return [message("assistant", plan, parts), ...found.map((part) => message("tool", plan, [part]))]
+      const written = (fate: string) =>
+        called
+          .filter((one) => one.fate === fate || (runs && fate === "written"))
+          .map(({ task_id, tokens }) =>
+            message("tool", plan, [{ type: "tool_result", task_id, state: "completed", content: words(tokens) }])
+          )
+      if (!runs) late = [...late, ...written("late")]
+      const parts = called.map(({ task_id }): MessagePart => ({ type: "tool_call", task_id, tool: "t", input: {} }))
+      return [message("assistant", plan, parts), ...written("written")]
     })
     return [
       message("user", plan, [{ type: "text", text: words(question) }]),
+      ...before,
       ...made,
       ...(runs ? [] : [message("assistant", plan, [{ type: "text", text: words(answer) }])])
     ]
@@ -65,6 +73,12 @@ const history = (turns: typeof Turns.Type, isRunning: boolean): ReadonlyArray<Gi
 const total = (messages: ReadonlyArray<Given>) => messages.reduce((sum, { tokens }) => sum + tokens, 0)
 const idsOf = (messages: ReadonlyArray<Given>, type: "tool_call" | "tool_result") =>
   messages.flatMap(({ message }) => message.parts.flatMap((part) => (part.type === type ? [part.task_id] : [])))
+
+/** Whether a place is between a call and its result. */
+const splits = (messages: ReadonlyArray<Given>, at: number): boolean => {
+  const results = idsOf(messages.slice(at), "tool_result")
+  return idsOf(messages.slice(0, at), "tool_call").some((call) => results.includes(call))
+}
 
 const random = {
   turns: Turns,
@@ -85,9 +99,7 @@ const cutOf = ({ turns, isRunning, size }: { turns: typeof Turns.Type; isRunning
 describe("decide", () => {
   it.prop("never cuts between a call and its result", random, (given) => {
     const { messages, cut } = cutOf(given)
-    if (cut === undefined) return
-    const results = idsOf(messages.slice(cut.covered), "tool_result")
-    assert.isEmpty(idsOf(messages.slice(0, cut.covered), "tool_call").filter((call) => results.includes(call)))
+    if (cut !== undefined) assert.isFalse(splits(messages, cut.covered))
   })
 
   it.prop("never cuts inside a turn, unless the plan that runs is too long by itself", random, (given) => {
@@ -97,7 +109,7 @@ describe("decide", () => {
     assert.strictEqual(cut.asksAgain, cut.covered > own)
     if (cut.covered <= own) return assert.strictEqual(role, "user")
     assert.strictEqual(role, "assistant")
-    if (own > 0) assert.isAbove(total(messages.slice(own)), room)
+    if (own > 0 && !splits(messages, own)) assert.isAbove(total(messages.slice(own)), room)
   })
 
   it.prop("always gains something", random, (given) => {
@@ -117,7 +129,9 @@ describe("decide", () => {
 
   it.prop("keeps as many of the newest turns as have room in 30 % of the size", random, (given) => {
     const { messages, cut, own, keep } = cutOf(given)
-    const starts = [...messages.keys()].filter((at) => at > 0 && messages[at]?.message.role === "user" && at <= own)
+    const starts = [...messages.keys()].filter(
+      (at) => at > 0 && messages[at]?.message.role === "user" && at <= own && !splits(messages, at)
+    )
     const fit = starts.find((at) => total(messages.slice(at)) <= keep)
     if (cut !== undefined && fit !== undefined) assert.strictEqual(cut.covered, fit)
   })
@@ -150,7 +164,7 @@ describe("decide", () => {
   const turn = (question: number, ...steps: ReadonlyArray<ReadonlyArray<number>>) => ({
     question,
     steps: steps.map(([first = 1, ...others]) =>
-      [first, ...others].map((tokens) => ({ tokens, isLost: false }))
+      [first, ...others].map((tokens) => ({ tokens, fate: "written" as const }))
     ) as unknown as (typeof Turns.Type)[number]["steps"],
     answer: 10
   })
@@ -190,6 +204,14 @@ describe("decide", () => {
       covered: 0,
       shortened: [{ message: 1 + 1, part: 0, tokens: 900 - 50 - 2 - 300 }],
       tokens: 900
+    })
+  })
+
+  it("shortens less where a long question leaves results no room in 30 %", () => {
+    assert.deepInclude(decide([turn(800, [5_000])], true, 3_000), {
+      covered: 0,
+      shortened: [{ message: 2, part: 0, tokens: 1_800 - 801 }],
+      tokens: 1_800
     })
   })
 
