@@ -7,8 +7,6 @@ const maxDepth = 64
 /** Fields of the contract that this version does not honour: it says so, rather than to pass over them. */
 const laterFields: ReadonlySet<string> = new Set([
   "mcp_servers",
-  "history",
-  "prior_summary",
   "preferences.max_total_tokens",
   "preferences.response_format",
   "preferences.approval",

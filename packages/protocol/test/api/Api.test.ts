@@ -18,6 +18,7 @@ describe("Api", () => {
       Object.entries(item).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation }))
     )
     assert.deepStrictEqual(routes.map(({ route }) => route).sort(), [
+      "DELETE /sessions/{id}",
       "GET /.well-known/did.json",
       "GET /credentials",
       "GET /health",
@@ -31,7 +32,8 @@ describe("Api", () => {
       "GET /sessions/{id}/messages",
       "POST /credentials/{id}/clear",
       "POST /plan",
-      "POST /plans/{id}/cancel"
+      "POST /plans/{id}/cancel",
+      "POST /sessions/{id}/revert"
     ])
     for (const { route, operation } of routes) {
       assert.isString(operation.summary, route)

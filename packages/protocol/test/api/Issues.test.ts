@@ -15,7 +15,7 @@ describe("Issues", () => {
   it("names every field that is wrong at once, unknown ones and those of later versions too", () => {
     const body = {
       questoin: "typo",
-      history: [],
+      mcp_servers: [],
       agents: [
         { name: "ok", endpoint: "ftp://x", skills: [{ id: "a" }, { id: "b", polling: true, timeout_ms: 99 }] },
         { name: "-", endpoint: "http://x", auth: { type: "bearer" } },
@@ -34,7 +34,7 @@ describe("Issues", () => {
         "agents[1].auth.token: This field is required",
         "agents[1].name: Expected 1..64 characters of A-Z a-z 0-9 . _ -, the first one a letter or a digit",
         "agents[2].auth: Expected an object of type none, bearer, bearer_env, did_signed or oauth2_client_credentials",
-        "history: Not supported yet",
+        "mcp_servers: Not supported yet",
         "preferences.approval: Not supported yet",
         "preferences.max_steps: Expected number",
         "question: This field is required",
