@@ -24,10 +24,12 @@ const longestPiece = 256
 const countPieces = (text: string, count: CountTokens): number => {
   let tokens = 0
   for (let at = 0; at < text.length;) {
-    const space = text.lastIndexOf(" ", at + longestPiece)
-    const end = space > at ? space : at + longestPiece
-    tokens += count(text.slice(at, end))
-    at = end
+    const piece = text.slice(at, at + longestPiece)
+    // A word begins with the space in front of it.
+    const space = at + longestPiece < text.length ? piece.lastIndexOf(" ") : -1
+    const end = space > 0 ? space : piece.length
+    tokens += count(piece.slice(0, end))
+    at += end
   }
   return tokens
 }

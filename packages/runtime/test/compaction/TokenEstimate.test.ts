@@ -39,7 +39,7 @@ describe("TokenEstimate", () => {
     ["Japanese", japanese],
     ["Korean", korean],
     ["code", code]
-  ])("counts %s as its tokenizer does, within 5 %%", (_, text) => {
+  ])("counts %s as its tokenizer does, within a twentieth", (_, text) => {
     const long = repeated(text).slice(0, 20_000)
     assert.closeTo(count(long), truth(long), 0.05 * truth(long))
   })
