@@ -15,7 +15,7 @@ const exact = /(^|[/:])(gpt-(4o|4\.1|4\.5|[5-9]|oss)|chatgpt|o\d)/
 export const allowance = (model: string): number => {
   const name = model.toLowerCase()
   if (exact.test(name)) return 1
-  return name.includes("claude") ? 1.5 : 1.3
+  return name.includes("claude") ? 1.6 : 1.3
 }
 
 /** The time that the tokenizer takes grows with the square of a word: what has no space is cut. */
