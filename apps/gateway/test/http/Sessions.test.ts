@@ -83,6 +83,28 @@ describe("a caller who keeps the history itself", () => {
     })
   )
 
+  it.live("gives as much of it as it may, and can read all of it page by page", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(() => [say("ok")])
+      const history = Array.from({ length: 1_000 }, (_, index) => ({
+        role: index % 2 === 0 ? "user" : "assistant",
+        content: String(index + 1)
+      }))
+      yield* ask(url, "s", { history })
+      const seqs: Array<number> = []
+      for (let cursor = ""; ;) {
+        const { body } = yield* send(`${url}/sessions/s/messages?limit=200${cursor}`)
+        seqs.push(...(body["messages"] as ReadonlyArray<Message>).map(({ seq }) => seq))
+        if (typeof body["next_cursor"] !== "string") break
+        cursor = `&cursor=${body["next_cursor"]}`
+      }
+      assert.deepStrictEqual(
+        seqs,
+        Array.from({ length: 1_002 }, (_, index) => index + 1)
+      )
+    })
+  )
+
   it.live("gives a history to a new session only, and what was said before to any", () =>
     Effect.gen(function* () {
       const gateway = yield* start(() => [say("ok")])
@@ -179,6 +201,18 @@ describe("a revert", () => {
       assert.strictEqual((yield* post(`${url}/sessions/s/revert`, { to_message_id: second?.message_id })).status, 200)
       yield* peer.cancelled
     }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+})
+
+describe("the time of a session", () => {
+  it.live("is as long as it is configured, from its last plan on, also without a database", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(() => [say("ok")], { BOWLINE_SESSION_TTL: "90m" })
+      yield* ask(url, "s")
+      const { body } = yield* send(`${url}/sessions/s`)
+      const lasts = Date.parse(String(body["expires_at"])) - Date.parse(String(body["last_active_at"]))
+      assert.strictEqual(lasts, 90 * 60_000)
+    })
   )
 })
 

@@ -111,7 +111,7 @@ from (
   select distinct on (t.agent, t.endpoint, t.skill) t.*
   from plans p join tasks t on t.plan_id = p.id
   where p.session_id = ${session} and t.agent is not null and t.endpoint is not null and t.skill is not null
-    and t.remote_task_id is not null and not t.reverted
+    and t.remote_task_id is not null
     and not exists (
       select from plans q join tasks r on r.plan_id = q.id
       where q.session_id = ${session} and r.reverted and r.endpoint = t.endpoint and r.remote_task_id = t.remote_task_id)
