@@ -60,7 +60,7 @@ const pairs = (messages: ReadonlyArray<HistoryEntry>, own: number): ((at: number
  */
 export const decide = (given: {
   readonly messages: ReadonlyArray<Weighed<HistoryEntry>>
-  /** The plan that runs, if one does: its question stays in the prompt. */
+  /** The plan that runs, if one does: its question stays in the prompt. If it was asked again, it stands in front of the rest. */
   readonly plan: PlanId | undefined
   readonly size: number
   readonly room: number

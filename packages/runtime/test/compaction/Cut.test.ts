@@ -148,6 +148,21 @@ describe("decide", () => {
     if (cut.covered > 0) assert.isAbove(total(messages.slice(cut.covered)) + question, room)
   })
 
+  it.prop("covers more each time, also of a plan whose question is asked again", random, (given) => {
+    const { messages, own, room } = cutOf({ ...given, isRunning: true })
+    const plan = planId(given.turns.length - 1)
+    const seqs = new Map<Cut.HistoryEntry | undefined, number>(messages.map(({ message }, seq) => [message, seq]))
+    let left = messages
+    for (let covered = -1; ;) {
+      const cut = Cut.decide({ messages: left, plan, size: given.size, room })
+      if (cut === undefined || cut.covered === 0) return
+      const seq = seqs.get(left[cut.covered - 1]?.message) ?? -1
+      assert.isAbove(seq, covered)
+      covered = seq
+      left = [...(cut.asksAgain ? messages.slice(own, own + 1) : []), ...left.slice(cut.covered)]
+    }
+  })
+
   it.prop("what stays is as long as it says", random, (given) => {
     const { messages, cut, own } = cutOf(given)
     if (cut === undefined) return
