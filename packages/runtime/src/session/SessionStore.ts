@@ -59,9 +59,9 @@ export class SessionStore extends Context.Service<
     /** What goes into a prompt before the history. Of a session that there is not it is empty. */
     readonly summary: (session: SessionId) => Effect.Effect<SessionSummary, StorageError>
     /**
-     * What peers have handed back to the session. For each agent, endpoint and skill its newest task decides that has a remote
-     * one: when that has ended, there is nothing to go on with. Calls that were reverted do not count, and neither does a remote
-     * task that one of them went on with.
+     * What peers have handed back to the session: for each agent, endpoint and skill the newest remote task that still waits, which
+     * the newest of its own calls says. Calls that were reverted do not count, and neither does a remote task that one of them went
+     * on with.
      */
     readonly handedBack: (session: SessionId) => Effect.Effect<ReadonlyArray<HandedBack>, StorageError>
     /**

@@ -108,16 +108,20 @@ from sessions s where s.id = ${session}`).pipe(
     storageError(sql<HandedBack>`
 select agent, endpoint, skill, remote_task_id, remote_context_id
 from (
-  select distinct on (t.agent, t.endpoint, t.skill) t.*
-  from plans p join tasks t on t.plan_id = p.id
-  where p.session_id = ${session} and t.agent is not null and t.endpoint is not null and t.skill is not null
-    and t.remote_task_id is not null
-    and not exists (
-      select from plans q join tasks r on r.plan_id = q.id
-      where q.session_id = ${session} and r.reverted and r.endpoint = t.endpoint and r.remote_task_id = t.remote_task_id)
-  order by t.agent, t.endpoint, t.skill, t.ordinal desc
-) newest
-where ${sql.in("state", Array.from(handedBack))}
+  select distinct on (agent, endpoint, skill) *
+  from (
+    select distinct on (t.agent, t.endpoint, t.skill, t.remote_task_id) t.*
+    from plans p join tasks t on t.plan_id = p.id
+    where p.session_id = ${session} and t.agent is not null and t.endpoint is not null and t.skill is not null
+      and t.remote_task_id is not null
+      and not exists (
+        select from plans q join tasks r on r.plan_id = q.id
+        where q.session_id = ${session} and r.reverted and r.endpoint = t.endpoint and r.remote_task_id = t.remote_task_id)
+    order by t.agent, t.endpoint, t.skill, t.remote_task_id, t.ordinal desc
+  ) newest
+  where ${sql.in("state", Array.from(handedBack))}
+  order by agent, endpoint, skill, ordinal desc
+) waiting
 order by ordinal`),
   compact: (session, fence, compaction) => storageError(compact(sql, session, fence, compaction)),
   revert: (session, fence, to) => storageError(revert(sql, session, fence, to)),

@@ -27,9 +27,19 @@ const handedBackTo = ({ tasks }: SessionRecord): ReadonlyArray<HandedBack> => {
   for (const task of tasks) {
     const remote = remoteOf(task)
     if (remote === undefined || reverted.has(keyOf(task))) continue
-    newest.set(JSON.stringify([remote.agent, remote.endpoint, remote.skill]), { task, remote })
+    const key = JSON.stringify([remote.agent, remote.endpoint, remote.skill, remote.remote_task_id])
+    // The newest one of a remote task is the last one to be seen, too.
+    newest.delete(key)
+    newest.set(key, { task, remote })
   }
-  return Array.from(newest.values()).flatMap(({ task, remote }) => (isHandedBack(task) ? [remote] : []))
+  const waiting = new Map<string, HandedBack>()
+  for (const { task, remote } of newest.values()) {
+    if (!isHandedBack(task)) continue
+    const key = JSON.stringify([remote.agent, remote.endpoint, remote.skill])
+    waiting.delete(key)
+    waiting.set(key, remote)
+  }
+  return Array.from(waiting.values())
 }
 
 const summaryOf = (session: SessionRecord): SessionSummary => ({

@@ -73,6 +73,8 @@ interface TaskRow {
   readonly input?: string
   readonly started_at?: string
   readonly state: string | null
+  /** Whether the ids of the remote task are said: a call that has not arrived takes them back. */
+  readonly accepted: boolean
   readonly remote_task_id: string | null
   readonly remote_context_id: string | null
   readonly result: string | null
@@ -95,6 +97,7 @@ const storableOrNull = (text: string | null): string | null => (text === null ? 
 
 const unchangedTask = {
   state: null,
+  accepted: false,
   remote_task_id: null,
   remote_context_id: null,
   result: null,
@@ -122,6 +125,7 @@ const changeTask = (
     case "TaskAccepted":
       return {
         ...task,
+        accepted: true,
         remote_task_id: storableOrNull(change.remote_task_id),
         remote_context_id: storableOrNull(change.remote_context_id)
       }

@@ -128,14 +128,14 @@ with input as materialized (
       : sql`, changed_tasks as (
   update tasks t set
     state = coalesce(u.state, t.state),
-    remote_task_id = coalesce(u.remote_task_id, t.remote_task_id),
-    remote_context_id = coalesce(u.remote_context_id, t.remote_context_id),
+    remote_task_id = case when u.accepted then u.remote_task_id else t.remote_task_id end,
+    remote_context_id = case when u.accepted then u.remote_context_id else t.remote_context_id end,
     result = coalesce(u.result, t.result),
     error = coalesce(u.error::json, t.error),
     finished_at = coalesce(u.finished_at, t.finished_at)
   from ${rows(changed)} as u(
-    plan_id text, id text, state text, remote_task_id text, remote_context_id text, result text, error text,
-    finished_at timestamptz)
+    plan_id text, id text, state text, accepted boolean, remote_task_id text, remote_context_id text, result text,
+    error text, finished_at timestamptz)
   join fresh f on f.plan_id = u.plan_id
   where t.plan_id = f.plan_id and t.id = u.id
 )`

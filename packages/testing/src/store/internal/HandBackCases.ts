@@ -72,24 +72,49 @@ export const handBackCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
-    title: "lets the newest task of a skill say whether there is something to go on with",
+    title: "lets the newest call of a remote task say whether there is something to go on with",
+    test: Effect.gen(function* () {
+      const held = yield* Given.createHeld()
+      for (const state of ["completed", "failed", "canceled", "timed-out", "interrupted"] as const) {
+        yield* call(held, "input-required", "1")
+        assert.deepEqual(yield* handedBack(held), [open("1")], state)
+        yield* call(held, state, "1")
+        assert.deepEqual(yield* handedBack(held), [], state)
+      }
+      yield* call(held, "input-required", "2")
+      const task_id = yield* Given.newTask
+      yield* Given.write(held, [Given.started(task_id, "tool", ask), accepted(task_id, "2")])
+      assert.deepEqual(yield* handedBack(held), [])
+    })
+  },
+  {
+    title: "gives the newest remote task of a skill that still waits, whatever became of the others",
     test: Effect.gen(function* () {
       const held = yield* Given.createHeld()
       yield* call(held, "input-required", "1")
-      yield* call(held, "input-required", "2")
-      assert.deepEqual(yield* handedBack(held), [open("2")])
-      yield* call(held, "input-required", "2")
-      assert.deepEqual(yield* handedBack(held), [open("2")])
-      for (const state of ["completed", "failed", "canceled", "timed-out", "interrupted"] as const) {
-        yield* call(held, "input-required", "3")
-        assert.deepEqual(yield* handedBack(held), [open("3")], state)
-        yield* call(held, state, "3")
-        assert.deepEqual(yield* handedBack(held), [], state)
-      }
-      yield* call(held, "input-required", "4")
+      yield* call(held, "completed", "2")
+      assert.deepEqual(yield* handedBack(held), [open("1")])
+      yield* call(held, "input-required", "3")
+      assert.deepEqual(yield* handedBack(held), [open("3")])
+      yield* call(held, "input-required", "1")
+      assert.deepEqual(yield* handedBack(held), [open("1")])
+      yield* call(held, "completed", "1")
+      assert.deepEqual(yield* handedBack(held), [open("3")])
+    })
+  },
+  {
+    title: "keeps a remote task whose next call took back that it had reached the peer",
+    test: Effect.gen(function* () {
+      const held = yield* Given.createHeld()
+      yield* call(held, "input-required", "1")
       const task_id = yield* Given.newTask
-      yield* Given.write(held, [Given.started(task_id, "tool", ask), accepted(task_id, "4")])
-      assert.deepEqual(yield* handedBack(held), [])
+      yield* Given.write(held, [Given.started(task_id, "tool", ask)])
+      yield* Given.write(held, [accepted(task_id, "1")])
+      yield* Given.write(held, [
+        { _tag: "TaskAccepted", task_id, remote_task_id: null, remote_context_id: null },
+        finished(task_id, "failed")
+      ])
+      assert.deepEqual(yield* handedBack(held), [open("1")])
     })
   },
   {
