@@ -2,7 +2,7 @@ import { until } from "@bowline/testing/http/Move"
 import { type Asked, results } from "@bowline/testing/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Latch, Schedule, Stream } from "effect"
+import { Deferred, Effect, Fiber, Latch, Queue, Schedule, Stream } from "effect"
 import { Cluster, settled } from "./Cluster.ts"
 import { ask, askForText, type Frame, get, replay, toFrames } from "./GatewayProcess.ts"
 
@@ -175,6 +175,31 @@ layer(Cluster.layer(3), onRealClock)("three gateways on one Postgres", (it) => {
       assert.deepStrictEqual(
         turnsOf(yield* messagesOf(a.url, "handed")).map(({ plan }) => plan),
         [idOf(ended), next["plan_id"]]
+      )
+    })
+  )
+
+  it.effect("give a reader who goes to the next one after every event each event once, in order", () =>
+    Effect.gen(function* () {
+      const { gateways, answer } = yield* Cluster
+      const at = (index: number) => gateways[index % gateways.length]?.url ?? ""
+      const words = Array.from({ length: 12 }, (_, index) => `word${index} `)
+      const wanted = yield* Queue.unbounded<void>()
+      answer("go round", () => words.flatMap((word) => [until(Queue.take(wanted)), say(word)]))
+      const body = { question: "go round", preferences: { on_disconnect: "continue" } }
+      const seen = Array.from(yield* Stream.runCollect(Stream.take(ask(at(0), body), 1)))
+      while (seen.at(-1)?.event !== "done") {
+        // Now and then the next one comes while nobody reads.
+        if (seen.length % 3 === 0) yield* Queue.offer(wanted, undefined)
+        const next = replay(at(seen.length), idOf(seen), seen.length).pipe(Stream.take(1), Stream.runCollect)
+        const reading = yield* Effect.forkChild(next, { startImmediately: true })
+        if (seen.length % 3 !== 0) yield* Queue.offer(wanted, undefined)
+        seen.push(...(yield* Fiber.join(reading)))
+      }
+      checkStream(seen)
+      assert.deepStrictEqual(
+        named(seen, "text.delta").map(({ data }) => data["delta"]),
+        words
       )
     })
   )

@@ -88,7 +88,7 @@ export const layer = Layer.effectDiscard(
         if (refused.has(plan_id)) continue
         yield* Effect.annotateLogs(Effect.logWarning("plan_interrupted"), { plan_id, session_id })
       }
-      yield* notices.publish(settling.map(({ plan: { plan_id } }) => ({ _tag: "Advanced", plan_id })))
+      yield* Effect.ignore(notices.publish(settling.map(({ plan: { plan_id } }) => ({ _tag: "Advanced", plan_id }))))
     })
 
     const interval = Duration.min(Duration.millis(Duration.toMillis(leaseTtl) / 3), Duration.seconds(3))
