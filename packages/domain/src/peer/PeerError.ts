@@ -1,4 +1,4 @@
-import { Data } from "effect"
+import { Data, type Schema } from "effect"
 
 interface Details {
   /** For the model and the caller: what happened, without secrets. */
@@ -10,10 +10,14 @@ export class Unreachable extends Data.TaggedClass("unreachable")<Details> {}
 export class Http extends Data.TaggedClass("http")<Details & { readonly status: number }> {}
 /** An answer that does not decode, and where. */
 export class Protocol extends Data.TaggedClass("protocol")<Details> {}
-export class Rpc extends Data.TaggedClass("rpc")<Details & { readonly code: number; readonly data?: unknown }> {}
+/** An error of JSON-RPC; `data` is what the peer says besides. */
+export class Rpc extends Data.TaggedClass("rpc")<
+  Details & { readonly code: number; readonly data?: Schema.Json | undefined }
+> {}
 /** 401, 403, or a variable of the environment that is not there: it is named, and nothing was sent. */
 export class Auth extends Data.TaggedClass("auth")<Details & { readonly status?: number }> {}
-export class PaymentRequired extends Data.TaggedClass("payment_required")<Details & { readonly terms?: unknown }> {}
+/** 402. `terms` is all of the answer: what is to be paid, and how. */
+export class PaymentRequired extends Data.TaggedClass("payment_required")<Details & { readonly terms?: Schema.Json }> {}
 export class ResponseTooLarge extends Data.TaggedClass("response_too_large")<Details> {}
 /** What the peer said is not signed, or not by the DID that it has to be: the content is withheld. */
 export class Untrusted extends Data.TaggedClass("untrusted")<Details> {}

@@ -1,8 +1,8 @@
 import type { Agent, Skill } from "@bowline/domain/peer/Agent"
-import type { PeerError } from "@bowline/domain/peer/PeerError"
+import type { PeerError, PeerErrorReason } from "@bowline/domain/peer/PeerError"
 import { handedBack } from "@bowline/domain/tool/TaskState"
-import { Effect } from "effect"
-import type { PeerClient, RemoteIds, Route } from "../peer/PeerClient.ts"
+import { Effect, type Schema } from "effect"
+import type { PeerClient, PeerResult, RemoteIds, Route } from "../peer/PeerClient.ts"
 import type { HandedBackTasks } from "./HandedBackTasks.ts"
 import type { AgentDid, JsonSchema, Tool, ToolResult } from "./Tool.ts"
 import * as ToolName from "./ToolName.ts"
@@ -15,11 +15,33 @@ const textInput: JsonSchema = {
   additionalProperties: false
 }
 
+const maxDetails = 8_192
+
+const detailsText = (details: Schema.Json): string => {
+  const text = typeof details === "string" ? details : JSON.stringify(details)
+  return text.length <= maxDetails ? text : `${text.slice(0, maxDetails)}…`.toWellFormed()
+}
+
+/** What the model reads of an error: the terms of a payment, and what a peer says besides, whole as far as it goes. */
+const errorText = (reason: PeerErrorReason): string => {
+  if (reason._tag === "payment_required" && reason.terms !== undefined) {
+    return `The peer asks for a payment: ${detailsText(reason.terms)}`
+  }
+  if (reason._tag === "rpc" && reason.data != null) return `${reason.message}\n${detailsText(reason.data)}`
+  return reason.message
+}
+
 const fromError = ({ reason }: PeerError): ToolResult => ({
-  state: reason._tag === "payment_required" ? "payment-required" : "failed",
-  content: reason.message,
+  state: "failed",
+  content: errorText(reason),
   error: { code: reason._tag, message: reason.message }
 })
+
+const fromResult = (result: PeerResult): ToolResult => {
+  if (result.state === "completed") return result
+  const code = result.state === "payment-required" ? "payment_required" : "task_failed"
+  return { ...result, error: { code, message: result.content.slice(0, 500) } }
+}
 
 /** The DID that the request pins, else the one on the card, where the card is read anyway, or has to be for it. */
 const identify = (peers: PeerClient["Service"], agent: Agent): Effect.Effect<AgentDid | null> => {
@@ -44,10 +66,18 @@ export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: S
   const name = ToolName.forSkill(agent.name, skill.id)
 
   /** What the peer has handed back is there for the next call. */
-  const leave = (result: ToolResult, task: RemoteIds | null): ToolResult => {
-    if (!handedBack.has(result.state) || task === null || task.taskId === null) return result
+  const leave = (result: ToolResult, task: RemoteIds): ToolResult => {
+    if (!handedBack.has(result.state) || task.taskId === null) return result
     left.leave(agent, skill, task)
     return { ...result, note: `The task is not over: the next call of ${name} goes on with it.` }
+  }
+
+  /** What the peer never heard of is there for the next call; a task that it refuses to go on with is let go. */
+  const keep = (result: ToolResult, continues: RemoteIds, isReached: boolean): ToolResult => {
+    if (isReached)
+      return { ...result, note: `The task that was open is let go: the next call of ${name} starts a new one.` }
+    left.leave(agent, skill, continues)
+    return result
   }
 
   return {
@@ -63,7 +93,7 @@ export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: S
     call: (input, taskId, onEvent) =>
       Effect.suspend(() => {
         const continues = left.take(agent, skill)
-        let accepted: RemoteIds | null = null
+        let accepted: RemoteIds = { taskId: null, contextId: null }
         return peers
           .call({ agent, skill, taskId, input, continues, route }, (event) => {
             if (event._tag === "Accepted") {
@@ -72,19 +102,13 @@ export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: S
             return onEvent(event)
           })
           .pipe(
-            Effect.map((result): ToolResult =>
-              result.state === "completed"
-                ? result
-                : { ...result, error: { code: "task_failed", message: result.content.slice(0, 500) } }
-            ),
+            Effect.map((result) => leave(fromResult(result), accepted)),
             Effect.catchTag("PeerError", (error) =>
               Effect.sync(() => {
-                // The call has not reached the peer: there is still what it was to go on with.
-                if (continues !== null && accepted === null) left.leave(agent, skill, continues)
-                return fromError(error)
+                const failed = fromError(error)
+                return continues === null ? failed : keep(failed, continues, accepted.taskId !== null)
               })
-            ),
-            Effect.map((result) => leave(result, accepted ?? continues))
+            )
           )
       })
   }

@@ -1,13 +1,21 @@
-import { CircuitOpen, PeerError } from "@bowline/domain/peer/PeerError"
+import { CircuitOpen, PaymentRequired, PeerError, Rpc, Unreachable } from "@bowline/domain/peer/PeerError"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { all, layer, post, readAll } from "@bowline/testing/TestKit"
+import { all, layer, post, readAll, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { PeerCall, PeerClient, PeerResult, RemoteIds } from "../../src/peer/PeerClient.ts"
 import { askBob, bob } from "./Bob.ts"
 
-type Ending = PeerResult["state"] | "circuit_open"
+/** `unsent`: the ids were told, and taken back. */
+type Ending = PeerResult["state"] | "circuit_open" | "unsent" | "refused" | "payment"
+
+const errors = {
+  circuit_open: new CircuitOpen({ message: "Later", retryAfterMs: 1_000 }),
+  unsent: new Unreachable({ message: "Away" }),
+  refused: new Rpc({ message: "No such task", code: -32001, data: { reason: "TASK_NOT_FOUND" } }),
+  payment: new PaymentRequired({ message: "The peer answered 402: …", terms: { accepts: ["x".repeat(1_000)] } })
+}
 
 /** Peers that end their calls as they are told, one after the other, and remember what each was to go on with. */
 const peersThat = (...endings: ReadonlyArray<Ending>) => {
@@ -15,12 +23,14 @@ const peersThat = (...endings: ReadonlyArray<Ending>) => {
   const call: PeerClient["Service"]["call"] = Effect.fnUntraced(function* ({ continues }: PeerCall, onEvent) {
     const state = endings[continued.length] ?? "completed"
     continued.push(continues)
-    if (state === "circuit_open") {
-      return yield* new PeerError({ reason: new CircuitOpen({ message: "Later", retryAfterMs: 1_000 }) })
-    }
+    if (state === "circuit_open") return yield* new PeerError({ reason: errors[state] })
     const remote = `remote-${continued.length}`
     const ids = continues ?? { taskId: remote, contextId: `context of ${remote}` }
     yield* onEvent({ _tag: "Accepted", remoteTaskId: ids.taskId, remoteContextId: ids.contextId })
+    if (state === "unsent") yield* onEvent({ _tag: "Accepted", remoteTaskId: null, remoteContextId: null })
+    if (state === "unsent" || state === "refused" || state === "payment") {
+      return yield* new PeerError({ reason: errors[state] })
+    }
     return { state, content: "Which rope?", verified: "unknown" as const }
   })
   return { continued, peers: { call } }
@@ -107,7 +117,7 @@ describe("a task that a peer hands back", () => {
     )
   )
 
-  const unreached = peersThat("input-required", "circuit_open", "circuit_open", "circuit_open", "completed")
+  const unreached = peersThat("input-required", "circuit_open", "unsent", "unsent", "completed")
   it.effect("stays open when the call that was to go on with it never reached the peer", () =>
     Effect.gen(function* () {
       yield* ask()
@@ -120,5 +130,52 @@ describe("a task that a peer hands back", () => {
       ),
       Effect.scoped
     )
+  )
+
+  const results = Effect.gen(function* () {
+    const asked = yield* (yield* ScriptedProvider).asked.all
+    return asked.at(-1)?.messages.flatMap((message) => (message.role === "tool" ? [message.content] : [])) ?? []
+  })
+
+  for (const refusal of ["refused", "payment"] as const) {
+    const { continued, peers } = peersThat("input-required", refusal, "completed", "input-required", refusal)
+    it.effect(`is let go when the peer does not go on with it, in this plan and in the next ones: ${refusal}`, () =>
+      Effect.gen(function* () {
+        yield* ask()
+        yield* ask()
+        assert.match(
+          (yield* results).at(-2) ?? "",
+          /\nThe task that was open is let go: the next call of bob_ask starts a new one\.$/
+        )
+        yield* ask()
+        yield* ask()
+        yield* ask()
+        assert.deepStrictEqual(continued, [null, task(1), null, null, task(4), null])
+      }).pipe(Effect.provide(layer({ script: [...steps(1), askBob, ...steps(4)], peers })), Effect.scoped)
+    )
+  }
+
+  const unpaid = peersThat("payment", "completed")
+  it.effect("is none that the peer wants to be paid for before it takes it, and the model gets all of the terms", () =>
+    Effect.gen(function* () {
+      const finished = single(yield* ask(), "task.finished")
+      assert.deepInclude(finished, {
+        state: "failed",
+        error: { code: "payment_required", message: errors.payment.message }
+      })
+      const [result = ""] = yield* results
+      assert.include(result, `The peer asks for a payment: {"accepts":["${"x".repeat(1_000)}"]}`)
+      assert.notInclude(result, "goes on with it")
+      yield* ask()
+      assert.deepStrictEqual(unpaid.continued, [null, null])
+    }).pipe(Effect.provide(layer({ script: steps(2), peers: unpaid.peers })), Effect.scoped)
+  )
+
+  const refused = peersThat("refused")
+  it.effect("is none that was refused, and the model gets what the peer says besides", () =>
+    Effect.gen(function* () {
+      yield* ask()
+      assert.include((yield* results)[0], 'No such task\n{"reason":"TASK_NOT_FOUND"}')
+    }).pipe(Effect.provide(layer({ script: steps(1), peers: refused.peers })), Effect.scoped)
   )
 })
