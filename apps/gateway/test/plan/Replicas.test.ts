@@ -2,7 +2,7 @@ import { until } from "@bowline/testing/http/Move"
 import { type Asked, results } from "@bowline/testing/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Latch, Queue, Schedule, Stream } from "effect"
+import { Deferred, Effect, Fiber, Latch, Queue, Schedule, Schema, Stream } from "effect"
 import { Cluster, settled } from "./Cluster.ts"
 import { ask, askForText, type Frame, get, replay, toFrames } from "./GatewayProcess.ts"
 
@@ -17,20 +17,36 @@ const askInTurn = (url: string, body: object) =>
     Effect.repeat({ until: ({ code }) => code !== "session_busy", schedule: Schedule.spaced("50 millis") })
   )
 
-interface Message {
-  readonly seq: number
-  readonly role: string
-  readonly plan_id: string
-  readonly parts: ReadonlyArray<{ readonly type: string; readonly text?: string }>
-}
+const MessagePage = Schema.Struct({
+  messages: Schema.Array(
+    Schema.Struct({
+      seq: Schema.Int,
+      role: Schema.String,
+      plan_id: Schema.String,
+      parts: Schema.Array(Schema.Struct({ text: Schema.optionalKey(Schema.String) }))
+    })
+  ),
+  next_cursor: Schema.NullOr(Schema.String)
+})
+const decodePage = Schema.decodeUnknownEffect(MessagePage)
+type Message = (typeof MessagePage.Type)["messages"][number]
+
+const decodeEnded = Schema.decodeUnknownEffect(
+  Schema.Struct({
+    plan_id: Schema.String,
+    session_id: Schema.String,
+    state: Schema.Literal("completed"),
+    final: Schema.Struct({ text: Schema.String })
+  })
+)
 
 const messagesOf = (url: string, session: string) =>
   Effect.gen(function* () {
     const found: Array<Message> = []
     for (let query = "?limit=200"; query !== "";) {
-      const page = yield* get(url, `/sessions/${session}/messages${query}`)
-      found.push(...(page["messages"] as ReadonlyArray<Message>))
-      query = page["next_cursor"] === null ? "" : `?limit=200&cursor=${String(page["next_cursor"])}`
+      const page = yield* decodePage(yield* get(url, `/sessions/${session}/messages${query}`))
+      found.push(...page.messages)
+      query = page.next_cursor === null ? "" : `?limit=200&cursor=${page.next_cursor}`
     }
     return found
   })
@@ -76,19 +92,20 @@ layer(Cluster.layer(3), onRealClock)("three gateways on one Postgres", (it) => {
     }
     const ended = yield* Effect.forEach(
       questions,
-      (question, index) => askInTurn(at(index), { question, session_id: `${name}-${index % sessions}` }),
+      (question, index) =>
+        Effect.flatMap(askInTurn(at(index), { question, session_id: `${name}-${index % sessions}` }), decodeEnded),
       { concurrency: "unbounded" }
     )
     assert.deepStrictEqual(
-      ended.map(({ state, final }) => [state, (final as { readonly text?: string } | undefined)?.text]),
-      questions.map((question) => ["completed", `to ${question}`])
+      ended.map(({ final }) => final.text),
+      questions.map((question) => `to ${question}`)
     )
     for (let session = 0; session < sessions; session++) {
       const turns = turnsOf(yield* messagesOf(at(session + 1), `${name}-${session}`))
       const mine = ended.filter((_, index) => index % sessions === session)
       assert.sameMembers(
         turns.map(({ plan }) => plan),
-        mine.map(({ plan_id }) => String(plan_id))
+        mine.map(({ plan_id }) => plan_id)
       )
       assert.strictEqual(new Set(mine.map(({ session_id }) => session_id)).size, 1)
       turns.forEach(({ question, roles }, index) => {
@@ -102,7 +119,7 @@ layer(Cluster.layer(3), onRealClock)("three gateways on one Postgres", (it) => {
     }
     yield* Effect.forEach(
       ended,
-      ({ plan_id }, index) => Effect.map(Stream.runCollect(replay(at(index + 1), String(plan_id))), checkStream),
+      ({ plan_id }, index) => Effect.map(Stream.runCollect(replay(at(index + 1), plan_id)), checkStream),
       { concurrency: 8 }
     )
   })
