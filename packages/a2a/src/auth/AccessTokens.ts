@@ -1,5 +1,5 @@
 import type { AgentAuth } from "@bowline/domain/peer/Agent"
-import { Auth, Unreachable } from "@bowline/domain/peer/PeerError"
+import { Auth } from "@bowline/domain/peer/PeerError"
 import { Cache, Duration, Effect, Exit, Redacted } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
 import { exchange } from "../http/Exchange.ts"
@@ -12,11 +12,11 @@ export type Grant = AgentAuth & { readonly type: "oauth2_client_credentials" }
 const maxBytes = 64 * 1024
 const timeout = "10 seconds"
 
-/** Nothing has reached the peer: the request for a token can be made again, unless the server has said no. */
+/** Nothing has reached the peer, of which this says nothing: the request can be made again, unless the server has said no. */
 const fromExchange = ({ after, reason }: ExchangeError): ExchangeError => {
   switch (reason._tag) {
     case "unreachable":
-      return failure("unsent", new Unreachable({ message: `The token endpoint is away. ${reason.message}` }), after)
+      return failure("unsent", new Auth({ message: `The token endpoint is away. ${reason.message}` }), after)
     case "egress_denied":
       return failure("refused", reason)
     default:
@@ -24,7 +24,7 @@ const fromExchange = ({ after, reason }: ExchangeError): ExchangeError => {
   }
 }
 
-const timedOut = failure("unsent", new Unreachable({ message: "The token endpoint took longer than 10 seconds" }))
+const timedOut = failure("unsent", new Auth({ message: "The token endpoint took longer than 10 seconds" }))
 
 /** As the parts of a form are encoded: RFC 6749, section 2.3.1. */
 const formEncoded = (text: string): string => new URLSearchParams([["", text]]).toString().slice(1)

@@ -69,21 +69,28 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
   })
   const tokens = yield* AccessTokens.make(client, secretOf)
 
+  /** A header holds visible characters of ASCII. */
+  const bearer = (token: Redacted.Redacted, where: string): Effect.Effect<Headers, ExchangeError> =>
+    /^[\x21-\x7e]+$/.test(Redacted.value(token))
+      ? Effect.succeed(withToken(token))
+      : Effect.fail(unsent(`${where} is not a token of visible ASCII characters`))
+  const bearerOf = (name: string) => Effect.flatMap(secretOf(name), (token) => bearer(token, `The variable ${name}`))
+
   return {
     forAgent: Effect.fnUntraced(function* (auth: AgentAuth): Effect.fn.Return<PeerAuth, ExchangeError> {
       switch (auth.type) {
         case "none":
           return fixed({})
         case "bearer":
-          return fixed(withToken(auth.token))
+          return fixed(yield* bearer(auth.token, "The token"))
         case "bearer_env":
-          return fixed(withToken(yield* secretOf(auth.env_var)))
+          return fixed(yield* bearerOf(auth.env_var))
         case "did_signed": {
           if (Option.isNone(identity)) {
             return yield* unsent("The gateway has no identity to sign with: BOWLINE_DID_SEED is not set")
           }
           const { token_env_var } = auth
-          return signed(identity.value, token_env_var === undefined ? {} : withToken(yield* secretOf(token_env_var)))
+          return signed(identity.value, token_env_var === undefined ? {} : yield* bearerOf(token_env_var))
         }
         case "oauth2_client_credentials":
           yield* secretOf(auth.client_secret_env_var)

@@ -25,6 +25,7 @@ const eventsOf = (
   authorization: string | undefined
 ): Events => {
   const decoder = new TextDecoder()
+  const bounded = Effect.timeoutOrElse(bytes, { duration: silence, orElse: () => silent })
   let come: Array<string> = []
   const parser = Sse.makeParser(
     (event) => {
@@ -32,9 +33,12 @@ const eventsOf = (
     },
     { maxEventSize: maxBytes }
   )
+  // How long the first word takes is the peer's affair: it may have to start its task for it.
+  let pull = bytes
   const next: Events = Effect.flatMap(
-    Effect.timeoutOrElse(bytes, { duration: silence, orElse: () => silent }),
+    Effect.suspend(() => pull),
     (chunks): Events => {
+      pull = bounded
       for (const chunk of chunks) {
         if (parser.feed(decoder.decode(chunk, { stream: true })) !== undefined) return Effect.fail(tooLarge)
       }

@@ -2,6 +2,7 @@ import { Http, ResponseTooLarge } from "@bowline/domain/peer/PeerError"
 import { Clock, Effect, Stream } from "effect"
 import { HttpClientRequest, type HttpClient, type HttpClientError, type HttpClientResponse } from "effect/http"
 import { ExchangeError, failure, fromTransport, retryAfter } from "./ExchangeError.ts"
+import { redactedText } from "./Redaction.ts"
 import type { Duration, Option } from "effect"
 
 /** A whole answer, of whatever status. */
@@ -46,7 +47,7 @@ const readBody = (
 /** A peer may repeat what it was asked with: its token must not get into frames and tables. */
 export const withoutToken = (body: string, authorization: string | undefined): string => {
   const token = authorization?.replace(/^Bearer /, "") ?? ""
-  return token.length < minSecret ? body : body.replaceAll(token, "[redacted]")
+  return token.length < minSecret ? body : redactedText(body, token)
 }
 
 /** Where to ask instead. Only a GET, and what keeps the method, can be asked again; only the same origin is asked. */

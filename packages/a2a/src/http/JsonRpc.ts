@@ -1,6 +1,6 @@
 import * as JsonValue from "@bowline/domain/json/JsonValue"
 import { Auth, Rpc } from "@bowline/domain/peer/PeerError"
-import { Effect, Option, Result, Schema, type Scope } from "effect"
+import { Effect, Result, Schema, type Scope } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
 import type { Headers, PeerAuth } from "../auth/PeerAuth.ts"
 import type { Params } from "../dialect/Codec.ts"
@@ -17,27 +17,24 @@ export interface RpcTarget {
   readonly auth: PeerAuth
 }
 
+/** What `JSON.parse` gives is JSON: it is not looked through a second time. */
+const Parsed = Schema.declare((_value): _value is Schema.Json => true)
+
 /** JSON-RPC 2.0. A member that is null counts as absent. */
 const Reply = Schema.Struct({
-  result: Schema.optionalKey(Schema.NullOr(Schema.Json)),
+  result: Schema.optionalKey(Schema.NullOr(Parsed)),
   error: Schema.optionalKey(
     Schema.NullOr(
       Schema.Struct({
         code: Schema.Number,
         message: Schema.String.pipe(Schema.withDecodingDefaultKey(Effect.succeed(""))),
-        data: Schema.optionalKey(Schema.Json)
+        data: Schema.optionalKey(Parsed)
       })
     )
   )
 })
-const decodeReply = Schema.decodeUnknownResult(Schema.fromJsonString(Reply))
-const decodeJson = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Json))
-
-/** Why nobody could write it as JSON again, if it is JSON at all. */
-const unfitness = (body: string): string | undefined => {
-  const parsed = Result.try(() => JSON.parse(body) as unknown)
-  return Result.isSuccess(parsed) ? JsonValue.problem(parsed.success) : undefined
-}
+const decodeReply = Schema.decodeUnknownResult(Reply)
+const isJson = Schema.is(Parsed)
 
 /** A request for a method. Its body is written once: what is signed is what is sent. */
 const rpcRequest = Effect.fnUntraced(function* (
@@ -53,28 +50,33 @@ const rpcRequest = Effect.fnUntraced(function* (
   )
 })
 
-/** The result that an answer holds. The error of a JSON-RPC answer counts under whatever status it comes. */
+/**
+ * The result that an answer holds. The error of a JSON-RPC answer counts under 2xx, and under every status that says
+ * nothing else than no.
+ */
 export const resultOf = (
   method: string,
   { after, body, status }: Answer
 ): Result.Result<Schema.Json, ExchangeError> => {
-  const unfit = unfitness(body)
-  if (unfit !== undefined) return Result.fail(garbled(method, { message: unfit }))
-  const reply = decodeReply(body)
   const isOk = status >= 200 && status < 300
+  const parsed = Result.try(() => JSON.parse(body) as unknown)
+  if (Result.isFailure(parsed)) {
+    return Result.fail(isOk ? garbled(method, { message: "Expected JSON" }) : fromStatus(status, body, after))
+  }
+  const unfit = JsonValue.problem(parsed.success)
+  if (unfit !== undefined) return Result.fail(garbled(method, { message: unfit }))
+  const reply = decodeReply(parsed.success)
   const error = Result.isSuccess(reply) ? reply.success.error : undefined
-  const failed = fromStatus(
-    status,
-    Option.getOrElse(decodeJson(body), () => body),
-    after
-  )
-  if (error != null && (isOk || (failed.reason._tag === "http" && failed.verdict === "refused"))) {
+  const failed = isOk ? undefined : fromStatus(status, isJson(parsed.success) ? parsed.success : body, after)
+  if (error != null && (failed === undefined || (failed.reason._tag === "http" && failed.verdict === "refused"))) {
     const message = `The peer refused ${method}: ${excerpt(error.message)} (${error.code})`
     return Result.fail(failure("refused", new Rpc({ message, code: error.code, data: error.data })))
   }
-  if (!isOk) return Result.fail(failed)
-  if (Result.isFailure(reply)) return Result.fail(garbled(method, reply.failure))
-  return Result.succeed(reply.success.result ?? null)
+  if (failed !== undefined) return Result.fail(failed)
+  return Result.mapBoth(reply, {
+    onFailure: (issue) => garbled(method, issue),
+    onSuccess: ({ result }) => result ?? null
+  })
 }
 
 const isUnauthorized = ({ reason }: ExchangeError): boolean => reason instanceof Auth && reason.status === 401

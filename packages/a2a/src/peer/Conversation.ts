@@ -3,6 +3,7 @@ import type { Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerCall, PeerEvent, PeerResult, RemoteIds } from "@bowline/runtime/peer/PeerClient"
 import { Clock, Duration, Effect, Option } from "effect"
 import type { Outgoing } from "../dialect/Codec.ts"
+import { maxBytes, tooLarge } from "../http/Exchange.ts"
 import { failure, garbled, type ExchangeError } from "../http/ExchangeError.ts"
 import { shownParts, type Verification } from "../identity/Verification.ts"
 import { Narration } from "../task/Narration.ts"
@@ -18,10 +19,19 @@ type OnEvent = (event: PeerEvent) => Effect.Effect<void>
 
 /** Where the task is left: over for the caller, or still at work, with its stream gone. */
 type Left =
-  | { readonly _tag: "Over"; readonly task: Task; readonly state: PeerResult["state"]; readonly isOpen: boolean }
+  | {
+      readonly _tag: "Over"
+      readonly task: Task
+      readonly state: PeerResult["state"]
+      readonly isOpen: boolean
+      readonly isStreamed: boolean
+    }
   | { readonly _tag: "Lost"; readonly task: Task; readonly taskId: string }
 
 const settlingPatience = 60_000
+
+/** Characters of all messages on the way of one call. */
+const maxTold = 4 * maxBytes
 const answerPatience = Duration.seconds(10)
 
 const outgoing = ({ agent, input, route, skill, taskId }: PeerCall, link: PeerLink, ids: RemoteIds): Outgoing => {
@@ -42,6 +52,17 @@ const outgoing = ({ agent, input, route, skill, taskId }: PeerCall, link: PeerLi
 const isNotStreaming = ({ reason }: ExchangeError): boolean =>
   reason instanceof Rpc && (reason.code === -32601 || reason.code === -32004)
 
+/** Whatever ends a stream, the task may go on, but for an answer that no other way would make smaller. */
+const orLost = (next: Effect.Effect<Task, ExchangeError>): Effect.Effect<Option.Option<Task>, ExchangeError> =>
+  Effect.catchIf(
+    Effect.asSome(next),
+    ({ reason }) => reason._tag !== "response_too_large",
+    () => Effect.succeedNone
+  )
+
+const neverArrived = ({ reason, verdict }: ExchangeError): boolean =>
+  verdict === "unsent" || reason._tag === "egress_denied"
+
 /** One call of a peer over its link: from the message to the end of the task, or to the state that hands it back. */
 export const converse = Effect.fnUntraced(function* (
   link: PeerLink,
@@ -55,8 +76,15 @@ export const converse = Effect.fnUntraced(function* (
   const isVerified = call.agent.trust?.verify_did === true
   const narration = new Narration(isVerified)
   let settlingSince: number | undefined
+  let toldCharacters = 0
 
-  const tell = (events: ReadonlyArray<PeerEvent>) => Effect.forEach(events, onEvent, { discard: true })
+  const tell = Effect.fnUntraced(function* (events: ReadonlyArray<PeerEvent>) {
+    for (const event of events) {
+      if (event._tag === "Progress") toldCharacters += event.message?.length ?? 0
+      if (toldCharacters > maxTold) return yield* tooLarge
+      yield* onEvent(event)
+    }
+  })
 
   /** What comes next, if it comes before the peer has waited too long for somebody else. */
   const settling = Effect.fnUntraced(function* <A>(state: string, next: Effect.Effect<A, ExchangeError>) {
@@ -66,23 +94,25 @@ export const converse = Effect.fnUntraced(function* (
     }
     const now = yield* Clock.currentTimeMillis
     settlingSince ??= now
-    return yield* Effect.timeoutOption(next, settlingSince + settlingPatience - now)
+    const left = settlingSince + settlingPatience - now
+    return left <= 0 ? Option.none() : yield* Effect.timeoutOption(next, left)
   })
 
   /** Tells what the task does until it is over. Without a stream the peer is asked for it. */
   const follow = Effect.fnUntraced(function* ({ next, ...opened }: Opened): Effect.fn.Return<Left, ExchangeError> {
     let task = since(opened.task, call.taskId)
+    const isStreamed = next !== undefined
     for (;;) {
       const standing = standingOf(task.state)
       if (standing._tag === "ended" || standing._tag === "handed-back") {
-        return { _tag: "Over", task, state: standing.state, isOpen: standing._tag === "handed-back" }
+        return { _tag: "Over", task, state: standing.state, isOpen: standing._tag === "handed-back", isStreamed }
       }
       yield* tell(narration.next(task))
       const taskId = task.id
       if (taskId === null) return yield* garbled(link.codec.methods.send, { message: "Missing the id of the task" })
-      const wait = next === undefined ? Effect.asSome(poll(taskId)) : Effect.option(next)
+      const wait = next === undefined ? Effect.asSome(poll(taskId)) : orLost(next)
       const answer = yield* settling(task.state, wait)
-      if (Option.isNone(answer)) return { _tag: "Over", task, state: "auth-required", isOpen: true }
+      if (Option.isNone(answer)) return { _tag: "Over", task, state: "auth-required", isOpen: true, isStreamed }
       if (Option.isNone(answer.value)) return { _tag: "Lost", task, taskId }
       task = since(answer.value.value, call.taskId)
     }
@@ -92,21 +122,19 @@ export const converse = Effect.fnUntraced(function* (
   const open = Effect.gen(function* () {
     const told = (taskId: string | null, contextId: string | null) =>
       onEvent({ _tag: "Accepted", remoteTaskId: taskId, remoteContextId: contextId })
-    // A task that is gone on with stays handed back until the message has reached the peer.
-    const isNew = call.continues === null
-    if (ids.taskId !== null && isNew) yield* told(ids.taskId, ids.contextId)
+    if (ids.taskId !== null) yield* told(ids.taskId, ids.contextId)
     const params = link.codec.sendParams(outgoing(call, link, ids))
     const send = Effect.suspend(() => remote.send(params, ids))
     const opened = yield* (
       link.streams ? Effect.catchIf(remote.stream(params, ids), isNotStreaming, () => send) : send
     ).pipe(
       Effect.retry({ schedule: sendSchedule, while: ({ verdict }) => verdict === "unsent" }),
-      Effect.onError(() => (isNew || remote.state._tag === "none" ? Effect.void : told(ids.taskId, ids.contextId)))
+      // What the peer never heard of stays as it was: a task that it handed back still waits.
+      Effect.tapError((error) => (neverArrived(error) ? told(null, null) : Effect.void))
     )
     const taskId = opened.task.id ?? ids.taskId
     const contextId = opened.task.contextId ?? ids.contextId
-    const isToldAlready = isNew && ids.taskId !== null && taskId === ids.taskId && contextId === ids.contextId
-    if (!isToldAlready) yield* told(taskId, contextId)
+    if (ids.taskId === null || taskId !== ids.taskId || contextId !== ids.contextId) yield* told(taskId, contextId)
     return opened
   })
 
@@ -140,7 +168,7 @@ export const converse = Effect.fnUntraced(function* (
   let left = yield* Effect.scoped(Effect.flatMap(open, follow))
   const isWhole = left._tag === "Over"
   while (left._tag === "Lost") left = yield* Effect.scoped(regain(left))
-  const task = isWhole ? left.task : yield* whole(left)
+  const task = isWhole || !left.isStreamed ? left.task : yield* whole(left)
   const verified = yield* judge(task)
   yield* tell(narration.end(task, verified))
   return { state: left.state, content: resultText(task, left.isOpen && !isVerified), verified }

@@ -1,5 +1,5 @@
 import type { RemoteIds } from "@bowline/runtime/peer/PeerClient"
-import { Effect, Result, type Schema, type Scope } from "effect"
+import { Effect, Exit, Result, type Schema, Scope } from "effect"
 import type { Params } from "../dialect/Codec.ts"
 import type { Events } from "../http/EventStream.ts"
 import { garbled, type ExchangeError } from "../http/ExchangeError.ts"
@@ -24,6 +24,12 @@ export type RemoteState =
 
 const none: RemoteState = { _tag: "none" }
 const sent = (taskId: string | null): RemoteState => (taskId === null ? { _tag: "unnamed" } : { _tag: "open", taskId })
+
+/** A connection that brings nothing is closed at once, and not with the scope. */
+const closedUnlessBegun = Effect.fnUntraced(function* <A, E>(begun: Effect.Effect<A, E, Scope.Scope>) {
+  const scope = yield* Scope.fork(yield* Effect.scope)
+  return yield* Effect.onError(Scope.provide(begun, scope), (cause) => Scope.close(scope, Exit.failCause(cause)))
+})
 
 /** What a message led to: the task, and, where the peer streams, what becomes of it. */
 export interface Opened {
@@ -106,20 +112,21 @@ export class RemoteTask {
     })
   }
 
-  #opens<R>(
+  #opens(
     method: string,
-    request: Effect.Effect<StreamReply, ExchangeError, R>
-  ): Effect.Effect<Opened, ExchangeError, R> {
+    request: Effect.Effect<StreamReply, ExchangeError, Scope.Scope>
+  ): Effect.Effect<Opened, ExchangeError, Scope.Scope> {
     const opened = this.#noting(request, (reply): Result.Result<Opened | Events, ExchangeError> =>
       reply._tag === "Events"
         ? Result.succeed(reply.events)
         : Result.map(this.#read(method, reply.result), (task) => ({ task }))
     )
-    return Effect.flatMap(opened, (reply) => {
+    const begun = Effect.flatMap(opened, (reply) => {
       if ("task" in reply) return Effect.succeed(reply)
       const next = statesOf(method, this.#link, this, reply)
       return Effect.map(next, (task) => ({ task, next }))
     })
+    return closedUnlessBegun(begun)
   }
 
   #read(method: string, result: Schema.Json, taskId?: string): Result.Result<Task, ExchangeError> {

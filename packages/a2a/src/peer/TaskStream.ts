@@ -13,6 +13,10 @@ interface Observer {
   readonly noteGarbled: (method: string, result: Schema.Json, issue: Schema.SchemaError) => ExchangeError
 }
 
+/** Artifacts of a task, and pieces of one of them that cannot be put together. */
+const maxArtifacts = 1_000
+const maxPieces = 10_000
+
 const idOf = (update: Update): string | null => (update._tag === "Task" ? update.task.id : update.taskId)
 
 /** Reads the events of one stream as the states of one task. */
@@ -21,11 +25,14 @@ const reader = (method: string, link: PeerLink, observer: Observer) => {
   let kept = 0
 
   const bounded = (update: Update, size: number): Result.Result<Update, ExchangeError> => {
+    const { artifacts } = latest ?? { artifacts: [] }
+    const isCrowded = artifacts.length > maxArtifacts || artifacts.some(({ parts }) => parts.length > maxPieces)
+    if (isCrowded) return Result.fail(tooLarge)
     kept = update._tag === "Artifact" ? kept + size : Math.max(kept, size)
     return kept > maxBytes ? Result.fail(tooLarge) : Result.succeed(update)
   }
   const ofOneTask = (update: Update): Result.Result<Update, ExchangeError> =>
-    latest === null || idOf(update) === latest.id
+    latest === null || idOf(update) === null || idOf(update) === latest.id
       ? Result.succeed(update)
       : Result.fail(garbled(method, { message: "It is of another task" }))
 

@@ -3,6 +3,26 @@ import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
 import type { Artifact, Message, Task } from "./Task.ts"
 import { artifactEvent, keyOf, lastWords, textOf } from "./Words.ts"
 
+/** The states that peers know. Any other one is a word of the peer's own. */
+const states = new Set([
+  "submitted",
+  "working",
+  "completed",
+  "failed",
+  "canceled",
+  "rejected",
+  "input-required",
+  "auth-required",
+  "payment-required",
+  "trust-verification-required",
+  "unknown"
+])
+const maxState = 64
+
+/** Characters of a message on the way. The last words are in the result, up to the limits of a result. */
+const maxMessage = 65_536
+const cut = (text: string): string => (text.length <= maxMessage ? text : `${text.slice(0, maxMessage)}…`)
+
 /**
  * What has been told of a task so far, and so what is new in its next state. Where the content is withheld until it is
  * verified, only the states are told.
@@ -26,7 +46,7 @@ export class Narration {
   /** The end. The last words and the state are the result, so they are not told. Now every artifact is whole. */
   end(task: Task, verified: Verified): ReadonlyArray<PeerEvent> {
     for (const message of lastWords(task)) this.#told.add(keyOf(message))
-    this.#state = task.state
+    this.#state = this.#shown(task.state)
     return [...this.#say(task), ...this.#show(task.artifacts, verified)]
   }
 
@@ -41,13 +61,18 @@ export class Narration {
     return shown.map((artifact) => artifactEvent(artifact, verified))
   }
 
-  #tell(state: string, said: ReadonlyArray<Message>): ReadonlyArray<PeerEvent> {
+  #shown(state: string): string {
+    return this.#isWithheld && !states.has(state) ? "working" : state.slice(0, maxState)
+  }
+
+  #tell(peerState: string, said: ReadonlyArray<Message>): ReadonlyArray<PeerEvent> {
+    const state = this.#shown(peerState)
     const events: Array<PeerEvent> = []
     for (const message of this.#isWithheld ? [] : said) {
       const key = keyOf(message)
       if (this.#told.has(key)) continue
       this.#told.add(key)
-      events.push({ _tag: "Progress", state, message: textOf(message.parts) })
+      events.push({ _tag: "Progress", state, message: cut(textOf(message.parts)) })
     }
     if (events.length === 0 && state !== this.#state) events.push({ _tag: "Progress", state })
     this.#state = state

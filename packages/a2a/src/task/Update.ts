@@ -1,5 +1,5 @@
 import type { Schema } from "effect"
-import type { Artifact, Message, Task } from "./Task.ts"
+import type { Artifact, Message, Part, Task } from "./Task.ts"
 
 /** One event of a peer's stream. A `Task` is all that is known of it, a message of the peer's being a task that is over. */
 export type Update =
@@ -34,12 +34,24 @@ const nothing = (id: string, contextId: string | null): Task => ({
 
 type Piece = Extract<Update, { readonly _tag: "Artifact" }>
 
+const isPlain = (part: Part | undefined): part is Part & { readonly _tag: "Text" } =>
+  part?._tag === "Text" && part.metadata === undefined
+
+/** Pieces of one text are one text. */
+const joined = (before: ReadonlyArray<Part>, parts: ReadonlyArray<Part>): ReadonlyArray<Part> => {
+  const last = before.at(-1)
+  const [first, ...others] = parts
+  return isPlain(last) && isPlain(first)
+    ? [...before.slice(0, -1), { ...last, text: last.text + first.text }, ...others]
+    : [...before, ...parts]
+}
+
 const withArtifact = (artifacts: Task["artifacts"], { append, artifact, isLast }: Piece): Task["artifacts"] => {
   const { id, parts } = artifact
   const known = artifacts.findIndex((other) => id !== null && other.id === id)
   const before = artifacts[known]
   if (before === undefined) return [...artifacts, { id, parts, isWhole: isLast }]
-  return artifacts.with(known, { id, parts: append ? [...before.parts, ...parts] : parts, isWhole: isLast })
+  return artifacts.with(known, { id, parts: append ? joined(before.parts, parts) : parts, isWhole: isLast })
 }
 
 /**

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto"
 import type { Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
 import { Result, Struct, type Schema } from "effect"
@@ -28,8 +29,15 @@ const partText = (part: Part): string => {
   }
 }
 
-/** A model reads text: data as JSON, a file of text as its text, any other file by its name, type and size. */
-export const textOf = (parts: ReadonlyArray<Part>): string => parts.map(partText).join("\n")
+const joined = (text: string, next: string): string =>
+  /\s$/.test(text) || /^\s/.test(next) ? text + next : `${text}\n${next}`
+
+/**
+ * A model reads text: data as JSON, a file of text as its text, any other file by its name, type and size. Every part is a
+ * line of its own, unless there is white space between two of them.
+ */
+export const textOf = ([first, ...others]: ReadonlyArray<Part>): string =>
+  first === undefined ? "" : others.map(partText).reduce(joined, partText(first))
 
 const partContent = (part: Part): Schema.Json => {
   switch (part._tag) {
@@ -67,7 +75,10 @@ export const artifactEvent = ({ parts }: Artifact, verified: Verified): PeerEven
 }
 
 /** Two messages of one key say the same: the message of a status comes again in the history. */
-export const keyOf = (message: Message): string => `${message.id ?? ""}\n${textOf(message.parts)}`
+export const keyOf = (message: Message): string =>
+  createHash("sha256")
+    .update(`${message.id ?? ""}\n${textOf(message.parts)}`)
+    .digest("base64")
 
 /** The messages that are the result: the status's, and without artifacts the last one that the agent said. */
 export const lastWords = (task: Task): ReadonlyArray<Message> => {

@@ -61,10 +61,10 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
       yield* TestClock.adjust("4 seconds")
       assert.deepStrictEqual(shown(), [])
       yield* TestClock.adjust("2 seconds")
-      assert.deepStrictEqual(shown(), ["A\nB"])
+      assert.deepStrictEqual(shown(), ["AB"])
       yield* TestClock.adjust("5 seconds")
       yield* Fiber.join(fiber)
-      assert.deepStrictEqual(shown(), ["A\nB", "C"])
+      assert.deepStrictEqual(shown(), ["AB", "C"])
     }).pipe(Effect.provide(memory))
   )
 
@@ -118,6 +118,8 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
         yield* peer.disturb("message/stream", Trouble.resetsBehind(1))
         yield* peer.disturb("tasks/resubscribe", trouble)
         const { events, fiber } = yield* ask(peer.url)
+        yield* TestClock.adjust("12 seconds")
+        assert.strictEqual(yield* peer.requests.open, 0)
         yield* TestClock.adjust("1 minute")
         assert.deepInclude(yield* Fiber.join(fiber), { state: "completed", content: "Done\n\nA" })
         assert.isAbove((yield* peer.seen).polls.length, 1)
@@ -127,6 +129,44 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
           ["Reading", "Writing", "A"]
         )
       }
+    }).pipe(Effect.provide(memory))
+  )
+
+  it.effect("may take its time for the first event", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect, streams: true, acts: [completes("Done")] })
+      yield* peer.disturb("message/stream", Trouble.stallsBehind(0))
+      const { fiber } = yield* ask(peer.url)
+      yield* TestClock.adjust("5 minutes")
+      assert.isUndefined(fiber.pollUnsafe())
+      yield* Fiber.interrupt(fiber)
+    }).pipe(Effect.provide(memory))
+  )
+
+  it.effect("is too large when its messages, its artifacts or their pieces are without end", () =>
+    Effect.gen(function* () {
+      const message = "m".repeat(2_000_000)
+      for (const acts of [
+        Array.from({ length: 2_000 }, (_, index) => produces(`${index}`)),
+        [produces("A"), ...Array.from({ length: 5 }, () => appends(message))]
+      ]) {
+        const peer = yield* serve({ dialect, streams: true, acts: [...acts, stuck] })
+        const started = yield* ask(peer.url)
+        yield* TestClock.adjust("1 minute")
+        assert.deepInclude(yield* reasonOf(started), { _tag: "response_too_large" })
+        yield* peer.cancelled
+      }
+    }).pipe(Effect.provide(memory))
+  )
+
+  it.effect("is not waited for longer than 60 seconds for somebody to log in, however often its stream ends", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect, streams: true, acts: [becomes("auth-required", "Log in"), stays("1 hour")] })
+      yield* peer.disturb("message/stream", Trouble.cutsBehind(2))
+      yield* peer.disturb("tasks/resubscribe", ...Array.from({ length: 100 }, () => Trouble.cutsBehind(1)))
+      const { fiber } = yield* ask(peer.url)
+      yield* TestClock.adjust("70 seconds")
+      assert.deepInclude(yield* Fiber.join(fiber), { state: "auth-required" })
     }).pipe(Effect.provide(memory))
   )
 

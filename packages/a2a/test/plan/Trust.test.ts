@@ -49,6 +49,7 @@ const plans = Layer.unwrap(
 const ask = Effect.fnUntraced(function* (url: string, trust: object) {
   const { frames, session_id } = yield* TestKit.post({
     question: "?",
+    preferences: { tool_timeout_ms: 10_000 },
     agents: [{ name: "peer", endpoint: `${url}/`, dialect: "bindu", trust, skills: [{ id: "ask" }] }]
   })
   const reading = yield* Effect.forkChild(TestKit.readAll(frames))
@@ -116,6 +117,15 @@ describe("what a peer says that has to sign it", () => {
       const url = yield* serve(completed([mallory.signed("SESAME")]), json(200, documentOf(mallory.did, mallory.key)))
       const { events, everything } = yield* ask(url, { verify_did: true, pinned_did: ann.did })
       assert.strictEqual(TestKit.single(events, "task.finished").error?.code, "untrusted")
+      assert.notInclude(everything, "SESAME")
+    }).pipe(Effect.provide(plans), Effect.scoped)
+  )
+
+  it.effect("is not told as the name of a state either", () =>
+    Effect.gen(function* () {
+      const url = yield* serve({ result: result("SESAME", [], []) }, document)
+      const { events, everything } = yield* ask(url, { verify_did: true, pinned_did: ann.did })
+      assert.strictEqual(TestKit.single(events, "task.finished").state, "timed-out")
       assert.notInclude(everything, "SESAME")
     }).pipe(Effect.provide(plans), Effect.scoped)
   )
