@@ -37,6 +37,29 @@ describe("replicas", () => {
     }).pipe(Effect.scoped, Effect.provide(store))
   )
 
+  it.effect("abort a plan soon that is to end before its own replica knows that it is stored", () => {
+    const late = Layer.effect(
+      PlanStore,
+      Effect.map(PlanStore, (plans) => ({
+        ...plans,
+        create: (plan, maxQueue) => Effect.tap(plans.create(plan, maxQueue), Effect.sleep("100 millis"))
+      }))
+    ).pipe(Layer.provideMerge(store))
+    return Effect.gen(function* () {
+      const plans = yield* PlanStore
+      const on = yield* replica
+      const asking = yield* Effect.forkChild(
+        on(Effect.flatMap(post({ question: "?" }), ({ frames }) => readAll(frames)))
+      )
+      yield* moment
+      const { items } = yield* plans.list(anonymous, {}, { limit: 1 })
+      yield* Effect.forEach(items, ({ plan_id }) => plans.requestAbort(plan_id, "superseded"))
+      yield* pass("400 millis", "10 millis")
+      assert.isDefined(asking.pollUnsafe())
+      assert.strictEqual(single(yield* Fiber.join(asking), "error").reason, "superseded")
+    }).pipe(Effect.scoped, Effect.provide(late))
+  })
+
   it.effect("give a reader each frame when it is stored, wherever it reads", () =>
     Effect.gen(function* () {
       const [on, elsewhere] = [yield* replica, yield* replica]
