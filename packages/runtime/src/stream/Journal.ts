@@ -10,8 +10,12 @@ import { fromEvents, isDelta, toFrame } from "./EventRow.ts"
 import type { Source, Taken } from "./GroupCommit.ts"
 import type { LivePlan } from "./LivePlan.ts"
 
-/** Events that may wait to be written before whoever produces them has to. */
+/** Events that may wait to be written before whoever produces them has to, and characters of those that are no deltas. */
 const maxBacklog = 256
+const maxCharacters = 262_144
+
+const charactersOf = ({ data }: PlanEvent): number =>
+  Object.values(data).reduce<number>((sum, value) => (typeof value === "string" ? sum + value.length : sum), 0)
 
 /**
  * The one ordered queue of what a plan writes. Numbers are given when an event is appended; a frame is sent when it is
@@ -27,6 +31,7 @@ export class Journal implements Source {
   #head: number
   #events: Array<PlanEvent> = []
   #changes: Array<PlanChange> = []
+  #characters = 0
   #sealed = false
   /** Counts appends, and how many of them are stored. */
   #appended = 0
@@ -53,6 +58,7 @@ export class Journal implements Source {
     if (this.#sealed) return
     this.#changes.push(...changes)
     this.#events.push(...events)
+    for (const event of events) if (!isDelta(event)) this.#characters += charactersOf(event)
     this.#appended++
     this.#notify(this)
   }
@@ -68,7 +74,7 @@ export class Journal implements Source {
 
   /** Waits for the writer when too much waits for it. */
   readonly keepUp: Effect.Effect<void, StorageError> = Effect.suspend(() =>
-    this.#events.length > maxBacklog ? this.flush : Effect.void
+    this.#events.length > maxBacklog || this.#characters > maxCharacters ? this.flush : Effect.void
   )
 
   /** Waits until all that was appended so far is stored, at most for as long as a plan's patience. */
@@ -96,6 +102,7 @@ export class Journal implements Source {
     this.#head += events.length
     this.#events = []
     this.#changes = []
+    this.#characters = 0
     if (Result.isFailure(rows)) {
       // What cannot be written as JSON ends its plan, not the writer of all plans.
       this.#head = first - 1

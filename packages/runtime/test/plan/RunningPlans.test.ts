@@ -2,11 +2,11 @@ import { anonymous } from "@bowline/domain/caller/CallerName"
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { wait } from "@bowline/testing/http/Move"
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { layer, single, pass, post, readAll } from "@bowline/testing/TestKit"
+import { all, layer, single, pass, post, readAll } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Duration, Effect, Exit, Fiber } from "effect"
 import { Plans } from "../../src/plan/Plans.ts"
-import { bob } from "./Bob.ts"
+import { askBob, bob } from "./Bob.ts"
 
 const away = Effect.fail(new StorageError({ reason: new Unavailable({ cause: "down" }) }))
 
@@ -42,6 +42,34 @@ describe("RunningPlans", () => {
       Effect.scoped
     )
   })
+
+  it.effect("cuts off no reader that reads, whatever a peer has to say at once", () =>
+    Effect.gen(function* () {
+      const { frames } = yield* post({ question: "?", agents: [bob] })
+      const events = yield* readAll(frames)
+      assert.notInclude(events, "reconnect")
+      assert.strictEqual(all(events, "task.progress").length, 100)
+      assert.strictEqual(single(events, "final").text, "ok")
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: [askBob, [say("ok")]],
+          peers: {
+            call: (_, onEvent) =>
+              Effect.as(
+                Effect.forEach(
+                  Array.from({ length: 100 }, (_, index) => `${index} ${"m".repeat(60_000)}`),
+                  (message) => onEvent({ _tag: "Progress", state: "working", message }),
+                  { discard: true }
+                ),
+                { state: "completed" as const, content: "hi", verified: "unknown" as const }
+              )
+          }
+        })
+      ),
+      Effect.scoped
+    )
+  )
 
   it.effect("lets a caller leave while the database does not answer, and ends the plan when it is there", () => {
     const answer = Deferred.makeUnsafe<void>()
