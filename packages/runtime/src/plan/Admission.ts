@@ -4,7 +4,8 @@ import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import * as ToolName from "../tool/ToolName.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
 
-const maxTools = 128
+/** What a plan may be offered. */
+export const maxTools = 128
 
 /** What this gateway allows and already has. */
 interface Rules {

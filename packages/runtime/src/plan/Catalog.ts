@@ -7,6 +7,7 @@ import type { SessionStore } from "../session/SessionStore.ts"
 import { HandedBackTasks } from "../tool/HandedBackTasks.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
 import type { Tool } from "../tool/Tool.ts"
+import * as Admission from "./Admission.ts"
 import type { PlanRun } from "./PlanRun.ts"
 
 /** What a plan may call, by name, and the agents that did not say what they can do. */
@@ -50,13 +51,17 @@ export const of = Effect.fnUntraced(function* (
   const found = yield* Effect.forEach(request.agents, (agent) => skillsOf(peers, agent), {
     concurrency: "unbounded"
   }).pipe(run.within("tool"))
+  let leftOut = 0
   request.agents.forEach((agent, index) => {
     const skills = found[index]
     if (skills === undefined || Result.isFailure(skills)) return
     for (const skill of skills.success) {
       const tool = PeerTools.fromSkill({ peers, left, route }, agent, skill)
-      if (!tools.has(tool.name)) tools.set(tool.name, tool)
+      if (tools.size >= Admission.maxTools) leftOut++
+      else if (!tools.has(tool.name)) tools.set(tool.name, tool)
     }
   })
+  // Only cards can bring so many: a request that does is refused.
+  if (leftOut > 0) yield* Effect.annotateLogs(Effect.logWarning("tools_left_out"), { left_out: leftOut })
   return { tools, unreachable: found.filter(Result.isFailure).map(({ failure }) => failure) }
 })
