@@ -33,20 +33,48 @@ export const failure = (
   after: Option.Option<Duration.Duration> = Option.none()
 ): ExchangeError => new ExchangeError({ reason, verdict, after })
 
+/** No address, no connection, or a certificate that is not believed (the codes of `X509_V_ERR_…` in OpenSSL, and Node's own). */
 const neverReached = new Set([
+  "EADDRNOTAVAIL",
+  "EAI_AGAIN",
+  "EAI_FAIL",
+  "EAI_NODATA",
+  "EAI_NONAME",
   "ECONNREFUSED",
+  "EHOSTDOWN",
   "EHOSTUNREACH",
+  "ENETDOWN",
   "ENETUNREACH",
   "ENOTFOUND",
-  "EAI_AGAIN",
-  "EPROTO",
   "UND_ERR_CONNECT_TIMEOUT",
+  "CERT_CHAIN_TOO_LONG",
   "CERT_HAS_EXPIRED",
+  "CERT_NOT_YET_VALID",
+  "CERT_REJECTED",
+  "CERT_REVOKED",
+  "CERT_SIGNATURE_FAILURE",
+  "CERT_UNTRUSTED",
   "DEPTH_ZERO_SELF_SIGNED_CERT",
+  "ERROR_IN_CERT_NOT_AFTER_FIELD",
+  "ERROR_IN_CERT_NOT_BEFORE_FIELD",
+  "HOSTNAME_MISMATCH",
+  "INVALID_CA",
+  "INVALID_PURPOSE",
+  "PATH_LENGTH_EXCEEDED",
   "SELF_SIGNED_CERT_IN_CHAIN",
+  "UNABLE_TO_GET_ISSUER_CERT",
   "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
-  "UNABLE_TO_VERIFY_LEAF_SIGNATURE"
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+  "ERR_TLS_CERT_ALTNAME_INVALID",
+  "ERR_TLS_HANDSHAKE_TIMEOUT"
 ])
+
+/**
+ * What the other side says to end a handshake (RFC 8446, section 6.2), as OpenSSL calls it. The same library has words for
+ * a broken record, which may be one of the answer.
+ */
+const handshakeAlert =
+  /^ERR_SSL_(TLSV1|TLSV13|SSLV3|SSL\/TLS)_(ALERT_)?(HANDSHAKE_FAILURE|NO_CERTIFICATE|BAD_CERTIFICATE|UNSUPPORTED_CERTIFICATE|CERTIFICATE_(REVOKED|EXPIRED|UNKNOWN|REQUIRED)|UNKNOWN_CA|ACCESS_DENIED|PROTOCOL_VERSION|INSUFFICIENT_SECURITY|INAPPROPRIATE_FALLBACK|UNRECOGNIZED_NAME|NO_APPLICATION_PROTOCOL|UNKNOWN_PSK_IDENTITY|MISSING_EXTENSION)$/
 
 /** The code of a failure of Node's: `fetch` puts it one cause further down. */
 const codeOf = (cause: unknown): string | undefined => {
@@ -67,7 +95,7 @@ export const fromTransport = (cause: unknown): ExchangeError => {
   const refusal = refusalIn(cause)
   if (refusal !== undefined) return failure("refused", new EgressDenied({ message: refusal.message }))
   const code = codeOf(cause)
-  const unsent = code !== undefined && (neverReached.has(code) || /^ERR_(TLS|SSL)_/.test(code))
+  const unsent = code !== undefined && (neverReached.has(code) || handshakeAlert.test(code))
   return failure(
     unsent ? "unsent" : "transient",
     new Unreachable({ message: `The connection to the peer failed${code === undefined ? "" : ` (${code})`}` })
