@@ -1,17 +1,19 @@
+import { RemoteId } from "@bowline/domain/peer/Agent"
 import { Option, Result, Schema } from "effect"
 import type { Artifact, Message, Task } from "../task/Task.ts"
 import type { Update } from "../task/Update.ts"
 import { toPart, WirePart } from "./WirePart.ts"
 
-const id = Schema.optionalKey(Schema.NullOr(Schema.String))
+const word = Schema.optionalKey(Schema.NullOr(Schema.String))
+const id = Schema.optionalKey(Schema.NullOr(RemoteId))
 const metadata = Schema.optionalKey(Schema.Json)
 const list = <A, I>(item: Schema.Codec<A, I>) => Schema.optionalKey(Schema.NullOr(Schema.Array(item)))
 
 const WireMessage = Schema.Struct({
   role: Schema.String,
   parts: Schema.Array(WirePart),
-  messageId: id,
-  message_id: id,
+  messageId: word,
+  message_id: word,
   taskId: id,
   task_id: id,
   contextId: id,
@@ -24,10 +26,10 @@ const WireStatus = Schema.Struct({
   message: Schema.optionalKey(Schema.NullOr(WireMessage))
 })
 
-const WireArtifact = Schema.Struct({ artifactId: id, artifact_id: id, parts: Schema.Array(WirePart) })
+const WireArtifact = Schema.Struct({ artifactId: word, artifact_id: word, parts: Schema.Array(WirePart) })
 
 const WireTask = Schema.Struct({
-  id: Schema.String,
+  id: RemoteId,
   contextId: id,
   context_id: id,
   status: WireStatus,
@@ -72,7 +74,7 @@ const fromMessage = (wire: typeof WireMessage.Type): Task => ({
 const isMessage = Schema.is(Schema.Struct({ kind: Schema.Literal("message") }))
 const decodeMessage = Schema.decodeUnknownResult(WireMessage)
 const decodeTask = Schema.decodeUnknownResult(WireTask)
-const decodeId = Schema.decodeUnknownOption(Schema.Struct({ id: Schema.String }))
+const decodeId = Schema.decodeUnknownOption(Schema.Struct({ id: RemoteId }))
 
 /** The result of a send or a get, bare, by its `kind`. Names in camel case (A2A) or snake case (bindu). */
 export const taskOf = (result: Schema.Json): Result.Result<Task, Schema.SchemaError> =>
@@ -109,7 +111,7 @@ export const updateOf = (result: Schema.Json): Result.Result<Update, Schema.Sche
   if (isStatus(result)) {
     return Result.map(decodeStatus(result), (wire) => ({
       _tag: "Status",
-      taskId: wire.taskId ?? wire.task_id ?? "",
+      taskId: wire.taskId ?? wire.task_id ?? null,
       contextId: wire.contextId ?? wire.context_id ?? null,
       state: wire.status.state,
       message: wire.status.message == null ? null : toMessage(wire.status.message),
@@ -119,7 +121,7 @@ export const updateOf = (result: Schema.Json): Result.Result<Update, Schema.Sche
   if (isArtifact(result)) {
     return Result.map(decodeArtifact(result), (wire) => ({
       _tag: "Artifact",
-      taskId: wire.taskId ?? wire.task_id ?? "",
+      taskId: wire.taskId ?? wire.task_id ?? null,
       contextId: wire.contextId ?? wire.context_id ?? null,
       artifact: toArtifact(wire.artifact),
       append: wire.append === true,

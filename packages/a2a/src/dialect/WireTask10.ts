@@ -1,9 +1,12 @@
+import { RemoteId } from "@bowline/domain/peer/Agent"
 import { Option, Result, Schema } from "effect"
 import type { Artifact, Message, Task } from "../task/Task.ts"
 import type { Update } from "../task/Update.ts"
 import { toPart, WirePart10 } from "./WirePart10.ts"
 
-const id = Schema.optionalKey(Schema.NullOr(Schema.String))
+const word = Schema.optionalKey(Schema.NullOr(Schema.String))
+// A string that is not set may be written as an empty one.
+const id = Schema.optionalKey(Schema.NullOr(Schema.Union([Schema.Literal(""), RemoteId])))
 const metadata = Schema.optionalKey(Schema.Json)
 // A list that is empty may be left out.
 const list = <A, I>(item: Schema.Codec<A, I>) => Schema.optionalKey(Schema.NullOr(Schema.Array(item)))
@@ -11,7 +14,7 @@ const list = <A, I>(item: Schema.Codec<A, I>) => Schema.optionalKey(Schema.NullO
 const WireMessage = Schema.Struct({
   role: Schema.optionalKey(Schema.NullOr(Schema.String)),
   parts: list(WirePart10),
-  messageId: id,
+  messageId: word,
   taskId: id,
   contextId: id,
   metadata
@@ -22,10 +25,10 @@ const WireStatus = Schema.Struct({
   message: Schema.optionalKey(Schema.NullOr(WireMessage))
 })
 
-const WireArtifact = Schema.Struct({ artifactId: id, parts: list(WirePart10) })
+const WireArtifact = Schema.Struct({ artifactId: word, parts: list(WirePart10) })
 
 const WireTask = Schema.Struct({
-  id: Schema.String,
+  id: RemoteId,
   contextId: id,
   status: WireStatus,
   artifacts: list(WireArtifact),
@@ -73,10 +76,10 @@ const fromMessage = (wire: typeof WireMessage.Type): Task => ({
   metadata: null
 })
 
-const StatusUpdate = Schema.Struct({ taskId: Schema.String, contextId: id, status: WireStatus, metadata })
+const StatusUpdate = Schema.Struct({ taskId: RemoteId, contextId: id, status: WireStatus, metadata })
 const flag = Schema.optionalKey(Schema.NullOr(Schema.Boolean))
 const ArtifactUpdate = Schema.Struct({
-  taskId: Schema.String,
+  taskId: RemoteId,
   contextId: id,
   artifact: WireArtifact,
   append: flag,
@@ -129,8 +132,8 @@ export const updateOf = (result: Schema.Json): Result.Result<Update, Schema.Sche
   return Result.map(taskOf(result), (task) => ({ _tag: "Task", task }))
 }
 
-const Identified = Schema.Struct({ id: Schema.String })
-const Naming = Schema.Struct({ taskId: Schema.String })
+const Identified = Schema.Struct({ id: RemoteId })
+const Naming = Schema.Struct({ taskId: RemoteId })
 const decodeIds = Schema.decodeUnknownOption(
   Schema.Union([
     Schema.Struct({ task: Identified }),

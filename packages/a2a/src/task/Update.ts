@@ -6,7 +6,7 @@ export type Update =
   | { readonly _tag: "Task"; readonly task: Task }
   | {
       readonly _tag: "Status"
-      readonly taskId: string
+      readonly taskId: string | null
       readonly contextId: string | null
       readonly state: string
       readonly message: Message | null
@@ -14,7 +14,7 @@ export type Update =
     }
   | {
       readonly _tag: "Artifact"
-      readonly taskId: string
+      readonly taskId: string | null
       readonly contextId: string | null
       readonly artifact: Pick<Artifact, "id" | "parts">
       /** Whether its parts go behind those of the artifact of the same id. */
@@ -22,7 +22,7 @@ export type Update =
       readonly isLast: boolean
     }
 
-const nothing = (id: string, contextId: string | null): Task => ({
+const nothing = (id: string | null, contextId: string | null): Task => ({
   id,
   contextId,
   state: "submitted",

@@ -56,9 +56,39 @@ describe.each([
     assert.strictEqual(codec.taskIdOf(golden.begun), "remote-task")
     assert.isNull(codec.taskIdOf({ status: 1 }))
   })
+
+  const state = dialect === "a2a-1.0" ? "TASK_STATE_WORKING" : "working"
+  const ids = ["", "x".repeat(513), "remote\ntask", "remote\u0085task"]
+  it.each(ids)("does not read a task of the id %j, nor cancels it", (id) => {
+    assert.isTrue(Result.isFailure(codec.taskOf({ id, status: { state } })))
+    assert.isNull(codec.taskIdOf({ id, status: { state } }))
+  })
+
+  it.each(ids.slice(1))("does not read a task in the context %j", (contextId) => {
+    assert.isTrue(Result.isFailure(codec.taskOf({ id: "remote-task", contextId, status: { state } })))
+  })
+
+  it("reads ids of 512 characters", () => {
+    const id = "é".repeat(512)
+    assert.deepInclude(Result.getOrThrow(codec.taskOf({ id, contextId: id, status: { state } })), { id, contextId: id })
+  })
+})
+
+describe.each([a2a03, bindu])("an update of $dialect that names no task", (codec) => {
+  it.each([
+    { kind: "status-update", status: { state: "working" } },
+    { kind: "artifact-update", artifact: { parts: [] } }
+  ])("names none in $kind", (event) => {
+    assert.deepInclude(Result.getOrThrow(codec.updateOf(event)), { taskId: null })
+  })
 })
 
 describe("A2A 1.0", () => {
+  it("takes an empty id that may be left out for none", () => {
+    const task = Result.getOrThrow(a2a10.taskOf({ message: { taskId: "", contextId: "", parts: [{ text: "Hi" }] } }))
+    assert.deepInclude(task, { id: null, contextId: null })
+  })
+
   it.each([
     ["TASK_STATE_COMPLETED", "completed"],
     ["TASK_STATE_AUTH_REQUIRED", "auth-required"],

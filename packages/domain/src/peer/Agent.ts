@@ -66,7 +66,11 @@ export const Trust = Schema.Struct({
 })
 export type Trust = typeof Trust.Type
 
-const RemoteId = Schema.NonEmptyString.check(Schema.isMaxLength(512))
+/** A peer's own name of a task or a context. It is shown, stored and sent back. */
+export const RemoteId = Schema.NonEmptyString.check(
+  Schema.isMaxLength(512),
+  Schema.isPattern(/^\P{Cc}*$/u, { message: "Expected no control characters" })
+)
 
 /** A peer as a request names it. */
 export const Agent = Schema.Struct({
