@@ -42,5 +42,3 @@ export const make = Effect.fnUntraced(function* (remote: RemoteTask) {
   }
   return { pause, poll }
 })
-
-export type Polls = Effect.Success<ReturnType<typeof make>>
