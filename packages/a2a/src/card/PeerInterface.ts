@@ -44,14 +44,15 @@ const offersOf = (card: AgentCard, location: Location): Array<Offer> => {
 }
 
 /**
- * Where to send to: the URL of the card, if it has the origin of the configured endpoint and that one names no path of its
- * own; else the endpoint as it is configured.
+ * Where to send to: the URL of the card, if it has the origin of the configured endpoint and that one names no path or query
+ * of its own; else the endpoint as it is configured.
  */
 const within = (endpoint: string, url: string | null | undefined): string => {
   if (url == null || !URL.canParse(url)) return endpoint
   const configured = new URL(endpoint)
   const offered = new URL(url)
-  return offered.origin === configured.origin && configured.pathname === "/" ? offered.href : endpoint
+  const isBare = configured.pathname === "/" && configured.search === ""
+  return isBare && offered.origin === configured.origin ? offered.href : endpoint
 }
 
 /** How a card says that its peer is spoken to: the first interface over JSON-RPC, or the first one of a dialect. */

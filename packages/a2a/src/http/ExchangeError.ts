@@ -98,7 +98,7 @@ export const fromTransport = (cause: unknown): ExchangeError => {
   const unsent = code !== undefined && (neverReached.has(code) || handshakeAlert.test(code))
   return failure(
     unsent ? "unsent" : "transient",
-    new Unreachable({ message: `The connection to the peer failed${code === undefined ? "" : ` (${code})`}` })
+    new Unreachable({ message: `The connection to the peer failed${code === undefined ? "" : ` (${code})`}`, code })
   )
 }
 

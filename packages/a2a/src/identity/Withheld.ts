@@ -22,7 +22,7 @@ export const withoutWords = (reason: PeerErrorReason): PeerErrorReason => {
     case "payment_required":
       return new PaymentRequired({ message: "The peer asks for a payment" })
     case "unreachable":
-      return new Unreachable({ message: "The peer gives no good answer" })
+      return reason.code === undefined ? new Unreachable({ message: "The peer gives no good answer" }) : reason
     case "protocol":
       return new Protocol({ message: "The answer of the peer does not decode" })
     default:

@@ -49,10 +49,11 @@ describe("the URL of a card", () => {
     assert.strictEqual(urlOf(card, "auto"), endpoint)
   })
 
-  it("is not used when it has another origin, or when the endpoint names a path of its own", () => {
+  it("is not used when it has another origin, or when the endpoint names a path or a query of its own", () => {
     assert.strictEqual(urlOf({ url: "https://elsewhere.test/a2a" }, "auto"), endpoint)
     assert.strictEqual(urlOf({ url: "http://peer.test/a2a" }, "auto"), endpoint)
     assert.strictEqual(urlOf({ url: "nonsense" }, "auto"), endpoint)
     assert.strictEqual(urlOf(two, "auto", "https://peer.test/mine"), "https://peer.test/mine")
+    assert.strictEqual(urlOf(two, "auto", "https://peer.test/?code=KEY"), "https://peer.test/?code=KEY")
   })
 })

@@ -5,8 +5,8 @@ interface Details {
   readonly message: string
 }
 
-/** No connection, or not one good answer for 30 s. */
-export class Unreachable extends Data.TaggedClass("unreachable")<Details> {}
+/** No connection, and the code that it failed with, such as `ECONNREFUSED`; or not one good answer for 30 s. */
+export class Unreachable extends Data.TaggedClass("unreachable")<Details & { readonly code?: string | undefined }> {}
 export class Http extends Data.TaggedClass("http")<Details & { readonly status: number }> {}
 /** An answer that does not decode, and where. */
 export class Protocol extends Data.TaggedClass("protocol")<Details> {}
