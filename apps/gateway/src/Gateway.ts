@@ -13,6 +13,7 @@ import { Effect, Layer, Logger, Record, Redacted, References } from "effect"
 import { HttpRouter } from "effect/http"
 import { GatewayConfig } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./config/ProviderSettings.ts"
+import { unheeded } from "./config/Unheeded.ts"
 import * as HttpGateway from "./http/HttpGateway.ts"
 import * as Listener from "./http/Listener.ts"
 import * as Outbound from "./http/Outbound.ts"
@@ -92,14 +93,8 @@ const runtime = (config: Config) =>
  */
 const draining = Layer.effectDiscard(Effect.flatMap(Plans, (plans) => Effect.addFinalizer(() => plans.drain)))
 
-/** What the operator has set and will look for in vain. */
-const warnings = ({ ignored, overruled }: Config) => {
-  const warn = (names: ReadonlyArray<string>, what: string) =>
-    names.length === 0 ? Effect.void : Effect.logWarning(`Set, and ${what}: ${names.join(", ")}`)
-  return Layer.effectDiscard(
-    Effect.andThen(warn(ignored, "not honoured by this version"), warn(overruled, "another variable wins over it"))
-  )
-}
+const warnings = (config: Config) =>
+  Layer.effectDiscard(Effect.forEach(unheeded(config), (line) => Effect.logWarning(line), { discard: true }))
 
 const server = HttpRouter.serve(HttpGateway.layer, {
   disableLogger: true,

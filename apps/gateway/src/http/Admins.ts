@@ -4,7 +4,7 @@ import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { Refused } from "./Refusals.ts"
 
 /** Refuses every caller that the configuration does not name as an admin. */
-export const onlyAdmins = Effect.map(GatewayConfig, ({ isAdmin }) =>
+export const only = Effect.map(GatewayConfig, ({ isAdmin }) =>
   Effect.flatMap(Caller, (caller) =>
     isAdmin(caller)
       ? Effect.void

@@ -4,7 +4,7 @@ import type { Peer } from "@bowline/protocol/peer/PeersApi"
 import { PeerClient, type PeerStatus } from "@bowline/runtime/peer/PeerClient"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { onlyAdmins } from "./Admins.ts"
+import * as Admins from "./Admins.ts"
 import { answer } from "./Refusals.ts"
 
 const toPeer = ({ endpoint, dialect, card, breaker }: PeerStatus): Peer => ({
@@ -23,11 +23,11 @@ export const layer = HttpApiBuilder.group(
   "peers",
   Effect.fnUntraced(function* (handlers) {
     const client = yield* PeerClient
-    const isAdmin = yield* onlyAdmins
+    const onlyAdmins = yield* Admins.only
 
     return handlers.handleAll({
       list: () =>
-        isAdmin.pipe(
+        onlyAdmins.pipe(
           Effect.andThen(client.peers),
           Effect.map((peers) => ({ peers: peers.map(toPeer) })),
           answer

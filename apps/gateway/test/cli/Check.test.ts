@@ -73,6 +73,22 @@ providers:
     })
   )
 
+  it.live("names the variables that are set in vain, beside what holds", () =>
+    Effect.gen(function* () {
+      const { code, stderr, stdout } = yield* check(
+        {},
+        { BOWLINE_RATE_LIMIT: "1", OPENAI_API_KEY: "planted-secret-1", OPENAI_API_KEYS: "planted-secret-2" }
+      )
+      assert.strictEqual(code, 0)
+      assert.containsAllKeys(JSON.parse(stdout), ["server", "providers"])
+      assert.deepStrictEqual(stderr.split("\n"), [
+        "Set, and not honoured by this version: BOWLINE_RATE_LIMIT",
+        "Set, and another variable wins over it: OPENAI_API_KEY",
+        ""
+      ])
+    })
+  )
+
   it.live("takes no file where there are two", () =>
     Effect.gen(function* () {
       const { code, stderr } = yield* check({ "bowline.config.json": "{}", "bowline.config.yaml": "{}" })
