@@ -1,5 +1,5 @@
 import type { Usage } from "@bowline/domain/plan/Usage"
-import type { ProviderError } from "@bowline/domain/provider/ProviderError"
+import { ProviderError } from "@bowline/domain/provider/ProviderError"
 import { Clock, Effect, Exit, Option, type Tracer } from "effect"
 import type { FinishReason, Provider } from "../provider/Provider.ts"
 import * as GenAi from "./GenAi.ts"
@@ -29,7 +29,7 @@ const typeOf = (exit: Exit.Exit<unknown, ProviderError | { readonly _tag: string
   if (Exit.isSuccess(exit)) return undefined
   const error = Option.getOrUndefined(Exit.findErrorOption(exit))
   if (error === undefined) return Exit.hasInterrupts(exit) ? "aborted" : "defect"
-  return "type" in error ? error.type : error._tag
+  return error instanceof ProviderError ? error.type : error._tag
 }
 
 /** A span for the attempt, below the one that is open, and its metrics. `told` is asked once, when it is over. */
