@@ -1,22 +1,11 @@
 import type { Verified } from "@bowline/domain/plan/PlanEvent"
+import { TaskState } from "@bowline/domain/tool/TaskState"
 import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
 import type { Artifact, Message, Task } from "./Task.ts"
 import { artifactEvent, keyOf, lastWords, textOf } from "./Words.ts"
 
 /** The states that peers know. Any other one is a word of the peer's own. */
-const states = new Set([
-  "submitted",
-  "working",
-  "completed",
-  "failed",
-  "canceled",
-  "rejected",
-  "input-required",
-  "auth-required",
-  "payment-required",
-  "trust-verification-required",
-  "unknown"
-])
+const states = new Set<string>([...TaskState.literals, "submitted", "working", "unknown"])
 const maxState = 64
 
 /** Characters of a message on the way. The last words are in the result, up to the limits of a result. */
