@@ -26,6 +26,7 @@ export const sections = {
   plans: {
     model: "BOWLINE_MODEL",
     fallback_models: "BOWLINE_FALLBACK_MODELS",
+    summary_model: "BOWLINE_SUMMARY_MODEL",
     allowed_models: "BOWLINE_ALLOWED_MODELS",
     max_plans: "BOWLINE_MAX_PLANS",
     context_window: "BOWLINE_CONTEXT_WINDOW",

@@ -73,6 +73,7 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
       Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnvRecord(variables))
     )
     const { DATABASE_URL, BOWLINE_DATA_DIR, BOWLINE_FALLBACK_MODELS: fallbackModels } = values
+    const summaryModel = values.BOWLINE_SUMMARY_MODEL
     const { BOWLINE_API_KEYS: callerKeys, BOWLINE_ADMIN_CALLERS: admins } = values
     const isAllowed = values.BOWLINE_ENV_ALLOW
     const providers = ProviderSettings.fromValues(values, file.providers)
@@ -85,7 +86,8 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
     const identity = IdentitySettings.fromValues(values)
     const misnamed = [
       ...(isOffered(model) ? [] : ["BOWLINE_MODEL"]),
-      ...(fallbackModels.every(isOffered) ? [] : ["BOWLINE_FALLBACK_MODELS"])
+      ...(fallbackModels.every(isOffered) ? [] : ["BOWLINE_FALLBACK_MODELS"]),
+      ...(summaryModel === undefined || isOffered(summaryModel) ? [] : ["BOWLINE_SUMMARY_MODEL"])
     ].map((name) => `${name}: Expected models of a provider that is configured: ${names.join(", ")}`)
     const problems = [...misnamed, ...(Result.isFailure(identity) ? identity.failure : [])].map(label)
     if (problems.length > 0) return yield* new InvalidConfiguration({ problems })
@@ -104,6 +106,7 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
       plans: {
         model,
         fallbackModels,
+        summaryModel,
         allowsModel: (name) => isOffered(name) && isNamed(name),
         models: ModelSettings.fromFile(file.models, file.providers),
         providerTimers: ProviderSettings.timersOf(file.providers, isSet),

@@ -60,6 +60,7 @@ const settings = {
   BOWLINE_DATA_DIR: setting("BOWLINE_DATA_DIR", Result.succeed<string>, ".bowline/data"),
   BOWLINE_MODEL: setting("BOWLINE_MODEL", matching(modelPattern, "Expected provider/model"), undefined),
   BOWLINE_FALLBACK_MODELS: setting("BOWLINE_FALLBACK_MODELS", models, []),
+  BOWLINE_SUMMARY_MODEL: setting("BOWLINE_SUMMARY_MODEL", matching(modelPattern, "Expected provider/model"), undefined),
   BOWLINE_ALLOWED_MODELS: setting("BOWLINE_ALLOWED_MODELS", globs, undefined),
   BOWLINE_CONTEXT_WINDOW: setting("BOWLINE_CONTEXT_WINDOW", integer(100, 100_000_000), 128_000),
   BOWLINE_FIRST_TOKEN_TIMEOUT: setting("BOWLINE_FIRST_TOKEN_TIMEOUT", timer, undefined),
@@ -102,7 +103,6 @@ const clientVariables = ["BOWLINE_URL", "BOWLINE_API_KEY"]
 const fileVariable = "BOWLINE_CONFIG"
 
 const laterVariables = [
-  "BOWLINE_SUMMARY_MODEL",
   "BOWLINE_RECIPES_DIR",
   "BOWLINE_PLANNER_FILE",
   "BOWLINE_SECRET_KEY",

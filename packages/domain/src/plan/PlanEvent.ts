@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { Compacted } from "../session/Compacted.ts"
 import { ExternalSessionId } from "../session/SessionId.ts"
 import { TaskId } from "../tool/TaskId.ts"
 import { TaskState, ToolKind } from "../tool/TaskState.ts"
@@ -67,6 +68,7 @@ export const PlanEvent = Schema.Union([
     duration_ms: Schema.Int,
     error: Schema.optionalKey(TaskError)
   }),
+  event("compaction", Compacted.fields),
   event("usage", { ...attempt, ...Usage.fields }),
   event("final", Final.fields),
   event("error", Failure.fields),

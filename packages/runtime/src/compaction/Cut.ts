@@ -1,11 +1,10 @@
-import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { Message } from "@bowline/domain/session/Message"
 import type { TaskId } from "@bowline/domain/tool/TaskId"
 import { kept } from "./ContextBudget.ts"
 import { fairShare, toTokens } from "./Shorten.ts"
 import type { CountTokens, Weighed } from "./TokenEstimate.ts"
 
-export type HistoryEntry = Pick<Message, "role" | "parts" | "plan_id">
+export type HistoryEntry = Pick<Message, "role" | "parts">
 
 /** A result that keeps its head and its tail only. */
 export interface Shortening {
@@ -53,6 +52,31 @@ const pairs = (messages: ReadonlyArray<HistoryEntry>, own: number): ((at: number
   return (at) => (openUntil[at - 1] ?? -1) < at
 }
 
+/** Shortens the results that a cut leaves, so that all of it has no more than so many tokens. */
+const shorten = (messages: ReadonlyArray<Weighed<HistoryEntry>>, cut: Cut, target: number): Cut | undefined => {
+  const results = messages.flatMap((weighed, message) =>
+    weighed.message.parts.flatMap((part, index) =>
+      message >= cut.covered && part.type === "tool_result"
+        ? [{ message, part: index, tokens: weighed.parts[index] ?? 0 }]
+        : []
+    )
+  )
+  const sizes = results.map(({ tokens }) => tokens)
+  const tokens = fairShare(sizes, target - (cut.tokens - sum(sizes)))
+  const long = results.filter((result) => result.tokens > tokens)
+  if (tokens < leastResult || long.length === 0) return undefined
+  const saved = sum(long.map((result) => result.tokens - tokens))
+  return { ...cut, shortened: long.map((one) => ({ ...one, tokens })), tokens: cut.tokens - saved }
+}
+
+/** What is left to do without a summary: every message stays, and the results are shortened until all have room. */
+export const shortenResults = (messages: ReadonlyArray<Weighed<HistoryEntry>>, room: number): Cut | undefined =>
+  shorten(
+    messages,
+    { covered: 0, asksAgain: false, shortened: [], tokens: sum(messages.map(({ tokens }) => tokens)) },
+    room
+  )
+
 /**
  * Where a history is cut that is too long, for a window, or a prompt that was refused, of `size` tokens, of which the messages
  * may have `room`. Whole turns go, but for the newest that have room in 30 % of the size; if the plan that runs is too long by
@@ -60,18 +84,17 @@ const pairs = (messages: ReadonlyArray<HistoryEntry>, own: number): ((at: number
  */
 export const decide = (given: {
   readonly messages: ReadonlyArray<Weighed<HistoryEntry>>
-  /** The plan that runs, if one does: its question stays in the prompt. If it was asked again, it stands in front of the rest. */
-  readonly plan: PlanId | undefined
+  /** Where the question of the plan that runs stands, if one does: it stays in the prompt. Asked again, it is in front. */
+  readonly question: number | undefined
   readonly size: number
   readonly room: number
 }): Cut | undefined => {
-  const { messages, plan, room } = given
+  const { messages, room } = given
   const keep = Math.min(kept(given.size), room)
   const entries = messages.map(({ message }) => message)
   const weights = messages.map(({ tokens }) => tokens)
   const end = messages.length
-  const found = entries.findIndex(({ plan_id }) => plan_id === plan)
-  const own = found === -1 ? end : found
+  const own = given.question ?? end
   const isClosed = pairs(entries, own)
   const places = Array.from({ length: end }, (_, at) => at + 1).filter(isClosed)
   const question = weights[own] ?? 0
@@ -79,30 +102,9 @@ export const decide = (given: {
   for (const [at, tokens] of weights.entries()) before.push((before[at] ?? 0) + tokens)
   const all = before[end] ?? 0
 
-  const at = (covered: number, shortened: ReadonlyArray<Shortening> = []): Cut => {
+  const at = (covered: number): Cut => {
     const asksAgain = covered > own
-    const saved = shortened.map(({ message, part, tokens }) => (messages[message]?.parts[part] ?? tokens) - tokens)
-    const left = all - (before[covered] ?? 0) + (asksAgain ? question : 0)
-    return { covered, asksAgain, shortened, tokens: left - sum(saved) }
-  }
-  /** The results behind a place, made so short that all of it has no more than so many tokens. */
-  const shorten = (covered: number, target: number): Cut | undefined => {
-    const results = entries.flatMap(({ parts }, message) =>
-      parts.flatMap((part, index) =>
-        message >= covered && part.type === "tool_result"
-          ? [{ message, part: index, tokens: messages[message]?.parts[index] ?? 0 }]
-          : []
-      )
-    )
-    const sizes = results.map(({ tokens }) => tokens)
-    const tokens = fairShare(sizes, target - (at(covered).tokens - sum(sizes)))
-    const long = results.filter((result) => result.tokens > tokens)
-    return tokens < leastResult || long.length === 0
-      ? undefined
-      : at(
-          covered,
-          long.map((one) => ({ ...one, tokens }))
-        )
+    return { covered, asksAgain, shortened: [], tokens: all - (before[covered] ?? 0) + (asksAgain ? question : 0) }
   }
 
   if (all <= keep) return undefined
@@ -117,8 +119,8 @@ export const decide = (given: {
     steps.find(fits(keep)) ??
     steps.slice(-1).find(fits(room))
   if (whole !== undefined) return at(whole)
-  const base = lastStep ?? lastTurn ?? 0
-  const short = shorten(base, keep) ?? shorten(base, room)
+  const base = at(lastStep ?? lastTurn ?? 0)
+  const short = shorten(messages, base, keep) ?? shorten(messages, base, room)
   if (short !== undefined) return short
   // Not even the last step can stay: its model knows of it by the summary.
   return own + 1 < end && places.at(-1) === end && fits(room)(end) ? at(end) : undefined

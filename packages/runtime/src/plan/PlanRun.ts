@@ -69,6 +69,8 @@ export class PlanRun {
   readonly tasks = new Map<TaskId, OpenTask>()
   /** Calls of the current step that the history has no result for, with the names of their tools. */
   readonly unanswered = new Map<TaskId, string>()
+  /** What the peers call the tasks that are over. */
+  readonly remoteTasks = new Map<TaskId, string>()
   /** The stage that a failure came out of, until the next one begins. */
   failedIn: Stage | null | undefined
   #stages: Array<Stage> = []
@@ -122,7 +124,11 @@ export class PlanRun {
     this.given.journal.emit({ event: "usage", data: { step, attempt, ...usage } })
   }
 
-  message(role: Message["role"], parts: ReadonlyArray<MessagePart>, now: number): PlanChange {
+  message(
+    role: Message["role"],
+    parts: ReadonlyArray<MessagePart>,
+    now: number
+  ): Extract<PlanChange, { readonly _tag: "MessageAppended" }> {
     return {
       _tag: "MessageAppended",
       message: { message_id: MessageId.make(`msg_${this.given.uuid()}`), role, parts },
@@ -137,6 +143,7 @@ export class PlanRun {
     const task = this.tasks.get(task_id)
     if (task === undefined) return this.given.journal.append([answer], [])
     this.tasks.delete(task_id)
+    if (task.remoteTaskId !== null) this.remoteTasks.set(task_id, task.remoteTaskId)
     const error = end.error === undefined ? {} : { error: end.error }
     this.given.journal.append(
       [

@@ -1,9 +1,10 @@
 import type { Final } from "@bowline/domain/plan/Outcome"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
-import type { Message } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Context, Effect, Layer } from "effect"
+import { Compaction } from "../compaction/Compaction.ts"
+import * as PlanPrompt from "../compaction/PlanPrompt.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
 import { CredentialPool } from "../provider/CredentialPool.ts"
 import type { FinishReason } from "../provider/Provider.ts"
@@ -64,6 +65,7 @@ export class Planner extends Context.Service<
       const peers = yield* PeerClient
       const local = yield* LocalTools
       const config = yield* PlansConfig
+      const compaction = yield* Compaction
 
       return {
         run: Effect.fnUntraced(function* (run) {
@@ -71,40 +73,50 @@ export class Planner extends Context.Service<
           const [stored, summary] = yield* patiently(
             Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
           )
-          const history: Array<Pick<Message, "role" | "parts">> = [...stored]
           const summaries = summary.text === null ? summary.priors : [...summary.priors, summary.text]
           const { tools, unreachable } = yield* Catalog.of(run, { peers, local, sessions })
           const delimiter = uuid()
           if (run.models.length > 1) yield* Target.skipUnavailable(pool, run)
 
-          const question = [{ type: "text" as const, text: request.question }]
-          history.push({ role: "user", parts: question })
+          const asking = run.message("user", [{ type: "text", text: request.question }], yield* Clock.currentTimeMillis)
           journal.append(
-            [run.message("user", question, yield* Clock.currentTimeMillis)],
+            [asking],
             [{ event: "plan", data: { model: run.model, deadline_at: fromMillis(run.given.deadline) } }]
+          )
+
+          const frame = (summaries: ReadonlyArray<string>, mustAnswer = false) => ({
+            system: systemPrompt({
+              delimiter,
+              agents: request.agents.map(({ name }) => name),
+              unreachable,
+              summaries,
+              mustAnswer
+            }),
+            tools: Array.from(tools.values())
+          })
+          const question = { id: asking.message.message_id, entry: asking.message }
+          const prompt = PlanPrompt.make(
+            { compaction, config, run, question, frame },
+            [...stored, question.entry],
+            summaries
           )
 
           let corrections: ReadonlyArray<Entry> = []
           for (;;) {
+            yield* prompt.fit
             run.steps++
             const withholding = withheld(run, tools)
             journal.append(
               [{ _tag: "Progressed", stage: "provider", progress: run.progress }],
               [{ event: "step", data: { step: run.steps, attempt: 1 } }]
             )
-            const asked = {
-              system: systemPrompt({
-                delimiter,
-                agents: request.agents.map(({ name }) => name),
-                unreachable,
-                summaries,
-                mustAnswer: withholding !== undefined
-              }),
-              messages: [...legalHistory(history), ...corrections],
-              tools: Array.from(tools.values()),
+            const asked = () => ({
+              ...frame(prompt.summaries(), withholding !== undefined),
+              messages: [...legalHistory(prompt.messages()), ...corrections],
               toolChoice: withholding === undefined ? ("auto" as const) : ("none" as const)
-            }
-            const answer = yield* Step.ask(pool, config, run, asked)
+            })
+            const shorter = Effect.map(prompt.shorten, (isShorter) => (isShorter ? asked() : undefined))
+            const answer = yield* Step.ask(pool, config, run, asked(), shorter)
             const now = yield* Clock.currentTimeMillis
             const wantsTools = withholding === undefined && answer.finish !== "length" && answer.calls.length > 0
             const budget = request.preferences.max_tool_calls - run.toolCalls
@@ -116,6 +128,10 @@ export class Planner extends Context.Service<
             )
             run.partialText = ""
             journal.append([run.message("assistant", parts, now)], [])
+            prompt.answered(
+              { role: "assistant", parts },
+              answer.usage && answer.usage.input_tokens + answer.usage.output_tokens
+            )
             if (!wantsTools) {
               return {
                 stop_reason: stopReason(answer.finish, withholding),
@@ -133,7 +149,7 @@ export class Planner extends Context.Service<
               delimiter,
               resultLimit: resultLimit(contextWindow)
             })
-            history.push({ role: "assistant", parts }, { role: "tool", parts: results })
+            prompt.add({ role: "tool", parts: results })
             corrections = Continuation.corrections(answer.dropped)
           }
         })

@@ -12,6 +12,7 @@ import {
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Effect, Layer, type Scope, Stream } from "effect"
+import { Compaction } from "../compaction/Compaction.ts"
 import type { Route } from "../peer/PeerClient.ts"
 import type { Page, PageRequest } from "../session/Page.ts"
 import * as Expiry from "../session/Expiry.ts"
@@ -146,6 +147,7 @@ export class Plans extends Context.Service<
   static readonly layer = Layer.mergeAll(Plans.layerNoDeps, Sessions.layer, Recovery.layer, Expiry.layer).pipe(
     Layer.provide([RunningPlans.layer, RemotePlans.layer]),
     Layer.provide(Planner.layer),
+    Layer.provide(Compaction.layer),
     Layer.provide([SessionLock.layer, GroupCommit.layer])
   )
 }

@@ -10,6 +10,8 @@ export class PlansConfig extends Context.Service<
     readonly model: string
     /** What takes its place when it cannot be used, in this order. */
     readonly fallbackModels: ReadonlyArray<string>
+    /** Who writes summaries; without it the model of the plan does. */
+    readonly summaryModel: string | undefined
     /** Whether `preferences.model` may name this model. */
     readonly allowsModel: (model: string) => boolean
     /** Plans that run or wait on this replica at once. */
@@ -40,6 +42,7 @@ export class PlansConfig extends Context.Service<
 
 const defaults: Omit<PlansConfig["Service"], "model"> = {
   fallbackModels: [],
+  summaryModel: undefined,
   allowsModel: () => false,
   maxPlans: 1_000,
   leaseTtl: Duration.seconds(15),

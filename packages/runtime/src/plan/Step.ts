@@ -1,11 +1,10 @@
 import { EmptyAnswer, ProviderError, type ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
+import type { Usage } from "@bowline/domain/plan/Usage"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Duration, Effect, Pull, Schedule } from "effect"
+import { Effect } from "effect"
 import type { CredentialPool } from "../provider/CredentialPool.ts"
 import type { ProviderRequest } from "../provider/Provider.ts"
-import * as Recourse from "../provider/Recourse.ts"
-import * as RetryPolicy from "../provider/RetryPolicy.ts"
 import { type Entry, toldHistory } from "../session/LegalHistory.ts"
 import * as GenAi from "../telemetry/GenAi.ts"
 import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
@@ -13,6 +12,7 @@ import type { Assembly } from "./Assembly.ts"
 import * as Continuation from "./Continuation.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { PlansConfig } from "./PlansConfig.ts"
+import * as Retries from "./Retries.ts"
 import * as StepAttempt from "./StepAttempt.ts"
 import * as Target from "./Target.ts"
 
@@ -24,7 +24,7 @@ const correctCall: Entry = {
   parts: [{ type: "text", text: "The arguments of your last tool call were not valid JSON. Make the call again." }]
 }
 
-type Asked = Omit<ProviderRequest, "model" | "facts">
+export type Asked = Omit<ProviderRequest, "model" | "facts">
 
 /** The same request, mended for an attempt behind one that failed for this reason. */
 const mend = (request: Asked, reason: ProviderErrorReason): Asked => {
@@ -32,17 +32,23 @@ const mend = (request: Asked, reason: ProviderErrorReason): Asked => {
   return reason._tag === "tool_json" ? { ...request, messages: [...request.messages, correctCall] } : request
 }
 
+/** An answer, and what the provider has counted of the attempt that ended it. */
+export interface Given extends Continuation.Answer {
+  readonly usage: Usage | undefined
+}
+
 /**
  * One answer, shown while it comes, out of as many attempts as it takes: with the run's target, and with those that take its
- * place, which the run keeps.
+ * place, which the run keeps. A request that is refused as too long is made `shorter`, once, if it can be.
  */
 export const ask = (
   pool: CredentialPool["Service"],
   config: PlansConfig["Service"],
   run: PlanRun,
-  asked: Asked
-): Effect.Effect<Continuation.Answer, ProviderError | StorageError> => {
-  const answer = answerTo(pool, config, run, asked).pipe(
+  asked: Asked,
+  shorter: Effect.Effect<Asked | undefined, StorageError>
+): Effect.Effect<Given, ProviderError | StorageError> => {
+  const answer = answerTo(pool, config, run, asked, shorter).pipe(
     Effect.tapErrorTag("ProviderError", (error) =>
       run.failures.length === 0 ? Effect.void : tellExhausted(run, error)
     )
@@ -67,11 +73,11 @@ const answerTo = Effect.fnUntraced(function* (
   pool: CredentialPool["Service"],
   config: PlansConfig["Service"],
   run: PlanRun,
-  asked: Asked
-): Effect.fn.Return<Continuation.Answer, ProviderError | StorageError> {
+  asked: Asked,
+  shorter: Effect.Effect<Asked | undefined, StorageError>
+): Effect.fn.Return<Given, ProviderError | StorageError> {
   const { journal, deadline, session_id } = run.given
   const step = run.steps
-  const waits = RetryPolicy.waits({ maxRetries: config.maxRetries, baseMs: Duration.toMillis(config.retryBase) })
   const mayCall = asked.toolChoice === "auto"
 
   run.failures = []
@@ -83,87 +89,64 @@ const answerTo = Effect.fnUntraced(function* (
     journal.append([{ _tag: "Progressed", stage: "provider", progress: run.progress }], [])
   }
 
-  let target = yield* Target.first(pool, session_id, run.models)
-  goOnWith(target.model)
-  let tried = new Set<string>()
-  let failures: Array<ProviderErrorReason> = []
-  let nextWait = yield* Schedule.toStep(waits)
+  const { models } = run
+  const retries = yield* Retries.make(pool, config, { session: session_id, models, deadline, stage: "provider" })
+  goOnWith(retries.target().model)
 
-  /** Finds who is asked next, and waits until then; what was shown of the last attempt is taken back. */
-  const recover = Effect.fnUntraced(function* (
+  /** Tells that there will be another attempt; what was shown of this one is taken back. */
+  const tellRetry = Effect.fnUntraced(function* (
     assembly: Assembly,
     attempt: number,
-    reason: ProviderErrorReason,
-    kept: ReadonlyArray<MessagePart>
+    error: ProviderError,
+    asked: string,
+    delay_ms: number
   ) {
-    const error = new ProviderError({ reason })
-    const { credential, model } = target
-    run.failures.push(reason)
-    failures.push(reason)
-    yield* pool.failed({ ...Target.use(target), reason, stage: "provider" }).pipe(Effect.ignore({ log: "Warn" }))
-    tried.add(credential.id)
-    const other = yield* Target.pick(pool, session_id, model, tried)
-    const models = run.models.slice(run.models.indexOf(model) + 1)
-    const now = yield* Clock.currentTimeMillis
-    const chances = {
-      waitMs: yield* nextWait(now, reason).pipe(
-        Effect.map(([, wait]) => Duration.toMillis(wait)),
-        Pull.catchDone(() => Effect.undefined)
-      ),
-      hasOtherCredential: other._tag === "Picked",
-      hasOtherModel: models.length > 0,
-      timeLeftMs: deadline - now
-    }
-    const recourse = Recourse.decide(failures, chances)
-    if (recourse._tag === "GiveUp") return yield* error
-    if (recourse._tag === "OtherCredential" && other._tag === "Picked") target = { model, credential: other.credential }
-    if (recourse._tag === "OtherModel") {
-      target = yield* Effect.mapError(Target.first(pool, session_id, models), (none) =>
-        none._tag === "ProviderError" ? error : none
-      )
-      goOnWith(target.model)
-      yield* ProviderMetrics.failedOver(Target.asked(model), error.type)
-      tried = new Set()
-      failures = []
-      nextWait = yield* Schedule.toStep(waits)
-    }
-    yield* ProviderMetrics.retried(Target.asked(model), error.type)
+    const { credential, model } = retries.target()
     if (assembly.isShown) {
       journal.emit({ event: "text.retract", data: { step, attempt } })
-      yield* ProviderMetrics.retracted(Target.asked(model), error.type)
+      yield* ProviderMetrics.retracted(Target.asked(asked), error.type)
     }
     run.partialText = textOf(kept)
-    const delay_ms = "delayMs" in recourse ? recourse.delayMs : 0
     const { code, message } = error
-    const next = { attempt: attempt + 1, delay_ms, credential: target.credential.id, model: target.model }
+    const next = { attempt: attempt + 1, delay_ms, credential: credential.id, model }
     journal.emit({ event: "retry", data: { step, ...next, error: { code, message } } })
-    yield* Effect.annotateLogs(Effect.logWarning("provider_retry"), {
-      error_type: error.type,
-      attempt,
-      delay_ms,
-      credential: credential.id,
-      model
-    })
-    yield* Effect.sleep(delay_ms).pipe(run.within("backoff"))
   })
 
-  let request = asked
+  let base = asked
+  let mended = asked
+  let isShortened = false
   let continued = Continuation.notContinued
   let kept: ReadonlyArray<MessagePart> = []
+  /** What goes on with the answer so far. */
+  let tail: ReadonlyArray<Entry> = []
+  const request = (): Asked => ({ ...base, messages: [...base.messages, ...tail] })
   for (let attempt = 1; ; attempt++) {
-    // While it waited, or answered, another plan may have found that its credential is to be left alone.
-    if (attempt > 1) target = yield* Target.again(pool, session_id, target, tried)
-    const { assembly, failure } = yield* StepAttempt.make(pool, config, run, target, attempt, request)
+    const target = attempt > 1 ? yield* retries.again : retries.target()
+    const { assembly, failure } = yield* StepAttempt.make(pool, config, run, target, attempt, mended)
     if (failure !== undefined) {
-      yield* recover(assembly, attempt, failure, kept)
-      request = mend(request, failure)
+      const error = new ProviderError({ reason: failure })
+      run.failures.push(failure)
+      if (failure._tag === "context_overflow" && !isShortened) {
+        isShortened = true
+        const short = yield* shorter
+        if (short === undefined) return yield* error
+        base = short
+        mended = request()
+        yield* tellRetry(assembly, attempt, error, target.model, 0)
+        continue
+      }
+      const delay = yield* retries.failed(attempt, failure)
+      goOnWith(retries.target().model)
+      yield* tellRetry(assembly, attempt, error, target.model, delay)
+      yield* Effect.sleep(delay).pipe(run.within("backoff"))
+      mended = mend(mended, failure)
       continue
     }
     yield* pool.succeeded(Target.use(target)).pipe(Effect.ignore({ log: "Warn" }))
-    const { finish = "other", dropped } = assembly
+    const { finish = "other", dropped, usage } = assembly
     const calls = assembly.calls.map((call) => ({ ...call, at: kept.length + call.at }))
     kept = [...kept, ...assembly.parts]
-    const answer = { finish, calls, dropped, parts: kept, text: textOf(kept) }
+    const answer = { finish, calls, dropped, parts: kept, text: textOf(kept), usage }
     const next = Continuation.next(answer, mayCall, continued)
     if (Continuation.isEmpty(answer, mayCall)) {
       const reason = new EmptyAnswer({ message: "The provider gave an empty answer" })
@@ -172,6 +155,7 @@ const answerTo = Effect.fnUntraced(function* (
     }
     if (next === undefined) return answer
     continued = next.continued
-    request = { ...asked, messages: [...asked.messages, { role: "assistant", parts: kept }, ...next.ask] }
+    tail = [{ role: "assistant", parts: kept }, ...next.ask]
+    mended = request()
   }
 })

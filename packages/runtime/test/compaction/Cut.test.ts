@@ -1,12 +1,12 @@
 import { PlanId } from "@bowline/domain/plan/PlanId"
-import type { MessagePart } from "@bowline/domain/session/Message"
+import type { Message, MessagePart } from "@bowline/domain/session/Message"
 import { TaskId } from "@bowline/domain/tool/TaskId"
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as Cut from "../../src/compaction/Cut.ts"
 import type { Weighed } from "../../src/compaction/TokenEstimate.ts"
 
-type Given = Weighed<Cut.HistoryEntry>
+type Given = Weighed<Cut.HistoryEntry & Pick<Message, "plan_id">>
 
 const id = (number: number) => String(number).padStart(36, "0")
 const planId = (number: number) => PlanId.make(`plan_${id(number)}`)
@@ -92,7 +92,12 @@ const cutOf = ({ turns, isRunning, size }: { turns: typeof Turns.Type; isRunning
   const own = isRunning
     ? messages.findIndex(({ message }) => message.plan_id === planId(turns.length - 1))
     : messages.length
-  const cut = Cut.decide({ messages, plan: isRunning ? planId(turns.length - 1) : undefined, size, room })
+  const cut = Cut.decide({
+    messages,
+    question: isRunning ? own : undefined,
+    size,
+    room
+  })
   return { messages, room, own, cut, keep: Math.floor(size * 0.3) }
 }
 
@@ -154,7 +159,8 @@ describe("decide", () => {
     const seqs = new Map<Cut.HistoryEntry | undefined, number>(messages.map(({ message }, seq) => [message, seq]))
     let left = messages
     for (let covered = -1; ;) {
-      const cut = Cut.decide({ messages: left, plan, size: given.size, room })
+      const question = left.findIndex(({ message }) => message.plan_id === plan)
+      const cut = Cut.decide({ messages: left, question, size: given.size, room })
       if (cut === undefined || cut.covered === 0) return
       const seq = seqs.get(left[cut.covered - 1]?.message) ?? -1
       assert.isAbove(seq, covered)
@@ -236,7 +242,7 @@ describe("decide", () => {
     assert.isDefined(asked)
     if (question === undefined || asked === undefined) return
     const long = message("assistant", 0, [{ type: "text", text: words(900) }])
-    const given = { messages: [question, asked, long], plan: planId(0), size: 1_000, room: 600 }
+    const given = { messages: [question, asked, long], question: 0, size: 1_000, room: 600 }
     assert.isUndefined(Cut.decide(given))
   })
 })

@@ -1,0 +1,205 @@
+import type { Compacted } from "@bowline/domain/session/Compacted"
+import type { Message } from "@bowline/domain/session/Message"
+import type { MessageId } from "@bowline/domain/session/MessageId"
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import type { TaskId } from "@bowline/domain/tool/TaskId"
+import { Clock, Context, Effect, Layer, Result } from "effect"
+import { UuidGenerator } from "../id/UuidGenerator.ts"
+import * as ModelLimits from "../plan/ModelLimits.ts"
+import { PlansConfig } from "../plan/PlansConfig.ts"
+import { CredentialPool } from "../provider/CredentialPool.ts"
+import { type Entry, leftOut } from "../session/LegalHistory.ts"
+import { patiently } from "../session/Patience.ts"
+import { type Compaction as Stored, SessionStore } from "../session/SessionStore.ts"
+import { CompactionHealth } from "./CompactionHealth.ts"
+import * as ContextBudget from "./ContextBudget.ts"
+import * as Cut from "./Cut.ts"
+import { waitingTasks } from "./RemoteTasks.ts"
+import * as Summary from "./Summary.ts"
+import * as SummaryCall from "./SummaryCall.ts"
+import * as TokenEstimate from "./TokenEstimate.ts"
+
+/** What of a session a model gets to read, and how much that is. */
+export interface Prompt {
+  readonly messages: ReadonlyArray<Entry>
+  /** What is not in the messages, the oldest first. */
+  readonly summaries: ReadonlyArray<string>
+  /** Of all the prompt, counted by the tokenizer. */
+  readonly tokens: number
+}
+
+/** `Failed` has what can be done without a summary: nothing of it is stored. */
+export type Made =
+  | { readonly _tag: "NothingToGain" }
+  | { readonly _tag: "Shortened"; readonly prompt: Prompt }
+  | { readonly _tag: "Summarised"; readonly prompt: Prompt; readonly stored: Stored; readonly told: Compacted }
+  | { readonly _tag: "Failed"; readonly prompt: Prompt }
+
+export interface Wanted {
+  readonly session: SessionId
+  /** The question of the plan that runs, if one does. */
+  readonly question: { readonly id: MessageId; readonly entry: Entry } | undefined
+  /** As `provider/model`: the one that the prompt is for, and those that may take its place. */
+  readonly models: ReadonlyArray<string>
+  /** Tokens: of the window, or of what was refused as too long. */
+  readonly size: number
+  /** A prompt of that size was refused: whatever it is made of, it has to become shorter. */
+  readonly isRefused: boolean
+  /** What the prompt has beside its messages, with these summaries. */
+  readonly frame: (summaries: ReadonlyArray<string>) => Parameters<typeof TokenEstimate.ofFrame>[1]
+  /** What the peers call tasks that the caller knows of. */
+  readonly remoteTasks: ReadonlyMap<TaskId, string>
+  /** Milliseconds since 1970. */
+  readonly deadline: number
+  readonly account: SummaryCall.Account
+}
+
+/** A summary is taken for so much of a window before it is there. */
+const summaryShare = 0.1
+
+/** So much of a history that was refused may stay, if the estimate says that there is no room at all. */
+const mostKept = 0.8
+
+/** A summary is asked of so many models at most. */
+const maxModels = 3
+
+const beginning: Entry = { role: "user", parts: [{ type: "text", text: leftOut }] }
+
+/** Makes a long session short: decides what goes, and has it summarised. What it makes is for the holder of the session to store. */
+export class Compaction extends Context.Service<
+  Compaction,
+  {
+    /** Reads what is stored of the session, which the caller has to itself. All that was to be written of it is. */
+    readonly make: (wanted: Wanted) => Effect.Effect<Made, StorageError>
+  }
+>()("@bowline/runtime/compaction/Compaction") {
+  static readonly layer = Layer.effect(
+    Compaction,
+    Effect.gen(function* () {
+      const pool = yield* CredentialPool
+      const sessions = yield* SessionStore
+      const config = yield* PlansConfig
+      const uuid = yield* UuidGenerator
+      const health = new CompactionHealth()
+
+      /** The summary of what is left out, or nothing where none can be had: the log says why. */
+      const summarise = Effect.fnUntraced(function* (
+        wanted: Wanted,
+        head: ReadonlyArray<Message>,
+        summaries: ReadonlyArray<string>
+      ) {
+        const { session, models, size, deadline, account } = wanted
+        if (health.isPaused(session, yield* Clock.currentTimeMillis)) return undefined
+        const remoteTasks = new Map([
+          ...waitingTasks(head, yield* patiently(sessions.handedBack(session))),
+          ...wanted.remoteTasks
+        ])
+        const delimiter = uuid()
+        const asked = [...new Set([config.summaryModel ?? models[0] ?? "", ...models])].slice(0, maxModels)
+        const request = Effect.fnUntraced(function* (model: string) {
+          const { contextWindow, facts } = ModelLimits.of(config, model)
+          // What was refused was refused by the model that the prompt is for.
+          const limits = {
+            ...facts,
+            contextWindow: model === models[0] ? Math.min(size, contextWindow) : contextWindow
+          }
+          return Summary.request(yield* TokenEstimate.forModel(model), {
+            summaries,
+            head,
+            remoteTasks,
+            delimiter,
+            room: ContextBudget.threshold(limits),
+            maxOutputTokens: ContextBudget.outputReserve({ ...facts, contextWindow })
+          })
+        })
+        const answer = yield* SummaryCall.ask(pool, config, {
+          session,
+          models: asked,
+          deadline,
+          request,
+          account
+        }).pipe(
+          Effect.map((answer) => Result.mapError(Summary.accept(answer), (why) => `summary_${why}`)),
+          Effect.catchTag("ProviderError", ({ type }) => Effect.succeed(Result.fail(type)))
+        )
+        const now = yield* Clock.currentTimeMillis
+        if (Result.isSuccess(answer)) {
+          health.succeeded(session)
+          return answer.success
+        }
+        health.failed(session, now)
+        yield* Effect.annotateLogs(Effect.logWarning("compaction_failed"), {
+          error_type: answer.failure,
+          model: asked[0],
+          paused: health.isPaused(session, now)
+        })
+        return undefined
+      })
+
+      const make = Effect.fnUntraced(function* (wanted: Wanted): Effect.fn.Return<Made, StorageError> {
+        const { session, question, models, size, frame } = wanted
+        const [history, summary] = yield* patiently(
+          Effect.all([sessions.history(session), sessions.summary(session)], { concurrency: 2 })
+        )
+        const model = models[0] ?? ""
+        const { facts } = ModelLimits.of(config, model)
+        const count = yield* TokenEstimate.forModel(model)
+        const summaries = summary.text === null ? summary.priors : [...summary.priors, summary.text]
+        // A question that was compacted is asked again in front.
+        const asked = question === undefined ? -1 : history.findIndex(({ message_id }) => message_id === question.id)
+        const front = question !== undefined && asked === -1 ? [question.entry] : []
+        const entries: ReadonlyArray<Entry> = [...front, ...history]
+        const messages = yield* TokenEstimate.weighAll(count, entries)
+        const all = messages.reduce((sum, { tokens }) => sum + tokens, 0)
+
+        const framed = (given: ReadonlyArray<string>) => TokenEstimate.ofFrame(count, frame(given))
+        const bare = framed([])
+        const before = framed(summaries)
+        const own = question === undefined ? undefined : Math.max(0, asked)
+        const budget = ContextBudget.threshold({ ...facts, contextWindow: size })
+        const estimated = budget - bare - Math.max(before - bare, summaryShare * size)
+        const room = wanted.isRefused ? Math.max(estimated, mostKept * all) : estimated
+        const cut = Cut.decide({ messages, question: own, size, room })
+        if (cut === undefined) return { _tag: "NothingToGain" }
+
+        const left = (by: Cut.Cut, told: ReadonlyArray<string>): Prompt => {
+          const again = by.asksAgain && question !== undefined ? [question.entry] : []
+          const messages = [...again, ...Cut.rest(count, entries, by)]
+          return { messages, summaries: told, tokens: framed(told) + by.tokens }
+        }
+        if (cut.covered === 0) return { _tag: "Shortened", prompt: left(cut, summaries) }
+
+        const head = history.slice(0, cut.covered - front.length)
+        const through = head.at(-1)
+        const text = through === undefined ? undefined : yield* summarise(wanted, head, summaries)
+        if (through === undefined || text === undefined) {
+          const short = Cut.shortenResults(messages, budget - before)
+          if (short !== undefined) return { _tag: "Failed", prompt: left(short, summaries) }
+          const prompt = left(cut, summaries)
+          return { _tag: "Failed", prompt: { ...prompt, messages: [beginning, ...prompt.messages] } }
+        }
+        const prompt = left(cut, [text])
+        return {
+          _tag: "Summarised",
+          prompt,
+          stored: {
+            id: `compaction_${uuid()}`,
+            summary: text,
+            through: through.message_id,
+            covered_seq: summary.covered_seq,
+            prior_seq: summary.prior_seq
+          },
+          told: {
+            summary: text,
+            tokens_before: before + all,
+            tokens_after: prompt.tokens,
+            messages_compacted: head.length
+          }
+        }
+      })
+
+      return { make }
+    })
+  )
+}

@@ -1,0 +1,22 @@
+import type { TaskId } from "@bowline/domain/tool/TaskId"
+import type { Entry } from "../session/LegalHistory.ts"
+import type { HandedBack } from "../session/SessionStore.ts"
+import * as ToolName from "../tool/ToolName.ts"
+
+/** What the peers call the tasks that they have handed back, by the newest call of each skill. */
+export const waitingTasks = (
+  messages: ReadonlyArray<Entry>,
+  waiting: ReadonlyArray<HandedBack>
+): ReadonlyMap<TaskId, string> => {
+  const tasks = new Map(waiting.map((task) => [ToolName.forSkill(task.agent, task.skill), task.remote_task_id]))
+  const newest = new Map<string, TaskId>()
+  for (const part of messages.flatMap(({ parts }) => parts)) {
+    if (part.type === "tool_call") newest.set(part.tool, part.task_id)
+  }
+  return new Map(
+    Array.from(newest).flatMap(([tool, task_id]) => {
+      const remote = tasks.get(tool)
+      return remote === undefined ? [] : [[task_id, remote] as const]
+    })
+  )
+}
