@@ -25,7 +25,7 @@ describe("a failed connection", () => {
     [failed("ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED"), "unsent"],
     [failed("ERR_SSL_SSL/TLS_ALERT_BAD_RECORD_MAC"), "transient"],
     [failed("ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC"), "transient"],
-    [failed("ERR_SSL_WRONG_VERSION_NUMBER"), "transient"],
+    [failed("ERR_SSL_WRONG_VERSION_NUMBER"), "unsent"],
     [failed("EPROTO"), "transient"],
     [new TypeError("fetch failed", { cause: failed("ECONNREFUSED") }), "unsent"],
     [failed("ECONNRESET"), "transient"],
