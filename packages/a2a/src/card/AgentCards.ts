@@ -3,6 +3,7 @@ import { Cache, Clock, Effect, Exit, Result, Schema, type Duration } from "effec
 import { HttpClientRequest, type HttpClient } from "effect/http"
 import { answerOf, respond } from "../http/Exchange.ts"
 import { fromStatus, garbled, type ExchangeError } from "../http/ExchangeError.ts"
+import { Remembered } from "../peer/Remembered.ts"
 import { AgentCard, locations, type Location } from "./AgentCard.ts"
 import { maxAgeOf } from "./CardAge.ts"
 
@@ -49,8 +50,7 @@ const tooSlow = new PeerError({ reason: new Unreachable({ message: "The peer's c
  */
 export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) {
   const [first, second] = locations
-  const capacity = 1_000
-  const last = yield* Cache.make<string, FoundCard | void>({ capacity, lookup: () => Effect.void })
+  const last = new Remembered<FoundCard>()
 
   const find = (endpoint: string, known: FoundCard | undefined) =>
     ask(client, endpoint, first, known).pipe(
@@ -62,19 +62,18 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
 
   const cards = yield* Cache.makeWith(
     (endpoint: string) =>
-      Cache.get(last, endpoint).pipe(
-        Effect.flatMap((known) => find(endpoint, known ?? undefined)),
-        Effect.tap((found) => Cache.set(last, endpoint, found)),
+      find(endpoint, last.get(endpoint)).pipe(
+        Effect.tap((found) => Effect.sync(() => last.set(endpoint, found))),
         Effect.mapError(({ reason }) => new PeerError({ reason })),
         Effect.timeoutOrElse({ duration: "2 seconds", orElse: () => Effect.fail(tooSlow) })
       ),
-    { capacity, timeToLive: (exit) => (Exit.isSuccess(exit) ? exit.value.maxAge : "10 seconds") }
+    { capacity: 1_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? exit.value.maxAge : "10 seconds") }
   )
   return {
     /** The card, which is asked for if there is none that is still good. */
     get: (endpoint: string): Effect.Effect<FoundCard, PeerError> => Cache.get(cards, endpoint),
     /** The last card that was had, if one was. Nothing is asked for. */
-    last: (endpoint: string): Effect.Effect<FoundCard | void> => Cache.get(last, endpoint)
+    last: (endpoint: string): FoundCard | undefined => last.get(endpoint)
   }
 })
 

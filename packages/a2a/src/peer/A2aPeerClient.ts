@@ -27,8 +27,8 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
     const uuid = yield* UuidGenerator
     const auths = yield* PeerAuth.make(client)
     const cards = yield* AgentCards.make(client)
-    const links = yield* PeerLink.make(cards, auths)
-    const calls = yield* TaskCalls.make(client, uuid)
+    const links = PeerLink.make(cards, auths)
+    const calls = TaskCalls.make(client, uuid)
     const cancels = yield* Cancels.make(calls)
     const verification = yield* Verification.make(client)
     const breakers = yield* Breakers.make
@@ -51,12 +51,15 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
     )
 
     return PeerClient.of({
-      peers: Effect.flatMap(breakers.all, (all) =>
-        Effect.forEach(all, (known) => Effect.map(links.acquaintance(known.endpoint), (met) => ({ ...known, ...met })))
+      peers: Effect.map(breakers.all, (all) =>
+        all.map((known) => ({ ...known, ...links.acquaintance(known.endpoint) }))
       ),
       discover: Effect.fn("PeerClient.discover")(function* ({ endpoint, name }) {
         yield* Effect.annotateCurrentSpan({ agent: name })
-        const { card } = yield* cards.get(endpoint)
+        const refusal = yield* breakers.refusal(endpoint)
+        const known = refusal === undefined ? undefined : cards.last(endpoint)
+        if (refusal !== undefined && known === undefined) return yield* new PeerError({ reason: refusal })
+        const { card } = known ?? (yield* cards.get(endpoint))
         return { skills: skillsOf(card), did: didOf(card) }
       }),
       call: Effect.fn("PeerClient.call")(function* (call, onEvent) {

@@ -4,14 +4,12 @@ import type { PeerEvent, PeerStatus } from "@bowline/runtime/peer/PeerClient"
 import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Option, Schedule } from "effect"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as BreakerStore from "./BreakerStore.ts"
+import { Remembered } from "./Remembered.ts"
 
 type OnEvent = (event: PeerEvent) => Effect.Effect<void>
 
 /** How long it stays open: 30 seconds, and twice as long each time that the probe fails, 5 minutes at most. */
 const openDuration = Schedule.min([Schedule.exponential("30 seconds"), Schedule.spaced("5 minutes")])
-
-/** Endpoints that are remembered for whoever asks. */
-const maxEndpoints = 1_000
 
 /** When to come back where a probe is under way: it says soon how it is. */
 const probeMs = 1_000
@@ -37,14 +35,17 @@ const classify = (exit: Exit.Exit<unknown, PeerError>): CircuitBreaker.Outcome =
   }
 }
 
-const refusal = (reason: CircuitBreaker.CircuitBreakerErrorReason, now: number): CircuitOpen => {
-  const why = "Too many calls of the peer have failed in a row"
-  if (reason._tag !== "CircuitOpen") {
-    return new CircuitOpen({ message: `${why}: one call is trying it now`, retryAfterMs: probeMs })
-  }
-  const retryAfterMs = Duration.toMillis(reason.retryAfter)
+const why = "Too many calls of the peer have failed in a row"
+
+const openUntil = (retryAfter: Duration.Duration, now: number): CircuitOpen => {
+  const retryAfterMs = Duration.toMillis(retryAfter)
   return new CircuitOpen({ message: `${why}: none is made until ${fromMillis(now + retryAfterMs)}`, retryAfterMs })
 }
+
+const refusal = (reason: CircuitBreaker.CircuitBreakerErrorReason, now: number): CircuitOpen =>
+  reason._tag === "CircuitOpen"
+    ? openUntil(reason.retryAfter, now)
+    : new CircuitOpen({ message: `${why}: one call is trying it now`, retryAfterMs: probeMs })
 
 const statusOf = (state: CircuitBreaker.State, now: number): PeerStatus["breaker"] => {
   if (state._tag === "Closed") return { state: "closed", openUntil: null }
@@ -67,14 +68,7 @@ export const make = Effect.gen(function* () {
   const breaker = yield* CircuitBreaker.make({ tripPolicy: BreakerStore.tripPolicy, openDuration }).pipe(
     Effect.provideService(CircuitBreaker.CircuitBreakerStore, store)
   )
-  const endpoints = new Set<string>()
-
-  const remember = (endpoint: string): void => {
-    endpoints.delete(endpoint)
-    endpoints.add(endpoint)
-    const [oldest] = endpoints
-    if (endpoints.size > maxEndpoints && oldest !== undefined) endpoints.delete(oldest)
-  }
+  const called = new Remembered<true>()
 
   return {
     /** Makes a call, unless the circuit of its endpoint is open: then nothing is sent. */
@@ -84,13 +78,13 @@ export const make = Effect.gen(function* () {
       call: (onEvent: OnEvent) => Effect.Effect<A, PeerError>
     ): Effect.Effect<A, PeerError> =>
       Effect.suspend(() => {
-        remember(endpoint)
+        called.set(endpoint, true)
         // The ids of a task may be told before anything is sent.
-        const called = call((event) =>
+        const observed = call((event) =>
           event._tag === "Accepted" ? onEvent(event) : Effect.andThen(store.answered(endpoint), onEvent(event))
         )
         return breaker
-          .execute(called, { key: endpoint, classify })
+          .execute(observed, { key: endpoint, classify })
           .pipe(
             Effect.catchTag("CircuitBreakerError", ({ reason }) =>
               Effect.flatMap(Clock.currentTimeMillis, (now) =>
@@ -99,9 +93,14 @@ export const make = Effect.gen(function* () {
             )
           )
       }),
+    /** Why no call of the endpoint would be made now, if so. What is not a call is neither counted nor a probe. */
+    refusal: (endpoint: string): Effect.Effect<CircuitOpen | undefined> =>
+      Effect.zipWith(Effect.orDie(breaker.state(endpoint)), Clock.currentTimeMillis, (state, now) =>
+        state._tag === "Open" && Duration.isPositive(state.retryAfter) ? openUntil(state.retryAfter, now) : undefined
+      ),
     /** The endpoints that were called, and how their circuits are. */
     all: Effect.suspend(() =>
-      Effect.forEach(endpoints, (endpoint) =>
+      Effect.forEach(called.endpoints, (endpoint) =>
         Effect.zipWith(Effect.orDie(breaker.state(endpoint)), Clock.currentTimeMillis, (state, now) => ({
           endpoint,
           breaker: statusOf(state, now)

@@ -1,6 +1,6 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
 import type { PeerCall, PeerStatus } from "@bowline/runtime/peer/PeerClient"
-import { Cache, Effect, Option } from "effect"
+import { Effect, Option } from "effect"
 import type { PeerAuths } from "../auth/PeerAuth.ts"
 import { didOf, takesTextOnly } from "../card/AgentCard.ts"
 import type { AgentCards, FoundCard } from "../card/AgentCards.ts"
@@ -11,6 +11,7 @@ import { bindu } from "../dialect/Bindu.ts"
 import type { Codec } from "../dialect/Codec.ts"
 import type { ExchangeError } from "../http/ExchangeError.ts"
 import type { RpcTarget } from "../http/JsonRpc.ts"
+import { Remembered } from "./Remembered.ts"
 
 /** How to speak to a peer during one call. It stays the same until the call ends. */
 export interface PeerLink {
@@ -48,18 +49,18 @@ const choose = (
 }
 
 /** The links to peers, and what is remembered of them in this process. */
-export const make = Effect.fnUntraced(function* (cards: AgentCards, auths: PeerAuths) {
-  const interfaces = yield* Cache.make<string, PeerInterface | void>({ capacity: 1_000, lookup: () => Effect.void })
+export const make = (cards: AgentCards, auths: PeerAuths) => {
+  const interfaces = new Remembered<PeerInterface>()
 
   const connect = Effect.fnUntraced(function* (call: Acquainting): Effect.fn.Return<PeerLink, ExchangeError> {
     const { auth, dialect, endpoint, streaming, trust } = call.agent
     const peerAuth = yield* auths.forAgent(auth)
-    const before = (yield* Cache.get(interfaces, endpoint)) ?? undefined
+    const before = interfaces.get(endpoint)
     const isCardWanted = dialect === "auto" || (trust?.verify_did === true && trust.pinned_did === undefined)
     const asked = isCardWanted ? Effect.option(cards.get(endpoint)) : Effect.succeedNone
-    const found = Option.getOrUndefined(yield* asked) ?? (yield* cards.last(endpoint)) ?? undefined
+    const found = Option.getOrUndefined(yield* asked) ?? cards.last(endpoint)
     const chosen = choose(call, found, before)
-    yield* Cache.set(interfaces, endpoint, chosen)
+    interfaces.set(endpoint, chosen)
     const codec = codecs[chosen.dialect]
     const headers = {
       ...codec.headers,
@@ -77,13 +78,12 @@ export const make = Effect.fnUntraced(function* (cards: AgentCards, auths: PeerA
     }
   })
 
-  const acquaintance = Effect.fnUntraced(function* (endpoint: string): Effect.fn.Return<Acquaintance> {
-    const spoken = yield* Cache.get(interfaces, endpoint)
-    const found = yield* cards.last(endpoint)
+  const acquaintance = (endpoint: string): Acquaintance => {
+    const found = cards.last(endpoint)
     return {
-      dialect: spoken?.dialect ?? null,
+      dialect: interfaces.get(endpoint)?.dialect ?? null,
       card: found === undefined ? null : { name: found.card.name ?? null, fetchedAt: found.fetchedAt }
     }
-  })
+  }
   return { connect, acquaintance }
-})
+}

@@ -1,10 +1,11 @@
 import { Rpc } from "@bowline/domain/peer/PeerError"
-import { Cache, Duration, Effect } from "effect"
+import { Effect } from "effect"
 import type { HttpClient } from "effect/http"
 import type { Params } from "../dialect/Codec.ts"
 import type { ExchangeError } from "../http/ExchangeError.ts"
 import { callMethod, streamMethod } from "../http/JsonRpc.ts"
 import type { PeerLink } from "./PeerLink.ts"
+import { Remembered } from "./Remembered.ts"
 
 /** The peer did not understand the request: parse error, or invalid parameters. */
 const isNotUnderstood = ({ reason }: ExchangeError): boolean =>
@@ -14,12 +15,8 @@ const isNotUnderstood = ({ reason }: ExchangeError): boolean =>
  * The methods of a peer. Where a dialect has two spellings of a task's id, a peer that does not understand the one gets the
  * other one, once; what it understood is remembered by endpoint.
  */
-export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient, uuid: () => string) {
-  const spellings = yield* Cache.make<string, string | void>({
-    capacity: 1_000,
-    timeToLive: Duration.infinity,
-    lookup: () => Effect.void
-  })
+export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
+  const spellings = new Remembered<string>()
 
   const call = (link: PeerLink, method: string, params: Params) =>
     Effect.suspend(() => callMethod(client, link.target, uuid(), method, params))
@@ -34,12 +31,12 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient, 
     request: (params: Params) => Effect.Effect<A, ExchangeError, R>
   ): Effect.fn.Return<A, ExchangeError, R> {
     const [first, ...others] = codec.taskIdNames
-    const known = (yield* Cache.get(spellings, endpoint)) ?? first
+    const known = spellings.get(endpoint) ?? first
     const other = [first, ...others].find((name) => name !== known)
     const spelled = (name: string) => request({ [name]: taskId })
     if (other === undefined) return yield* spelled(known)
     return yield* Effect.catchIf(spelled(known), isNotUnderstood, () =>
-      Effect.tap(spelled(other), () => Cache.set(spellings, endpoint, other))
+      Effect.tap(spelled(other), () => Effect.sync(() => spellings.set(endpoint, other)))
     )
   })
 
@@ -53,6 +50,6 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient, 
     subscribe: (link: PeerLink, taskId: string) =>
       onTask(link, taskId, (name) => stream(link, link.codec.methods.subscribe, name))
   }
-})
+}
 
-export type TaskCalls = Effect.Success<ReturnType<typeof make>>
+export type TaskCalls = ReturnType<typeof make>

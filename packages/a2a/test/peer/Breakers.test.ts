@@ -204,6 +204,31 @@ describe("a call", () => {
     }).pipe(Effect.provide(memory))
   )
 
+  it.effect("that is not made asks for no card either, but there is the one that was had before", () =>
+    Effect.gen(function* () {
+      const { discover } = yield* PeerClient
+      const asked = Effect.fnUntraced(function* (known: boolean) {
+        const peer = yield* ScriptedPeer.serve({ acts: [completes("Here")] })
+        const { agent } = question(peer.url)
+        if (known) yield* discover(agent)
+        yield* peer.disturb("message/send", ...Array.from({ length: 5 }, () => answers(503)))
+        for (let calls = 0; calls < 5; calls++) yield* Effect.flatMap(start(question(peer.url)), reasonOf)
+        const before = (yield* peer.requests.all).length
+        yield* TestClock.adjust("29 seconds")
+        const found = yield* Effect.match(discover(agent), {
+          onSuccess: () => "card",
+          onFailure: ({ reason }) => reason._tag
+        })
+        assert.strictEqual((yield* peer.requests.all).length, before)
+        yield* TestClock.adjust("1 second")
+        yield* discover(agent)
+        return found
+      })
+      assert.strictEqual(yield* asked(false), "circuit_open")
+      assert.strictEqual(yield* asked(true), "card")
+    }).pipe(Effect.provide(memory))
+  )
+
   it.effect("of a peer that fails its tasks is made again and again", () =>
     Effect.gen(function* () {
       const peer = yield* ScriptedPeer.serve({ acts: [fails("No")] })

@@ -157,20 +157,30 @@ export const runAll = (
     return { type: "tool_result", task_id, state: result.state, content }
   }
 
+  const limitOf = ({ timeoutMs = Infinity }: Tool): number =>
+    Math.min(timeoutMs, run.given.request.preferences.tool_timeout_ms)
+
+  /** Only of a call that is made: it may have to ask the agent, which counts as a part of the call. */
+  const identify = (prepared: Prepared): Effect.Effect<AgentDid | null> =>
+    prepared._tag === "Ready"
+      ? Effect.map(Effect.timeoutOption(prepared.tool.identify, limitOf(prepared.tool)), Option.getOrNull)
+      : Effect.succeed(null)
+
   const dispatch = Effect.fnUntraced(function* (
     prepared: Extract<Prepared, { readonly _tag: "Ready" }>,
-    did: AgentDid | null
+    did: AgentDid | null,
+    spent: number
   ) {
     const { tool, input, part } = prepared
     // The intent is stored before the call leaves.
     yield* run.given.journal.flush
-    const limit = Math.min(tool.timeoutMs ?? Infinity, run.given.request.preferences.tool_timeout_ms)
+    const limit = limitOf(tool)
     // Detached: a tool that does not let go holds up neither the step nor the plan's end. Both exits interrupt it.
     const call = yield* Effect.forkDetach(
       tool.call(input, part.task_id, onEvent(run, part.task_id, options.resultLimit))
     )
     const result = yield* Fiber.join(call).pipe(
-      Effect.timeoutOption(limit),
+      Effect.timeoutOption(limit - spent),
       Effect.onInterrupt(() => Fiber.interrupt(call))
     )
     if (Option.isNone(result)) call.interruptUnsafe()
@@ -185,10 +195,11 @@ export const runAll = (
   return Effect.forEach(
     calls,
     Effect.fnUntraced(function* (prepared) {
-      const did = prepared.tool === undefined ? null : yield* prepared.tool.identify
+      const begun = yield* Clock.currentTimeMillis
+      const did = yield* identify(prepared)
       const now = yield* Clock.currentTimeMillis
       start(run, prepared, did, now)
-      if (prepared._tag === "Ready") return yield* dispatch(prepared, did)
+      if (prepared._tag === "Ready") return yield* dispatch(prepared, did, now - begun)
       yield* run.given.journal.keepUp
       const { state, message } = prepared
       return answer(prepared, did, { state, content: message, error: { code: state, message } }, now)

@@ -1,8 +1,9 @@
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
-import { say } from "@bowline/testing/provider/Turn"
+import { callTool, say } from "@bowline/testing/provider/Turn"
 import { layer, post, readAll, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
 import type { PeerClient } from "../../src/peer/PeerClient.ts"
 import { askBob, bob } from "../plan/Bob.ts"
 
@@ -55,4 +56,39 @@ describe("PeerTools", () => {
       }).pipe(Effect.provide(layer({ script: [askBob, [say("ok")]], peers })), Effect.scoped)
     )
   }
+
+  const refused = peer()
+  it.effect("asks for no card of an agent whose call is not made", () =>
+    Effect.gen(function* () {
+      const { frames } = yield* post({ question: "?", agents: [bob] })
+      assert.strictEqual(single(yield* readAll(frames), "task.started").agent_did, null)
+      assert.deepStrictEqual(refused.cards, [])
+    }).pipe(
+      Effect.provide(layer({ script: [[callTool("bob_ask", { inputs: "hi" })], [say("ok")]], peers: refused.peers })),
+      Effect.scoped
+    )
+  )
+
+  it.effect("counts the wait for a card as a part of the call", () =>
+    Effect.gen(function* () {
+      const preferences = { tool_timeout_ms: 1_000 }
+      const { frames } = yield* post({ question: "?", agents: [bob], preferences })
+      const reading = yield* Effect.forkChild(readAll(frames))
+      yield* TestClock.adjust("600 millis")
+      yield* TestClock.adjust("400 millis")
+      const { duration_ms, state } = single(yield* Fiber.join(reading), "task.finished")
+      assert.deepStrictEqual([state, duration_ms], ["timed-out", 400])
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: [askBob, [say("ok")]],
+          peers: {
+            discover: () => Effect.delay(Effect.succeed({ skills: [], did: onCard }), "600 millis"),
+            call: () => Effect.never
+          }
+        })
+      ),
+      Effect.scoped
+    )
+  )
 })
