@@ -9,6 +9,7 @@ import { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
 import { CredentialPool } from "@bowline/runtime/provider/CredentialPool"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/session/MemoryStore"
+import * as ProviderMetrics from "@bowline/runtime/telemetry/ProviderMetrics"
 import { Effect, Layer, Logger, Record, Redacted, References } from "effect"
 import { HttpRouter } from "effect/http"
 import { GatewayConfig } from "./config/GatewayConfig.ts"
@@ -116,5 +117,6 @@ export const layer = (config: Config) =>
     Layer.provideMerge(Listener.layer(config)),
     Layer.provideMerge(runtime(config)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
+    Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),
     Layer.provide(log(config.log))
   )

@@ -51,6 +51,8 @@ export class GatewayConfig extends Context.Service<
     readonly egress: EgressPolicy
     /** What it shows to peers, and believes of them. */
     readonly peerTls: PeerTls
+    /** As `provider/model`: those that the configuration itself names. */
+    readonly configuredModels: ReadonlySet<string>
     /** Of the body of a request, in bytes. */
     readonly maxBody: number
     readonly sessionTtl: Duration.Duration
@@ -78,8 +80,8 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
     const isAllowed = values.BOWLINE_ENV_ALLOW
     const providers = ProviderSettings.fromValues(values, file.providers)
     const model = values.BOWLINE_MODEL ?? providers[0]?.defaultModel ?? "openai/demo"
-    const configured = [model, ...fallbackModels, ...file.providers.flatMap(ProviderSettings.modelsOf)]
-    const isNamed = values.BOWLINE_ALLOWED_MODELS ?? ((name: string) => configured.includes(name))
+    const configuredModels = new Set([model, ...fallbackModels, ...file.providers.flatMap(ProviderSettings.modelsOf)])
+    const isNamed = values.BOWLINE_ALLOWED_MODELS ?? ((name: string) => configuredModels.has(name))
     const names: ReadonlyArray<string> = providers.length === 0 ? ["openai"] : providers.map(({ name }) => name)
     const isOffered = (name: string) =>
       names.some((provider) => name.length > provider.length + 1 && name.startsWith(`${provider}/`))
@@ -134,6 +136,7 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
         allowsLocal: isLoopback(values.BOWLINE_HOST)
       },
       peerTls: file.peerTls,
+      configuredModels,
       maxBody: values.BOWLINE_MAX_BODY,
       sessionTtl: values.BOWLINE_SESSION_TTL,
       log: { level: logLevels[values.LOG_LEVEL], format: values.LOG_FORMAT ?? (isTerminal ? "pretty" : "json") },

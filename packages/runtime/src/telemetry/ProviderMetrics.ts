@@ -1,5 +1,5 @@
 import type { Usage } from "@bowline/domain/plan/Usage"
-import { type Context, type Effect, Metric } from "effect"
+import { Context, Effect, Layer, Metric } from "effect"
 import * as GenAi from "./GenAi.ts"
 
 /** What is asked, as metrics tell it apart: the model as its provider calls it. */
@@ -43,17 +43,6 @@ const labels = ({ provider, model }: Asked, errorType?: string) => ({
   ...(errorType === undefined ? {} : { [GenAi.errorType]: errorType })
 })
 
-const counted =
-  (metric: Metric.Counter<number>) =>
-  (asked: Asked, errorType: string): Effect.Effect<void> =>
-    Metric.update(Metric.withAttributes(metric, labels(asked, errorType)), 1)
-
-export const retried = counted(retries)
-export const retriesExhausted = counted(exhausted)
-export const retracted = counted(retracts)
-export const failedOver = counted(failovers)
-export const credentialPutAside = counted(putAside)
-
 const ofAttempt = (asked: Asked, errorType: string | undefined) => {
   const chat = { ...labels(asked), [GenAi.operation]: "chat" }
   const ended = labels(asked, errorType)
@@ -66,8 +55,49 @@ const ofAttempt = (asked: Asked, errorType: string | undefined) => {
   }
 }
 
-/** With their labels, which to put together costs more than to count. There are as many as series in the registry. */
-const labelled = new Map<string, ReturnType<typeof ofAttempt>>()
+/** The series of one runtime: its models, and its metrics with their labels, which to put together costs more than to count. */
+class Series {
+  readonly #isTold: (model: string) => boolean
+  readonly #ofAttempts = new Map<string, ReturnType<typeof ofAttempt>>()
+
+  constructor(isTold: (model: string) => boolean) {
+    this.#isTold = isTold
+  }
+
+  told({ provider, model }: Asked): Asked {
+    return { provider, model: this.#isTold(`${provider}/${model}`) ? model : "other" }
+  }
+
+  ofAttempt(asked: Asked, errorType: string | undefined): ReturnType<typeof ofAttempt> {
+    const { provider, model } = this.told(asked)
+    const key = `${provider}\n${model}\n${errorType ?? ""}`
+    const metrics = this.#ofAttempts.get(key) ?? ofAttempt({ provider, model }, errorType)
+    this.#ofAttempts.set(key, metrics)
+    return metrics
+  }
+}
+
+/** Every model is told apart, unless the app says which: callers may be free to name as many as they like. */
+const Told = Context.Reference<Series>("@bowline/runtime/telemetry/ProviderMetrics/Told", {
+  defaultValue: () => new Series(() => true)
+})
+
+/** The models that are told apart, as `provider/model`. All others are counted together, as `other`. */
+export const layerOfModels = (models: ReadonlySet<string>): Layer.Layer<never> =>
+  Layer.sync(Told, () => new Series((model) => models.has(model)))
+
+const counted =
+  (metric: Metric.Counter<number>) =>
+  (asked: Asked, errorType: string): Effect.Effect<void> =>
+    Effect.flatMap(Told, (series) =>
+      Metric.update(Metric.withAttributes(metric, labels(series.told(asked), errorType)), 1)
+    )
+
+export const retried = counted(retries)
+export const retriesExhausted = counted(exhausted)
+export const retracted = counted(retracts)
+export const failedOver = counted(failovers)
+export const credentialPutAside = counted(putAside)
 
 /** An attempt is over. `errorType` is undefined when it has finished. */
 export const attempted = (
@@ -80,9 +110,7 @@ export const attempted = (
   },
   context: Context.Context<never>
 ): void => {
-  const key = `${asked.provider}\n${asked.model}\n${told.errorType ?? ""}`
-  const metrics = labelled.get(key) ?? ofAttempt(asked, told.errorType)
-  labelled.set(key, metrics)
+  const metrics = Context.get(context, Told).ofAttempt(asked, told.errorType)
   metrics.attempts.updateUnsafe(1, context)
   metrics.duration.updateUnsafe(told.durationMs / 1_000, context)
   if (told.firstContentMs !== undefined) metrics.timeToFirstChunk.updateUnsafe(told.firstContentMs / 1_000, context)

@@ -4,10 +4,15 @@ import * as TestKit from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Array, Effect, Fiber, Layer, Logger, Metric, Option, References, Tracer } from "effect"
 import { TestClock } from "effect/testing"
+import * as ProviderMetrics from "../../src/telemetry/ProviderMetrics.ts"
 import { bob } from "../plan/Bob.ts"
 
 /** Runs a plan to its end, and gives what was traced, what was measured and what was logged. */
-const observed = Effect.fnUntraced(function* (options: Parameters<typeof TestKit.layer>[0], body: object = {}) {
+const observed = Effect.fnUntraced(function* (
+  options: Parameters<typeof TestKit.layer>[0],
+  body: object = {},
+  metrics: Layer.Layer<never> = Layer.empty
+) {
   const spans: Array<Tracer.Span> = []
   const tracer = Tracer.make({
     span: (given) => {
@@ -31,7 +36,7 @@ const observed = Effect.fnUntraced(function* (options: Parameters<typeof TestKit
   })
   const { events, measured } = yield* run.pipe(
     Effect.scoped,
-    Effect.provide(Layer.provideMerge(TestKit.layer(options), Logger.layer([logger]))),
+    Effect.provide(Layer.provideMerge(TestKit.layer(options), [Logger.layer([logger]), metrics])),
     Effect.provideService(Tracer.Tracer, tracer),
     Effect.provideService(Metric.MetricRegistry, new Map())
   )
@@ -156,6 +161,32 @@ describe("ProviderMetrics", () => {
       ])
       assert.deepStrictEqual(counted(measured, "bowline.credentials.put_aside"), [["scripted other rate_limited", 1]])
       assert.deepStrictEqual(counted(measured, "bowline.provider.retracts"), [])
+    })
+  )
+
+  it.effect("count all models together that the app does not know of", () =>
+    Effect.gen(function* () {
+      const { measured } = yield* observed(
+        {
+          script: ({ model }) => (model === "third" ? [say("ok"), usage(tokens)] : [error(500)]),
+          config: { fallbackModels: ["scripted/second", "scripted/third"], maxRetries: 0 }
+        },
+        {},
+        ProviderMetrics.layerOfModels(new Set(["scripted/model"]))
+      )
+      assert.deepStrictEqual(counted(measured, "bowline.provider.attempts"), [
+        ["scripted model server_error", 1],
+        ["scripted other server_error", 1],
+        ["scripted other", 1]
+      ])
+      assert.deepStrictEqual(counted(measured, "bowline.provider.failovers"), [
+        ["scripted model server_error", 1],
+        ["scripted other server_error", 1]
+      ])
+      assert.deepStrictEqual(sums(measured, "gen_ai.client.token.usage"), [
+        ["{token} scripted other chat input", 1, 12],
+        ["{token} scripted other chat output", 1, 5]
+      ])
     })
   )
 
