@@ -3,6 +3,7 @@ import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/api/Authorization"
+import { idempotency } from "@bowline/runtime/plan/Idempotency"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
@@ -12,15 +13,13 @@ import { prefersJson } from "./Accept.ts"
 import * as EventStream from "./EventStream.ts"
 import { waitFor } from "./JsonAnswer.ts"
 import { toPageRequest } from "./Paging.ts"
-import { answer, invalid } from "./Refusals.ts"
-import { readJson } from "./RequestBody.ts"
+import { answer } from "./Refusals.ts"
+import { readSentJson } from "./RequestBody.ts"
 
 const isPlanId = Schema.is(PlanId)
 
 /** What is not even an id of a plan is the id of none. */
 const planId = (id: string) => (isPlanId(id) ? Effect.succeed(id) : Effect.fail(new NotFound({ what: "plan" })))
-
-const idempotencyKey = invalid([{ path: "Idempotency-Key", message: "Not supported yet" }])
 
 export const layer = HttpApiBuilder.group(
   Api,
@@ -28,15 +27,18 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const plans = yield* Plans
     const { maxBody } = yield* GatewayConfig
-    const readRequest = readJson(PlanRequest, maxBody)
+    const readRequest = readSentJson(PlanRequest, maxBody)
 
     return handlers
       .handleRaw("start", ({ request, headers }) =>
         Effect.gen(function* () {
-          if (request.headers["idempotency-key"] !== undefined) return yield* idempotencyKey
           const caller = yield* Caller
           const came = { hops: headers["x-bowline-hops"] ?? 0, via: headers["x-bowline-via"] ?? [] }
-          const { frames, ...ids } = yield* plans.start(caller, yield* readRequest(request), came)
+          const { text, value } = yield* readRequest(request)
+          const key = headers["idempotency-key"]
+          const sent: unknown = key === undefined ? undefined : JSON.parse(text)
+          const same = key === undefined ? undefined : idempotency(key, sent)
+          const { frames, ...ids } = yield* plans.start(caller, value, came, same)
           return prefersJson(request.headers.accept)
             ? HttpServerResponse.jsonUnsafe(yield* waitFor(plans, caller, ids, frames))
             : EventStream.fromStart(ids, frames)

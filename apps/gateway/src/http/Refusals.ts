@@ -1,4 +1,11 @@
-import type { HopsExceeded, InvalidRequest, NotAccepting, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type {
+  HopsExceeded,
+  IdempotencyConflict,
+  InvalidRequest,
+  NotAccepting,
+  NotFound,
+  SessionBusy
+} from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { formatPath } from "@bowline/protocol/api/Issues"
 import { contentType, type Issue, make, type ProblemCode } from "@bowline/protocol/api/Problem"
@@ -50,7 +57,15 @@ export const respond = (refused: Refused): Effect.Effect<HttpServerResponse.Http
     })
   })
 
-type Refusal = Refused | InvalidRequest | HopsExceeded | SessionBusy | NotAccepting | NotFound | StorageError
+type Refusal =
+  | Refused
+  | InvalidRequest
+  | HopsExceeded
+  | SessionBusy
+  | IdempotencyConflict
+  | NotAccepting
+  | NotFound
+  | StorageError
 
 const toRefused = (refusal: Refusal): Refused => {
   switch (refusal._tag) {
@@ -62,6 +77,8 @@ const toRefused = (refusal: Refusal): Refused => {
       return new Refused({ code: "hops_exceeded", detail: refusal.message })
     case "SessionBusy":
       return new Refused({ code: "session_busy", detail: refusal.message })
+    case "IdempotencyConflict":
+      return new Refused({ code: "idempotency_conflict", detail: refusal.message })
     case "NotFound":
       return new Refused({ code: "not_found", detail: refusal.message })
     case "NotAccepting":

@@ -22,10 +22,10 @@ const unreadable = (error: HttpServerError.HttpServerError, maxBody: number): Re
     : invalid([{ path: "", message: "Expected a whole body" }])
 
 /**
- * Reads the body of a request as JSON in UTF-8, `maxBody` bytes at most. What is larger is refused by its length before it is
+ * Reads the body of a request as JSON in UTF-8, as it was sent and as the schema has it, `maxBody` bytes at most. What is larger is refused by its length before it is
  * read, or as soon as it has been read so far.
  */
-export const readJson = <A>(schema: Schema.ConstraintDecoder<A>, maxBody: number) => {
+export const readSentJson = <A>(schema: Schema.ConstraintDecoder<A>, maxBody: number) => {
   const decode = decodeJson(schema)
   const limit = ByteSize.bytes(maxBody)
   const decodeText = Effect.fnUntraced(function* (bytes: ArrayBuffer) {
@@ -33,7 +33,7 @@ export const readJson = <A>(schema: Schema.ConstraintDecoder<A>, maxBody: number
       try: () => new TextDecoder("utf-8", { fatal: true }).decode(bytes),
       catch: () => invalid([{ path: "", message: "Expected JSON in UTF-8" }])
     })
-    return yield* Effect.mapError(Effect.fromResult(decode(text)), invalid)
+    return { text, value: yield* Effect.mapError(Effect.fromResult(decode(text)), invalid) }
   })
   return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
     const { headers } = request
@@ -48,4 +48,10 @@ export const readJson = <A>(schema: Schema.ConstraintDecoder<A>, maxBody: number
     )
     return yield* decodeText(bytes)
   })
+}
+
+/** Reads the body of a request as the schema has it. */
+export const readJson = <A>(schema: Schema.ConstraintDecoder<A>, maxBody: number) => {
+  const read = readSentJson(schema, maxBody)
+  return (request: HttpServerRequest.HttpServerRequest) => Effect.map(read(request), ({ value }) => value)
 }

@@ -95,8 +95,10 @@ describe("a refused request", () => {
         assert.strictEqual(body["request_id"], headers.get("x-request-id"))
         assert.deepStrictEqual(paths(body), expected, label)
       }
-      const key = yield* post(`${url}/plan`, { question: "?" }, { "idempotency-key": "k" })
-      assert.deepStrictEqual(paths(key.body), ["Idempotency-Key"])
+      for (const key of ["", "k".repeat(201), "schlüssel", "a\tb"]) {
+        const { status, body } = yield* post(`${url}/plan`, { question: "?" }, { "idempotency-key": key })
+        assert.deepStrictEqual([status, paths(body)], [400, ["idempotency-key"]], key)
+      }
       for (const text of ["", "{", "[]", "null", `{"question": "\ud800`, "\u0000"]) {
         assert.strictEqual((yield* post(`${url}/plan`, text)).body["code"], "invalid_request", text)
       }

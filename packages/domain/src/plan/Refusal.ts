@@ -17,6 +17,13 @@ export class InvalidRequest extends Data.TaggedError("InvalidRequest")<{
   readonly issues: ReadonlyArray<{ readonly path: ReadonlyArray<PropertyKey>; readonly message: string }>
 }> {}
 
+/** The caller has sent another body with the same `Idempotency-Key`. */
+export class IdempotencyConflict extends Data.TaggedError("IdempotencyConflict") {
+  override get message(): string {
+    return "The Idempotency-Key came with another body before"
+  }
+}
+
 /** The plan has come through too many gateways, or to the same one again. */
 export class HopsExceeded extends Data.TaggedError("HopsExceeded")<{ readonly message: string }> {}
 

@@ -10,6 +10,7 @@ import { Authorization } from "../api/Authorization.ts"
 import { pageEnd, pageQuery } from "../api/Page.ts"
 import {
   HopsExceeded,
+  IdempotencyConflict,
   Internal,
   InvalidRequest,
   NotFound,
@@ -19,6 +20,7 @@ import {
   UnsupportedMediaType
 } from "../api/Problem.ts"
 import { SseFrame } from "../stream/SseFrame.ts"
+import { IdempotencyKey } from "./IdempotencyKey.ts"
 import { routeHeaders } from "./RouteHeaders.ts"
 
 /** A plan that ran, however it ended, as one object. */
@@ -62,16 +64,25 @@ const Seq = Schema.String.check(
 export class PlansApi extends HttpApiGroup.make("plans")
   .add(
     HttpApiEndpoint.post("start", "/plan", {
-      headers: routeHeaders,
+      headers: { ...routeHeaders, "idempotency-key": Schema.optionalKey(IdempotencyKey) },
       payload: PlanRequest.annotate({ identifier: "PlanRequest", examples: [example] }),
       success: [PlanResult, frames],
-      error: [InvalidRequest, SessionBusy, PayloadTooLarge, UnsupportedMediaType, HopsExceeded, ...failures]
+      error: [
+        InvalidRequest,
+        SessionBusy,
+        IdempotencyConflict,
+        PayloadTooLarge,
+        UnsupportedMediaType,
+        HopsExceeded,
+        ...failures
+      ]
     }).annotateMerge(
       OpenApi.annotations({
         summary: "Ask a question",
         description:
           "Starts a plan and streams its events, or with `Accept: application/json` answers when it is over: 200 for a plan " +
-          "that ran, however it ended. A caller that leaves ends the plan, unless `preferences.on_disconnect` is `continue`."
+          "that ran, however it ended. A caller that leaves ends the plan, unless `preferences.on_disconnect` is `continue`. " +
+          "With an `Idempotency-Key` the same request can be sent again: it starts no second plan, and gets the stream of the first."
       })
     ),
     HttpApiEndpoint.get("list", "/plans", {

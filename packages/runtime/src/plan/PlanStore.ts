@@ -5,7 +5,7 @@ import type { Outcome } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanState } from "@bowline/domain/plan/Plan"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { Preferences } from "@bowline/domain/plan/PlanRequest"
-import type { InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { Stage } from "@bowline/domain/plan/Stage"
 import type { Usage } from "@bowline/domain/plan/Usage"
 import type { NewMessage } from "@bowline/domain/session/Message"
@@ -14,12 +14,13 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskError } from "@bowline/domain/plan/PlanEvent"
 import type { TaskId } from "@bowline/domain/tool/TaskId"
 import type { TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
-import { Context, type Duration, type Effect, type Schema } from "effect"
+import { Context, type Duration, type Effect, type Option, type Schema } from "effect"
 import type { Route } from "../peer/PeerClient.ts"
 import type { ReplicaId } from "../session/LeaseStore.ts"
 import type { Page, PageRequest } from "../session/Page.ts"
 import type { Compaction } from "../session/SessionStore.ts"
 import type { EventRow } from "../stream/EventRow.ts"
+import type { Idempotency, PlanExists } from "./Idempotency.ts"
 
 /** A plan to be created. Timestamps are ISO 8601 in UTC, from the gateway's clock. */
 export interface NewPlan {
@@ -42,6 +43,8 @@ export interface NewPlan {
   readonly created_at: string
   readonly deadline_at: string
   readonly replica: ReplicaId
+  /** The key that stands for the plan until it expires, or until its session is deleted. */
+  readonly idempotency: (Idempotency & { readonly expires_at: string }) | null
 }
 
 /** How far a plan has come, and the model that it asks. */
@@ -133,7 +136,8 @@ export class PlanStore extends Context.Service<
      * also be the gateway's id of a session of the owner. Fails with `SessionBusy` when `on_busy` is `reject` and the session has
      * a plan that is not over, or when `maxQueue` plans of the session are `queued` besides the one that has it: `session` rows
      * are locked, so that of two at once one sees the other. Fails with `InvalidRequest` where a session that there is already is
-     * given a history. A replica that has never said that it lives is taken to live for
+     * given a history. A key is unique per owner, and written with the plan, behind the lock on the session: of two at once one makes the
+     * plan, and the other one fails with `PlanExists`, or `IdempotencyConflict`, before it looks at anything else. A replica that has never said that it lives is taken to live for
      * 10 s from its first plan on.
      */
     readonly create: (
@@ -145,8 +149,14 @@ export class PlanStore extends Context.Service<
         readonly external_session_id: ExternalSessionId | null
         readonly created: boolean
       },
-      SessionBusy | InvalidRequest | StorageError
+      SessionBusy | InvalidRequest | IdempotencyConflict | PlanExists | StorageError
     >
+    /** The plan that the key stands for at this time, if there is one, and if it was started with the same body. */
+    readonly findByKey: (
+      owner: CallerName,
+      idempotency: Idempotency,
+      now: string
+    ) => Effect.Effect<Option.Option<PlanId>, IdempotencyConflict | StorageError>
     /**
      * Writes a batch in one transaction and gives the plans whose guard no longer holds, or that are over: of those nothing was
      * written. With `durable` off the transaction may be lost with the machine, not with the process. After `Unavailable` the

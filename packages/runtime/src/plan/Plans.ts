@@ -4,6 +4,7 @@ import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import {
   type HopsExceeded,
+  type IdempotencyConflict,
   InvalidRequest,
   type NotAccepting,
   type NotFound,
@@ -11,11 +12,13 @@ import {
 } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Context, Effect, Layer, type Scope, Stream } from "effect"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { Clock, Context, Effect, Layer, Option, type Scope, Stream } from "effect"
 import { Compaction } from "../compaction/Compaction.ts"
 import type { Route } from "../peer/PeerClient.ts"
 import type { Page, PageRequest } from "../session/Page.ts"
 import * as Expiry from "../session/Expiry.ts"
+import { answered } from "../session/Patience.ts"
 import { SessionLock } from "../session/SessionLock.ts"
 import { Sessions } from "../session/Sessions.ts"
 import { SessionStore } from "../session/SessionStore.ts"
@@ -25,6 +28,7 @@ import { RemotePlans } from "../stream/RemotePlans.ts"
 import * as StoredFrames from "../stream/StoredFrames.ts"
 import { cancel } from "./Cancellation.ts"
 import * as Hops from "./Hops.ts"
+import type { Idempotency } from "./Idempotency.ts"
 import { Planner } from "./Planner.ts"
 import { PlanStore } from "./PlanStore.ts"
 import * as Recovery from "./Recovery.ts"
@@ -37,15 +41,18 @@ export class Plans extends Context.Service<
     /**
      * Checks the request, stores the plan and starts it in a fiber that `Plans` owns. The caller is its first reader until the
      * scope closes: with `on_disconnect: "cancel"` the plan is aborted when its last reader has gone. `came` is the way on which
-     * other gateways have sent the plan here, if they have.
+     * other gateways have sent the plan here, if they have. With `idempotency` the plan is started only if its key stands for none:
+     * else the caller is one more reader of that plan, from its first frame on, wherever it runs and also when it is over. What is
+     * refused leaves no key behind.
      */
     readonly start: (
       caller: CallerName,
       request: PlanRequest,
-      came?: Route
+      came?: Route,
+      idempotency?: Idempotency
     ) => Effect.Effect<
       { readonly plan_id: PlanId; readonly session_id: SessionId; readonly frames: PlanReader },
-      InvalidRequest | HopsExceeded | SessionBusy | NotAccepting | StorageError,
+      InvalidRequest | HopsExceeded | SessionBusy | IdempotencyConflict | NotAccepting | StorageError,
       Scope.Scope
     >
     readonly get: (caller: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
@@ -97,12 +104,45 @@ export class Plans extends Context.Service<
         )
       })
 
-      return {
-        start: (caller, request, came = Hops.direct) =>
-          running.start(caller, request, came, (plan) => {
+      const events = Effect.fnUntraced(function* (caller: CallerName, id: PlanId, after: number) {
+        const stored = yield* store.get(caller, id)
+        const { session_id } = stored
+        const plan = yield* running.awaitStart(id)
+        const [last] = after === 0 ? [] : yield* store.events(id, after - 1, 1)
+        if (after > 0 && last === undefined) {
+          return yield* new InvalidRequest({
+            issues: [{ path: ["Last-Event-ID"], message: "Expected no more than the last seq of the plan" }]
+          })
+        }
+        if (plan === undefined) {
+          const elsewhere = isSettled(stored) ? undefined : yield* remote.connect(id)
+          return { session_id, frames: StoredFrames.follow(store, id, after, elsewhere) }
+        }
+        return { session_id, frames: yield* attach(plan, after) }
+      })
+
+      const join = (caller: CallerName, plan_id: PlanId) =>
+        Effect.map(events(caller, plan_id, 0), (reader) => ({ plan_id, ...reader }))
+
+      const start: Plans["Service"]["start"] = (caller, request, came = Hops.direct, idempotency) =>
+        Effect.gen(function* () {
+          if (idempotency !== undefined) {
+            const now = fromMillis(yield* Clock.currentTimeMillis)
+            const known = yield* answered(store.findByKey(caller, idempotency, now))
+            if (Option.isSome(known)) return yield* join(caller, known.value)
+          }
+          return yield* running.start(caller, request, came, idempotency, (plan) => {
             const { plan_id, session_id } = plan.run.given
             return Effect.map(attach(plan, 0), (frames) => ({ plan_id, session_id, frames }))
-          }),
+          })
+        }).pipe(
+          Effect.catchTag("PlanExists", ({ plan_id }) => join(caller, plan_id)),
+          // Its session has been deleted meanwhile, and the key is free again.
+          Effect.catchTag("NotFound", () => start(caller, request, came, idempotency))
+        )
+
+      return {
+        start,
         get: store.get,
         list: Effect.fnUntraced(function* (caller, { session, state }, page) {
           const found = session === undefined ? undefined : yield* sessions.find(caller, session)
@@ -115,22 +155,7 @@ export class Plans extends Context.Service<
             page
           )
         }),
-        events: Effect.fnUntraced(function* (caller, id, after) {
-          const stored = yield* store.get(caller, id)
-          const { session_id } = stored
-          const plan = running.find(id)
-          const [last] = after === 0 ? [] : yield* store.events(id, after - 1, 1)
-          if (after > 0 && last === undefined) {
-            return yield* new InvalidRequest({
-              issues: [{ path: ["Last-Event-ID"], message: "Expected no more than the last seq of the plan" }]
-            })
-          }
-          if (plan === undefined) {
-            const elsewhere = isSettled(stored) ? undefined : yield* remote.connect(id)
-            return { session_id, frames: StoredFrames.follow(store, id, after, elsewhere) }
-          }
-          return { session_id, frames: yield* attach(plan, after) }
-        }),
+        events,
         cancel: Effect.fnUntraced(function* (caller, id) {
           const plan = yield* store.get(caller, id)
           if (isSettled(plan)) return plan

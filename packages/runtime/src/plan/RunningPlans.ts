@@ -3,13 +3,19 @@ import type { AbortReason } from "@bowline/domain/plan/AbortReason"
 import { isSettled } from "@bowline/domain/plan/Plan"
 import { PlanId } from "@bowline/domain/plan/PlanId"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { type HopsExceeded, InvalidRequest, NotAccepting, type SessionBusy } from "@bowline/domain/plan/Refusal"
+import {
+  type HopsExceeded,
+  type IdempotencyConflict,
+  InvalidRequest,
+  NotAccepting,
+  type SessionBusy
+} from "@bowline/domain/plan/Refusal"
 import { summary } from "@bowline/domain/peer/Agent"
 import { MessageId } from "@bowline/domain/session/MessageId"
 import { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { Clock, Context, Deferred, Effect, Exit, Fiber, FiberMap, FiberSet, Latch, Layer } from "effect"
+import { Clock, Context, Deferred, Duration, Effect, Exit, Fiber, FiberMap, FiberSet, Latch, Layer } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { EnvironmentSecrets } from "../peer/EnvironmentSecrets.ts"
 import { GatewayId } from "../peer/GatewayId.ts"
@@ -26,6 +32,7 @@ import * as GenAi from "../telemetry/GenAi.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as Admission from "./Admission.ts"
 import * as Hops from "./Hops.ts"
+import { type Idempotency, keptFor, type PlanExists } from "./Idempotency.ts"
 import { Planner } from "./Planner.ts"
 import { PlanRun } from "./PlanRun.ts"
 import { PlansConfig } from "./PlansConfig.ts"
@@ -61,16 +68,23 @@ export class RunningPlans extends Context.Service<
   RunningPlans,
   {
     /**
-     * `came` is the way on which the plan came to this gateway. Nobody comes between a plan and its first use: a caller who leaves before
+     * `came` is the way on which the plan came to this gateway, `idempotency` the key that is to stand for it. Nobody comes between a plan and its first use: a caller who leaves before
      * is one who leaves it.
      */
     readonly start: <A, R>(
       caller: CallerName,
       request: PlanRequest,
       came: Route,
+      idempotency: Idempotency | undefined,
       use: (plan: RunningPlan) => Effect.Effect<A, never, R>
-    ) => Effect.Effect<A, InvalidRequest | HopsExceeded | SessionBusy | NotAccepting | StorageError, R>
+    ) => Effect.Effect<
+      A,
+      InvalidRequest | HopsExceeded | SessionBusy | NotAccepting | IdempotencyConflict | PlanExists | StorageError,
+      R
+    >
     readonly find: (id: PlanId) => RunningPlan | undefined
+    /** The same; a plan that this process is about to run, and that may be stored already, is waited for. */
+    readonly awaitStart: (id: PlanId) => Effect.Effect<RunningPlan | undefined>
     /** Refuses new plans, lets those that run go on for the grace, and aborts the rest. */
     readonly drain: Effect.Effect<void>
     readonly isDraining: () => boolean
@@ -92,6 +106,8 @@ export class RunningPlans extends Context.Service<
       const fibers = yield* FiberMap.make<PlanId, void>()
       const starts = yield* FiberSet.make()
       const plans = new Map<PlanId, RunningPlan>()
+      /** Plans that are being stored, and are not run yet. */
+      const creations = new Map<PlanId, Latch.Latch>()
       /** Requests that are admitted, and are no plans yet. */
       let starting = 0
       let draining = false
@@ -200,7 +216,7 @@ export class RunningPlans extends Context.Service<
       })
 
       const start = Effect.fnUntraced(
-        function* (caller: CallerName, request: PlanRequest, came: Route) {
+        function* (caller: CallerName, request: PlanRequest, came: Route, idempotency: Idempotency | undefined) {
           const createdAt = yield* Clock.currentTimeMillis
           const deadline = createdAt + request.preferences.timeout_ms
           const plan: NewPlan = {
@@ -222,10 +238,25 @@ export class RunningPlans extends Context.Service<
             route: Hops.onward(came, gateway),
             created_at: fromMillis(createdAt),
             deadline_at: fromMillis(deadline),
-            replica: lock.replica
+            replica: lock.replica,
+            idempotency:
+              idempotency === undefined
+                ? null
+                : { ...idempotency, expires_at: fromMillis(createdAt + Duration.toMillis(keptFor)) }
           }
-          const session = yield* answered(store.create(plan, maxQueue))
-          const running = yield* launch(caller, request, plan, session, { createdAt, deadline })
+          const created = Latch.makeUnsafe(false)
+          creations.set(plan.plan_id, created)
+          const { session, running } = yield* Effect.gen(function* () {
+            const session = yield* answered(store.create(plan, maxQueue))
+            return { session, running: yield* launch(caller, request, plan, session, { createdAt, deadline }) }
+          }).pipe(
+            Effect.ensuring(
+              Effect.sync(() => {
+                creations.delete(plan.plan_id)
+                created.openUnsafe()
+              })
+            )
+          )
           if (request.preferences.on_busy === "interrupt" && !session.created) {
             yield* supersede(caller, running.run.given).pipe(
               Effect.tapError(() => Effect.sync(() => running.run.abort("cancelled")))
@@ -238,16 +269,18 @@ export class RunningPlans extends Context.Service<
 
       return {
         find: (id) => plans.get(id),
+        awaitStart: (id) =>
+          Effect.suspend(() => creations.get(id)?.await ?? Effect.void).pipe(Effect.map(() => plans.get(id))),
         isDraining: () => draining,
         drain: Effect.suspend(() => {
           draining = true
           return Effect.timeoutOrElse(idle.await, { duration: config.shutdownGrace, orElse: () => abortAll })
         }).pipe(Effect.asVoid),
-        start: (caller, request, came, use) =>
+        start: (caller, request, came, idempotency, use) =>
           Effect.uninterruptibleMask((restore) =>
             Effect.gen(function* () {
               yield* admit(request, came)
-              const fiber = yield* FiberSet.run(starts, start(caller, request, came))
+              const fiber = yield* FiberSet.run(starts, start(caller, request, came, idempotency))
               const plan = yield* restore(Fiber.join(fiber)).pipe(
                 Effect.onInterrupt(() => FiberSet.run(starts, leave(fiber)))
               )

@@ -5,6 +5,7 @@ import type { SessionId } from "@bowline/domain/session/SessionId"
 import { Clock, Context, Duration, Effect, Layer, Option } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { GatewayId } from "../peer/GatewayId.ts"
+import { PlanExists, planOf } from "../plan/Idempotency.ts"
 import { type Guard, type PlanChange, type PlanCommit, PlanStore } from "../plan/PlanStore.ts"
 import type { CredentialStore } from "../provider/CredentialStore.ts"
 import * as MemoryCredentialStore from "../provider/MemoryCredentialStore.ts"
@@ -30,6 +31,11 @@ const isCurrent = (session: SessionRecord, changes: ReadonlyArray<PlanChange>): 
 const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["Service"] => ({
   create: (request, maxQueue) =>
     Effect.gen(function* () {
+      const { idempotency, owner } = request
+      const taken = idempotency === null ? undefined : memory.findKey(owner, idempotency.key, request.created_at)
+      if (idempotency !== null && taken !== undefined) {
+        return yield* new PlanExists({ plan_id: yield* planOf(taken, idempotency) })
+      }
       const known =
         request.external_session_id === null
           ? undefined
@@ -61,9 +67,15 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
         ...fromEvents(1, [{ event: "session", data: { external_session_id: session.external_session_id, created } }])
       )
       memory.plans.set(request.plan_id, record)
+      memory.takeKey(request)
       session.plans.add(request.plan_id)
       memory.open.set(request.plan_id, record)
       return { session_id: session.session_id, external_session_id: session.external_session_id, created }
+    }),
+  findByKey: (owner, idempotency, now) =>
+    Effect.suspend(() => {
+      const taken = memory.findKey(owner, idempotency.key, now)
+      return taken === undefined ? Effect.succeedNone : Effect.asSome(planOf(taken, idempotency))
     }),
   commit: (batch) =>
     Effect.sync(() => {

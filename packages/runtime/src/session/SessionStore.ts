@@ -91,8 +91,8 @@ export class SessionStore extends Context.Service<
      */
     readonly delete: (session: SessionId) => Effect.Effect<boolean, StorageError>
     /**
-     * Deletes one small batch of what has expired by `now` (ISO 8601 in UTC), and of what deletions have left, and says whether there
-     * may be more. A session with a plan that is not over stays; a plan that comes at the same time wins, or gets a new session. Of
+     * Deletes one small batch of the sessions and of the idempotency keys that have expired by `now` (ISO 8601 in UTC), and of what deletions
+     * have left, and says whether there may be more. A session with a plan that is not over stays; a plan that comes at the same time wins, or gets a new session. Of
      * several replicas that sweep at once one does, and the others have nothing to do.
      */
     readonly sweep: (now: string) => Effect.Effect<boolean, StorageError>

@@ -35,6 +35,7 @@ const leaveBehind = Effect.gen(function* () {
       agents: [],
       history: [],
       prior_summary: "",
+      idempotency: null,
       question: request.question,
       preferences: request.preferences,
       metadata: {},

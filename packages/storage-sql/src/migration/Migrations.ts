@@ -4,6 +4,7 @@ import { Migrator, SqlClient } from "effect/sql"
 import { SqlError } from "effect/sql/SqlError"
 import { storageError } from "../internal/StorageErrors.ts"
 import { credentials } from "./internal/Credentials.ts"
+import { idempotency } from "./internal/Idempotency.ts"
 import { initial } from "./internal/Initial.ts"
 import { peers } from "./internal/Peers.ts"
 import { sessions } from "./internal/Sessions.ts"
@@ -14,7 +15,8 @@ const migrate = Migrator.make({})({
     "0001_initial": initial,
     "0002_credentials": credentials,
     "0003_peers": peers,
-    "0004_sessions": sessions
+    "0004_sessions": sessions,
+    "0005_idempotency": idempotency
   })
 }).pipe(
   Effect.catchTag("MigrationError", (error) =>

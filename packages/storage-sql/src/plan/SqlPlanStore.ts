@@ -9,6 +9,7 @@ import { newestFirst } from "../internal/NewestFirst.ts"
 import { storageError } from "../internal/StorageErrors.ts"
 import { notify } from "../notice/SqlNotices.ts"
 import { createPlan } from "./internal/CreatePlan.ts"
+import { findByKey } from "./internal/IdempotencyKeys.ts"
 import { planColumns, type PlanRow, toPlan } from "./internal/PlanRow.ts"
 import { takeOverPlans } from "./internal/TakeOverPlans.ts"
 import { writeBatch } from "./internal/WriteBatch.ts"
@@ -22,6 +23,7 @@ interface Options {
 
 const make = (sql: SqlClient.SqlClient, { sessionTtl, isShared }: Options): PlanStore["Service"] => ({
   create: (plan, maxQueue) => storageError(createPlan(sql, plan, maxQueue, sessionTtl)),
+  findByKey: (owner, idempotency, now) => storageError(findByKey(sql, owner, idempotency, now)),
   commit: (batch, durable) =>
     batch.length === 0
       ? Effect.succeed(new Set())

@@ -5,6 +5,7 @@ import { Migrator, SqlClient } from "effect/sql"
 import { credentials } from "../../src/migration/internal/Credentials.ts"
 import { initial } from "../../src/migration/internal/Initial.ts"
 import { peers } from "../../src/migration/internal/Peers.ts"
+import { sessions } from "../../src/migration/internal/Sessions.ts"
 import * as Migrations from "../../src/migration/Migrations.ts"
 import { freshDatabase } from "../postgres/freshDatabase.ts"
 
@@ -22,14 +23,20 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 1, name: "initial" },
         { migration_id: 2, name: "credentials" },
         { migration_id: 3, name: "peers" },
-        { migration_id: 4, name: "sessions" }
+        { migration_id: 4, name: "sessions" },
+        { migration_id: 5, name: "idempotency" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))
   }).pipe(Effect.scoped)
 )
 
-const earlier = { "0001_initial": initial, "0002_credentials": credentials, "0003_peers": peers }
+const earlier = {
+  "0001_initial": initial,
+  "0002_credentials": credentials,
+  "0003_peers": peers,
+  "0004_sessions": sessions
+}
 
 /** What a gateway of the first version has written. */
 const written = [

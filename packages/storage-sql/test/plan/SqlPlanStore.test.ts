@@ -1,6 +1,4 @@
-import type { InvalidRequest, SessionBusy } from "@bowline/domain/plan/Refusal"
 import { ExternalSessionId } from "@bowline/domain/session/SessionId"
-import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { type PlanCommit, PlanStore } from "@bowline/runtime/plan/PlanStore"
 import { LeaseStore } from "@bowline/runtime/session/LeaseStore"
 import { SessionStore } from "@bowline/runtime/session/SessionStore"
@@ -213,11 +211,9 @@ describe("the stores on Postgres", () => {
         const held = yield* Given.createHeld()
         const { owner } = held.plan
         const external_session_id = ExternalSessionId.make(held.session_id)
-        const attempts: ReadonlyArray<
-          Effect.Effect<StorageError | SessionBusy | InvalidRequest | undefined, never, PlanStore>
-        > = [
-          Given.failureOf(write([Given.commitOf(held, [yield* Given.appended("hello")])])),
-          Given.failureOf(Given.create({ owner, external_session_id }))
+        const attempts = [
+          Effect.asVoid(write([Given.commitOf(held, [yield* Given.appended("hello")])])),
+          Effect.asVoid(Given.create({ owner, external_session_id }))
         ]
         for (const attempt of attempts) {
           const error = yield* Effect.gen(function* () {
@@ -225,7 +221,7 @@ describe("the stores on Postgres", () => {
             const other = yield* inOpenTransaction(
               () => sql`select from sessions where id = ${held.session_id} for update`
             )
-            const writing = yield* Effect.forkChild(attempt)
+            const writing = yield* Effect.forkChild(Given.failureOf(attempt))
             for (const { pid } of yield* untilBlocked(1)) yield* sql`select pg_terminate_backend(${pid})`
             const error = yield* Fiber.join(writing)
             yield* other.commit

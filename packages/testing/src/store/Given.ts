@@ -83,6 +83,7 @@ export const newPlan = Effect.fnUntraced(function* (given: Partial<NewPlan> = {}
     created_at: at,
     deadline_at: later,
     replica: yield* newReplica,
+    idempotency: null,
     ...given
   }
   return plan

@@ -1,5 +1,6 @@
-import type { InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
+import type { PlanExists } from "@bowline/runtime/plan/Idempotency"
 import type { PlanStore } from "@bowline/runtime/plan/PlanStore"
 import type { CredentialStore } from "@bowline/runtime/provider/CredentialStore"
 import type { LeaseLost } from "@bowline/runtime/session/LeaseLost"
@@ -20,7 +21,7 @@ export interface StoreCase {
   readonly title: string
   readonly test: Effect.Effect<
     void,
-    StorageError | SessionBusy | InvalidRequest | NotFound | LeaseLost,
+    StorageError | SessionBusy | InvalidRequest | IdempotencyConflict | PlanExists | NotFound | LeaseLost,
     PlanStore | SessionStore | LeaseStore | CredentialStore | LeaseTime
   >
 }

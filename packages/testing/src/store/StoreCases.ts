@@ -4,6 +4,7 @@ import { createCases } from "./internal/CreateCases.ts"
 import { credentialCases } from "./internal/CredentialCases.ts"
 import { deleteCases } from "./internal/DeleteCases.ts"
 import { handBackCases } from "./internal/HandBackCases.ts"
+import { idempotencyCases } from "./internal/IdempotencyCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
 import { revertCases } from "./internal/RevertCases.ts"
@@ -22,6 +23,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...summaryCases,
   ...revertCases,
   ...deleteCases,
+  ...idempotencyCases,
   ...leaseCases,
   ...takeOverCases,
   ...credentialCases

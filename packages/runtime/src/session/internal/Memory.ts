@@ -62,6 +62,12 @@ export interface SessionRecord {
 
 const nameOf = (owner: CallerName, name: string): string => `${owner}\n${name}`
 
+interface TakenKey {
+  readonly plan_id: PlanId
+  readonly body: string
+  readonly expires_at: string
+}
+
 /** Every change happens between two waits, so that each operation is a transaction. */
 export class Memory {
   readonly sessions = new Map<SessionId, SessionRecord>()
@@ -69,6 +75,8 @@ export class Memory {
   /** The plans that are not over. */
   readonly open = new Map<PlanId, PlanRecord>()
   readonly replicas = new Map<ReplicaId, number>()
+  /** Idempotency keys, also those that have expired or whose plan is gone. */
+  readonly keys = new Map<string, TakenKey>()
   readonly #names = new Map<string, SessionRecord>()
   #ordinal = 0
 
@@ -94,6 +102,16 @@ export class Memory {
   /** By the gateway's id, or by the owner's name of it. */
   findSession(owner: CallerName, id: string): SessionRecord | undefined {
     return this.#names.get(nameOf(owner, id))
+  }
+
+  /** Who has the key of this owner at this time. */
+  findKey(owner: CallerName, key: string, now: string): TakenKey | undefined {
+    const taken = this.keys.get(nameOf(owner, key))
+    return taken !== undefined && taken.expires_at > now && this.plans.has(taken.plan_id) ? taken : undefined
+  }
+
+  takeKey({ idempotency, owner, plan_id }: NewPlan): void {
+    if (idempotency !== null) this.keys.set(nameOf(owner, idempotency.key), { plan_id, ...idempotency })
   }
 
   openPlans(session: SessionId): ReadonlyArray<PlanRecord> {

@@ -10,7 +10,7 @@ import { shownSummary } from "../ShownSummary.ts"
 import { compact, coverage, type Memory, type SessionRecord, type Task } from "./Memory.ts"
 import { newestFirst } from "./NewestFirst.ts"
 
-/** Sessions that one sweep deletes. */
+/** Sessions that one sweep deletes, and keys. */
 const sweepSize = 100
 
 const remoteOf = ({ agent, endpoint, skill, remote_task_id, remote_context_id }: Task): HandedBack | undefined =>
@@ -160,7 +160,11 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
           .filter((session) => expiresAt(session) <= now && isFree(session))
           .slice(0, sweepSize)
         for (const session of expired) memory.remove(session)
-        return expired.length === sweepSize
+        const keys = Array.from(memory.keys)
+          .filter(([, { expires_at, plan_id }]) => expires_at <= now || !memory.plans.has(plan_id))
+          .slice(0, sweepSize)
+        for (const [key] of keys) memory.keys.delete(key)
+        return expired.length === sweepSize || keys.length === sweepSize
       })
   }
 }

@@ -7,6 +7,7 @@ import { Duration, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
 import { storable } from "../../internal/Storable.ts"
+import { takeKey } from "./IdempotencyKeys.ts"
 
 interface SessionRow {
   readonly session_id: SessionId
@@ -102,6 +103,7 @@ export const createPlan = (sql: SqlClient.SqlClient, plan: NewPlan, maxQueue: nu
     Effect.gen(function* () {
       const [session] = yield* upsertSession(sql, plan, sessionTtl)
       if (session === undefined) return yield* Effect.die("An upsert gave no session")
+      if (plan.idempotency !== null) yield* takeKey(sql, plan, plan.idempotency)
       const created = session.session_id === plan.new_session_id
       if (!created && plan.history.length > 0) return yield* notNew
       const isAlone = plan.preferences.on_busy === "reject"

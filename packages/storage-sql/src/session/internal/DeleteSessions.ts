@@ -6,6 +6,7 @@ import type { SqlClient } from "effect/sql"
 const sessionsAtOnce = 20
 const plansAtOnce = 50
 const eventsAtOnce = 5_000
+const keysAtOnce = 500
 
 /**
  * Deletes locked sessions with what belongs to them. Events belong to nothing: nobody can see them without their plan, and
@@ -54,8 +55,17 @@ export const deleteSession = Effect.fnUntraced(function* (sql: SqlClient.SqlClie
   return true
 })
 
+/** A batch of the idempotency keys that have expired. One that is locked is just being taken again. Gives how many there were. */
+const forgetKeys = (sql: SqlClient.SqlClient, now: string) =>
+  sql`
+delete from idempotency i using (
+  select owner, key from idempotency where expires_at <= ${now}
+  order by expires_at limit ${keysAtOnce} for update skip locked
+) expired where i.owner = expired.owner and i.key = expired.key
+returning i.key`.pipe(Effect.map((rows) => rows.length))
+
 /**
- * A batch of what deletions have left, and one of sessions that have expired. Sessions that somebody has locked get a plan, or
+ * A batch of what deletions have left, one of keys that have expired, and one of sessions that have expired. Sessions that somebody has locked get a plan, or
  * are being written.
  */
 export const sweep = (sql: SqlClient.SqlClient, now: string) =>
@@ -64,7 +74,7 @@ export const sweep = (sql: SqlClient.SqlClient, now: string) =>
       const [lock] = yield* sql<{ readonly is_ours: boolean }>`
 select pg_try_advisory_xact_lock(hashtextextended('bowline/sweep', 0)) as is_ours`
       if (lock?.is_ours !== true) return false
-      const left = yield* purge(sql)
+      const left = (yield* purge(sql)) + (yield* forgetKeys(sql, now))
       const expired = yield* sql<{ readonly id: SessionId }>`
 select s.id from sessions s where s.expires_at <= ${now} and ${sql.literal(isFree)}
 order by s.expires_at limit ${sessionsAtOnce} for update skip locked`

@@ -1,0 +1,48 @@
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import { type Idempotency, PlanExists, planOf } from "@bowline/runtime/plan/Idempotency"
+import type { NewPlan } from "@bowline/runtime/plan/PlanStore"
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { Effect, Option } from "effect"
+import type { SqlClient } from "effect/sql"
+
+interface TakenKey {
+  readonly plan_id: PlanId
+  readonly body: string
+}
+
+/**
+ * Takes the key for the plan, also one that has expired. If another plan has it, this fails, and with it the transaction; if another
+ * transaction is about to take it, this waits until that is decided. To be called behind the lock on the plan's session: whoever has
+ * a key waits for no session.
+ */
+export const takeKey = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  { created_at, owner, plan_id }: NewPlan,
+  idempotency: NonNullable<NewPlan["idempotency"]>
+) {
+  const { key, body, expires_at } = idempotency
+  const ours = yield* sql`
+insert into idempotency as i (owner, key, body, plan_id, expires_at)
+values (${owner}, ${key}, ${body}, ${plan_id}, ${expires_at}::timestamptz)
+on conflict (owner, key) do update
+  set body = excluded.body, plan_id = excluded.plan_id, expires_at = excluded.expires_at
+  where i.expires_at <= ${created_at}::timestamptz
+returning i.plan_id`
+  if (ours.length > 0) return
+  // The conflict has locked the row: it is still there.
+  const [taken] = yield* sql<TakenKey>`select plan_id, body from idempotency where owner = ${owner} and key = ${key}`
+  if (taken === undefined) return yield* Effect.die("A key that is taken has no plan")
+  return yield* new PlanExists({ plan_id: yield* planOf(taken, idempotency) })
+})
+
+export const findByKey = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  owner: CallerName,
+  idempotency: Idempotency,
+  now: string
+) {
+  const [taken] = yield* sql<TakenKey>`
+select plan_id, body from idempotency
+where owner = ${owner} and key = ${idempotency.key} and expires_at > ${now}::timestamptz`
+  return taken === undefined ? Option.none<PlanId>() : Option.some(yield* planOf(taken, idempotency))
+})
