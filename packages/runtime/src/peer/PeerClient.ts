@@ -53,8 +53,8 @@ export interface PeerStatus {
 
 /**
  * What happens to a call before it ends. `Accepted` tells the peer's own ids as soon as they are known: before the
- * request leaves where the client makes them, else with the first answer. `Progress` is a change of the peer's state, or a
- * status message. An `Artifact` is told once, whole.
+ * request leaves where they are known by then, else with the first answer; without ids it takes back what was told, since the
+ * request has not arrived. `Progress` is a change of the peer's state, or a status message. An `Artifact` is told once, whole.
  */
 export type PeerEvent =
   | { readonly _tag: "Accepted"; readonly remoteTaskId: string | null; readonly remoteContextId: string | null }
