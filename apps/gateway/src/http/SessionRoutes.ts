@@ -1,6 +1,7 @@
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/api/Authorization"
 import { RevertRequest } from "@bowline/protocol/session/SessionsApi"
+import { SessionCompaction } from "@bowline/runtime/compaction/SessionCompaction"
 import { Sessions } from "@bowline/runtime/session/Sessions"
 import { SessionStore } from "@bowline/runtime/session/SessionStore"
 import { Effect } from "effect"
@@ -8,7 +9,7 @@ import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { toPageRequest } from "./Paging.ts"
-import { answer } from "./Refusals.ts"
+import { answer, Refused } from "./Refusals.ts"
 import { readJson } from "./RequestBody.ts"
 
 export const layer = HttpApiBuilder.group(
@@ -17,6 +18,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const sessions = yield* SessionStore
     const changes = yield* Sessions
+    const compaction = yield* SessionCompaction
     const { maxBody } = yield* GatewayConfig
     const readRevert = readJson(RevertRequest, maxBody)
 
@@ -45,6 +47,16 @@ export const layer = HttpApiBuilder.group(
           const session = yield* changes.revert(yield* Caller, params.id, to_message_id)
           return HttpServerResponse.jsonUnsafe(session)
         }).pipe(answer)
+      )
+      .handle("compact", ({ params }) =>
+        Effect.gen(function* () {
+          return { compaction: yield* compaction.compact(yield* Caller, params.id) }
+        }).pipe(
+          Effect.catchTag("NoSummary", ({ message }) =>
+            Effect.fail(new Refused({ code: "unavailable", detail: message }))
+          ),
+          answer
+        )
       )
       .handle("delete", ({ params }) =>
         Effect.gen(function* () {

@@ -5,6 +5,7 @@ import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStore } from "@bowline/runtime/plan/PlanStore"
 import { CredentialPool } from "@bowline/runtime/provider/CredentialPool"
+import { SessionCompaction } from "@bowline/runtime/compaction/SessionCompaction"
 import { Sessions } from "@bowline/runtime/session/Sessions"
 import { SessionStore } from "@bowline/runtime/session/SessionStore"
 import { assert, describe, it } from "@effect/vitest"
@@ -35,6 +36,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(PlanStore, { isShared: false, ping }),
       Layer.mock(SessionStore, {}),
       Layer.mock(Sessions, {}),
+      Layer.mock(SessionCompaction, {}),
       Layer.mock(PeerClient, {}),
       Layer.mock(CredentialPool, {})
     ]),

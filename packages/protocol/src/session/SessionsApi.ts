@@ -1,3 +1,4 @@
+import { Compacted } from "@bowline/domain/session/Compacted"
 import { Message } from "@bowline/domain/session/Message"
 import { MessageId } from "@bowline/domain/session/MessageId"
 import { Session } from "@bowline/domain/session/Session"
@@ -51,6 +52,16 @@ export class SessionsApi extends HttpApiGroup.make("sessions")
         description:
           "The message itself stays. Plans of the session that are not over are aborted first (`cancelled`). A summary that " +
           "covers more than what is left is dropped."
+      })
+    ),
+    HttpApiEndpoint.post("compact", "/sessions/:id/compact", {
+      params: id,
+      success: Schema.Struct({ compaction: Schema.NullOr(Compacted.annotate({ identifier: "Compacted" })) }),
+      error: [NotFound, SessionBusy, ...failures]
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "Replace all but the newest turns by a summary",
+        description: "Refused while the session has a plan that is not over. `null`: there is nothing to be gained."
       })
     ),
     HttpApiEndpoint.delete("delete", "/sessions/:id", {

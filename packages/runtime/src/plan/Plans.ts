@@ -15,6 +15,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Context, Effect, Layer, Option, type Scope, Stream } from "effect"
 import { Compaction } from "../compaction/Compaction.ts"
+import { SessionCompaction } from "../compaction/SessionCompaction.ts"
 import type { Route } from "../peer/PeerClient.ts"
 import type { Page, PageRequest } from "../session/Page.ts"
 import * as Expiry from "../session/Expiry.ts"
@@ -168,8 +169,14 @@ export class Plans extends Context.Service<
     })
   )
 
-  /** With its own parts, and `Sessions`, which end plans, too. What is left open: the stores, the provider, the peers and the configuration. */
-  static readonly layer = Layer.mergeAll(Plans.layerNoDeps, Sessions.layer, Recovery.layer, Expiry.layer).pipe(
+  /** With its own parts, and `Sessions`, which end plans, too, and `SessionCompaction`. What is left open: the stores, the provider, the peers and the configuration. */
+  static readonly layer = Layer.mergeAll(
+    Plans.layerNoDeps,
+    Sessions.layer,
+    SessionCompaction.layer,
+    Recovery.layer,
+    Expiry.layer
+  ).pipe(
     Layer.provide([RunningPlans.layer, RemotePlans.layer]),
     Layer.provide(Planner.layer),
     Layer.provide(Compaction.layer),
