@@ -1,5 +1,6 @@
 import { cpus } from "node:os"
 import { parseArgs } from "node:util"
+import { growth } from "./load/Growth.ts"
 import { peerLatency } from "./load/Peers.ts"
 import { memoryPerStream, runRound } from "./load/Round.ts"
 import { type Child, start, startGateway } from "./process/Child.ts"
@@ -13,6 +14,7 @@ const usage = `pnpm bench [options]
   --rounds N                rounds of each load, of which the median counts (7)
   --plans N                 plans of a round (512)
   --streams N               open streams while memory is measured (1000)
+  --messages N              messages of the session that grows (10000)
 `
 
 const { values } = parseArgs({
@@ -21,6 +23,7 @@ const { values } = parseArgs({
     rounds: { type: "string", default: "7" },
     plans: { type: "string", default: "512" },
     streams: { type: "string", default: "1000" },
+    messages: { type: "string", default: "10000" },
     help: { type: "boolean", default: false }
   }
 })
@@ -28,12 +31,12 @@ if (values.help) {
   process.stdout.write(usage)
   process.exit()
 }
-const count = (name: "rounds" | "plans" | "streams"): number => {
+const count = (name: "rounds" | "plans" | "streams" | "messages"): number => {
   const number = Number(values[name])
   if (!Number.isInteger(number) || number < 1) throw new Error(`--${name}: expected an integer from 1 on`)
   return number
 }
-const [rounds, plans, streams] = [count("rounds"), count("plans"), count("streams")]
+const [rounds, plans, streams, messages] = [count("rounds"), count("plans"), count("streams"), count("messages")]
 if (values.store !== undefined && !["memory", "postgres"].includes(values.store)) {
   throw new Error("--store: expected memory or postgres")
 }
@@ -46,7 +49,7 @@ const targets: Array<{ readonly child: Child; readonly measured: Measured }> = [
 const add = (name: Measured["name"], child: Child) =>
   targets.push({
     child: running.use(child),
-    measured: { name, rounds: { 1: [], 32: [], 256: [] }, memory: NaN, peers: undefined }
+    measured: { name, rounds: { 1: [], 32: [], 256: [] }, memory: NaN, peers: undefined, growth: NaN }
   })
 
 const provider = running.use(await start(new URL("./server/ProviderServer.ts", import.meta.url)))
@@ -58,7 +61,9 @@ const environment = {
   OPENAI_API_KEY: "bench",
   BOWLINE_MODEL: models.quick,
   BOWLINE_ALLOWED_MODELS: "openai/*",
-  BOWLINE_MAX_PLANS: "10000"
+  BOWLINE_MAX_PLANS: "10000",
+  // So small that the session which grows is compacted every few plans.
+  BOWLINE_CONTEXT_WINDOW: "2000"
 }
 let postgresNote = "left out"
 if (wants("memory")) add("memory", await startGateway({ ...environment, BOWLINE_DATA_DIR: "memory:" }))
@@ -80,6 +85,8 @@ for (const { child, measured } of targets) {
 for (const { child, measured } of targets.slice(1)) {
   say(`Calls of a peer: ${measured.name}`)
   measured.peers = await peerLatency(child, peer.url)
+  say(`A session of ${messages} messages: ${measured.name}`)
+  measured.growth = await growth(child, messages)
 }
 for (let round = 0; round < rounds; round++) {
   say(`Round ${round + 1} of ${rounds}`)

@@ -3,20 +3,24 @@ import { chunks, models, type PlanRequest } from "../server/Wire.ts"
 
 const delta = "event: text.delta\n"
 
-const post = (url: string, agent: Agent, model: string) => {
-  const asked: PlanRequest = { question: "What is the state of the order?", preferences: { model } }
+const post = (url: string, agent: Agent, model: string, session?: string) => {
+  const asked: PlanRequest = {
+    question: "What is the state of the order?",
+    preferences: { model },
+    ...(session !== undefined && { session_id: session })
+  }
   return request(`${url}/plan`, { agent, method: "POST", headers: { "content-type": "application/json" } }).end(
     JSON.stringify(asked)
   )
 }
 
-/** Asks a question and reads the answer to its end. Gives the milliseconds to the first token. */
-export const ask = (url: string, agent: Agent): Promise<number> =>
+/** Asks a question, in this session or in one of its own, and reads the answer to its end. Gives the milliseconds to the first token. */
+export const ask = (url: string, agent: Agent, session?: string): Promise<number> =>
   new Promise((resolve, reject) => {
     const began = performance.now()
     let firstToken = 0
     let text = ""
-    post(url, agent, models.quick)
+    post(url, agent, models.quick, session)
       .on("error", reject)
       .on("response", (response) => {
         response.setEncoding("utf8")

@@ -10,11 +10,14 @@ export interface Measured {
   readonly rounds: { readonly [level in Level]: Array<Round> }
   memory: number
   peers: PeerLatency | undefined
+  /** What a plan of a session that has grown costs, to one of a young session. */
+  growth: number
 }
 
 const cpuLimits = { floor: undefined, memory: 4, postgres: 8 }
 const firstTokenLimits = { floor: undefined, memory: 1.5, postgres: 4 }
 const memoryLimit = 200
+const growthLimit = 1.2
 const peerLimits = { once: 10, stream: 10, poll: 20 }
 
 const of = ({ rounds }: Measured, level: Level, value: (round: Round) => number): number =>
@@ -60,6 +63,11 @@ export const table = (floor: Measured, gateways: ReadonlyArray<Measured>): strin
         return ["", verdict(value, peerLimits[kind], unit)]
       })
     ]),
+    [
+      "CPU per plan of a session that has grown",
+      "",
+      ...gateways.flatMap(({ growth }) => ["", verdict(growth, growthLimit, " × a young one")])
+    ],
     [
       "memory per open stream",
       `${floor.memory.toFixed(0)} KiB`,

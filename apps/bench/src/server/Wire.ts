@@ -33,6 +33,7 @@ export interface RpcRequest {
 /** What a caller posts, to the gateway and to the floor. */
 export interface PlanRequest {
   readonly question: string
+  readonly session_id?: string
   readonly agents?: ReadonlyArray<object>
   readonly preferences: { readonly model: string }
 }
