@@ -33,6 +33,7 @@ sessions: { ttl: 7d, lease_ttl: 1.5s }
 plans:
   model: openai/gpt-5
   fallback_models: [local/one, openai/gpt-5-mini]
+  summary_model: openai/gpt-5-nano
   allowed_models: openai/gpt-*
   max_plans: 3
   context_window: 32768
@@ -81,6 +82,7 @@ describe("the configuration file", () => {
         "postgres://user:secret@host/db"
       )
       assert.deepStrictEqual([plans.model, plans.fallbackModels], ["openai/gpt-5", ["local/one", "openai/gpt-5-mini"]])
+      assert.strictEqual(plans.summaryModel, "openai/gpt-5-nano")
       assert.deepStrictEqual([plans.maxPlans, plans.contextWindow, plans.maxRetries], [3, 32_768, 0])
       assert.deepStrictEqual(
         [

@@ -171,11 +171,17 @@ describe("GatewayConfig", () => {
       )
       assert.match(plans.model, /^anthropic\//)
       assert.deepStrictEqual([plans.model, ...plans.fallbackModels].map(plans.allowsModel), [true, true])
-      const wrong = { ...keys, BOWLINE_MODEL: "openai/gpt-5", BOWLINE_FALLBACK_MODELS: "anthropic/a,openai/b" }
+      const wrong = {
+        ...keys,
+        BOWLINE_MODEL: "openai/gpt-5",
+        BOWLINE_FALLBACK_MODELS: "anthropic/a,openai/b",
+        BOWLINE_SUMMARY_MODEL: "openai/c"
+      }
       const expected = "Expected models of a provider that is configured: anthropic, openrouter"
       assert.deepStrictEqual(yield* problems(wrong), [
         `BOWLINE_MODEL: ${expected}`,
-        `BOWLINE_FALLBACK_MODELS: ${expected}`
+        `BOWLINE_FALLBACK_MODELS: ${expected}`,
+        `BOWLINE_SUMMARY_MODEL: ${expected}`
       ])
     })
   )

@@ -130,6 +130,7 @@ const answerTo = Effect.fnUntraced(function* (
         isShortened = true
         const short = yield* shorter
         if (short === undefined) return yield* error
+        journal.append([{ _tag: "Progressed", stage: "provider", progress: run.progress }], [])
         base = short
         mended = request()
         yield* tellRetry(assembly, attempt, error, target.model, 0)
