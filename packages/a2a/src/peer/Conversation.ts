@@ -61,7 +61,7 @@ const orLost = (next: Effect.Effect<Task, ExchangeError>): Effect.Effect<Option.
   )
 
 const neverArrived = ({ reason, verdict }: ExchangeError): boolean =>
-  verdict === "unsent" || reason._tag === "egress_denied"
+  verdict === "unsent" || reason._tag === "egress_denied" || (reason._tag === "auth" && reason.status === undefined)
 
 /** One call of a peer over its link: from the message to the end of the task, or to the state that hands it back. */
 export const converse = Effect.fnUntraced(function* (

@@ -36,7 +36,8 @@ export const make = Effect.fnUntraced(function* (remote: RemoteTask) {
       duration: patience,
       orElse: () => {
         const message = `The peer gave no good answer for 30 seconds: ${missed.message}`
-        return Effect.fail(failure("transient", new Unreachable({ message })))
+        const code = missed._tag === "unreachable" ? missed.code : undefined
+        return Effect.fail(failure("transient", new Unreachable({ message, code })))
       }
     })
   }
