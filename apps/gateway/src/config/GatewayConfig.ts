@@ -136,7 +136,7 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
         allowsLocal: isLoopback(values.BOWLINE_HOST)
       },
       peerTls: file.peerTls,
-      configuredModels,
+      configuredModels: summaryModel === undefined ? configuredModels : configuredModels.union(new Set([summaryModel])),
       maxBody: values.BOWLINE_MAX_BODY,
       sessionTtl: values.BOWLINE_SESSION_TTL,
       log: { level: logLevels[values.LOG_LEVEL], format: values.LOG_FORMAT ?? (isTerminal ? "pretty" : "json") },

@@ -8,10 +8,12 @@ import { Clock, Context, Effect, Layer, Result } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import * as ModelLimits from "../plan/ModelLimits.ts"
 import { PlansConfig } from "../plan/PlansConfig.ts"
+import * as Target from "../plan/Target.ts"
 import { CredentialPool } from "../provider/CredentialPool.ts"
 import { type Entry, leftOut } from "../session/LegalHistory.ts"
 import { patiently } from "../session/Patience.ts"
 import { type Compaction as Stored, SessionStore } from "../session/SessionStore.ts"
+import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
 import { CompactionHealth } from "./CompactionHealth.ts"
 import * as ContextBudget from "./ContextBudget.ts"
 import * as Cut from "./Cut.ts"
@@ -129,6 +131,7 @@ export class Compaction extends Context.Service<
           return answer.success
         }
         health.failed(session, now)
+        yield* ProviderMetrics.compactionFailed(Target.asked(asked[0] ?? ""), answer.failure)
         yield* Effect.annotateLogs(Effect.logWarning("compaction_failed"), {
           error_type: answer.failure,
           model: asked[0],

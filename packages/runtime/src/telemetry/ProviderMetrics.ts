@@ -36,6 +36,7 @@ const exhausted = counter("provider.retries_exhausted", "Steps that gave up, by 
 const retracts = counter("provider.retracts", "Attempts whose text was taken back")
 const failovers = counter("provider.failovers", "Steps that went on with the next model, by why this one was left")
 const putAside = counter("credentials.put_aside", "Windows that were opened, by the failure that did")
+const noSummary = counter("compactions.failed", "Summaries that could not be made, by why")
 
 const labels = ({ provider, model }: Asked, errorType?: string) => ({
   [GenAi.provider]: provider,
@@ -98,6 +99,7 @@ export const retriesExhausted = counted(exhausted)
 export const retracted = counted(retracts)
 export const failedOver = counted(failovers)
 export const credentialPutAside = counted(putAside)
+export const compactionFailed = counted(noSummary)
 
 /** An attempt is over. `errorType` is undefined when it has finished. */
 export const attempted = (

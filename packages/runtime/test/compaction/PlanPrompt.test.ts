@@ -2,10 +2,10 @@ import { anonymous } from "@bowline/domain/caller/CallerName"
 import { stall } from "@bowline/testing/http/Move"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import type { Script } from "@bowline/testing/provider/Script"
-import { error, say, usage } from "@bowline/testing/provider/Turn"
+import { error, finish, say, usage } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Fiber } from "effect"
+import { Duration, Effect, Fiber, Metric } from "effect"
 import { CredentialPool } from "../../src/provider/CredentialPool.ts"
 import { SessionStore } from "../../src/session/SessionStore.ts"
 import { askBob, bob, names } from "../plan/Bob.ts"
@@ -130,13 +130,19 @@ describe("a prompt that is too long for a step", () => {
     }).pipe(provide((asked) => (isSummary(asked) ? [error(500)] : [say("fine")])))
   )
 
-  it.effect("takes a summary that was cut at its limit for none", () =>
+  it.effect("takes a summary that was cut at its limit for none, and counts it", () =>
     Effect.gen(function* () {
       const events = yield* ask("now", { history: history(3, 850) })
       assert.strictEqual(single(events, "final").text, "fine")
       assert.deepStrictEqual((yield* requests).map(isSummary), [true, false])
+      const failed = (yield* Metric.snapshot).filter(({ id }) => id === "bowline.compactions.failed")
+      assert.deepStrictEqual(
+        failed.map(({ attributes }) => attributes?.["error.type"]),
+        ["summary_unfinished"]
+      )
     }).pipe(
-      provide((asked) => (isSummary(asked) ? [say("half"), { _tag: "Finish", reason: "length" }] : [say("fine")]))
+      provide((asked) => (isSummary(asked) ? [say("half"), finish("length")] : [say("fine")])),
+      Effect.provideService(Metric.MetricRegistry, new Map())
     )
   )
 
