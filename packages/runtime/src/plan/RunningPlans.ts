@@ -20,7 +20,7 @@ import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { EnvironmentSecrets } from "../peer/EnvironmentSecrets.ts"
 import { GatewayId } from "../peer/GatewayId.ts"
 import type { Route } from "../peer/PeerClient.ts"
-import { answered } from "../session/Patience.ts"
+import { answered, patiently } from "../session/Patience.ts"
 import { SessionLock } from "../session/SessionLock.ts"
 import { toFrame } from "../stream/EventRow.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
@@ -258,8 +258,9 @@ export class RunningPlans extends Context.Service<
             )
           )
           if (request.preferences.on_busy === "interrupt" && !session.created) {
-            yield* supersede(caller, running.run.given).pipe(
-              Effect.tapError(() => Effect.sync(() => running.run.abort("cancelled")))
+            // The plan is there, and so is its key: it is not refused any more, at worst it waits for the older ones.
+            yield* patiently(supersede(caller, running.run.given)).pipe(
+              Effect.catch(({ reason }) => Effect.logError("supersede_failed", reason.cause))
             )
           }
           return running

@@ -126,6 +126,33 @@ describe("RunningPlans", () => {
     )
   })
 
+  it.effect("ends older plans as soon as the database is back, and refuses nothing that is stored", () => {
+    let failures = 0
+    return Effect.gen(function* () {
+      const older = yield* reading({ question: "1", session_id: "s" })
+      yield* pass("1 second")
+      failures = 2
+      const interrupt = { question: "2", session_id: "s", preferences: { on_busy: "interrupt" } }
+      const asking = yield* Effect.forkChild(post(interrupt))
+      yield* pass("2 seconds")
+      assert.strictEqual(failures, 0)
+      assert.strictEqual(single(yield* Fiber.join(older.reader), "error").reason, "superseded")
+      const newer = yield* Effect.forkChild(readAll((yield* Fiber.join(asking)).frames))
+      yield* pass("1 minute", "1 second")
+      assert.strictEqual(single(yield* Fiber.join(newer), "final").text, "fine")
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: () => [wait("5 seconds"), say("fine")],
+          disturb: ({ list }) => ({
+            list: (...given) => Effect.suspend(() => (failures > 0 && failures-- > 0 ? away : list(...given)))
+          })
+        })
+      ),
+      Effect.scoped
+    )
+  })
+
   it.effect("lets the newest of several that interrupt one another answer", () =>
     Effect.gen(function* () {
       yield* Effect.flatMap(post({ question: "0", session_id: "s" }), ({ frames }) => readAll(frames))
