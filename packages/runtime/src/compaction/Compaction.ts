@@ -63,6 +63,9 @@ const summaryShare = 0.1
 /** So much of a history that was refused may stay, if the estimate says that there is no room at all. */
 const mostKept = 0.8
 
+/** A short prompt that was refused does not say that its model takes no longer one: what is summarised must not suffer by it. */
+const smallestWindow = 8_000
+
 /** A summary is asked of so many models at most. */
 const maxModels = 3
 
@@ -102,10 +105,8 @@ export class Compaction extends Context.Service<
         const request = Effect.fnUntraced(function* (model: string) {
           const { contextWindow, facts } = ModelLimits.of(config, model)
           // What was refused was refused by the model that the prompt is for.
-          const limits = {
-            ...facts,
-            contextWindow: model === models[0] ? Math.min(size, contextWindow) : contextWindow
-          }
+          const taken = model === models[0] ? Math.max(size, smallestWindow) : Infinity
+          const limits = { ...facts, contextWindow: Math.min(taken, contextWindow) }
           return Summary.request(yield* TokenEstimate.forModel(model), {
             summaries,
             head,
