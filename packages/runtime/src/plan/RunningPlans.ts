@@ -1,7 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { AbortReason } from "@bowline/domain/plan/AbortReason"
 import { isSettled } from "@bowline/domain/plan/Plan"
-import { PlanId } from "@bowline/domain/plan/PlanId"
+import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import {
   type HopsExceeded,
@@ -10,12 +10,22 @@ import {
   NotAccepting,
   type SessionBusy
 } from "@bowline/domain/plan/Refusal"
-import { summary } from "@bowline/domain/peer/Agent"
-import { MessageId } from "@bowline/domain/session/MessageId"
-import { SessionId } from "@bowline/domain/session/SessionId"
-import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { Clock, Context, Deferred, Duration, Effect, Exit, Fiber, FiberMap, FiberSet, Latch, Layer } from "effect"
+import { StorageError } from "@bowline/domain/storage/StorageError"
+import {
+  Cause,
+  Clock,
+  Context,
+  Deferred,
+  Effect,
+  Exit,
+  Fiber,
+  FiberMap,
+  FiberSet,
+  Latch,
+  Layer,
+  Option,
+  Schedule
+} from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { EnvironmentSecrets } from "../peer/EnvironmentSecrets.ts"
 import { GatewayId } from "../peer/GatewayId.ts"
@@ -32,7 +42,8 @@ import * as GenAi from "../telemetry/GenAi.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as Admission from "./Admission.ts"
 import * as Hops from "./Hops.ts"
-import { type Idempotency, keptFor, type PlanExists } from "./Idempotency.ts"
+import type { Idempotency, PlanExists } from "./Idempotency.ts"
+import { newPlan } from "./NewPlan.ts"
 import { Planner } from "./Planner.ts"
 import { PlanRun } from "./PlanRun.ts"
 import { PlansConfig } from "./PlansConfig.ts"
@@ -50,6 +61,20 @@ const startPoll = 250
 
 /** How long plans that were told to end may hold up the end of the process. */
 const shutdownTimeout = "15 seconds"
+
+/** How long a plan is kept for a caller who was not told that it is there. */
+const comeBackWithin = "60 seconds"
+
+interface Times {
+  readonly createdAt: number
+  readonly deadline: number
+}
+
+/** Whether what was asked of the database may have happened all the same. */
+const isLostAnswer = (cause: Cause.Cause<{ readonly _tag: string } | StorageError>): boolean => {
+  const error = Option.getOrUndefined(Cause.findErrorOption(cause))
+  return error instanceof StorageError && error.reason.isRetryable
+}
 
 /** Who asked for a plan has left before it was there: it is born without a reader. */
 const leave = (start: Fiber.Fiber<RunningPlan, unknown>) =>
@@ -178,7 +203,7 @@ export class RunningPlans extends Context.Service<
         request: PlanRequest,
         plan: NewPlan,
         session: Effect.Success<ReturnType<PlanStore["Service"]["create"]>>,
-        times: { readonly createdAt: number; readonly deadline: number }
+        times: Times
       ) {
         const { plan_id, model, route } = plan
         const models = [model, ...config.fallbackModels.filter((other) => other !== model)].slice(0, maxModels)
@@ -198,7 +223,7 @@ export class RunningPlans extends Context.Service<
           const first = { event: "session", data: { external_session_id, created } } as const
           live.publish([toFrame(1, first)], times.createdAt)
           const running: RunningPlan = { run, live }
-          plans.set(plan_id, running)
+          yield* count(() => plans.set(plan_id, running))
           if (ending !== undefined) run.abort(ending)
           yield* Deferred.succeed(started, running)
           yield* Effect.ensuring(
@@ -215,48 +240,55 @@ export class RunningPlans extends Context.Service<
         return yield* Deferred.await(started)
       })
 
+      /** Runs a plan that was stored though the answer was lost: who asked may come back, with its key, as a reader who was cut off may. */
+      const adopt = Effect.fnUntraced(
+        function* (caller: CallerName, request: PlanRequest, plan: NewPlan, times: Times) {
+          const stored = yield* Effect.retry(store.get(caller, plan.plan_id), {
+            while: (error) => error._tag === "StorageError" && error.reason.isRetryable,
+            schedule: Schedule.spaced("500 millis")
+          })
+          if (isSettled(stored)) return
+          const { session_id, external_session_id } = stored
+          const session = { session_id, external_session_id, created: session_id === plan.new_session_id }
+          const { live } = yield* launch(caller, request, plan, session, times)
+          const unread = Effect.andThen(
+            live.watch(() => undefined),
+            Effect.sleep(comeBackWithin)
+          )
+          yield* FiberSet.run(starts, Effect.scoped(unread))
+        },
+        (adopting) => Effect.ignore(adopting)
+      )
+
       const start = Effect.fnUntraced(
         function* (caller: CallerName, request: PlanRequest, came: Route, idempotency: Idempotency | undefined) {
           const createdAt = yield* Clock.currentTimeMillis
           const deadline = createdAt + request.preferences.timeout_ms
-          const plan: NewPlan = {
-            plan_id: PlanId.make(`plan_${uuid()}`),
-            new_session_id: SessionId.make(`session_${uuid()}`),
+          const plan = newPlan(request, {
             owner: caller,
-            external_session_id: request.session_id ?? null,
-            agents: request.agents.map(summary),
-            history: request.history.map(({ role, content }) => ({
-              message_id: MessageId.make(`msg_${uuid()}`),
-              role,
-              parts: [{ type: "text", text: content }]
-            })),
-            prior_summary: request.prior_summary ?? "",
-            question: request.question,
-            preferences: request.preferences,
-            metadata: request.metadata,
             model: request.preferences.model ?? config.model,
             route: Hops.onward(came, gateway),
-            created_at: fromMillis(createdAt),
-            deadline_at: fromMillis(deadline),
             replica: lock.replica,
-            idempotency:
-              idempotency === undefined
-                ? null
-                : { ...idempotency, expires_at: fromMillis(createdAt + Duration.toMillis(keptFor)) }
-          }
+            idempotency,
+            createdAt,
+            deadline,
+            uuid
+          })
           const created = Latch.makeUnsafe(false)
           creations.set(plan.plan_id, created)
-          const { session, running } = yield* Effect.gen(function* () {
-            const session = yield* answered(store.create(plan, maxQueue))
-            return { session, running: yield* launch(caller, request, plan, session, { createdAt, deadline }) }
-          }).pipe(
-            Effect.ensuring(
-              Effect.sync(() => {
-                creations.delete(plan.plan_id)
-                created.openUnsafe()
-              })
+          const decided = Effect.sync(() => {
+            creations.delete(plan.plan_id)
+            created.openUnsafe()
+          })
+          const times = { createdAt, deadline }
+          const session = yield* answered(store.create(plan, maxQueue)).pipe(
+            Effect.onError((cause) =>
+              isLostAnswer(cause)
+                ? FiberSet.run(starts, Effect.ensuring(adopt(caller, request, plan, times), decided))
+                : decided
             )
           )
+          const running = yield* Effect.ensuring(launch(caller, request, plan, session, times), decided)
           if (request.preferences.on_busy === "interrupt" && !session.created) {
             // The plan is there, and so is its key: it is not refused any more, at worst it waits for the older ones.
             yield* patiently(supersede(caller, running.run.given)).pipe(

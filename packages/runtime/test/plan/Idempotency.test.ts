@@ -96,6 +96,39 @@ describe("an idempotency key", () => {
     }).pipe(Effect.provide(layer({ script: slow })), Effect.scoped)
   )
 
+  it.effect("joins the plan that was stored though the answer was lost, and that ends when nobody comes back", () =>
+    Effect.gen(function* () {
+      const plans = yield* Plans
+      for (const key of ["comes back", "does not"]) {
+        assert.strictEqual((yield* Effect.flip(send(question, key)))._tag, "StorageError")
+      }
+      yield* pass("1 second")
+      const { frames } = yield* send(question, "comes back")
+      const reader = yield* Effect.forkChild(readAll(frames))
+      yield* pass("62 seconds", "1 second")
+      assert.strictEqual(single(yield* Fiber.join(reader), "final").text, "onetwo")
+      const { items } = yield* plans.list(anonymous, {}, { limit: 10 })
+      assert.deepStrictEqual(
+        items.map(({ error }) => error?.reason),
+        ["disconnect", undefined]
+      )
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: () => [say("one"), wait("61500 millis"), say("two")],
+          disturb: ({ create }) => ({
+            create: (plan, maxQueue) =>
+              Effect.andThen(
+                create(plan, maxQueue),
+                Effect.fail(new StorageError({ reason: new Unavailable({ cause: "gone" }) }))
+              )
+          })
+        })
+      ),
+      Effect.scoped
+    )
+  )
+
   it.effect("is free again when the database was away, after 24 hours, and when its session is deleted", () => {
     let away = true
     return Effect.gen(function* () {

@@ -1,0 +1,43 @@
+import { summary } from "@bowline/domain/peer/Agent"
+import { PlanId } from "@bowline/domain/plan/PlanId"
+import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { MessageId } from "@bowline/domain/session/MessageId"
+import { SessionId } from "@bowline/domain/session/SessionId"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { Duration } from "effect"
+import { type Idempotency, keptFor } from "./Idempotency.ts"
+import type { NewPlan } from "./PlanStore.ts"
+
+interface Circumstances extends Pick<NewPlan, "owner" | "model" | "route" | "replica"> {
+  readonly idempotency: Idempotency | undefined
+  readonly createdAt: number
+  readonly deadline: number
+  readonly uuid: () => string
+}
+
+/** What is stored of a request that was admitted. Times in milliseconds. */
+export const newPlan = (
+  request: PlanRequest,
+  { idempotency, createdAt, deadline, uuid, ...given }: Circumstances
+): NewPlan => ({
+  ...given,
+  plan_id: PlanId.make(`plan_${uuid()}`),
+  new_session_id: SessionId.make(`session_${uuid()}`),
+  external_session_id: request.session_id ?? null,
+  agents: request.agents.map(summary),
+  history: request.history.map(({ role, content }) => ({
+    message_id: MessageId.make(`msg_${uuid()}`),
+    role,
+    parts: [{ type: "text", text: content }]
+  })),
+  prior_summary: request.prior_summary ?? "",
+  question: request.question,
+  preferences: request.preferences,
+  metadata: request.metadata,
+  created_at: fromMillis(createdAt),
+  deadline_at: fromMillis(deadline),
+  idempotency:
+    idempotency === undefined
+      ? null
+      : { ...idempotency, expires_at: fromMillis(createdAt + Duration.toMillis(keptFor)) }
+})
