@@ -33,6 +33,7 @@ describe("Api", () => {
       "POST /credentials/{id}/clear",
       "POST /plan",
       "POST /plans/{id}/cancel",
+      "POST /sessions/{id}/compact",
       "POST /sessions/{id}/revert"
     ])
     for (const { route, operation } of routes) {

@@ -94,7 +94,7 @@ const drawPlot = Effect.gen(function* (): Effect.fn.Return<Plot> {
 
 const isContent = ({ _tag }: ProviderPart): boolean => _tag === "TextDelta"
 
-/** The plan that asks, by its question. */
+/** The plan that asks, by its question; nothing for a call that asks for a summary. */
 const planOf = ({ messages }: ProviderRequest): string =>
   messages
     .filter(({ role }) => role === "user")
@@ -117,16 +117,18 @@ export const layer = (credential: string, ledger: CredentialLedger, deadlines: R
 
     const finish = parts.at(-1)?.[1]
     const goesOn = finish?._tag === "Finished" && (finish.reason === "length" || finish.reason === "pause")
+    // A summary that takes too long is not the credential's fault.
+    const blame = plan === "" ? undefined : cooldown
     const isEmpty = !parts.some(([, part]) => isContent(part))
 
     /** Who has ended an attempt that the provider has not. */
     const cut = () => {
       if (now() - began === total) return ledger.fails(attempt, "attempt_timeout", undefined, now())
       if (contentAt === undefined && now() - began === firstToken) {
-        return ledger.fails(attempt, "first_token_timeout", cooldown, now())
+        return ledger.fails(attempt, "first_token_timeout", blame, now())
       }
       if (contentAt !== undefined && now() - contentAt === idle) {
-        return ledger.fails(attempt, "idle_timeout", cooldown, now())
+        return ledger.fails(attempt, "idle_timeout", blame, now())
       }
       const isDeadline = now() === deadlines.get(plan)
       if (isDeadline && now() - heardAt >= idle) ledger.fails(attempt, "idle_timeout", cooldown, now())
