@@ -3,7 +3,7 @@ import { isSettled } from "@bowline/domain/plan/Plan"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Deferred, Effect } from "effect"
+import { Deferred, Effect, Schedule } from "effect"
 import type { PlanStore } from "./PlanStore.ts"
 import type { RunningPlans } from "./RunningPlans.ts"
 
@@ -17,14 +17,16 @@ export const cancel = Effect.fnUntraced(function* (
   caller: CallerName,
   id: PlanId
 ): Effect.fn.Return<void, NotFound | StorageError> {
-  const here = running.find(id)
-  if (here === undefined) {
-    yield* store.requestAbort(id, "cancelled")
-    yield* store
-      .get(caller, id)
-      .pipe(Effect.delay("100 millis"), Effect.repeat({ until: isSettled }), Effect.timeoutOption(settleTimeout))
-  } else {
+  /** One that is stored, and is not run yet, may come to this process meanwhile. */
+  const isOver = Effect.suspend(() => {
+    const here = running.find(id)
+    if (here === undefined) return Effect.map(store.get(caller, id), isSettled)
     here.run.abort("cancelled")
-    yield* Effect.timeoutOption(Deferred.await(here.live.closed), settleTimeout)
-  }
+    return Effect.as(Deferred.await(here.live.closed), true)
+  })
+  if (running.find(id) === undefined) yield* store.requestAbort(id, "cancelled")
+  yield* isOver.pipe(
+    Effect.repeat({ until: (over) => over, schedule: Schedule.spaced("100 millis") }),
+    Effect.timeoutOption(settleTimeout)
+  )
 })

@@ -1,7 +1,7 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { wait } from "@bowline/testing/http/Move"
 import { say, think, usage } from "@bowline/testing/provider/Turn"
-import { single, post, readAll, seen, layer } from "@bowline/testing/TestKit"
+import { single, pass, post, readAll, seen, layer } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
@@ -90,6 +90,32 @@ describe("Plans", () => {
       yield* TestClock.adjust("1 second")
       assert.deepStrictEqual(yield* plans.cancel(anonymous, plan_id), cancelled)
     }).pipe(Effect.provide(layer({ script: [askBob], peers })), Effect.scoped)
+  })
+
+  it.effect("is cancelled also when it is stored, and does not run yet", () => {
+    const { peers } = stuckPeers()
+    return Effect.gen(function* () {
+      const plans = yield* Plans
+      const posting = yield* Effect.forkChild(post({ question: "?", agents: [bob] }))
+      yield* pass("1 second")
+      const [stored] = (yield* plans.list(anonymous, {}, { limit: 1 })).items
+      assert.isDefined(stored)
+      const cancelling = yield* Effect.forkChild(plans.cancel(anonymous, stored.plan_id))
+      yield* pass("5 seconds")
+      assert.deepInclude((yield* Fiber.join(cancelling)).error, { code: "aborted", reason: "cancelled" })
+      yield* Fiber.join(posting)
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: [askBob],
+          peers,
+          disturb: ({ create }) => ({
+            create: (plan, maxQueue) => Effect.tap(create(plan, maxQueue), Effect.sleep("3 seconds"))
+          })
+        })
+      ),
+      Effect.scoped
+    )
   })
 
   it.effect("says ping after 10 s of silence", () =>
