@@ -134,6 +134,6 @@ describe("CredentialPool", () => {
         assert.isAbove(ends.get("final") ?? 0, 5_000)
         assert.isUndefined(ends.get("internal in null"))
       }),
-    60_000
+    240_000
   )
 })
