@@ -53,13 +53,17 @@ const messageColumns = "id as message_id, seq, role, parts, plan_id, created_at,
 const toMessage = (row: MessageRow): Message => ({ ...row, created_at: row.created_at.toISOString() })
 
 const make = (sql: SqlClient.SqlClient): SessionStore["Service"] => ({
+  // Postgres takes no NUL: nothing is named like that.
   find: (owner, id) =>
-    storageError(sql<SessionRow>`
+    (id.includes("\0")
+      ? Effect.succeed([])
+      : storageError(sql<SessionRow>`
 select ${sql.literal(sessionColumns)} from sessions s
 where s.owner = ${owner} and s.id = ${id}
 union all
 select ${sql.literal(sessionColumns)} from sessions s
-where s.owner = ${owner} and s.external_id = ${id}`).pipe(
+where s.owner = ${owner} and s.external_id = ${id}`)
+    ).pipe(
       Effect.flatMap(([row]) =>
         row === undefined ? Effect.fail(new NotFound({ what: "session" })) : Effect.succeed(toSession(row))
       )

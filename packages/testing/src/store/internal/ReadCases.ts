@@ -47,6 +47,15 @@ export const readCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title: "knows no session by a name that no caller can give",
+    test: Effect.gen(function* () {
+      const sessions = yield* SessionStore
+      for (const name of ["\0", "s\0", ""]) {
+        assert.equal((yield* Given.failureOf(sessions.find(yield* Given.newOwner, name)))?._tag, "NotFound")
+      }
+    })
+  },
+  {
     title: "lists plans newest first, of one session and in one state, page by page",
     test: Effect.gen(function* () {
       const store = yield* PlanStore
