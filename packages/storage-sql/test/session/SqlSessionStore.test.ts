@@ -30,6 +30,16 @@ insert into events (plan_id, seq, count, event, payload)
 select ${plan_id}, seq, 1, 'step', '{}' from generate_series(2, ${count + 1}) seq`
 })
 
+/** As many plans of the same session that are over, too. */
+const insertPlans = Effect.fnUntraced(function* ({ plan }: Given.Stored, count: number) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+insert into plans (id, session_id, owner, replica, state, model, question_hash, preferences, metadata, route, usage, created_at, deadline_at)
+select 'plan_' || gen_random_uuid(), session_id, owner, replica, state, model, question_hash, preferences, metadata, route,
+  usage, created_at, deadline_at
+from plans, generate_series(1, ${count}::int) where id = ${plan.plan_id}`
+})
+
 /** Rows of a table that belong to the plan. */
 const rowsOf = Effect.fnUntraced(function* (table: string, { plan_id }: Given.Stored["plan"]) {
   const sql = yield* SqlClient.SqlClient
@@ -79,6 +89,27 @@ layer(onPostgres, { excludeTestServices: true })("sessions on Postgres", (it) =>
       for (const table of ["session_agents", "prior_summaries", "leases", "messages"]) {
         assert.deepStrictEqual(yield* sql`select 1 from ${sql(table)} where session_id = ${held.session_id}`, [], table)
       }
+    })
+  )
+
+  it.effect("leave what is too much for one deletion to the sweep", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const sessions = yield* SessionStore
+      const held = yield* Given.createHeld()
+      yield* Given.settle(held)
+      yield* insertPlans(held, 40_000)
+      assert.strictEqual(yield* sessions.delete(held.session_id), true)
+      assert.strictEqual((yield* Given.failureOf(Given.get(held)))?._tag, "NotFound")
+      const left = sql<{ readonly count: number }>`select count(*)::int as count from deleted_plans`.pipe(
+        Effect.map(([row]) => row?.count ?? 0)
+      )
+      const before = yield* left
+      assert.isAbove(before, 0)
+      assert.isBelow(before, 40_000)
+      assert.strictEqual(yield* sessions.sweep(Given.at), true)
+      assert.isBelow(yield* left, before)
+      yield* sql`delete from deleted_plans`
     })
   )
 

@@ -8,6 +8,9 @@ const plansAtOnce = 50
 const eventsAtOnce = 5_000
 const keysAtOnce = 500
 
+/** Batches that a deletion purges itself. What is left then is swept, as nobody can see it any more. */
+const batchesOfDeletion = 20
+
 /**
  * Deletes locked sessions with what belongs to them. Events belong to nothing: nobody can see them without their plan, and
  * `deleted_plans` says which ones have to go.
@@ -21,9 +24,9 @@ with noted as (
 )
 select id as plan_id from noted`.pipe(Effect.map((rows) => rows.map(({ plan_id }) => plan_id)))
 
-/** A batch of the events of deleted plans; with the last of them the plans are forgotten. Gives how many plans it has looked at. */
+/** A batch of the events of deleted plans; with the last of them the plans are forgotten. */
 const purge = (sql: SqlClient.SqlClient, plans?: ReadonlyArray<string>) =>
-  sql<{ readonly id: string }>`
+  sql<{ readonly plans: number; readonly events: number }>`
 with next as materialized (
   select id from deleted_plans ${plans === undefined ? sql`` : sql`where ${sql.in("id", plans)}`}
   limit ${plansAtOnce} for update skip locked
@@ -35,7 +38,17 @@ with next as materialized (
 ), forgotten as (
   delete from deleted_plans where id in (select id from next) and (select count(*) from gone) < ${eventsAtOnce}
 )
-select id from next`.pipe(Effect.map((rows) => rows.length))
+select (select count(*) from next)::int as plans, (select count(*) from gone)::int as events`.pipe(
+    Effect.map(([row]) => ({ plans: row?.plans ?? 0, events: row?.events ?? 0 }))
+  )
+
+const purgeAll = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, plans: ReadonlyArray<string>) {
+  let next = 0
+  for (let batch = 0; batch < batchesOfDeletion && next < plans.length; batch++) {
+    const { events } = yield* purge(sql, plans.slice(next, next + plansAtOnce))
+    if (events < eventsAtOnce) next += plansAtOnce
+  }
+})
 
 const isFree = "not exists (select from plans p where p.session_id = s.id and p.state in ('queued', 'running'))"
 
@@ -51,7 +64,7 @@ export const deleteSession = Effect.fnUntraced(function* (sql: SqlClient.SqlClie
     })
   )
   if (plans === undefined) return false
-  if (plans.length > 0) while ((yield* purge(sql, plans)) > 0);
+  yield* Effect.ignore(purgeAll(sql, plans), { log: "Warn" })
   return true
 })
 
@@ -74,7 +87,7 @@ export const sweep = (sql: SqlClient.SqlClient, now: string) =>
       const [lock] = yield* sql<{ readonly is_ours: boolean }>`
 select pg_try_advisory_xact_lock(hashtextextended('bowline/sweep', 0)) as is_ours`
       if (lock?.is_ours !== true) return false
-      const left = (yield* purge(sql)) + (yield* forgetKeys(sql, now))
+      const left = (yield* purge(sql)).plans + (yield* forgetKeys(sql, now))
       const expired = yield* sql<{ readonly id: SessionId }>`
 select s.id from sessions s where s.expires_at <= ${now} and ${sql.literal(isFree)}
 order by s.expires_at limit ${sessionsAtOnce} for update skip locked`
