@@ -13,6 +13,15 @@ import { newestFirst } from "./NewestFirst.ts"
 /** Sessions that one sweep deletes, and keys. */
 const sweepSize = 100
 
+/** The first of the values that are wanted; none is looked at behind them. */
+const firstFew = <A>(values: Iterable<A>, limit: number, isWanted: (value: A) => boolean): ReadonlyArray<A> => {
+  const found: Array<A> = []
+  for (const value of values) {
+    if (isWanted(value) && found.push(value) === limit) break
+  }
+  return found
+}
+
 const remoteOf = ({ agent, endpoint, skill, remote_task_id, remote_context_id }: Task): HandedBack | undefined =>
   agent === null || endpoint === null || skill === null || remote_task_id === null
     ? undefined
@@ -156,13 +165,19 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
       }),
     sweep: (now) =>
       Effect.sync(() => {
-        const expired = Array.from(memory.sessions.values())
-          .filter((session) => expiresAt(session) <= now && isFree(session))
-          .slice(0, sweepSize)
+        const lastActive = DateTime.formatIso(DateTime.subtractDuration(DateTime.makeUnsafe(now), ttl))
+        const busy = new Set(Array.from(memory.open.values(), ({ plan }) => plan.session_id))
+        const expired = firstFew(
+          memory.sessions.values(),
+          sweepSize,
+          ({ last_active_at, session_id }) => last_active_at <= lastActive && !busy.has(session_id)
+        )
         for (const session of expired) memory.remove(session)
-        const keys = Array.from(memory.keys)
-          .filter(([, { expires_at, plan_id }]) => expires_at <= now || !memory.plans.has(plan_id))
-          .slice(0, sweepSize)
+        const keys = firstFew(
+          memory.keys,
+          sweepSize,
+          ([, { expires_at, plan_id }]) => expires_at <= now || !memory.plans.has(plan_id)
+        )
         for (const [key] of keys) memory.keys.delete(key)
         return expired.length === sweepSize || keys.length === sweepSize
       })
