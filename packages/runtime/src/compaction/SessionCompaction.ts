@@ -18,7 +18,7 @@ export class NoSummary extends Data.TaggedError("NoSummary") {
   override readonly message = "No summary could be made. The log says why"
 }
 
-type Failure = SessionBusy | NoSummary | StorageError
+type Failure = NotFound | SessionBusy | NoSummary | StorageError
 
 interface Key {
   readonly caller: CallerName
@@ -41,7 +41,7 @@ export class SessionCompaction extends Context.Service<
      * asks while the session is being compacted waits for the same compaction; it ends when the last of them has left. It takes the
      * session as a plan does, and fails with `SessionBusy` if one is not over.
      */
-    readonly compact: (caller: CallerName, id: string) => Effect.Effect<Compacted | null, NotFound | Failure>
+    readonly compact: (caller: CallerName, id: string) => Effect.Effect<Compacted | null, Failure>
   }
 >()("@bowline/runtime/compaction/SessionCompaction") {
   static readonly layer = Layer.effect(
@@ -53,27 +53,24 @@ export class SessionCompaction extends Context.Service<
       const compaction = yield* Compaction
       const config = yield* PlansConfig
 
-      const compact = Effect.fnUntraced(
-        function* (session: SessionId, fence: number) {
-          const { contextWindow } = ModelLimits.of(config, config.model)
-          const made = yield* compaction.make({
-            session,
-            question: undefined,
-            models: [config.model, ...config.fallbackModels],
-            size: contextWindow,
-            isRefused: false,
-            frame: (summaries) => ({ system: contextBlock("", summaries) ?? "", tools: [] }),
-            remoteTasks: new Map(),
-            deadline: Infinity,
-            account: unpaid
-          })
-          if (made._tag === "Failed") return yield* new NoSummary()
-          if (made._tag !== "Summarised") return null
-          yield* answered(sessions.compact(session, fence, made.stored))
-          return made.told
-        },
-        Effect.catchTag("LeaseLost", () => Effect.fail(busy))
-      )
+      const compact = Effect.fnUntraced(function* (session: SessionId, fence: number) {
+        const { contextWindow } = ModelLimits.of(config, config.model)
+        const made = yield* compaction.make({
+          session,
+          question: undefined,
+          models: [config.model, ...config.fallbackModels],
+          size: contextWindow,
+          isRefused: false,
+          frame: (summaries) => ({ system: contextBlock("", summaries) ?? "", tools: [] }),
+          remoteTasks: new Map(),
+          deadline: Infinity,
+          account: unpaid
+        })
+        if (made._tag === "Failed") return yield* new NoSummary()
+        if (made._tag !== "Summarised") return null
+        yield* answered(sessions.compact(session, fence, made.stored))
+        return made.told
+      })
 
       const hold = Effect.fnUntraced(function* ({ caller, session }: Key) {
         for (const state of ["running", "queued"] as const) {
@@ -87,7 +84,9 @@ export class SessionCompaction extends Context.Service<
             onLost: () => Deferred.doneUnsafe(lost, Effect.fail(busy))
           })
           .pipe(Effect.timeoutOrElse({ duration: freeTimeout, orElse: () => Effect.fail(busy) }))
-        return yield* Effect.raceFirst(compact(session, fence), Deferred.await(lost))
+        return yield* Effect.raceFirst(compact(session, fence), Deferred.await(lost)).pipe(
+          Effect.catchTag("LeaseLost", () => Effect.andThen(sessions.find(caller, session), Effect.fail(busy)))
+        )
       }, Effect.scoped)
 
       const running: RcMap.RcMap<Key, Compacted | null, Failure> = yield* RcMap.make({

@@ -77,7 +77,12 @@ export const supervise = Effect.fnUntraced(function* (
         onQueued: (position) => journal.emit({ event: "queued", data: { position, reason: "session_busy" } }),
         onLost: () => Deferred.doneUnsafe(journal.stopped, Effect.fail(new LeaseLost()))
       })
-      .pipe(Scope.provide(scope), run.within("queue"))
+      .pipe(
+        Scope.provide(scope),
+        // With the session the plan is gone, too.
+        Effect.catchTag("NotFound", () => Effect.fail(new LeaseLost())),
+        run.within("queue")
+      )
     journal.guard = { _tag: "Held", fence }
     journal.append([{ _tag: "Held", fence }], [])
     return yield* planner.run(run)

@@ -1,3 +1,4 @@
+import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, type Duration, type Effect, type Option } from "effect"
@@ -15,13 +16,13 @@ export class LeaseStore extends Context.Service<
     /**
      * The new fence, or none while another replica's lease on the session runs, or while a plan of it is `running`: one that was
      * left behind is taken over, and ends, before the next one begins. A lease of the replica itself, which an interrupted
-     * request may have left, gives way. Two who ask at once: one gets it.
+     * request may have left, gives way. Two who ask at once: one gets it. `NotFound` where there is no such session (any more).
      */
     readonly acquire: (
       session: SessionId,
       replica: ReplicaId,
       ttl: Duration.Duration
-    ) => Effect.Effect<Option.Option<number>, StorageError>
+    ) => Effect.Effect<Option.Option<number>, NotFound | StorageError>
     /**
      * Says that the replica lives and prolongs every lease of it, in one statement: also one that has expired and that nobody
      * has taken since, so that plans outlast a database that was away. Gives the fence of each session that it still holds:

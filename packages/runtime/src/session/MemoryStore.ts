@@ -2,7 +2,7 @@ import { isSettled } from "@bowline/domain/plan/Plan"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import { InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/SessionId"
-import { Clock, Context, Duration, Effect, Layer, Option } from "effect"
+import { Clock, Context, Duration, Effect, Layer } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { GatewayId } from "../peer/GatewayId.ts"
 import { PlanExists, planOf } from "../plan/Idempotency.ts"
@@ -162,14 +162,14 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
 
 const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): LeaseStore["Service"] => ({
   acquire: (id, replica, leaseTtl) =>
-    Effect.map(Clock.currentTimeMillis, (now) => {
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
       const session = memory.sessions.get(id)
-      if (session === undefined) return Option.none()
-      if (memory.hasLease(session, now) && session.lease?.replica !== replica) return Option.none()
-      if (memory.openPlans(id).some(({ plan }) => plan.state === "running")) return Option.none()
+      if (session === undefined) return Effect.fail(new NotFound({ what: "session" }))
+      if (memory.hasLease(session, now) && session.lease?.replica !== replica) return Effect.succeedNone
+      if (memory.openPlans(id).some(({ plan }) => plan.state === "running")) return Effect.succeedNone
       session.fence++
       session.lease = { replica, fence: session.fence, expires: now + Duration.toMillis(leaseTtl) }
-      return Option.some(session.fence)
+      return Effect.succeedSome(session.fence)
     }),
   renew: (replica, leaseTtl) =>
     Effect.map(Clock.currentTimeMillis, (now) => {

@@ -27,5 +27,10 @@ export const answered = <A, E, R>(
   })
 
 /** Asks a database that is away again, until the patience is over. */
-export const patiently = <A, R>(effect: Effect.Effect<A, StorageError, R>): Effect.Effect<A, StorageError, R> =>
-  answered(Effect.retry(effect, { while: ({ reason }) => reason.isRetryable, schedule: Schedule.spaced("500 millis") }))
+export const patiently = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E | StorageError, R> =>
+  answered(
+    Effect.retry(effect, {
+      while: (error) => error instanceof StorageError && error.reason.isRetryable,
+      schedule: Schedule.spaced("500 millis")
+    })
+  )

@@ -1,3 +1,4 @@
+import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Duration, Effect, Latch, Layer, Option, RcMap, type Scope, Semaphore } from "effect"
@@ -35,8 +36,11 @@ export class SessionLock extends Context.Service<
      * lives has to have renewed its own before anybody takes over from the dead.
      */
     readonly isSteady: Effect.Effect<boolean>
-    /** Waits for the session, and gives its fence. It is free again when the scope closes. */
-    readonly acquire: (session: SessionId, listener: Listener) => Effect.Effect<number, StorageError, Scope.Scope>
+    /** Waits for the session, as long as there is one, and gives its fence. It is free again when the scope closes. */
+    readonly acquire: (
+      session: SessionId,
+      listener: Listener
+    ) => Effect.Effect<number, NotFound | StorageError, Scope.Scope>
   }
 >()("@bowline/runtime/session/SessionLock") {
   static readonly layer = Layer.effect(

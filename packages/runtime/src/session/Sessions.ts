@@ -1,5 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Agent } from "@bowline/domain/peer/Agent"
+import type { PlanId } from "@bowline/domain/plan/PlanId"
 import { type NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { MessageId } from "@bowline/domain/session/MessageId"
 import type { Session } from "@bowline/domain/session/Session"
@@ -61,10 +62,10 @@ export class Sessions extends Context.Service<
           plans.list(caller, { session, state }, { limit: 200 })
         )
         const ids = open.flatMap(({ items }) => items.map(({ plan_id }) => plan_id))
-        yield* Effect.forEach(ids, (plan_id) => cancel(running, plans, caller, plan_id), {
-          concurrency: "unbounded",
-          discard: true
-        })
+        const end = (plan_id: PlanId) =>
+          // One that was deleted meanwhile is over.
+          Effect.catchTag(cancel(running, plans, caller, plan_id), "NotFound", () => Effect.void)
+        yield* Effect.forEach(ids, end, { concurrency: "unbounded", discard: true })
       })
 
       const cancelRemote = ({ agents }: Session, task: HandedBack) => {
@@ -77,36 +78,34 @@ export class Sessions extends Context.Service<
             )
       }
 
-      /** Waits for what frees the session, and says what it is where that takes too long. */
-      const inTime = <A, E>(freeing: Effect.Effect<A, E>, caller: CallerName, id: string) =>
-        Effect.timeoutOrElse(freeing, {
-          duration: freeTimeout,
-          orElse: () => Effect.andThen(sessions.find(caller, id), Effect.fail(busy))
-        })
+      /** Why the session is not to be had: by its own id, as its name may be a new one's by now. */
+      const refusal = (caller: CallerName, session: SessionId) =>
+        Effect.andThen(sessions.find(caller, session), Effect.fail(busy))
 
-      const revert = Effect.fnUntraced(
-        function* (caller: CallerName, id: string, to: MessageId) {
-          const session = yield* sessions.find(caller, id)
-          const { session_id } = session
-          yield* sessions.message(session_id, to)
-          const scope = yield* Effect.scope
-          // It stands in the line before it ends those in front, so that whoever comes meanwhile is behind it.
-          const acquired = Effect.provideService(lock.acquire(session_id, unheard), Scope.Scope, scope)
-          const [fence] = yield* inTime(
-            Effect.all([acquired, abortPlans(caller, session_id)], { concurrency: "unbounded" }),
-            caller,
-            id
-          )
-          // Whoever asked may have left: what is dropped is cancelled all the same.
-          yield* answered(sessions.revert(session_id, fence, to)).pipe(
-            Effect.flatMap((left) => Effect.forEach(left, (task) => cancelRemote(session, task), { discard: true })),
-            Effect.uninterruptible
-          )
-          return yield* sessions.find(caller, id)
-        },
-        Effect.scoped,
-        Effect.catchTag("LeaseLost", () => Effect.fail(busy))
-      )
+      /** Waits for what frees the session, and says what it is where that takes too long. */
+      const inTime = <A, E>(freeing: Effect.Effect<A, E>, caller: CallerName, session: SessionId) =>
+        Effect.timeoutOrElse(freeing, { duration: freeTimeout, orElse: () => refusal(caller, session) })
+
+      const revert = Effect.fnUntraced(function* (caller: CallerName, id: string, to: MessageId) {
+        const session = yield* sessions.find(caller, id)
+        const { session_id } = session
+        yield* sessions.message(session_id, to)
+        const scope = yield* Effect.scope
+        // It stands in the line before it ends those in front, so that whoever comes meanwhile is behind it.
+        const acquired = Effect.provideService(lock.acquire(session_id, unheard), Scope.Scope, scope)
+        const [fence] = yield* inTime(
+          Effect.all([acquired, abortPlans(caller, session_id)], { concurrency: "unbounded" }),
+          caller,
+          session_id
+        )
+        // Whoever asked may have left: what is dropped is cancelled all the same.
+        yield* answered(sessions.revert(session_id, fence, to)).pipe(
+          Effect.flatMap((left) => Effect.forEach(left, (task) => cancelRemote(session, task), { discard: true })),
+          Effect.uninterruptible,
+          Effect.catchTag("LeaseLost", () => refusal(caller, session_id))
+        )
+        return yield* sessions.find(caller, session_id)
+      }, Effect.scoped)
 
       return {
         revert,
@@ -118,7 +117,7 @@ export class Sessions extends Context.Service<
               Effect.repeat({ until: (isDeleted) => isDeleted })
             ),
             caller,
-            id
+            session_id
           )
         })
       }

@@ -5,7 +5,7 @@ import { say } from "@bowline/testing/provider/Turn"
 import * as Given from "@bowline/testing/store/Given"
 import { layer, pass, post, readAll, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Fiber } from "effect"
+import { Clock, Duration, Effect, Fiber } from "effect"
 import { LeaseStore } from "../../src/session/LeaseStore.ts"
 import { PlanStore } from "../../src/plan/PlanStore.ts"
 import type { LeftTask, PeerClient } from "../../src/peer/PeerClient.ts"
@@ -111,6 +111,47 @@ describe("a revert", () => {
       assert.strictEqual((yield* Fiber.join(reverting))._tag, "SessionBusy")
       assert.lengthOf(yield* messages, 2)
     }).pipe(Effect.provide(layer({ script: [[say("ok")]] })), Effect.scoped)
+  )
+
+  it.effect("finds no session any more once a deletion was faster, though there is a new one of its name", () =>
+    Effect.gen(function* () {
+      yield* readAll((yield* ask()).frames)
+      const sessions = yield* SessionStore
+      const { session_id } = yield* sessions.find(anonymous, "s")
+      yield* (yield* LeaseStore).acquire(session_id, "replica_other", Duration.hours(1))
+      const refusal = Effect.flip(revert((yield* first).message_id))
+      const before = yield* Clock.currentTimeMillis
+      const reverting = yield* Effect.forkChild(Effect.zip(refusal, Clock.currentTimeMillis))
+      yield* pass("1 second")
+      assert.isTrue(yield* sessions.delete(session_id))
+      yield* readAll((yield* ask()).frames)
+      yield* pass("21 seconds", "1 second")
+      const [refused, at] = yield* Fiber.join(reverting)
+      assert.deepInclude(refused, { _tag: "NotFound", what: "session" })
+      assert.isAtMost(at - before, 6_000)
+    }).pipe(Effect.provide(layer({ script: () => [say("ok")] })), Effect.scoped)
+  )
+
+  it.effect("finds no session any more that was deleted while it had it", () =>
+    Effect.gen(function* () {
+      yield* readAll((yield* ask()).frames)
+      const sessions = yield* SessionStore
+      const { session_id } = yield* sessions.find(anonymous, "s")
+      const { message_id } = yield* first
+      const reverting = yield* Effect.forkChild(Effect.flip(revert(message_id)))
+      yield* pass("1 second")
+      assert.isTrue(yield* sessions.delete(session_id))
+      yield* pass("5 seconds")
+      assert.deepInclude(yield* Fiber.join(reverting), { _tag: "NotFound", what: "session" })
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: [[say("ok")]],
+          disturb: ({ list }) => ({ list: (...given) => Effect.delay(list(...given), "2 seconds") })
+        })
+      ),
+      Effect.scoped
+    )
   )
 })
 

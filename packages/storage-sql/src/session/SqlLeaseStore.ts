@@ -1,3 +1,4 @@
+import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import { LeaseStore } from "@bowline/runtime/session/LeaseStore"
 import { Duration, Effect, Layer, Option } from "effect"
@@ -15,8 +16,8 @@ const make = (sql: SqlClient.SqlClient): LeaseStore["Service"] => {
   return {
     // The session is locked first: the fence does not grow under a batch that is being written. Of two who ask at once, the
     // second one waits for the lock, and then meets a lease that runs.
-    acquire: (session, replica, ttl) =>
-      storageError(sql<Held>`
+    acquire: Effect.fnUntraced(function* (session, replica, ttl) {
+      const [lease] = yield* storageError(sql<Held>`
 with free as (
   select s.id, s.fence from sessions s
   where s.id = ${session}
@@ -31,7 +32,12 @@ with free as (
   returning session_id, fence
 )
 update sessions s set fence = l.fence from leased l where s.id = l.session_id
-returning l.session_id, l.fence`).pipe(Effect.map(([lease]) => Option.fromNullishOr(lease?.fence))),
+returning l.session_id, l.fence`)
+      if (lease !== undefined) return Option.some(lease.fence)
+      // Asked again: while the session was waited for it may have been deleted.
+      const [there] = yield* storageError(sql`select from sessions where id = ${session}`)
+      return there === undefined ? yield* new NotFound({ what: "session" }) : Option.none()
+    }),
     // Locked in the order in which they are taken over by somebody else, who may be about to.
     renew: (replica, ttl) =>
       storageError(sql<Held>`

@@ -1,7 +1,7 @@
 import { PlanStore } from "@bowline/runtime/plan/PlanStore"
 import { LeaseStore } from "@bowline/runtime/session/LeaseStore"
 import { SessionStore } from "@bowline/runtime/session/SessionStore"
-import { Effect, Option } from "effect"
+import { Effect } from "effect"
 import assert from "node:assert/strict"
 import type { StoreCase } from "../StoreCase.ts"
 import * as Given from "../Given.ts"
@@ -42,7 +42,8 @@ export const deleteCases: ReadonlyArray<StoreCase> = [
       )
       assert.equal((yield* Given.eventsOf(other)).length, 1)
       const leases = yield* LeaseStore
-      assert.deepEqual(yield* leases.acquire(held.session_id, yield* Given.newReplica, Given.ttl), Option.none())
+      const asked = leases.acquire(held.session_id, yield* Given.newReplica, Given.ttl)
+      assert.equal((yield* Given.failureOf(asked))?._tag, "NotFound")
 
       const again = yield* Given.create(session)
       assert.notEqual(again.session_id, held.session_id)

@@ -86,10 +86,11 @@ export const leaseCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
-    title: "knows no lease on a session that there is not",
+    title: "tells a session that somebody has from one that there is not",
     test: Effect.gen(function* () {
       const { new_session_id } = yield* Given.newPlan()
-      assert.deepEqual(yield* (yield* LeaseStore).acquire(new_session_id, "replica_a", Given.ttl), Option.none())
+      const asked = (yield* LeaseStore).acquire(new_session_id, "replica_a", Given.ttl)
+      assert.equal((yield* Given.failureOf(asked))?._tag, "NotFound")
     })
   }
 ]
