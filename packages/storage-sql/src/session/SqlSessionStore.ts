@@ -110,22 +110,20 @@ from sessions s where s.id = ${session}`).pipe(
     ),
   handedBack: (session) =>
     storageError(sql<HandedBack>`
-select agent, endpoint, skill, remote_task_id, remote_context_id
-from (
-  select distinct on (agent, endpoint, skill) *
-  from (
-    select distinct on (t.agent, t.endpoint, t.skill, t.remote_task_id) t.*
-    from plans p join tasks t on t.plan_id = p.id
-    where p.session_id = ${session} and t.agent is not null and t.endpoint is not null and t.skill is not null
-      and t.remote_task_id is not null
-      and not exists (
-        select from plans q join tasks r on r.plan_id = q.id
-        where q.session_id = ${session} and r.reverted and r.endpoint = t.endpoint and r.remote_task_id = t.remote_task_id)
-    order by t.agent, t.endpoint, t.skill, t.remote_task_id, t.ordinal desc
-  ) newest
-  where ${sql.in("state", Array.from(handedBack))}
+with called as (
+  select t.agent, t.endpoint, t.skill, t.remote_task_id, t.remote_context_id, t.state, t.ordinal,
+    bool_or(t.reverted) over (partition by t.endpoint, t.remote_task_id) as is_reverted,
+    max(t.ordinal) over (partition by t.endpoint, t.remote_task_id, t.agent, t.skill) as newest
+  from plans p join tasks t on t.plan_id = p.id
+  where p.session_id = ${session} and t.endpoint is not null and t.remote_task_id is not null
+), waiting as (
+  select distinct on (agent, endpoint, skill) agent, endpoint, skill, remote_task_id, remote_context_id, ordinal
+  from called
+  where ordinal = newest and not is_reverted and agent is not null and skill is not null
+    and ${sql.in("state", Array.from(handedBack))}
   order by agent, endpoint, skill, ordinal desc
-) waiting
+)
+select agent, endpoint, skill, remote_task_id, remote_context_id from waiting
 order by ordinal`),
   compact: (session, fence, compaction) => storageError(compact(sql, session, fence, compaction)),
   revert: (session, fence, to) => storageError(revert(sql, session, fence, to)),
