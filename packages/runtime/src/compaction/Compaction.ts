@@ -60,6 +60,9 @@ export interface Wanted {
 /** A summary is taken for so much of a window before it is there. */
 const summaryShare = 0.1
 
+/** What is longer leaves no room for the rest: it was not asked for so much. */
+const longestSummary = 0.4
+
 /** So much of a history that was refused may stay, if the estimate says that there is no room at all. */
 const mostKept = 0.8
 
@@ -124,6 +127,15 @@ export class Compaction extends Context.Service<
           account
         }).pipe(
           Effect.map((answer) => Result.mapError(Summary.accept(answer), (why) => `summary_${why}`)),
+          Effect.flatMap((answer) =>
+            Effect.map(TokenEstimate.forModel(models[0] ?? ""), (count) =>
+              Result.filterOrFail(
+                answer,
+                (text) => count(text) <= longestSummary * size,
+                () => "summary_too_long"
+              )
+            )
+          ),
           Effect.catchTag("ProviderError", ({ type }) => Effect.succeed(Result.fail(type)))
         )
         const now = yield* Clock.currentTimeMillis
@@ -162,7 +174,10 @@ export class Compaction extends Context.Service<
         const before = framed(summaries)
         const own = question === undefined ? undefined : Math.max(0, asked)
         const budget = ContextBudget.threshold({ ...facts, contextWindow: size })
-        const estimated = budget - bare - Math.max(before - bare, summaryShare * size)
+        // Whatever is summarised already becomes a part of the next summary, which is no longer than that.
+        const reserve = ContextBudget.outputReserve({ ...facts, contextWindow: size })
+        const fits = budget - bare - Math.max(Math.min(before - bare, reserve), summaryShare * size)
+        const estimated = before - bare > reserve ? Math.min(fits, mostKept * all) : fits
         const room = wanted.isRefused ? Math.max(estimated, mostKept * all) : estimated
         const cut = Cut.decide({ messages, question: own, size, room })
         if (cut === undefined) return { _tag: "NothingToGain" }

@@ -146,6 +146,23 @@ describe("a prompt that is too long for a step", () => {
     )
   )
 
+  it.effect("takes a summary that leaves no room for anything else for none", () =>
+    Effect.gen(function* () {
+      const events = yield* ask("now", { history: history(3, 850) })
+      assert.strictEqual(single(events, "final").text, "fine")
+      assert.isEmpty(all(events, "compaction"))
+      assert.strictEqual(single(yield* ask("again"), "final").text, "fine")
+    }).pipe(provide((asked) => (isSummary(asked) ? [say(words(2_000))] : [say("fine")])))
+  )
+
+  it.effect("takes what the caller had summarised into the next summary, however long it is", () =>
+    Effect.gen(function* () {
+      const events = yield* ask("now", { history: history(3, 300), prior_summary: `FACT-0 ${words(2_500)}` })
+      assert.strictEqual(single(events, "compaction").summary, "FACT-0")
+      assert.strictEqual(single(events, "final").text, "noted")
+    }).pipe(provide(keepFacts))
+  )
+
   it.effect("loses its head without a summary when it does not fit, and has it back when there is one", () =>
     Effect.gen(function* () {
       const events = yield* ask("now", { history: history(6, 700) })
