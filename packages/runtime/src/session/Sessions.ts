@@ -42,7 +42,10 @@ export class Sessions extends Context.Service<
       id: string,
       to: MessageId
     ) => Effect.Effect<Session, NotFound | SessionBusy | StorageError>
-    /** Deletes the session and all it owns. Plans that are not over are aborted first (`cancelled`). */
+    /**
+     * Deletes the session and all it owns. Plans that are not over are aborted first (`cancelled`). Remote tasks that wait for the session
+     * are told to end, as a revert does it.
+     */
     readonly delete: (caller: CallerName, id: string) => Effect.Effect<void, NotFound | SessionBusy | StorageError>
   }
 >()("@bowline/runtime/session/Sessions") {
@@ -78,6 +81,9 @@ export class Sessions extends Context.Service<
             )
       }
 
+      const cancelAll = (session: Session, left: ReadonlyArray<HandedBack>) =>
+        Effect.forEach(left, (task) => cancelRemote(session, task), { discard: true })
+
       /** Why the session is not to be had: by its own id, as its name may be a new one's by now. */
       const refusal = (caller: CallerName, session: SessionId) =>
         Effect.andThen(sessions.find(caller, session), Effect.fail(busy))
@@ -100,7 +106,7 @@ export class Sessions extends Context.Service<
         )
         // Whoever asked may have left: what is dropped is cancelled all the same.
         yield* answered(sessions.revert(session_id, fence, to)).pipe(
-          Effect.flatMap((left) => Effect.forEach(left, (task) => cancelRemote(session, task), { discard: true })),
+          Effect.flatMap((left) => cancelAll(session, left)),
           Effect.uninterruptible,
           Effect.catchTag("LeaseLost", () => refusal(caller, session_id))
         )
@@ -110,15 +116,18 @@ export class Sessions extends Context.Service<
       return {
         revert,
         delete: Effect.fnUntraced(function* (caller, id) {
-          const { session_id } = yield* sessions.find(caller, id)
-          yield* inTime(
-            Effect.andThen(abortPlans(caller, session_id), sessions.delete(session_id)).pipe(
-              // A plan has come meanwhile.
-              Effect.repeat({ until: (isDeleted) => isDeleted })
-            ),
-            caller,
-            session_id
-          )
+          const session = yield* sessions.find(caller, id)
+          const { session_id } = session
+          const deletion = Effect.gen(function* () {
+            yield* abortPlans(caller, session_id)
+            const left = yield* sessions.handedBack(session_id)
+            return yield* answered(sessions.delete(session_id)).pipe(
+              Effect.tap((isDeleted) => (isDeleted ? cancelAll(session, left) : Effect.void)),
+              Effect.uninterruptible
+            )
+          })
+          // Where it is not deleted a plan has come meanwhile.
+          yield* inTime(Effect.repeat(deletion, { until: (isDeleted) => isDeleted }), caller, session_id)
         })
       }
     })

@@ -42,6 +42,7 @@ const askingPeers = () => {
 
 const plain = askingPeers()
 const secret = askingPeers()
+const deleted = askingPeers()
 const stuck = stuckPeers()
 
 describe("a revert", () => {
@@ -156,6 +157,15 @@ describe("a revert", () => {
 })
 
 describe("a deletion", () => {
+  it.effect("tells peers to end the tasks that wait for the session, once it is gone", () =>
+    Effect.gen(function* () {
+      yield* readAll((yield* ask({ agents: [bob] })).frames)
+      yield* (yield* Sessions).delete(anonymous, "s")
+      assert.deepInclude(deleted.cancelled[0], { taskId: "remote-1", contextId: null })
+      assert.lengthOf(deleted.cancelled, 1)
+    }).pipe(Effect.provide(layer({ script: [askBob, [say("which?")]], peers: deleted.peers })), Effect.scoped)
+  )
+
   it.effect("asks whichever replica has a plan of the session to end it, and gives up when it does not", () =>
     Effect.gen(function* () {
       const plans = yield* PlanStore
