@@ -63,6 +63,9 @@ const summaryShare = 0.1
 /** What is longer leaves no room for the rest: it was not asked for so much. */
 const longestSummary = 0.4
 
+/** Characters of a head that are counted by the tokenizer while its summary is asked for. */
+const longestCounted = 500_000
+
 /** So much of a history that was refused may stay, if the estimate says that there is no room at all. */
 const mostKept = 0.8
 
@@ -110,7 +113,9 @@ export class Compaction extends Context.Service<
           // What was refused was refused by the model that the prompt is for.
           const taken = model === models[0] ? Math.max(size, smallestWindow) : Infinity
           const limits = { ...facts, contextWindow: Math.min(taken, contextWindow) }
-          return Summary.request(yield* TokenEstimate.forModel(model), {
+          const isHuge = JSON.stringify(head).length > longestCounted
+          const count = isHuge ? TokenEstimate.roughly(model) : yield* TokenEstimate.forModel(model)
+          return Summary.request(count, {
             summaries,
             head,
             remoteTasks,
@@ -169,9 +174,9 @@ export class Compaction extends Context.Service<
         const messages = yield* TokenEstimate.weighAll(count, entries)
         const all = messages.reduce((sum, { tokens }) => sum + tokens, 0)
 
-        const framed = (given: ReadonlyArray<string>) => TokenEstimate.ofFrame(count, frame(given))
-        const bare = framed([])
-        const before = framed(summaries)
+        const framed = (given: ReadonlyArray<string>) => TokenEstimate.weighFrame(count, frame(given))
+        const bare = yield* framed([])
+        const before = yield* framed(summaries)
         const own = question === undefined ? undefined : Math.max(0, asked)
         const budget = ContextBudget.threshold({ ...facts, contextWindow: size })
         // Whatever is summarised already becomes a part of the next summary, which is no longer than that.
@@ -182,23 +187,23 @@ export class Compaction extends Context.Service<
         const cut = Cut.decide({ messages, question: own, size, room })
         if (cut === undefined) return { _tag: "NothingToGain" }
 
-        const left = (by: Cut.Cut, told: ReadonlyArray<string>): Prompt => {
+        const left = (by: Cut.Cut, told: ReadonlyArray<string>, framed: number): Prompt => {
           const again = by.asksAgain && question !== undefined ? [question.entry] : []
           const messages = [...again, ...Cut.rest(count, entries, by)]
-          return { messages, summaries: told, tokens: framed(told) + by.tokens }
+          return { messages, summaries: told, tokens: framed + by.tokens }
         }
-        if (cut.covered === 0) return { _tag: "Shortened", prompt: left(cut, summaries) }
+        if (cut.covered === 0) return { _tag: "Shortened", prompt: left(cut, summaries, before) }
 
         const head = history.slice(0, cut.covered - front.length)
         const through = head.at(-1)
         const text = through === undefined ? undefined : yield* summarise(wanted, head, summaries)
         if (through === undefined || text === undefined) {
           const short = Cut.shortenResults(messages, budget - before)
-          if (short !== undefined) return { _tag: "Failed", prompt: left(short, summaries) }
-          const prompt = left(cut, summaries)
+          if (short !== undefined) return { _tag: "Failed", prompt: left(short, summaries, before) }
+          const prompt = left(cut, summaries, before)
           return { _tag: "Failed", prompt: { ...prompt, messages: [beginning, ...prompt.messages] } }
         }
-        const prompt = left(cut, [text])
+        const prompt = left(cut, [text], yield* framed([text]))
         return {
           _tag: "Summarised",
           prompt,

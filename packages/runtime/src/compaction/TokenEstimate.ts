@@ -80,6 +80,12 @@ export const forModel = (model: string): Effect.Effect<CountTokens> =>
     }
   )
 
+/** At a glance, and rather too many: for what is so long that to count it would hold up everybody else. */
+export const roughly =
+  (model: string): CountTokens =>
+  (text) =>
+    Math.ceil((allowance(model) * Buffer.byteLength(text)) / 2.5)
+
 /** More than any model makes of it: a token is at least a byte. Needs no tokenizer. */
 export const atMost =
   (model: string): CountTokens =>
