@@ -61,7 +61,7 @@ export const make = (
   const estimate = Effect.gen(function* () {
     const { added, reported } = known()
     const count = yield* TokenEstimate.forModel(run.model)
-    const bare = reported === undefined ? TokenEstimate.ofFrame(count, frame(summaries)) : 0
+    const bare = reported === undefined ? yield* TokenEstimate.weighFrame(count, frame(summaries)) : 0
     return TokenEstimate.ofPrompt(bare, yield* TokenEstimate.weighAll(count, added), reported)
   })
 
