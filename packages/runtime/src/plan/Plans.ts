@@ -99,7 +99,7 @@ export class Plans extends Context.Service<
           recent === undefined ? StoredFrames.between(store, run.given.plan_id, after, head) : Stream.fromArray(recent)
         // Where another replica's reader was faster than this one's writer, `after` is ahead of `head`.
         const later =
-          after > head ? Stream.dropWhile(frames, (item) => typeof item === "object" && item.seq <= after) : frames
+          after > head ? Stream.filter(frames, (item) => typeof item === "string" || item.seq > after) : frames
         return Stream.concat(earlier, later).pipe(
           Stream.catchTag("StorageError", () => Stream.fromEffect(Effect.as(cutOff, "reconnect" as const)))
         )
