@@ -5,6 +5,7 @@ import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Context, Effect, Layer } from "effect"
 import { Compaction } from "../compaction/Compaction.ts"
 import * as PlanPrompt from "../compaction/PlanPrompt.ts"
+import { contextBlocks } from "../compaction/Summary.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
 import { CredentialPool } from "../provider/CredentialPool.ts"
 import type { FinishReason } from "../provider/Provider.ts"
@@ -84,12 +85,13 @@ export class Planner extends Context.Service<
             [{ event: "plan", data: { model: run.model, deadline_at: fromMillis(run.given.deadline) } }]
           )
 
+          const told = contextBlocks(delimiter)
           const frame = (summaries: ReadonlyArray<string>, mustAnswer = false) => ({
             system: systemPrompt({
               delimiter,
               agents: request.agents.map(({ name }) => name),
               unreachable,
-              summaries,
+              summary: told(summaries),
               mustAnswer
             }),
             tools: Array.from(tools.values())

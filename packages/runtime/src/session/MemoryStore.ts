@@ -15,6 +15,7 @@ import { append, apply, coverage, makePlan, makeSession, Memory, type SessionRec
 import { makeSessionStore } from "./internal/MemorySessions.ts"
 import { newestFirst } from "./internal/NewestFirst.ts"
 import { LeaseStore } from "./LeaseStore.ts"
+import { newPrior } from "./PriorSummaries.ts"
 import { SessionStore } from "./SessionStore.ts"
 
 /** How long a replica is taken to live that has not said so yet. */
@@ -50,6 +51,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       if (open.length > maxQueue) {
         return yield* new SessionBusy({ message: `${maxQueue} plans wait for the session` })
       }
+      const prior = yield* Effect.fromResult(newPrior(session, request.prior_summary))
       memory.add(session)
       if (!memory.replicas.has(request.replica)) {
         memory.replicas.set(request.replica, (yield* Clock.currentTimeMillis) + Duration.toMillis(firstBreath))
@@ -57,10 +59,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       session.last_active_at = request.created_at
       for (const agent of request.agents) session.agents.set(agent.name, agent)
       for (const message of request.history) append(session, request.plan_id, message, request.created_at)
-      const { prior_summary } = request
-      if (prior_summary !== "" && prior_summary !== session.summary && !session.priors.includes(prior_summary)) {
-        session.priors.push(prior_summary)
-      }
+      if (prior !== "") session.priors.push(prior)
       const record = makePlan(memory, request, session)
       const created = known === undefined
       record.events.push(

@@ -83,14 +83,6 @@ describe("request", () => {
   })
 })
 
-describe("distinct", () => {
-  it("tells once what a caller has sent back that was given it, and what another one has in it", () => {
-    assert.deepStrictEqual(Summary.distinct(["one fact", "one fact\n", " "]), ["one fact"])
-    assert.deepStrictEqual(Summary.distinct(["one fact", "one fact and another", undefined]), ["one fact and another"])
-    assert.deepStrictEqual(Summary.distinct(["one", "two"]), ["one", "two"])
-  })
-})
-
 describe("accept", () => {
   it("takes what was written to its end", () => {
     assert.deepStrictEqual(Summary.accept({ finish: "stop", text: " ## Goal\n" }), Result.succeed("## Goal"))
@@ -122,5 +114,18 @@ describe("contextBlock", () => {
 
   it("is the same for the same summaries, so that a prompt's cache stays warm", () => {
     assert.strictEqual(Summary.contextBlock("D-1", ["a", "b"]), Summary.contextBlock("D-1", ["a", "b"]))
+  })
+
+  it("is made once for all steps between two compactions", () => {
+    let reads = 0
+    const summaries = ["17 crates"]
+    Object.defineProperty(summaries, 0, { get: () => (reads++, "17 crates") })
+    const told = Summary.contextBlocks("D-1")
+    const first = told(summaries)
+    const before = reads
+    assert.strictEqual(told(summaries), first)
+    assert.deepStrictEqual([before > 0, reads], [true, before])
+    assert.include(told(["4 ships"]), "4 ships")
+    assert.include(told(summaries), "17 crates")
   })
 })

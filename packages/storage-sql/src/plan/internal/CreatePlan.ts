@@ -2,6 +2,7 @@ import { InvalidRequest, SessionBusy } from "@bowline/domain/plan/Refusal"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/SessionId"
 import type { NewPlan } from "@bowline/runtime/plan/PlanStore"
+import { newPrior } from "@bowline/runtime/session/PriorSummaries"
 import { fromEvents } from "@bowline/runtime/stream/EventRow"
 import { Duration, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
@@ -86,13 +87,26 @@ select ${session}, m.seq, m.id, ${plan_id}, m.role, m.parts::json, ${created_at}
 from json_to_recordset(${JSON.stringify(messages)}::json) as m(seq int, id text, role text, parts text)`
 }
 
-/** Numbered behind the lock on the session. */
-const insertPriorSummary = (sql: SqlClient.SqlClient, prior: string, session: SessionId) => sql`
-insert into prior_summaries (session_id, seq, summary)
-select s.id, coalesce((select max(p.seq) from prior_summaries p where p.session_id = s.id), 0) + 1, ${prior}
-from sessions s
-where s.id = ${session} and s.summary is distinct from ${prior}
-  and not exists (select from prior_summaries p where p.session_id = s.id and p.summary = ${prior})`
+interface PriorsRow {
+  readonly summary: string | null
+  readonly priors: ReadonlyArray<string> | null
+  readonly prior_seq: number
+}
+
+/** Looked at and numbered behind the lock on the session. */
+const insertPriorSummary = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, given: string, session: SessionId) {
+  const [row] = yield* sql<PriorsRow>`
+select s.summary, p.priors, coalesce(p.prior_seq, 0) as prior_seq
+from sessions s, (
+  select json_agg(summary order by seq) as priors, max(seq) as prior_seq from prior_summaries where session_id = ${session}
+) p
+where s.id = ${session}`
+  const kept = { summary: row?.summary ?? null, priors: row?.priors ?? [] }
+  const prior = yield* Effect.fromResult(newPrior(kept, given))
+  if (prior === "") return
+  yield* sql`
+insert into prior_summaries (session_id, seq, summary) values (${session}, ${(row?.prior_seq ?? 0) + 1}, ${prior})`
+})
 
 const notNew = new InvalidRequest({
   issues: [{ path: ["history"], message: "Expected no history: the session is there already, and has its own" }]

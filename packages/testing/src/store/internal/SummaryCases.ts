@@ -129,6 +129,60 @@ export const summaryCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title: "keeps nothing of what a caller was shown and sends back, and what is new behind it",
+    test: Effect.gen(function* () {
+      const session = yield* aSession
+      const { held, ids } = yield* heldWithThree({ ...session, prior_summary: " ## Goal\n\n17 crates\n" })
+      const shown = Effect.map(snapshot(held), ({ shown }) => shown ?? "")
+      const sendBack = Effect.flatMap(shown, (prior_summary) => Given.create({ ...session, prior_summary }))
+      yield* Given.create({ ...session, prior_summary: "also" })
+      const first = yield* shown
+      assert.equal(first, "## Goal\n\n17 crates\n\nalso")
+      for (let sent = 0; sent < 3; sent++) yield* sendBack
+      assert.equal(yield* shown, first)
+
+      yield* Given.write(held, [asChange(yield* compactionOf(held, ids.two, "all"))], [Given.row(2, "usage")])
+      yield* Given.create({ ...session, prior_summary: `${first}\n\nlate` })
+      assert.equal(yield* shown, "late\n\nall")
+      for (let sent = 0; sent < 3; sent++) yield* sendBack
+      yield* Given.create({ ...session, prior_summary: `${first}\n\nlate` })
+      yield* Given.create({ ...session, prior_summary: " \n" })
+      assert.equal(yield* shown, "late\n\nall")
+      yield* Given.write(held, [asChange(yield* compactionOf(held, ids.three, "late"))], [Given.row(3, "usage")])
+      yield* Given.create({ ...session, prior_summary: "late" })
+      assert.equal(yield* shown, "late")
+    })
+  },
+  {
+    title: "refuses more of earlier history than a session keeps, and writes nothing of that plan",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const refused = Effect.fnUntraced(function* (priors: ReadonlyArray<string>, tooMuch: string) {
+        const session = yield* aSession
+        for (const prior_summary of priors) yield* Given.create({ ...session, prior_summary }, 64)
+        const before = yield* (yield* SessionStore).find(session.owner, session.external_session_id)
+        const failure = yield* Given.failureOf(
+          store.create(yield* Given.newPlan({ ...session, prior_summary: tooMuch, created_at: Given.later }), 64)
+        )
+        assert(failure?._tag === "InvalidRequest")
+        assert.deepEqual(
+          failure.issues.map(({ path }) => path),
+          [["prior_summary"]]
+        )
+        assert.deepEqual(yield* (yield* SessionStore).find(session.owner, session.external_session_id), before)
+        yield* Given.create({ ...session, prior_summary: priors.at(-1) ?? "" }, 64)
+      })
+      yield* refused(
+        Array.from({ length: 32 }, (_, index) => `number ${index}`),
+        "one more"
+      )
+      yield* refused(
+        ["a", "b", "c", "d"].map((letter) => letter.repeat(100_000)),
+        "e"
+      )
+    })
+  },
+  {
     title: "writes a compaction of a plan with its events, once, and keeps every message",
     test: Effect.gen(function* () {
       const store = yield* PlanStore
