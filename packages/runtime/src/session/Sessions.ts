@@ -121,6 +121,7 @@ export class Sessions extends Context.Service<
           const deletion = Effect.gen(function* () {
             yield* abortPlans(caller, session_id)
             const left = yield* sessions.handedBack(session_id)
+            // The same holds here: what the session left with peers is named nowhere any more.
             return yield* answered(sessions.delete(session_id)).pipe(
               Effect.tap((isDeleted) => (isDeleted ? cancelAll(session, left) : Effect.void)),
               Effect.uninterruptible
