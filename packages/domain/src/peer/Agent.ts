@@ -44,14 +44,18 @@ export type AgentAuth = typeof AgentAuth.Type
 
 export const TimeoutMs = Schema.Int.check(Schema.isBetween({ minimum: 100, maximum: 21_600_000 }))
 
-/** What an agent can be asked to do. Without `input_schema` it takes `{input: string}`. */
+/**
+ * What an agent can be asked to do. Without `input_schema` it takes `{input: string}`. What is `idempotent` may be called once more with
+ * the same id when nobody knows what became of a call.
+ */
 export const Skill = Schema.Struct({
   id: Schema.String.check(Schema.isBetweenLength(1, 256)),
   description: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(4_096))),
   input_schema: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   output_modes: Schema.optionalKey(Schema.Array(Schema.NonEmptyString).check(Schema.isMaxLength(32))),
   tags: Schema.optionalKey(Schema.Array(Schema.String).check(Schema.isMaxLength(64))),
-  timeout_ms: Schema.optionalKey(TimeoutMs)
+  timeout_ms: Schema.optionalKey(TimeoutMs),
+  idempotent: Schema.optionalKey(Schema.Boolean)
 })
 export type Skill = typeof Skill.Type
 

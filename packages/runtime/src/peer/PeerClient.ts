@@ -25,7 +25,16 @@ export interface PeerCall {
   readonly input: { readonly [key: string]: Schema.Json }
   /** The remote task that this call goes on with: one that an earlier plan of the session was handed back. */
   readonly continues: RemoteIds | null
+  /** The remote task that this very call has started in a process that is gone: nothing is sent any more, it is asked for. */
+  readonly resumes?: OpenTask | undefined
+  /** Whether whoever interrupts the call leaves its remote task to the next process: then it is not cancelled. */
+  readonly isHandedOver?: (() => boolean) | undefined
   readonly route: Route
+}
+
+/** A remote task that the peer works at. */
+export interface OpenTask extends RemoteIds {
+  readonly taskId: string
 }
 
 /** A remote task that nobody will go on with. */

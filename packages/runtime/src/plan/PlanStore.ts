@@ -21,6 +21,7 @@ import type { Page, PageRequest } from "../session/Page.ts"
 import type { Compaction } from "../session/SessionStore.ts"
 import type { EventRow } from "../stream/EventRow.ts"
 import type { Idempotency, PlanExists } from "./Idempotency.ts"
+import type { StoredRequest } from "./StoredRequest.ts"
 
 /** A plan to be created. Timestamps are ISO 8601 in UTC, from the gateway's clock. */
 export interface NewPlan {
@@ -35,6 +36,8 @@ export interface NewPlan {
   /** What the caller says of still earlier history; empty if nothing. */
   readonly prior_summary: string
   readonly question: string
+  /** Kept until the plan is over. */
+  readonly request: StoredRequest
   readonly preferences: Preferences
   readonly metadata: { readonly [key: string]: string }
   readonly model: string
@@ -90,6 +93,8 @@ export type PlanChange =
       readonly error: TaskError | null
       readonly at: string
     }
+  /** Its process ends well, and leaves it to the next one: that it is taken over then says nothing against it. */
+  | { readonly _tag: "HandedOver" }
   | { readonly _tag: "Settled"; readonly outcome: Outcome; readonly progress: Progress; readonly at: string }
 
 /**
@@ -110,19 +115,34 @@ export interface PlanCommit {
   readonly events: ReadonlyArray<EventRow>
 }
 
+/** One call of a tool, as it is stored. */
+export interface StoredTask {
+  readonly task_id: TaskId
+  readonly tool: string
+  readonly kind: ToolKind
+  readonly agent: string | null
+  readonly endpoint: string | null
+  readonly skill: string | null
+  readonly state: TaskState | "running"
+  readonly remote_task_id: string | null
+  readonly remote_context_id: string | null
+  readonly started_at: string
+}
+
 /** A plan that its replica left behind, taken over by the replica that got it: `guard` is what it writes with. */
 export interface AbandonedPlan {
   readonly plan: Plan
+  readonly owner: CallerName
   readonly guard: Guard
-  /** The seq of its last event. */
-  readonly head: number
-  readonly open_tasks: ReadonlyArray<{
-    readonly task_id: TaskId
-    readonly tool: string
-    readonly remote_task_id: string | null
-    readonly remote_context_id: string | null
-    readonly started_at: string
-  }>
+  /** Nothing, of a plan that was stored before requests were. */
+  readonly request: StoredRequest | null
+  readonly route: Route
+  /** How many processes have died that ran it. */
+  readonly deaths: number
+  /** Its events from the last `step` on; all that there are, if it has not come so far. */
+  readonly tail: ReadonlyArray<EventRow>
+  /** Its calls, in the order in which they have started. */
+  readonly tasks: ReadonlyArray<StoredTask>
 }
 
 /** Plans, their tasks and events; and, since only plans write it, the history. */
@@ -197,6 +217,8 @@ export class PlanStore extends Context.Service<
     ) => Effect.Effect<ReadonlyArray<{ readonly plan_id: PlanId; readonly reason: AbortReason }>, StorageError>
     /** Whether other processes may use the same store: only then abort requests have to be asked for. */
     readonly isShared: boolean
+    /** Whether what is stored outlives the process, so that the next one can go on with it. */
+    readonly isDurable: boolean
     /** Whether the database answers. */
     readonly ping: Effect.Effect<void, StorageError>
   }

@@ -34,5 +34,10 @@ export class LeaseStore extends Context.Service<
     ) => Effect.Effect<ReadonlyMap<SessionId, number>, StorageError>
     /** Gives the lease back, if it is still the one with this fence, and tells the other replicas (`LeaseReleased`). */
     readonly release: (session: SessionId, fence: number) => Effect.Effect<void, StorageError>
+    /**
+     * Says that the replica is about to end: its leases are over, and its plans are left to whoever comes next, who is told
+     * (`PlansLeft`).
+     */
+    readonly leave: (replica: ReplicaId) => Effect.Effect<void, StorageError>
   }
 >()("@bowline/runtime/session/LeaseStore") {}

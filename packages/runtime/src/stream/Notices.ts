@@ -7,6 +7,8 @@ import { Context, Effect, Layer, Schema, type Scope } from "effect"
 export const Notice = Schema.TaggedUnion({
   /** A lease was given back: whoever waits for the session may ask for it. */
   LeaseReleased: { session_id: SessionId },
+  /** A replica has ended, and left its plans to the others. */
+  PlansLeft: {},
   /** Somebody wants the plan to end. */
   AbortRequested: { plan_id: PlanId },
   /** The plan has new events. */
