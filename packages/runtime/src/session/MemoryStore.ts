@@ -11,7 +11,16 @@ import type { CredentialStore } from "../provider/CredentialStore.ts"
 import * as MemoryCredentialStore from "../provider/MemoryCredentialStore.ts"
 import { fromEvents } from "../stream/EventRow.ts"
 import { Notices } from "../stream/Notices.ts"
-import { append, apply, coverage, makePlan, makeSession, Memory, type SessionRecord } from "./internal/Memory.ts"
+import {
+  abandoned,
+  append,
+  apply,
+  coverage,
+  makePlan,
+  makeSession,
+  Memory,
+  type SessionRecord
+} from "./internal/Memory.ts"
 import { makeSessionStore } from "./internal/MemorySessions.ts"
 import { newestFirst } from "./internal/NewestFirst.ts"
 import { LeaseStore } from "./LeaseStore.ts"
@@ -128,18 +137,14 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
         record.replica = replica
         record.fence = isQueued ? record.fence + 1 : ++session.fence
         if (!isQueued) {
+          if (!record.isHandedOver) record.deaths++
           session.lease = { replica, fence: session.fence, expires: now + Duration.toMillis(leaseTtl) }
         }
+        record.isHandedOver = false
         const guard: Guard = isQueued
           ? { _tag: "Queued", replica, fence: record.fence }
           : { _tag: "Held", fence: record.fence }
-        const last = record.events.at(-1)
-        return {
-          plan: record.plan,
-          guard,
-          head: last === undefined ? 0 : last.seq + last.count - 1,
-          open_tasks: Array.from(record.tasks.values()).filter(({ state }) => state === "running")
-        }
+        return abandoned(record, guard)
       })
     }),
   requestAbort: (id, reason) =>
@@ -156,6 +161,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       )
     ),
   isShared: false,
+  isDurable: false,
   ping: Effect.void
 })
 
@@ -188,6 +194,14 @@ const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): LeaseStore
       if (session?.lease?.fence !== fence) return Effect.void
       session.lease = undefined
       return notices.publish([{ _tag: "LeaseReleased", session_id: id }])
+    }),
+  leave: (replica) =>
+    Effect.suspend(() => {
+      memory.replicas.delete(replica)
+      for (const session of memory.sessions.values()) {
+        if (session.lease?.replica === replica) session.lease = undefined
+      }
+      return notices.publish([{ _tag: "PlansLeft" }])
     })
 })
 

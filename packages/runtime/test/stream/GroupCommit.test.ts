@@ -20,6 +20,7 @@ const setUp = (commit: Commit) => {
   const batches: Array<{ readonly commits: ReadonlyArray<PlanCommit>; readonly durable: boolean }> = []
   const store = Layer.mock(PlanStore, {
     isShared: false,
+    isDurable: false,
     commit: (commits, durable) => {
       batches.push({ commits, durable })
       return Effect.suspend(() => commit(commits, durable))

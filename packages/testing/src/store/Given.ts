@@ -76,6 +76,7 @@ export const newPlan = Effect.fnUntraced(function* (given: Partial<NewPlan> = {}
     history: [],
     prior_summary: "",
     question: "What is the answer?",
+    request: { request: { question: "What is the \u0000 answer?" }, secrets: "encrypted" },
     preferences,
     metadata: { ticket: "7" },
     route: { hops: 1, via: ["gateway"] },

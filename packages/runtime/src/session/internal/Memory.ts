@@ -7,24 +7,15 @@ import * as Usage from "@bowline/domain/plan/Usage"
 import type { Message, NewMessage } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/SessionId"
 import type { TaskId } from "@bowline/domain/tool/TaskId"
-import type { TaskState } from "@bowline/domain/tool/TaskState"
-import type { Guard, NewPlan, PlanChange } from "../../plan/PlanStore.ts"
+import { Struct } from "effect"
+import type { Route } from "../../peer/PeerClient.ts"
+import type { AbandonedPlan, Guard, NewPlan, PlanChange, StoredTask } from "../../plan/PlanStore.ts"
+import type { StoredRequest } from "../../plan/StoredRequest.ts"
 import type { EventRow } from "../../stream/EventRow.ts"
 import type { ReplicaId } from "../LeaseStore.ts"
 import type { Compaction } from "../SessionStore.ts"
 
-export interface Task {
-  readonly task_id: TaskId
-  readonly tool: string
-  readonly agent: string | null
-  readonly endpoint: string | null
-  readonly skill: string | null
-  readonly started_at: string
-  remote_task_id: string | null
-  remote_context_id: string | null
-  state: TaskState | "running"
-  reverted: boolean
-}
+export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & { reverted: boolean }
 
 export interface PlanRecord {
   plan: Plan
@@ -33,6 +24,11 @@ export interface PlanRecord {
   replica: ReplicaId
   fence: number
   abort: AbortReason | undefined
+  /** Until it is over. */
+  request: StoredRequest | null
+  readonly route: Route
+  deaths: number
+  isHandedOver: boolean
   readonly events: Array<EventRow>
   readonly tasks: Map<TaskId, Task>
 }
@@ -184,8 +180,30 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
   replica: plan.replica,
   fence: 0,
   abort: undefined,
+  request: plan.request,
+  route: plan.route,
+  deaths: 0,
+  isHandedOver: false,
   events: [],
   tasks: new Map()
+})
+
+/** Of a plan's events those from its last step on. */
+const tailOf = (events: ReadonlyArray<EventRow>): ReadonlyArray<EventRow> => {
+  const step = events.findLastIndex(({ event }) => event === "step")
+  return step === -1 ? [...events] : events.slice(step)
+}
+
+/** A plan that was just taken over, as whoever got it sees it. */
+export const abandoned = (record: PlanRecord, guard: Guard): AbandonedPlan => ({
+  plan: record.plan,
+  owner: record.owner,
+  guard,
+  request: record.request,
+  route: record.route,
+  deaths: record.deaths,
+  tail: tailOf(record.events),
+  tasks: Array.from(record.tasks.values(), Struct.omit(["reverted"]))
 })
 
 /** Where a compaction still follows what it was made of: the number of the last message that it covers. */
@@ -226,6 +244,7 @@ export const apply = (record: PlanRecord, session: SessionRecord, change: PlanCh
       const task: Task = {
         task_id: change.task_id,
         tool: change.tool,
+        kind: change.kind,
         agent: change.agent,
         endpoint: change.endpoint,
         skill: change.skill,
@@ -252,6 +271,9 @@ export const apply = (record: PlanRecord, session: SessionRecord, change: PlanCh
       if (task !== undefined) task.state = change.state
       return
     }
+    case "HandedOver":
+      record.isHandedOver = true
+      return
     case "Settled": {
       const { outcome, progress, at } = change
       record.plan = {
@@ -263,6 +285,7 @@ export const apply = (record: PlanRecord, session: SessionRecord, change: PlanCh
         final: outcome.state === "completed" ? outcome.final : null,
         error: outcome.state === "completed" ? null : outcome.error
       }
+      record.request = null
       session.last_active_at = at
     }
   }
