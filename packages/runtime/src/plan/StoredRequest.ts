@@ -1,5 +1,6 @@
+import type { PlanId } from "@bowline/domain/plan/PlanId"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { Context, Effect, Option, Redacted, Schema } from "effect"
+import { Option, Redacted, Schema } from "effect"
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto"
 
 /** What of a request is kept until its plan is over, so that the next process can go on with it. */
@@ -9,3 +10,67 @@ export interface StoredRequest {
   /** The secrets, encrypted; none if there are none, or if they may not be kept. */
   readonly secrets: string | null
 }
+
+type Key = Option.Option<Redacted.Redacted<Uint8Array>>
+
+const algorithm = "aes-256-gcm"
+const nonceBytes = 12
+const tagBytes = 16
+
+/** The inline tokens, by the place of their agent in the request. */
+const Tokens = Schema.Record(Schema.String, Schema.String)
+const TokensJson = Schema.fromJsonString(Tokens)
+
+const Fields = Schema.Record(Schema.String, Schema.Unknown)
+const KeptAgent = Schema.StructWithRest(Schema.Struct({ auth: Fields }), [Fields])
+const KeptRequest = Schema.StructWithRest(Schema.Struct({ agents: Schema.Array(KeptAgent) }), [Fields])
+
+const encrypt = (text: string, planId: PlanId, key: Redacted.Redacted<Uint8Array>): string => {
+  const nonce = randomBytes(nonceBytes)
+  const cipher = createCipheriv(algorithm, Redacted.value(key), nonce, { authTagLength: tagBytes })
+  cipher.setAAD(Buffer.from(planId))
+  return Buffer.concat([nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()]).toString("base64")
+}
+
+const decrypt = Option.liftThrowable((secrets: string, planId: PlanId, key: Redacted.Redacted<Uint8Array>): string => {
+  const bytes = Buffer.from(secrets, "base64")
+  const decipher = createDecipheriv(algorithm, Redacted.value(key), bytes.subarray(0, nonceBytes), {
+    authTagLength: tagBytes
+  })
+  decipher.setAAD(Buffer.from(planId))
+  decipher.setAuthTag(bytes.subarray(-tagBytes))
+  return decipher.update(bytes.subarray(nonceBytes, -tagBytes), undefined, "utf8") + decipher.final("utf8")
+})
+
+/**
+ * What is kept of the request of a plan: as JSON, and its secrets (the tokens of `agents[].auth` of type `bearer`) in base64 of the nonce,
+ * the AES-256-GCM ciphertext and its tag, for this plan only. Without a key the secrets are left out.
+ */
+export const store = (request: PlanRequest, planId: PlanId, key: Key): StoredRequest => {
+  const { history: _, prior_summary: __, ...kept } = Schema.encodeSync(PlanRequest)({ ...request, history: [] })
+  const tokens = new Map<string, string>()
+  const agents = (kept.agents ?? []).map((agent, index) => {
+    if (agent.auth?.type !== "bearer") return agent
+    tokens.set(`${index}`, agent.auth.token)
+    return { ...agent, auth: { type: agent.auth.type } }
+  })
+  const secrets =
+    tokens.size === 0
+      ? Option.none()
+      : Option.map(key, (key) => encrypt(JSON.stringify(Object.fromEntries(tokens)), planId, key))
+  return { request: { ...kept, agents }, secrets: Option.getOrNull(secrets) }
+}
+
+/** The request that was stored, if all of its secrets were, with this key and for this plan. */
+export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Option.Option<PlanRequest> =>
+  Option.gen(function* () {
+    const { secrets } = stored
+    const text = secrets === null ? "{}" : yield* Option.flatMap(key, (key) => decrypt(secrets, planId, key))
+    const tokens = new Map(Object.entries(yield* Schema.decodeOption(TokensJson)(text)))
+    const kept = yield* Schema.decodeUnknownOption(KeptRequest)(stored.request)
+    const agents = kept.agents.map((agent, index) => {
+      const token = tokens.get(`${index}`)
+      return token === undefined ? agent : { ...agent, auth: { ...agent.auth, token } }
+    })
+    return yield* Schema.decodeUnknownOption(PlanRequest)({ ...kept, agents })
+  })
