@@ -18,8 +18,7 @@ const nonceBytes = 12
 const tagBytes = 16
 
 /** The inline tokens, by the place of their agent in the request. */
-const Tokens = Schema.Record(Schema.String, Schema.String)
-const TokensJson = Schema.fromJsonString(Tokens)
+const Tokens = Schema.fromJsonString(Schema.Record(Schema.String, Schema.String))
 
 const Fields = Schema.Record(Schema.String, Schema.Unknown)
 const KeptAgent = Schema.StructWithRest(Schema.Struct({ auth: Fields }), [Fields])
@@ -66,7 +65,7 @@ export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Option
   Option.gen(function* () {
     const { secrets } = stored
     const text = secrets === null ? "{}" : yield* Option.flatMap(key, (key) => decrypt(secrets, planId, key))
-    const tokens = new Map(Object.entries(yield* Schema.decodeOption(TokensJson)(text)))
+    const tokens = new Map(Object.entries(yield* Schema.decodeOption(Tokens)(text)))
     const kept = yield* Schema.decodeUnknownOption(KeptRequest)(stored.request)
     const agents = kept.agents.map((agent, index) => {
       const token = tokens.get(`${index}`)
