@@ -19,6 +19,12 @@ export class PlansConfig extends Context.Service<
     readonly leaseTtl: Duration.Duration
     /** How long running plans may go on when the gateway shuts down. */
     readonly shutdownGrace: Duration.Duration
+    /** Whether plans of a dead process are gone on with. */
+    readonly resume: boolean
+    /** How long a reader that has left counts as connected, so that it can come back before its plan is aborted. */
+    readonly streamGrace: Duration.Duration
+    /** How long a plan of a dead process may go on before a reader of it has come. */
+    readonly takeoverGrace: Duration.Duration
     /** What is known of models beside the table. */
     readonly models: ModelTable.ModelOverrides
     /** By the name of a provider, for its models. They win over those for every model. */
@@ -47,6 +53,9 @@ const defaults: Omit<PlansConfig["Service"], "model"> = {
   maxPlans: 1_000,
   leaseTtl: Duration.seconds(15),
   shutdownGrace: Duration.seconds(30),
+  resume: true,
+  streamGrace: Duration.zero,
+  takeoverGrace: Duration.seconds(60),
   models: ModelTable.noOverrides,
   providerTimers: new Map(),
   contextWindow: 128_000,

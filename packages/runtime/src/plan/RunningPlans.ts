@@ -214,7 +214,8 @@ export class RunningPlans extends Context.Service<
             yield* Effect.scope,
             Effect.sync(() => {
               if (request.preferences.on_disconnect === "cancel") run.abort("disconnect")
-            })
+            }),
+            config.streamGrace
           )
           const guard = { _tag: "Queued", replica: lock.replica, fence: 0 } as const
           const journal = new Journal(ids, guard, 1, live, writer.notify)

@@ -1,4 +1,4 @@
-import { type Cause, Clock, Deferred, Effect, Queue, type Scope, Stream } from "effect"
+import { type Cause, Clock, Deferred, Duration, Effect, Queue, type Scope, Stream } from "effect"
 import type { PlanFrame } from "./EventRow.ts"
 import type { ReaderItem } from "./PlanReader.ts"
 
@@ -12,8 +12,8 @@ const keptCharacters = 262_144
 
 const silenceMs = 10_000
 
-/** How long a reader that the gateway itself cut off still counts as connected. */
-const cutOffGrace = "60 seconds"
+/** How long a reader that the gateway itself cut off still counts as connected, at least. */
+const cutOffGrace = Duration.seconds(60)
 
 /** How a stream ends for its readers: behind the frame `done`, or with the plan going on. */
 type End = "done" | "reconnect"
@@ -56,11 +56,16 @@ export class LivePlan {
   #closed: End | undefined
   readonly #scope: Scope.Scope
   readonly #onAbandoned: Effect.Effect<void>
+  readonly #grace: Duration.Duration
 
-  /** The scope is the plan's. `onAbandoned` runs when the last reader has gone while the plan goes on. */
-  constructor(scope: Scope.Scope, onAbandoned: Effect.Effect<void>) {
+  /**
+   * The scope is the plan's. `onAbandoned` runs when the last reader has gone while the plan goes on; one that has left counts as
+   * connected for the grace.
+   */
+  constructor(scope: Scope.Scope, onAbandoned: Effect.Effect<void>, grace: Duration.Duration = Duration.zero) {
     this.#scope = scope
     this.#onAbandoned = onAbandoned
+    this.#grace = grace
   }
 
   /** Frames that are stored: they go to every reader. */
@@ -142,7 +147,7 @@ export class LivePlan {
     })
     const leave = Effect.suspend(() => {
       this.#watchers.delete(tell)
-      return this.#gone
+      return this.#leave(this.#grace)
     })
     return Effect.acquireRelease(enter, () => leave)
   }
@@ -189,9 +194,14 @@ export class LivePlan {
   #detach(reader: Reader): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.#readers.delete(reader)
-      if (!reader.cut) return this.#gone
-      return Effect.asVoid(Effect.forkIn(Effect.delay(this.#gone, cutOffGrace), this.#scope))
+      return this.#leave(reader.cut ? Duration.max(cutOffGrace, this.#grace) : this.#grace)
     })
+  }
+
+  /** A reader has left, and counts as connected for this time. */
+  #leave(grace: Duration.Duration): Effect.Effect<void> {
+    if (Duration.isZero(grace)) return this.#gone
+    return Effect.asVoid(Effect.forkIn(Effect.delay(this.#gone, grace), this.#scope))
   }
 
   readonly #gone: Effect.Effect<void> = Effect.suspend(() => {

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Scope, Stream } from "effect"
+import { Duration, Effect, Exit, Fiber, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import type { PlanFrame } from "../../src/stream/EventRow.ts"
 import { LivePlan } from "../../src/stream/LivePlan.ts"
@@ -8,13 +8,28 @@ const frame = (seq: number, size = 10): PlanFrame => ({ seq, event: "text.delta"
 const frames = (from: number, to: number, size?: number) =>
   Array.from({ length: to - from + 1 }, (_, index) => frame(from + index, size))
 
-const make = Effect.gen(function* () {
+const makeWith = Effect.fnUntraced(function* (...grace: [] | [Duration.Duration]) {
   let abandoned = 0
   const live = new LivePlan(
     yield* Effect.scope,
-    Effect.sync(() => void abandoned++)
+    Effect.sync(() => void abandoned++),
+    ...grace
   )
   return { live, abandoned: () => abandoned }
+})
+
+const make = makeWith()
+
+/** Somebody who reads, and what ends it: a reader here, or one on another replica. */
+const readers = {
+  reader: (live: LivePlan) => Effect.asVoid(live.attach),
+  "reader on another replica": (live: LivePlan) => live.watch(() => undefined)
+}
+
+const comes = Effect.fnUntraced(function* (enter: Effect.Effect<void, never, Scope.Scope>) {
+  const connection = yield* Scope.make()
+  yield* Scope.provide(enter, connection)
+  return { leaves: Scope.close(connection, Exit.void) }
 })
 
 const seqs = (items: ReadonlyArray<PlanFrame | string>) =>
@@ -61,6 +76,85 @@ describe("LivePlan", () => {
       assert.strictEqual(abandoned(), 0)
       yield* TestClock.adjust("1 second")
       assert.strictEqual(abandoned(), 1)
+    })
+  )
+
+  it.effect.each([
+    [Duration.seconds(5), 60_000],
+    [Duration.minutes(2), 120_000]
+  ] as const)(
+    "counts a reader that it cut off as connected for 60 s, or for the grace of %s if that is longer",
+    ([grace, until]) =>
+      Effect.gen(function* () {
+        const { live, abandoned } = yield* makeWith(grace)
+        const { leaves } = yield* comes(Effect.asVoid(live.attach))
+        live.publish(frames(1, 1_025), 0)
+        yield* leaves
+        yield* TestClock.adjust(until - 1)
+        assert.strictEqual(abandoned(), 0)
+        yield* TestClock.adjust(1)
+        assert.strictEqual(abandoned(), 1)
+      })
+  )
+
+  describe.each(Object.entries(readers))("when a %s leaves", (_, enter) => {
+    it.effect("is abandoned at once without a grace", () =>
+      Effect.gen(function* () {
+        const { live, abandoned } = yield* make
+        yield* (yield* comes(enter(live))).leaves
+        assert.strictEqual(abandoned(), 1)
+      })
+    )
+
+    it.effect("is abandoned behind the grace, and not if it comes back within it", () =>
+      Effect.gen(function* () {
+        const { live, abandoned } = yield* makeWith(Duration.seconds(5))
+        yield* (yield* comes(enter(live))).leaves
+        yield* TestClock.adjust(4_999)
+        const { leaves } = yield* comes(enter(live))
+        yield* TestClock.adjust("1 hour")
+        assert.strictEqual(abandoned(), 0)
+        yield* leaves
+        yield* TestClock.adjust(4_999)
+        assert.strictEqual(abandoned(), 0)
+        yield* TestClock.adjust(1)
+        assert.strictEqual(abandoned(), 1)
+      })
+    )
+
+    it.effect("gives each of two that leave its own grace", () =>
+      Effect.gen(function* () {
+        const { live, abandoned } = yield* makeWith(Duration.seconds(5))
+        const [one, other] = [yield* comes(enter(live)), yield* comes(enter(live))]
+        yield* one.leaves
+        yield* TestClock.adjust("3 seconds")
+        yield* other.leaves
+        yield* TestClock.adjust(4_999)
+        assert.strictEqual(abandoned(), 0)
+        yield* TestClock.adjust(1)
+        assert.strictEqual(abandoned(), 1)
+        yield* TestClock.adjust("1 hour")
+        assert.strictEqual(abandoned(), 1)
+      })
+    )
+
+    it.effect("is not abandoned when it is over before the grace is", () =>
+      Effect.gen(function* () {
+        const { live, abandoned } = yield* makeWith(Duration.seconds(5))
+        yield* (yield* comes(enter(live))).leaves
+        live.close("done")
+        yield* TestClock.adjust("1 hour")
+        assert.strictEqual(abandoned(), 0)
+      })
+    )
+  })
+
+  it.effect("ends with its plan, though a reader has left within the grace", () =>
+    Effect.gen(function* () {
+      const plan = yield* Scope.make()
+      const live = new LivePlan(plan, Effect.die("abandoned"), Duration.seconds(5))
+      yield* (yield* comes(Effect.asVoid(live.attach))).leaves
+      yield* Scope.close(plan, Exit.void)
     })
   )
 
