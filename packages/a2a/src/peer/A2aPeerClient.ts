@@ -1,7 +1,7 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { UuidGenerator } from "@bowline/runtime/id/UuidGenerator"
-import { PeerClient, type PeerCall, type PeerEvent } from "@bowline/runtime/peer/PeerClient"
-import { Effect, Exit, Layer } from "effect"
+import { PeerClient, type PeerEvent } from "@bowline/runtime/peer/PeerClient"
+import { Cause, Effect, Exit, Layer } from "effect"
 import { HttpClient } from "effect/http"
 import * as PeerAuth from "../auth/PeerAuth.ts"
 import { didOf, skillsOf } from "../card/AgentCard.ts"
@@ -33,23 +33,6 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
     const verification = yield* Verification.make(client)
     const breakers = yield* Breakers.make
 
-    const talk = Effect.fnUntraced(
-      function* (call: PeerCall, onEvent: (event: PeerEvent) => Effect.Effect<void>) {
-        const link = yield* links.connect(call)
-        const known = call.continues ?? { taskId: null, contextId: call.agent.context_id ?? null }
-        const ids = link.codec.ids(known, uuid)
-        const remote = new RemoteTask(link, calls)
-        return yield* Effect.onExit(converse(link, remote, call, ids, verification, onEvent), (exit) =>
-          Exit.isSuccess(exit) ? Effect.void : cancels.leave(link, remote.state)
-        )
-      },
-      (talked, { agent }) =>
-        Effect.mapError(
-          talked,
-          ({ reason }) => new PeerError({ reason: agent.trust?.verify_did === true ? withoutWords(reason) : reason })
-        )
-    )
-
     return PeerClient.of({
       peers: Effect.map(breakers.all, (all) =>
         all.map((known) => ({ ...known, ...links.acquaintance(known.endpoint) }))
@@ -63,9 +46,27 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
         return { skills: skillsOf(card), did: didOf(card) }
       }),
       call: Effect.fn("PeerClient.call")(function* (call, onEvent) {
-        const { endpoint, name } = call.agent
-        yield* Effect.annotateCurrentSpan({ agent: name, skill: call.skill.id })
-        return yield* breakers.guard(endpoint, onEvent, (onEvent) => talk(call, onEvent))
+        const { agent, continues, isHandedOver, resumes, route, skill } = call
+        yield* Effect.annotateCurrentSpan({ agent: agent.name, skill: skill.id })
+        const connect = links.connect({ agent, continues: resumes ?? continues, route })
+        // What is open before anything is asked has to be cancelled also when nothing can be asked.
+        let leave = () => (resumes === undefined ? Effect.void : cancels.end(connect, resumes.taskId))
+        const talk = Effect.fnUntraced(
+          function* (onEvent: (event: PeerEvent) => Effect.Effect<void>) {
+            const link = yield* connect
+            const remote = new RemoteTask(link, calls, resumes)
+            leave = () => cancels.leave(link, remote.state)
+            const known = continues ?? { taskId: null, contextId: agent.context_id ?? null }
+            return yield* converse(link, remote, call, link.codec.ids(known, uuid), verification, onEvent)
+          },
+          Effect.mapError(
+            ({ reason }) => new PeerError({ reason: agent.trust?.verify_did === true ? withoutWords(reason) : reason })
+          )
+        )
+        return yield* Effect.onExit(breakers.guard(agent.endpoint, onEvent, talk), (exit) => {
+          if (Exit.isSuccess(exit)) return Effect.void
+          return Cause.hasInterrupts(exit.cause) && isHandedOver?.() === true ? Effect.void : leave()
+        })
       }),
       cancel: ({ agent, taskId, contextId, route }) =>
         cancels.end(links.connect({ agent, continues: { taskId, contextId }, route }), taskId)

@@ -1,6 +1,6 @@
 import { Rpc, Untrusted } from "@bowline/domain/peer/PeerError"
 import type { Verified } from "@bowline/domain/plan/PlanEvent"
-import type { PeerCall, PeerEvent, PeerResult, RemoteIds } from "@bowline/runtime/peer/PeerClient"
+import type { OpenTask, PeerCall, PeerEvent, PeerResult, RemoteIds } from "@bowline/runtime/peer/PeerClient"
 import { Clock, Duration, Effect, Option } from "effect"
 import type { Outgoing } from "../dialect/Codec.ts"
 import { maxBytes, tooLarge } from "../http/Exchange.ts"
@@ -63,7 +63,10 @@ const orLost = (next: Effect.Effect<Task, ExchangeError>): Effect.Effect<Option.
 const neverArrived = ({ reason, verdict }: ExchangeError): boolean =>
   verdict === "unsent" || reason._tag === "egress_denied" || (reason._tag === "auth" && reason.status === undefined)
 
-/** One call of a peer over its link: from the message to the end of the task, or to the state that hands it back. */
+/**
+ * One call of a peer over its link: from the message, or from where another process has left it, to the end of the task, or to
+ * the state that hands it back.
+ */
 export const converse = Effect.fnUntraced(function* (
   link: PeerLink,
   remote: RemoteTask,
@@ -138,11 +141,22 @@ export const converse = Effect.fnUntraced(function* (
     return opened
   })
 
-  /** Takes the stream up again; a peer that can't, or has nothing to say in it, is asked. */
+  /** Takes the stream up again, if the peer can do that and has something to say in it. */
+  const takeUp = (taskId: string) => Effect.option(Effect.timeout(remote.subscribe(taskId), answerPatience))
+
   const regain = ({ task, taskId }: Extract<Left, { readonly _tag: "Lost" }>) =>
     pause().pipe(
-      Effect.andThen(Effect.option(Effect.timeout(remote.subscribe(taskId), answerPatience))),
+      Effect.andThen(takeUp(taskId)),
       Effect.flatMap((opened) => follow(Option.getOrElse(opened, () => ({ task }))))
+    )
+
+  /** Goes on with a task of which nothing is known but that it was started. */
+  const resume = ({ taskId }: OpenTask) =>
+    (link.streams ? takeUp(taskId) : Effect.succeedNone).pipe(
+      Effect.flatMap(
+        Option.match({ onSome: Effect.succeed, onNone: () => Effect.map(poll(taskId), (task) => ({ task })) })
+      ),
+      Effect.flatMap(follow)
     )
 
   /** What a stream told is not all where a part of it is missing. */
@@ -165,8 +179,9 @@ export const converse = Effect.fnUntraced(function* (
     return yield* failure("garbled", new Untrusted({ message }))
   })
 
-  let left = yield* Effect.scoped(Effect.flatMap(open, follow))
-  const isWhole = left._tag === "Over"
+  const { resumes } = call
+  let left = yield* Effect.scoped(resumes === undefined ? Effect.flatMap(open, follow) : resume(resumes))
+  const isWhole = left._tag === "Over" && resumes === undefined
   while (left._tag === "Lost") left = yield* Effect.scoped(regain(left))
   const task = isWhole || !left.isStreamed ? left.task : yield* whole(left)
   const verified = yield* judge(task)

@@ -1,4 +1,4 @@
-import type { RemoteIds } from "@bowline/runtime/peer/PeerClient"
+import type { OpenTask, RemoteIds } from "@bowline/runtime/peer/PeerClient"
 import { Effect, Exit, Result, type Schema, Scope } from "effect"
 import type { Params } from "../dialect/Codec.ts"
 import type { Events } from "../http/EventStream.ts"
@@ -14,6 +14,7 @@ import { statesOf } from "./TaskStream.ts"
  * What is known of the remote task, and so what has to be cancelled when the call ends without a result.
  *
  *     none ──the request leaves──▶ unnamed, or open where the id is known before
+ *     open, from the start, where the call goes on with what a process that is gone has started
  *     unnamed | open ──the request never arrived, or was refused──▶ none
  *     unnamed | open ──an answer──▶ open, or none when the peer says that the task has ended
  */
@@ -43,9 +44,10 @@ export class RemoteTask {
   readonly #link: PeerLink
   readonly #calls: TaskCalls
 
-  constructor(link: PeerLink, calls: TaskCalls) {
+  constructor(link: PeerLink, calls: TaskCalls, resumes?: OpenTask) {
     this.#link = link
     this.#calls = calls
+    if (resumes !== undefined) this.#state = sent(resumes.taskId)
   }
 
   get state(): RemoteState {
@@ -83,7 +85,7 @@ export class RemoteTask {
 
   /** Takes up the stream of the task again. */
   subscribe(taskId: string): Effect.Effect<Opened, ExchangeError, Scope.Scope> {
-    return this.#opens(this.#link.codec.methods.subscribe, this.#calls.subscribe(this.#link, taskId))
+    return this.#opens(this.#link.codec.methods.subscribe, this.#calls.subscribe(this.#link, taskId), taskId)
   }
 
   get(taskId: string): Effect.Effect<Task, ExchangeError> {
@@ -114,16 +116,17 @@ export class RemoteTask {
 
   #opens(
     method: string,
-    request: Effect.Effect<StreamReply, ExchangeError, Scope.Scope>
+    request: Effect.Effect<StreamReply, ExchangeError, Scope.Scope>,
+    taskId?: string
   ): Effect.Effect<Opened, ExchangeError, Scope.Scope> {
     const opened = this.#noting(request, (reply): Result.Result<Opened | Events, ExchangeError> =>
       reply._tag === "Events"
         ? Result.succeed(reply.events)
-        : Result.map(this.#read(method, reply.result), (task) => ({ task }))
+        : Result.map(this.#read(method, reply.result, taskId), (task) => ({ task }))
     )
     const begun = Effect.flatMap(opened, (reply) => {
       if ("task" in reply) return Effect.succeed(reply)
-      const next = statesOf(method, this.#link, this, reply)
+      const next = statesOf(method, this.#link, this, reply, taskId)
       return Effect.map(next, (task) => ({ task, next }))
     })
     return closedUnlessBegun(begun)

@@ -19,8 +19,8 @@ const maxPieces = 10_000
 
 const idOf = (update: Update): string | null => (update._tag === "Task" ? update.task.id : update.taskId)
 
-/** Reads the events of one stream as the states of one task. */
-const reader = (method: string, link: PeerLink, observer: Observer) => {
+/** Reads the events of one stream as the states of one task: of the one that was asked for, else of that of the first event. */
+const reader = (method: string, link: PeerLink, observer: Observer, taskId: string | undefined) => {
   let latest: Task | null = null
   let kept = 0
 
@@ -31,10 +31,12 @@ const reader = (method: string, link: PeerLink, observer: Observer) => {
     kept = update._tag === "Artifact" ? kept + size : Math.max(kept, size)
     return kept > maxBytes ? Result.fail(tooLarge) : Result.succeed(update)
   }
-  const ofOneTask = (update: Update): Result.Result<Update, ExchangeError> =>
-    latest === null || idOf(update) === null || idOf(update) === latest.id
+  const ofOneTask = (update: Update): Result.Result<Update, ExchangeError> => {
+    const expected = latest === null ? taskId : latest.id
+    return expected === undefined || idOf(update) === null || idOf(update) === expected
       ? Result.succeed(update)
       : Result.fail(garbled(method, { message: "It is of another task" }))
+  }
 
   return (event: string): Result.Result<Task, ExchangeError> =>
     Result.gen(function* () {
@@ -55,9 +57,10 @@ export const statesOf = (
   method: string,
   link: PeerLink,
   observer: Observer,
-  events: Events
+  events: Events,
+  taskId?: string
 ): Effect.Effect<Task, ExchangeError> => {
-  const read = reader(method, link, observer)
+  const read = reader(method, link, observer, taskId)
   let come: Array<Result.Result<Task, ExchangeError>> = []
   const next: Effect.Effect<Task, ExchangeError> = Effect.suspend(() => {
     const state = come.shift()

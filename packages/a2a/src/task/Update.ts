@@ -50,7 +50,8 @@ const withArtifact = (artifacts: Task["artifacts"], { append, artifact, isLast }
   const { id, parts } = artifact
   const known = artifacts.findIndex((other) => id !== null && other.id === id)
   const before = artifacts[known]
-  if (before === undefined) return [...artifacts, { id, parts, isWhole: isLast }]
+  // Pieces behind some that were told before: the rest comes with the task.
+  if (before === undefined) return [...artifacts, { id, parts, isWhole: isLast && !append }]
   return artifacts.with(known, { id, parts: append ? joined(before.parts, parts) : parts, isWhole: isLast })
 }
 

@@ -17,8 +17,9 @@ import {
   works,
   type Act
 } from "@bowline/testing/peer/Act"
-import { Deferred, Effect, Fiber } from "effect"
-import { question, start, type StartedCall } from "../peer/call.ts"
+import { Deferred, Effect, Fiber, type Scope } from "effect"
+import type { HttpClient } from "effect/http"
+import { anotherClient, openTask, question, start, type StartedCall } from "../peer/call.ts"
 import type { Received, Server, ServerScript } from "./Server.ts"
 
 type Serve<R> = (acts: ServerScript["acts"]) => Effect.Effect<Server, never, R>
@@ -26,7 +27,9 @@ type Serve<R> = (acts: ServerScript["acts"]) => Effect.Effect<Server, never, R>
 /** What a call of a peer has to do, whoever serves it. */
 export interface ConformanceCase {
   readonly title: string
-  readonly test: <R>(serve: Serve<R>) => Effect.Effect<void, PeerError, R | PeerClient>
+  readonly test: <R>(
+    serve: Serve<R>
+  ) => Effect.Effect<void, PeerError, R | PeerClient | HttpClient.HttpClient | Scope.Scope>
 }
 
 const always =
@@ -39,6 +42,19 @@ const ask = (server: Server, call: Partial<PeerCall> = {}) => start(question(ser
 const answer = Effect.fnUntraced(function* (server: Server, call: Partial<PeerCall> = {}) {
   const { events, fiber } = yield* ask(server, call)
   return { events, ...(yield* Fiber.join(fiber)) }
+})
+
+/** A call that is interrupted as soon as it is known what the peer says on the way. */
+const interrupted = Effect.fnUntraced(function* (server: Server, call: Partial<PeerCall> = {}) {
+  const told = yield* Deferred.make<void>()
+  const started: StartedCall = yield* start(question(server.url, { dialect: "auto" }, call), () =>
+    Effect.suspend(() =>
+      started.events.at(-1)?._tag === "Progress" ? Effect.asVoid(Deferred.succeed(told, undefined)) : Effect.void
+    )
+  )
+  yield* Deferred.await(told)
+  yield* Fiber.interrupt(started.fiber)
+  return started
 })
 
 const ending = (title: string, act: Act, state: string, content: string): ConformanceCase => ({
@@ -118,16 +134,28 @@ export const cases: ReadonlyArray<ConformanceCase> = [
     title: "cancels the task when it is interrupted, and the agent is told",
     test: Effect.fnUntraced(function* (serve) {
       const server = yield* serve(always(says("Thinking"), stuck))
-      const told = yield* Deferred.make<void>()
-      const started: StartedCall = yield* start(question(server.url, { dialect: "auto" }), () =>
-        Effect.suspend(() =>
-          started.events.at(-1)?._tag === "Progress" ? Effect.asVoid(Deferred.succeed(told, undefined)) : Effect.void
-        )
+      const started = yield* interrupted(server)
+      assert.strictEqual(yield* server.cancelled, openTask(started).taskId)
+    })
+  },
+  {
+    title: "goes on with a task that another process has handed over, and sends nothing again",
+    test: Effect.fnUntraced(function* (serve) {
+      const got: Array<Received> = []
+      const server = yield* serve((received) => {
+        got.push(received)
+        return [says("Reading"), works("500 millis"), produces("Knots"), works("60 millis"), completes("Done")]
+      })
+      const cancelled = yield* Effect.forkChild(server.cancelled, { startImmediately: true })
+      const resumes = openTask(yield* interrupted(server, { isHandedOver: () => true }))
+      const { content, events, state } = yield* answer(server, { resumes }).pipe(Effect.provide(yield* anotherClient))
+      assert.deepStrictEqual([state, content], ["completed", "Done\n\nKnots"])
+      assert.deepStrictEqual(
+        events.flatMap((event) => (event._tag === "Artifact" ? [event.content] : [])),
+        ["Knots"]
       )
-      yield* Deferred.await(told)
-      yield* Fiber.interrupt(started.fiber)
-      const [accepted] = started.events
-      assert.strictEqual(yield* server.cancelled, accepted?._tag === "Accepted" ? accepted.remoteTaskId : undefined)
+      assert.deepStrictEqual(got, [{ parts: ["What is a bowline?"], continues: false }])
+      assert.isUndefined(cancelled.pollUnsafe())
     })
   },
   ending("ends with the peer's failure, in its words", fails("No rope"), "failed", "No rope"),

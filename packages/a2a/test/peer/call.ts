@@ -1,13 +1,22 @@
 import { Agent } from "@bowline/domain/peer/Agent"
 import type { PeerError } from "@bowline/domain/peer/PeerError"
 import { TaskId } from "@bowline/domain/tool/TaskId"
-import { PeerClient, type PeerCall, type PeerEvent, type PeerResult } from "@bowline/runtime/peer/PeerClient"
+import {
+  PeerClient,
+  type OpenTask,
+  type PeerCall,
+  type PeerEvent,
+  type PeerResult
+} from "@bowline/runtime/peer/PeerClient"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { Effect, Fiber, Layer, Schema } from "effect"
 import * as A2aPeerClient from "../../src/peer/A2aPeerClient.ts"
 
 /** The client and the hosts that it reaches, in memory. */
 export const memory = A2aPeerClient.layer.pipe(Layer.provideMerge(MemoryNetwork.layer))
+
+/** A client of its own, as another process has it: it reaches the same hosts, and remembers nothing. */
+export const anotherClient = Layer.build(Layer.fresh(A2aPeerClient.layer))
 
 export const taskId = TaskId.make("00000000-0000-4000-8000-000000000001")
 
@@ -48,6 +57,13 @@ export const start = Effect.fnUntraced(function* (
   }
   return started
 })
+
+/** The remote task that was told to have been accepted. */
+export const openTask = ({ events }: Pick<StartedCall, "events">): OpenTask => {
+  const accepted = events.findLast((event) => event._tag === "Accepted")
+  if (accepted === undefined || accepted.remoteTaskId === null) throw new Error("No task was accepted")
+  return { taskId: accepted.remoteTaskId, contextId: accepted.remoteContextId }
+}
 
 /** A call that has to fail: its reason. */
 export const reasonOf = ({ fiber }: StartedCall) => Effect.map(Effect.flip(Fiber.join(fiber)), ({ reason }) => reason)
