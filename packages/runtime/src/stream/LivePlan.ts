@@ -2,7 +2,7 @@ import { type Cause, Clock, Deferred, Duration, Effect, Queue, type Scope, Strea
 import type { PlanFrame } from "./EventRow.ts"
 import type { ReaderItem } from "./PlanReader.ts"
 
-/** What a reader may leave untaken before it is cut off; one frame always fits. */
+/** What a reader may leave untaken before it is cut off; the frame that goes beyond it always fits. */
 const maxFrames = 1_024
 const maxCharacters = 1_048_576
 
@@ -169,13 +169,14 @@ export class LivePlan {
 
   #give(reader: Reader, frames: ReadonlyArray<PlanFrame>): void {
     for (const frame of frames) {
-      const characters = reader.characters + frame.payload.length
-      if (reader.frames > 0 && (reader.frames >= maxFrames || characters > maxCharacters)) {
+      const isFull = reader.frames >= maxFrames || reader.characters >= maxCharacters
+      // The last frame often comes right behind a large one: whoever has waited for it is not sent away.
+      if (isFull && frame.event !== "done") {
         this.#cutOff(reader)
         return
       }
       reader.frames++
-      reader.characters = characters
+      reader.characters += frame.payload.length
       Queue.offerUnsafe(reader.queue, frame)
     }
   }

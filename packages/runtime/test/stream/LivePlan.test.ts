@@ -65,6 +65,16 @@ describe("LivePlan", () => {
     })
   )
 
+  it.effect("sends nobody away before the end for one large frame", () =>
+    Effect.gen(function* () {
+      const { live } = yield* make
+      const { frames } = yield* live.attach
+      live.publish([frame(1), frame(2, 3_000_000), { seq: 3, event: "done", payload: "{}" }], 0)
+      live.close("done")
+      assert.deepStrictEqual(seqs(yield* Stream.runCollect(frames)), [1, 2, 3])
+    })
+  )
+
   it.effect("counts a reader that it cut off as connected for 60 s", () =>
     Effect.gen(function* () {
       const { live, abandoned } = yield* make
