@@ -6,6 +6,7 @@ import * as OpenAiResponsesProvider from "@bowline/provider-openai/provider/Open
 import { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/plan/PlansConfig"
+import { SecretKey } from "@bowline/runtime/plan/SecretKey"
 import { CredentialPool } from "@bowline/runtime/provider/CredentialPool"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/session/MemoryStore"
@@ -85,7 +86,11 @@ const runtime = (config: Config) =>
     Layer.provideMerge(stores(config)),
     Layer.provideMerge(Layer.provide(A2aPeerClient.layer, Outbound.layerWithin(config.egress, config.peerTls))),
     Layer.provide(Layer.provide(providers(config), Outbound.layer)),
-    Layer.provide([Layer.succeed(PlansConfig, config.plans), Layer.succeed(EnvironmentSecrets, config.secrets)])
+    Layer.provide([
+      Layer.succeed(PlansConfig, config.plans),
+      Layer.succeed(EnvironmentSecrets, config.secrets),
+      Layer.succeed(SecretKey, config.secretKey)
+    ])
   )
 
 /**

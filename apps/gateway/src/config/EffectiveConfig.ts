@@ -14,11 +14,13 @@ const callers = (keys: ReadonlyArray<CallerKey>) =>
     (keys = []) => keys.map(() => redacted)
   )
 
+const secrets: ReadonlySet<keyof Values> = new Set(["DATABASE_URL", "BOWLINE_DID_SEED", "BOWLINE_SECRET_KEY"])
+
 /** A setting as it is written, or its default. */
 const shown = (name: keyof Values, values: Values, variables: Environment) => {
   if (name === "BOWLINE_API_KEYS") return callers(values[name])
   const text = variables[name] ?? ""
-  if (text !== "") return name === "DATABASE_URL" || name === "BOWLINE_DID_SEED" ? redacted : text
+  if (text !== "") return secrets.has(name) ? redacted : text
   const value = values[name]
   if (Duration.isDuration(value)) return Duration.format(value)
   if (typeof value === "function") return []

@@ -4,7 +4,7 @@ import type { Values } from "./Settings.ts"
 
 export type Section = { readonly [key: string]: keyof Values }
 
-/** Where the settings of the environment stand in the file. */
+/** Where the settings stand in the file: the variables, and those that are no variables. */
 export const sections = {
   server: {
     host: "BOWLINE_HOST",
@@ -34,7 +34,13 @@ export const sections = {
     idle_timeout: "BOWLINE_IDLE_TIMEOUT",
     attempt_timeout: "BOWLINE_ATTEMPT_TIMEOUT",
     max_retries: "BOWLINE_MAX_RETRIES",
-    retry_base: "BOWLINE_RETRY_BASE"
+    retry_base: "BOWLINE_RETRY_BASE",
+    resume: "plans.resume",
+    secret_key: "BOWLINE_SECRET_KEY"
+  },
+  streams: {
+    grace: "streams.grace",
+    takeover_grace: "streams.takeover_grace"
   },
   egress: {
     allow: "BOWLINE_EGRESS_ALLOW",
@@ -60,19 +66,28 @@ const Written = Schema.Union([
   Schema.Record(Schema.String, Schema.Union([Schema.String, Schema.Array(Schema.String)]))
 ]).annotate({ message: "Expected text, a number or a list" })
 
-type Written = typeof Written.Type
+const Flag = Schema.Union([Schema.Boolean, Schema.Literals(["true", "false"])]).annotate({
+  message: "Expected true or false"
+})
+
+const schemaOf = (name: keyof Values) => (name === "plans.resume" ? Flag : Written)
+
+type Written = typeof Written.Type | typeof Flag.Type
 
 const section = (names: Section) =>
   Schema.optionalKey(
-    Schema.Struct(Object.fromEntries(Object.keys(names).map((key) => [key, Schema.optionalKey(Written)])))
+    Schema.Struct(
+      Object.fromEntries(Object.entries(names).map(([key, name]) => [key, Schema.optionalKey(schemaOf(name))]))
+    )
   )
 
-/** The fields of the file that say what the environment says, too. */
+/** The fields of the file that are settings. */
 export const fields = {
   server: section(sections.server),
   database: section(sections.database),
   sessions: section(sections.sessions),
   plans: section(sections.plans),
+  streams: section(sections.streams),
   egress: section(sections.egress),
   identity: section(sections.identity),
   log: section(sections.log)
@@ -91,8 +106,6 @@ const elements = (written: Written): ReadonlyArray<string> => {
   return Object.entries(written).flatMap(([name, values]) => [values].flat().map((value) => `${name}=${value}`))
 }
 
-const isWritten = Schema.is(Written)
-
 /**
  * Every setting that stands in a document, whatever else is wrong with it. An element of a list cannot have a comma in it.
  */
@@ -104,7 +117,7 @@ export const settingsOf = (
   for (const [section, names] of Object.entries<Section>(sections)) {
     for (const [key, name] of Object.entries(names)) {
       const written = member(member(document, section), key)
-      if (!isWritten(written)) continue
+      if (!Schema.is(schemaOf(name))(written)) continue
       const path = [section, key]
       const texts = elements(written)
       if (typeof written === "object" && texts.some((text) => text.includes(","))) {

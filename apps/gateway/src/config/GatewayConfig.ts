@@ -45,6 +45,8 @@ export class GatewayConfig extends Context.Service<
     readonly plans: PlansConfig["Service"]
     /** What a request's `env_var` may name. */
     readonly secrets: typeof EnvironmentSecrets.Service
+    /** What it encrypts the secrets of running plans with. */
+    readonly secretKey: Option.Option<Redacted.Redacted<Uint8Array>>
     /** Who it is to its peers. */
     readonly identity: Option.Option<Identity>
     /** Where callers may make it connect to. */
@@ -115,6 +117,9 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
         maxPlans: values.BOWLINE_MAX_PLANS,
         leaseTtl: values.BOWLINE_LEASE_TTL,
         shutdownGrace: values.BOWLINE_SHUTDOWN_GRACE,
+        resume: values["plans.resume"],
+        streamGrace: values["streams.grace"],
+        takeoverGrace: values["streams.takeover_grace"],
         contextWindow: values.BOWLINE_CONTEXT_WINDOW,
         firstTokenTimeout: values.BOWLINE_FIRST_TOKEN_TIMEOUT,
         idleTimeout: values.BOWLINE_IDLE_TIMEOUT,
@@ -129,6 +134,7 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
             Option.map(Option.fromNullishOr(isAllowed(name) ? environment[name] : undefined), Redacted.make)
           )
       },
+      secretKey: Option.fromNullishOr(values.BOWLINE_SECRET_KEY),
       identity: Result.getOrElse(identity, Option.none),
       egress: {
         allow: values.BOWLINE_EGRESS_ALLOW,

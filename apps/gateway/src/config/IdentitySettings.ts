@@ -1,19 +1,13 @@
 import * as GatewayIdentity from "@bowline/a2a/identity/GatewayIdentity"
-import { Option, Redacted, Result } from "effect"
+import { Option, type Redacted, Result } from "effect"
 import { Base64, Hex } from "effect/encoding"
-import { matching, type Parse } from "./Setting.ts"
+import { bytes32, matching, type Parse } from "./Setting.ts"
 
 /** 32 bytes: 64 digits in hexadecimal, which is never 32 bytes in base64, or base64. */
 export const parseSeed: Parse<Redacted.Redacted<Uint8Array>> = (text) =>
-  (/^[\da-f]{64}$/i.test(text) ? Hex.decode(text) : Base64.decode(text)).pipe(
-    Result.filterOrFail(
-      ({ length }) => length === 32,
-      () => null
-    ),
-    Result.mapBoth({
-      onSuccess: (seed) => Redacted.make(seed),
-      onFailure: () => "Expected 32 bytes in base64, or in hex"
-    })
+  bytes32(
+    /^[\da-f]{64}$/i.test(text) ? Hex.decode(text) : Base64.decode(text),
+    "Expected 32 bytes in base64, or in hex"
   )
 
 /** What may stand in a DID, and what is written as `_at_` and `_` there. */

@@ -1,4 +1,4 @@
-import { Config, ConfigProvider, Duration, Effect, Glob, Result } from "effect"
+import { Config, ConfigProvider, Duration, Effect, Glob, Redacted, Result } from "effect"
 
 /** Reads the text of a variable, or says what it expected, without repeating the text: that may be a secret. */
 export type Parse<A> = (text: string) => Result.Result<A, string>
@@ -28,6 +28,17 @@ export const oneOf =
       values.find((value) => value === text.toLowerCase()),
       () => `Expected one of ${values.join(", ")}`
     )
+
+export const flag: Parse<boolean> = (text) => Result.map(oneOf(["true", "false"])(text), (value) => value === "true")
+
+/** A key of 32 bytes, of what they are written in. */
+export const bytes32 = (
+  decoded: Result.Result<Uint8Array, unknown>,
+  expected: string
+): Result.Result<Redacted.Redacted<Uint8Array>, string> =>
+  Result.isSuccess(decoded) && decoded.success.length === 32
+    ? Result.succeed(Redacted.make(decoded.success))
+    : Result.fail(expected)
 
 const within = (value: number, minimum: number, maximum: number) => value >= minimum && value <= maximum
 

@@ -1,8 +1,9 @@
 import * as EgressRule from "@bowline/runtime/egress/EgressRule"
 import { type Config, Data, Duration, Effect, Option, Redacted, Result } from "effect"
+import { Base64 } from "effect/encoding"
 import { parseCallerKeys, parseCallerNames } from "./CallerKeys.ts"
 import { parseAuthor, parseName, parseSeed } from "./IdentitySettings.ts"
-import { duration, globs, integer, matching, oneOf, type Parse, setting, size, url } from "./Setting.ts"
+import { bytes32, duration, flag, globs, integer, matching, oneOf, type Parse, setting, size, url } from "./Setting.ts"
 
 /** The configuration cannot be used. Each problem names a variable and what it expected. */
 export class InvalidConfiguration extends Data.TaggedError("InvalidConfiguration")<{
@@ -75,6 +76,11 @@ const settings = {
   BOWLINE_ENV_ALLOW: setting("BOWLINE_ENV_ALLOW", globs, () => false),
   BOWLINE_EGRESS_ALLOW: setting("BOWLINE_EGRESS_ALLOW", egressRules, []),
   BOWLINE_EGRESS_DENY: setting("BOWLINE_EGRESS_DENY", egressRules, []),
+  BOWLINE_SECRET_KEY: setting(
+    "BOWLINE_SECRET_KEY",
+    (text) => bytes32(Base64.decode(text), "Expected 32 bytes in base64"),
+    undefined
+  ),
   BOWLINE_SESSION_TTL: setting("BOWLINE_SESSION_TTL", duration("1m"), Duration.days(30)),
   BOWLINE_DID_SEED: setting("BOWLINE_DID_SEED", parseSeed, undefined),
   BOWLINE_DID_AUTHOR: setting("BOWLINE_DID_AUTHOR", parseAuthor, undefined),
@@ -93,7 +99,11 @@ const settings = {
   OPENROUTER_API_KEYS: setting("OPENROUTER_API_KEYS", secrets, undefined),
   OPENAI_API: setting("OPENAI_API", oneOf(["chat", "responses"]), undefined),
   LOG_LEVEL: setting("LOG_LEVEL", oneOf(["trace", "debug", "info", "warn", "error", "fatal", "none"]), "info"),
-  LOG_FORMAT: setting("LOG_FORMAT", oneOf(["pretty", "json"]), undefined)
+  LOG_FORMAT: setting("LOG_FORMAT", oneOf(["pretty", "json"]), undefined),
+  // Of the file only: no variables.
+  "plans.resume": setting("plans.resume", flag, true),
+  "streams.grace": setting("streams.grace", duration("0s"), Duration.zero),
+  "streams.takeover_grace": setting("streams.takeover_grace", duration("0s"), Duration.seconds(60))
 }
 
 /** Of the command line's commands that speak to a gateway. */
@@ -105,7 +115,6 @@ const fileVariable = "BOWLINE_CONFIG"
 const laterVariables = [
   "BOWLINE_RECIPES_DIR",
   "BOWLINE_PLANNER_FILE",
-  "BOWLINE_SECRET_KEY",
   "BOWLINE_RATE_LIMIT",
   "OTEL_EXPORTER_OTLP_ENDPOINT"
 ]

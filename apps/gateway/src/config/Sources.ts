@@ -14,6 +14,6 @@ export const merge = (environment: Environment, { place, settings }: ConfigFile)
     isSet,
     variables: { ...environment, ...Object.fromEntries(given.map(({ name, text }) => [name, text])) },
     /** Puts the place in the file in front of a problem of a setting that comes from there. */
-    label: (problem: string): string => problem.replace(/^\w+(?=: )/, (name) => places.get(name) ?? name)
+    label: (problem: string): string => problem.replace(/^[\w.]+(?=: )/, (name) => places.get(name) ?? name)
   }
 }

@@ -29,6 +29,8 @@ describe("bowline check", () => {
 server: { port: 1, max_body: 1MiB, api_keys: { ann: planted-secret-1 } }
 database: { url: "postgres://user:planted-secret-2@host/db" }
 identity: { seed: "$SEED", author: ann, name: gate }
+plans: { resume: false }
+streams: { takeover_grace: 5m }
 providers:
   - name: local
     wire: openai-chat
@@ -38,17 +40,23 @@ providers:
     models: { small: { context_window: 1000 } }
 `
       const seed = "5e".repeat(32)
+      const secretKey = Buffer.alloc(32, 0xfb).toString("base64")
       const { code, stderr, stdout } = yield* check(
         { "bowline.config.yaml": file },
-        { BOWLINE_PORT: "2", SEED: seed, OPENAI_API_KEY: "planted-secret-7" }
+        { BOWLINE_PORT: "2", SEED: seed, OPENAI_API_KEY: "planted-secret-7", BOWLINE_SECRET_KEY: secretKey }
       )
       assert.deepStrictEqual([code, stderr], [0, ""])
       assert.notMatch(stdout, /planted-secret/)
       assert.notInclude(stdout, seed)
-      const { database, identity, providers, server } = JSON.parse(stdout) as Readonly<Record<string, unknown>>
+      assert.notInclude(stdout, secretKey)
+      const { database, identity, plans, providers, server, streams } = JSON.parse(stdout) as Readonly<
+        Record<string, unknown>
+      >
       assert.deepInclude(server, { host: "127.0.0.1", port: "2", max_body: "1MiB", api_keys: { ann: ["<redacted>"] } })
       assert.deepInclude(database, { url: "<redacted>" })
       assert.deepStrictEqual(identity, { seed: "<redacted>", author: "ann", name: "gate" })
+      assert.deepInclude(plans, { resume: "false", secret_key: "<redacted>" })
+      assert.deepStrictEqual(streams, { grace: "0", takeover_grace: "5m" })
       assert.deepInclude((providers as ReadonlyArray<unknown>)[0], {
         name: "local",
         base_url: "http://127.0.0.1:9/v1",
@@ -62,13 +70,20 @@ providers:
   it.live("lists all that is wrong, each in its place, and ends with 78", () =>
     Effect.gen(function* () {
       const { code, stderr, stdout } = yield* check(
-        { "bowline.config.jsonc": '{ "server": { "port": 70000, "prot": 1 } } // oh' },
-        { BOWLINE_MAX_RETRIES: "11" }
+        { "bowline.config.jsonc": '{ "server": { "port": 70000, "prot": 1 }, "streams": { "grace": 5 } } // oh' },
+        { BOWLINE_MAX_RETRIES: "11", BOWLINE_SECRET_KEY: "c2hvcnQ=" }
       )
       assert.deepStrictEqual([code, stdout], [78, ""])
       assert.deepStrictEqual(
         stderr.split("\n").map((line) => line.split(":")[0]),
-        ["bowline.config.jsonc server.prot", "bowline.config.jsonc server.port", "BOWLINE_MAX_RETRIES", ""]
+        [
+          "bowline.config.jsonc server.prot",
+          "bowline.config.jsonc server.port",
+          "BOWLINE_MAX_RETRIES",
+          "BOWLINE_SECRET_KEY",
+          "bowline.config.jsonc streams.grace",
+          ""
+        ]
       )
     })
   )

@@ -1,6 +1,6 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Redacted } from "effect"
+import { Duration, Effect, Option, Redacted } from "effect"
 import { join } from "node:path"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
 import { folderOf } from "./ConfigFolder.ts"
@@ -42,6 +42,9 @@ plans:
   attempt_timeout: 2m
   max_retries: 0
   retry_base: 20ms
+  resume: false
+  secret_key: $SECRET_KEY
+streams: { grace: 5s, takeover_grace: 0s }
 egress: { allow: ["*.example", 10.0.0.0/8], deny: peer.example }
 identity: { seed: "$SEED", author: ann@example.com, name: gate }
 log: { level: warn, format: pretty }
@@ -58,7 +61,8 @@ models:
   gpt-5: { context_window: 200000, output_limit: 1000, reasoning: false, price: { input: 1, cached: 0.5, output: 2 } }
 `
 
-const variables = { KEY: "key", PASSWORD: "secret", TENANT: "acme", SEED: "00".repeat(32) }
+const SECRET_KEY = Buffer.alloc(32, 7).toString("base64")
+const variables = { KEY: "key", PASSWORD: "secret", TENANT: "acme", SEED: "00".repeat(32), SECRET_KEY }
 
 describe("the configuration file", () => {
   it.effect("says all that the environment can say, and more", () =>
@@ -92,10 +96,14 @@ describe("the configuration file", () => {
           plans.retryBase,
           plans.leaseTtl,
           plans.shutdownGrace,
+          plans.streamGrace,
+          plans.takeoverGrace,
           config.sessionTtl
         ].map((duration) => duration && Duration.toMillis(duration)),
-        [90_000, 500, 120_000, 20, 1_500, 0, 604_800_000]
+        [90_000, 500, 120_000, 20, 1_500, 0, 5_000, 0, 604_800_000]
       )
+      assert.isFalse(plans.resume)
+      assert.deepStrictEqual(Option.map(config.secretKey, Redacted.value), Option.some(new Uint8Array(32).fill(7)))
       assert.deepStrictEqual(["openai/gpt-4", "local/one"].map(plans.allowsModel), [true, false])
       assert.deepStrictEqual(["PEER_A", "PATH", "OTHER"].map(config.secrets.isAllowed), [true, false, true])
       assert.deepStrictEqual([config.egress.allow.length, config.egress.deny.length], [2, 1])
@@ -183,7 +191,8 @@ describe("the configuration file", () => {
         "bad.yaml",
         `
 server: { host: 0.0.0.0, port: 70000, api_keys: { ann: "planted-secret,x" }, prot: planted-secret, max_body: true }
-plans: { model: gpt-5, fallback_models: [a, "b,c"] }
+plans: { model: gpt-5, fallback_models: [a, "b,c"], resume: 1, secret_key: planted-secret }
+streams: { grace: soon, takeover_grace: true, grase: 1s }
 sessions: ~
 planted: 1
 log: { level: $LOUD }
@@ -195,12 +204,17 @@ log: { level: $LOUD }
         "bad.yaml server.prot: There is no such key",
         "bad.yaml server.max_body: Expected text, a number or a list",
         "bad.yaml sessions: Expected object",
+        "bad.yaml plans.resume: Expected true or false",
+        "bad.yaml streams.grase: There is no such key",
+        "bad.yaml streams.takeover_grace: Expected text, a number or a list",
         "bad.yaml server.api_keys: Expected a list without commas in its elements",
         "bad.yaml plans.fallback_models: Expected a list without commas in its elements",
         "bad.yaml server.port: Expected an integer between 0 and 65535",
         "bad.yaml plans.model: Expected provider/model",
         "BOWLINE_MAX_PLANS: Expected an integer between 1 and 1000000",
+        "bad.yaml plans.secret_key: Expected 32 bytes in base64",
         "bad.yaml log.level: Expected one of trace, debug, info, warn, error, fatal, none",
+        "bad.yaml streams.grace: Expected a duration such as 500ms, 90s or 2m, at least 0s",
         "BOWLINE_API_KEYS: Expected keys, since BOWLINE_HOST can be reached from other machines",
         "BOWLINE_PROT: There is no such variable"
       ])

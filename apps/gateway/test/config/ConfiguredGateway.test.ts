@@ -1,5 +1,5 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
-import { stall } from "@bowline/testing/http/Move"
+import { stall, until } from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
 import { completes } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
@@ -7,9 +7,10 @@ import * as MessagesHost from "@bowline/testing/provider/MessagesHost"
 import type { Script } from "@bowline/testing/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Deferred, Effect, Fiber, Stream } from "effect"
 import { join } from "node:path"
-import { post, start } from "../http/RunningGateway.ts"
+import { post, send, start } from "../http/RunningGateway.ts"
+import { ask, replay } from "../plan/GatewayProcess.ts"
 import { folderOf } from "./ConfigFolder.ts"
 
 const script: Script = ({ messages }) =>
@@ -43,6 +44,19 @@ const configured = Effect.fnUntraced(function* (script: Script, members: object,
   return { requests: yield* provider.requests.all, text }
 }, Effect.provide(LoopbackNetwork.layer))
 
+/** A gateway with this grace, and a plan of it whose only reader has left, having seen the first words. */
+const left = Effect.fnUntraced(function* (grace: string, script: Script) {
+  const folder = yield* folderOf({ "gateway.yaml": `streams: { grace: ${grace} }` })
+  const { url } = yield* start(script, { BOWLINE_CONFIG: join(folder, "gateway.yaml") })
+  const seen = yield* ask(url, { question: "?" }).pipe(
+    Stream.takeUntil(({ event }) => event === "text.delta"),
+    Stream.runCollect
+  )
+  const last = seen.at(-1)
+  const plan = String(last?.data["plan_id"])
+  return { url, plan, seen: last?.id ?? 0, shown: Effect.map(send(`${url}/plans/${plan}`), ({ body }) => body) }
+})
+
 describe("a gateway with a file", () => {
   it.live("asks the provider of the file, as the file says, and shows its model what it has room for", () =>
     Effect.gen(function* () {
@@ -73,6 +87,30 @@ describe("a gateway with a file", () => {
       assert.include(silent.text, "provider_first_token_timeout")
       const fenced = yield* configured(script, { egress: { deny: ["127.0.0.0/8"] } })
       assert.include(fenced.text, "egress_denied")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("goes on with a plan whose reader comes back within the grace", () =>
+    Effect.gen(function* () {
+      const proceed = yield* Deferred.make<void>()
+      const { plan, seen, shown, url } = yield* left("1h", [[say("a"), until(Deferred.await(proceed)), say("b")]])
+      // Long enough for the gateway to have noticed.
+      for (let times = 0; times < 20; times++) assert.strictEqual((yield* shown)["state"], "running")
+      const back = yield* Effect.forkChild(Stream.runCollect(replay(url, plan, seen)), { startImmediately: true })
+      yield* Deferred.succeed(proceed, undefined)
+      const rest = yield* Fiber.join(back)
+      assert.deepStrictEqual(
+        rest.map(({ event }) => event),
+        ["text.delta", "final", "done"]
+      )
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("aborts a plan whose reader does not come back within the grace", () =>
+    Effect.gen(function* () {
+      const { shown } = yield* left("50ms", [[say("a"), stall]])
+      const over = yield* Effect.repeat(shown, { until: (plan) => plan["finished_at"] !== null })
+      assert.deepInclude(over["error"], { code: "aborted", reason: "disconnect", stage: "provider" })
     }).pipe(Effect.scoped)
   )
 })

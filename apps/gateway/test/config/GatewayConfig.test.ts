@@ -1,6 +1,7 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Redacted } from "effect"
+import { Duration, Effect, Option, Redacted } from "effect"
+import { inspect } from "node:util"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
 
 const load = (environment: Readonly<Record<string, string>>) => fromEnvironment(environment, false)
@@ -26,6 +27,7 @@ describe("GatewayConfig", () => {
         BOWLINE_MAX_BODY: "8 megabytes",
         BOWLINE_MAX_PLANS: "0",
         BOWLINE_MAX_RETRIES: "11",
+        BOWLINE_SECRET_KEY: "planted-secret",
         OPENAI_BASE_URL: "ftp://planted-secret",
         OPENAI_API: "messages",
         OPENAI_API_KEYS: "planted-secret,planted-secret",
@@ -70,6 +72,7 @@ describe("GatewayConfig", () => {
         BOWLINE_MAX_PLANS: "3",
         BOWLINE_ENV_ALLOW: "PEER_*,OTHER",
         BOWLINE_SESSION_TTL: "7d",
+        BOWLINE_SECRET_KEY: "+/".repeat(21) + "8=",
         BOWLINE_ADMIN_CALLERS: "ann, root",
         BOWLINE_EGRESS_ALLOW: "*.example, 10.0.0.0/8",
         BOWLINE_EGRESS_DENY: "peer.example",
@@ -101,6 +104,7 @@ describe("GatewayConfig", () => {
         [90_000, 500, 120_000, 20, 1_500, 0, 604_800_000]
       )
       assert.deepStrictEqual([config.plans.model, config.plans.maxRetries], ["openai/gpt-5", 0])
+      assert.strictEqual(Option.getOrThrow(Option.map(config.secretKey, Redacted.value)).length, 32)
       assert.deepStrictEqual(["openai/gpt-5-mini", "openai/o3", "other/gpt-5"].map(config.plans.allowsModel), [
         true,
         false,
@@ -133,8 +137,12 @@ describe("GatewayConfig", () => {
       assert.deepStrictEqual(config.database, { _tag: "Embedded", dataDir: ".bowline/data" })
       assert.deepStrictEqual([config.plans.model, "openai/other"].map(config.plans.allowsModel), [true, false])
       assert.isFalse(config.secrets.isAllowed("PATH"))
-      const { contextWindow, firstTokenTimeout, idleTimeout } = config.plans
+      const { contextWindow, firstTokenTimeout, idleTimeout, resume, streamGrace, takeoverGrace } = config.plans
       assert.deepStrictEqual([contextWindow, firstTokenTimeout, idleTimeout], [128_000, undefined, undefined])
+      assert.deepStrictEqual(
+        [resume, Duration.toSeconds(streamGrace), Duration.toSeconds(takeoverGrace), config.secretKey],
+        [true, 0, 60, Option.none()]
+      )
     })
   )
 
@@ -201,5 +209,22 @@ describe("GatewayConfig", () => {
         const { providers } = yield* load({ OPENAI_API_KEY: "key", ...environment })
         assert.strictEqual(providers[0]?.wire, api)
       })
+  )
+
+  it.effect.each(["c2hvcnQ=", "ab".repeat(32), "no base64", Buffer.alloc(33).toString("base64")])(
+    "takes no secret key that is %s, and does not show it",
+    (text) =>
+      Effect.gen(function* () {
+        assert.deepStrictEqual(yield* problems({ BOWLINE_SECRET_KEY: text }), [
+          "BOWLINE_SECRET_KEY: Expected 32 bytes in base64"
+        ])
+      })
+  )
+
+  it.effect("does not show the secret key in what it shows of itself", () =>
+    Effect.gen(function* () {
+      const config = yield* load({ BOWLINE_SECRET_KEY: Buffer.alloc(32, 0xfb).toString("base64") })
+      assert.notMatch(inspect(config, { depth: 9, showHidden: true }), /fb ?fb|251, ?251|\+\/v7/i)
+    })
   )
 })
