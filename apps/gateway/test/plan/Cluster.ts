@@ -14,8 +14,9 @@ export class Cluster extends Context.Service<
   Cluster,
   {
     readonly gateways: ReadonlyArray<Gateway>
-    /** What the provider answers to this question; to all others it says the question. */
-    readonly answer: (question: string, turn: (asked: Asked) => Turn) => void
+    readonly databaseUrl: string
+    /** What the provider answers to this question, or as this model; to all others it says the question. */
+    readonly answer: (to: string, turn: (asked: Asked) => Turn) => void
   }
 >()("@bowline/gateway/test/Cluster") {
   static readonly layer = (size: number, environment: Readonly<Record<string, string>> = {}) =>
@@ -24,10 +25,14 @@ export class Cluster extends Context.Service<
       Effect.gen(function* () {
         const network = yield* Network
         const turns = new Map<string, (asked: Asked) => Turn>()
-        const host = yield* ChatHost.make((asked) => turns.get(question(asked))?.(asked) ?? [say(question(asked))])
+        const host = yield* ChatHost.make((asked) => {
+          const turn = turns.get(asked.model) ?? turns.get(question(asked))
+          return turn?.(asked) ?? [say(question(asked))]
+        })
         const provider = yield* network.serve(host)
+        const database = yield* databases.postgres
         const settings = {
-          ...(yield* databases.postgres),
+          ...database,
           OPENAI_BASE_URL: `${provider.url}/v1`,
           BOWLINE_MODEL: "openai/scripted",
           ...environment
@@ -36,7 +41,7 @@ export class Cluster extends Context.Service<
         const first = yield* start(settings)
         const others = Array.from({ length: size - 1 }, () => start(settings))
         const gateways = [first, ...(yield* Effect.all(others, { concurrency: "unbounded" }))]
-        return { gateways, answer: (text, turn) => void turns.set(text, turn) }
+        return { gateways, databaseUrl: database.DATABASE_URL, answer: (to, turn) => void turns.set(to, turn) }
       })
     ).pipe(Layer.provide(LoopbackNetwork.layer))
 }

@@ -1,134 +1,24 @@
 import { until } from "@bowline/testing/http/Move"
-import { type Asked, results } from "@bowline/testing/provider/Script"
-import { callTool, say } from "@bowline/testing/provider/Turn"
+import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Latch, Queue, Schedule, Schema, Stream } from "effect"
+import { Deferred, Effect, Fiber, Latch, Queue, Stream } from "effect"
 import { Cluster, settled } from "./Cluster.ts"
 import { ask, askForText, type Frame, get, replay, toFrames } from "./GatewayProcess.ts"
+import { checkStream, messagesOf, storm, turnsOf } from "./Storm.ts"
 
 const onRealClock = { excludeTestServices: true }
 
 const named = (frames: ReadonlyArray<Frame>, event: string) => frames.filter((frame) => frame.event === event)
 const idOf = (frames: ReadonlyArray<Frame>) => String(frames[0]?.data["plan_id"])
 
-/** Asks until the session has room for one more. */
-const askInTurn = (url: string, body: object) =>
-  get(url, "/plan", body).pipe(
-    Effect.repeat({ until: ({ code }) => code !== "session_busy", schedule: Schedule.spaced("50 millis") })
-  )
-
-const MessagePage = Schema.Struct({
-  messages: Schema.Array(
-    Schema.Struct({
-      seq: Schema.Int,
-      role: Schema.String,
-      plan_id: Schema.String,
-      parts: Schema.Array(Schema.Struct({ text: Schema.optionalKey(Schema.String) }))
-    })
-  ),
-  next_cursor: Schema.NullOr(Schema.String)
-})
-const decodePage = Schema.decodeUnknownEffect(MessagePage)
-type Message = (typeof MessagePage.Type)["messages"][number]
-
-const decodeEnded = Schema.decodeUnknownEffect(
-  Schema.Struct({
-    plan_id: Schema.String,
-    session_id: Schema.String,
-    state: Schema.Literal("completed"),
-    final: Schema.Struct({ text: Schema.String })
-  })
-)
-
-const messagesOf = (url: string, session: string) =>
-  Effect.gen(function* () {
-    const found: Array<Message> = []
-    for (let query = "?limit=200"; query !== "";) {
-      const page = yield* decodePage(yield* get(url, `/sessions/${session}/messages${query}`))
-      found.push(...page.messages)
-      query = page.next_cursor === null ? "" : `?limit=200&cursor=${page.next_cursor}`
-    }
-    return found
-  })
-
-/** One plan behind the other: the messages of each without a gap, from its question to its answer. */
-const turnsOf = (messages: ReadonlyArray<Message>) => {
-  const turns: Array<{ readonly plan: string; readonly question: string; readonly roles: Array<string> }> = []
-  messages.forEach(({ seq, role, plan_id, parts }, index) => {
-    assert.strictEqual(seq, index + 1)
-    if (role === "user") turns.push({ plan: plan_id, question: parts[0]?.text ?? "", roles: [] })
-    const turn = turns.at(-1)
-    assert.strictEqual(plan_id, turn?.plan)
-    turn?.roles.push(role)
-  })
-  return turns
-}
-
-const textsOf = (asked: Asked) => asked.messages.flatMap((message) => (message.role === "user" ? [message.text] : []))
-
-const checkStream = (frames: ReadonlyArray<Frame>) => {
-  assert.deepStrictEqual(
-    frames.map(({ id }) => id),
-    frames.map((_, index) => index + 1)
-  )
-  assert.lengthOf(named(frames, "final"), 1)
-  assert.lengthOf(named(frames, "done"), 1)
-  assert.strictEqual(frames.at(-1)?.event, "done")
-}
-
 layer(Cluster.layer(3), onRealClock)("three gateways on one Postgres", (it) => {
-  /** Plans at once, spread over sessions and gateways; each one calls a tool that is not there, and then answers. */
-  const storm = Effect.fnUntraced(function* (name: string, plans: number, sessions: number) {
-    const { gateways, answer } = yield* Cluster
-    const urls = gateways.map(({ url }) => url)
-    const at = (index: number) => urls[index % urls.length] ?? ""
-    const asked = new Map<string, ReadonlyArray<string>>()
-    const questions = Array.from({ length: plans }, (_, index) => `${name} ${index}`)
-    for (const question of questions) {
-      answer(question, (request) => {
-        asked.set(question, textsOf(request))
-        return results(request).length === 0 ? [callTool("nobody", {})] : [say(`to ${question}`)]
-      })
-    }
-    const ended = yield* Effect.forEach(
-      questions,
-      (question, index) =>
-        Effect.flatMap(askInTurn(at(index), { question, session_id: `${name}-${index % sessions}` }), decodeEnded),
-      { concurrency: "unbounded" }
-    )
-    assert.deepStrictEqual(
-      ended.map(({ final }) => final.text),
-      questions.map((question) => `to ${question}`)
-    )
-    for (let session = 0; session < sessions; session++) {
-      const turns = turnsOf(yield* messagesOf(at(session + 1), `${name}-${session}`))
-      const mine = ended.filter((_, index) => index % sessions === session)
-      assert.sameMembers(
-        turns.map(({ plan }) => plan),
-        mine.map(({ plan_id }) => plan_id)
-      )
-      assert.strictEqual(new Set(mine.map(({ session_id }) => session_id)).size, 1)
-      turns.forEach(({ question, roles }, index) => {
-        assert.deepStrictEqual(roles, ["user", "assistant", "tool", "assistant"])
-        // What its planner has seen is what was there before it: the order of the history is that of the plans.
-        assert.deepStrictEqual(
-          asked.get(question),
-          turns.slice(0, index + 1).map((turn) => turn.question)
-        )
-      })
-    }
-    yield* Effect.forEach(
-      ended,
-      ({ plan_id }, index) => Effect.map(Stream.runCollect(replay(at(index + 1), plan_id)), checkStream),
-      { concurrency: 8 }
-    )
-  })
-
   it.effect("run 50 plans of one session one after the other, and more than may wait when there is room", () =>
-    storm("one", 50, 1)
+    storm({ name: "one", plans: 50, sessions: 1 })
   )
 
-  it.effect("run 500 plans of 50 sessions, each session's one after the other", () => storm("many", 500, 50))
+  it.effect("run 500 plans of 50 sessions, each session's one after the other", () =>
+    storm({ name: "many", plans: 500, sessions: 50 })
+  )
 
   it.effect("make one session of two first requests at once", () =>
     Effect.gen(function* () {
