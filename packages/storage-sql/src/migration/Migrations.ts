@@ -7,6 +7,7 @@ import { credentials } from "./internal/Credentials.ts"
 import { idempotency } from "./internal/Idempotency.ts"
 import { initial } from "./internal/Initial.ts"
 import { peers } from "./internal/Peers.ts"
+import { recovery } from "./internal/Recovery.ts"
 import { sessions } from "./internal/Sessions.ts"
 
 const migrate = Migrator.make({})({
@@ -16,7 +17,8 @@ const migrate = Migrator.make({})({
     "0002_credentials": credentials,
     "0003_peers": peers,
     "0004_sessions": sessions,
-    "0005_idempotency": idempotency
+    "0005_idempotency": idempotency,
+    "0006_recovery": recovery
   })
 }).pipe(
   Effect.catchTag("MigrationError", (error) =>

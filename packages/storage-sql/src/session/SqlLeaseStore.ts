@@ -58,7 +58,19 @@ with released as (
   delete from leases where session_id = ${session} and fence = ${fence} returning replica
 )
 select ${notify(sql, { _tag: "LeaseReleased", session_id: session })} from released l
-where exists (select from replicas r where r.id <> l.replica and r.expires_at > now())`).pipe(Effect.asVoid)
+where exists (select from replicas r where r.id <> l.replica and r.expires_at > now())`).pipe(Effect.asVoid),
+    // Locked as `renew` does it, which may be under way: leases in their order, and the replica after them.
+    leave: (replica) =>
+      storageError(sql`
+with mine as (
+  select session_id from leases where replica = ${replica} order by session_id for update
+), ended as (
+  delete from leases l using mine where l.session_id = mine.session_id returning l.session_id
+), gone as (
+  delete from replicas where id = ${replica} and (select count(*) from ended) >= 0
+)
+select ${notify(sql, { _tag: "PlansLeft" })}
+where exists (select from replicas r where r.id <> ${replica} and r.expires_at > now())`).pipe(Effect.asVoid)
   }
 }
 

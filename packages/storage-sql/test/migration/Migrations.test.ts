@@ -1,13 +1,18 @@
+import { CallerName } from "@bowline/domain/caller/CallerName"
+import { PlanStore } from "@bowline/runtime/plan/PlanStore"
 import { PgClient } from "@effect/sql-pg"
 import { assert, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Duration, Effect, Layer } from "effect"
 import { Migrator, SqlClient } from "effect/sql"
 import { credentials } from "../../src/migration/internal/Credentials.ts"
+import { idempotency } from "../../src/migration/internal/Idempotency.ts"
 import { initial } from "../../src/migration/internal/Initial.ts"
 import { peers } from "../../src/migration/internal/Peers.ts"
 import { sessions } from "../../src/migration/internal/Sessions.ts"
 import * as Migrations from "../../src/migration/Migrations.ts"
+import * as SqlPlanStore from "../../src/plan/SqlPlanStore.ts"
 import { freshDatabase } from "../postgres/freshDatabase.ts"
+import { sessionTtl } from "../stores.ts"
 
 it.live("makes the tables once, however many processes start at once, and however often", () =>
   Effect.gen(function* () {
@@ -24,7 +29,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 2, name: "credentials" },
         { migration_id: 3, name: "peers" },
         { migration_id: 4, name: "sessions" },
-        { migration_id: 5, name: "idempotency" }
+        { migration_id: 5, name: "idempotency" },
+        { migration_id: 6, name: "recovery" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))
@@ -35,7 +41,8 @@ const earlier = {
   "0001_initial": initial,
   "0002_credentials": credentials,
   "0003_peers": peers,
-  "0004_sessions": sessions
+  "0004_sessions": sessions,
+  "0005_idempotency": idempotency
 }
 
 /** What a gateway of the first version has written. */
@@ -47,7 +54,8 @@ const written = [
   `insert into messages (session_id, seq, id, plan_id, role, parts, created_at)
     values ('session_1', 1, 'msg_1', 'plan_1', 'user', '[]', now())`,
   `insert into tasks (plan_id, id, tool, kind, input, state, started_at)
-    values ('plan_1', 'task_1', 'tool', 'peer', '{}', 'completed', now())`
+    values ('plan_1', 'task_1', 'tool', 'peer', '{}', 'completed', now())`,
+  `insert into events (plan_id, seq, count, event, payload) values ('plan_1', 1, 1, 'session', '{}')`
 ]
 
 for (let version = 1; version <= Object.keys(earlier).length; version++) {
@@ -68,7 +76,22 @@ select s.last_seq - s.reverted_count as message_count, m.id as message_id, t.rev
 from sessions s join plans p on p.session_id = s.id join messages m on m.session_id = s.id join tasks t on t.plan_id = p.id`,
           [{ message_count: 1, message_id: "msg_1", reverted: false, plan_id: "plan_1" }]
         )
-      }).pipe(Effect.provide(PgClient.layer({ url, maxConnections: 2 })))
+        const taken = yield* (yield* PlanStore).takeOver("replica_b", Duration.seconds(15))
+        assert.deepStrictEqual(
+          taken.map(({ owner, request, route, deaths, tail, tasks }) => [
+            { owner, request, route, deaths },
+            [tail.length, tasks.length]
+          ]),
+          [[{ owner: CallerName.make("ann"), request: null, route: { hops: 0, via: [] }, deaths: 0 }, [1, 1]]]
+        )
+      }).pipe(
+        Effect.provide(
+          Layer.provideMerge(
+            SqlPlanStore.layer({ sessionTtl, isShared: true }),
+            PgClient.layer({ url, maxConnections: 2 })
+          )
+        )
+      )
     }).pipe(Effect.scoped)
   )
 }

@@ -134,6 +134,25 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
       }).pipe(Effect.scoped)
   )
 
+  it.effect("tell that a replica has ended, if another one lives", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const leases = yield* LeaseStore
+      const other = yield* listener
+      yield* untilListening(other)
+      yield* Queue.clear(other.heard)
+      const { replica } = (yield* Given.createHeld()).plan
+      yield* sql`delete from replicas where id <> ${replica}`
+      yield* leases.leave(replica)
+      yield* (yield* Notices).publish([advanced])
+      assert.deepStrictEqual(yield* Queue.take(other.heard), advanced)
+      yield* leases.renew("replica_b", Given.ttl)
+      // It has nothing to leave but its word that it lives.
+      yield* leases.leave(replica)
+      assert.deepStrictEqual(yield* Queue.take(other.heard), { _tag: "PlansLeft" })
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("leave out what a newer version says", () =>
     Effect.gen(function* () {
       const sql = yield* PgClient.PgClient

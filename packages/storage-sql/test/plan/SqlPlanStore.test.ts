@@ -37,6 +37,21 @@ const inOpenTransaction = Effect.fnUntraced(function* (
   return { commit: run("commit"), rollback: run("rollback") }
 })
 
+const secret = { request: { request: { question: "so secret" }, secrets: "so secret, too" } }
+
+/** The tables that have the text in a row. */
+const tablesWith = Effect.fnUntraced(function* (text: string) {
+  const sql = yield* SqlClient.SqlClient
+  const tables = yield* sql<{ readonly name: string }>`
+select table_name as name from information_schema.tables where table_schema = 'public'`
+  const found = yield* Effect.forEach(
+    tables,
+    ({ name }) => sql<{ readonly name: string }>`
+select ${name}::text as name where exists (select from ${sql(name)} t where strpos(t::text, ${text}) > 0)`
+  )
+  return found.flatMap((rows) => rows.map(({ name }) => name))
+})
+
 const onRealClock = { excludeTestServices: true }
 
 layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
@@ -72,7 +87,7 @@ layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
     })
   )
 
-  it.effect("are not taken over while they are written, and then with their new head", () =>
+  it.effect("are not taken over while they are written, and then with what was written last", () =>
     Effect.gen(function* () {
       const store = yield* PlanStore
       const held = yield* Given.createHeld()
@@ -91,7 +106,29 @@ layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
       )
       yield* other.rollback
       assert.deepStrictEqual(yield* Fiber.join(writing), new Set())
-      assert.strictEqual((yield* Given.takeOver(held, "replica_c")).left.head, 2)
+      assert.deepStrictEqual((yield* Given.takeOver(held, "replica_c")).left.tail.at(-1), done)
+    })
+  )
+
+  it.effect("are left by a replica whose leases are just being renewed, without a deadlock", () =>
+    Effect.gen(function* () {
+      const leases = yield* LeaseStore
+      const replica = yield* Given.newReplica
+      const plans = [yield* Given.createHeld({ replica }), yield* Given.createHeld({ replica })]
+      const last = plans.map(({ session_id }) => session_id).toSorted()[1]
+      const other = yield* inOpenTransaction((sql) => sql`select from leases where session_id = ${last} for update`)
+      const renewing = yield* Effect.forkChild(leases.renew(replica, Given.ttl))
+      yield* untilBlocked(1)
+      const leaving = yield* Effect.forkChild(leases.leave(replica))
+      yield* untilBlocked(2)
+      yield* other.rollback
+      assert.strictEqual((yield* Fiber.join(renewing)).size, 2)
+      yield* Fiber.join(leaving)
+      const taken = (yield* (yield* PlanStore).takeOver("replica_b", Given.ttl)).map(({ plan }) => plan.plan_id)
+      assert.includeMembers(
+        taken,
+        plans.map(({ plan }) => plan.plan_id)
+      )
     })
   )
 
@@ -160,6 +197,25 @@ layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
         [1, 2, 3]
       )
       assert.strictEqual((yield* sessions.find(held.plan.owner, held.session_id)).message_count, 3)
+    })
+  )
+
+  it.effect("keep neither their request nor its secrets when they are over, nor does anything else", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const [waiting, running] = [yield* Given.create(secret), yield* Given.createHeld(secret)]
+      const columns = sql`
+select request, request_secrets from plans where ${sql.in("id", [waiting.plan.plan_id, running.plan.plan_id])}`
+      const { request, secrets } = secret.request
+      const kept = { request, request_secrets: secrets }
+      yield* Given.write(running, [{ _tag: "Progressed", stage: "tool", progress: Given.progress }])
+      assert.deepStrictEqual(yield* columns, [kept, kept])
+      assert.deepStrictEqual(yield* tablesWith("so secret"), ["plans"])
+      yield* Given.settle(waiting)
+      yield* Given.settle(running)
+      const none = { request: null, request_secrets: null }
+      assert.deepStrictEqual(yield* columns, [none, none])
+      assert.deepStrictEqual(yield* tablesWith("so secret"), [])
     })
   )
 
@@ -259,6 +315,40 @@ where relname in ('sessions', 'session_agents', 'plans', 'messages', 'tasks', 'e
         const before = yield* scans
         yield* Effect.repeat(liveThrough, { times: 20 })
         assert.deepStrictEqual(yield* scans, before)
+      }).pipe(Effect.provide(stores))
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("take a plan over without reading its events from before its last step", () =>
+    Effect.gen(function* () {
+      const url = yield* freshDatabase
+      const stores = SqlStore.layerNoDeps({ sessionTtl, isShared: true }).pipe(
+        Layer.provideMerge(PgClient.layer({ url, maxConnections: 1 }))
+      )
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const store = yield* PlanStore
+        const take = Effect.map(store.takeOver("replica_b", Given.ttl), (taken) =>
+          taken.map(({ tail }) => tail.map(({ seq }) => seq))
+        )
+        const rowsRead = Effect.andThen(
+          sql`select pg_stat_force_next_flush()`,
+          sql<{ readonly rows: number }>`
+select (seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_user_tables where relname = 'events'`
+        ).pipe(Effect.map(([events]) => events?.rows ?? 0))
+        // Without what the database knows of the events, and with it.
+        for (const prepare of [sql`select 1`, sql`analyze events`]) {
+          const held = yield* Given.createHeld()
+          yield* sql`
+insert into events (plan_id, seq, count, event, payload)
+select ${held.plan.plan_id}, seq, 1, case when seq in (2, 9000) then 'step' else 'text.delta' end, '{}'
+from generate_series(2, 9010) seq`
+          yield* prepare
+          yield* (yield* LeaseStore).release(held.session_id, held.fence)
+          const before = yield* rowsRead
+          assert.deepStrictEqual(yield* take, [Array.from({ length: 11 }, (_, index) => 9000 + index)])
+          assert.isBelow((yield* rowsRead) - before, 100)
+        }
       }).pipe(Effect.provide(stores))
     }).pipe(Effect.scoped)
   )

@@ -4,6 +4,7 @@ import { createCases } from "./internal/CreateCases.ts"
 import { credentialCases } from "./internal/CredentialCases.ts"
 import { deleteCases } from "./internal/DeleteCases.ts"
 import { handBackCases } from "./internal/HandBackCases.ts"
+import { handOverCases } from "./internal/HandOverCases.ts"
 import { idempotencyCases } from "./internal/IdempotencyCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
@@ -26,5 +27,6 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...idempotencyCases,
   ...leaseCases,
   ...takeOverCases,
+  ...handOverCases,
   ...credentialCases
 ]

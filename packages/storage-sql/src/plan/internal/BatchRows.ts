@@ -27,16 +27,19 @@ interface EventRow {
   readonly payload: string
 }
 
-/** What becomes of the plan's row: null leaves a column as it is, but for the stage, which every such change knows. */
+/** What becomes of the plan's row: null leaves a column as it is. */
 interface PlanRow {
   readonly plan_id: string
   readonly state: string | null
+  /** Whether the stage is said: there may be none. */
+  readonly staged: boolean
   readonly stage: string | null
   readonly fence: number | null
   readonly model: string | null
   readonly steps: number | null
   readonly tool_calls: number | null
   readonly usage: string | null
+  readonly handed_over: boolean | null
   readonly final: string | null
   readonly error: string | null
   readonly finished_at: string | null
@@ -142,12 +145,14 @@ const changeTask = (
 
 const unchangedPlan = {
   state: null,
+  staged: false,
   stage: null,
   fence: null,
   model: null,
   steps: null,
   tool_calls: null,
   usage: null,
+  handed_over: null,
   final: null,
   error: null,
   finished_at: null
@@ -155,17 +160,18 @@ const unchangedPlan = {
 
 const changePlan = (
   plan: PlanRow,
-  change: Extract<PlanChange, { readonly _tag: "Held" | "Progressed" | "Settled" }>
+  change: Extract<PlanChange, { readonly _tag: "Held" | "Progressed" | "HandedOver" | "Settled" }>
 ): PlanRow => {
-  if (change._tag === "Held") return { ...plan, state: "running", stage: null, fence: change.fence }
+  if (change._tag === "HandedOver") return { ...plan, handed_over: true }
+  const staged = { ...plan, staged: true, stage: null }
+  if (change._tag === "Held") return { ...staged, state: "running", fence: change.fence }
   const { model, steps, tool_calls, usage } = change.progress
-  const progressed = { ...plan, model: storable(model), steps, tool_calls, usage: JSON.stringify(usage) }
+  const progressed = { ...staged, model: storable(model), steps, tool_calls, usage: JSON.stringify(usage) }
   if (change._tag === "Progressed") return { ...progressed, stage: change.stage }
   const { outcome, at } = change
   return {
     ...progressed,
     state: outcome.state,
-    stage: null,
     final: outcome.state === "completed" ? JSON.stringify(outcome.final) : null,
     error: outcome.state === "completed" ? null : JSON.stringify(outcome.error),
     finished_at: at
@@ -191,6 +197,7 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
       switch (change._tag) {
         case "Held":
         case "Progressed":
+        case "HandedOver":
         case "Settled":
           plan = changePlan(plan ?? { plan_id, ...unchangedPlan }, change)
           break

@@ -46,10 +46,12 @@ const insertPlan = (sql: SqlClient.SqlClient, plan: NewPlan, session: SessionRow
 with open_plans as (
   select count(*) as count from plans where session_id = ${session_id} and state in ('queued', 'running')
 ), plan as (
-  insert into plans (id, session_id, owner, replica, model, question_hash, preferences, metadata, route, usage, created_at, deadline_at)
+  insert into plans (id, session_id, owner, replica, model, question_hash, preferences, metadata, route,
+    request, request_secrets, usage, created_at, deadline_at)
   select ${plan.plan_id}, ${session_id}, ${plan.owner}, ${plan.replica}, ${plan.model},
     ${createHash("sha256").update(plan.question).digest("hex")}, ${JSON.stringify(plan.preferences)}::json,
-    ${JSON.stringify(plan.metadata)}::json, ${JSON.stringify(plan.route)}::json, ${JSON.stringify(Usage.empty)}::json,
+    ${JSON.stringify(plan.metadata)}::json, ${JSON.stringify(plan.route)}::json,
+    ${JSON.stringify(plan.request.request)}::json, ${plan.request.secrets}, ${JSON.stringify(Usage.empty)}::json,
     ${plan.created_at}::timestamptz, ${plan.deadline_at}::timestamptz
   from open_plans where count <= ${maxOpen}
   returning id

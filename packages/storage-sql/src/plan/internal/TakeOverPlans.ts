@@ -1,25 +1,31 @@
 import type { PlanId } from "@bowline/domain/plan/PlanId"
-import type { TaskId } from "@bowline/domain/tool/TaskId"
-import type { AbandonedPlan } from "@bowline/runtime/plan/PlanStore"
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { Route } from "@bowline/runtime/peer/PeerClient"
+import { direct } from "@bowline/runtime/plan/Hops"
+import type { AbandonedPlan, StoredTask } from "@bowline/runtime/plan/PlanStore"
 import type { ReplicaId } from "@bowline/runtime/session/LeaseStore"
-import { Duration, Effect } from "effect"
+import type { EventRow } from "@bowline/runtime/stream/EventRow"
+import { Duration, Effect, type Schema, Struct } from "effect"
 import type { SqlClient } from "effect/sql"
 import { planColumns, type PlanRow, toPlan } from "./PlanRow.ts"
 
-interface TaskRow {
-  readonly plan_id: PlanId
-  readonly task_id: TaskId
-  readonly tool: string
-  readonly remote_task_id: string | null
-  readonly remote_context_id: string | null
-  readonly started_at: Date
+type TakenRow = PlanRow & {
+  readonly fence: number
+  readonly owner: CallerName
+  readonly request: Schema.Json
+  readonly request_secrets: string | null
+  readonly route: Route | null
+  readonly deaths: number
 }
 
-const toOpenTask = (row: TaskRow): AbandonedPlan["open_tasks"][number] => ({
-  task_id: row.task_id,
-  tool: row.tool,
-  remote_task_id: row.remote_task_id,
-  remote_context_id: row.remote_context_id,
+interface OfPlan {
+  readonly plan_id: PlanId
+}
+
+type TaskRow = OfPlan & Omit<StoredTask, "started_at"> & { readonly started_at: Date }
+
+const toTask = (row: TaskRow): StoredTask => ({
+  ...Struct.omit(row, ["plan_id"]),
   started_at: row.started_at.toISOString()
 })
 
@@ -30,7 +36,7 @@ const toOpenTask = (row: TaskRow): AbandonedPlan["open_tasks"][number] => ({
  */
 const take = (sql: SqlClient.SqlClient, replica: ReplicaId, ttl: Duration.Duration) => {
   const expires = sql`now() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
-  return sql<PlanRow & { readonly fence: number }>`
+  return sql<TakenRow>`
 with alive as (
   insert into replicas (id, expires_at) values (${replica}, ${expires})
   on conflict (id) do update set expires_at = excluded.expires_at
@@ -67,41 +73,62 @@ with alive as (
 ), fenced as (
   update sessions s set fence = l.fence from leased l where s.id = l.session_id
 ), taken as (
-  update plans p set replica = ${replica}, fence = coalesce(l.fence, p.fence + 1)
+  update plans p set
+    replica = ${replica},
+    fence = coalesce(l.fence, p.fence + 1),
+    deaths = p.deaths + case when p.state = 'running' and not p.handed_over then 1 else 0 end,
+    handed_over = false
   from abandoned a left join leased l on l.session_id = a.session_id and a.state = 'running'
   where p.id = a.id and (a.state = 'queued' or l.session_id is not null)
   returning p.*
 )
-select ${sql.literal(planColumns)}, p.fence from taken p order by p.ordinal`
+select ${sql.literal(planColumns)}, p.fence, p.owner, p.request, p.request_secrets, p.route, p.deaths
+from taken p order by p.ordinal`
 }
 
-/** What was written last: read behind the locks, since a statement sees nothing that was committed after it began. */
-const readHeads = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<{
-  readonly plan_id: PlanId
-  readonly head: number
-}>`
-select p.id as plan_id, coalesce(
-  (select e.seq + e.count - 1 from events e where e.plan_id = p.id order by e.seq desc limit 1), 0) as head
-from plans p where ${sql.in("p.id", plans)}`
+/**
+ * From the last step on; before the first one, all there is. Row by row back from the last one by the primary key: a plan that looked
+ * for the last step would be free to read everything before it, too, which may be very much.
+ */
+const readTails = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<OfPlan & EventRow>`
+with recursive tail as (
+  select last.* from plans p
+  cross join lateral (select * from events e where e.plan_id = p.id order by e.seq desc limit 1) last
+  where ${sql.in("p.id", plans)}
+  union all
+  select before.* from tail t
+  cross join lateral (
+    select * from events e where e.plan_id = t.plan_id and e.seq < t.seq order by e.seq desc limit 1
+  ) before
+  where t.event <> 'step'
+)
+select plan_id, seq, count, event, payload from tail order by plan_id, seq`
 
-const readOpenTasks = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<TaskRow>`
-select plan_id, id as task_id, tool, remote_task_id, remote_context_id, started_at
-from tasks where ${sql.in("plan_id", plans)} and state = 'running' order by started_at, id`
+const readTasks = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<TaskRow>`
+select plan_id, id as task_id, tool, kind, agent, endpoint, skill, state, remote_task_id, remote_context_id, started_at
+from tasks where ${sql.in("plan_id", plans)} order by ordinal`
 
+const byPlan = <Row extends OfPlan>(rows: ReadonlyArray<Row>) => Map.groupBy(rows, ({ plan_id }) => plan_id)
+
+/** Events and tasks are read behind the locks, since a statement sees nothing that was committed after it began. */
 export const takeOverPlans = (sql: SqlClient.SqlClient, replica: ReplicaId, ttl: Duration.Duration) =>
   sql.withTransaction(
     Effect.gen(function* () {
       const taken = yield* take(sql, replica, ttl)
       if (taken.length === 0) return []
       const ids = taken.map(({ plan_id }) => plan_id)
-      const heads = new Map((yield* readHeads(sql, ids)).map(({ plan_id, head }) => [plan_id, head]))
-      const tasks = Map.groupBy(yield* readOpenTasks(sql, ids), ({ plan_id }) => plan_id)
+      const tails = byPlan(yield* readTails(sql, ids))
+      const tasks = byPlan(yield* readTasks(sql, ids))
       return taken.map((row): AbandonedPlan => ({
         plan: toPlan(row),
+        owner: row.owner,
         guard:
           row.state === "queued" ? { _tag: "Queued", replica, fence: row.fence } : { _tag: "Held", fence: row.fence },
-        head: heads.get(row.plan_id) ?? 0,
-        open_tasks: (tasks.get(row.plan_id) ?? []).map(toOpenTask)
+        request: row.request === null ? null : { request: row.request, secrets: row.request_secrets },
+        route: row.route ?? direct,
+        deaths: row.deaths,
+        tail: (tails.get(row.plan_id) ?? []).map(Struct.omit(["plan_id"])),
+        tasks: (tasks.get(row.plan_id) ?? []).map(toTask)
       }))
     })
   )

@@ -93,19 +93,23 @@ with input as materialized (
       ? none
       : sql`, changed_plans as (
   update plans p set
-    stage = u.stage,
+    stage = case when u.staged then u.stage else p.stage end,
     state = coalesce(u.state, p.state),
     fence = coalesce(u.fence, p.fence),
     model = coalesce(u.model, p.model),
     steps = coalesce(u.steps, p.steps),
     tool_calls = coalesce(u.tool_calls, p.tool_calls),
     usage = coalesce(u.usage::json, p.usage),
+    handed_over = coalesce(u.handed_over, p.handed_over),
+    -- Nobody goes on with a plan that is over.
+    request = case when u.finished_at is null then p.request end,
+    request_secrets = case when u.finished_at is null then p.request_secrets end,
     final = coalesce(u.final::json, p.final),
     error = coalesce(u.error::json, p.error),
     finished_at = coalesce(u.finished_at, p.finished_at)
   from ${rows(plans)} as u(
-    plan_id text, state text, stage text, fence int, model text, steps int, tool_calls int,
-    usage text, final text, error text, finished_at timestamptz)
+    plan_id text, state text, staged boolean, stage text, fence int, model text, steps int, tool_calls int,
+    usage text, handed_over boolean, final text, error text, finished_at timestamptz)
   join fresh f on f.plan_id = u.plan_id
   where p.id = f.plan_id
 )`

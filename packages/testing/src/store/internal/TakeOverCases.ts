@@ -1,3 +1,4 @@
+import type { TaskId } from "@bowline/domain/tool/TaskId"
 import type { PlanChange } from "@bowline/runtime/plan/PlanStore"
 import { PlanStore } from "@bowline/runtime/plan/PlanStore"
 import { LeaseStore } from "@bowline/runtime/session/LeaseStore"
@@ -49,10 +50,18 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
       const taken = yield* Given.takeOver(stored, replica)
       assert.deepEqual(taken.left, {
         plan: yield* Given.get(stored),
+        owner: stored.plan.owner,
         guard: { _tag: "Queued", replica, fence: 1 },
-        head: 2,
-        open_tasks: []
+        request: stored.plan.request,
+        route: stored.plan.route,
+        deaths: 0,
+        tail: yield* Given.eventsOf(stored),
+        tasks: []
       })
+      assert.deepEqual(
+        taken.left.tail.map(({ event }) => event),
+        ["session", "queued"]
+      )
       assert.equal(taken.left.plan.state, "queued")
       assert.deepEqual(yield* store.abortRequests(replica), [{ plan_id, reason: "cancelled" }])
       assert.deepEqual(yield* store.abortRequests(stored.plan.replica), [])
@@ -61,56 +70,77 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
-    title: "takes a running plan over with the lease of its session, and the tasks that are open",
+    title: "takes a running plan over with the lease of its session, its request, its last step, and all its tasks",
     test: Effect.gen(function* () {
       const store = yield* PlanStore
       const leases = yield* LeaseStore
-      const held = yield* Given.createHeld()
+      const held = yield* Given.createHeld({ request: { request: { question: "\u0000" }, secrets: null } })
+      const { owner, request, route } = held.plan
       const [open, sent, done] = [yield* Given.newTask, yield* Given.newTask, yield* Given.newTask]
+      const called = { agent: "eve", endpoint: "http://eve.test/", skill: "ask" }
       yield* Given.write(
         held,
-        [Given.started(open, "bob_ask \u0000"), Given.started(sent, "eve_ask"), Given.started(done, "eve_ask")],
-        [Given.row(2, "task.started"), Given.row(3, "text.delta", "{}", 4)]
+        [Given.started(done, "eve_ask", called), Given.started(sent, "eve_ask", called)],
+        [Given.row(2, "step", '{"step":1}'), Given.row(3, "text.delta", "{}", 4)]
       )
       const finished: PlanChange = {
         _tag: "TaskFinished",
         task_id: done,
-        state: "completed",
+        state: "input-required",
         result: "yes \u0000",
         error: null,
         at: Given.later
       }
-      const accepted: PlanChange = {
+      const accepted = (task_id: TaskId): PlanChange => ({
         _tag: "TaskAccepted",
-        task_id: sent,
-        remote_task_id: "remote",
-        remote_context_id: null
-      }
-      yield* Given.write(held, [accepted, finished], [Given.row(7, "task.finished")])
+        task_id,
+        remote_task_id: `remote ${task_id}`,
+        remote_context_id: "context"
+      })
+      const tail = [
+        Given.row(7, "step", '{"step":2}'),
+        Given.row(8, "text.delta", "{}", 4),
+        Given.row(12, "task.started")
+      ]
+      yield* Given.write(held, [accepted(done), finished, accepted(sent)], tail.slice(0, 2))
+      yield* Given.write(held, [Given.started(open, "bob_ask \uFFFD")], tail.slice(2))
       yield* Given.abandon
       const replica = yield* Given.newReplica
       const taken = yield* Given.takeOver(held, replica)
 
-      const { open_tasks, ...left } = taken.left
-      assert.deepEqual(left, {
+      const task = { tool: "eve_ask", kind: "peer", ...called, started_at: Given.at }
+      const remote = (id: TaskId) => ({ task_id: id, remote_task_id: `remote ${id}`, remote_context_id: "context" })
+      assert.deepEqual(taken.left, {
         plan: yield* Given.get(held),
+        owner,
         guard: { _tag: "Held", fence: held.fence + 1 },
-        head: 7
+        request,
+        route,
+        deaths: 1,
+        tail,
+        tasks: [
+          { ...task, ...remote(done), state: "input-required" },
+          { ...task, ...remote(sent), state: "running" },
+          {
+            ...task,
+            task_id: open,
+            tool: "bob_ask \uFFFD",
+            agent: null,
+            endpoint: null,
+            skill: null,
+            remote_task_id: null,
+            remote_context_id: null,
+            state: "running"
+          }
+        ]
       })
-      assert.deepEqual(
-        new Map(open_tasks.map(({ task_id, remote_task_id, started_at }) => [task_id, { remote_task_id, started_at }])),
-        new Map([
-          [open, { remote_task_id: null, started_at: Given.at }],
-          [sent, { remote_task_id: "remote", started_at: Given.at }]
-        ])
-      )
       assert.deepEqual(yield* leases.acquire(held.session_id, yield* Given.newReplica, Given.ttl), Option.none())
       assert.equal((yield* leases.renew(replica, Given.ttl)).get(held.session_id), taken.fence)
       assert.deepEqual(
-        yield* store.commit([Given.commitOf(held, [], [Given.row(8, "error")])], true),
+        yield* store.commit([Given.commitOf(held, [], [Given.row(13, "error")])], true),
         new Set([held.plan.plan_id])
       )
-      yield* Given.write(taken, [], [Given.row(8, "error")])
+      yield* Given.write(taken, [], [Given.row(13, "error")])
       yield* Given.settle(taken)
     })
   },
