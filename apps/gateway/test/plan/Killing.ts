@@ -1,0 +1,204 @@
+import { Message } from "@bowline/domain/session/Message"
+import { Network } from "@bowline/testing/http/Network"
+import * as ChatHost from "@bowline/testing/provider/ChatHost"
+import { Clock, Effect, Fiber, Schedule, Schema } from "effect"
+import { callsAreOnce, historyIsLegal, type ObservedPlan, planProblems } from "./Checker.ts"
+import { type Follower, follow, nobody, planId } from "./Follower.ts"
+import { get } from "./GatewayProcess.ts"
+import { answerOf, draw, durationOf, type ScriptedPlan, servePeers, turnOf } from "./KillScript.ts"
+import * as Processes from "./Processes.ts"
+
+const leaseMs = 1_000
+/** What the product takes at most to settle or resume what a process left, on top of the lease. */
+const recoveryMs = 10_000
+
+const PlanList = Schema.Struct({
+  plans: Schema.Array(
+    Schema.Struct({
+      plan_id: Schema.String,
+      state: Schema.String,
+      finished_at: Schema.NullOr(Schema.String),
+      error: Schema.NullOr(Schema.Struct({ code: Schema.String })),
+      metadata: Schema.Record(Schema.String, Schema.String)
+    })
+  )
+})
+type ListedPlan = (typeof PlanList.Type)["plans"][number]
+const decodePlans = Schema.decodeUnknownEffect(PlanList)
+const decodeMessages = Schema.decodeUnknownEffect(Schema.Struct({ messages: Schema.Array(Message) }))
+
+/** A plan that is asked for, who asks, and who reads along. */
+interface AskedPlan {
+  readonly script: ScriptedPlan
+  readonly caller: Follower
+  readonly watcher: Follower
+}
+
+const isOver = ({ state }: ListedPlan) => state !== "queued" && state !== "running"
+
+/**
+ * Gateways that are killed while they run plans, with a provider and peers that outlive them. `left` gives the rows of the
+ * database that are not over.
+ */
+export const make = Effect.fnUntraced(function* (
+  seed: string,
+  size: number,
+  settings: Readonly<Record<string, string>>,
+  left: Effect.Effect<ReadonlyArray<string>>
+) {
+  const scripts = new Map<string, ScriptedPlan>()
+  const provider = yield* Effect.flatMap(
+    ChatHost.make((asked) => turnOf(scripts, asked)),
+    (host) => Effect.flatMap(Network, (network) => network.serve(host))
+  )
+  const peers = yield* servePeers
+  const processes = yield* Processes.make(size, {
+    ...settings,
+    OPENAI_BASE_URL: `${provider.url}/v1`,
+    BOWLINE_MODEL: "openai/scripted",
+    BOWLINE_LEASE_TTL: `${leaseMs}ms`
+  })
+  const { living } = processes
+  const tally = { kills: 0, plans: 0, completed: 0, interrupted: 0, neverHeard: 0, breaks: 0, slowestMs: 0 }
+
+  const getFrom = (path: string, body?: object) => Effect.flatMap(living, (url) => get(url, path, body))
+
+  const ask = Effect.fnUntraced(function* ({ caller, script, watcher }: AskedPlan) {
+    const { hasKey, isWatched, name, onDisconnect, session } = script
+    yield* Effect.sleep(script.delayMs)
+    const body = {
+      question: `plan ${name}?`,
+      session_id: session,
+      agents: peers.agents,
+      metadata: { name },
+      preferences: { on_disconnect: onDisconnect }
+    }
+    const key = hasKey ? { "idempotency-key": name } : undefined
+    const headers = { "content-type": "application/json", ...key }
+    const init = { method: "POST", headers, body: JSON.stringify(body) }
+    const url = processes.urlOf(script.process) ?? (yield* living)
+    const calling = yield* Effect.forkChild(follow(caller, living, { url, path: "/plan", init, repeats: hasKey }))
+    const known = Effect.sync(() => planId(caller)).pipe(
+      Effect.repeat({ until: (id) => id !== undefined, schedule: Schedule.spaced("10 millis") })
+    )
+    const id = isWatched ? yield* Effect.raceFirst(known, Effect.as(Fiber.await(calling), undefined)) : undefined
+    if (id !== undefined) yield* follow(watcher, living, { path: `/plans/${id}/events`, init: {}, repeats: true })
+    yield* Fiber.join(calling)
+  })
+
+  const plansOf = (session: string) =>
+    Effect.flatMap(getFrom(`/plans?session_id=${session}&limit=200`), (answer) =>
+      // None of its plans has been heard of.
+      answer["code"] === "not_found" ? Effect.succeed({ plans: [] }) : decodePlans(answer)
+    )
+
+  const observe = Effect.fnUntraced(function* (asked: AskedPlan, listed: ListedPlan, hasDied: boolean) {
+    const { plan_id, error, state } = listed
+    const reader = nobody()
+    yield* follow(reader, living, { path: `/plans/${plan_id}/events`, init: {}, repeats: true }).pipe(
+      Effect.timeoutOption("5 seconds")
+    )
+    const seen = [asked.caller.frames, asked.watcher.frames]
+    const answer = answerOf(asked.script)
+    const died = hasDied || processes.lostLease(plan_id)
+    const plan: ObservedPlan = {
+      plan_id,
+      state,
+      answer,
+      seen,
+      name: asked.script.name,
+      error: error?.code ?? null,
+      hasDied: died,
+      replay: reader.frames
+    }
+    return planProblems(plan)
+  })
+
+  /** What is wrong with a session, once its plans are over, or should be. */
+  const inspect = Effect.fnUntraced(function* (
+    session: string,
+    asked: ReadonlyArray<AskedPlan>,
+    killed: ReadonlySet<number>,
+    endsBy: number
+  ) {
+    const problems: Array<string> = []
+    const late = Effect.map(Clock.currentTimeMillis, (now) => now > endsBy)
+    const { plans } = yield* plansOf(session).pipe(
+      Effect.flatMap((list) => Effect.map(late, (isLate) => ({ plans: list.plans, isLate }))),
+      Effect.repeat({
+        until: ({ isLate, plans }) => isLate || plans.every(isOver),
+        schedule: Schedule.spaced("50 millis")
+      })
+    )
+    for (const { state, plan_id } of plans.filter((plan) => !isOver(plan))) {
+      problems.push(`plan ${plan_id} is ${state} still`)
+    }
+    const aliveSince = yield* processes.aliveSince
+    for (const one of asked) {
+      const { caller, script, watcher } = one
+      const mine = plans.filter(({ metadata }) => metadata["name"] === script.name)
+      const ids = mine.map(({ plan_id }) => plan_id)
+      const id = planId(caller)
+      if (mine.length > 1) problems.push(`plan ${script.name} was started as ${ids.join(" and ")}`)
+      if (id !== undefined && !ids.includes(id)) problems.push(`plan ${script.name} was ${id}, and is gone`)
+      for (const { frames, refusals } of [caller, watcher]) {
+        problems.push(...refusals.map((refusal) => `a reader of ${script.name} got ${refusal}`))
+        if (frames.length > 0 && frames.at(-1)?.event !== "done") problems.push(`a reader of ${script.name} saw no end`)
+      }
+      for (const listed of mine) {
+        if (!isOver(listed)) continue
+        problems.push(...(yield* observe(one, listed, killed.has(script.process))))
+        tally.plans++
+        if (listed.state === "completed") tally.completed++
+        else tally.interrupted++
+        tally.slowestMs = Math.max(tally.slowestMs, Date.parse(listed.finished_at ?? "") - aliveSince)
+      }
+      if (id === undefined) tally.neverHeard++
+      tally.breaks += caller.breaks + watcher.breaks
+    }
+    if (plans.length > 0) {
+      const { messages } = yield* decodeMessages(yield* getFrom(`/sessions/${session}/messages?limit=200`))
+      problems.push(...historyIsLegal(messages).map((problem) => `${session}: ${problem}`))
+    }
+    const next = yield* getFrom("/plan", { question: "And now?", session_id: session }).pipe(
+      Effect.timeoutOption(recoveryMs)
+    )
+    const state = next._tag === "Some" ? String(next.value["state"] ?? next.value["code"]) : "not over"
+    if (state !== "completed") problems.push(`the next plan of ${session} is ${state}`)
+    return problems
+  })
+
+  /** All that was wrong in a round, each with what is needed to play it again. */
+  const play = Effect.fnUntraced(function* (index: number) {
+    const { kills, plans } = yield* draw(seed, index, size)
+    const asked = plans.map((script): AskedPlan => ({ script, caller: nobody(), watcher: nobody() }))
+    for (const script of plans) scripts.set(script.name, script)
+    const asking = yield* Effect.forkChild(Effect.forEach(asked, ask, { concurrency: "unbounded" }))
+    yield* Effect.forEach(kills, (kill) => Effect.delay(processes.killAndRestart(kill.process), kill.afterMs), {
+      concurrency: size
+    })
+    tally.kills += kills.length
+    const killed = new Set(kills.map(({ process }) => process))
+    const work = plans.reduce((sum, plan) => sum + durationOf(plan), 0)
+    const endsBy = (yield* processes.aliveSince) + leaseMs + recoveryMs + work
+    yield* Effect.timeoutOption(Fiber.join(asking), endsBy - (yield* Clock.currentTimeMillis))
+    yield* Fiber.interrupt(asking)
+    const sessions = new Set(plans.map(({ session }) => session))
+    const inSessions = yield* Effect.forEach(
+      sessions,
+      (session) =>
+        inspect(
+          session,
+          asked.filter(({ script }) => script.session === session),
+          killed,
+          endsBy
+        ),
+      { concurrency: "unbounded" }
+    )
+    const arrivals = (yield* peers.arrivals).filter(({ key }) => key.startsWith(`${index}.`))
+    const problems = [...inSessions.flat(), ...callsAreOnce(arrivals), ...(yield* left)]
+    return problems.map((problem) => `seed ${seed}, round ${index}: ${problem}`)
+  })
+
+  return { play, tally, refused: peers.refused }
+})
