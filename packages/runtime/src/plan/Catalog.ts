@@ -61,6 +61,12 @@ export const of = Effect.fnUntraced(function* (
       else if (!tools.has(tool.name)) tools.set(tool.name, tool)
     }
   })
+  // A call that another process has started needs its tool, though its agent's card may be away by now.
+  for (const { agent: name, skill, state, tool } of run.given.resumed?.tasks ?? []) {
+    const agent = request.agents.find((agent) => agent.name === name)
+    if (state !== "running" || agent === undefined || skill === null || tools.has(tool)) continue
+    tools.set(tool, PeerTools.fromSkill({ peers, left, route }, agent, { id: skill }))
+  }
   // Only cards can bring so many: a request that does is refused.
   if (leftOut > 0) yield* Effect.annotateLogs(Effect.logWarning("tools_left_out"), { left_out: leftOut })
   return { tools, unreachable: found.filter(Result.isFailure).map(({ failure }) => failure) }

@@ -7,8 +7,11 @@ import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Duration } from "effect"
 import { type Idempotency, keptFor } from "./Idempotency.ts"
 import type { NewPlan } from "./PlanStore.ts"
+import type { SecretKey } from "./SecretKey.ts"
+import * as StoredRequest from "./StoredRequest.ts"
 
 interface Circumstances extends Pick<NewPlan, "owner" | "model" | "route" | "replica"> {
+  readonly secretKey: typeof SecretKey.Service
   readonly idempotency: Idempotency | undefined
   readonly createdAt: number
   readonly deadline: number
@@ -18,26 +21,30 @@ interface Circumstances extends Pick<NewPlan, "owner" | "model" | "route" | "rep
 /** What is stored of a request that was admitted. Times in milliseconds. */
 export const newPlan = (
   request: PlanRequest,
-  { idempotency, createdAt, deadline, uuid, ...given }: Circumstances
-): NewPlan => ({
-  ...given,
-  plan_id: PlanId.make(`plan_${uuid()}`),
-  new_session_id: SessionId.make(`session_${uuid()}`),
-  external_session_id: request.session_id ?? null,
-  agents: request.agents.map(summary),
-  history: request.history.map(({ role, content }) => ({
-    message_id: MessageId.make(`msg_${uuid()}`),
-    role,
-    parts: [{ type: "text", text: content }]
-  })),
-  prior_summary: request.prior_summary ?? "",
-  question: request.question,
-  preferences: request.preferences,
-  metadata: request.metadata,
-  created_at: fromMillis(createdAt),
-  deadline_at: fromMillis(deadline),
-  idempotency:
-    idempotency === undefined
-      ? null
-      : { ...idempotency, expires_at: fromMillis(createdAt + Duration.toMillis(keptFor)) }
-})
+  { idempotency, createdAt, deadline, secretKey, uuid, ...given }: Circumstances
+): NewPlan => {
+  const plan_id = PlanId.make(`plan_${uuid()}`)
+  return {
+    ...given,
+    plan_id,
+    request: StoredRequest.store(request, plan_id, secretKey),
+    new_session_id: SessionId.make(`session_${uuid()}`),
+    external_session_id: request.session_id ?? null,
+    agents: request.agents.map(summary),
+    history: request.history.map(({ role, content }) => ({
+      message_id: MessageId.make(`msg_${uuid()}`),
+      role,
+      parts: [{ type: "text", text: content }]
+    })),
+    prior_summary: request.prior_summary ?? "",
+    question: request.question,
+    preferences: request.preferences,
+    metadata: request.metadata,
+    created_at: fromMillis(createdAt),
+    deadline_at: fromMillis(deadline),
+    idempotency:
+      idempotency === undefined
+        ? null
+        : { ...idempotency, expires_at: fromMillis(createdAt + Duration.toMillis(keptFor)) }
+  }
+}

@@ -14,12 +14,14 @@ import type { TaskState } from "@bowline/domain/tool/TaskState"
 import { Deferred, Effect, Exit } from "effect"
 import type { Route } from "../peer/PeerClient.ts"
 import type { Journal } from "../stream/Journal.ts"
-import type { PlanChange, Progress } from "./PlanStore.ts"
+import type { PlanChange, Progress, StoredTask } from "./PlanStore.ts"
+import type { Resumed } from "./Resumption.ts"
 
 /** A task that has started and not finished. */
 interface OpenTask {
   readonly tool: string
   readonly startedAt: number
+  readonly isIdempotent: boolean
   remoteTaskId: string | null
   remoteContextId: string | null
 }
@@ -43,6 +45,10 @@ interface Given {
   /** Milliseconds since 1970. */
   readonly createdAt: number
   readonly deadline: number
+  /** Where it goes on, if another process has begun it. */
+  readonly resumed: Resumed | undefined
+  /** Whether another process could go on with it. */
+  readonly isKept: () => boolean
   readonly journal: Journal
   readonly uuid: () => string
 }
@@ -55,6 +61,10 @@ export class PlanRun {
   readonly given: Given
   /** The first reason wins. */
   readonly aborted = Deferred.makeUnsafe<AbortReason>()
+  /** Done when the plan is to be left to the next process. */
+  readonly handedOver = Deferred.makeUnsafe<void>()
+  /** Another process goes on with it, or settles it: what it has with peers is not to be ended here. */
+  isElsewhere = false
   /** Of the given models those that may still be asked, the one in use first. */
   models: ReadonlyArray<string>
   steps = 0
@@ -71,6 +81,10 @@ export class PlanRun {
   readonly unanswered = new Map<TaskId, string>()
   /** What the peers call the tasks that are over. */
   readonly remoteTasks = new Map<TaskId, string>()
+  /** Tasks that another process has left open with peers, and that no fiber of this one has in its care yet. */
+  readonly inherited = new Map<TaskId, StoredTask>()
+  /** The answer that ends the plan: it is written with the outcome. */
+  answer: ReadonlyArray<MessagePart> | undefined
   /** The stage that a failure came out of, until the next one begins. */
   failedIn: Stage | null | undefined
   #stages: Array<Stage> = []
@@ -78,6 +92,22 @@ export class PlanRun {
   constructor(given: Given) {
     this.given = given
     this.models = given.models
+    if (given.resumed !== undefined) this.#resume(given.resumed)
+  }
+
+  #resume({ progress, tasks }: Resumed): void {
+    this.steps = progress.steps
+    this.toolCalls = progress.tool_calls
+    this.usage = progress.usage
+    for (const task of tasks) {
+      const { task_id, tool, remote_task_id: remoteTaskId, remote_context_id: remoteContextId } = task
+      if (task.state === "running") {
+        const startedAt = Date.parse(task.started_at)
+        this.tasks.set(task_id, { tool, startedAt, isIdempotent: remoteTaskId === null, remoteTaskId, remoteContextId })
+        this.unanswered.set(task_id, tool)
+        this.inherited.set(task_id, task)
+      } else if (remoteTaskId !== null) this.remoteTasks.set(task_id, remoteTaskId)
+    }
   }
 
   /** The one in use. */
@@ -115,13 +145,23 @@ export class PlanRun {
     Deferred.doneUnsafe(this.aborted, Effect.succeed(reason))
   }
 
+  /** Leaves the plan to the next process, if that can go on from here; else it is aborted. */
+  end(reason: AbortReason): void {
+    const isResumable = Array.from(this.tasks.values()).every((task) => task.isIdempotent || task.remoteTaskId !== null)
+    if (isResumable && this.given.isKept()) Deferred.doneUnsafe(this.handedOver, Effect.void)
+    else this.abort(reason)
+  }
+
   /** Counts what the attempt has used, however it ended. */
   countUsage(): void {
     if (this.attemptUsage === undefined) return
     const { step, attempt, usage } = this.attemptUsage
     this.attemptUsage = undefined
     this.usage = Usage.add(this.usage, usage)
-    this.given.journal.emit({ event: "usage", data: { step, attempt, ...usage } })
+    this.given.journal.append(
+      [{ _tag: "Progressed", stage: this.stage, progress: this.progress }],
+      [{ event: "usage", data: { step, attempt, ...usage } }]
+    )
   }
 
   message(

@@ -14,13 +14,15 @@ import * as Settlement from "./Settlement.ts"
 /** How long a plan that is over waits for its own fibers before the session is free all the same. */
 const finalizers = "10 seconds"
 
-/** What came first: an abort, or the end of the work, which a journal that may not write any more brings about, too. */
+/** What came first: an abort, a hand-over, or the end of the work, which a journal that may not write any more brings about, too. */
 type End =
   | { readonly _tag: "Aborted"; readonly reason: AbortReason }
+  | { readonly _tag: "HandedOver" }
   | { readonly _tag: "Exited"; readonly exit: Exit.Exit<Final, ProviderError | StorageError | LeaseLost> }
 
-/** What ended the plan, as its outcome; nothing when another replica has it now. */
+/** What ended the plan, as its outcome; nothing when another process has it now, or is to have it. */
 const outcomeOf = (run: PlanRun, end: End, now: number): Outcome | undefined => {
+  if (end._tag === "HandedOver") return undefined
   const stage = end._tag === "Aborted" ? run.stage : (run.failedIn ?? run.stage)
   if (end._tag === "Aborted") return { state: "aborted", error: Settlement.ofAbort(end.reason, stage, run, now) }
   if (Exit.isSuccess(end.exit)) return { state: "completed", final: end.exit.value }
@@ -38,7 +40,9 @@ const outcomeOf = (run: PlanRun, end: End, now: number): Outcome | undefined => 
 }
 
 const log = (outcome: Outcome | undefined, end: End): Effect.Effect<void> => {
-  if (outcome === undefined) return Effect.logWarning("lease_lost")
+  if (outcome === undefined) {
+    return end._tag === "HandedOver" ? Effect.logInfo("plan_handed_over") : Effect.logWarning("lease_lost")
+  }
   if (outcome.state === "completed") return Effect.logInfo("plan_completed")
   const { code, reason, stage } = outcome.error
   const isBug = code === "internal" && end._tag === "Exited" && Exit.isFailure(end.exit)
@@ -56,7 +60,8 @@ const log = (outcome: Outcome | undefined, end: End): Effect.Effect<void> => {
  *
  *     queued ──session held──▶ running ──the planner answers──▶ completed
  *        │                        ├──────an error─────────────▶ failed
- *        └────────────────────────┴──────an abort─────────────▶ aborted
+ *        ├────────────────────────┼──────an abort─────────────▶ aborted
+ *        └────────────────────────┴──────a hand-over──────────▶ as it is, for the next process
  *
  * The planner runs in a fiber of its own. Whatever comes first ends the plan: its exit, an abort, or a journal that may not
  * write any more. The outcome is written at once from what the run knows; then the fiber is interrupted, and the session is
@@ -71,11 +76,11 @@ export const supervise = Effect.fnUntraced(function* (
   const scope = yield* Effect.scope
   const { journal, session_id, deadline } = run.given
 
-  const work = Effect.gen(function* () {
+  const hold = Effect.gen(function* () {
     const fence = yield* lock
       .acquire(session_id, {
         onQueued: (position) => journal.emit({ event: "queued", data: { position, reason: "session_busy" } }),
-        onLost: () => Deferred.doneUnsafe(journal.stopped, Effect.fail(new LeaseLost()))
+        onLost: () => journal.lose()
       })
       .pipe(
         Scope.provide(scope),
@@ -85,8 +90,9 @@ export const supervise = Effect.fnUntraced(function* (
       )
     journal.guard = { _tag: "Held", fence }
     journal.append([{ _tag: "Held", fence }], [])
-    return yield* planner.run(run)
   })
+  // One that was taken over while it ran came with its session.
+  const work = Effect.andThen(journal.guard._tag === "Held" ? Effect.void : hold, planner.run(run))
 
   // Detached, since a parent waits for its children without a limit. It is interrupted below, whatever ends the plan.
   const fiber = yield* Effect.forkDetach(work)
@@ -97,6 +103,7 @@ export const supervise = Effect.fnUntraced(function* (
     Effect.map(Fiber.await(fiber), exited),
     Effect.map(Effect.exit(Deferred.await(journal.stopped)), exited),
     Effect.map(Deferred.await(run.aborted), aborted),
+    Effect.as(Deferred.await(run.handedOver), { _tag: "HandedOver" } as const),
     Effect.andThen(untilDeadline, () => {
       run.abort("deadline")
       return Effect.never
@@ -104,11 +111,15 @@ export const supervise = Effect.fnUntraced(function* (
   ]).pipe(Effect.onInterrupt(() => Fiber.interrupt(fiber)))
   const now = yield* Clock.currentTimeMillis
   const outcome = outcomeOf(run, end, now)
-  if (outcome === undefined) journal.seal()
+  if (outcome === undefined) Settlement.handOver(run, end._tag === "HandedOver")
   else Settlement.settle(run, outcome, now)
 
   const close = Effect.gen(function* () {
-    if (outcome === undefined) return live.close("reconnect")
+    if (outcome === undefined) {
+      const isLost = Effect.ignore(Deferred.await(journal.stopped))
+      if (end._tag === "HandedOver") yield* Effect.timeoutOption(Effect.raceFirst(journal.written, isLost), patience)
+      return live.close("reconnect")
+    }
     // A plan that has waited for the database once does not let its readers wait again.
     const wait = outcome.state !== "completed" && outcome.error.code === "storage" ? "1 second" : patience
     const isStored = Option.isSome(yield* Effect.timeoutOption(journal.written, wait))

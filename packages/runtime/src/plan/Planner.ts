@@ -1,6 +1,9 @@
 import type { Final } from "@bowline/domain/plan/Outcome"
+import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
+import type { NewMessage } from "@bowline/domain/session/Message"
+import { MessageId } from "@bowline/domain/session/MessageId"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Context, Effect, Layer } from "effect"
 import { Compaction } from "../compaction/Compaction.ts"
@@ -24,6 +27,7 @@ import { PlansConfig } from "./PlansConfig.ts"
 import * as Step from "./Step.ts"
 import { systemPrompt } from "./SystemPrompt.ts"
 import * as Target from "./Target.ts"
+import * as PreparedCalls from "./PreparedCalls.ts"
 import * as ToolCalls from "./ToolCalls.ts"
 
 type StopReason = Final["stop_reason"]
@@ -41,6 +45,13 @@ const stopReasons: Record<FinishReason, StopReason> = {
 /** A step without tools stops for the reason why it has none, unless the provider cut it short. */
 const stopReason = (finish: FinishReason, withholding: StopReason | undefined): StopReason =>
   stopReasons[finish] === "stop" ? (withholding ?? "stop") : stopReasons[finish]
+
+/** The question as the history has it. It is named after its plan: whoever goes on with that knows it again. */
+const questionOf = (plan: PlanId, text: string): NewMessage => ({
+  message_id: MessageId.make(plan.replace(/^plan_/, "msg_")),
+  role: "user",
+  parts: [{ type: "text", text }]
+})
 
 /** Why the next step gets no tools, if so. */
 const withheld = (run: PlanRun, tools: ReadonlyMap<string, Tool>): StopReason | undefined => {
@@ -70,7 +81,7 @@ export class Planner extends Context.Service<
 
       return {
         run: Effect.fnUntraced(function* (run) {
-          const { session_id, journal, request, uuid } = run.given
+          const { plan_id, session_id, journal, request, resumed, uuid } = run.given
           const [stored, summary] = yield* patiently(
             Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
           )
@@ -79,11 +90,13 @@ export class Planner extends Context.Service<
           const delimiter = uuid()
           if (run.models.length > 1) yield* Target.skipUnavailable(pool, run)
 
-          const asking = run.message("user", [{ type: "text", text: request.question }], yield* Clock.currentTimeMillis)
-          journal.append(
-            [asking],
-            [{ event: "plan", data: { model: run.model, deadline_at: fromMillis(run.given.deadline) } }]
-          )
+          const question = questionOf(plan_id, request.question)
+          if (resumed?.isAsked !== true) {
+            journal.append(
+              [{ _tag: "MessageAppended", message: question, at: fromMillis(yield* Clock.currentTimeMillis) }],
+              [{ event: "plan", data: { model: run.model, deadline_at: fromMillis(run.given.deadline) } }]
+            )
+          }
 
           const told = contextBlocks(delimiter)
           const frame = (summaries: ReadonlyArray<string>, mustAnswer = false) => ({
@@ -96,45 +109,66 @@ export class Planner extends Context.Service<
             }),
             tools: Array.from(tools.values())
           })
-          const question = { id: asking.message.message_id, entry: asking.message }
+          const isThere = stored.some(({ message_id }) => message_id === question.message_id)
+          // A compaction that has covered it asks it again in front.
+          const asked = isThere ? stored : resumed?.isAsked === true ? [question, ...stored] : [...stored, question]
           const prompt = PlanPrompt.make(
-            { compaction, config, run, question, frame },
-            [...stored, question.entry],
+            { compaction, config, run, question: { id: question.message_id, entry: question }, frame },
+            asked,
             summaries
           )
+
+          const { max_tool_calls } = request.preferences
+          const make = Effect.fnUntraced(function* (calls: ReadonlyArray<PreparedCalls.Prepared>) {
+            for (const { part } of calls) run.unanswered.set(part.task_id, part.tool)
+            const { contextWindow } = ModelLimits.of(config, run.model)
+            const limits = { delimiter, resultLimit: resultLimit(contextWindow) }
+            prompt.add({ role: "tool", parts: yield* ToolCalls.runAll(run, calls, limits) })
+          })
+
+          let before = resumed?.attempts
+          const last = stored.findLast((message) => message.plan_id === plan_id && message.role !== "tool")
+          if (resumed !== undefined && last?.role === "assistant") {
+            const parts = last.parts.filter((part) => part.type === "tool_call")
+            const ids = new Set(parts.map(({ task_id }) => task_id))
+            const earlier = resumed.tasks.filter(({ task_id }) => !ids.has(task_id)).length
+            const budget = Math.max(max_tool_calls - earlier, 0)
+            run.toolCalls = Math.min(earlier, max_tool_calls) + Math.min(parts.length, budget)
+            const calls = PreparedCalls.prepareAgain(parts, resumed.tasks, tools, budget)
+            if (calls.length > 0) {
+              before = undefined
+              yield* make(calls)
+            }
+          }
 
           let corrections: ReadonlyArray<Entry> = []
           for (;;) {
             yield* prompt.fit
-            run.steps++
+            if (before === undefined) run.steps++
             const withholding = withheld(run, tools)
             journal.append(
               [{ _tag: "Progressed", stage: "provider", progress: run.progress }],
-              [{ event: "step", data: { step: run.steps, attempt: 1 } }]
+              before === undefined ? [{ event: "step", data: { step: run.steps, attempt: 1 } }] : []
             )
-            const asked = () => ({
+            const ask = () => ({
               ...frame(prompt.summaries(), withholding !== undefined),
               messages: [...legalHistory(prompt.messages()), ...corrections],
               toolChoice: withholding === undefined ? ("auto" as const) : ("none" as const)
             })
-            const shorter = Effect.map(prompt.shorten, (isShorter) => (isShorter ? asked() : undefined))
-            const answer = yield* Step.ask(pool, config, run, asked(), shorter)
+            const shorter = Effect.map(prompt.shorten, (isShorter) => (isShorter ? ask() : undefined))
+            const answer = yield* Step.ask(pool, config, run, ask(), shorter, before)
+            before = undefined
             const now = yield* Clock.currentTimeMillis
             const wantsTools = withholding === undefined && answer.finish !== "length" && answer.calls.length > 0
-            const budget = request.preferences.max_tool_calls - run.toolCalls
-            const calls = wantsTools ? ToolCalls.prepare(answer.calls, tools, budget, uuid) : []
+            const budget = max_tool_calls - run.toolCalls
+            const calls = wantsTools ? PreparedCalls.prepare(answer.calls, tools, budget, () => uuid()) : []
             const parts = Assembly.inOrder(
               answer.parts,
               answer.calls,
               calls.map(({ part }) => part)
             )
-            run.partialText = ""
-            journal.append([run.message("assistant", parts, now)], [])
-            prompt.answered(
-              { role: "assistant", parts },
-              answer.usage && answer.usage.input_tokens + answer.usage.output_tokens
-            )
             if (!wantsTools) {
+              run.answer = parts
               return {
                 stop_reason: stopReason(answer.finish, withholding),
                 text: answer.text,
@@ -144,14 +178,14 @@ export class Planner extends Context.Service<
                 duration_ms: now - run.given.createdAt
               }
             }
-            for (const { part } of calls) run.unanswered.set(part.task_id, part.tool)
+            run.partialText = ""
+            journal.append([run.message("assistant", parts, now)], [])
+            prompt.answered(
+              { role: "assistant", parts },
+              answer.usage && answer.usage.input_tokens + answer.usage.output_tokens
+            )
             run.toolCalls += Math.min(calls.length, budget)
-            const { contextWindow } = ModelLimits.of(config, run.model)
-            const results = yield* ToolCalls.runAll(run, calls, {
-              delimiter,
-              resultLimit: resultLimit(contextWindow)
-            })
-            prompt.add({ role: "tool", parts: results })
+            yield* make(calls)
             corrections = Continuation.corrections(answer.dropped)
           }
         })

@@ -24,12 +24,13 @@ import { SessionLock } from "../session/SessionLock.ts"
 import { Sessions } from "../session/Sessions.ts"
 import { SessionStore } from "../session/SessionStore.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
-import type { PlanReader } from "../stream/PlanReader.ts"
+import type { Reading } from "../stream/PlanReader.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
 import * as StoredFrames from "../stream/StoredFrames.ts"
 import { cancel } from "./Cancellation.ts"
 import * as Hops from "./Hops.ts"
 import type { Idempotency } from "./Idempotency.ts"
+import { NewPlans } from "./NewPlans.ts"
 import { Planner } from "./Planner.ts"
 import { PlanStore } from "./PlanStore.ts"
 import * as Recovery from "./Recovery.ts"
@@ -52,7 +53,7 @@ export class Plans extends Context.Service<
       came?: Route,
       idempotency?: Idempotency
     ) => Effect.Effect<
-      { readonly plan_id: PlanId; readonly session_id: SessionId; readonly frames: PlanReader },
+      { readonly plan_id: PlanId; readonly session_id: SessionId } & Reading,
       InvalidRequest | HopsExceeded | SessionBusy | IdempotencyConflict | NotAccepting | StorageError,
       Scope.Scope
     >
@@ -72,13 +73,16 @@ export class Plans extends Context.Service<
       id: PlanId,
       after: number
     ) => Effect.Effect<
-      { readonly session_id: SessionId; readonly frames: PlanReader },
+      { readonly session_id: SessionId } & Reading,
       NotFound | InvalidRequest | StorageError,
       Scope.Scope
     >
     /** Aborts the plan (`cancelled`) and gives it as it is once settled. A plan that is over stays as it is. */
     readonly cancel: (caller: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
-    /** From now on `start` refuses with `draining`. Returns when no plan runs any more: those that still do when the grace is over are aborted (`shutdown`). */
+    /**
+     * From now on `start` refuses with `draining`. Returns when no plan runs here any more: of those that still do when the grace is over
+     * the ones that another process can go on with are left to it, with their streams closed, and the others are aborted (`shutdown`).
+     */
     readonly drain: Effect.Effect<void>
     readonly isDraining: Effect.Effect<boolean>
   }
@@ -87,28 +91,30 @@ export class Plans extends Context.Service<
     Plans,
     Effect.gen(function* () {
       const running = yield* RunningPlans
+      const started = yield* NewPlans
       const store = yield* PlanStore
       const sessions = yield* SessionStore
       const remote = yield* RemotePlans
 
       /** The frames behind `after` of a plan that runs here: first those that are there, then those that come. */
       const attach = Effect.fnUntraced(function* ({ live, run }: RunningPlan, after: number) {
-        const { head, frames, cutOff } = yield* live.attach
+        const { head, frames, overdue, cutOff } = yield* live.attach
         const recent = live.recent(after, head)
         const earlier =
           recent === undefined ? StoredFrames.between(store, run.given.plan_id, after, head) : Stream.fromArray(recent)
         // Where another replica's reader was faster than this one's writer, `after` is ahead of `head`.
         const later =
           after > head ? Stream.filter(frames, (item) => typeof item === "string" || item.seq > after) : frames
-        return Stream.concat(earlier, later).pipe(
+        const all = Stream.concat(earlier, later).pipe(
           Stream.catchTag("StorageError", () => Stream.fromEffect(Effect.as(cutOff, "reconnect" as const)))
         )
+        return { frames: all, overdue }
       })
 
       const events = Effect.fnUntraced(function* (caller: CallerName, id: PlanId, after: number) {
         const stored = yield* store.get(caller, id)
         const { session_id } = stored
-        const plan = yield* running.awaitStart(id)
+        const plan = yield* started.find(id)
         const [last] = after === 0 ? [] : yield* store.events(id, after - 1, 1)
         if (after > 0 && last === undefined) {
           return yield* new InvalidRequest({
@@ -117,9 +123,9 @@ export class Plans extends Context.Service<
         }
         if (plan === undefined) {
           const elsewhere = isSettled(stored) ? undefined : yield* remote.connect(id)
-          return { session_id, frames: StoredFrames.follow(store, id, after, elsewhere) }
+          return { session_id, frames: StoredFrames.follow(store, id, after, elsewhere), overdue: Effect.never }
         }
-        return { session_id, frames: yield* attach(plan, after) }
+        return { session_id, ...(yield* attach(plan, after)) }
       })
 
       const join = (caller: CallerName, plan_id: PlanId) =>
@@ -132,9 +138,9 @@ export class Plans extends Context.Service<
             const known = yield* answered(store.findByKey(caller, idempotency, now))
             if (Option.isSome(known)) return yield* join(caller, known.value)
           }
-          return yield* running.start(caller, request, came, idempotency, (plan) => {
+          return yield* started.start(caller, request, came, idempotency, (plan) => {
             const { plan_id, session_id } = plan.run.given
-            return Effect.map(attach(plan, 0), (frames) => ({ plan_id, session_id, frames }))
+            return Effect.map(attach(plan, 0), (reading) => ({ plan_id, session_id, ...reading }))
           })
         }).pipe(
           Effect.catchTag("PlanExists", ({ plan_id }) => join(caller, plan_id)),
@@ -177,6 +183,7 @@ export class Plans extends Context.Service<
     Recovery.layer,
     Expiry.layer
   ).pipe(
+    Layer.provide(NewPlans.layer),
     Layer.provide([RunningPlans.layer, RemotePlans.layer]),
     Layer.provide(Planner.layer),
     Layer.provide(Compaction.layer),

@@ -1,101 +1,111 @@
-import { fromMillis } from "@bowline/domain/time/Timestamp"
-import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
-import type { Outcome } from "@bowline/domain/plan/Outcome"
-import { MessageId } from "@bowline/domain/session/MessageId"
-import { Clock, Duration, Effect, Layer } from "effect"
+import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { Clock, Duration, Effect, Latch, Layer, Option, Predicate } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
+import * as LeftTasks from "../peer/LeftTasks.ts"
+import { PeerClient } from "../peer/PeerClient.ts"
 import { LeaseStore } from "../session/LeaseStore.ts"
-import { unknownEffect } from "../session/LegalHistory.ts"
 import { SessionLock } from "../session/SessionLock.ts"
-import { fromEvents } from "../stream/EventRow.ts"
 import { Notices } from "../stream/Notices.ts"
+import { LocalTools } from "../tool/LocalTools.ts"
+import * as Abandonment from "./Abandonment.ts"
 import { PlansConfig } from "./PlansConfig.ts"
-import { type AbandonedPlan, type PlanChange, type PlanCommit, PlanStore } from "./PlanStore.ts"
+import { type AbandonedPlan, PlanStore } from "./PlanStore.ts"
+import * as Resumption from "./Resumption.ts"
+import { RunningPlans } from "./RunningPlans.ts"
+import { SecretKey } from "./SecretKey.ts"
+import * as StoredRequest from "./StoredRequest.ts"
 
-const error = { code: "interrupted", message: "The process that ran the call died" }
-
-/** The truth about a plan whose process died: it is over, and nobody knows what its open calls did. */
-const settlement = ({ plan, guard, head, open_tasks }: AbandonedPlan, now: number, uuid: () => string): PlanCommit => {
-  const at = fromMillis(now)
-  const { plan_id, session_id, stage, model, steps, tool_calls, usage } = plan
-  const outcome: Outcome = {
-    state: "failed",
-    error: { code: "interrupted", message: "The process that ran the plan died", retryable: true, stage }
-  }
-  const changes = open_tasks.flatMap(({ task_id }): ReadonlyArray<PlanChange> => [
-    { _tag: "TaskFinished", task_id, state: "interrupted", result: unknownEffect, error, at },
-    {
-      _tag: "MessageAppended",
-      message: {
-        message_id: MessageId.make(`msg_${uuid()}`),
-        role: "tool",
-        parts: [{ type: "tool_result", task_id, state: "interrupted", content: unknownEffect }]
-      },
-      at
-    }
-  ])
-  const finished = open_tasks.map((task): PlanEvent => ({
-    event: "task.finished",
-    data: {
-      task_id: task.task_id,
-      state: "interrupted",
-      remote_task_id: task.remote_task_id,
-      remote_context_id: task.remote_context_id,
-      duration_ms: Math.max(now - Date.parse(task.started_at), 0),
-      error
-    }
-  }))
-  const events: ReadonlyArray<PlanEvent> = [
-    ...finished,
-    { event: "error", data: outcome.error },
-    { event: "done", data: {} }
-  ]
-  const progress = { model, steps, tool_calls, usage }
-  return {
-    plan_id,
-    session_id,
-    guard,
-    changes: [...changes, { _tag: "Settled", outcome, progress, at }],
-    events: fromEvents(head + 1, events)
-  }
+const storedAgents = ({ request }: AbandonedPlan): ReadonlyArray<unknown> => {
+  const stored: unknown = request?.request
+  return Predicate.hasProperty(stored, "agents") && Array.isArray(stored.agents) ? stored.agents : []
 }
 
-/** Settles what dead processes left behind: at the start, and then every third of a lease, at most 3 s. */
+/**
+ * Takes over what others have left behind, and goes on with it, or settles it: at the start, when somebody says that he leaves, and
+ * else every third of a lease, at most 3 s.
+ */
 export const layer = Layer.effectDiscard(
   Effect.gen(function* () {
     const store = yield* PlanStore
     const leases = yield* LeaseStore
     const lock = yield* SessionLock
+    const running = yield* RunningPlans
     const notices = yield* Notices
-    const { leaseTtl } = yield* PlansConfig
+    const peers = yield* PeerClient
+    const secretKey = yield* SecretKey
+    const localTools = yield* LocalTools
+    const { leaseTtl, resume, takeoverGrace } = yield* PlansConfig
     const uuid = yield* UuidGenerator
+
+    const goOn = Effect.fnUntraced(function* (abandoned: AbandonedPlan, request: PlanRequest) {
+      const { plan, owner: caller, guard, route } = abandoned
+      const { plan_id, session_id, model } = plan
+      yield* running.run({
+        ...{ plan_id, session_id, caller, request, model, route, guard, recent: [] },
+        createdAt: Date.parse(plan.created_at),
+        deadline: Date.parse(plan.deadline_at),
+        head: Resumption.headOf(abandoned),
+        resumed: guard._tag === "Held" ? Resumption.read(abandoned) : undefined,
+        awaited: takeoverGrace
+      })
+      yield* Effect.logInfo(guard._tag === "Held" ? "plan_resumed" : "plan_queued_again").pipe(
+        Effect.annotateLogs({ plan_id, session_id })
+      )
+      yield* Effect.ignore(notices.publish([{ _tag: "TakenOver", plan_id }]))
+    })
 
     /** Taken over, and not settled yet. */
     let left: ReadonlyArray<AbandonedPlan> = []
-    const recover = Effect.gen(function* () {
-      if (yield* lock.isSteady) left = [...left, ...(yield* store.takeOver(lock.replica, leaseTtl))]
-      if (left.length === 0) return
+
+    const take = Effect.fnUntraced(function* (abandoned: AbandonedPlan) {
+      const { plan_id, session_id } = abandoned.plan
+      const request = Option.flatMap(Option.fromNullishOr(abandoned.request), (stored) =>
+        StoredRequest.restore(stored, plan_id, secretKey)
+      )
+      const obstacle = Resumption.obstacle(abandoned, Option.getOrUndefined(request), { resume, localTools })
+      if (obstacle === undefined && Option.isSome(request)) return yield* goOn(abandoned, request.value)
+      left = [...left, abandoned]
+      yield* Effect.annotateLogs(Effect.logWarning("plan_interrupted"), { plan_id, session_id, reason: obstacle })
+    })
+
+    const settle = Effect.fnUntraced(function* (settling: ReadonlyArray<AbandonedPlan>) {
       const now = yield* Clock.currentTimeMillis
-      const settling = left
       const refused = yield* store.commit(
-        settling.map((abandoned) => settlement(abandoned, now, uuid)),
+        settling.map((abandoned) => Abandonment.settlement(abandoned, now, uuid)),
         true
       )
-      left = []
-      for (const { plan, guard } of settling) {
-        const { plan_id, session_id } = plan
-        if (guard._tag === "Held") yield* leases.release(session_id, guard.fence)
-        if (refused.has(plan_id)) continue
-        yield* Effect.annotateLogs(Effect.logWarning("plan_interrupted"), { plan_id, session_id })
+      left = left.filter((abandoned) => !settling.includes(abandoned))
+      for (const abandoned of settling) {
+        const { plan, guard, route, tasks } = abandoned
+        if (guard._tag === "Held") yield* leases.release(plan.session_id, guard.fence)
+        if (refused.has(plan.plan_id)) continue
+        const agents = LeftTasks.reachable(storedAgents(abandoned))
+        const open = tasks.filter(({ state }) => state === "running")
+        yield* LeftTasks.cancelAll(peers, agents, route, open)
       }
       yield* Effect.ignore(notices.publish(settling.map(({ plan: { plan_id } }) => ({ _tag: "Advanced", plan_id }))))
     })
 
+    const recover = Effect.gen(function* () {
+      if (!running.isDraining() && (yield* lock.isSteady)) {
+        const taking = Effect.flatMap(store.takeOver(lock.replica, leaseTtl), (taken) =>
+          Effect.forEach(taken, take, { concurrency: "unbounded", discard: true })
+        )
+        yield* lock.takingOver(taking)
+      }
+      if (left.length > 0) yield* settle(left)
+    })
+
     const interval = Duration.min(Duration.millis(Duration.toMillis(leaseTtl) / 3), Duration.seconds(3))
+    const someoneLeft = Latch.makeUnsafe(false)
+    yield* notices.subscribe(({ _tag }) => {
+      if (_tag === "PlansLeft") someoneLeft.openUnsafe()
+    })
     yield* recover
-    yield* recover.pipe(
+    yield* Effect.timeoutOption(someoneLeft.await, interval).pipe(
+      Effect.andThen(Effect.sync(() => someoneLeft.closeUnsafe())),
+      Effect.andThen(recover),
       Effect.catchCause((cause) => Effect.logWarning("recovery_failed", cause)),
-      Effect.delay(interval),
       Effect.forever,
       Effect.forkScoped
     )

@@ -1,60 +1,31 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { AbortReason } from "@bowline/domain/plan/AbortReason"
-import { isSettled } from "@bowline/domain/plan/Plan"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import {
-  type HopsExceeded,
-  type IdempotencyConflict,
-  InvalidRequest,
-  NotAccepting,
-  type SessionBusy
-} from "@bowline/domain/plan/Refusal"
-import { StorageError } from "@bowline/domain/storage/StorageError"
-import {
-  Cause,
-  Clock,
-  Context,
-  Deferred,
-  Effect,
-  Exit,
-  Fiber,
-  FiberMap,
-  FiberSet,
-  Latch,
-  Layer,
-  Option,
-  Schedule
-} from "effect"
+import { NotAccepting } from "@bowline/domain/plan/Refusal"
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import { Context, Deferred, type Duration, Effect, Fiber, FiberMap, Latch, Layer, Option, type Scope } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
-import { EnvironmentSecrets } from "../peer/EnvironmentSecrets.ts"
-import { GatewayId } from "../peer/GatewayId.ts"
-import type { Route } from "../peer/PeerClient.ts"
-import { answered, patiently } from "../session/Patience.ts"
+import * as LeftTasks from "../peer/LeftTasks.ts"
+import { PeerClient, type Route } from "../peer/PeerClient.ts"
 import { SessionLock } from "../session/SessionLock.ts"
-import { toFrame } from "../stream/EventRow.ts"
+import type { PlanFrame } from "../stream/EventRow.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
 import { Journal } from "../stream/Journal.ts"
 import { LivePlan } from "../stream/LivePlan.ts"
 import { Notices, pollAfter } from "../stream/Notices.ts"
 import * as RemoteReaders from "../stream/RemoteReaders.ts"
 import * as GenAi from "../telemetry/GenAi.ts"
-import { LocalTools } from "../tool/LocalTools.ts"
-import * as Admission from "./Admission.ts"
-import * as Hops from "./Hops.ts"
-import type { Idempotency, PlanExists } from "./Idempotency.ts"
-import { newPlan } from "./NewPlan.ts"
 import { Planner } from "./Planner.ts"
 import { PlanRun } from "./PlanRun.ts"
 import { PlansConfig } from "./PlansConfig.ts"
-import { type NewPlan, PlanStore } from "./PlanStore.ts"
+import { type Guard, PlanStore } from "./PlanStore.ts"
 import { supervise } from "./PlanSupervisor.ts"
+import type { Resumed } from "./Resumption.ts"
+import { SecretKey } from "./SecretKey.ts"
+import * as StoredRequest from "./StoredRequest.ts"
 
 /** A plan asks so many models at most. */
 const maxModels = 3
-
-/** Plans that may wait for one session. */
-const maxQueue = 32
 
 /** After this time a plan is there that was asked to end before it was. */
 const startPoll = 250
@@ -62,55 +33,46 @@ const startPoll = 250
 /** How long plans that were told to end may hold up the end of the process. */
 const shutdownTimeout = "15 seconds"
 
-/** How long a plan is kept for a caller who was not told that it is there. */
-const comeBackWithin = "60 seconds"
-
-interface Times {
-  readonly createdAt: number
-  readonly deadline: number
-}
-
-/** Whether what was asked of the database may have happened all the same. */
-const isLostAnswer = (cause: Cause.Cause<{ readonly _tag: string } | StorageError>): boolean => {
-  const error = Option.getOrUndefined(Cause.findErrorOption(cause))
-  return error instanceof StorageError && error.reason.isRetryable
-}
-
-/** Who asked for a plan has left before it was there: it is born without a reader. */
-const leave = (start: Fiber.Fiber<RunningPlan, unknown>) =>
-  Effect.flatMap(Fiber.await(start), (exit) =>
-    Exit.isSuccess(exit) ? Effect.scoped(exit.value.live.attach) : Effect.void
-  )
-
 /** A plan in this process, from its creation until its session is given back. */
 export interface RunningPlan {
   readonly run: PlanRun
   readonly live: LivePlan
 }
 
+/** A plan that is stored and that nobody runs. Times in milliseconds since 1970. */
+export interface Ready {
+  readonly plan_id: PlanId
+  readonly session_id: SessionId
+  readonly caller: CallerName
+  readonly request: PlanRequest
+  /** As `provider/model`: the one that it asks first. */
+  readonly model: string
+  readonly route: Route
+  readonly createdAt: number
+  readonly deadline: number
+  /** What its next write is guarded by. Where it is `Held`, the session's lease came with the plan. */
+  readonly guard: Guard
+  /** The seq of its last event, and those of the last ones that need not be read from the store. */
+  readonly head: number
+  readonly recent: ReadonlyArray<PlanFrame>
+  readonly resumed: Resumed | undefined
+  /** How long somebody may be on the way who reads it: nobody who reads it now knows that it is here. */
+  readonly awaited: Duration.Input | undefined
+}
+
 /** The plans of this process, and the fibers that run them. */
 export class RunningPlans extends Context.Service<
   RunningPlans,
   {
-    /**
-     * `came` is the way on which the plan came to this gateway, `idempotency` the key that is to stand for it. Nobody comes between a plan and its first use: a caller who leaves before
-     * is one who leaves it.
-     */
-    readonly start: <A, R>(
-      caller: CallerName,
-      request: PlanRequest,
-      came: Route,
-      idempotency: Idempotency | undefined,
-      use: (plan: RunningPlan) => Effect.Effect<A, never, R>
-    ) => Effect.Effect<
-      A,
-      InvalidRequest | HopsExceeded | SessionBusy | NotAccepting | IdempotencyConflict | PlanExists | StorageError,
-      R
-    >
+    /** Runs the plan in a fiber of its own. One that this process has lost and that came back begins when nothing of it is left. */
+    readonly run: (plan: Ready) => Effect.Effect<RunningPlan>
     readonly find: (id: PlanId) => RunningPlan | undefined
-    /** The same; a plan that this process is about to run, and that may be stored already, is waited for. */
-    readonly awaitStart: (id: PlanId) => Effect.Effect<RunningPlan | undefined>
-    /** Refuses new plans, lets those that run go on for the grace, and aborts the rest. */
+    /** A place for one more plan, until the scope closes; by then it runs, and has one as long as it does. */
+    readonly reserve: Effect.Effect<void, NotAccepting, Scope.Scope>
+    /**
+     * Refuses new plans, and lets those that run go on for the grace. Then those that another process can go on with are left to it,
+     * and the rest is aborted.
+     */
     readonly drain: Effect.Effect<void>
     readonly isDraining: () => boolean
   }
@@ -123,21 +85,17 @@ export class RunningPlans extends Context.Service<
       const lock = yield* SessionLock
       const planner = yield* Planner
       const writer = yield* GroupCommit
-      const secrets = yield* EnvironmentSecrets
-      const gateway = yield* GatewayId
       const notices = yield* Notices
-      const localTools = (yield* LocalTools).map(({ name }) => name)
+      const peers = yield* PeerClient
+      const secretKey = yield* SecretKey
       const uuid = yield* UuidGenerator
       const fibers = yield* FiberMap.make<PlanId, void>()
-      const starts = yield* FiberSet.make()
       const plans = new Map<PlanId, RunningPlan>()
-      /** Plans that are being stored, and are not run yet. */
-      const creations = new Map<PlanId, Latch.Latch>()
       /** Requests that are admitted, and are no plans yet. */
       let starting = 0
       let draining = false
-      /** Why every plan ends, once that is so. */
-      let ending: AbortReason | undefined
+      /** Whether every plan ends here. */
+      let ending = false
 
       yield* RemoteReaders.serve((id) => plans.get(id)?.live)
 
@@ -148,12 +106,12 @@ export class RunningPlans extends Context.Service<
           if (plans.size === 0 && starting === 0) idle.openUnsafe()
           else idle.closeUnsafe()
         })
-      const abortAll = Effect.suspend(() => {
-        ending = "shutdown"
-        for (const { run } of plans.values()) run.abort(ending)
+      const endAll = Effect.suspend(() => {
+        ending = true
+        for (const { run } of plans.values()) run.end("shutdown")
         return Effect.timeoutOption(idle.await, shutdownTimeout)
       })
-      yield* Effect.addFinalizer(() => abortAll)
+      yield* Effect.addFinalizer(() => endAll)
 
       /** Whether somebody has asked for an end, and is to be looked for. */
       const asked = Latch.makeUnsafe(true)
@@ -172,155 +130,87 @@ export class RunningPlans extends Context.Service<
       )
       if (store.isShared) yield* Effect.forkScoped(listen)
 
-      const admit = (request: PlanRequest, came: Route) =>
-        Effect.suspend((): Effect.Effect<void, NotAccepting | InvalidRequest | HopsExceeded> => {
-          if (draining) return Effect.fail(new NotAccepting({ code: "draining" }))
-          const issues = Admission.check(request, {
-            allowsModel: config.allowsModel,
-            allowsVariable: secrets.isAllowed,
-            localTools
-          })
-          if (issues.length > 0) return Effect.fail(new InvalidRequest({ issues }))
-          const tooFar = Hops.refusal(came, gateway, request.preferences.max_hops)
-          if (tooFar !== undefined) return Effect.fail(tooFar)
-          if (plans.size + starting >= config.maxPlans) return Effect.fail(new NotAccepting({ code: "unavailable" }))
-          return count(() => starting++)
-        })
+      /** Whether what is stored of the plan is enough for another process to go on with it. */
+      const isKept = ({ plan_id, request }: Ready): boolean => {
+        if (!config.resume || !store.isDurable) return false
+        const stored = StoredRequest.store(request, plan_id, secretKey)
+        return Option.isSome(StoredRequest.restore(stored, plan_id, secretKey))
+      }
 
-      /** Ends the older plans of the session, wherever they run. */
-      const supersede = Effect.fnUntraced(function* (caller: CallerName, { plan_id, session_id }: PlanRun["given"]) {
-        const { items } = yield* store.list(caller, { session: session_id }, { limit: 200 })
-        const own = items.findIndex((plan) => plan.plan_id === plan_id)
-        for (const older of own === -1 ? [] : items.slice(own + 1)) {
-          if (isSettled(older)) continue
-          plans.get(older.plan_id)?.run.abort("superseded")
-          yield* store.requestAbort(older.plan_id, "superseded")
-        }
-      })
-
-      const launch = Effect.fnUntraced(function* (
-        caller: CallerName,
-        request: PlanRequest,
-        plan: NewPlan,
-        session: Effect.Success<ReturnType<PlanStore["Service"]["create"]>>,
-        times: Times
-      ) {
-        const { plan_id, model, route } = plan
-        const models = [model, ...config.fallbackModels.filter((other) => other !== model)].slice(0, maxModels)
-        const ids = { plan_id, session_id: session.session_id }
-        const started = Deferred.makeUnsafe<RunningPlan>()
-        const life = Effect.gen(function* () {
-          const live = new LivePlan(
-            yield* Effect.scope,
-            Effect.sync(() => {
-              if (request.preferences.on_disconnect === "cancel") run.abort("disconnect")
-            }),
-            config.streamGrace
-          )
-          const guard = { _tag: "Queued", replica: lock.replica, fence: 0 } as const
-          const journal = new Journal(ids, guard, 1, live, writer.notify)
-          const run: PlanRun = new PlanRun({ ...ids, ...times, caller, request, models, route, journal, uuid })
-          const { external_session_id, created } = session
-          const first = { event: "session", data: { external_session_id, created } } as const
-          live.publish([toFrame(1, first)], times.createdAt)
-          const running: RunningPlan = { run, live }
-          yield* count(() => plans.set(plan_id, running))
-          if (ending !== undefined) run.abort(ending)
-          yield* Deferred.succeed(started, running)
-          yield* Effect.ensuring(
-            supervise(run, live, lock, planner),
-            Effect.sync(() => live.close("reconnect"))
-          )
-        }).pipe(
-          Effect.scoped,
-          Effect.ensuring(count(() => plans.delete(plan_id))),
-          Effect.annotateLogs({ ...ids, caller })
+      const life = Effect.fnUntraced(function* (plan: Ready, started: Deferred.Deferred<RunningPlan>) {
+        const { plan_id, session_id, request, model, guard, head, recent, awaited, ...given } = plan
+        const ids = { plan_id, session_id }
+        const live = new LivePlan(
+          yield* Effect.scope,
+          Effect.sync(() => {
+            if (request.preferences.on_disconnect === "cancel") run.abort("disconnect")
+          }),
+          config.streamGrace
         )
-        const attributes = { [GenAi.plan]: plan_id, [GenAi.conversation]: session.session_id }
-        yield* FiberMap.run(fibers, plan_id, Effect.withSpan(life, "plan", { attributes, captureStackTrace: false }))
-        return yield* Deferred.await(started)
-      })
-
-      /** Runs a plan that was stored though the answer was lost: who asked may come back, with its key, as a reader who was cut off may. */
-      const adopt = Effect.fnUntraced(
-        function* (caller: CallerName, request: PlanRequest, plan: NewPlan, times: Times) {
-          const stored = yield* Effect.retry(store.get(caller, plan.plan_id), {
-            while: (error) => error._tag === "StorageError" && error.reason.isRetryable,
-            schedule: Schedule.spaced("500 millis")
+        const journal = new Journal(ids, guard, head, live, writer.notify)
+        const models = [model, ...config.fallbackModels.filter((other) => other !== model)].slice(0, maxModels)
+        const run: PlanRun = new PlanRun({
+          ...{ ...given, ...ids, request, models, journal, uuid },
+          isKept: () => isKept(plan)
+        })
+        live.head = head
+        live.publish(recent, given.createdAt)
+        const running: RunningPlan = { run, live }
+        if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => journal.lose())
+        if (awaited !== undefined) {
+          const unread = live.watch(() => undefined)
+          yield* Effect.forkScoped(Effect.scoped(Effect.andThen(unread, Effect.sleep(awaited))), {
+            startImmediately: true
           })
-          if (isSettled(stored)) return
-          const { session_id, external_session_id } = stored
-          const session = { session_id, external_session_id, created: session_id === plan.new_session_id }
-          const { live } = yield* launch(caller, request, plan, session, times)
-          const unread = Effect.andThen(
-            live.watch(() => undefined),
-            Effect.sleep(comeBackWithin)
-          )
-          yield* FiberSet.run(starts, Effect.scoped(unread))
-        },
-        (adopting) => Effect.ignore(adopting)
-      )
-
-      const start = Effect.fnUntraced(
-        function* (caller: CallerName, request: PlanRequest, came: Route, idempotency: Idempotency | undefined) {
-          const createdAt = yield* Clock.currentTimeMillis
-          const deadline = createdAt + request.preferences.timeout_ms
-          const plan = newPlan(request, {
-            owner: caller,
-            model: request.preferences.model ?? config.model,
-            route: Hops.onward(came, gateway),
-            replica: lock.replica,
-            idempotency,
-            createdAt,
-            deadline,
-            uuid
-          })
-          const created = Latch.makeUnsafe(false)
-          creations.set(plan.plan_id, created)
-          const decided = Effect.sync(() => {
-            creations.delete(plan.plan_id)
-            created.openUnsafe()
-          })
-          const times = { createdAt, deadline }
-          const session = yield* answered(store.create(plan, maxQueue)).pipe(
-            Effect.onError((cause) =>
-              isLostAnswer(cause)
-                ? FiberSet.run(starts, Effect.ensuring(adopt(caller, request, plan, times), decided))
-                : decided
-            )
-          )
-          const running = yield* Effect.ensuring(launch(caller, request, plan, session, times), decided)
-          if (request.preferences.on_busy === "interrupt" && !session.created) {
-            // The plan is there, and so is its key: it is not refused any more, at worst it waits for the older ones.
-            yield* patiently(supersede(caller, running.run.given)).pipe(
-              Effect.catch(({ reason }) => Effect.logError("supersede_failed", reason.cause))
-            )
-          }
-          return running
-        },
-        Effect.ensuring(count(() => starting--))
-      )
+        }
+        yield* count(() => plans.set(plan_id, running))
+        if (ending) run.end("shutdown")
+        // Somebody may have asked for its end before it was here.
+        asked.openUnsafe()
+        yield* Deferred.succeed(started, running)
+        yield* Effect.ensuring(
+          supervise(run, live, lock, planner),
+          Effect.sync(() => live.close("reconnect"))
+        )
+        if (!run.isElsewhere) yield* LeftTasks.cancelAll(peers, request.agents, run.given.route, run.inherited.values())
+      }, Effect.scoped)
 
       return {
+        run: Effect.fnUntraced(function* (plan) {
+          const { plan_id, session_id, caller } = plan
+          const lost = plans.get(plan_id)
+          if (lost !== undefined) {
+            lost.run.given.journal.lose()
+            const fiber = yield* FiberMap.get(fibers, plan_id)
+            if (Option.isSome(fiber)) yield* Fiber.await(fiber.value)
+          }
+          const started = Deferred.makeUnsafe<RunningPlan>()
+          const attributes = { [GenAi.plan]: plan_id, [GenAi.conversation]: session_id }
+          const fiber = life(plan, started).pipe(
+            Effect.ensuring(count(() => plans.delete(plan_id))),
+            Effect.annotateLogs({ plan_id, session_id, caller }),
+            Effect.withSpan("plan", { attributes, captureStackTrace: false })
+          )
+          yield* FiberMap.run(fibers, plan_id, fiber)
+          return yield* Deferred.await(started)
+        }),
         find: (id) => plans.get(id),
-        awaitStart: (id) =>
-          Effect.suspend(() => creations.get(id)?.await ?? Effect.void).pipe(Effect.map(() => plans.get(id))),
+        reserve: Effect.asVoid(
+          Effect.acquireRelease(
+            Effect.suspend(() => {
+              if (draining) return Effect.fail(new NotAccepting({ code: "draining" }))
+              if (plans.size + starting >= config.maxPlans)
+                return Effect.fail(new NotAccepting({ code: "unavailable" }))
+              return count(() => starting++)
+            }),
+            () => count(() => starting--)
+          )
+        ),
         isDraining: () => draining,
         drain: Effect.suspend(() => {
           draining = true
-          return Effect.timeoutOrElse(idle.await, { duration: config.shutdownGrace, orElse: () => abortAll })
-        }).pipe(Effect.asVoid),
-        start: (caller, request, came, idempotency, use) =>
-          Effect.uninterruptibleMask((restore) =>
-            Effect.gen(function* () {
-              yield* admit(request, came)
-              const fiber = yield* FiberSet.run(starts, start(caller, request, came, idempotency))
-              const plan = yield* restore(Fiber.join(fiber)).pipe(
-                Effect.onInterrupt(() => FiberSet.run(starts, leave(fiber)))
-              )
-              return yield* use(plan)
-            })
-          )
+          return Effect.timeoutOrElse(idle.await, { duration: config.shutdownGrace, orElse: () => endAll })
+        }).pipe(Effect.andThen(lock.leave))
       }
     })
   )

@@ -2,6 +2,7 @@ import { type AbortReason, isRetryable } from "@bowline/domain/plan/AbortReason"
 import type { Failure, Outcome } from "@bowline/domain/plan/Outcome"
 import type { Stage } from "@bowline/domain/plan/Stage"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
+import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { unknownEffect } from "../session/LegalHistory.ts"
@@ -78,15 +79,27 @@ export const settle = (run: PlanRun, outcome: Outcome, now: number): void => {
     run.finishTask(task_id, interrupted, unknownEffect, now)
   }
   run.countUsage()
-  if (run.partialText !== "") {
-    journal.append([run.message("assistant", [{ type: "text", text: run.partialText, partial: true }], now)], [])
-  }
+  const partial: ReadonlyArray<MessagePart> = [{ type: "text", text: run.partialText, partial: true }]
+  const last = outcome.state === "completed" ? run.answer : run.partialText === "" ? undefined : partial
   journal.append(
-    [{ _tag: "Settled", outcome, progress: run.progress, at: fromMillis(now) }],
+    // Together: whoever finds the answer of a plan that is not over could not tell why it had stopped.
+    [
+      ...(last === undefined ? [] : [run.message("assistant", last, now)]),
+      { _tag: "Settled", outcome, progress: run.progress, at: fromMillis(now) }
+    ],
     [
       outcome.state === "completed" ? { event: "final", data: outcome.final } : { event: "error", data: outcome.error },
       { event: "done", data: {} }
     ]
   )
+  journal.seal()
+}
+
+/** Leaves the plan to the next process. If it `isOurs` to leave, that process is told that this one has ended well. */
+export const handOver = (run: PlanRun, isOurs: boolean): void => {
+  const { journal } = run.given
+  run.isElsewhere = true
+  run.countUsage()
+  if (isOurs && journal.guard._tag === "Held") journal.append([{ _tag: "HandedOver" }], [])
   journal.seal()
 }

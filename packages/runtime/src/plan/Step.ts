@@ -12,6 +12,7 @@ import type { Assembly } from "./Assembly.ts"
 import * as Continuation from "./Continuation.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { PlansConfig } from "./PlansConfig.ts"
+import type { Attempts } from "./Resumption.ts"
 import * as Retries from "./Retries.ts"
 import * as StepAttempt from "./StepAttempt.ts"
 import * as Target from "./Target.ts"
@@ -23,6 +24,8 @@ const correctCall: Entry = {
   role: "user",
   parts: [{ type: "text", text: "The arguments of your last tool call were not valid JSON. Make the call again." }]
 }
+
+const processGone = { code: "interrupted", message: "The process that made the attempt is gone" }
 
 export type Asked = Omit<ProviderRequest, "model" | "facts">
 
@@ -39,16 +42,18 @@ export interface Given extends Continuation.Answer {
 
 /**
  * One answer, shown while it comes, out of as many attempts as it takes: with the run's target, and with those that take its
- * place, which the run keeps. A request that is refused as too long is made `shorter`, once, if it can be.
+ * place, which the run keeps. A request that is refused as too long is made `shorter`, once, if it can be. What the attempts `before`
+ * have shown, which another process has made, is taken back.
  */
 export const ask = (
   pool: CredentialPool["Service"],
   config: PlansConfig["Service"],
   run: PlanRun,
   asked: Asked,
-  shorter: Effect.Effect<Asked | undefined, StorageError>
+  shorter: Effect.Effect<Asked | undefined, StorageError>,
+  before: Attempts | undefined
 ): Effect.Effect<Given, ProviderError | StorageError> => {
-  const answer = answerTo(pool, config, run, asked, shorter).pipe(
+  const answer = answerTo(pool, config, run, asked, shorter, before).pipe(
     Effect.tapErrorTag("ProviderError", (error) =>
       run.failures.length === 0 ? Effect.void : tellExhausted(run, error)
     )
@@ -74,7 +79,8 @@ const answerTo = Effect.fnUntraced(function* (
   config: PlansConfig["Service"],
   run: PlanRun,
   asked: Asked,
-  shorter: Effect.Effect<Asked | undefined, StorageError>
+  shorter: Effect.Effect<Asked | undefined, StorageError>,
+  before: Attempts = { last: 0, shown: [] }
 ): Effect.fn.Return<Given, ProviderError | StorageError> {
   const { journal, deadline, session_id } = run.given
   const step = run.steps
@@ -89,6 +95,7 @@ const answerTo = Effect.fnUntraced(function* (
     journal.append([{ _tag: "Progressed", stage: "provider", progress: run.progress }], [])
   }
 
+  for (const attempt of before.shown) journal.emit({ event: "text.retract", data: { step, attempt } })
   const { models } = run
   const retries = yield* Retries.make(pool, config, { session: session_id, models, deadline, stage: "provider" })
   goOnWith(retries.target().model)
@@ -112,6 +119,12 @@ const answerTo = Effect.fnUntraced(function* (
     journal.emit({ event: "retry", data: { step, ...next, error: { code, message } } })
   })
 
+  if (before.last > 0) {
+    const { credential, model } = retries.target()
+    const next = { attempt: before.last + 1, delay_ms: 0, credential: credential.id, model }
+    journal.emit({ event: "retry", data: { step, ...next, error: processGone } })
+  }
+
   let base = asked
   let mended = asked
   let isShortened = false
@@ -120,8 +133,9 @@ const answerTo = Effect.fnUntraced(function* (
   /** What goes on with the answer so far. */
   let tail: ReadonlyArray<Entry> = []
   const request = (): Asked => ({ ...base, messages: [...base.messages, ...tail] })
-  for (let attempt = 1; ; attempt++) {
-    const target = attempt > 1 ? yield* retries.again : retries.target()
+  const first = before.last + 1
+  for (let attempt = first; ; attempt++) {
+    const target = attempt > first ? yield* retries.again : retries.target()
     const { assembly, failure } = yield* StepAttempt.make(pool, config, run, target, attempt, mended)
     if (failure !== undefined) {
       const error = new ProviderError({ reason: failure })

@@ -1,73 +1,18 @@
-import type { MessagePart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
+import type { MessagePart, ToolResultPart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { TaskId } from "@bowline/domain/tool/TaskId"
-import { Clock, Duration, Effect, Fiber, Option, Result, type Schema } from "effect"
-import { distance } from "fastest-levenshtein"
-import type { PeerEvent } from "../peer/PeerClient.ts"
+import type { TaskId } from "@bowline/domain/tool/TaskId"
+import { Clock, Duration, Effect, Fiber, Option, type Schema } from "effect"
+import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import type { OpenTask, PeerEvent } from "../peer/PeerClient.ts"
 import * as Envelope from "../tool/Envelope.ts"
-import type { AgentDid, Tool, ToolInput, ToolResult } from "../tool/Tool.ts"
-import * as ToolName from "../tool/ToolName.ts"
-import * as ToolSchema from "../tool/ToolSchema.ts"
+import type { AgentDid, Tool, ToolResult } from "../tool/Tool.ts"
 import { truncate } from "../tool/Truncate.ts"
 import type { PlanRun } from "./PlanRun.ts"
-import type { ToolCall } from "./Assembly.ts"
+import type { StoredTask } from "./PlanStore.ts"
+import type { Prepared } from "./PreparedCalls.ts"
 
 const concurrency = 8
-
-/** A call before it is made: what it will be, or why it will not. */
-export type Prepared = { readonly part: ToolCallPart } & (
-  | { readonly _tag: "Ready"; readonly tool: Tool; readonly input: ToolInput }
-  | {
-      readonly _tag: "Refused"
-      readonly tool: Tool | undefined
-      readonly state: "invalid" | "rejected"
-      readonly input: Schema.Json
-      readonly message: string
-    }
-)
-
-const unknownTool = (name: string, tools: ReadonlyMap<string, Tool>): string => {
-  const start = name.slice(0, 200)
-  const near = Array.from(tools.keys())
-    .sort((a, b) => distance(start, a) - distance(start, b))
-    .slice(0, 3)
-  return `There is no tool ${JSON.stringify(start)}${near.length === 0 ? "" : `. The nearest: ${near.join(", ")}`}`
-}
-
-/** Looks up and checks the calls of a step, of which at most `budget` may be made. */
-export const prepare = (
-  calls: ReadonlyArray<ToolCall>,
-  tools: ReadonlyMap<string, Tool>,
-  budget: number,
-  uuid: () => string
-): ReadonlyArray<Prepared> =>
-  calls.map((call, index): Prepared => {
-    const tool = tools.get(call.name)
-    const input = ToolSchema.parseInput(tool?.inputSchema ?? {}, call.arguments)
-    const isObject = Result.isSuccess(input) || typeof input.failure.input !== "string"
-    const shown = Result.isSuccess(input) ? input.success : input.failure.input
-    const part: ToolCallPart = {
-      type: "tool_call",
-      task_id: TaskId.make(uuid()),
-      tool: ToolName.legal(call.name),
-      input: typeof shown === "string" ? {} : shown,
-      ...(isObject ? {} : { raw_input: call.arguments })
-    }
-    const refused = (state: "invalid" | "rejected", message: string): Prepared => ({
-      _tag: "Refused",
-      part,
-      tool,
-      state,
-      input: shown,
-      message
-    })
-    if (tool === undefined) return refused("invalid", unknownTool(call.name, tools))
-    if (Result.isFailure(input)) return refused("invalid", input.failure.message)
-    if (index >= budget)
-      return refused("rejected", "No more tool calls may be made in this plan. Answer with what you have.")
-    return { _tag: "Ready", part, tool, input: input.success }
-  })
 
 const maxRawInput = 2_048
 
@@ -75,7 +20,12 @@ const shownInput = (input: Schema.Json): Schema.Json =>
   typeof input === "string" && input.length > maxRawInput ? `${input.slice(0, maxRawInput)}…` : input
 
 /** Tells that a task has started; for one that is refused that is its end, too. */
-const start = (run: PlanRun, prepared: Prepared, did: AgentDid | null, now: number): void => {
+const start = (
+  run: PlanRun,
+  prepared: Exclude<Prepared, { readonly _tag: "Begun" }>,
+  did: AgentDid | null,
+  now: number
+): void => {
   const { part, tool } = prepared
   const input: Schema.Json = prepared._tag === "Ready" ? prepared.input : shownInput(prepared.input)
   const fact = {
@@ -86,7 +36,13 @@ const start = (run: PlanRun, prepared: Prepared, did: AgentDid | null, now: numb
     skill: tool?.skill ?? null,
     input
   }
-  run.tasks.set(part.task_id, { tool: part.tool, startedAt: now, remoteTaskId: null, remoteContextId: null })
+  run.tasks.set(part.task_id, {
+    tool: part.tool,
+    startedAt: now,
+    isIdempotent: tool?.isIdempotent ?? false,
+    remoteTaskId: null,
+    remoteContextId: null
+  })
   run.given.journal.append(
     [
       {
@@ -102,9 +58,12 @@ const start = (run: PlanRun, prepared: Prepared, did: AgentDid | null, now: numb
   )
 }
 
-const onEvent = (run: PlanRun, task_id: TaskId, limit: number) => (event: PeerEvent) =>
-  Effect.sync(() => {
-    const { journal } = run.given
+/** What a call tells on its way. What was `told` of it by another process is not told again. */
+const onEvent = (run: PlanRun, task_id: TaskId, limit: number, told: Set<string>) => {
+  const emit = (event: Extract<PlanEvent, { readonly event: "task.progress" | "task.artifact" }>): void => {
+    if (!told.delete(JSON.stringify(event.data))) run.given.journal.emit(event)
+  }
+  const take = (event: PeerEvent): void => {
     switch (event._tag) {
       case "Accepted": {
         const task = run.tasks.get(task_id)
@@ -112,27 +71,30 @@ const onEvent = (run: PlanRun, task_id: TaskId, limit: number) => (event: PeerEv
         task.remoteTaskId = event.remoteTaskId
         task.remoteContextId = event.remoteContextId
         const remote = { remote_task_id: event.remoteTaskId, remote_context_id: event.remoteContextId }
-        return journal.append([{ _tag: "TaskAccepted", task_id, ...remote }], [])
+        return run.given.journal.append([{ _tag: "TaskAccepted", task_id, ...remote }], [])
       }
       case "Progress": {
         const message = event.message === undefined ? {} : { message: event.message }
-        return journal.emit({ event: "task.progress", data: { task_id, state: event.state, ...message } })
+        return emit({ event: "task.progress", data: { task_id, state: event.state, ...message } })
       }
       case "Artifact": {
         const text = typeof event.content === "string" ? event.content : JSON.stringify(event.content)
         const cut = truncate(text, limit)
+        const { mediaType: media_type, verified } = event
         const content = cut.truncated ? cut.text : event.content
-        const data = {
-          task_id,
-          content,
-          media_type: event.mediaType,
-          truncated: cut.truncated,
-          verified: event.verified
-        }
-        return journal.emit({ event: "task.artifact", data })
+        return emit({
+          event: "task.artifact",
+          data: { task_id, content, media_type, truncated: cut.truncated, verified }
+        })
       }
     }
-  }).pipe(Effect.andThen(Effect.ignore(run.given.journal.keepUp)))
+  }
+  return (event: PeerEvent) =>
+    Effect.andThen(
+      Effect.sync(() => take(event)),
+      Effect.ignore(run.given.journal.keepUp)
+    )
+}
 
 const timedOut = (tool: Tool, limit: number): ToolResult => {
   const message = `${tool.name} did not finish within ${Duration.format(Duration.millis(limit))}. Whether it had an effect is unknown.`
@@ -162,12 +124,19 @@ export const runAll = (
 
   /** Only of a call that is made: it may have to ask the agent, which counts as a part of the call. */
   const identify = (prepared: Prepared): Effect.Effect<AgentDid | null> =>
-    prepared._tag === "Ready"
-      ? Effect.map(Effect.timeoutOption(prepared.tool.identify, limitOf(prepared.tool)), Option.getOrNull)
-      : Effect.succeed(null)
+    prepared._tag === "Refused"
+      ? Effect.succeed(null)
+      : Effect.map(Effect.timeoutOption(prepared.tool.identify, limitOf(prepared.tool)), Option.getOrNull)
+
+  /** What the peer has of a call that another process has started. From now on this call has it in its care. */
+  const inherit = (task: StoredTask): OpenTask | undefined => {
+    const { remote_context_id: contextId, remote_task_id: taskId, task_id } = task
+    run.inherited.delete(task_id)
+    return taskId === null ? undefined : { taskId, contextId }
+  }
 
   const dispatch = Effect.fnUntraced(function* (
-    prepared: Extract<Prepared, { readonly _tag: "Ready" }>,
+    prepared: Extract<Prepared, { readonly _tag: "Ready" | "Begun" }>,
     did: AgentDid | null,
     spent: number
   ) {
@@ -175,9 +144,19 @@ export const runAll = (
     // The intent is stored before the call leaves.
     yield* run.given.journal.flush
     const limit = limitOf(tool)
+    const task = prepared._tag === "Begun" ? prepared.task : undefined
+    const told = new Set(task === undefined ? [] : run.given.resumed?.told)
     // Detached: a tool that does not let go holds up neither the step nor the plan's end. Both exits interrupt it.
     const call = yield* Effect.forkDetach(
-      tool.call(input, part.task_id, onEvent(run, part.task_id, options.resultLimit))
+      Effect.suspend(() =>
+        tool.call({
+          input,
+          taskId: part.task_id,
+          resumes: task && inherit(task),
+          isHandedOver: () => run.isElsewhere,
+          onEvent: onEvent(run, part.task_id, options.resultLimit, told)
+        })
+      )
     )
     const result = yield* Fiber.join(call).pipe(
       Effect.timeoutOption(limit - spent),
@@ -198,6 +177,7 @@ export const runAll = (
       const begun = yield* Clock.currentTimeMillis
       const did = yield* identify(prepared)
       const now = yield* Clock.currentTimeMillis
+      if (prepared._tag === "Begun") return yield* dispatch(prepared, did, now - Date.parse(prepared.task.started_at))
       start(run, prepared, did, now)
       if (prepared._tag === "Ready") return yield* dispatch(prepared, did, now - begun)
       yield* run.given.journal.keepUp

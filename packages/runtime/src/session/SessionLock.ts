@@ -41,6 +41,19 @@ export class SessionLock extends Context.Service<
       session: SessionId,
       listener: Listener
     ) => Effect.Effect<number, NotFound | StorageError, Scope.Scope>
+    /** While it runs, leases that nobody here holds are not given back: whoever takes plans over has yet to `adopt` theirs. */
+    readonly takingOver: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+    /**
+     * Holds the session whose lease was taken over with this fence, until the scope closes. Whoever waits for the session stands behind
+     * it, in this process, too: nobody acquires one that has a plan which runs.
+     */
+    readonly adopt: (
+      session: SessionId,
+      fence: number,
+      onLost: Listener["onLost"]
+    ) => Effect.Effect<void, never, Scope.Scope>
+    /** This process takes no session any more, and what it has left in the store is everybody's. */
+    readonly leave: Effect.Effect<void>
   }
 >()("@bowline/runtime/session/SessionLock") {
   static readonly layer = Layer.effect(
@@ -52,6 +65,8 @@ export class SessionLock extends Context.Service<
       const replica = `replica_${(yield* UuidGenerator)()}`
       const held = new Map<SessionId, { readonly fence: number; readonly lost: () => void }>()
       const acquiring = new Set<SessionId>()
+      let takeOvers = 0
+      let hasLeft = false
       /** Sessions that another replica holds and that somebody here waits for. */
       const wanted = new Map<SessionId, Latch.Latch>()
       const lines = yield* RcMap.make({
@@ -67,6 +82,19 @@ export class SessionLock extends Context.Service<
       const release = (session: SessionId, fence: number) =>
         answered(leases.release(session, fence), "5 seconds").pipe(Effect.ignore({ log: "Warn" }))
 
+      const hold = (session: SessionId, fence: number, lost: () => void) => {
+        const own = { fence, lost }
+        held.set(session, own)
+        return Effect.addFinalizer(() => {
+          // Whoever has it next may be in this process.
+          if (held.get(session) === own) held.delete(session)
+          return Effect.andThen(
+            release(session, fence),
+            Effect.sync(() => wanted.get(session)?.openUnsafe())
+          )
+        })
+      }
+
       const lease = Effect.fnUntraced(function* (session: SessionId, { onQueued, onLost }: Listener) {
         const free = Latch.makeUnsafe(false)
         wanted.set(session, free)
@@ -80,11 +108,7 @@ export class SessionLock extends Context.Service<
               Effect.tap(
                 Effect.fnUntraced(function* (fence) {
                   if (Option.isNone(fence)) return
-                  held.set(session, { fence: fence.value, lost: onLost })
-                  yield* Effect.addFinalizer(() => {
-                    held.delete(session)
-                    return release(session, fence.value)
-                  })
+                  yield* hold(session, fence.value, onLost)
                 })
               ),
               Effect.ensuring(Effect.sync(() => acquiring.delete(session)))
@@ -103,14 +127,22 @@ export class SessionLock extends Context.Service<
         for (const [session, lease] of before) {
           if (held.get(session) === lease && renewed.get(session) !== lease.fence) lease.lost()
         }
-        const orphans = Array.from(renewed).filter(([session]) => !held.has(session) && !acquiring.has(session))
+        const orphans =
+          takeOvers > 0 ? [] : Array.from(renewed).filter(([session]) => !held.has(session) && !acquiring.has(session))
         return Effect.forEach(orphans, ([session, fence]) => release(session, fence), { discard: true })
       }
+
+      const leave = Effect.suspend(() => {
+        hasLeft = true
+        return answered(leases.leave(replica), "5 seconds").pipe(Effect.ignore({ log: "Warn" }))
+      })
+      yield* Effect.addFinalizer(() => (hasLeft ? Effect.void : leave))
 
       yield* leases.renew(replica, leaseTtl)
       let renewed = yield* Clock.currentTimeMillis
       let steadySince = -Infinity
       const renew = Effect.gen(function* () {
+        if (hasLeft) return yield* Effect.never
         const before = new Map(held)
         const asked = yield* Clock.currentTimeMillis
         yield* settle(before, yield* answered(leases.renew(replica, leaseTtl), ttl / 3))
@@ -133,11 +165,19 @@ export class SessionLock extends Context.Service<
           Clock.currentTimeMillis,
           (now) => now - renewed <= (2 / 3) * ttl && now - steadySince >= ttl / 3
         ),
+        takingOver: (effect) =>
+          Effect.acquireUseRelease(
+            Effect.sync(() => takeOvers++),
+            () => effect,
+            () => Effect.sync(() => takeOvers--)
+          ),
+        adopt: hold,
+        leave,
         acquire: Effect.fnUntraced(function* (session, listener) {
           const line = yield* RcMap.get(lines, session)
           yield* Effect.acquireRelease(
             Effect.sync(() => line.members.push(listener)),
-            () => Effect.sync(() => leave(line, listener))
+            () => Effect.sync(() => leaveLine(line, listener))
           )
           if (line.members.length > 1) listener.onQueued(line.members.length - 1)
           yield* Semaphore.takeScoped(line.turn, 1)
@@ -151,7 +191,7 @@ export class SessionLock extends Context.Service<
   )
 }
 
-const leave = (line: Line, listener: Listener): void => {
+const leaveLine = (line: Line, listener: Listener): void => {
   const index = line.members.indexOf(listener)
   line.members.splice(index, 1)
   line.members.forEach((member, position) => {

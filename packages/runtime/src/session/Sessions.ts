@@ -1,13 +1,13 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import { Agent } from "@bowline/domain/peer/Agent"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import { type NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { MessageId } from "@bowline/domain/session/MessageId"
 import type { Session } from "@bowline/domain/session/Session"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Context, Effect, Layer, Option, Schema, Scope } from "effect"
+import { Context, Effect, Layer, Scope } from "effect"
 import { GatewayId } from "../peer/GatewayId.ts"
+import * as LeftTasks from "../peer/LeftTasks.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
 import { cancel } from "../plan/Cancellation.ts"
 import * as Hops from "../plan/Hops.ts"
@@ -23,9 +23,6 @@ const freeTimeout = "20 seconds"
 const busy = new SessionBusy({ message: "A plan of the session has not ended yet" })
 
 const unheard = { onQueued: () => undefined, onLost: () => undefined }
-
-/** An agent of which the session knows enough to speak to it: a secret of a request is not kept. */
-const decodeAgent = Schema.decodeUnknownOption(Agent)
 
 /** Changes sessions from outside of their plans. */
 export class Sessions extends Context.Service<
@@ -71,18 +68,8 @@ export class Sessions extends Context.Service<
         yield* Effect.forEach(ids, end, { concurrency: "unbounded", discard: true })
       })
 
-      const cancelRemote = ({ agents }: Session, task: HandedBack) => {
-        const known = agents.find(({ name, endpoint }) => name === task.agent && endpoint === task.endpoint)
-        const agent = decodeAgent(known)
-        return Option.isSome(agent)
-          ? peers.cancel({ agent: agent.value, taskId: task.remote_task_id, contextId: task.remote_context_id, route })
-          : Effect.logWarning("A remote task may run on: to cancel it needs a secret that is not kept").pipe(
-              Effect.annotateLogs({ agent: task.agent, remote_task_id: task.remote_task_id })
-            )
-      }
-
-      const cancelAll = (session: Session, left: ReadonlyArray<HandedBack>) =>
-        Effect.forEach(left, (task) => cancelRemote(session, task), { discard: true })
+      const cancelAll = ({ agents }: Session, left: ReadonlyArray<HandedBack>) =>
+        LeftTasks.cancelAll(peers, LeftTasks.reachable(agents), route, left)
 
       /** Why the session is not to be had: by its own id, as its name may be a new one's by now. */
       const refusal = (caller: CallerName, session: SessionId) =>

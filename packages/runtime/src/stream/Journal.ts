@@ -67,6 +67,12 @@ export class Journal implements Source {
     this.append([], [event])
   }
 
+  /** Somebody else has the plan: it stops, and writes nothing more. */
+  lose(): void {
+    this.#sealed = true
+    Deferred.doneUnsafe(this.stopped, Effect.fail(new LeaseLost()))
+  }
+
   /** Nothing can be appended from now on. */
   seal(): void {
     this.#sealed = true
@@ -77,10 +83,15 @@ export class Journal implements Source {
     this.#events.length > maxBacklog || this.#characters > maxCharacters ? this.flush : Effect.void
   )
 
-  /** Waits until all that was appended so far is stored, at most for as long as a plan's patience. */
-  readonly flush: Effect.Effect<void, StorageError> = Effect.suspend(() =>
-    this.#stored >= this.#appended ? Effect.void : answered(this.written)
-  )
+  /**
+   * Waits until all that was appended so far is stored, at most for as long as a plan's patience. Once sealed nothing is: whoever
+   * still comes waits for its interruption, and does nothing that is not stored.
+   */
+  readonly flush: Effect.Effect<void, StorageError> = Effect.suspend(() => {
+    if (this.#sealed) return Effect.never
+    return this.#stored >= this.#appended ? Effect.void : Effect.andThen(answered(this.written), this.#unlessSealed)
+  })
+  readonly #unlessSealed = Effect.suspend(() => (this.#sealed ? Effect.never : Effect.void))
 
   /** The same, however long it takes. */
   readonly written: Effect.Effect<void> = Effect.callback<void>((resume) => {
@@ -123,10 +134,7 @@ export class Journal implements Source {
         )
         this.#resume(until)
       },
-      refused: () => {
-        this.#sealed = true
-        Deferred.doneUnsafe(this.stopped, Effect.fail(new LeaseLost()))
-      },
+      refused: () => this.lose(),
       failed: (error) => {
         // Nobody has seen them: the numbers are free.
         this.#head = first - 1

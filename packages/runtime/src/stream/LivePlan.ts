@@ -1,6 +1,6 @@
 import { type Cause, Clock, Deferred, Duration, Effect, Queue, type Scope, Stream } from "effect"
 import type { PlanFrame } from "./EventRow.ts"
-import type { ReaderItem } from "./PlanReader.ts"
+import type { ReaderItem, Reading } from "./PlanReader.ts"
 
 /** What a reader may leave untaken before it is cut off; the frame that goes beyond it always fits. */
 const maxFrames = 1_024
@@ -15,6 +15,9 @@ const silenceMs = 10_000
 /** How long a reader that the gateway itself cut off still counts as connected, at least. */
 const cutOffGrace = Duration.seconds(60)
 
+/** How long it has to take what is left for it. */
+const takeWithin = Duration.seconds(10)
+
 /** How a stream ends for its readers: behind the frame `done`, or with the plan going on. */
 type End = "done" | "reconnect"
 
@@ -24,7 +27,7 @@ interface Reader {
   frames: number
   characters: number
   lastSent: number
-  cut: boolean
+  readonly cut: Deferred.Deferred<void>
 }
 
 /** Says `ping` whenever nothing was sent for a while. */
@@ -100,7 +103,7 @@ export class LivePlan {
 
   /** What is published after `head`. The scope is the reader's connection. */
   readonly attach: Effect.Effect<
-    {
+    Reading & {
       readonly head: number
       readonly frames: Stream.Stream<ReaderItem>
       /** Ends the stream though it is not the reader who leaves. */
@@ -114,7 +117,7 @@ export class LivePlan {
       frames: 0,
       characters: 0,
       lastSent: yield* Clock.currentTimeMillis,
-      cut: false
+      cut: Deferred.makeUnsafe()
     }
     const head = yield* Effect.acquireRelease(
       Effect.sync(() => {
@@ -135,7 +138,8 @@ export class LivePlan {
       return items
     })
     const cutOff = Effect.sync(() => this.#cutOff(reader))
-    return { head, frames: Stream.fromPull(Effect.succeed(take)), cutOff }
+    const overdue = Effect.andThen(Deferred.await(reader.cut), Effect.sleep(takeWithin))
+    return { head, frames: Stream.fromPull(Effect.succeed(take)), overdue, cutOff }
   })
 
   /** A reader that takes no frames: it is told that there are new ones, and at first, and finds them in the store. */
@@ -182,7 +186,7 @@ export class LivePlan {
   }
 
   #cutOff(reader: Reader): void {
-    reader.cut = true
+    Deferred.doneUnsafe(reader.cut, Effect.void)
     this.#end(reader, "reconnect")
     this.#readers.delete(reader)
   }
@@ -195,7 +199,7 @@ export class LivePlan {
   #detach(reader: Reader): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.#readers.delete(reader)
-      return this.#leave(reader.cut ? Duration.max(cutOffGrace, this.#grace) : this.#grace)
+      return this.#leave(Deferred.isDoneUnsafe(reader.cut) ? Duration.max(cutOffGrace, this.#grace) : this.#grace)
     })
   }
 

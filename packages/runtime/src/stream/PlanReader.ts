@@ -1,5 +1,5 @@
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import type { Stream } from "effect"
+import type { Effect, Stream } from "effect"
 import type { PlanFrame } from "./EventRow.ts"
 
 /**
@@ -10,3 +10,12 @@ export type ReaderItem = PlanFrame | "ping" | "reconnect"
 
 /** Ends behind the `done` frame or a `reconnect`. */
 export type PlanReader = Stream.Stream<ReaderItem, StorageError>
+
+/**
+ * What somebody who reads a plan is given. `overdue` is done when the reader was cut off and has had 10 s to take what was
+ * waiting for it: whoever has not read to the end by then takes nothing any more, and its connection is to be closed.
+ */
+export interface Reading {
+  readonly frames: PlanReader
+  readonly overdue: Effect.Effect<void>
+}

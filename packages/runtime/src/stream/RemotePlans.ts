@@ -41,6 +41,7 @@ export class RemotePlans extends Context.Service<
 
       yield* notices.subscribe((heard) => {
         if (heard._tag === "Advanced") wake(read.get(heard.plan_id))
+        if (heard._tag === "TakenOver" && read.has(heard.plan_id)) say([heard.plan_id])
         if (heard._tag !== "ListeningChanged") return
         for (const latches of read.values()) wake(latches)
       })

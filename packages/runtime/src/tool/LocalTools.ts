@@ -40,8 +40,9 @@ const fromTool = <Tools extends Record<string, AiTool.Any>>(
   description: tool.description ?? name,
   inputSchema: jsonSchema(tool),
   timeoutMs: undefined,
+  isIdempotent: Context.get(tool.annotations, AiTool.Idempotent),
   identify: Effect.succeed(null),
-  call: (input, taskId) =>
+  call: ({ input, taskId }) =>
     Effect.gen(function* () {
       if (!isEncoded<AiTool.ParametersEncoded<Tools[string]>>(input)) return failed("The input is not an object")
       const results = yield* toolkit.handle(name, input, taskId)

@@ -89,13 +89,14 @@ export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: S
     description: skill.description ?? `Ask the agent ${agent.name}: ${skill.id}`,
     inputSchema: skill.input_schema ?? textInput,
     timeoutMs: skill.timeout_ms,
+    isIdempotent: skill.idempotent === true,
     identify: identify(peers, agent),
-    call: (input, taskId, onEvent) =>
+    call: ({ onEvent, ...call }) =>
       Effect.suspend(() => {
-        const continues = left.take(agent, skill)
-        let accepted: RemoteIds = { taskId: null, contextId: null }
+        const continues = call.resumes === undefined ? left.take(agent, skill) : null
+        let accepted: RemoteIds = call.resumes ?? { taskId: null, contextId: null }
         return peers
-          .call({ agent, skill, taskId, input, continues, route }, (event) => {
+          .call({ agent, skill, continues, route, ...call }, (event) => {
             if (event._tag === "Accepted") {
               accepted = { taskId: event.remoteTaskId, contextId: event.remoteContextId }
             }

@@ -2,7 +2,7 @@ import type { DidSource, TaskError, Verified } from "@bowline/domain/plan/PlanEv
 import type { TaskId } from "@bowline/domain/tool/TaskId"
 import type { TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
 import type { Effect, Schema } from "effect"
-import type { PeerEvent } from "../peer/PeerClient.ts"
+import type { OpenTask, PeerEvent } from "../peer/PeerClient.ts"
 
 /** A JSON Schema 2020-12. */
 export type JsonSchema = { readonly [key: string]: Schema.Json }
@@ -26,6 +26,18 @@ export interface AgentDid {
   readonly source: DidSource
 }
 
+/** One call of a tool: `taskId` goes with it as the idempotency key. */
+export interface TaskCall {
+  readonly taskId: TaskId
+  /** The input has matched the tool's schema. */
+  readonly input: ToolInput
+  /** What the call has started with a peer already, in a process that is gone: nothing is started any more. */
+  readonly resumes?: OpenTask | undefined
+  /** Whether whoever interrupts the call leaves what it has started to the next process. */
+  readonly isHandedOver: () => boolean
+  readonly onEvent: (event: PeerEvent) => Effect.Effect<void>
+}
+
 /** Anything the planner may call. It is found by its name in a map; the name is never parsed. */
 export interface Tool {
   readonly name: string
@@ -40,10 +52,8 @@ export interface Tool {
   readonly timeoutMs: number | undefined
   /** Who the agent is, as far as it is known before the call: it may have to ask for the agent's card. */
   readonly identify: Effect.Effect<AgentDid | null>
-  /** The input has matched the schema. What goes wrong is a result, too. Time is bounded by whoever calls. */
-  readonly call: (
-    input: ToolInput,
-    taskId: TaskId,
-    onEvent: (event: PeerEvent) => Effect.Effect<void>
-  ) => Effect.Effect<ToolResult>
+  /** Whether a call that nobody knows the end of may be made once more, with the same id. */
+  readonly isIdempotent: boolean
+  /** What goes wrong is a result, too. Time is bounded by whoever calls. */
+  readonly call: (call: TaskCall) => Effect.Effect<ToolResult>
 }

@@ -34,6 +34,7 @@ const setUp = () => {
         state.renewals++
         return state.isAway ? Effect.fail(away) : Effect.succeed(new Map(state.held))
       }),
+    leave: () => Effect.void,
     release: (id, fence) =>
       Effect.sync(() => {
         state.held.delete(id)

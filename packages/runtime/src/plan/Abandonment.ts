@@ -1,0 +1,58 @@
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import type { Outcome } from "@bowline/domain/plan/Outcome"
+import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import { MessageId } from "@bowline/domain/session/MessageId"
+import { unknownEffect } from "../session/LegalHistory.ts"
+import { fromEvents } from "../stream/EventRow.ts"
+import type { AbandonedPlan, PlanChange, PlanCommit } from "./PlanStore.ts"
+import { headOf } from "./Resumption.ts"
+
+const error = { code: "interrupted", message: "The process that ran the call died" }
+
+/** The truth about a plan that nobody can go on with: it is over, and nobody knows what its open calls did. */
+export const settlement = (abandoned: AbandonedPlan, now: number, uuid: () => string): PlanCommit => {
+  const { plan, guard, tasks } = abandoned
+  const open = tasks.filter(({ state }) => state === "running")
+  const at = fromMillis(now)
+  const { plan_id, session_id, stage, model, steps, tool_calls, usage } = plan
+  const outcome: Outcome = {
+    state: "failed",
+    error: { code: "interrupted", message: "The process that ran the plan died", retryable: true, stage }
+  }
+  const changes = open.flatMap(({ task_id }): ReadonlyArray<PlanChange> => [
+    { _tag: "TaskFinished", task_id, state: "interrupted", result: unknownEffect, error, at },
+    {
+      _tag: "MessageAppended",
+      message: {
+        message_id: MessageId.make(`msg_${uuid()}`),
+        role: "tool",
+        parts: [{ type: "tool_result", task_id, state: "interrupted", content: unknownEffect }]
+      },
+      at
+    }
+  ])
+  const finished = open.map((task): PlanEvent => ({
+    event: "task.finished",
+    data: {
+      task_id: task.task_id,
+      state: "interrupted",
+      remote_task_id: task.remote_task_id,
+      remote_context_id: task.remote_context_id,
+      duration_ms: Math.max(now - Date.parse(task.started_at), 0),
+      error
+    }
+  }))
+  const events: ReadonlyArray<PlanEvent> = [
+    ...finished,
+    { event: "error", data: outcome.error },
+    { event: "done", data: {} }
+  ]
+  const progress = { model, steps, tool_calls, usage }
+  return {
+    plan_id,
+    session_id,
+    guard,
+    changes: [...changes, { _tag: "Settled", outcome, progress, at }],
+    events: fromEvents(headOf(abandoned) + 1, events)
+  }
+}

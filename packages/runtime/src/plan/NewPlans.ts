@@ -1,0 +1,214 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { isSettled } from "@bowline/domain/plan/Plan"
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import {
+  type HopsExceeded,
+  type IdempotencyConflict,
+  InvalidRequest,
+  NotAccepting,
+  type SessionBusy
+} from "@bowline/domain/plan/Refusal"
+import { StorageError } from "@bowline/domain/storage/StorageError"
+import {
+  Cause,
+  Clock,
+  Context,
+  type Duration,
+  Effect,
+  Exit,
+  Fiber,
+  FiberSet,
+  Latch,
+  Layer,
+  Option,
+  Schedule
+} from "effect"
+import { UuidGenerator } from "../id/UuidGenerator.ts"
+import { EnvironmentSecrets } from "../peer/EnvironmentSecrets.ts"
+import { GatewayId } from "../peer/GatewayId.ts"
+import type { Route } from "../peer/PeerClient.ts"
+import { answered, patiently } from "../session/Patience.ts"
+import { SessionLock } from "../session/SessionLock.ts"
+import { toFrame } from "../stream/EventRow.ts"
+import { LocalTools } from "../tool/LocalTools.ts"
+import * as Admission from "./Admission.ts"
+import * as Hops from "./Hops.ts"
+import type { Idempotency, PlanExists } from "./Idempotency.ts"
+import { newPlan } from "./NewPlan.ts"
+import type { PlanRun } from "./PlanRun.ts"
+import { PlansConfig } from "./PlansConfig.ts"
+import { type NewPlan, PlanStore } from "./PlanStore.ts"
+import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
+import { SecretKey } from "./SecretKey.ts"
+
+/** Plans that may wait for one session. */
+const maxQueue = 32
+
+/** How long a plan is kept for a caller who was not told that it is there. */
+const comeBackWithin = "60 seconds"
+
+/** Whether what was asked of the database may have happened all the same. */
+const isLostAnswer = (cause: Cause.Cause<{ readonly _tag: string } | StorageError>): boolean => {
+  const error = Option.getOrUndefined(Cause.findErrorOption(cause))
+  return error instanceof StorageError && error.reason.isRetryable
+}
+
+type Session = Effect.Success<ReturnType<PlanStore["Service"]["create"]>>
+
+/** Who asked for a plan has left before it was there: it is born without a reader. */
+const leave = (start: Fiber.Fiber<RunningPlan, unknown>) =>
+  Effect.flatMap(Fiber.await(start), (exit) =>
+    Exit.isSuccess(exit) ? Effect.scoped(exit.value.live.attach) : Effect.void
+  )
+
+/** From a request to a plan that runs: it is checked, stored, and started. */
+export class NewPlans extends Context.Service<
+  NewPlans,
+  {
+    /**
+     * `came` is the way on which the plan came to this gateway, `idempotency` the key that is to stand for it. Nobody comes between a plan and its first use: a caller who leaves before
+     * is one who leaves it.
+     */
+    readonly start: <A, R>(
+      caller: CallerName,
+      request: PlanRequest,
+      came: Route,
+      idempotency: Idempotency | undefined,
+      use: (plan: RunningPlan) => Effect.Effect<A, never, R>
+    ) => Effect.Effect<
+      A,
+      InvalidRequest | HopsExceeded | SessionBusy | NotAccepting | IdempotencyConflict | PlanExists | StorageError,
+      R
+    >
+    /** The plan, if it runs here; one that this process is about to run, and that may be stored already, is waited for. */
+    readonly find: (id: PlanId) => Effect.Effect<RunningPlan | undefined>
+  }
+>()("@bowline/runtime/plan/NewPlans") {
+  static readonly layer = Layer.effect(
+    NewPlans,
+    Effect.gen(function* () {
+      const config = yield* PlansConfig
+      const store = yield* PlanStore
+      const running = yield* RunningPlans
+      const { replica } = yield* SessionLock
+      const secrets = yield* EnvironmentSecrets
+      const secretKey = yield* SecretKey
+      const gateway = yield* GatewayId
+      const localTools = (yield* LocalTools).map(({ name }) => name)
+      const uuid = yield* UuidGenerator
+      const starts = yield* FiberSet.make()
+      /** Plans that are being stored, and are not run yet. */
+      const creations = new Map<PlanId, Latch.Latch>()
+
+      const check = (request: PlanRequest, came: Route) =>
+        Effect.suspend((): Effect.Effect<void, NotAccepting | InvalidRequest | HopsExceeded> => {
+          if (running.isDraining()) return Effect.fail(new NotAccepting({ code: "draining" }))
+          const issues = Admission.check(request, {
+            allowsModel: config.allowsModel,
+            allowsVariable: secrets.isAllowed,
+            localTools
+          })
+          if (issues.length > 0) return Effect.fail(new InvalidRequest({ issues }))
+          const tooFar = Hops.refusal(came, gateway, request.preferences.max_hops)
+          return tooFar === undefined ? Effect.void : Effect.fail(tooFar)
+        })
+
+      /** Ends the older plans of the session, wherever they run. */
+      const supersede = Effect.fnUntraced(function* (caller: CallerName, { plan_id, session_id }: PlanRun["given"]) {
+        const { items } = yield* store.list(caller, { session: session_id }, { limit: 200 })
+        const own = items.findIndex((plan) => plan.plan_id === plan_id)
+        for (const older of own === -1 ? [] : items.slice(own + 1)) {
+          if (isSettled(older)) continue
+          running.find(older.plan_id)?.run.abort("superseded")
+          yield* store.requestAbort(older.plan_id, "superseded")
+        }
+      })
+
+      const run = (request: PlanRequest, plan: NewPlan, session: Session, awaited?: Duration.Input) => {
+        const { plan_id, owner: caller, model, route } = plan
+        const { session_id, external_session_id, created } = session
+        const createdAt = Date.parse(plan.created_at)
+        return running.run({
+          ...{ plan_id, session_id, caller, request, model, route, createdAt, awaited },
+          deadline: Date.parse(plan.deadline_at),
+          guard: { _tag: "Queued", replica, fence: 0 },
+          head: 1,
+          recent: [toFrame(1, { event: "session", data: { external_session_id, created } })],
+          resumed: undefined
+        })
+      }
+
+      /** Runs a plan that was stored though the answer was lost: who asked may come back, with its key, as a reader who was cut off may. */
+      const adopt = Effect.fnUntraced(
+        function* (request: PlanRequest, plan: NewPlan) {
+          const stored = yield* Effect.retry(store.get(plan.owner, plan.plan_id), {
+            while: (error) => error._tag === "StorageError" && error.reason.isRetryable,
+            schedule: Schedule.spaced("500 millis")
+          })
+          if (isSettled(stored)) return
+          const { session_id, external_session_id } = stored
+          const session = { session_id, external_session_id, created: session_id === plan.new_session_id }
+          yield* run(request, plan, session, comeBackWithin)
+        },
+        (adopting) => Effect.ignore(adopting)
+      )
+
+      const start = Effect.fnUntraced(function* (
+        caller: CallerName,
+        request: PlanRequest,
+        came: Route,
+        idempotency: Idempotency | undefined
+      ) {
+        yield* check(request, came)
+        yield* running.reserve
+        const createdAt = yield* Clock.currentTimeMillis
+        const plan = newPlan(request, {
+          owner: caller,
+          model: request.preferences.model ?? config.model,
+          route: Hops.onward(came, gateway),
+          replica,
+          idempotency,
+          secretKey,
+          createdAt,
+          deadline: createdAt + request.preferences.timeout_ms,
+          uuid
+        })
+        const created = Latch.makeUnsafe(false)
+        creations.set(plan.plan_id, created)
+        const decided = Effect.sync(() => {
+          creations.delete(plan.plan_id)
+          created.openUnsafe()
+        })
+        const session = yield* answered(store.create(plan, maxQueue)).pipe(
+          Effect.onError((cause) =>
+            isLostAnswer(cause) ? FiberSet.run(starts, Effect.ensuring(adopt(request, plan), decided)) : decided
+          )
+        )
+        const started = yield* Effect.ensuring(run(request, plan, session), decided)
+        if (request.preferences.on_busy === "interrupt" && !session.created) {
+          // The plan is there, and so is its key: it is not refused any more, at worst it waits for the older ones.
+          yield* patiently(supersede(caller, started.run.given)).pipe(
+            Effect.catch(({ reason }) => Effect.logError("supersede_failed", reason.cause))
+          )
+        }
+        return started
+      }, Effect.scoped)
+
+      return {
+        find: (id) =>
+          Effect.suspend(() => creations.get(id)?.await ?? Effect.void).pipe(Effect.map(() => running.find(id))),
+        start: (caller, request, came, idempotency, use) =>
+          Effect.uninterruptibleMask((restore) =>
+            Effect.gen(function* () {
+              const fiber = yield* FiberSet.run(starts, start(caller, request, came, idempotency))
+              const plan = yield* restore(Fiber.join(fiber)).pipe(
+                Effect.onInterrupt(() => FiberSet.run(starts, leave(fiber)))
+              )
+              return yield* use(plan)
+            })
+          )
+      }
+    })
+  )
+}
