@@ -1,5 +1,5 @@
 import { PgClient } from "@effect/sql-pg"
-import { Effect, Redacted } from "effect"
+import { Effect, Redacted, type Schema } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { randomBytes } from "node:crypto"
 import { mkdtempSync, rmSync } from "node:fs"
@@ -48,4 +48,11 @@ select table_name as name from information_schema.tables where table_schema = 'p
     )
   )
   return new Map(rows)
+}, Effect.provide(Reactivity.layer))
+
+/** What is kept of the requests of plans, those first that came first. */
+export const keptRequests = Effect.fnUntraced(function* (url: string) {
+  const sql = yield* PgClient.makeClient({ url: Redacted.make(url) })
+  return yield* sql<{ readonly plan_id: string; readonly request: Schema.Json; readonly secrets: string | null }>`
+select id as plan_id, request, request_secrets as secrets from plans order by created_at`
 }, Effect.provide(Reactivity.layer))

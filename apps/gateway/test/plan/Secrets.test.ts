@@ -1,3 +1,5 @@
+import { PlanId } from "@bowline/domain/plan/PlanId"
+import * as StoredRequest from "@bowline/runtime/plan/StoredRequest"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { type Host, json } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
@@ -7,9 +9,9 @@ import * as ChatHost from "@bowline/testing/provider/ChatHost"
 import { type Script, question } from "@bowline/testing/provider/Script"
 import { callTool, error, errorChunk, noFinish, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Exit } from "effect"
+import { Cause, Effect, Exit, Fiber, Option, Redacted } from "effect"
 import { eventsOf, post, send } from "../http/RunningGateway.ts"
-import { databases, dump } from "./Databases.ts"
+import { databases, dump, keptRequests } from "./Databases.ts"
 import { start } from "./GatewayProcess.ts"
 
 const mark = "planted-secret"
@@ -27,9 +29,11 @@ const planted = {
   client: `${mark}-of-client`,
   granted: `${mark}-token-granted`,
   // As long as a seed has to be.
-  seed: `${mark}-of-gateway-did`.padEnd(32, ".")
+  seed: `${mark}-of-gateway-did`.padEnd(32, "."),
+  key: `${mark}-of-kept-secrets`.padEnd(32, ".")
 }
 const seed = Buffer.from(planted.seed)
+const secretKey = Buffer.from(planted.key)
 const clientId = "the-client"
 
 /** What is planted, and what it looks like where it is sent, or set. */
@@ -37,6 +41,8 @@ const marks = [
   mark,
   seed.toString("base64"),
   seed.toString("hex"),
+  secretKey.toString("base64"),
+  secretKey.toString("hex"),
   Buffer.from(`${clientId}:${planted.client}`).toString("base64")
 ]
 
@@ -144,7 +150,8 @@ const gateway = {
   PEER_SECRET: planted.client,
   BOWLINE_DID_SEED: seed.toString("base64"),
   BOWLINE_DID_AUTHOR: "ann@example.com",
-  BOWLINE_DID_NAME: "gateway"
+  BOWLINE_DID_NAME: "gateway",
+  BOWLINE_SECRET_KEY: secretKey.toString("base64")
 }
 
 describe("secrets", () => {
@@ -240,6 +247,43 @@ describe("secrets", () => {
     120_000
   )
 
+  it.live.each([
+    ["encrypted", gateway],
+    ["not at all without a key", { ...gateway, BOWLINE_SECRET_KEY: "" }]
+  ] as const)("of a plan that runs are kept %s, and of one that is over nowhere", ([, environment]) =>
+    Effect.gen(function* () {
+      const network = yield* Network
+      const provider = yield* network.serve(refusing(yield* ChatHost.make(script)))
+      const settings = { ...(yield* databases.postgres), ...environment, OPENAI_BASE_URL: `${provider.url}/v1` }
+      const { url } = yield* start(settings)
+      const [scripted, auth] = peers.stuck
+      const peer = yield* ScriptedPeer.serve(scripted)
+      const agents = [{ name: "stuck", endpoint: `${peer.url}/`, auth, dialect: "a2a-0.3", skills: [{ id: "ask" }] }]
+      const running = yield* Effect.forkChild(post(`${url}/plan`, { question: "stuck", agents }, bearer(planted.ann)))
+      yield* peer.requests.awaitCount(1)
+
+      assert.deepStrictEqual(telling(yield* dump(settings.DATABASE_URL)), [])
+      const [kept] = yield* keptRequests(settings.DATABASE_URL)
+      assert.nestedPropertyVal(kept?.request, "agents[0].auth.type", "bearer")
+      const planId = PlanId.make(kept?.plan_id ?? "")
+      const restored = kept && StoredRequest.restore(kept, planId, Option.some(Redacted.make(secretKey)))
+      const tokens = Option.map(Option.flatten(Option.fromNullishOr(restored)), ({ agents }) =>
+        agents.map(({ auth }) => auth)
+      )
+      const isKept = environment.BOWLINE_SECRET_KEY !== ""
+      assert.strictEqual(kept?.secrets !== null, isKept)
+      assert.deepStrictEqual(
+        tokens,
+        isKept ? Option.some([{ type: "bearer", token: Redacted.make(planted.inline) }]) : Option.none()
+      )
+
+      yield* post(`${url}/plans/${planId}/cancel`, {}, bearer(planted.ann))
+      assert.deepInclude((yield* Fiber.join(running)).body["error"], { reason: "cancelled" })
+      const [left] = yield* keptRequests(settings.DATABASE_URL)
+      assert.deepStrictEqual(left, { plan_id: planId, request: null, secrets: null })
+    }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+
   it.live("are not told by a gateway that cannot start with them", () =>
     Effect.forEach(
       [
@@ -247,6 +291,7 @@ describe("secrets", () => {
         { BOWLINE_API_KEYS: `ann=${planted.ann},bob=${planted.ann}` },
         { BOWLINE_ADMIN_CALLERS: `${planted.ann}/` },
         { BOWLINE_DID_SEED: planted.seed },
+        { BOWLINE_SECRET_KEY: planted.key },
         { OPENAI_API_KEYS: `${planted.taken},${planted.taken}` },
         { OPENAI_API_KEY: `${planted.taken}\t.` },
         { OPENAI_BASE_URL: `ftp://u:${planted.taken}@127.0.0.1/` },
