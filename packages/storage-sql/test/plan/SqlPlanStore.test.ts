@@ -114,9 +114,16 @@ layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
     Effect.gen(function* () {
       const leases = yield* LeaseStore
       const replica = yield* Given.newReplica
-      const plans = [yield* Given.createHeld({ replica }), yield* Given.createHeld({ replica })]
-      const last = plans.map(({ session_id }) => session_id).toSorted()[1]
-      const other = yield* inOpenTransaction((sql) => sql`select from leases where session_id = ${last} for update`)
+      const given = [yield* Given.newPlan({ replica }), yield* Given.newPlan({ replica })]
+      // Not in the order in which they are locked.
+      const sessions = given
+        .map(({ new_session_id }) => new_session_id)
+        .toSorted()
+        .toReversed()
+      const plans = yield* Effect.forEach(sessions, (new_session_id) => Given.createHeld({ replica, new_session_id }))
+      const other = yield* inOpenTransaction(
+        (sql) => sql`select from leases where session_id = ${sessions[1]} for update`
+      )
       const renewing = yield* Effect.forkChild(leases.renew(replica, Given.ttl))
       yield* untilBlocked(1)
       const leaving = yield* Effect.forkChild(leases.leave(replica))
