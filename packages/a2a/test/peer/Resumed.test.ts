@@ -34,6 +34,13 @@ const other = (dialect: (typeof dialects)[number]) => {
   return { got: task, told: dialect === "a2a-1.0" ? { task } : task }
 }
 
+const streamOf = (...results: ReadonlyArray<object>) =>
+  Trouble.answers(
+    200,
+    { "content-type": "text/event-stream" },
+    results.map((result) => `data: ${JSON.stringify({ result })}\n\n`).join("")
+  )
+
 /** A call of a process of its own. */
 const call = Effect.fnUntraced(function* (...asked: Parameters<typeof question>) {
   return yield* Effect.provide(start(question(...asked)), yield* anotherClient)
@@ -55,6 +62,21 @@ describe.each(ways)("a task that is $how in $dialect", ({ dialect, streaming }) 
     yield* Fiber.interrupt(before.fiber)
     return { peer, resumes: openTask(before) }
   })
+
+  /** The card, the subscription and the poll take 100 ms each, a step 30. */
+  const interruptAfter = Effect.fnUntraced(function* (steps: number, again: boolean) {
+    const { peer, resumes } = yield* handedOver([stuck])
+    for (const target of ["card", "tasks/resubscribe", "tasks/get"] as const) {
+      yield* peer.disturb(target, Trouble.late("100 millis"))
+    }
+    const { fiber } = yield* call(peer.url, { dialect: "auto", streaming }, { resumes, isHandedOver: () => again })
+    for (let taken = 0; taken < steps; taken++) yield* TestClock.adjust("30 millis")
+    yield* Fiber.interrupt(fiber)
+    yield* TestClock.adjust("10 seconds")
+    const at = `after ${steps} steps`
+    assert.deepStrictEqual((yield* peer.seen).cancels, again ? [] : [resumes.taskId], at)
+    assert.deepStrictEqual([yield* messagesOf(peer), yield* peer.requests.open], [1, 0], at)
+  }, Effect.scoped)
 
   it.effect("runs on when it is handed over, with its sockets closed and nothing to complain of", () => {
     const lines: Array<unknown> = []
@@ -129,23 +151,11 @@ describe.each(ways)("a task that is $how in $dialect", ({ dialect, streaming }) 
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
-  it.effect.each(["0 millis", "10 seconds"] as const)(
-    "is cancelled once by the next process that is interrupted after %s, unless it hands it over again",
-    (duration) =>
+  it.effect.each([true, false])(
+    "is cancelled once by the next process, after whichever step it is interrupted, unless that hands it over: %s",
+    (again) =>
       Effect.gen(function* () {
-        const { peer, resumes } = yield* handedOver([stuck])
-        const again = yield* from(peer.url, { resumes, isHandedOver })
-        yield* TestClock.adjust(duration)
-        yield* Fiber.interrupt(again.fiber)
-        yield* TestClock.adjust("10 seconds")
-        assert.deepStrictEqual((yield* peer.seen).cancels, [])
-
-        const last = yield* from(peer.url, { resumes, isHandedOver: () => false })
-        yield* TestClock.adjust(duration)
-        yield* Fiber.interrupt(last.fiber)
-        yield* TestClock.adjust("10 seconds")
-        assert.deepStrictEqual((yield* peer.seen).cancels, [resumes.taskId])
-        assert.deepStrictEqual([yield* messagesOf(peer), yield* peer.requests.open], [1, 0])
+        for (let steps = 0; steps < 15; steps++) yield* interruptAfter(steps, again)
       }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
@@ -170,8 +180,7 @@ describe.each(ways)("a task that is $how in $dialect", ({ dialect, streaming }) 
       assert.deepInclude(yield* reasonOf(forgotten), { _tag: "rpc", code: -32001 })
 
       yield* peer.disturb("tasks/get", Trouble.answers(200, {}, JSON.stringify({ result: other(dialect).got })))
-      const told = `data: ${JSON.stringify({ result: other(dialect).told })}\n\n`
-      yield* peer.disturb("tasks/resubscribe", Trouble.answers(200, { "content-type": "text/event-stream" }, told))
+      yield* peer.disturb("tasks/resubscribe", streamOf(other(dialect).told))
       const confused = yield* from(peer.url, { resumes })
       yield* TestClock.adjust("50 millis")
       assert.deepInclude(yield* reasonOf(confused), { _tag: "protocol" })
@@ -213,20 +222,22 @@ describe.each(dialects)("a task in %s whose stream cannot be taken up by the nex
   )
 })
 
-it.effect("an artifact is shown whole when the next process hears only of its last piece", () =>
+it.effect("a task is fetched whole when the next process hears only of its last pieces", () =>
   Effect.gen(function* () {
     const peer = yield* serve({ streams: true, acts: [produces("A"), works("10 seconds"), appends("B"), completes()] })
     const before = yield* call(peer.url, { streaming: true }, { isHandedOver })
     yield* Fiber.interrupt(before.fiber)
+    yield* TestClock.adjust("10 seconds")
     const resumes = openTask(before)
     const artifact = { artifactId: `${resumes.taskId}-artifact-1`, parts: [{ kind: "text", text: "B" }] }
-    const update = { kind: "artifact-update", ...resumes, artifact, append: true, lastChunk: true }
-    const told = `data: ${JSON.stringify({ result: update })}\n\n`
-    yield* peer.disturb("tasks/resubscribe", Trouble.answers(200, { "content-type": "text/event-stream" }, told))
+    const events = [
+      { kind: "artifact-update", ...resumes, artifact, append: true, lastChunk: true },
+      { kind: "status-update", ...resumes, status: { state: "completed" }, final: true }
+    ]
+    yield* peer.disturb("tasks/resubscribe", streamOf(...events))
     const next = yield* call(peer.url, { streaming: true }, { resumes })
-    yield* TestClock.adjust("1 minute")
     assert.deepInclude(yield* Fiber.join(next.fiber), { state: "completed", content: "A\nB" })
-    assert.deepStrictEqual(artifactsOf(next), ["AB"])
+    assert.deepStrictEqual(artifactsOf(next), ["A\nB"])
   }).pipe(Effect.provide(MemoryNetwork.layer))
 )
 
