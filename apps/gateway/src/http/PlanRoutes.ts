@@ -1,3 +1,4 @@
+import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { PlanId } from "@bowline/domain/plan/PlanId"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { NotFound } from "@bowline/domain/plan/Refusal"
@@ -6,7 +7,7 @@ import { Caller } from "@bowline/protocol/api/Authorization"
 import { idempotency } from "@bowline/runtime/plan/Idempotency"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect, Schema } from "effect"
-import { HttpServerResponse } from "effect/http"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { prefersJson } from "./Accept.ts"
@@ -20,6 +21,15 @@ const isPlanId = Schema.is(PlanId)
 
 /** What is not even an id of a plan is the id of none. */
 const planId = (id: string) => (isPlanId(id) ? Effect.succeed(id) : Effect.fail(new NotFound({ what: "plan" })))
+
+/** Ends the connection, for as long as it is open. Nothing less helps with a caller who does not read: every write waits for it. */
+const closeWhen = (overdue: Effect.Effect<void>, request: HttpServerRequest.HttpServerRequest) =>
+  Effect.forkScoped(
+    Effect.andThen(
+      overdue,
+      Effect.sync(() => NodeHttpServerRequest.toServerResponse(request).destroy())
+    )
+  )
 
 export const layer = HttpApiBuilder.group(
   Api,
@@ -38,10 +48,12 @@ export const layer = HttpApiBuilder.group(
           const key = headers["idempotency-key"]
           const sent: unknown = key === undefined ? undefined : JSON.parse(text)
           const same = key === undefined ? undefined : idempotency(key, sent)
-          const { frames, ...ids } = yield* plans.start(caller, value, came, same)
-          return prefersJson(request.headers.accept)
-            ? HttpServerResponse.jsonUnsafe(yield* waitFor(plans, caller, ids, frames))
-            : EventStream.fromStart(ids, frames)
+          const { frames, overdue, ...ids } = yield* plans.start(caller, value, came, same)
+          if (prefersJson(request.headers.accept)) {
+            return HttpServerResponse.jsonUnsafe(yield* waitFor(plans, caller, ids, frames))
+          }
+          yield* closeWhen(overdue, request)
+          return EventStream.fromStart(ids, frames)
         }).pipe(answer)
       )
       .handle("list", ({ query: { session_id, state, ...page } }) =>
@@ -59,11 +71,12 @@ export const layer = HttpApiBuilder.group(
           return yield* plans.get(yield* Caller, yield* planId(params.id))
         }).pipe(answer)
       )
-      .handle("events", ({ params, headers, query }) =>
+      .handle("events", ({ params, headers, query, request }) =>
         Effect.gen(function* () {
           const plan_id = yield* planId(params.id)
           const after = headers["last-event-id"] ?? query.after ?? 0
-          const { session_id, frames } = yield* plans.events(yield* Caller, plan_id, after)
+          const { session_id, frames, overdue } = yield* plans.events(yield* Caller, plan_id, after)
+          yield* closeWhen(overdue, request)
           return EventStream.fromLater({ plan_id, session_id }, frames)
         }).pipe(answer)
       )

@@ -9,7 +9,7 @@ import { SessionCompaction } from "@bowline/runtime/compaction/SessionCompaction
 import { Sessions } from "@bowline/runtime/session/Sessions"
 import { SessionStore } from "@bowline/runtime/session/SessionStore"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer, Logger, Stream } from "effect"
+import { Context, Effect, Exit, Layer, Logger, Stream } from "effect"
 import { HttpRouter, HttpServer } from "effect/http"
 import { fromEnvironment, GatewayConfig } from "../../src/config/GatewayConfig.ts"
 import * as HttpGateway from "../../src/http/HttpGateway.ts"
@@ -20,6 +20,7 @@ const secret = "planted-secret"
 const plan_id = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
 const session_id = SessionId.make("session_00000000-0000-4000-8000-000000000002")
 const unavailable = new StorageError({ reason: new Unavailable({ cause: new Error(secret) }) })
+const overdue = Effect.never
 const rejected = new StorageError({ reason: new Rejected({ cause: new Error(secret) }) })
 
 /** The edge over plans that fail, with what it logs. */
@@ -83,7 +84,7 @@ describe("a failure", () => {
       const frame = { seq: 1, event: "step", payload: '{"step":1,"attempt":1}' } as const
       for (const failure of [Stream.fail(unavailable), Stream.die(new Error(secret))]) {
         const frames = Stream.concat(Stream.make(frame, "ping" as const), failure)
-        const { url, logged } = yield* serve({ events: () => Effect.succeed({ session_id, frames }) })
+        const { url, logged } = yield* serve({ events: () => Effect.succeed({ session_id, frames, overdue }) })
         const { status, text } = yield* send(`${url}/plans/${plan_id}/events`)
         assert.strictEqual(status, 200)
         const data = `{"plan_id":"${plan_id}","session_id":"${session_id}","step":1,"attempt":1}`
@@ -94,17 +95,40 @@ describe("a failure", () => {
     })
   )
 
+  it.live("of a caller to take what it was given ends its connection", () =>
+    Effect.gen(function* () {
+      const frame = { seq: 1, event: "step", payload: '{"step":1,"attempt":1}' } as const
+      const frames = Stream.concat(Stream.succeed(frame), Stream.never)
+      const reading = { plan_id, session_id, frames, overdue: Effect.void }
+      const { url } = yield* serve({ events: () => Effect.succeed(reading), start: () => Effect.succeed(reading) })
+      const requests = [
+        send(`${url}/plans/${plan_id}/events`),
+        send(`${url}/plan`, {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: '{"question":"?"}'
+        })
+      ]
+      for (const request of requests) assert.isTrue(Exit.isFailure(yield* Effect.exit(request)))
+    })
+  )
+
   it.live("of a stream is not seen by a caller who waits for one object", () =>
     Effect.gen(function* () {
       const after: Array<number> = []
       const frame = (seq: number, event: "session" | "done") => ({ seq, event, payload: "{}" }) as const
       const { url } = yield* serve({
         start: () =>
-          Effect.succeed({ plan_id, session_id, frames: Stream.make(frame(1, "session"), "reconnect" as const) }),
+          Effect.succeed({
+            plan_id,
+            session_id,
+            frames: Stream.make(frame(1, "session"), "reconnect" as const),
+            overdue
+          }),
         events: (_caller, _id, seq) => {
           after.push(seq)
           const last = after.length === 1 ? ("reconnect" as const) : frame(2, "done")
-          return Effect.succeed({ session_id, frames: Stream.make(last) })
+          return Effect.succeed({ session_id, frames: Stream.make(last), overdue })
         },
         get: () => Effect.fail(unavailable)
       })

@@ -30,7 +30,8 @@ export const start = (environment: Readonly<Record<string, string>>) =>
           await ended
           return child.exitCode
         })
-      return { url, kill, signal: (signal: NodeJS.Signals) => Effect.sync(() => child.kill(signal)), lines }
+      const signal = (signal: NodeJS.Signals) => Effect.sync(() => child.kill(signal))
+      return { url, pid: child.pid, ended, kill, signal, lines }
     }),
     ({ kill }) => kill("SIGKILL")
   )

@@ -75,6 +75,21 @@ describe("LivePlan", () => {
     })
   )
 
+  it.effect("gives a reader that it cut off 10 s for what it was given", () =>
+    Effect.gen(function* () {
+      const { live } = yield* make
+      const { overdue } = yield* live.attach
+      const waiting = yield* Effect.forkChild(overdue, { startImmediately: true })
+      live.publish(frames(1, 1_024), 0)
+      yield* TestClock.adjust("1 hour")
+      live.publish([frame(1_025)], 0)
+      yield* TestClock.adjust("9999 millis")
+      assert.isUndefined(waiting.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      assert.isDefined(waiting.pollUnsafe())
+    })
+  )
+
   it.effect("counts a reader that it cut off as connected for 60 s", () =>
     Effect.gen(function* () {
       const { live, abandoned } = yield* make
@@ -164,6 +179,7 @@ describe("LivePlan", () => {
       const plan = yield* Scope.make()
       const live = new LivePlan(plan, Effect.die("abandoned"), Duration.seconds(5))
       yield* (yield* comes(Effect.asVoid(live.attach))).leaves
+      yield* TestClock.adjust("1 second")
       yield* Scope.close(plan, Exit.void)
     })
   )
