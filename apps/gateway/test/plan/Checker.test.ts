@@ -48,8 +48,9 @@ const plan = (given: Partial<ObservedPlan> = {}): ObservedPlan => ({
   replay: whole,
   ...given
 })
+const unknown = ["task.finished", { ...task, state: "interrupted", remote_task_id: null }] as const
 const interrupted = (given: Partial<ObservedPlan> = {}) =>
-  plan({ state: "failed", error: "interrupted", replay: framed(...beginning, finished, error, done), ...given })
+  plan({ state: "failed", error: "interrupted", replay: framed(...beginning, unknown, error, done), ...given })
 
 /** The problems, each shortened to its beginning. */
 const starts = (problems: ReadonlyArray<string>, ...expected: ReadonlyArray<string>) =>
@@ -145,6 +146,18 @@ describe("the end", () => {
     starts(endIsTrue(interrupted({ hasDied: false })), "interrupted, though")
   })
 
+  it("is an interruption of what could be gone on with: no call is open, its peer knows it, or it may be made again", () => {
+    const ending = (...events: ReadonlyArray<readonly [string, object?]>) =>
+      endIsTrue(interrupted({ replay: framed(...events, error, done) }))
+    starts(ending(...beginning, finished), "interrupted, though it could")
+    starts(
+      ending(...beginning, ["task.finished", { ...task, state: "interrupted", remote_task_id: "r" }]),
+      "interrupted, though it could"
+    )
+    starts(ending(["task.started", { ...task, skill: "again" }], unknown), "interrupted, though it could")
+    starts(ending(["task.started", { ...task, skill: "ask" }], unknown))
+  })
+
   it("is none, or another one", () => {
     starts(endIsTrue(plan({ state: "running" })), "running: null")
     starts(endIsTrue(plan({ state: "aborted", error: "aborted" })), "aborted: aborted")
@@ -152,7 +165,7 @@ describe("the end", () => {
   })
 
   it("is told otherwise by the stream", () => {
-    starts(endIsTrue(interrupted({ replay: whole })), "interrupted, but the stream")
+    starts(endIsTrue(interrupted({ replay: whole })), "interrupted, but the stream", "interrupted, though it could")
     starts(
       endIsTrue(plan({ replay: framed(...beginning, finished, ...answer, error, done) })),
       "the answer is undefined, not",

@@ -89,7 +89,18 @@ const shownText = (replay: ReadonlyArray<RawFrame>): string => {
   return Array.from(attempts.values()).join("")
 }
 
-/** It has answered as its provider did, or it was interrupted, by a death. */
+/** Whether a call was open of which nobody could know what became: not known to its peer by an id, and not to be made again. */
+const hasUnknownEffect = (replay: ReadonlyArray<RawFrame>): boolean => {
+  const ended = replay.filter((frame) => frame.event === "task.finished" && fieldOf(frame, "state") === "interrupted")
+  return ended.some((frame) => {
+    const isStart = (other: RawFrame) =>
+      other.event === "task.started" && fieldOf(other, "task_id") === fieldOf(frame, "task_id")
+    const start = replay.find(isStart)
+    return fieldOf(frame, "remote_task_id") === null && start !== undefined && fieldOf(start, "skill") !== "again"
+  })
+}
+
+/** It has answered as its provider did; or a death has interrupted it, in a call of which nobody knows what became. */
 export const endIsTrue = ({ answer, error, hasDied, replay, state }: ObservedPlan): ReadonlyArray<string> => {
   const end = replay.findLast(({ event }) => event === "final" || event === "error")
   if (state === "completed") {
@@ -106,7 +117,8 @@ export const endIsTrue = ({ answer, error, hasDied, replay, state }: ObservedPla
   if (state !== "failed" || error !== "interrupted") return [`${state}: ${String(error)}`]
   return [
     ...(end?.event === "error" && fieldOf(end, "code") === error ? [] : [`${error}, but the stream says otherwise`]),
-    ...(hasDied ? [] : ["interrupted, though no process of it died"])
+    ...(hasDied ? [] : ["interrupted, though no process of it died"]),
+    ...(hasUnknownEffect(replay) ? [] : ["interrupted, though it could be gone on with"])
   ]
 }
 

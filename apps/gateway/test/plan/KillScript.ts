@@ -1,5 +1,7 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
+import type { Host } from "@bowline/testing/http/Host"
 import { wait } from "@bowline/testing/http/Move"
+import { Network } from "@bowline/testing/http/Network"
 import { type Act, completes, produces, says, works } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
 import { type Asked, question, results } from "@bowline/testing/provider/Script"
@@ -11,6 +13,8 @@ interface ScriptedCall {
   readonly key: string
   readonly tool: string
   readonly ms: number
+  /** How long the peer, which has the call, lets its caller wait for the first answer. */
+  readonly lateMs: number
 }
 
 /** What a plan does, from its first word to its last one. The last step calls nothing. */
@@ -61,7 +65,8 @@ const times = <A>(count: number, draw: (index: number) => Effect.Effect<A>) =>
 const drawCall = Effect.fnUntraced(function* (key: string) {
   const tool = tools[yield* Random.nextIntBetween(0, tools.length - 1)] ?? ""
   const ms = (yield* chance(35)) ? 0 : yield* Random.nextIntBetween(100, 800)
-  return { key, tool, ms }
+  const lateMs = (yield* chance(50)) ? 0 : yield* Random.nextIntBetween(50, 400)
+  return { key, tool, ms, lateMs }
 })
 
 const drawPlan = Effect.fnUntraced(function* (name: string, session: string, processes: number) {
@@ -113,7 +118,8 @@ export const answerOf = ({ steps }: ScriptedPlan): string => steps.at(-1)?.words
 export const durationOf = ({ delayMs, pauseMs, steps }: ScriptedPlan): number =>
   steps.reduce(
     // A poll comes up to a third later than the end, and a beat.
-    (sum, { words, calls }) => sum + words.length * pauseMs + 1.5 * Math.max(0, ...calls.map(({ ms }) => ms)) + 250,
+    (sum, { words, calls }) =>
+      sum + words.length * pauseMs + 1.5 * Math.max(0, ...calls.map(({ lateMs, ms }) => ms + lateMs)) + 250,
     delayMs
   )
 
@@ -127,7 +133,7 @@ export const turnOf = (plans: ReadonlyMap<string, ScriptedPlan>, asked: Asked): 
     if (before === results(asked).length) {
       return [
         ...words.flatMap((word) => [wait(plan.pauseMs), say(word)]),
-        ...calls.map(({ key, ms, tool }) => callTool(tool, { input: `${key} ${ms}` }))
+        ...calls.map(({ key, lateMs, ms, tool }) => callTool(tool, { input: `${key} ${ms} late=${lateMs}` }))
       ]
     }
     before += calls.length
@@ -149,14 +155,22 @@ export interface Arrival {
   readonly isIdempotent: boolean
 }
 
+/** Whoever is killed while it waits for a late answer does not know whether the call has come. */
+const lateAnswers =
+  (host: Host): Host =>
+  (request) =>
+    Effect.tap(host(request), Effect.sleep(Number(/late=(\d+)/.exec(request.body)?.[1] ?? 0)))
+
 /** The peers, each with the agents of the requests, and what has come to all of them. */
 export const servePeers = Effect.gen(function* () {
+  const network = yield* Network
+  const late = Network.of({ serve: (host) => network.serve(lateAnswers(host)) })
   const served = yield* Effect.forEach(
     agents,
     Effect.fnUntraced(function* ({ name, dialect, streams }) {
       const acts = ({ message: { parts } }: { readonly message: { readonly parts: ReadonlyArray<object> } }) =>
         actsOf(textOf(parts))
-      const { url, seen } = yield* ScriptedPeer.serve({ dialect, streams, acts })
+      const { url, seen } = yield* Effect.provideService(ScriptedPeer.serve({ dialect, streams, acts }), Network, late)
       return { agent: { name, endpoint: `${url}/`, dialect, streaming: streams, skills }, seen }
     })
   )
