@@ -42,7 +42,7 @@ const plan = (given: Partial<ObservedPlan> = {}): ObservedPlan => ({
   plan_id: "p",
   state: "completed",
   error: null,
-  answer: "yes",
+  says: ["Hm ", "yes"],
   hasDied: true,
   seen: [whole],
   replay: whole,
@@ -168,23 +168,26 @@ describe("the end", () => {
     starts(endIsTrue(interrupted({ replay: whole })), "interrupted, but the stream", "interrupted, though it could")
     starts(
       endIsTrue(plan({ replay: framed(...beginning, finished, ...answer, error, done) })),
-      "the answer is undefined, not",
-      "the answer is undefined, what"
+      "the answer is none, not yes"
     )
   })
 
   it("is not what the provider has said, or has a text that was retracted, or that nobody was shown", () => {
     const ending = (text: string, shown: ReadonlyArray<readonly [string, object?]>) =>
       endIsTrue(plan({ replay: framed(...beginning, finished, ...shown, ["final", { text }], done) }))
-    starts(ending("soyes", answer), "the answer is soyes, not yes", "the answer is soyes, what was shown is yes")
+    starts(ending("soyes", answer), "the answer is soyes, not yes")
     starts(
       ending(
         "yes",
         answer.filter(([event]) => event !== "text.retract")
       ),
-      "the answer is yes, what was shown is soyes"
+      "step 2 has shown soyes, not yes"
     )
-    starts(ending("yes", answer.slice(0, 1)), "the answer is yes, what was shown is ")
+    starts(ending("yes", answer.slice(0, 1)), "step 2 has shown , not yes")
+    starts(
+      ending("yes", [["text.delta", { step: 1, attempt: 2, delta: "Hm " }], ...answer]),
+      "step 1 has shown Hm Hm , not Hm "
+    )
   })
 
   it("is an answer without the result of a call", () => {

@@ -10,8 +10,8 @@ export interface ObservedPlan {
   readonly state: string
   /** The code of its error, and why it was aborted. */
   readonly error: string | null
-  /** What its provider says last. */
-  readonly answer: string
+  /** What its provider says in each step; the last one is its answer. */
+  readonly says: ReadonlyArray<string>
   /** Whether a process died that had it. */
   readonly hasDied: boolean
   /** What each of its readers has seen, in the order in which it came. */
@@ -75,16 +75,14 @@ export const streamIsWhole = ({ replay }: ObservedPlan): ReadonlyArray<string> =
   return problems
 }
 
-/** The text of the last step, without what was retracted. */
-const shownText = (replay: ReadonlyArray<RawFrame>): string => {
+/** The text of a step, without what was retracted. */
+const shownText = (replay: ReadonlyArray<RawFrame>, step: number): string => {
   const attempts = new Map<string, string>()
-  const attemptOf = (frame: RawFrame) => `${textOf(frame, "step")}/${textOf(frame, "attempt")}`
-  const last = replay.findLast(({ event }) => event === "step")
-  const step = last === undefined ? "" : textOf(last, "step")
   for (const frame of replay) {
-    if (frame.event === "text.retract") attempts.delete(attemptOf(frame))
-    if (frame.event !== "text.delta" || textOf(frame, "step") !== step) continue
-    attempts.set(attemptOf(frame), (attempts.get(attemptOf(frame)) ?? "") + textOf(frame, "delta"))
+    if (!frame.event.startsWith("text.") || fieldOf(frame, "step") !== step) continue
+    const attempt = textOf(frame, "attempt")
+    if (frame.event === "text.retract") attempts.delete(attempt)
+    else attempts.set(attempt, (attempts.get(attempt) ?? "") + textOf(frame, "delta"))
   }
   return Array.from(attempts.values()).join("")
 }
@@ -101,16 +99,20 @@ const hasUnknownEffect = (replay: ReadonlyArray<RawFrame>): boolean => {
 }
 
 /** It has answered as its provider did; or a death has interrupted it, in a call of which nobody knows what became. */
-export const endIsTrue = ({ answer, error, hasDied, replay, state }: ObservedPlan): ReadonlyArray<string> => {
+export const endIsTrue = ({ error, hasDied, replay, says, state }: ObservedPlan): ReadonlyArray<string> => {
   const end = replay.findLast(({ event }) => event === "final" || event === "error")
   if (state === "completed") {
-    const text = end?.event === "final" ? textOf(end, "text") : undefined
+    const text = end?.event === "final" ? textOf(end, "text") : "none"
+    const answer = says.at(-1) ?? ""
+    const shown = says.map((_, index) => shownText(replay, index + 1))
     const unfinished = replay.filter(
       (frame) => frame.event === "task.finished" && fieldOf(frame, "state") !== "completed"
     )
     return [
-      ...(text === answer ? [] : [`the answer is ${String(text)}, not ${answer}`]),
-      ...(text === shownText(replay) ? [] : [`the answer is ${String(text)}, what was shown is ${shownText(replay)}`]),
+      ...(text === answer ? [] : [`the answer is ${text}, not ${answer}`]),
+      ...says.flatMap((said, index) =>
+        shown[index] === said ? [] : [`step ${index + 1} has shown ${String(shown[index])}, not ${said}`]
+      ),
       ...unfinished.map((frame) => `completed with ${show(frame)}`)
     ]
   }

@@ -112,8 +112,6 @@ export const draw = (seed: string, round: number, processes: number): Effect.Eff
     return { plans, kills }
   }).pipe(Random.withSeed(`${seed}/${round}`))
 
-export const answerOf = ({ steps }: ScriptedPlan): string => steps.at(-1)?.words.join("") ?? ""
-
 /** How long it takes where nothing happens to it, at most. */
 export const durationOf = ({ delayMs, pauseMs, steps }: ScriptedPlan): number =>
   steps.reduce(

@@ -5,7 +5,7 @@ import { Clock, Effect, Fiber, Schedule, Schema } from "effect"
 import { callsAreOnce, historyIsLegal, type ObservedPlan, planProblems } from "./Checker.ts"
 import { type Follower, follow, nobody, planId } from "./Follower.ts"
 import { get } from "./GatewayProcess.ts"
-import { answerOf, draw, durationOf, type ScriptedPlan, servePeers, turnOf } from "./KillScript.ts"
+import { draw, durationOf, type ScriptedPlan, servePeers, turnOf } from "./KillScript.ts"
 import * as Processes from "./Processes.ts"
 
 const leaseMs = 1_000
@@ -99,12 +99,12 @@ export const make = Effect.fnUntraced(function* (
       Effect.timeoutOption("5 seconds")
     )
     const seen = [asked.caller.frames, asked.watcher.frames]
-    const answer = answerOf(asked.script)
+    const says = asked.script.steps.map(({ words }) => words.join(""))
     const died = hasDied || processes.lostLease(plan_id)
     const plan: ObservedPlan = {
       plan_id,
       state,
-      answer,
+      says,
       seen,
       name: asked.script.name,
       error: error?.code ?? null,
