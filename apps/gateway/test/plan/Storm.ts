@@ -63,7 +63,7 @@ export const turnsOf = (messages: ReadonlyArray<Message>) => {
 export const factsIn = (text: string): ReadonlyArray<string> => text.match(/FACT-\w+-\d+/g) ?? []
 
 /** What a planner gets to know: by the summary, and by what the user has said since. */
-const known = ({ system, messages }: Asked) =>
+export const known = ({ system, messages }: Asked) =>
   factsIn([system, ...messages.flatMap((message) => (message.role === "user" ? [message.text] : []))].join("\n"))
 
 export const checkStream = (frames: ReadonlyArray<Frame>) => {

@@ -1,0 +1,124 @@
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { stall, until } from "@bowline/testing/http/Move"
+import { Network } from "@bowline/testing/http/Network"
+import * as ChatHost from "@bowline/testing/provider/ChatHost"
+import { question } from "@bowline/testing/provider/Script"
+import { say, type Turn } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Stream } from "effect"
+import { join } from "node:path"
+import { folderOf } from "../config/ConfigFolder.ts"
+import { settled } from "./Cluster.ts"
+import { databases } from "./Databases.ts"
+import { ask, type Frame, get, replay, start } from "./GatewayProcess.ts"
+import { checkStream, factsIn, known, messagesOf } from "./Storm.ts"
+
+/** Three turns of this length fit in a prompt, a fourth one is too long. */
+const padding = ` ${"word ".repeat(480)}`
+const window = { BOWLINE_CONTEXT_WINDOW: "4000", BOWLINE_SUMMARY_MODEL: "openai/scribe", BOWLINE_LEASE_TTL: "1s" }
+
+interface Instant {
+  readonly title: string
+  /** What the model of summaries does that is to say this. */
+  readonly turn: (summary: string, kill: Effect.Effect<void>) => Turn
+  /** What is stored then, where that is certain. */
+  readonly stored?: "old" | "new"
+}
+
+const behindAnswer = (millis: number): Instant => ({
+  title: `${millis} ms behind the summary`,
+  // The wait is nobody's: the answer is over meanwhile.
+  turn: (summary, kill) => [say(summary), until(Effect.asVoid(Effect.forkDetach(Effect.delay(kill, millis))))]
+})
+
+const instants: ReadonlyArray<Instant> = [
+  {
+    title: "in the midst of the summary",
+    turn: (summary, kill) => [say(summary), until(kill), stall],
+    stored: "old"
+  },
+  ...[0, 4, 12].map(behindAnswer),
+  { title: "as soon as its caller has seen it", turn: (summary) => [say(summary)], stored: "new" }
+]
+
+const compactionsIn = (frames: ReadonlyArray<Frame>) => frames.filter(({ event }) => event === "compaction")
+
+const { embedded, postgres } = databases
+
+const cases = [
+  { title: "embedded", database: embedded, resume: false },
+  { title: "postgres", database: postgres, resume: false },
+  { title: "postgres, with plans that go on", database: postgres, resume: true }
+]
+
+describe.each(cases)("a compaction of a gateway that is killed, $title", ({ database, resume }) => {
+  it.live("is there as a whole or not at all, and the session is compacted again", () =>
+    Effect.gen(function* () {
+      const prompts: Array<ReadonlyArray<string>> = []
+      let summarise = (summary: string): Turn => [say(summary)]
+      const host = yield* ChatHost.make((asked) => {
+        if (asked.model === "scribe") return summarise([...new Set(factsIn(question(asked)))].join(" "))
+        prompts.push(known(asked))
+        return [say("noted")]
+      })
+      const provider = yield* (yield* Network).serve(host)
+      const folder = yield* folderOf({ "bowline.yaml": `plans: { resume: ${resume} }` })
+      const settings = {
+        BOWLINE_CONFIG: join(folder, "bowline.yaml"),
+        ...window,
+        ...(yield* database),
+        OPENAI_BASE_URL: `${provider.url}/v1`,
+        BOWLINE_MODEL: "openai/scripted"
+      }
+      let gateway = yield* start(settings)
+      for (const [at, { title, turn, stored }] of instants.entries()) {
+        const session = `session-${at}`
+        const planted: Array<string> = []
+        const nextQuestion = () => {
+          planted.push(`FACT-${at}-${planted.length}`)
+          return { question: `${planted.at(-1)}${padding}`, session_id: session }
+        }
+        const askNext = Effect.gen(function* () {
+          const frames = yield* Stream.runCollect(ask(gateway.url, nextQuestion()))
+          checkStream(frames)
+          assert.deepStrictEqual(prompts.at(-1), planted, title)
+          return compactionsIn(frames).length
+        })
+        for (let turns = 0; turns < 3; turns++) assert.strictEqual(yield* askNext, 0)
+
+        const kill = Effect.asVoid(gateway.kill("SIGKILL"))
+        summarise = (summary) => {
+          summarise = (again) => [say(again)]
+          return turn(summary, kill)
+        }
+        const seen = yield* ask(gateway.url, nextQuestion()).pipe(
+          Stream.tap(({ event }) => (stored === "new" && event === "compaction" ? kill : Effect.void)),
+          Stream.runCollect
+        )
+        yield* kill
+        gateway = yield* start(settings)
+        const planId = String(seen[0]?.data["plan_id"])
+        const { state } = yield* settled(gateway.url, planId)
+        const frames = yield* Stream.runCollect(replay(gateway.url, planId))
+        assert.deepStrictEqual(frames.slice(0, seen.length), seen, title)
+        const [told, ...more] = compactionsIn(frames)
+        assert.isEmpty(more)
+        if (resume) assert.strictEqual(state, "completed", title)
+        // Plans that go on compact what is not compacted yet.
+        const found = told === undefined ? "old" : "new"
+        if (resume || stored !== undefined) assert.strictEqual(found, resume ? "new" : stored, title)
+        const { summary } = yield* get(gateway.url, `/sessions/${session}`)
+        assert.strictEqual(summary, told?.data["summary"] ?? null, title)
+        const messages = yield* messagesOf(gateway.url, session)
+        assert.deepStrictEqual(
+          messages.map(({ compacted }) => compacted),
+          messages.map((_, index) => index < Number(told?.data["messages_compacted"] ?? 0)),
+          title
+        )
+
+        let compactions = 0
+        while (compactions === 0) compactions += yield* askNext
+      }
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+})
