@@ -121,7 +121,7 @@ export class PlanRun {
 
   /** One stage at a time: a tool that runs hides everything else, and so does an approval everything but that. */
   get stage(): Stage | null {
-    if (this.#stages.includes("tool")) return "tool"
+    if (this.#stages.includes("tool") || this.inherited.size > 0) return "tool"
     if (this.#stages.includes("approval")) return "approval"
     return this.#stages.at(-1) ?? null
   }

@@ -186,12 +186,15 @@ export class RunningPlans extends Context.Service<
           }
           const started = Deferred.makeUnsafe<RunningPlan>()
           const attributes = { [GenAi.plan]: plan_id, [GenAi.conversation]: session_id }
-          const fiber = life(plan, started).pipe(
+          const running = life(plan, started).pipe(
             Effect.ensuring(count(() => plans.delete(plan_id))),
-            Effect.annotateLogs({ plan_id, session_id, caller }),
-            Effect.withSpan("plan", { attributes, captureStackTrace: false })
+            Effect.annotateLogs({ plan_id, session_id, caller })
           )
-          yield* FiberMap.run(fibers, plan_id, fiber)
+          yield* FiberMap.run(
+            fibers,
+            plan_id,
+            Effect.withSpan(running, "plan", { attributes, captureStackTrace: false })
+          )
           return yield* Deferred.await(started)
         }),
         find: (id) => plans.get(id),

@@ -1,5 +1,9 @@
-import { layerOnStore } from "@bowline/testing/TestKit"
-import { Context, Effect, Layer, type Scope } from "effect"
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import { layerOnStore, pass, post, seen } from "@bowline/testing/TestKit"
+import { assert } from "@effect/vitest"
+import { Context, type Duration, Effect, Fiber, Layer, Scope, Stream } from "effect"
+import type { PeerCall, PeerClient } from "../../src/peer/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import { type PlanCommit, PlanStore } from "../../src/plan/PlanStore.ts"
 import { LeaseStore } from "../../src/session/LeaseStore.ts"
@@ -47,7 +51,10 @@ export const mortal = Effect.fnUntraced(function* ({ dies = () => undefined, ...
       )
     })
   )
-  const context = yield* Layer.build(Layer.provide(Layer.fresh(layerOnStore(options)), stores))
+  const scope = yield* Scope.make()
+  // Nobody cleans up after the dead.
+  yield* Effect.addFinalizer((exit) => (isDead ? Effect.void : Scope.close(scope, exit)))
+  const context = yield* Layer.buildWithScope(Layer.provide(Layer.fresh(layerOnStore(options)), stores), scope)
   const plans = Context.get(context, Plans)
   return {
     kill,
@@ -58,4 +65,51 @@ export const mortal = Effect.fnUntraced(function* ({ dies = () => undefined, ...
 })
 
 export type Mortal = Effect.Success<ReturnType<typeof mortal>>
-export type Needs = Scope.Scope
+
+export const hi = { state: "completed", content: "hi", verified: "unknown" } as const
+export const stays = { preferences: { on_disconnect: "continue" } }
+
+/** A peer that remembers its calls, its cancels, and of each call that was interrupted whether it is another process's now. */
+export const peer = (end: Effect.Effect<typeof hi> = Effect.succeed(hi), remoteTaskId: string | null = "remote-1") => {
+  const calls: Array<PeerCall> = []
+  const cancelled: Array<string> = []
+  const left: Array<boolean | undefined> = []
+  const peers: Partial<PeerClient["Service"]> = {
+    call: (call, onEvent) => {
+      calls.push(call)
+      const accepted = { _tag: "Accepted", remoteTaskId, remoteContextId: null } as const
+      return (remoteTaskId === null ? Effect.void : onEvent(accepted)).pipe(
+        Effect.andThen(onEvent({ _tag: "Progress", state: "working", message: "on it" })),
+        Effect.andThen(end),
+        Effect.onInterrupt(() => Effect.sync(() => left.push(call.isHandedOver?.())))
+      )
+    },
+    cancel: ({ taskId }) => Effect.sync(() => void cancelled.push(taskId))
+  }
+  return { calls, cancelled, left, peers }
+}
+
+/** Asks a process that dies a second later. */
+export const askAndKill = Effect.fnUntraced(function* (process: Mortal, body: object = {}) {
+  const { plan_id, session_id } = yield* process.on(post({ question: "?", session_id: "s", ...stays, ...body }))
+  yield* pass("1 second")
+  process.kill()
+  return { plan_id, session_id }
+})
+
+const follow = (process: Mortal, plan_id: PlanId) =>
+  Effect.flatMap(process.plans.events(anonymous, plan_id, 0), ({ frames }) =>
+    Effect.forkChild(Effect.map(Stream.runCollect(frames), seen))
+  )
+
+/** All that is stored of a plan, once it is over. */
+export const replayed = Effect.fnUntraced(function* (
+  process: Mortal,
+  plan_id: PlanId,
+  within: Duration.Input = "30 seconds"
+) {
+  const reader = yield* follow(process, plan_id)
+  yield* pass(within, "1 second")
+  assert.isDefined(reader.pollUnsafe(), "The plan is not over")
+  return (yield* Fiber.join(reader)).filter((event) => event !== "ping")
+})

@@ -1,0 +1,101 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { stall, wait } from "@bowline/testing/http/Move"
+import { say, usage } from "@bowline/testing/provider/Turn"
+import { all, pass, post, seen, single } from "@bowline/testing/TestKit"
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Fiber, Stream } from "effect"
+import * as MemoryStore from "../../src/session/MemoryStore.ts"
+import { askBob, bob, names } from "./Bob.ts"
+import { mortal, peer, replayed, stays } from "./Mortal.ts"
+
+const config = { shutdownGrace: Duration.seconds(5) }
+
+/** Asks, reads, and shuts the process down a second later. */
+const askAndDrain = Effect.fnUntraced(function* (process: Effect.Success<ReturnType<typeof mortal>>, body: object) {
+  const { frames, plan_id } = yield* process.on(post({ question: "?", session_id: "s", ...stays, ...body }))
+  const reader = yield* Effect.forkChild(Effect.map(Stream.runCollect(frames), seen))
+  yield* pass("1 second")
+  const drained = yield* Effect.forkChild(process.plans.drain)
+  yield* pass("6 seconds", "1 second")
+  assert.isDefined(drained.pollUnsafe())
+  return { plan_id, read: yield* Fiber.join(reader) }
+})
+
+describe("a plan that runs at a shutdown", () => {
+  it.effect("is left to the next process, which goes on with it at once; its readers are sent there", () =>
+    Effect.gen(function* () {
+      const first = yield* mortal({ script: () => [say("half"), usage({ input_tokens: 5 }), stall], config })
+      const second = yield* mortal({ script: () => [say("whole")] })
+      const { plan_id, read } = yield* askAndDrain(first, {})
+      assert.deepStrictEqual(names(read), ["session", "plan", "step", "text.delta", "usage", "reconnect"])
+      const events = yield* replayed(second, plan_id, "1 second")
+      assert.deepStrictEqual(events.slice(0, 5), read.slice(0, 5))
+      assert.deepInclude(single(events, "final"), { text: "whole" })
+      assert.strictEqual(single(events, "final").usage.input_tokens, 5)
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
+
+  it.effect("keeps what peers do for it", () => {
+    const stuck = peer(Effect.never)
+    const ready = peer()
+    return Effect.gen(function* () {
+      const first = yield* mortal({ script: [askBob], peers: stuck.peers, config })
+      const second = yield* mortal({ script: [[say("ok")]], peers: ready.peers })
+      const { plan_id } = yield* askAndDrain(first, { agents: [bob] })
+      assert.deepStrictEqual([stuck.left, stuck.cancelled], [[true], []])
+      assert.strictEqual(single(yield* replayed(second, plan_id, "1 second"), "final").text, "ok")
+      assert.strictEqual(ready.calls[0]?.resumes?.taskId, "remote-1")
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  })
+
+  it.effect("is aborted where nobody can go on with it, and its peers are told", () => {
+    const unknown = peer(Effect.never, null)
+    const token = { ...bob, auth: { type: "bearer", token: "secret" } }
+    return Effect.gen(function* () {
+      const cases = [
+        { script: [askBob], peers: unknown.peers, agents: [bob] },
+        { script: [[stall]], agents: [token] },
+        { script: [[stall]], resume: false }
+      ]
+      for (const { agents = [], resume = true, ...given } of cases) {
+        const process = yield* mortal({ ...given, config: { ...config, resume } })
+        const { read } = yield* askAndDrain(process, { agents })
+        assert.strictEqual(single(read, "error").reason, "shutdown")
+      }
+      assert.deepStrictEqual(unknown.left, [false])
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  })
+
+  it.effect("does not count as one that its process has died of", () =>
+    Effect.gen(function* () {
+      const script = () => [say("half"), stall]
+      let process = yield* mortal({ script, config })
+      const { plan_id } = yield* process.on(post({ question: "?", ...stays }))
+      for (const next of [script, script, script, () => [say("whole")]]) {
+        yield* pass("1 second")
+        const before = process
+        process = yield* mortal({ script: next, config })
+        yield* Effect.forkChild(before.plans.drain)
+        yield* pass("6 seconds", "1 second")
+      }
+      const events = yield* replayed(process, plan_id, "1 second")
+      assert.lengthOf(all(events, "retry"), 4)
+      assert.strictEqual(single(events, "final").text, "whole")
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
+
+  it.effect("is queued again if it only waited for its session, behind the one that has it", () =>
+    Effect.gen(function* () {
+      const first = yield* mortal({ script: () => [wait("1 hour")], config })
+      const second = yield* mortal({ script: () => [wait("2 seconds"), say("whole")] })
+      const ahead = yield* first.on(post({ question: "1", session_id: "s", ...stays }))
+      const { plan_id } = yield* askAndDrain(first, { question: "2" })
+      const events = yield* replayed(second, plan_id, "10 seconds")
+      assert.deepInclude(single(events, "final"), { text: "whole" })
+      assert.lengthOf(all(events, "retry"), 0)
+      assert.isAtLeast(all(events, "queued").length, 2)
+      const [one, two] = yield* Effect.forEach([ahead.plan_id, plan_id], (id) => second.plans.get(anonymous, id))
+      assert.isBelow(Date.parse(one?.finished_at ?? ""), Date.parse(two?.finished_at ?? ""))
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
+})
