@@ -91,9 +91,10 @@ export class PeerClient extends Context.Service<
     /** The peers that this process has spoken to. */
     readonly peers: Effect.Effect<ReadonlyArray<PeerStatus>>
     /**
-     * Sends the message and waits until the task ends, however long: the time is bounded by whoever calls. Every exit
-     * that leaves the remote task unfinished, interruption above all, cancels it: once, best effort, within `cancelTimeout`,
-     * in a fiber of the client's own that nobody waits for.
+     * Sends the message, unless it resumes a task, and waits until the task ends, however long: the time is bounded by whoever
+     * calls. Every exit that leaves the remote task unfinished, interruption above all, cancels it: once, best effort, within
+     * `cancelTimeout`, in a fiber of the client's own that nobody waits for. Only a call that is interrupted when it `isHandedOver`
+     * cancels nothing.
      */
     readonly call: (
       call: PeerCall,
