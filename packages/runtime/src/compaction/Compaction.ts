@@ -4,7 +4,7 @@ import type { MessageId } from "@bowline/domain/session/MessageId"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskId } from "@bowline/domain/tool/TaskId"
-import { Clock, Context, Effect, Layer, Result } from "effect"
+import { Clock, Context, type Duration, Effect, Layer, Result } from "effect"
 import { UuidGenerator } from "../id/UuidGenerator.ts"
 import * as ModelLimits from "../plan/ModelLimits.ts"
 import { PlansConfig } from "../plan/PlansConfig.ts"
@@ -52,8 +52,10 @@ export interface Wanted {
   readonly frame: (summaries: ReadonlyArray<string>) => Parameters<typeof TokenEstimate.ofFrame>[1]
   /** What the peers call tasks that the caller knows of. */
   readonly remoteTasks: ReadonlyMap<TaskId, string>
-  /** Milliseconds since 1970. */
+  /** Milliseconds since 1970: no attempt begins behind it. */
   readonly deadline: number
+  /** How long a summary may take, where nothing else ends whoever asks. */
+  readonly timeout: Duration.Input
   readonly account: SummaryCall.Account
 }
 
@@ -141,7 +143,11 @@ export class Compaction extends Context.Service<
               )
             )
           ),
-          Effect.catchTag("ProviderError", ({ type }) => Effect.succeed(Result.fail(type)))
+          Effect.catchTag("ProviderError", ({ type }) => Effect.succeed(Result.fail(type))),
+          Effect.timeoutOrElse({
+            duration: wanted.timeout,
+            orElse: () => Effect.succeed(Result.fail("deadline"))
+          })
         )
         const now = yield* Clock.currentTimeMillis
         if (Result.isSuccess(answer)) {

@@ -78,6 +78,7 @@ export const make = (
       frame,
       remoteTasks: run.remoteTasks,
       deadline,
+      timeout: Infinity,
       account: {
         reported: (attempt, usage) => void (run.attemptUsage = { step: 0, attempt, usage }),
         ended: () => run.countUsage()

@@ -3,7 +3,7 @@ import { type NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { Compacted } from "@bowline/domain/session/Compacted"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Context, Data, Deferred, Effect, Exit, Layer, RcMap } from "effect"
+import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Layer, RcMap } from "effect"
 import * as ModelLimits from "../plan/ModelLimits.ts"
 import { PlansConfig } from "../plan/PlansConfig.ts"
 import { PlanStore } from "../plan/PlanStore.ts"
@@ -29,6 +29,9 @@ const busy = new SessionBusy({ message: "The session has a plan that is not over
 
 /** How long whoever has the session may take to let go of it: a plan that is over, or another change from outside. */
 const freeTimeout = "10 seconds"
+
+/** How long a summary may take: as long as a plan, if that does not say. */
+const timeout = Duration.minutes(30)
 
 const unpaid = { reported: () => undefined, ended: () => undefined }
 
@@ -63,7 +66,8 @@ export class SessionCompaction extends Context.Service<
           isRefused: false,
           frame: (summaries) => ({ system: contextBlock("", summaries) ?? "", tools: [] }),
           remoteTasks: new Map(),
-          deadline: Infinity,
+          deadline: (yield* Clock.currentTimeMillis) + Duration.toMillis(timeout),
+          timeout,
           account: unpaid
         })
         if (made._tag === "Failed") return yield* new NoSummary()

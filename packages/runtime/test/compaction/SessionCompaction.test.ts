@@ -7,11 +7,13 @@ import { layer, pass, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { SessionCompaction } from "../../src/compaction/SessionCompaction.ts"
+import type { PlansConfig } from "../../src/plan/PlansConfig.ts"
 import { LeaseStore } from "../../src/session/LeaseStore.ts"
 import { SessionStore } from "../../src/session/SessionStore.ts"
 import { ask, isSummary, small, words } from "./LongSession.ts"
 
-const provide = (script: Script) => Effect.provide(layer({ script, config: { ...small, maxRetries: 0 } }))
+const provide = (script: Script, config: Partial<PlansConfig["Service"]> = {}) =>
+  Effect.provide(layer({ script, config: { ...small, maxRetries: 0, ...config } }))
 
 const compact = Effect.flatMap(SessionCompaction, (sessions) => sessions.compact(anonymous, "s"))
 
@@ -91,6 +93,30 @@ describe("a compaction that is asked for", () => {
       )
     )
   })
+
+  it.effect("fails after half an hour of a model that never comes to an end, and lets go of the session", () =>
+    Effect.gen(function* () {
+      yield* threeTurns
+      const compacting = yield* Effect.forkChild(Effect.flip(compact), { startImmediately: true })
+      const plan = yield* Effect.forkChild(Effect.delay(ask("next"), "1 minute"))
+      yield* pass("1799 seconds", "1 second")
+      assert.strictEqual(yield* (yield* ScriptedProvider).asked.open, 1)
+      yield* pass("2 seconds", "1 second")
+      assert.strictEqual(yield* (yield* ScriptedProvider).asked.open, 0)
+      assert.strictEqual((yield* Fiber.join(compacting))._tag, "NoSummary")
+      assert.lengthOf(yield* summaries, 1)
+      assert.deepInclude(yield* session, { summary: null })
+      single(yield* Fiber.join(plan), "final")
+    }).pipe(
+      provide(
+        (asked) =>
+          isSummary(asked)
+            ? Array.from({ length: 100 }, () => [wait("1 minute"), say("word ")]).flat()
+            : [say("noted")],
+        { attemptTimeout: Duration.hours(2), maxRetries: 3 }
+      )
+    )
+  )
 
   it.effect("has a plan that comes meanwhile wait behind it", () =>
     Effect.gen(function* () {
