@@ -5,7 +5,7 @@ import type { Asked } from "@bowline/testing/provider/Script"
 import { error, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { eventsOf, post, send, start } from "./RunningGateway.ts"
+import { eventsOf, post, type RunningGateway, send, startOn, stores } from "./RunningGateway.ts"
 
 const isSummary = ({ system }: Asked) => system.startsWith("You keep the memory")
 
@@ -16,7 +16,7 @@ const earlier = [1, 2, 3, 4].flatMap((turn) => [
   { role: "assistant", content: long(`answer ${turn}`) }
 ])
 
-const modelsOf = ({ provider }: Effect.Success<ReturnType<typeof start>>) =>
+const modelsOf = ({ provider }: RunningGateway) =>
   Effect.flatMap(provider.requests.all, (all) =>
     Effect.forEach(all, (request) => Effect.map(ChatHost.asked(request), (asked) => [asked.model, isSummary(asked)]))
   )
@@ -28,7 +28,9 @@ const threeTurns = Effect.fnUntraced(function* (url: string) {
   for (let turn = 0; turn < 3; turn++) yield* post(`${url}/plan`, { question: long("?"), session_id: "s" })
 })
 
-describe("compaction over HTTP", () => {
+describe.each(Object.entries(stores))("compaction over HTTP, %s", (_, store) => {
+  const start = startOn(store)
+
   it.live("summarises with the model that BOWLINE_SUMMARY_MODEL names, once, and goes on with the planner's", () =>
     Effect.gen(function* () {
       const gateway = yield* start((asked) => [say(isSummary(asked) ? "FACT 4711" : "fine")], {

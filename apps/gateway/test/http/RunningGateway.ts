@@ -2,10 +2,11 @@ import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import * as ChatHost from "@bowline/testing/provider/ChatHost"
 import type { Script } from "@bowline/testing/provider/Script"
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, type Scope } from "effect"
 import { HttpServer } from "effect/http"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
 import * as Gateway from "../../src/Gateway.ts"
+import { databases } from "../plan/Databases.ts"
 
 /** The whole gateway in this process, in memory, on a free port, with a scripted provider on another one. */
 export const start = Effect.fnUntraced(function* (script: Script, environment: Readonly<Record<string, string>> = {}) {
@@ -25,6 +26,16 @@ export const start = Effect.fnUntraced(function* (script: Script, environment: R
   const { address } = Context.get(context, HttpServer.HttpServer)
   return { url: HttpServer.formatAddress(address), provider }
 }, Effect.provide(LoopbackNetwork.layer))
+
+export type RunningGateway = Effect.Success<ReturnType<typeof start>>
+
+/** The settings of stores that a gateway has to be the same on. */
+export const stores = { memory: databases.memory, postgres: Effect.orDie(databases.postgres) }
+
+export const startOn =
+  (store: Effect.Effect<Readonly<Record<string, string>>, never, Scope.Scope>): typeof start =>
+  (script, environment) =>
+    Effect.flatMap(store, (settings) => start(script, { ...settings, ...environment }))
 
 interface Answer {
   readonly status: number

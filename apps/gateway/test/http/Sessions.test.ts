@@ -6,7 +6,7 @@ import * as ChatHost from "@bowline/testing/provider/ChatHost"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
-import { post, send, start } from "./RunningGateway.ts"
+import { post, type RunningGateway, send, startOn, stores } from "./RunningGateway.ts"
 
 const unknownMessage = "msg_00000000-0000-4000-8000-000000000001"
 
@@ -18,7 +18,7 @@ const messagesOf = (url: string, session: string) =>
   Effect.map(send(`${url}/sessions/${session}/messages?limit=200`), ({ body }) => body["messages"] as Array<Message>)
 
 /** What each request to the provider asked. */
-const askedOf = ({ provider }: Effect.Success<ReturnType<typeof start>>) =>
+const askedOf = ({ provider }: RunningGateway) =>
   Effect.flatMap(provider.requests.all, (all) => Effect.forEach(all, ChatHost.asked))
 
 const plansOf = (url: string, session: string, state: string) =>
@@ -47,7 +47,9 @@ const agent = (url: string, fields: object = {}) => ({
   ...fields
 })
 
-describe("a caller who keeps the history itself", () => {
+describe.each(Object.entries(stores))("a caller who keeps the history itself, %s", (_, store) => {
+  const start = startOn(store)
+
   it.live("gives it with the question, and what was said before it", () =>
     Effect.gen(function* () {
       const gateway = yield* start(() => [say("ok")])
@@ -124,7 +126,29 @@ describe("a caller who keeps the history itself", () => {
   )
 })
 
-describe("a revert", () => {
+describe.each(Object.entries(stores))("the sessions of a caller, %s", (_, store) => {
+  it.live("are listed page by page, the newest first", () =>
+    Effect.gen(function* () {
+      const { url } = yield* startOn(store)(() => [say("ok")])
+      for (const name of ["one", "two", "three"]) yield* ask(url, name)
+      yield* ask(url, "one")
+      const pages: Array<ReadonlyArray<unknown>> = []
+      for (let cursor = ""; ;) {
+        const { body } = yield* send(`${url}/sessions?limit=2${cursor}`)
+        pages.push(
+          (body["sessions"] as ReadonlyArray<Record<string, unknown>>).map((one) => one["external_session_id"])
+        )
+        if (typeof body["next_cursor"] !== "string") break
+        cursor = `&cursor=${body["next_cursor"]}`
+      }
+      assert.deepStrictEqual(pages, [["three", "two"], ["one"]])
+    })
+  )
+})
+
+describe.each(Object.entries(stores))("a revert, %s", (_, store) => {
+  const start = startOn(store)
+
   it.live("drops what came behind a message, for callers and in prompts", () =>
     Effect.gen(function* () {
       const gateway = yield* start(({ messages }) => [say(`answer ${messages.length}`)])
@@ -204,8 +228,10 @@ describe("a revert", () => {
   )
 })
 
-describe("the time of a session", () => {
-  it.live("is as long as it is configured, from its last plan on, also without a database", () =>
+describe.each(Object.entries(stores))("the time of a session, %s", (_, store) => {
+  const start = startOn(store)
+
+  it.live("is as long as it is configured, from its last plan on", () =>
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("ok")], { BOWLINE_SESSION_TTL: "90m" })
       yield* ask(url, "s")
@@ -216,7 +242,9 @@ describe("the time of a session", () => {
   )
 })
 
-describe("the deletion of a session", () => {
+describe.each(Object.entries(stores))("the deletion of a session, %s", (_, store) => {
+  const start = startOn(store)
+
   it.live("takes its plans, messages and events with it, and can be asked for once", () =>
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("ok")])
