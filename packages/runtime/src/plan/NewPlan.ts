@@ -12,6 +12,8 @@ import * as StoredRequest from "./StoredRequest.ts"
 
 interface Circumstances extends Pick<NewPlan, "owner" | "model" | "route" | "replica"> {
   readonly secretKey: typeof SecretKey.Service
+  /** Whether another process may go on with it. */
+  readonly isKept: boolean
   readonly idempotency: Idempotency | undefined
   readonly createdAt: number
   readonly deadline: number
@@ -21,13 +23,13 @@ interface Circumstances extends Pick<NewPlan, "owner" | "model" | "route" | "rep
 /** What is stored of a request that was admitted. Times in milliseconds. */
 export const newPlan = (
   request: PlanRequest,
-  { idempotency, createdAt, deadline, secretKey, uuid, ...given }: Circumstances
+  { idempotency, createdAt, deadline, isKept, secretKey, uuid, ...given }: Circumstances
 ): NewPlan => {
   const plan_id = PlanId.make(`plan_${uuid()}`)
   return {
     ...given,
     plan_id,
-    request: StoredRequest.store(request, plan_id, secretKey),
+    request: isKept ? StoredRequest.store(request, plan_id, secretKey) : null,
     new_session_id: SessionId.make(`session_${uuid()}`),
     external_session_id: request.session_id ?? null,
     agents: request.agents.map(summary),

@@ -130,7 +130,14 @@ export class NewPlans extends Context.Service<
         const { session_id, external_session_id, created } = session
         const createdAt = Date.parse(plan.created_at)
         return running.run({
-          ...{ plan_id, session_id, caller, request, model, route, createdAt, awaited },
+          plan_id,
+          session_id,
+          caller,
+          request,
+          model,
+          route,
+          createdAt,
+          awaited,
           deadline: Date.parse(plan.deadline_at),
           guard: { _tag: "Queued", replica, fence: 0 },
           head: 1,
@@ -170,6 +177,7 @@ export class NewPlans extends Context.Service<
           replica,
           idempotency,
           secretKey,
+          isKept: config.resume && store.isDurable,
           createdAt,
           deadline: createdAt + request.preferences.timeout_ms,
           uuid

@@ -36,8 +36,8 @@ export interface NewPlan {
   /** What the caller says of still earlier history; empty if nothing. */
   readonly prior_summary: string
   readonly question: string
-  /** Kept until the plan is over. */
-  readonly request: StoredRequest
+  /** Kept until the plan is over; nothing where no other process is to go on with it. */
+  readonly request: StoredRequest | null
   readonly preferences: Preferences
   readonly metadata: { readonly [key: string]: string }
   readonly model: string
@@ -134,7 +134,7 @@ export interface AbandonedPlan {
   readonly plan: Plan
   readonly owner: CallerName
   readonly guard: Guard
-  /** Nothing, of a plan that was stored before requests were. */
+  /** Nothing where it was not kept. */
   readonly request: StoredRequest | null
   readonly route: Route
   /** How many processes have died that ran it. */

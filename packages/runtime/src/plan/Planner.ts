@@ -127,17 +127,14 @@ export class Planner extends Context.Service<
           })
 
           let before = resumed?.attempts
-          const last = stored.findLast((message) => message.plan_id === plan_id && message.role !== "tool")
-          if (resumed !== undefined && last?.role === "assistant") {
+          const last = stored.findLast((message) => message.plan_id === plan_id && message.role === "assistant")
+          if (resumed !== undefined && last !== undefined) {
             const parts = last.parts.filter((part) => part.type === "tool_call")
-            const ids = new Set(parts.map(({ task_id }) => task_id))
-            const earlier = resumed.tasks.filter(({ task_id }) => !ids.has(task_id)).length
-            const budget = Math.max(max_tool_calls - earlier, 0)
-            run.toolCalls = Math.min(earlier, max_tool_calls) + Math.min(parts.length, budget)
-            const calls = PreparedCalls.prepareAgain(parts, resumed.tasks, tools, budget)
-            if (calls.length > 0) {
+            const left = PreparedCalls.left(parts, resumed.tasks, tools, max_tool_calls)
+            run.toolCalls = left.counted
+            if (left.calls.length > 0) {
               before = undefined
-              yield* make(calls)
+              yield* make(left.calls)
             }
           }
 

@@ -64,26 +64,35 @@ export const prepare = (
     return { _tag: "Ready", part, tool, input: input.success }
   })
 
-/**
- * The calls of a step that have no result, in the process that goes on with it: `parts` are all of the step's, `tasks` all of the
- * plan's. What has begun is not started again.
- */
-export const prepareAgain = (
+/** What is left to do of the last step that was answered, in the process that goes on with it. */
+export interface Left {
+  /** Those that have no result. What has begun is not started again. */
+  readonly calls: ReadonlyArray<Prepared>
+  /** Calls of the plan that count, these among them. */
+  readonly counted: number
+}
+
+/** `parts` are all calls of the step, `tasks` all of the plan, of which at most `max` may be made. */
+export const left = (
   parts: ReadonlyArray<ToolCallPart>,
   tasks: ReadonlyArray<StoredTask>,
   tools: ReadonlyMap<string, Tool>,
-  budget: number
-): ReadonlyArray<Prepared> => {
-  const calls = parts.map(({ input, raw_input, tool }) => ({
+  max: number
+): Left => {
+  const ids = new Set(parts.map(({ task_id }) => task_id))
+  // Each call of the steps before has its row, those too that were refused since there were too many.
+  const before = Math.min(tasks.filter(({ task_id }) => !ids.has(task_id)).length, max)
+  const budget = max - before
+  const made = parts.map(({ input, raw_input, tool }) => ({
     name: tool,
     arguments: raw_input ?? JSON.stringify(input)
   }))
-  return prepare(calls, tools, budget, (index) => parts[index]?.task_id ?? "").flatMap((prepared) => {
+  const calls = prepare(made, tools, budget, (index) => parts[index]?.task_id ?? "").flatMap((prepared) => {
     const { part, tool } = prepared
     const task = tasks.find(({ task_id }) => task_id === part.task_id)
     if (task === undefined) return [prepared]
-    return task.state === "running" && tool !== undefined
-      ? [{ _tag: "Begun", part, tool, input: part.input, task }]
-      : []
+    if (task.state !== "running" || tool === undefined) return []
+    return [{ _tag: "Begun" as const, part, tool, input: part.input, task }]
   })
+  return { calls, counted: before + Math.min(parts.length, budget) }
 }

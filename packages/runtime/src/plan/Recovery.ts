@@ -41,7 +41,14 @@ export const layer = Layer.effectDiscard(
       const { plan, owner: caller, guard, route } = abandoned
       const { plan_id, session_id, model } = plan
       yield* running.run({
-        ...{ plan_id, session_id, caller, request, model, route, guard, recent: [] },
+        plan_id,
+        session_id,
+        caller,
+        request,
+        model,
+        route,
+        guard,
+        recent: [],
         createdAt: Date.parse(plan.created_at),
         deadline: Date.parse(plan.deadline_at),
         head: Resumption.headOf(abandoned),

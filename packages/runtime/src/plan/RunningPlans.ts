@@ -150,7 +150,12 @@ export class RunningPlans extends Context.Service<
         const journal = new Journal(ids, guard, head, live, writer.notify)
         const models = [model, ...config.fallbackModels.filter((other) => other !== model)].slice(0, maxModels)
         const run: PlanRun = new PlanRun({
-          ...{ ...given, ...ids, request, models, journal, uuid },
+          ...given,
+          ...ids,
+          request,
+          models,
+          journal,
+          uuid,
           isKept: () => isKept(plan)
         })
         live.head = head

@@ -27,7 +27,15 @@ describe("a plan whose process has died", () => {
       const { plan_id, session_id } = yield* askAndKill(first)
       const events = yield* replayed(second, plan_id)
       assert.deepStrictEqual(names(events), [
-        ...["session", "plan", "step", "text.delta", "text.retract", "retry", "text.delta", "final", "done"]
+        "session",
+        "plan",
+        "step",
+        "text.delta",
+        "text.retract",
+        "retry",
+        "text.delta",
+        "final",
+        "done"
       ])
       assert.deepStrictEqual(single(events, "text.retract"), { step: 1, attempt: 1 })
       assert.deepInclude(single(events, "retry"), { step: 1, attempt: 2, delay_ms: 0 })
@@ -274,7 +282,7 @@ describe("a plan whose process has died", () => {
         const first = yield* mortal({ script: [askBob], peers: stuck.peers }).pipe(
           Effect.provideService(SecretKey, key)
         )
-        const { plan_id } = yield* askAndKill(first, { agents, session_id: `${key._tag}` })
+        const { plan_id } = yield* askAndKill(first, { agents, session_id: key._tag })
         const second = yield* mortal({ script: [[say("ok")]], peers: ready.peers }).pipe(
           Effect.provideService(SecretKey, key)
         )

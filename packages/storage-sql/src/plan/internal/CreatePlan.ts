@@ -51,7 +51,7 @@ with open_plans as (
   select ${plan.plan_id}, ${session_id}, ${plan.owner}, ${plan.replica}, ${plan.model},
     ${createHash("sha256").update(plan.question).digest("hex")}, ${JSON.stringify(plan.preferences)}::json,
     ${JSON.stringify(plan.metadata)}::json, ${JSON.stringify(plan.route)}::json,
-    ${JSON.stringify(plan.request.request)}::json, ${plan.request.secrets}, ${JSON.stringify(Usage.empty)}::json,
+    ${plan.request === null ? null : JSON.stringify(plan.request.request)}::json, ${plan.request?.secrets ?? null}, ${JSON.stringify(Usage.empty)}::json,
     ${plan.created_at}::timestamptz, ${plan.deadline_at}::timestamptz
   from open_plans where count <= ${maxOpen}
   returning id
