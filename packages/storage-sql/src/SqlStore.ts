@@ -3,7 +3,7 @@ import { PgClient } from "@effect/sql-pg"
 import { type Duration, Effect, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as EmbeddedDatabase from "./embedded/EmbeddedDatabase.ts"
-import { storageError } from "./internal/StorageErrors.ts"
+import { unhurried } from "./internal/StorageErrors.ts"
 import * as Migrations from "./migration/Migrations.ts"
 import * as SqlGatewayId from "./peer/SqlGatewayId.ts"
 import * as SqlNotices from "./notice/SqlNotices.ts"
@@ -22,7 +22,7 @@ interface Options {
 /** Nobody else can have the database: whoever had it before is dead. */
 const endLeases = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  yield* storageError(sql.withTransaction(Effect.andThen(sql`delete from leases`, sql`delete from replicas`)))
+  yield* unhurried(sql.withTransaction(Effect.andThen(sql`delete from leases`, sql`delete from replicas`)))
 })
 
 /**
@@ -33,7 +33,7 @@ export const layerNoDeps = (options: Options) =>
   Layer.mergeAll(
     SqlPlanStore.layer(options),
     SqlSessionStore.layer,
-    SqlLeaseStore.layer,
+    SqlLeaseStore.layer(options),
     SqlCredentialStore.layer,
     SqlGatewayId.layer,
     // Nobody else could be told; and the one connection of the embedded database cannot wait for notices.
@@ -42,7 +42,7 @@ export const layerNoDeps = (options: Options) =>
     Layer.provide(Layer.effectDiscard(options.isShared ? Migrations.run : Effect.andThen(Migrations.run, endLeases)))
   )
 
-/** On a Postgres server, through at most `maxConnections` connections. */
+/** On a Postgres server, through at most `maxConnections` connections, one for renewals and one for notices. */
 export const layerPostgres = ({
   url,
   maxConnections,
@@ -53,7 +53,7 @@ export const layerPostgres = ({
   readonly sessionTtl: Duration.Duration
 }) =>
   layerNoDeps({ sessionTtl, isShared: true }).pipe(
-    Layer.provide(PgClient.layerFrom(storageError(PgClient.make({ url, maxConnections, applicationName: "bowline" }))))
+    Layer.provide(PgClient.layerFrom(unhurried(PgClient.make({ url, maxConnections, applicationName: "bowline" }))))
   )
 
 /** On a Postgres inside this process, with its files in `dataDir`. Fails with `DataDirInUse` if another process has it. */

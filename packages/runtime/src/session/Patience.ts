@@ -4,7 +4,10 @@ import { Duration, Effect, Fiber, Option, Schedule } from "effect"
 /** How long a plan waits for a database that is away before it ends. */
 export const patience = Duration.seconds(30)
 
-const noAnswer = new StorageError({ reason: new Unavailable({ cause: `no answer for ${Duration.format(patience)}` }) })
+const noAnswer = (within: Duration.Input) =>
+  new StorageError({
+    reason: new Unavailable({ cause: `no answer for ${Duration.format(Duration.fromInputUnsafe(within))}` })
+  })
 
 /**
  * The answer of the database, if it comes in time. What is given up is not waited for: on a connection that is dead, even to
@@ -23,7 +26,7 @@ export const answered = <A, E, R>(
     )
     if (Option.isSome(exit)) return yield* exit.value
     fiber.interruptUnsafe()
-    return yield* noAnswer
+    return yield* noAnswer(within)
   })
 
 /** Asks a database that is away again, until the patience is over. */

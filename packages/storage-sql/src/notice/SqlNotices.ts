@@ -2,7 +2,7 @@ import { Audience, Notice, Notices } from "@bowline/runtime/stream/Notices"
 import { PgClient, PgConnection } from "@effect/sql-pg"
 import { Effect, Layer, Option, Queue, Schema, Scope } from "effect"
 import type { SqlClient } from "effect/sql"
-import { storageError } from "../internal/StorageErrors.ts"
+import { storageError, unhurried } from "../internal/StorageErrors.ts"
 
 const channel = "bowline"
 
@@ -34,12 +34,12 @@ const make = Effect.gen(function* () {
    * a server that may be gone. What a newer version says, and this one does not know, is left out.
    */
   const listen = Effect.fnUntraced(function* (listener: Scope.Scope) {
-    const connection = yield* storageError(PgConnection.make(sql.config))
-    const queue = yield* storageError(Scope.provide(connection.listen(channel), listener))
+    const connection = yield* unhurried(PgConnection.make(sql.config))
+    const queue = yield* unhurried(Scope.provide(connection.listen(channel), listener))
     failures = 0
     yield* change(true)
     for (;;) {
-      const { payload } = yield* storageError(Queue.take(queue))
+      const { payload } = yield* unhurried(Queue.take(queue))
       Option.map(decode(payload), tell)
     }
   }, Effect.scoped)

@@ -3,6 +3,7 @@ import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { Message } from "@bowline/domain/session/Message"
 import type { Session } from "@bowline/domain/session/Session"
 import { handedBack } from "@bowline/domain/tool/TaskState"
+import { patience } from "@bowline/runtime/session/Patience"
 import { type HandedBack, SessionStore } from "@bowline/runtime/session/SessionStore"
 import { shownSummary } from "@bowline/runtime/session/ShownSummary"
 import { Effect, Layer } from "effect"
@@ -127,8 +128,8 @@ select agent, endpoint, skill, remote_task_id, remote_context_id from waiting
 order by ordinal`),
   compact: (session, fence, compaction) => storageError(compact(sql, session, fence, compaction)),
   revert: (session, fence, to) => storageError(revert(sql, session, fence, to)),
-  delete: (session) => storageError(deleteSession(sql, session)),
-  sweep: (now) => storageError(sweep(sql, now))
+  delete: (session) => storageError(deleteSession(sql, session), patience),
+  sweep: (now) => storageError(sweep(sql, now), patience)
 })
 
 export const layer = Layer.effect(SessionStore, Effect.map(SqlClient.SqlClient, make))

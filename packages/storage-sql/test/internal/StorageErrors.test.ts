@@ -1,7 +1,8 @@
 import { assert, it } from "@effect/vitest"
-import { Cause, Effect, Exit } from "effect"
+import { Cause, Effect, Exit, Fiber } from "effect"
 import { ConnectionError, SqlError, SqlSyntaxError, UniqueViolation, UnknownError } from "effect/sql/SqlError"
-import { storageError } from "../../src/internal/StorageErrors.ts"
+import { TestClock } from "effect/testing"
+import { storageError, unhurried } from "../../src/internal/StorageErrors.ts"
 
 const unknown = (cause: unknown) => new SqlError({ reason: new UnknownError({ cause }) })
 
@@ -35,4 +36,20 @@ it.effect("leaves everything else as it is", () =>
     const exit = yield* Effect.exit(storageError(Effect.interrupt))
     assert(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
   })
+)
+
+it.effect(
+  "takes a statement that is not answered for 10 s for a database that is away, and does not wait for its end",
+  () =>
+    Effect.gen(function* () {
+      const silent = Effect.never.pipe(Effect.onInterrupt(() => Effect.never))
+      const asking = yield* Effect.forkChild(Effect.flip(storageError(silent)), { startImmediately: true })
+      const waiting = yield* Effect.forkChild(unhurried(Effect.never), { startImmediately: true })
+      yield* TestClock.adjust("9999 millis")
+      assert.isUndefined(asking.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual((yield* Fiber.join(asking)).reason._tag, "unavailable")
+      yield* TestClock.adjust("1 hour")
+      assert.isUndefined(waiting.pollUnsafe())
+    })
 )
