@@ -1,9 +1,11 @@
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import { LeaseStore } from "@bowline/runtime/session/LeaseStore"
+import { PgClient } from "@effect/sql-pg"
 import { Duration, Effect, Layer, Option } from "effect"
-import { SqlClient } from "effect/sql"
-import { storageError } from "../internal/StorageErrors.ts"
+import { Reactivity } from "effect/reactivity"
+import type { SqlClient } from "effect/sql"
+import { storageError, unhurried } from "../internal/StorageErrors.ts"
 import { notify } from "../notice/SqlNotices.ts"
 
 interface Held {
@@ -11,7 +13,7 @@ interface Held {
   readonly fence: number
 }
 
-const make = (sql: SqlClient.SqlClient): LeaseStore["Service"] => {
+const make = (sql: SqlClient.SqlClient, renewing: SqlClient.SqlClient): LeaseStore["Service"] => {
   const expiresIn = (ttl: Duration.Duration) => sql`now() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
   return {
     // The session is locked first: the fence does not grow under a batch that is being written. Of two who ask at once, the
@@ -40,7 +42,7 @@ returning l.session_id, l.fence`)
     }),
     // Locked in the order in which they are taken over by somebody else, who may be about to.
     renew: (replica, ttl) =>
-      storageError(sql<Held>`
+      storageError(renewing<Held>`
 with alive as (
   insert into replicas (id, expires_at) values (${replica}, ${expiresIn(ttl)})
   on conflict (id) do update set expires_at = excluded.expires_at
@@ -74,4 +76,15 @@ where exists (select from replicas r where r.id <> ${replica} and r.expires_at >
   }
 }
 
-export const layer = Layer.effect(LeaseStore, Effect.map(SqlClient.SqlClient, make))
+/**
+ * In a database that is shared, renewals have a connection of their own: while all the others wait, for a lock or for a slow
+ * server, the replica would seem dead and lose its plans.
+ */
+export const layer = ({ isShared }: { readonly isShared: boolean }) =>
+  Layer.effect(
+    LeaseStore,
+    Effect.gen(function* () {
+      const sql = yield* PgClient.PgClient
+      return make(sql, isShared ? yield* unhurried(PgClient.make({ ...sql.config, maxConnections: 1 })) : sql)
+    })
+  ).pipe(Layer.provide(Reactivity.layer))
