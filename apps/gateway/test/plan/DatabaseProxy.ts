@@ -1,0 +1,80 @@
+import { Effect } from "effect"
+import { once } from "node:events"
+import { connect, createServer, type Socket } from "node:net"
+
+interface Pair {
+  readonly client: Socket
+  readonly server: Socket
+  /** Nothing gets through any more. */
+  isDead: boolean
+}
+
+/** A way to a database that a test can put in trouble; every packet takes `delay` milliseconds. It ends with the scope. */
+export const proxy = (databaseUrl: string, delay = 0) =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.promise(async () => {
+        const target = new URL(databaseUrl)
+        const pairs = new Set<Pair>()
+        let refuses = false
+        let swallows = false
+
+        const pass = (pair: Pair, from: Socket, to: Socket) => {
+          from.on("data", (bytes) => {
+            if (pair.isDead) return
+            if (delay === 0) to.write(bytes)
+            else setTimeout(() => to.write(bytes), delay)
+          })
+          from.on("error", () => to.destroy())
+          from.on("close", () => to.destroy())
+        }
+
+        const server = createServer((client) => {
+          if (refuses) return void client.resetAndDestroy()
+          const upstream = connect({ host: target.hostname, port: Number(target.port) })
+          const pair = { client, server: upstream, isDead: swallows }
+          pairs.add(pair)
+          pass(pair, client, upstream)
+          pass(pair, upstream, client)
+          client.once("close", () => pairs.delete(pair))
+        })
+        await once(server.listen(0, "127.0.0.1"), "listening")
+        const address = server.address()
+        const url = new URL(databaseUrl)
+        url.port = String(typeof address === "object" ? address?.port : 0)
+
+        const reset = () => {
+          for (const { client, server } of pairs) {
+            client.resetAndDestroy()
+            server.destroy()
+          }
+        }
+        return {
+          /** Where the gateway finds the database. */
+          url: url.toString(),
+          /** Throws all connections away and takes no new ones. */
+          refuse: Effect.sync(() => {
+            refuses = true
+            reset()
+          }),
+          /** Answers nothing any more, on old connections and on new ones, which stay open. */
+          swallow: Effect.sync(() => {
+            swallows = true
+            for (const pair of pairs) pair.isDead = true
+          }),
+          /** New connections work. Those that were swallowed stay as they are. */
+          restore: Effect.sync(() => {
+            refuses = false
+            swallows = false
+          }),
+          close: Effect.promise(async () => {
+            reset()
+            server.close()
+            await once(server, "close")
+          })
+        }
+      }),
+      ({ close }) => close
+    ),
+    ({ url, refuse, swallow, restore }) => ({ url, refuse, swallow, restore })
+  )
