@@ -3,7 +3,7 @@ import { TaskId } from "@bowline/domain/tool/TaskId"
 import { assert, describe, it } from "@effect/vitest"
 import {
   callsAreOnce,
-  endIsTrue,
+  endIsTrue as endIsTrueOf,
   historyIsLegal,
   type ObservedMessage,
   type ObservedPlan,
@@ -51,6 +51,9 @@ const plan = (given: Partial<ObservedPlan> = {}): ObservedPlan => ({
 const unknown = ["task.finished", { ...task, state: "interrupted", remote_task_id: null }] as const
 const interrupted = (given: Partial<ObservedPlan> = {}) =>
   plan({ state: "failed", error: "interrupted", replay: framed(...beginning, unknown, error, done), ...given })
+
+const came = [{ key: "k", messageId: "t", isIdempotent: false }]
+const endIsTrue = (observed: ObservedPlan, arrivals = came) => endIsTrueOf(observed, arrivals)
 
 /** The problems, each shortened to its beginning. */
 const starts = (problems: ReadonlyArray<string>, ...expected: ReadonlyArray<string>) =>
@@ -196,6 +199,18 @@ describe("the end", () => {
       endIsTrue(plan({ replay: framed(...beginning, lost, ...answer, final, done) })),
       "completed with 7 task.finished"
     )
+  })
+})
+
+describe("the end, where a process died that was about to make a call", () => {
+  const failed = ["task.finished", { ...task, state: "failed" }] as const
+  const replay = framed(...beginning, failed, ...answer, final, done)
+
+  it("is an answer all the same", () => starts(endIsTrue(plan({ replay }), [])))
+
+  it("is none where the call came, or nobody died", () => {
+    starts(endIsTrue(plan({ replay })), "completed with 7 task.finished")
+    starts(endIsTrue(plan({ replay, hasDied: false }), []), "completed with 7 task.finished")
   })
 })
 

@@ -99,14 +99,21 @@ const hasUnknownEffect = (replay: ReadonlyArray<RawFrame>): boolean => {
 }
 
 /** It has answered as its provider did; or a death has interrupted it, in a call of which nobody knows what became. */
-export const endIsTrue = ({ error, hasDied, replay, says, state }: ObservedPlan): ReadonlyArray<string> => {
+export const endIsTrue = (
+  { error, hasDied, replay, says, state }: ObservedPlan,
+  arrivals: ReadonlyArray<Arrival>
+): ReadonlyArray<string> => {
   const end = replay.findLast(({ event }) => event === "final" || event === "error")
   if (state === "completed") {
     const text = end?.event === "final" ? textOf(end, "text") : "none"
     const answer = says.at(-1) ?? ""
     const shown = says.map((_, index) => shownText(replay, index + 1))
+    // A call that was about to be made when its process died has failed, where its peer says that it never came.
+    const came = new Set(arrivals.map(({ messageId }) => messageId))
+    const mayHaveFailed = (frame: RawFrame) =>
+      hasDied && fieldOf(frame, "state") === "failed" && !came.has(textOf(frame, "task_id"))
     const unfinished = replay.filter(
-      (frame) => frame.event === "task.finished" && fieldOf(frame, "state") !== "completed"
+      (frame) => frame.event === "task.finished" && fieldOf(frame, "state") !== "completed" && !mayHaveFailed(frame)
     )
     return [
       ...(text === answer ? [] : [`the answer is ${text}, not ${answer}`]),
@@ -168,7 +175,7 @@ export const callsAreOnce = (arrivals: ReadonlyArray<Arrival>): ReadonlyArray<st
 }
 
 /** All that is wrong with a plan. */
-export const planProblems = (plan: ObservedPlan): ReadonlyArray<string> =>
-  [...seenIsStored(plan), ...streamIsWhole(plan), ...endIsTrue(plan)].map(
+export const planProblems = (plan: ObservedPlan, arrivals: ReadonlyArray<Arrival>): ReadonlyArray<string> =>
+  [...seenIsStored(plan), ...streamIsWhole(plan), ...endIsTrue(plan, arrivals)].map(
     (problem) => `plan ${plan.name} (${plan.plan_id}): ${problem}`
   )

@@ -96,11 +96,13 @@ export const make = Effect.fnUntraced(function* (
     const { plan_id, error, state } = listed
     const reader = nobody()
     yield* follow(reader, living, { path: `/plans/${plan_id}/events`, init: {}, repeats: true }).pipe(
-      Effect.timeoutOption("5 seconds")
+      Effect.timeoutOption(recoveryMs)
     )
     const seen = [asked.caller.frames, asked.watcher.frames]
     const says = asked.script.steps.map(({ words }) => words.join(""))
-    const died = hasDied || processes.lostLease(plan_id)
+    const lines = processes.linesOf(plan_id)
+    // One that is too slow for its lease is as good as dead.
+    const died = hasDied || lines.some((line) => line.includes("lease_lost"))
     const plan: ObservedPlan = {
       plan_id,
       state,
@@ -111,7 +113,8 @@ export const make = Effect.fnUntraced(function* (
       hasDied: died,
       replay: reader.frames
     }
-    return planProblems(plan)
+    const problems = planProblems(plan, yield* peers.arrivals)
+    return problems.length === 0 ? [] : [...problems, ...lines]
   })
 
   /** What is wrong with a session, once its plans are over, or should be. */
@@ -151,7 +154,9 @@ export const make = Effect.fnUntraced(function* (
         tally.plans++
         if (listed.state === "completed") tally.completed++
         else tally.interrupted++
-        tally.slowestMs = Math.max(tally.slowestMs, Date.parse(listed.finished_at ?? "") - aliveSince)
+        const finishedAt = Date.parse(listed.finished_at ?? "")
+        if (!(finishedAt <= endsBy)) problems.push(`plan ${listed.plan_id} was over ${finishedAt - endsBy} ms too late`)
+        tally.slowestMs = Math.max(tally.slowestMs, finishedAt - aliveSince)
       }
       if (id === undefined) tally.neverHeard++
       tally.breaks += caller.breaks + watcher.breaks
@@ -179,20 +184,19 @@ export const make = Effect.fnUntraced(function* (
     })
     tally.kills += kills.length
     const killed = new Set(kills.map(({ process }) => process))
-    const work = plans.reduce((sum, plan) => sum + durationOf(plan), 0)
-    const endsBy = (yield* processes.aliveSince) + leaseMs + recoveryMs + work
-    yield* Effect.timeoutOption(Fiber.join(asking), endsBy - (yield* Clock.currentTimeMillis))
+    const aliveSince = yield* processes.aliveSince
+    // Settled or gone on with by then; the plans of a session come one behind the other.
+    const endOf = (scripts: ReadonlyArray<ScriptedPlan>) =>
+      scripts.reduce((end, script) => end + durationOf(script), aliveSince + leaseMs + recoveryMs)
+    yield* Effect.timeoutOption(Fiber.join(asking), endOf(plans) - (yield* Clock.currentTimeMillis))
     yield* Fiber.interrupt(asking)
     const sessions = new Set(plans.map(({ session }) => session))
     const inSessions = yield* Effect.forEach(
       sessions,
-      (session) =>
-        inspect(
-          session,
-          asked.filter(({ script }) => script.session === session),
-          killed,
-          endsBy
-        ),
+      (session) => {
+        const inSession = asked.filter(({ script }) => script.session === session)
+        return inspect(session, inSession, killed, endOf(inSession.map(({ script }) => script)))
+      },
       { concurrency: "unbounded" }
     )
     const arrivals = (yield* peers.arrivals).filter(({ key }) => key.startsWith(`${index}.`))

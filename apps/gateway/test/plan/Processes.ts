@@ -6,10 +6,14 @@ type Gateway = Effect.Success<ReturnType<typeof start>>
 /** Gateways on one database that are killed and come back, each at another address every time. */
 export const make = Effect.fnUntraced(function* (size: number, settings: Readonly<Record<string, string>>) {
   const scope = yield* Effect.scope
-  const start1 = Scope.provide(start(settings), scope)
+  const logs: Array<ReadonlyArray<string>> = []
+  const startOne = start(settings).pipe(
+    Scope.provide(scope),
+    Effect.tap(({ lines }) => Effect.sync(() => logs.push(lines)))
+  )
   // The first one makes the tables.
-  const first = yield* start1
-  const others = Array.from({ length: size - 1 }, () => start1)
+  const first = yield* startOne
+  const others = Array.from({ length: size - 1 }, () => startOne)
   const slots: Array<Gateway | undefined> = [first, ...(yield* Effect.all(others, { concurrency: "unbounded" }))]
   let turn = 0
   /** When one of them was alone or came back as the only one: from then on what was left has to be settled. */
@@ -22,7 +26,7 @@ export const make = Effect.fnUntraced(function* (size: number, settings: Readonl
     yield* gateway.kill("SIGKILL")
     aliveSince = yield* Clock.currentTimeMillis
     const wasAlone = slots.every((other) => other === undefined)
-    slots[index] = yield* start1
+    slots[index] = yield* startOne
     if (wasAlone) aliveSince = yield* Clock.currentTimeMillis
   })
 
@@ -39,8 +43,7 @@ export const make = Effect.fnUntraced(function* (size: number, settings: Readonl
     aliveSince: Effect.sync(() => aliveSince),
     /** Where it listens, if it lives. */
     urlOf: (index: number) => slots[index]?.url,
-    /** Whether one that lives says that it lost a lease: it was too slow for the lease. */
-    lostLease: (planId: string) =>
-      slots.some((gateway) => gateway?.lines.some((line) => line.includes("lease_lost") && line.includes(planId)))
+    /** What all of them, the dead ones too, have logged of a plan. */
+    linesOf: (planId: string) => logs.flatMap((lines) => lines.filter((line) => line.includes(planId)))
   }
 })
