@@ -34,7 +34,7 @@ const serve = Effect.fnUntraced(function* (
   const context = yield* HttpRouter.serve(HttpGateway.layer, { disableLogger: true, disableListenLog: true }).pipe(
     Layer.provide([
       Layer.mock(Plans, plans),
-      Layer.mock(PlanStore, { isShared: false, isDurable: false, ping }),
+      Layer.mock(PlanStore, { isDurable: false, ping }),
       Layer.mock(SessionStore, {}),
       Layer.mock(Sessions, {}),
       Layer.mock(SessionCompaction, {}),

@@ -215,8 +215,6 @@ export class PlanStore extends Context.Service<
     readonly abortRequests: (
       replica: ReplicaId
     ) => Effect.Effect<ReadonlyArray<{ readonly plan_id: PlanId; readonly reason: AbortReason }>, StorageError>
-    /** Whether other processes may use the same store: only then abort requests have to be asked for. */
-    readonly isShared: boolean
     /** Whether what is stored outlives the process, so that the next one can go on with it. */
     readonly isDurable: boolean
     /** Whether the database answers. */

@@ -82,6 +82,7 @@ export class Plans extends Context.Service<
     /**
      * From now on `start` refuses with `draining`. Returns when no plan runs here any more: of those that still do when the grace is over
      * the ones that another process can go on with are left to it, with their streams closed, and the others are aborted (`shutdown`).
+     * Who reads a plan of another process is then asked to come back, too.
      */
     readonly drain: Effect.Effect<void>
     readonly isDraining: Effect.Effect<boolean>
@@ -169,7 +170,7 @@ export class Plans extends Context.Service<
           yield* cancel(running, store, caller, id)
           return yield* store.get(caller, id)
         }),
-        drain: running.drain,
+        drain: Effect.andThen(running.drain, remote.close),
         isDraining: Effect.sync(running.isDraining)
       }
     })

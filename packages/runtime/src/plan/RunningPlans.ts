@@ -128,7 +128,7 @@ export class RunningPlans extends Context.Service<
         Effect.flatMap((wait) => Effect.timeoutOption(asked.await, wait)),
         Effect.forever
       )
-      if (store.isShared) yield* Effect.forkScoped(listen)
+      yield* Effect.forkScoped(listen)
 
       /** Whether what is stored of the plan is enough for another process to go on with it. */
       const isKept = ({ plan_id, request }: Ready): boolean => {

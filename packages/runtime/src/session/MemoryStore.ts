@@ -160,7 +160,6 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
         owner === replica && abort !== undefined ? [{ plan_id: plan.plan_id, reason: abort }] : []
       )
     ),
-  isShared: false,
   isDurable: false,
   ping: Effect.void
 })

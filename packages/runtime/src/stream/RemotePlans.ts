@@ -13,6 +13,8 @@ const maxPlans = 100
 export interface RemotePlan {
   /** Waits until there may be something new in the store. */
   readonly news: Effect.Effect<void>
+  /** Whether this process is not to be waited in any more. */
+  readonly isClosed: () => boolean
 }
 
 /** The plans that other replicas run and that are read here. The replicas are told, so that these readers count, too. */
@@ -21,6 +23,8 @@ export class RemotePlans extends Context.Service<
   {
     /** A reader of the plan until the scope closes. */
     readonly connect: (id: PlanId) => Effect.Effect<RemotePlan, never, Scope.Scope>
+    /** From now on nobody waits here. */
+    readonly close: Effect.Effect<void>
   }
 >()("@bowline/runtime/stream/RemotePlans") {
   static readonly layer = Layer.effect(
@@ -31,6 +35,7 @@ export class RemotePlans extends Context.Service<
       const read = new Map<PlanId, Set<Latch.Latch>>()
       const unsaid = new Set<PlanId>()
       const pending = Latch.makeUnsafe(false)
+      let isClosed = false
       const say = (ids: Iterable<PlanId>) => {
         for (const id of ids) unsaid.add(id)
         pending.openUnsafe()
@@ -38,12 +43,14 @@ export class RemotePlans extends Context.Service<
       const wake = (latches: Iterable<Latch.Latch> = []) => {
         for (const latch of latches) latch.openUnsafe()
       }
+      const wakeAll = () => {
+        for (const latches of read.values()) wake(latches)
+      }
 
       yield* notices.subscribe((heard) => {
         if (heard._tag === "Advanced") wake(read.get(heard.plan_id))
         if (heard._tag === "TakenOver" && read.has(heard.plan_id)) say([heard.plan_id])
-        if (heard._tag !== "ListeningChanged") return
-        for (const latches of read.values()) wake(latches)
+        if (heard._tag === "ListeningChanged") wakeAll()
       })
 
       // One after the other: whoever comes and goes is heard to do so in this order.
@@ -84,8 +91,13 @@ export class RemotePlans extends Context.Service<
             news: Effect.suspend(() => Effect.timeoutOption(latch.await, pollAfter(notices))).pipe(
               // Before whoever waited looks: what comes from then on wakes it again.
               Effect.andThen(Effect.sync(() => latch.closeUnsafe()))
-            )
+            ),
+            isClosed: () => isClosed
           }
+        }),
+        close: Effect.sync(() => {
+          isClosed = true
+          wakeAll()
         })
       }
     })

@@ -28,7 +28,8 @@ export const between = (
   )
 
 /**
- * The stored frames behind `after`: of a plan that runs elsewhere up to `done`, of one that is over those that are there.
+ * The stored frames behind `after`: of a plan that runs elsewhere up to `done`, or until nobody may wait here any more, of
+ * one that is over those that are there.
  */
 export const follow = (
   store: PlanStore["Service"],
@@ -49,6 +50,7 @@ export const follow = (
             return [frames, last.event === "done" ? Option.none() : Option.some(last.seq)] as const
           }
           if (elsewhere === undefined) return [[], Option.none()] as const
+          if (elsewhere.isClosed()) return [["reconnect" as const], Option.none()] as const
           const silence = yield* Effect.timeoutOption(elsewhere.news, lastSent + silenceMs - now)
           if (Option.isSome(silence)) return [[], Option.some(cursor)] as const
           // Its session may have been deleted before the end was read.

@@ -28,7 +28,6 @@ export const mortal = Effect.fnUntraced(function* ({ dies = () => undefined, ...
       const sessions = yield* SessionStore
       return Context.make(PlanStore, {
         ...plans,
-        isShared: true,
         isDurable: true,
         create: (...given) => alive(plans.create(...given)),
         takeOver: (...given) => alive(plans.takeOver(...given)),

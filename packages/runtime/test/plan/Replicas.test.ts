@@ -8,11 +8,6 @@ import { Plans } from "../../src/plan/Plans.ts"
 import { PlanStore } from "../../src/plan/PlanStore.ts"
 import * as MemoryStore from "../../src/session/MemoryStore.ts"
 
-const store = Layer.effect(
-  PlanStore,
-  Effect.map(PlanStore, (plans) => ({ ...plans, isShared: true }))
-).pipe(Layer.provideMerge(MemoryStore.layer))
-
 /** One of several on the same stores. */
 const replica = Effect.map(
   Layer.build(Layer.fresh(layerOnStore({ script: () => [say("one"), wait("2 seconds"), say("two")] }))),
@@ -34,7 +29,7 @@ describe("replicas", () => {
       const error = single(yield* Fiber.join(reader), "error")
       assert.strictEqual(error.reason, "cancelled")
       assert.isAtMost((yield* Clock.currentTimeMillis) - before, 1)
-    }).pipe(Effect.scoped, Effect.provide(store))
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
   it.effect("abort a plan soon that is to end before its own replica knows that it is stored", () => {
@@ -44,7 +39,7 @@ describe("replicas", () => {
         ...plans,
         create: (plan, maxQueue) => Effect.tap(plans.create(plan, maxQueue), Effect.sleep("100 millis"))
       }))
-    ).pipe(Layer.provideMerge(store))
+    ).pipe(Layer.provideMerge(MemoryStore.layer))
     return Effect.gen(function* () {
       const plans = yield* PlanStore
       const on = yield* replica
@@ -71,7 +66,7 @@ describe("replicas", () => {
       yield* Effect.forkChild(Stream.runForEach(reader.frames, (frame) => Effect.sync(() => seen.push(frame))))
       yield* pass("3 seconds")
       assert.deepStrictEqual(seen, yield* Fiber.join(here))
-    }).pipe(Effect.scoped, Effect.provide(store))
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
   it.effect("keep a plan that is read on another one only, and end it when that reader leaves", () =>
@@ -88,6 +83,6 @@ describe("replicas", () => {
       yield* Scope.close(there, Exit.void)
       yield* moment
       assert.strictEqual((yield* plans.get(anonymous, plan_id)).error?.reason, "disconnect")
-    }).pipe(Effect.scoped, Effect.provide(store))
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 })

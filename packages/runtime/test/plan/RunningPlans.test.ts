@@ -173,6 +173,31 @@ describe("RunningPlans", () => {
     )
   )
 
+  it.effect("ends an older plan that is stored and does not run yet", () => {
+    const slow = Deferred.makeUnsafe<void>()
+    return Effect.gen(function* () {
+      const asking = yield* Effect.forkChild(post({ question: "slow", session_id: "s" }))
+      yield* pass("1 second")
+      const newer = yield* reading({ question: "new", session_id: "s", preferences: { on_busy: "interrupt" } })
+      yield* Deferred.succeed(slow, undefined)
+      yield* pass("10 seconds")
+      const older = yield* readAll((yield* Fiber.join(asking)).frames)
+      assert.strictEqual(single(older, "error").reason, "superseded")
+      assert.strictEqual(single(yield* Fiber.join(newer.reader), "final").text, "answer")
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: () => [wait("2 seconds"), say("answer")],
+          disturb: ({ create }) => ({
+            create: (plan, maxQueue) =>
+              Effect.tap(create(plan, maxQueue), plan.question === "slow" ? Deferred.await(slow) : Effect.void)
+          })
+        })
+      ),
+      Effect.scoped
+    )
+  })
+
   it.effect("never has more plans than it may, however many come at once", () =>
     Effect.gen(function* () {
       const asked = yield* Effect.forEach(Array.from({ length: 20 }), () =>

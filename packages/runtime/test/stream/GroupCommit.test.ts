@@ -19,7 +19,6 @@ type Commit = PlanStore["Service"]["commit"]
 const setUp = (commit: Commit) => {
   const batches: Array<{ readonly commits: ReadonlyArray<PlanCommit>; readonly durable: boolean }> = []
   const store = Layer.mock(PlanStore, {
-    isShared: false,
     isDurable: false,
     commit: (commits, durable) => {
       batches.push({ commits, durable })

@@ -69,7 +69,6 @@ select ${notify(sql, { _tag: "AbortRequested", plan_id: id })} from asked`).pipe
     storageError(sql<{ readonly plan_id: PlanId; readonly reason: AbortReason }>`
 select id as plan_id, abort_requested as reason from plans
 where replica = ${replica} and abort_requested is not null and ${sql.literal(isOpen)}`),
-  isShared,
   isDurable: true,
   ping: Effect.asVoid(storageError(sql`select 1`))
 })
