@@ -44,6 +44,7 @@ const plan = (given: Partial<ObservedPlan> = {}): ObservedPlan => ({
   error: null,
   says: ["Hm ", "yes"],
   hasDied: true,
+  resumptions: 1,
   seen: [whole],
   replay: whole,
   ...given
@@ -159,6 +160,7 @@ describe("the end", () => {
     )
     starts(ending(["task.started", { ...task, skill: "again" }], unknown), "interrupted, though it could")
     starts(ending(["task.started", { ...task, skill: "ask" }], unknown))
+    starts(endIsTrue(interrupted({ replay: framed(...beginning, finished, error, done), resumptions: 2 })))
   })
 
   it("is none, or another one", () => {

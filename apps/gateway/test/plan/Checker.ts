@@ -14,6 +14,8 @@ export interface ObservedPlan {
   readonly says: ReadonlyArray<string>
   /** Whether a process died that had it. */
   readonly hasDied: boolean
+  /** How often it was gone on with: twice at most. */
+  readonly resumptions: number
   /** What each of its readers has seen, in the order in which it came. */
   readonly seen: ReadonlyArray<ReadonlyArray<RawFrame>>
   /** All of its frames, from the first one. */
@@ -100,7 +102,7 @@ const hasUnknownEffect = (replay: ReadonlyArray<RawFrame>): boolean => {
 
 /** It has answered as its provider did; or a death has interrupted it, in a call of which nobody knows what became. */
 export const endIsTrue = (
-  { error, hasDied, replay, says, state }: ObservedPlan,
+  { error, hasDied, replay, resumptions, says, state }: ObservedPlan,
   arrivals: ReadonlyArray<Arrival>
 ): ReadonlyArray<string> => {
   const end = replay.findLast(({ event }) => event === "final" || event === "error")
@@ -127,7 +129,7 @@ export const endIsTrue = (
   return [
     ...(end?.event === "error" && fieldOf(end, "code") === error ? [] : [`${error}, but the stream says otherwise`]),
     ...(hasDied ? [] : ["interrupted, though no process of it died"]),
-    ...(hasUnknownEffect(replay) ? [] : ["interrupted, though it could be gone on with"])
+    ...(hasUnknownEffect(replay) || resumptions >= 2 ? [] : ["interrupted, though it could be gone on with"])
   ]
 }
 

@@ -111,6 +111,7 @@ export const make = Effect.fnUntraced(function* (
       name: asked.script.name,
       error: error?.code ?? null,
       hasDied: died,
+      resumptions: lines.filter((line) => line.includes("plan_resumed")).length,
       replay: reader.frames
     }
     const problems = planProblems(plan, yield* peers.arrivals)
