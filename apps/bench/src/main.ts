@@ -3,8 +3,9 @@ import { parseArgs } from "node:util"
 import { growth } from "./load/Growth.ts"
 import { peerLatency } from "./load/Peers.ts"
 import { memoryPerStream, runRound } from "./load/Round.ts"
+import { storeGrowth } from "./load/StoreGrowth.ts"
 import { type Child, start, startGateway } from "./process/Child.ts"
-import { findPostgres } from "./process/Postgres.ts"
+import { findPostgres, type Postgres } from "./process/Postgres.ts"
 import { levels, type Measured, table } from "./report/Table.ts"
 import { chunks, models } from "./server/Wire.ts"
 
@@ -15,6 +16,7 @@ const usage = `pnpm bench [options]
   --plans N                 plans of a round (512)
   --streams N               open streams while memory is measured (1000)
   --messages N              messages of the session that grows (10000)
+  --events N                events of the Postgres store that has grown, such as 1000000 (0: left out)
 `
 
 const { values } = parseArgs({
@@ -24,6 +26,7 @@ const { values } = parseArgs({
     plans: { type: "string", default: "512" },
     streams: { type: "string", default: "1000" },
     messages: { type: "string", default: "10000" },
+    events: { type: "string", default: "0" },
     help: { type: "boolean", default: false }
   }
 })
@@ -31,12 +34,13 @@ if (values.help) {
   process.stdout.write(usage)
   process.exit()
 }
-const count = (name: "rounds" | "plans" | "streams" | "messages"): number => {
+const count = (name: "rounds" | "plans" | "streams" | "messages" | "events", least = 1): number => {
   const number = Number(values[name])
-  if (!Number.isInteger(number) || number < 1) throw new Error(`--${name}: expected an integer from 1 on`)
+  if (!Number.isInteger(number) || number < least) throw new Error(`--${name}: expected an integer from ${least} on`)
   return number
 }
 const [rounds, plans, streams, messages] = [count("rounds"), count("plans"), count("streams"), count("messages")]
+const events = count("events", 0)
 if (values.store !== undefined && !["memory", "postgres"].includes(values.store)) {
   throw new Error("--store: expected memory or postgres")
 }
@@ -49,7 +53,14 @@ const targets: Array<{ readonly child: Child; readonly measured: Measured }> = [
 const add = (name: Measured["name"], child: Child) =>
   targets.push({
     child: running.use(child),
-    measured: { name, rounds: { 1: [], 32: [], 256: [] }, memory: NaN, peers: undefined, growth: NaN }
+    measured: {
+      name,
+      rounds: { 1: [], 32: [], 256: [] },
+      memory: NaN,
+      peers: undefined,
+      growth: NaN,
+      storeGrowth: undefined
+    }
   })
 
 const provider = running.use(await start(new URL("./server/ProviderServer.ts", import.meta.url)))
@@ -66,9 +77,10 @@ const environment = {
   BOWLINE_CONTEXT_WINDOW: "2000"
 }
 let postgresNote = "left out"
+let postgres: Postgres | undefined
 if (wants("memory")) add("memory", await startGateway({ ...environment, BOWLINE_DATA_DIR: "memory:" }))
 if (wants("postgres")) {
-  const postgres = await findPostgres().catch((error: unknown) => say(`No Postgres, it is left out: ${String(error)}`))
+  postgres = await findPostgres().catch((error: unknown) => say(`No Postgres, it is left out: ${String(error)}`))
   if (postgres !== undefined) {
     running.use(postgres)
     postgresNote = postgres.note
@@ -87,6 +99,10 @@ for (const { child, measured } of targets.slice(1)) {
   measured.peers = await peerLatency(child, peer.url)
   say(`A session of ${messages} messages: ${measured.name}`)
   measured.growth = await growth(child, messages)
+  if (measured.name === "postgres" && postgres !== undefined && events > 0) {
+    say(`A store of ${events} events: ${measured.name}`)
+    measured.storeGrowth = await storeGrowth(postgres, events, environment)
+  }
 }
 for (let round = 0; round < rounds; round++) {
   say(`Round ${round + 1} of ${rounds}`)

@@ -1,4 +1,4 @@
-import { start } from "./Child.ts"
+import { type Child, start } from "./Child.ts"
 
 /** A server to store plans on, for as long as the block lasts. */
 export interface Postgres extends AsyncDisposable {
@@ -19,3 +19,7 @@ export const findPostgres = async (): Promise<Postgres> => {
     [Symbol.asyncDispose]: () => keeper[Symbol.asyncDispose]()
   }
 }
+
+/** A database on it that holds so many events of plans that are over. */
+export const keepFilledStore = ({ url }: Postgres, events: number): Promise<Child> =>
+  start("packages/storage-sql/test/postgres/keepFilledStore.ts", [url, String(events)])

@@ -12,6 +12,8 @@ export interface Measured {
   peers: PeerLatency | undefined
   /** What a plan of a session that has grown costs, to one of a young session. */
   growth: number
+  /** What a plan takes in a store that has grown, to one in an empty store, if that was asked for. */
+  storeGrowth: number | undefined
 }
 
 const cpuLimits = { floor: undefined, memory: 4, postgres: 8 }
@@ -67,6 +69,14 @@ export const table = (floor: Measured, gateways: ReadonlyArray<Measured>): strin
       "CPU per plan of a session that has grown",
       "",
       ...gateways.flatMap(({ growth }) => ["", verdict(growth, growthLimit, " × a young one")])
+    ],
+    [
+      "time per plan in a store that has grown",
+      "",
+      ...gateways.flatMap(({ storeGrowth }) => [
+        "",
+        storeGrowth === undefined ? "" : verdict(storeGrowth, growthLimit, " × an empty one")
+      ])
     ],
     [
       "memory per open stream",
