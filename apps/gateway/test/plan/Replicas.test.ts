@@ -1,7 +1,9 @@
 import { until } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Latch, Queue, Stream } from "effect"
+import { Deferred, Effect, Fiber, Latch, Layer, Queue, Stream } from "effect"
+import { join } from "node:path"
+import { folderOf } from "../config/ConfigFolder.ts"
 import { Cluster, settled } from "./Cluster.ts"
 import { ask, askForText, type Frame, get, replay, toFrames } from "./GatewayProcess.ts"
 import { checkStream, messagesOf, storm, turnsOf } from "./Storm.ts"
@@ -149,6 +151,11 @@ layer(Cluster.layer(3), onRealClock)("three gateways on one Postgres", (it) => {
   )
 })
 
+const twoThatResumeNothing = folderOf({ "bowline.yaml": "plans: { resume: false }" }).pipe(
+  Effect.map((folder) => Cluster.layer(2, { BOWLINE_LEASE_TTL: "1s", BOWLINE_CONFIG: join(folder, "bowline.yaml") })),
+  Layer.unwrap
+)
+
 describe("a gateway that was paused for longer than its lease", () => {
   it.live("writes nothing, cuts its readers off without an end, and they find it at the one that took over", () =>
     Effect.gen(function* () {
@@ -188,6 +195,6 @@ describe("a gateway that was paused for longer than its lease", () => {
       assert.deepStrictEqual(yield* Stream.runCollect(replay(a.url, id, seen.length)), truth.slice(seen.length))
       assert.isDefined(a.lines.find((line) => line.includes("lease_lost")))
       assert.lengthOf(turnsOf(yield* messagesOf(a.url, "s")), 2)
-    }).pipe(Effect.provide(Cluster.layer(2, { BOWLINE_LEASE_TTL: "1s" })))
+    }).pipe(Effect.provide(twoThatResumeNothing))
   )
 })
