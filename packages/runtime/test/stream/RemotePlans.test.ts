@@ -47,6 +47,22 @@ describe("RemotePlans", () => {
     }
   )
 
+  it.effect("let nobody wait any more once they are closed, those who come then neither", () => {
+    const { layer } = setUp()
+    return Effect.gen(function* () {
+      const plans = yield* RemotePlans
+      const { isClosed, news } = yield* plans.connect(plan_id)
+      const waiting = yield* Effect.forkChild(news)
+      yield* settle
+      assert.isUndefined(waiting.pollUnsafe())
+      assert.isFalse(isClosed())
+      yield* plans.close
+      yield* Fiber.join(waiting)
+      assert.isTrue(isClosed())
+      assert.isTrue((yield* plans.connect(plan_id)).isClosed())
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+
   it.effect("let a reader look at once when there is something new, also if that was while it looked", () => {
     const { layer, tell } = setUp()
     return Effect.gen(function* () {
