@@ -6,49 +6,72 @@ import type { Plans } from "@bowline/runtime/plan/Plans"
 import type { PlanFrame } from "@bowline/runtime/stream/EventRow"
 import type { PlanReader } from "@bowline/runtime/stream/PlanReader"
 import { Effect, Stream } from "effect"
+import { Refused } from "./Refusals.ts"
 import { fromFrames, tellsResult } from "./ToldResult.ts"
 
 /** How long a reader that was asked to come back stays away. */
 const comeBackAfter = "250 millis"
 
-/** Reads a plan to its end, whatever becomes of its readers, and gives it as one object. */
-export const waitFor = Effect.fnUntraced(function* (
-  plans: Plans["Service"],
-  caller: CallerName,
-  { plan_id, session_id }: { readonly plan_id: PlanId; readonly session_id: SessionId },
-  frames: PlanReader
-) {
-  const told: Array<PlanFrame> = []
-  let seen = 0
-  let isOver = false
-  const readOut = (reader: PlanReader) =>
-    Stream.runForEachArray(reader, (items) =>
-      Effect.sync(() => {
-        for (const item of items) {
-          if (typeof item === "string") continue
-          seen = item.seq
-          if (tellsResult(item)) told.push(item)
-          isOver = item.event === "done"
-        }
+/**
+ * Reads a plan to its end, whatever becomes of its readers, and gives it as one object. Where it cannot be read here any more, and
+ * goes on for all that is known, the refusal names it.
+ */
+export const waitFor = Effect.fnUntraced(
+  function* (
+    plans: Plans["Service"],
+    caller: CallerName,
+    { plan_id, session_id }: { readonly plan_id: PlanId; readonly session_id: SessionId },
+    frames: PlanReader
+  ) {
+    const told: Array<PlanFrame> = []
+    let seen = 0
+    let isOver = false
+    const readOut = (reader: PlanReader) =>
+      Stream.runForEachArray(reader, (items) =>
+        Effect.sync(() => {
+          for (const item of items) {
+            if (typeof item === "string") continue
+            seen = item.seq
+            if (tellsResult(item)) told.push(item)
+            isOver = item.event === "done"
+          }
+        })
+      )
+    yield* readOut(frames)
+    while (!isOver) {
+      if (yield* plans.isDraining) {
+        return yield* new Refused({
+          code: "draining",
+          detail: "The gateway shuts down before the plan is over: read on by its plan_id",
+          plan_id
+        })
+      }
+      yield* Effect.sleep(comeBackAfter)
+      yield* Effect.scoped(Effect.flatMap(plans.events(caller, plan_id, seen), (reader) => readOut(reader.frames)))
+    }
+    return yield* plans.get(caller, plan_id).pipe(
+      Effect.map(({ state, final, error, usage }): PlanResult => ({
+        plan_id,
+        session_id,
+        state,
+        ...(final === null ? {} : { final }),
+        ...(error === null ? {} : { error }),
+        usage
+      })),
+      Effect.catchTag("NotFound", (gone) => {
+        const result = fromFrames({ plan_id, session_id }, told)
+        return result === undefined ? Effect.fail(gone) : Effect.succeed(result)
       })
     )
-  yield* readOut(frames)
-  while (!isOver) {
-    yield* Effect.sleep(comeBackAfter)
-    yield* Effect.scoped(Effect.flatMap(plans.events(caller, plan_id, seen), (reader) => readOut(reader.frames)))
-  }
-  return yield* plans.get(caller, plan_id).pipe(
-    Effect.map(({ state, final, error, usage }): PlanResult => ({
-      plan_id,
-      session_id,
-      state,
-      ...(final === null ? {} : { final }),
-      ...(error === null ? {} : { error }),
-      usage
-    })),
-    Effect.catchTag("NotFound", (gone) => {
-      const result = fromFrames({ plan_id, session_id }, told)
-      return result === undefined ? Effect.fail(gone) : Effect.succeed(result)
-    })
-  )
-})
+  },
+  (waiting, _plans, _caller, { plan_id }) =>
+    Effect.catchTag(
+      waiting,
+      "StorageError",
+      Effect.fnUntraced(function* (error) {
+        if (!error.reason.isRetryable) return yield* error
+        yield* Effect.logError(error.message, error.reason.cause)
+        return yield* new Refused({ code: "unavailable", detail: error.message, plan_id })
+      })
+    )
+)

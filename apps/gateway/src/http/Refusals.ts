@@ -1,3 +1,4 @@
+import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type {
   HopsExceeded,
   IdempotencyConflict,
@@ -21,6 +22,7 @@ export class Refused extends Data.TaggedError("Refused")<{
   readonly detail: string
   readonly issues?: ReadonlyArray<Issue>
   readonly failed?: ReadonlyArray<string>
+  readonly plan_id?: PlanId
   readonly headers?: Readonly<Record<string, string>>
 }> {}
 
@@ -42,12 +44,13 @@ const headersOf = ({ code, headers }: Refused) =>
 /** The problem document of a refusal. */
 export const respond = (refused: Refused): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
   Effect.map(RequestId, (request_id) => {
-    const { detail, issues, failed } = refused
+    const { detail, issues, failed, plan_id } = refused
     const problem = make(refused.code, {
       detail,
       request_id,
       ...(issues === undefined ? {} : { issues }),
-      ...(failed === undefined ? {} : { failed })
+      ...(failed === undefined ? {} : { failed }),
+      ...(plan_id === undefined ? {} : { plan_id })
     })
     const headers = headersOf(refused)
     return HttpServerResponse.text(JSON.stringify(problem), {

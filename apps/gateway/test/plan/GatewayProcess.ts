@@ -87,8 +87,10 @@ const frames = (text: Stream.Stream<string>): Stream.Stream<Frame> =>
 const json = { "content-type": "application/json" }
 
 /** What is sent, comments too. */
-export const askForText = (url: string, body: object) =>
-  texts((signal) => fetch(`${url}/plan`, { method: "POST", headers: json, body: JSON.stringify(body), signal }))
+export const askForText = (url: string, body: object, headers: Readonly<Record<string, string>> = {}) =>
+  texts((signal) =>
+    fetch(`${url}/plan`, { method: "POST", headers: { ...json, ...headers }, body: JSON.stringify(body), signal })
+  )
 
 export const ask = (url: string, body: object) => frames(askForText(url, body))
 

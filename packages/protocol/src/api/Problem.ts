@@ -1,3 +1,4 @@
+import { PlanId } from "@bowline/domain/plan/PlanId"
 import { Schema } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 
@@ -30,19 +31,21 @@ const fields = {
   retryable: Schema.Boolean,
   request_id: Schema.String,
   issues: Schema.optionalKey(Schema.Array(Issue)),
-  failed: Schema.optionalKey(Schema.Array(Schema.String))
+  failed: Schema.optionalKey(Schema.Array(Schema.String)),
+  plan_id: Schema.optionalKey(PlanId)
 }
 
 /**
  * A problem document of RFC 9457 with members of our own: `code`, `retryable`, `request_id`, for a rejected request
- * `issues`, and for a gateway that is not ready `failed`, the names of the checks.
+ * `issues`, for a gateway that is not ready `failed`, the names of the checks, and for a plan that goes on where its
+ * caller cannot wait for it any more `plan_id`.
  */
 export const Problem = Schema.Struct({ ...fields, status: Schema.Int, code: Schema.String })
 export type Problem = typeof Problem.Type
 
 export const make = (
   code: ProblemCode,
-  rest: Pick<Problem, "detail" | "request_id" | "issues" | "failed">
+  rest: Pick<Problem, "detail" | "request_id" | "issues" | "failed" | "plan_id">
 ): Problem => ({ type: `urn:bowline:problem:${code}`, ...problems[code], code, ...rest })
 
 export const contentType = "application/problem+json"
@@ -78,6 +81,6 @@ export const HopsExceeded = of("HopsExceeded", "Too many gateways, or this one f
 export const Internal = of("Internal", "A bug. The log has the cause under the `request_id`", ["internal"])
 export const Unavailable = of(
   "Unavailable",
-  "Shutting down, at its limit, or without its database: `Retry-After` says when to try again",
+  "Shutting down, at its limit, or without its database: `Retry-After` says when to try again. With a `plan_id` the plan is there: read it, here or at another replica",
   ["draining", "unavailable"]
 )

@@ -1,0 +1,98 @@
+import { until } from "@bowline/testing/http/Move"
+import { say } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Latch, Stream } from "effect"
+import { post } from "../http/RunningGateway.ts"
+import { Cluster, settled } from "./Cluster.ts"
+import { askForText, get, replay, toFrames } from "./GatewayProcess.ts"
+import { checkStream } from "./Storm.ts"
+
+const cluster = Cluster.layer(2, { BOWLINE_SHUTDOWN_GRACE: "200ms", BOWLINE_LEASE_TTL: "1s" })
+
+/** A plan that is asked for, and that ends when `proceed` is open; `isAsked` each time when its provider is asked. */
+const gated = Effect.fnUntraced(function* (question: string) {
+  const { answer } = yield* Cluster
+  const proceed = Latch.makeUnsafe(false)
+  const asked = yield* Deferred.make<void>()
+  answer(question, () => [
+    say("half "),
+    until(Deferred.succeed(asked, undefined).pipe(Effect.andThen(proceed.await))),
+    say("whole")
+  ])
+  return { isAsked: Deferred.await(asked), proceed: proceed.open }
+})
+
+const two = Effect.gen(function* () {
+  const [a, b] = (yield* Cluster).gateways
+  return a === undefined || b === undefined ? assert.fail("There are two") : { a, b }
+})
+
+describe("a caller that waits for one object of a plan", () => {
+  it.live("is told the plan when the gateway shuts down and leaves it to another one, and reads on there", () =>
+    Effect.gen(function* () {
+      const { a, b } = yield* two
+      const { isAsked, proceed } = yield* gated("leave me")
+      const waiting = yield* Effect.forkChild(post(`${a.url}/plan`, { question: "leave me" }))
+      yield* isAsked
+      yield* a.signal("SIGTERM")
+      const { body, headers, status } = yield* Fiber.join(waiting)
+      assert.deepInclude(body, { status: 503, code: "draining", retryable: true })
+      assert.strictEqual(status, 503)
+      assert.isString(headers.get("retry-after"))
+      yield* Effect.promise(() => a.ended)
+      yield* proceed
+      const frames = yield* Stream.runCollect(replay(b.url, String(body["plan_id"])))
+      checkStream(frames)
+      assert.strictEqual(frames.at(-2)?.data["text"], "half whole")
+    }).pipe(Effect.provide(cluster))
+  )
+
+  it.live("is told so, too, of a plan that runs on another one; who reads it there is asked to come back", () =>
+    Effect.gen(function* () {
+      const { a, b } = yield* two
+      const { isAsked, proceed } = yield* gated("run elsewhere")
+      const key = { "idempotency-key": "elsewhere" }
+      const first = yield* Effect.forkChild(post(`${b.url}/plan`, { question: "run elsewhere" }, key))
+      yield* isAsked
+      const { plans } = yield* get(b.url, "/plans")
+      const [plan] = plans as ReadonlyArray<{ readonly plan_id: string }>
+      const joined = yield* Effect.forkChild(post(`${a.url}/plan`, { question: "run elsewhere" }, key))
+      const read = yield* Deferred.make<void>()
+      const streamed = { ...key, accept: "text/event-stream" }
+      const reading = yield* askForText(a.url, { question: "run elsewhere" }, streamed).pipe(
+        Stream.tap((text) => (text.includes("half") ? Deferred.succeed(read, undefined) : Effect.void)),
+        Stream.mkString,
+        Effect.forkChild
+      )
+      yield* Deferred.await(read)
+      yield* a.signal("SIGTERM")
+      const { body } = yield* Fiber.join(joined)
+      assert.deepInclude(body, { status: 503, code: "draining", retryable: true, plan_id: plan?.plan_id })
+      const text = yield* Fiber.join(reading)
+      assert.isTrue(text.endsWith("\n\n: reconnect\n\n"), text)
+      assert.strictEqual(toFrames(text).at(-1)?.event, "text.delta")
+      yield* proceed
+      assert.deepInclude((yield* Fiber.join(first)).body["final"], { text: "half whole" })
+    }).pipe(Effect.provide(cluster))
+  )
+
+  it.live("gets it from the one that took the plan over, where its own has lost the lease", () =>
+    Effect.gen(function* () {
+      const { a, b } = yield* two
+      const { isAsked, proceed } = yield* gated("take me over")
+      const waiting = yield* Effect.forkChild(post(`${a.url}/plan`, { question: "take me over" }))
+      yield* isAsked
+      const { plans } = yield* get(b.url, "/plans")
+      const [plan] = plans as ReadonlyArray<{ readonly plan_id: string }>
+      yield* a.signal("SIGSTOP")
+      yield* proceed
+      yield* settled(b.url, plan?.plan_id)
+      yield* a.signal("SIGCONT")
+      const { body, status } = yield* Fiber.join(waiting)
+      assert.deepInclude(body, { plan_id: plan?.plan_id, state: "completed" })
+      assert.deepInclude(body["final"], { text: "half whole" })
+      assert.strictEqual(status, 200)
+      assert.isDefined(a.lines.find((line) => line.includes("lease_lost")))
+    }).pipe(Effect.provide(cluster))
+  )
+})
