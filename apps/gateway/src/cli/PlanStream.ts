@@ -7,7 +7,8 @@ import { frames } from "./GatewayClient.ts"
 /** The stream broke, and whatever was tried, not one frame more came. */
 export class StreamLost extends Data.TaggedError("StreamLost") {}
 
-const maxFailures = 5
+/** A minute: as long as a plan waits for a reader when another process has taken it over. */
+const maxFailures = 120
 const backoff = "500 millis"
 
 /** Starts a plan and reads it to its end: a stream that ends without `done` is taken up where it broke. */
@@ -28,12 +29,14 @@ export const follow = Effect.fnUntraced(function* (
           responseMode: "response-only"
         })
   ).pipe(
-    Effect.flatMap((response) =>
-      Stream.runForEach(frames(response), (frame) => {
+    Effect.flatMap((response) => {
+      // The plan is there, but the gateway is not, or its database.
+      if (response.status >= 500 && seen.last !== undefined) return Effect.void
+      return Stream.runForEach(frames(response), (frame) => {
         seen.last = frame
         return onFrame(frame)
       })
-    ),
+    }),
     Effect.catchTag("HttpClientError", (error) => (seen.last === undefined ? Effect.fail(error) : Effect.void))
   )
 

@@ -8,35 +8,10 @@ import { Network } from "@bowline/testing/http/Network"
 import { error, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { join } from "node:path"
 import { databases } from "../plan/Databases.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
-
-const main = join(import.meta.dirname, "../../src/main.ts")
-
-/** Runs the command line, killed with the scope if it still runs. */
-const bowline = (args: ReadonlyArray<string>, environment: Readonly<Record<string, string>>) =>
-  Effect.acquireRelease(
-    Effect.sync(() => {
-      const child = spawn(process.execPath, [main, ...args], {
-        env: { PATH: process.env["PATH"], ...environment },
-        stdio: ["ignore", "pipe", "pipe"]
-      })
-      const output = { stdout: "", stderr: "" }
-      for (const name of ["stdout", "stderr"] as const) {
-        child[name].setEncoding("utf8").on("data", (chunk: string) => (output[name] += chunk))
-      }
-      const closed = once(child, "close")
-      const ended = Effect.promise(async () => {
-        await closed
-        return { ...output, code: child.exitCode, signal: child.signalCode }
-      })
-      return { child, ended, output }
-    }),
-    ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
-  )
+import { bowline } from "./Bowline.ts"
 
 const ask = (url: string, ...args: ReadonlyArray<string>) => bowline(["ask", ...args], { BOWLINE_URL: url })
 

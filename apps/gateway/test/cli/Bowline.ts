@@ -1,0 +1,28 @@
+import { Effect } from "effect"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { join } from "node:path"
+
+const main = join(import.meta.dirname, "../../src/main.ts")
+
+/** Runs the command line, killed with the scope if it still runs. */
+export const bowline = (args: ReadonlyArray<string>, environment: Readonly<Record<string, string>>) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const child = spawn(process.execPath, [main, ...args], {
+        env: { PATH: process.env["PATH"], ...environment },
+        stdio: ["ignore", "pipe", "pipe"]
+      })
+      const output = { stdout: "", stderr: "" }
+      for (const name of ["stdout", "stderr"] as const) {
+        child[name].setEncoding("utf8").on("data", (chunk: string) => (output[name] += chunk))
+      }
+      const closed = once(child, "close")
+      const ended = Effect.promise(async () => {
+        await closed
+        return { ...output, code: child.exitCode, signal: child.signalCode }
+      })
+      return { child, ended, output }
+    }),
+    ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
+  )
