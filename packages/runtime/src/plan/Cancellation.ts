@@ -17,14 +17,15 @@ export const cancel = Effect.fnUntraced(function* (
   caller: CallerName,
   id: PlanId
 ): Effect.fn.Return<void, NotFound | StorageError> {
-  /** One that is stored, and is not run yet, may come to this process meanwhile. */
-  const isOver = Effect.suspend(() => {
+  /** It may come to this process meanwhile, or go from it to another one. */
+  const isOver = Effect.gen(function* () {
     const here = running.find(id)
-    if (here === undefined) return Effect.map(store.get(caller, id), isSettled)
-    here.run.abort("cancelled")
-    return Effect.as(Deferred.await(here.live.closed), true)
+    here?.run.abort("cancelled")
+    if (here !== undefined) yield* Deferred.await(here.live.closed)
+    if (isSettled(yield* store.get(caller, id))) return true
+    yield* store.requestAbort(id, "cancelled")
+    return false
   })
-  if (running.find(id) === undefined) yield* store.requestAbort(id, "cancelled")
   yield* isOver.pipe(
     Effect.repeat({ until: (over) => over, schedule: Schedule.spaced("100 millis") }),
     Effect.timeoutOption(settleTimeout)

@@ -168,7 +168,7 @@ export class NewPlans extends Context.Service<
         idempotency: Idempotency | undefined
       ) {
         yield* check(request, came)
-        yield* running.reserve
+        yield* running.reserve()
         const createdAt = yield* Clock.currentTimeMillis
         const plan = newPlan(request, {
           owner: caller,

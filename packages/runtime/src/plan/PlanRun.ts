@@ -14,16 +14,23 @@ import type { TaskState } from "@bowline/domain/tool/TaskState"
 import { Deferred, Effect, Exit } from "effect"
 import type { Route } from "../peer/PeerClient.ts"
 import type { Journal } from "../stream/Journal.ts"
-import type { PlanChange, Progress, StoredTask } from "./PlanStore.ts"
+import type { PlanChange, Progress } from "./PlanStore.ts"
 import type { Resumed } from "./Resumption.ts"
 
 /** A task that has started and not finished. */
-interface OpenTask {
+export interface StartedTask {
   readonly tool: string
+  readonly agent: string | null
+  readonly endpoint: string | null
+  /** Milliseconds since 1970. */
   readonly startedAt: number
   readonly isIdempotent: boolean
-  remoteTaskId: string | null
-  remoteContextId: string | null
+  /** Another process has started it, and no fiber of this one has it in its care yet. */
+  isInherited: boolean
+  remote_task_id: string | null
+  remote_context_id: string | null
+  /** Whether its ids are stored: then whoever has the plan next knows of it. */
+  isKnown: () => boolean
 }
 
 /** How a task ended, for the store, the stream and the model. */
@@ -47,6 +54,8 @@ interface Given {
   readonly deadline: number
   /** Where it goes on, if another process has begun it. */
   readonly resumed: Resumed | undefined
+  /** Whether another process may have its session by now. */
+  readonly isOverdue: () => boolean
   /** Whether another process could go on with it. */
   readonly isKept: () => boolean
   readonly journal: Journal
@@ -63,8 +72,8 @@ export class PlanRun {
   readonly aborted = Deferred.makeUnsafe<AbortReason>()
   /** Done when the plan is to be left to the next process. */
   readonly handedOver = Deferred.makeUnsafe<void>()
-  /** Another process goes on with it, or settles it: what it has with peers is not to be ended here. */
-  isElsewhere = false
+  /** Another process goes on with it, or settles it: since it was left to that one, or since this one has lost it. */
+  elsewhere: "handed over" | "lost" | undefined
   /** Of the given models those that may still be asked, the one in use first. */
   models: ReadonlyArray<string>
   steps = 0
@@ -76,13 +85,13 @@ export class PlanRun {
   failures: Array<ProviderErrorReason> = []
   /** What the provider has reported in it so far. */
   attemptUsage: { readonly step: number; readonly attempt: number; readonly usage: Usage.Usage } | undefined
-  readonly tasks = new Map<TaskId, OpenTask>()
+  readonly tasks = new Map<TaskId, StartedTask>()
   /** Calls of the current step that the history has no result for, with the names of their tools. */
   readonly unanswered = new Map<TaskId, string>()
   /** What the peers call the tasks that are over. */
   readonly remoteTasks = new Map<TaskId, string>()
-  /** Tasks that another process has left open with peers, and that no fiber of this one has in its care yet. */
-  readonly inherited = new Map<TaskId, StoredTask>()
+  /** Tasks that are over for the plan, and that nobody has ended with their peers: it is to be done once the plan's end is stored. */
+  readonly left: Array<StartedTask> = []
   /** The answer that ends the plan: it is written with the outcome. */
   answer: ReadonlyArray<MessagePart> | undefined
   /** The stage that a failure came out of, until the next one begins. */
@@ -99,14 +108,13 @@ export class PlanRun {
     this.steps = progress.steps
     this.toolCalls = progress.tool_calls
     this.usage = progress.usage
-    for (const task of tasks) {
-      const { task_id, tool, remote_task_id: remoteTaskId, remote_context_id: remoteContextId } = task
-      if (task.state === "running") {
-        const startedAt = Date.parse(task.started_at)
-        this.tasks.set(task_id, { tool, startedAt, isIdempotent: remoteTaskId === null, remoteTaskId, remoteContextId })
-        this.unanswered.set(task_id, tool)
-        this.inherited.set(task_id, task)
-      } else if (remoteTaskId !== null) this.remoteTasks.set(task_id, remoteTaskId)
+    for (const { task_id, started_at, state, ...task } of tasks) {
+      const isIdempotent = task.remote_task_id === null
+      if (state === "running") {
+        const startedAt = Date.parse(started_at)
+        this.tasks.set(task_id, { ...task, startedAt, isIdempotent, isInherited: true, isKnown: () => true })
+        this.unanswered.set(task_id, task.tool)
+      } else if (task.remote_task_id !== null) this.remoteTasks.set(task_id, task.remote_task_id)
     }
   }
 
@@ -121,7 +129,8 @@ export class PlanRun {
 
   /** One stage at a time: a tool that runs hides everything else, and so does an approval everything but that. */
   get stage(): Stage | null {
-    if (this.#stages.includes("tool") || this.inherited.size > 0) return "tool"
+    const isInherited = Array.from(this.tasks.values()).some((task) => task.isInherited)
+    if (this.#stages.includes("tool") || isInherited) return "tool"
     if (this.#stages.includes("approval")) return "approval"
     return this.#stages.at(-1) ?? null
   }
@@ -147,9 +156,20 @@ export class PlanRun {
 
   /** Leaves the plan to the next process, if that can go on from here; else it is aborted. */
   end(reason: AbortReason): void {
-    const isResumable = Array.from(this.tasks.values()).every((task) => task.isIdempotent || task.remoteTaskId !== null)
+    const isResumable = Array.from(this.tasks.values()).every(
+      (task) => task.isIdempotent || task.remote_task_id !== null
+    )
     if (isResumable && this.given.isKept()) Deferred.doneUnsafe(this.handedOver, Effect.void)
     else this.abort(reason)
+  }
+
+  /**
+   * Whether what a call has started with its peer is not for this process to end: another one goes on with it, or may do so by now.
+   * What nobody else knows of is.
+   */
+  isHandedOver(task: StartedTask): boolean {
+    if (this.elsewhere === "lost") return task.isIdempotent || task.isKnown()
+    return this.elsewhere === "handed over" || this.given.isOverdue()
   }
 
   /** Counts what the attempt has used, however it ended. */
@@ -183,7 +203,9 @@ export class PlanRun {
     const task = this.tasks.get(task_id)
     if (task === undefined) return this.given.journal.append([answer], [])
     this.tasks.delete(task_id)
-    if (task.remoteTaskId !== null) this.remoteTasks.set(task_id, task.remoteTaskId)
+    if (task.remote_task_id !== null) this.remoteTasks.set(task_id, task.remote_task_id)
+    const isCut = end.state === "interrupted" || end.state === "timed-out"
+    if (isCut && (task.isInherited || this.given.isOverdue())) this.left.push(task)
     const error = end.error === undefined ? {} : { error: end.error }
     this.given.journal.append(
       [
@@ -203,8 +225,8 @@ export class PlanRun {
           data: {
             task_id,
             state: end.state,
-            remote_task_id: task.remoteTaskId,
-            remote_context_id: task.remoteContextId,
+            remote_task_id: task.remote_task_id,
+            remote_context_id: task.remote_context_id,
             duration_ms: now - task.startedAt,
             ...error
           }

@@ -137,7 +137,7 @@ export interface AbandonedPlan {
   /** Nothing where it was not kept. */
   readonly request: StoredRequest | null
   readonly route: Route
-  /** How many processes have died that ran it. */
+  /** How many other processes have left it behind while they ran it, without a word. */
   readonly deaths: number
   /** Its events from the last `step` on; all that there are, if it has not come so far. */
   readonly tail: ReadonlyArray<EventRow>
@@ -200,11 +200,13 @@ export class PlanStore extends Context.Service<
      * Takes over plans that were left behind: a compare-and-swap that gives each plan to one replica. A queued one is left when
      * another replica has it that has not said for a lease's time that it lives; it comes with a new fence of its own. A running
      * one is left when nobody holds a lease on its session, whoever had it: a replica that was paused may take over what it
-     * lost; it comes with the session's lease, and a new fence. Says that the replica which asks lives.
+     * lost; it comes with the session's lease, and a new fence. Of more than `limit` the others are left for somebody else, or the
+     * next time. Says that the replica which asks lives.
      */
     readonly takeOver: (
       replica: ReplicaId,
-      ttl: Duration.Duration
+      ttl: Duration.Duration,
+      limit: number
     ) => Effect.Effect<ReadonlyArray<AbandonedPlan>, StorageError>
     /**
      * Asks whichever replica has the plan to abort it, and tells it (`AbortRequested`): the first reason stays. Nothing happens if

@@ -2,7 +2,7 @@ import type { AbortReason } from "@bowline/domain/plan/AbortReason"
 import type { Final, Outcome } from "@bowline/domain/plan/Outcome"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Cause, Clock, Deferred, Effect, Exit, Fiber, Option, Scope } from "effect"
+import { Cause, Clock, Deferred, type Duration, Effect, Exit, Fiber, Option, Scope } from "effect"
 import { LeaseLost } from "../session/LeaseLost.ts"
 import type { LivePlan } from "../stream/LivePlan.ts"
 import type { Planner } from "./Planner.ts"
@@ -111,22 +111,30 @@ export const supervise = Effect.fnUntraced(function* (
   ]).pipe(Effect.onInterrupt(() => Fiber.interrupt(fiber)))
   const now = yield* Clock.currentTimeMillis
   const outcome = outcomeOf(run, end, now)
-  if (outcome === undefined) Settlement.handOver(run, end._tag === "HandedOver")
+  if (outcome === undefined) Settlement.handOver(run, end._tag === "HandedOver" ? "handed over" : "lost")
   else Settlement.settle(run, outcome, now)
+
+  const lost = Effect.catchTags(Deferred.await(journal.stopped), {
+    LeaseLost: () => Effect.void,
+    StorageError: () => Effect.never
+  })
+  const stored = (within: Duration.Input) =>
+    Effect.timeoutOption(Effect.raceFirst(Effect.as(journal.written, true), Effect.as(lost, false)), within)
 
   const close = Effect.gen(function* () {
     if (outcome === undefined) {
-      const isLost = Effect.ignore(Deferred.await(journal.stopped))
-      if (end._tag === "HandedOver") yield* Effect.timeoutOption(Effect.raceFirst(journal.written, isLost), patience)
+      if (end._tag === "HandedOver") yield* stored(patience)
       return live.close("reconnect")
     }
     // A plan that has waited for the database once does not let its readers wait again.
     const wait = outcome.state !== "completed" && outcome.error.code === "storage" ? "1 second" : patience
-    const isStored = Option.isSome(yield* Effect.timeoutOption(journal.written, wait))
-    live.close(isStored ? "done" : "reconnect")
+    const isStored = yield* stored(wait)
+    live.close(Option.contains(isStored, true) ? "done" : "reconnect")
     // The session is kept until the outcome is stored: whoever took it before would find a plan that never ended.
-    if (!isStored) yield* Effect.raceFirst(journal.written, Effect.ignore(Deferred.await(journal.stopped)))
+    if (Option.isNone(isStored))
+      yield* Effect.raceFirst(journal.written, Effect.ignore(Deferred.await(journal.stopped)))
+    if (Option.contains(isStored, false)) run.elsewhere = "lost"
   })
   yield* Effect.all([close, Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)], { concurrency: "unbounded" })
-  yield* log(outcome, end)
+  yield* log(run.elsewhere === "lost" ? undefined : outcome, end)
 })

@@ -9,11 +9,23 @@ import { Notices } from "../stream/Notices.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as Abandonment from "./Abandonment.ts"
 import { PlansConfig } from "./PlansConfig.ts"
-import { type AbandonedPlan, PlanStore } from "./PlanStore.ts"
+import { type AbandonedPlan, type PlanCommit, PlanStore } from "./PlanStore.ts"
 import * as Resumption from "./Resumption.ts"
 import { RunningPlans } from "./RunningPlans.ts"
 import { SecretKey } from "./SecretKey.ts"
 import * as StoredRequest from "./StoredRequest.ts"
+
+/** So many plans are taken over at once, though they are more than this replica may run: somebody has to. */
+const leastTaken = 100
+
+/** Settled side by side. */
+const concurrency = 8
+
+/** A plan that nobody can go on with, and its end: the very same is written again until the store has answered. */
+interface Ending {
+  readonly abandoned: AbandonedPlan
+  readonly commit: PlanCommit
+}
 
 const storedAgents = ({ request }: AbandonedPlan): ReadonlyArray<unknown> => {
   const stored: unknown = request?.request
@@ -48,59 +60,78 @@ export const layer = Layer.effectDiscard(
         model,
         route,
         guard,
-        recent: [],
         createdAt: Date.parse(plan.created_at),
         deadline: Date.parse(plan.deadline_at),
         head: Resumption.headOf(abandoned),
+        recent: [],
         resumed: guard._tag === "Held" ? Resumption.read(abandoned) : undefined,
         awaited: takeoverGrace
       })
-      yield* Effect.logInfo(guard._tag === "Held" ? "plan_resumed" : "plan_queued_again").pipe(
-        Effect.annotateLogs({ plan_id, session_id })
-      )
+      yield* Effect.logInfo(guard._tag === "Held" ? "plan_resumed" : "plan_queued_again")
       yield* Effect.ignore(notices.publish([{ _tag: "TakenOver", plan_id }]))
     })
 
-    /** Taken over, and not settled yet. */
-    let left: ReadonlyArray<AbandonedPlan> = []
+    const endings = new Set<Ending>()
 
     const take = Effect.fnUntraced(function* (abandoned: AbandonedPlan) {
-      const { plan_id, session_id } = abandoned.plan
+      const { plan_id } = abandoned.plan
       const request = Option.flatMap(Option.fromNullishOr(abandoned.request), (stored) =>
         StoredRequest.restore(stored, plan_id, secretKey)
       )
       const obstacle = Resumption.obstacle(abandoned, Option.getOrUndefined(request), { resume, localTools })
       if (obstacle === undefined && Option.isSome(request)) return yield* goOn(abandoned, request.value)
-      left = [...left, abandoned]
-      yield* Effect.annotateLogs(Effect.logWarning("plan_interrupted"), { plan_id, session_id, reason: obstacle })
+      const now = yield* Clock.currentTimeMillis
+      endings.add({ abandoned, commit: Abandonment.settlement(abandoned, now, uuid) })
+      yield* Effect.annotateLogs(Effect.logWarning("plan_interrupted"), { reason: obstacle })
     })
 
-    const settle = Effect.fnUntraced(function* (settling: ReadonlyArray<AbandonedPlan>) {
-      const now = yield* Clock.currentTimeMillis
-      const refused = yield* store.commit(
-        settling.map((abandoned) => Abandonment.settlement(abandoned, now, uuid)),
-        true
-      )
-      left = left.filter((abandoned) => !settling.includes(abandoned))
-      for (const abandoned of settling) {
-        const { plan, guard, route, tasks } = abandoned
-        if (guard._tag === "Held") yield* leases.release(plan.session_id, guard.fence)
-        if (refused.has(plan.plan_id)) continue
-        const agents = LeftTasks.reachable(storedAgents(abandoned))
-        const open = tasks.filter(({ state }) => state === "running")
-        yield* LeftTasks.cancelAll(peers, agents, route, open)
-      }
-      yield* Effect.ignore(notices.publish(settling.map(({ plan: { plan_id } }) => ({ _tag: "Advanced", plan_id }))))
+    const settle = Effect.fnUntraced(function* (ending: Ending) {
+      const { abandoned, commit } = ending
+      const { plan_id, session_id, guard } = commit
+      const refused = yield* Effect.catchTag(store.commit([commit], true), "StorageError", (error) => {
+        // What is refused once would be refused for ever.
+        if (!error.reason.isRetryable) endings.delete(ending)
+        return Effect.fail(error)
+      })
+      endings.delete(ending)
+      if (guard._tag === "Held") yield* Effect.ignore(leases.release(session_id, guard.fence), { log: "Warn" })
+      if (refused.has(plan_id)) return
+      const open = abandoned.tasks.filter(({ state }) => state === "running")
+      yield* LeftTasks.cancelAll(peers, LeftTasks.reachable(storedAgents(abandoned)), abandoned.route, open)
+      yield* Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id }]))
     })
+
+    /** One plan that cannot be taken care of holds up no other. */
+    const caring = <E>(
+      { plan_id, session_id }: Pick<PlanCommit, "plan_id" | "session_id">,
+      care: Effect.Effect<void, E>
+    ) =>
+      care.pipe(
+        Effect.catchCause((cause) => Effect.logError("recovery_failed", cause)),
+        Effect.annotateLogs({ plan_id, session_id })
+      )
+
+    const taking = Effect.gen(function* () {
+      // What is taken over is no less this replica's, when it is shut down, than what it runs.
+      yield* running.reserve(Infinity)
+      const limit = Math.max(running.room(), leastTaken)
+      const taken = yield* store.takeOver(lock.replica, leaseTtl, limit)
+      yield* Effect.forEach(taken, (abandoned) => caring(abandoned.plan, take(abandoned)), {
+        concurrency: "unbounded",
+        discard: true
+      })
+    }).pipe(
+      Effect.scoped,
+      lock.takingOver,
+      Effect.catchTag("NotAccepting", () => Effect.void)
+    )
 
     const recover = Effect.gen(function* () {
-      if (!running.isDraining() && (yield* lock.isSteady)) {
-        const taking = Effect.flatMap(store.takeOver(lock.replica, leaseTtl), (taken) =>
-          Effect.forEach(taken, take, { concurrency: "unbounded", discard: true })
-        )
-        yield* lock.takingOver(taking)
-      }
-      if (left.length > 0) yield* settle(left)
+      if (yield* lock.isSteady) yield* taking
+      yield* Effect.forEach(Array.from(endings), (ending) => caring(ending.commit, settle(ending)), {
+        concurrency,
+        discard: true
+      })
     })
 
     const interval = Duration.min(Duration.millis(Duration.toMillis(leaseTtl) / 3), Duration.seconds(3))

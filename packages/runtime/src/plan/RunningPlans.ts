@@ -67,8 +67,13 @@ export class RunningPlans extends Context.Service<
     /** Runs the plan in a fiber of its own. One that this process has lost and that came back begins when nothing of it is left. */
     readonly run: (plan: Ready) => Effect.Effect<RunningPlan>
     readonly find: (id: PlanId) => RunningPlan | undefined
-    /** A place for one more plan, until the scope closes; by then it runs, and has one as long as it does. */
-    readonly reserve: Effect.Effect<void, NotAccepting, Scope.Scope>
+    /**
+     * A place for one more plan until the scope closes: by then it runs, and has one as long as it does. There are as many as this
+     * replica may run, or as many `more`. Until then nothing of it is taken for idle.
+     */
+    readonly reserve: (more?: number) => Effect.Effect<void, NotAccepting, Scope.Scope>
+    /** How many more plans this replica may run. */
+    readonly room: () => number
     /**
      * Refuses new plans, and lets those that run go on for the grace. Then those that another process can go on with are left to it,
      * and the rest is aborted.
@@ -97,6 +102,8 @@ export class RunningPlans extends Context.Service<
       /** Whether every plan ends here. */
       let ending = false
 
+      const room = () => config.maxPlans - plans.size - starting
+
       yield* RemoteReaders.serve((id) => plans.get(id)?.live)
 
       const idle = Latch.makeUnsafe(true)
@@ -106,10 +113,15 @@ export class RunningPlans extends Context.Service<
           if (plans.size === 0 && starting === 0) idle.openUnsafe()
           else idle.closeUnsafe()
         })
+      const sendAway = Effect.sync(() => {
+        for (const { live } of plans.values()) live.close("reconnect")
+      })
       const endAll = Effect.suspend(() => {
+        // They have had their time.
+        if (ending) return Effect.void
         ending = true
         for (const { run } of plans.values()) run.end("shutdown")
-        return Effect.timeoutOption(idle.await, shutdownTimeout)
+        return Effect.timeoutOrElse(idle.await, { duration: shutdownTimeout, orElse: () => sendAway })
       })
       yield* Effect.addFinalizer(() => endAll)
 
@@ -130,13 +142,6 @@ export class RunningPlans extends Context.Service<
       )
       yield* Effect.forkScoped(listen)
 
-      /** Whether what is stored of the plan is enough for another process to go on with it. */
-      const isKept = ({ plan_id, request }: Ready): boolean => {
-        if (!config.resume || !store.isDurable) return false
-        const stored = StoredRequest.store(request, plan_id, secretKey)
-        return Option.isSome(StoredRequest.restore(stored, plan_id, secretKey))
-      }
-
       const life = Effect.fnUntraced(function* (plan: Ready, started: Deferred.Deferred<RunningPlan>) {
         const { plan_id, session_id, request, model, guard, head, recent, awaited, ...given } = plan
         const ids = { plan_id, session_id }
@@ -148,7 +153,10 @@ export class RunningPlans extends Context.Service<
           config.streamGrace
         )
         const journal = new Journal(ids, guard, head, live, writer.notify)
-        const models = [model, ...config.fallbackModels.filter((other) => other !== model)].slice(0, maxModels)
+        const first = request.preferences.model ?? config.model
+        const chain = [first, ...config.fallbackModels.filter((other) => other !== first)].slice(0, maxModels)
+        // One that is gone on with may have given the first ones up.
+        const models = chain.includes(model) ? chain.slice(chain.indexOf(model)) : [model]
         const run: PlanRun = new PlanRun({
           ...given,
           ...ids,
@@ -156,7 +164,8 @@ export class RunningPlans extends Context.Service<
           models,
           journal,
           uuid,
-          isKept: () => isKept(plan)
+          isOverdue: lock.isOverdue,
+          isKept: () => config.resume && store.isDurable && StoredRequest.isWhole(request, secretKey)
         })
         live.head = head
         live.publish(recent, given.createdAt)
@@ -177,7 +186,7 @@ export class RunningPlans extends Context.Service<
           supervise(run, live, lock, planner),
           Effect.sync(() => live.close("reconnect"))
         )
-        if (!run.isElsewhere) yield* LeftTasks.cancelAll(peers, request.agents, run.given.route, run.inherited.values())
+        if (run.elsewhere === undefined) yield* LeftTasks.cancelAll(peers, request.agents, given.route, run.left)
       }, Effect.scoped)
 
       return {
@@ -203,17 +212,18 @@ export class RunningPlans extends Context.Service<
           return yield* Deferred.await(started)
         }),
         find: (id) => plans.get(id),
-        reserve: Effect.asVoid(
-          Effect.acquireRelease(
-            Effect.suspend(() => {
-              if (draining) return Effect.fail(new NotAccepting({ code: "draining" }))
-              if (plans.size + starting >= config.maxPlans)
-                return Effect.fail(new NotAccepting({ code: "unavailable" }))
-              return count(() => starting++)
-            }),
-            () => count(() => starting--)
-          )
-        ),
+        room,
+        reserve: (more = 0) =>
+          Effect.asVoid(
+            Effect.acquireRelease(
+              Effect.suspend(() => {
+                if (draining) return Effect.fail(new NotAccepting({ code: "draining" }))
+                if (room() + more <= 0) return Effect.fail(new NotAccepting({ code: "unavailable" }))
+                return count(() => starting++)
+              }),
+              () => count(() => starting--)
+            )
+          ),
         isDraining: () => draining,
         drain: Effect.suspend(() => {
           draining = true

@@ -95,11 +95,11 @@ export const settle = (run: PlanRun, outcome: Outcome, now: number): void => {
   journal.seal()
 }
 
-/** Leaves the plan to the next process. If it `isOurs` to leave, that process is told that this one has ended well. */
-export const handOver = (run: PlanRun, isOurs: boolean): void => {
+/** Leaves the plan to the next process. If it is not lost yet, that process is told that this one has ended well. */
+export const handOver = (run: PlanRun, why: "handed over" | "lost"): void => {
   const { journal } = run.given
-  run.isElsewhere = true
+  run.elsewhere = why
   run.countUsage()
-  if (isOurs && journal.guard._tag === "Held") journal.append([{ _tag: "HandedOver" }], [])
+  if (why === "handed over" && journal.guard._tag === "Held") journal.append([{ _tag: "HandedOver" }], [])
   journal.seal()
 }

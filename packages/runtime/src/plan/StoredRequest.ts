@@ -2,6 +2,7 @@ import type { PlanId } from "@bowline/domain/plan/PlanId"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Option, Redacted, Schema } from "effect"
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto"
+import { canonicalJson } from "./CanonicalJson.ts"
 
 /** What of a request is kept until its plan is over, so that the next process can go on with it. */
 export interface StoredRequest {
@@ -24,26 +25,29 @@ const Fields = Schema.Record(Schema.String, Schema.Unknown)
 const KeptAgent = Schema.StructWithRest(Schema.Struct({ auth: Fields }), [Fields])
 const KeptRequest = Schema.StructWithRest(Schema.Struct({ agents: Schema.Array(KeptAgent) }), [Fields])
 
-const encrypt = (text: string, planId: PlanId, key: Redacted.Redacted<Uint8Array>): string => {
+/** What the secrets belong to: whoever changes an endpoint in the store must not get the token of another one. */
+const belonging = (planId: PlanId, request: Schema.Json): Buffer => Buffer.from(`${planId} ${canonicalJson(request)}`)
+
+const encrypt = (text: string, aad: Buffer, key: Redacted.Redacted<Uint8Array>): string => {
   const nonce = randomBytes(nonceBytes)
   const cipher = createCipheriv(algorithm, Redacted.value(key), nonce, { authTagLength: tagBytes })
-  cipher.setAAD(Buffer.from(planId))
+  cipher.setAAD(aad)
   return Buffer.concat([nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()]).toString("base64")
 }
 
-const decrypt = Option.liftThrowable((secrets: string, planId: PlanId, key: Redacted.Redacted<Uint8Array>): string => {
+const decrypt = Option.liftThrowable((secrets: string, aad: Buffer, key: Redacted.Redacted<Uint8Array>): string => {
   const bytes = Buffer.from(secrets, "base64")
   const decipher = createDecipheriv(algorithm, Redacted.value(key), bytes.subarray(0, nonceBytes), {
     authTagLength: tagBytes
   })
-  decipher.setAAD(Buffer.from(planId))
+  decipher.setAAD(aad)
   decipher.setAuthTag(bytes.subarray(-tagBytes))
   return decipher.update(bytes.subarray(nonceBytes, -tagBytes), undefined, "utf8") + decipher.final("utf8")
 })
 
 /**
  * What is kept of the request of a plan: as JSON, and its secrets (the tokens of `agents[].auth` of type `bearer`) in base64 of the nonce,
- * the AES-256-GCM ciphertext and its tag, for this plan only. Without a key the secrets are left out.
+ * the AES-256-GCM ciphertext and its tag, for this plan and this request only. Without a key the secrets are left out.
  */
 export const store = (request: PlanRequest, planId: PlanId, key: Key): StoredRequest => {
   const { history: _, prior_summary: __, ...kept } = Schema.encodeSync(PlanRequest)({ ...request, history: [] })
@@ -53,20 +57,26 @@ export const store = (request: PlanRequest, planId: PlanId, key: Key): StoredReq
     tokens.set(`${index}`, agent.auth.token)
     return { ...agent, auth: { type: agent.auth.type } }
   })
-  const secrets =
-    tokens.size === 0
-      ? Option.none()
-      : Option.map(key, (key) => encrypt(JSON.stringify(Object.fromEntries(tokens)), planId, key))
-  return { request: { ...kept, agents }, secrets: Option.getOrNull(secrets) }
+  const stored = { ...kept, agents }
+  const seal = (key: Redacted.Redacted<Uint8Array>) =>
+    encrypt(JSON.stringify(Object.fromEntries(tokens)), belonging(planId, stored), key)
+  const secrets = tokens.size === 0 ? Option.none() : Option.map(key, seal)
+  return { request: stored, secrets: Option.getOrNull(secrets) }
 }
+
+/** Whether all of a request can be kept. */
+export const isWhole = ({ agents }: PlanRequest, key: Key): boolean =>
+  Option.isSome(key) || agents.every(({ auth }) => auth.type !== "bearer")
 
 /** The request that was stored, if all of its secrets were, with this key and for this plan. */
 export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Option.Option<PlanRequest> =>
   Option.gen(function* () {
-    const { secrets } = stored
-    const text = secrets === null ? "{}" : yield* Option.flatMap(key, (key) => decrypt(secrets, planId, key))
+    const { request, secrets } = stored
+    const open = (key: Redacted.Redacted<Uint8Array>) =>
+      secrets === null ? Option.none() : decrypt(secrets, belonging(planId, request), key)
+    const text = secrets === null ? "{}" : yield* Option.flatMap(key, open)
     const tokens = new Map(Object.entries(yield* Schema.decodeOption(Tokens)(text)))
-    const kept = yield* Schema.decodeUnknownOption(KeptRequest)(stored.request)
+    const kept = yield* Schema.decodeUnknownOption(KeptRequest)(request)
     const agents = kept.agents.map((agent, index) => {
       const token = tokens.get(`${index}`)
       return token === undefined ? agent : { ...agent, auth: { ...agent.auth, token } }

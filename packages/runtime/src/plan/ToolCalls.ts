@@ -4,15 +4,17 @@ import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { TaskId } from "@bowline/domain/tool/TaskId"
 import { Clock, Duration, Effect, Fiber, Option, type Schema } from "effect"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
-import type { OpenTask, PeerEvent } from "../peer/PeerClient.ts"
+import type { PeerEvent } from "../peer/PeerClient.ts"
 import * as Envelope from "../tool/Envelope.ts"
 import type { AgentDid, Tool, ToolResult } from "../tool/Tool.ts"
 import { truncate } from "../tool/Truncate.ts"
 import type { PlanRun } from "./PlanRun.ts"
-import type { StoredTask } from "./PlanStore.ts"
 import type { Prepared } from "./PreparedCalls.ts"
 
 const concurrency = 8
+
+/** How long a peer is asked for a task whose time was over before another process came to it. */
+const lastLook = 10_000
 
 const maxRawInput = 2_048
 
@@ -38,10 +40,14 @@ const start = (
   }
   run.tasks.set(part.task_id, {
     tool: part.tool,
+    agent: tool?.agent ?? null,
+    endpoint: tool?.endpoint ?? null,
     startedAt: now,
     isIdempotent: tool?.isIdempotent ?? false,
-    remoteTaskId: null,
-    remoteContextId: null
+    isInherited: false,
+    remote_task_id: null,
+    remote_context_id: null,
+    isKnown: () => false
   })
   run.given.journal.append(
     [
@@ -68,10 +74,11 @@ const onEvent = (run: PlanRun, task_id: TaskId, limit: number, told: Set<string>
       case "Accepted": {
         const task = run.tasks.get(task_id)
         if (task === undefined) return
-        task.remoteTaskId = event.remoteTaskId
-        task.remoteContextId = event.remoteContextId
         const remote = { remote_task_id: event.remoteTaskId, remote_context_id: event.remoteContextId }
-        return run.given.journal.append([{ _tag: "TaskAccepted", task_id, ...remote }], [])
+        run.given.journal.append([{ _tag: "TaskAccepted", task_id, ...remote }], [])
+        Object.assign(task, remote)
+        task.isKnown = run.given.journal.mark()
+        return
       }
       case "Progress": {
         const message = event.message === undefined ? {} : { message: event.message }
@@ -128,38 +135,36 @@ export const runAll = (
       ? Effect.succeed(null)
       : Effect.map(Effect.timeoutOption(prepared.tool.identify, limitOf(prepared.tool)), Option.getOrNull)
 
-  /** What the peer has of a call that another process has started. From now on this call has it in its care. */
-  const inherit = (task: StoredTask): OpenTask | undefined => {
-    const { remote_context_id: contextId, remote_task_id: taskId, task_id } = task
-    run.inherited.delete(task_id)
-    return taskId === null ? undefined : { taskId, contextId }
-  }
-
   const dispatch = Effect.fnUntraced(function* (
     prepared: Extract<Prepared, { readonly _tag: "Ready" | "Begun" }>,
     did: AgentDid | null,
-    spent: number
+    since: number
   ) {
     const { tool, input, part } = prepared
     // The intent is stored before the call leaves.
     yield* run.given.journal.flush
+    const task = run.tasks.get(part.task_id)
+    const { remote_context_id: contextId = null, remote_task_id: taskId = null } = task ?? {}
+    const resumes = taskId === null ? undefined : { taskId, contextId }
     const limit = limitOf(tool)
-    const task = prepared._tag === "Begun" ? prepared.task : undefined
-    const told = new Set(task === undefined ? [] : run.given.resumed?.told)
+    const spent = (yield* Clock.currentTimeMillis) - since
+    // What a peer has done meanwhile is worth a look; what is made once more has its whole time.
+    const left = resumes === undefined ? limit - spent : Math.max(limit - spent, lastLook)
+    const told = new Set(prepared._tag === "Begun" ? run.given.resumed?.told : [])
+    if (task !== undefined) task.isInherited = false
     // Detached: a tool that does not let go holds up neither the step nor the plan's end. Both exits interrupt it.
     const call = yield* Effect.forkDetach(
-      Effect.suspend(() =>
-        tool.call({
-          input,
-          taskId: part.task_id,
-          resumes: task && inherit(task),
-          isHandedOver: () => run.isElsewhere,
-          onEvent: onEvent(run, part.task_id, options.resultLimit, told)
-        })
-      )
+      tool.call({
+        input,
+        taskId: part.task_id,
+        resumes,
+        isHandedOver: () => task !== undefined && run.isHandedOver(task),
+        onEvent: onEvent(run, part.task_id, options.resultLimit, told)
+      }),
+      { startImmediately: true }
     )
     const result = yield* Fiber.join(call).pipe(
-      Effect.timeoutOption(limit - spent),
+      Effect.timeoutOption(left),
       Effect.onInterrupt(() => Fiber.interrupt(call))
     )
     if (Option.isNone(result)) call.interruptUnsafe()
@@ -176,11 +181,15 @@ export const runAll = (
     Effect.fnUntraced(function* (prepared) {
       const begun = yield* Clock.currentTimeMillis
       const did = yield* identify(prepared)
-      const now = yield* Clock.currentTimeMillis
-      if (prepared._tag === "Begun") return yield* dispatch(prepared, did, now - Date.parse(prepared.task.started_at))
-      start(run, prepared, did, now)
-      if (prepared._tag === "Ready") return yield* dispatch(prepared, did, now - begun)
+      if (prepared._tag === "Begun") {
+        const { remote_task_id, started_at } = prepared.task
+        return yield* dispatch(prepared, did, remote_task_id === null ? begun : Date.parse(started_at))
+      }
+      // Before it starts: what is refused is stored with its end, or not at all.
       yield* run.given.journal.keepUp
+      const now = yield* Clock.currentTimeMillis
+      start(run, prepared, did, now)
+      if (prepared._tag === "Ready") return yield* dispatch(prepared, did, begun)
       const { state, message } = prepared
       return answer(prepared, did, { state, content: message, error: { code: state, message } }, now)
     }),

@@ -19,6 +19,7 @@ import {
   makePlan,
   makeSession,
   Memory,
+  type PlanRecord,
   type SessionRecord
 } from "./internal/Memory.ts"
 import { makeSessionStore } from "./internal/MemorySessions.ts"
@@ -37,6 +38,12 @@ const notNew = new InvalidRequest({
 /** Whether the compactions among the changes still follow what they were made of. */
 const isCurrent = (session: SessionRecord, changes: ReadonlyArray<PlanChange>): boolean =>
   changes.every((change) => change._tag !== "Compacted" || coverage(session, change.compaction) !== undefined)
+
+/** Whether an earlier try of the same commit has ended the plan. */
+const isSettledBy = ({ plan }: PlanRecord, changes: ReadonlyArray<PlanChange>): boolean =>
+  changes.some(
+    (change) => change._tag === "Settled" && change.at === plan.finished_at && change.outcome.state === plan.state
+  )
 
 const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["Service"] => ({
   create: (request, maxQueue) =>
@@ -91,6 +98,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const write = ({ plan_id, session_id, guard, changes, events }: PlanCommit) => {
         const record = memory.plans.get(plan_id)
         const session = memory.sessions.get(session_id)
+        if (record !== undefined && isSettledBy(record, changes)) return
         if (
           record === undefined ||
           session === undefined ||
@@ -127,17 +135,20 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const rows = memory.plans.get(id)?.events ?? []
       return rows.filter((row) => row.seq + row.count - 1 > after).slice(0, limit)
     }),
-  takeOver: (replica, leaseTtl) =>
+  takeOver: (replica, leaseTtl, limit) =>
     Effect.map(Clock.currentTimeMillis, (now) => {
       memory.replicas.set(replica, now + Duration.toMillis(leaseTtl))
+      let taken = 0
       return Array.from(memory.open.values()).flatMap((record) => {
         const session = memory.sessions.get(record.plan.session_id)
-        if (session === undefined || !memory.isLeft(record, session, replica, now)) return []
+        if (taken === limit || session === undefined || !memory.isLeft(record, session, replica, now)) return []
+        taken++
         const isQueued = record.plan.state === "queued"
+        const isDead = !record.isHandedOver && record.replica !== replica
         record.replica = replica
         record.fence = isQueued ? record.fence + 1 : ++session.fence
         if (!isQueued) {
-          if (!record.isHandedOver) record.deaths++
+          if (isDead) record.deaths++
           session.lease = { replica, fence: session.fence, expires: now + Duration.toMillis(leaseTtl) }
         }
         record.isHandedOver = false

@@ -52,6 +52,8 @@ export class SessionLock extends Context.Service<
       fence: number,
       onLost: Listener["onLost"]
     ) => Effect.Effect<void, never, Scope.Scope>
+    /** Whether the leases could not be renewed for their whole time: others may have taken the sessions, and nobody has said so yet. */
+    readonly isOverdue: () => boolean
     /** This process takes no session any more, and what it has left in the store is everybody's. */
     readonly leave: Effect.Effect<void>
   }
@@ -100,6 +102,7 @@ export class SessionLock extends Context.Service<
         wanted.set(session, free)
         for (let asked = 0; ; asked++) {
           free.closeUnsafe()
+          if (hasLeft) return yield* Effect.never
           const fence = yield* Effect.uninterruptibleMask((restore) =>
             Effect.suspend(() => {
               acquiring.add(session)
@@ -132,24 +135,29 @@ export class SessionLock extends Context.Service<
         return Effect.forEach(orphans, ([session, fence]) => release(session, fence), { discard: true })
       }
 
+      /** A renewal that comes behind would say that the replica lives. */
+      const oneAtATime = Semaphore.makeUnsafe(1)
       const leave = Effect.suspend(() => {
         hasLeft = true
-        return answered(leases.leave(replica), "5 seconds").pipe(Effect.ignore({ log: "Warn" }))
+        const leaving = answered(leases.leave(replica), "5 seconds")
+        return oneAtATime.withPermit(leaving).pipe(Effect.ignore({ log: "Warn" }))
       })
       yield* Effect.addFinalizer(() => (hasLeft ? Effect.void : leave))
 
       yield* leases.renew(replica, leaseTtl)
-      let renewed = yield* Clock.currentTimeMillis
+      const clock = yield* Clock.Clock
+      let renewed = clock.currentTimeMillisUnsafe()
       let steadySince = -Infinity
-      const renew = Effect.gen(function* () {
-        if (hasLeft) return yield* Effect.never
+      const renewing = Effect.gen(function* () {
+        if (hasLeft) return Infinity
         const before = new Map(held)
         const asked = yield* Clock.currentTimeMillis
         yield* settle(before, yield* answered(leases.renew(replica, leaseTtl), ttl / 3))
         if (asked - renewed > (2 / 3) * ttl) steadySince = asked
         renewed = asked
         return ttl / 3
-      }).pipe(
+      })
+      const renew = oneAtATime.withPermit(renewing).pipe(
         // With the database away nothing can be written either, and its fence tells who may when it is back.
         Effect.catchCause((cause) =>
           Effect.as(Effect.logWarning("lease_renewal_failed", cause), Math.min(ttl / 6, 1_000))
@@ -172,6 +180,7 @@ export class SessionLock extends Context.Service<
             () => Effect.sync(() => takeOvers--)
           ),
         adopt: hold,
+        isOverdue: () => clock.currentTimeMillisUnsafe() - renewed >= ttl,
         leave,
         acquire: Effect.fnUntraced(function* (session, listener) {
           const line = yield* RcMap.get(lines, session)

@@ -67,6 +67,12 @@ export class Journal implements Source {
     this.append([], [event])
   }
 
+  /** Says, whenever it is asked, whether all that was appended before is stored by then. */
+  mark(): () => boolean {
+    const until = this.#appended
+    return () => this.#stored >= until
+  }
+
   /** Somebody else has the plan: it stops, and writes nothing more. */
   lose(): void {
     this.#sealed = true

@@ -66,6 +66,20 @@ describe("a plan that runs at a shutdown", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   })
 
+  it.effect("does not hold it up where nothing can be stored any more, and sends its readers away", () =>
+    Effect.gen(function* () {
+      const process = yield* mortal({ script: () => [say("half"), stall], config })
+      const { frames } = yield* process.on(post({ question: "?", ...stays }))
+      const reader = yield* Effect.forkChild(Effect.map(Stream.runCollect(frames), seen))
+      yield* pass("1 second")
+      process.kill()
+      const drained = yield* Effect.forkChild(process.plans.drain)
+      yield* pass("26 seconds", "1 second")
+      assert.isDefined(drained.pollUnsafe())
+      assert.strictEqual(names(yield* Fiber.join(reader)).at(-1), "reconnect")
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
+
   it.effect("does not count as one that its process has died of", () =>
     Effect.gen(function* () {
       const script = () => [say("half"), stall]

@@ -303,7 +303,7 @@ describe("a lost lease", () => {
       yield* pass("1 second")
       const leases = yield* LeaseStore
       yield* leases.release(session_id, 1)
-      const [taken] = yield* (yield* PlanStore).takeOver("thief", Duration.days(1))
+      const [taken] = yield* (yield* PlanStore).takeOver("thief", Duration.days(1), 1)
       assert.deepStrictEqual(taken?.guard, { _tag: "Held", fence: 2 })
       yield* pass("30 seconds", "1 second")
       const items = yield* Effect.fromNullishOr(reader.pollUnsafe()).pipe(Effect.flatten)

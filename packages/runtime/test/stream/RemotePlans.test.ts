@@ -12,7 +12,9 @@ const settle = pass("1 millis", "1 millis")
 
 const setUp = () => {
   const word = Word.make()
-  const layer = RemotePlans.layer.pipe(Layer.provide([Layer.mock(SessionLock, { replica: "b" }), word.layer]))
+  const layer = RemotePlans.layer.pipe(
+    Layer.provide([Layer.mock(SessionLock, { replica: "b", isOverdue: () => false }), word.layer])
+  )
   return { ...word, layer }
 }
 

@@ -56,7 +56,7 @@ where plan_id = ${id} and seq + count - 1 > ${after}
   -- A row that begins at or before the cursor may reach beyond it.
   and seq >= coalesce((select max(e.seq) from events e where e.plan_id = ${id} and e.seq <= ${after}), 0)
 order by seq limit ${limit}`),
-  takeOver: (replica, ttl) => storageError(takeOverPlans(sql, replica, ttl)),
+  takeOver: (replica, ttl, limit) => storageError(takeOverPlans(sql, replica, ttl, limit)),
   requestAbort: (id, reason) =>
     storageError(sql`
 with asked as (

@@ -71,7 +71,7 @@ describe("an embedded database", () => {
         const plan = yield* store.get(CallerName.make(owner), plan_id)
         assert.lengthOf(yield* (yield* SessionStore).history(plan.session_id), rows.length - 1)
         // The lease of the dead process is over, though its time is not.
-        const [taken] = yield* store.takeOver("replica_b", Given.ttl)
+        const [taken] = yield* store.takeOver("replica_b", Given.ttl, 10_000)
         assert.strictEqual(taken?.plan.plan_id, plan_id)
         assert.deepStrictEqual(taken?.tail.at(-1), rows.at(-1))
       }).pipe(Effect.provide(yield* open(dataDir)))

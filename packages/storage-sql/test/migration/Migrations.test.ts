@@ -76,7 +76,7 @@ select s.last_seq - s.reverted_count as message_count, m.id as message_id, t.rev
 from sessions s join plans p on p.session_id = s.id join messages m on m.session_id = s.id join tasks t on t.plan_id = p.id`,
           [{ message_count: 1, message_id: "msg_1", reverted: false, plan_id: "plan_1" }]
         )
-        const taken = yield* (yield* PlanStore).takeOver("replica_b", Duration.seconds(15))
+        const taken = yield* (yield* PlanStore).takeOver("replica_b", Duration.seconds(15), 10_000)
         assert.deepStrictEqual(
           taken.map(({ owner, request, route, deaths, tail, tasks }) => [
             { owner, request, route, deaths },

@@ -99,7 +99,7 @@ layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
       )
       const writing = yield* Effect.forkChild(write([Given.commitOf(held, [], [done])]))
       yield* untilBlocked(1)
-      const taken = yield* store.takeOver("replica_b", Given.ttl)
+      const taken = yield* store.takeOver("replica_b", Given.ttl, 10_000)
       assert.notInclude(
         taken.map(({ plan }) => plan.plan_id),
         held.plan.plan_id
@@ -131,7 +131,7 @@ layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
       yield* other.rollback
       assert.strictEqual((yield* Fiber.join(renewing)).size, 2)
       yield* Fiber.join(leaving)
-      const taken = (yield* (yield* PlanStore).takeOver("replica_b", Given.ttl)).map(({ plan }) => plan.plan_id)
+      const taken = (yield* (yield* PlanStore).takeOver("replica_b", Given.ttl, 10_000)).map(({ plan }) => plan.plan_id)
       assert.includeMembers(
         taken,
         plans.map(({ plan }) => plan.plan_id)
@@ -335,7 +335,7 @@ where relname in ('sessions', 'session_agents', 'plans', 'messages', 'tasks', 'e
       yield* Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const store = yield* PlanStore
-        const take = Effect.map(store.takeOver("replica_b", Given.ttl), (taken) =>
+        const take = Effect.map(store.takeOver("replica_b", Given.ttl, 10_000), (taken) =>
           taken.map(({ tail }) => tail.map(({ seq }) => seq))
         )
         const rowsRead = Effect.andThen(

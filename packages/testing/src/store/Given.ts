@@ -192,7 +192,7 @@ export const abandon = Effect.flatMap(LeaseTime, ({ advance }) => advance(ttl))
 
 /** This one plan, which the replica is expected to get, together with all the others that were left behind. */
 export const takeOver = Effect.fnUntraced(function* ({ plan, session_id }: Stored, replica: ReplicaId) {
-  const taken = yield* (yield* PlanStore).takeOver(replica, ttl)
+  const taken = yield* (yield* PlanStore).takeOver(replica, ttl, 10_000)
   const left = taken.find((left) => left.plan.plan_id === plan.plan_id)
   assert(left !== undefined)
   return { plan, session_id, guard: left.guard, fence: left.guard.fence, left }

@@ -34,7 +34,7 @@ const toTask = (row: TaskRow): StoredTask => ({
  * one that was paused for longer than a lease may not write, and its plan would never end. Rows that somebody else has locked
  * are being written, or taken over: they are skipped, so that this waits for nobody and gives each plan to one replica.
  */
-const take = (sql: SqlClient.SqlClient, replica: ReplicaId, ttl: Duration.Duration) => {
+const take = (sql: SqlClient.SqlClient, replica: ReplicaId, ttl: Duration.Duration, limit: number) => {
   const expires = sql`now() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
   return sql<TakenRow>`
 with alive as (
@@ -62,6 +62,7 @@ with alive as (
     select from plans p where p.id = c.id and p.state = c.state and p.replica = c.replica and p.fence = c.fence
     for no key update skip locked
   ) p
+  limit ${limit}
 ), leased as (
   insert into leases as l (session_id, replica, fence, expires_at)
   select distinct on (session_id) session_id, ${replica}, session_fence + 1, ${expires}
@@ -76,7 +77,7 @@ with alive as (
   update plans p set
     replica = ${replica},
     fence = coalesce(l.fence, p.fence + 1),
-    deaths = p.deaths + case when p.state = 'running' and not p.handed_over then 1 else 0 end,
+    deaths = p.deaths + case when p.state = 'running' and not p.handed_over and p.replica <> ${replica} then 1 else 0 end,
     handed_over = false
   from abandoned a left join leased l on l.session_id = a.session_id and a.state = 'running'
   where p.id = a.id and (a.state = 'queued' or l.session_id is not null)
@@ -111,10 +112,10 @@ from tasks where ${sql.in("plan_id", plans)} order by ordinal`
 const byPlan = <Row extends OfPlan>(rows: ReadonlyArray<Row>) => Map.groupBy(rows, ({ plan_id }) => plan_id)
 
 /** Events and tasks are read behind the locks, since a statement sees nothing that was committed after it began. */
-export const takeOverPlans = (sql: SqlClient.SqlClient, replica: ReplicaId, ttl: Duration.Duration) =>
+export const takeOverPlans = (sql: SqlClient.SqlClient, replica: ReplicaId, ttl: Duration.Duration, limit: number) =>
   sql.withTransaction(
     Effect.gen(function* () {
-      const taken = yield* take(sql, replica, ttl)
+      const taken = yield* take(sql, replica, ttl, limit)
       if (taken.length === 0) return []
       const ids = taken.map(({ plan_id }) => plan_id)
       const tails = byPlan(yield* readTails(sql, ids))

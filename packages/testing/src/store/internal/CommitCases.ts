@@ -56,7 +56,7 @@ export const commitCases: ReadonlyArray<StoreCase> = [
       const store = yield* PlanStore
       const stale = yield* Given.createHeld()
       yield* Given.abandon
-      yield* store.takeOver(yield* Given.newReplica, Given.ttl)
+      yield* store.takeOver(yield* Given.newReplica, Given.ttl, 10_000)
       const good = yield* Given.createHeld()
       const before = yield* snapshot(stale)
       const changes = [advanced, yield* Given.appended("hello")]
@@ -79,7 +79,7 @@ export const commitCases: ReadonlyArray<StoreCase> = [
       const store = yield* PlanStore
       const stale = yield* Given.create()
       yield* Given.abandon
-      yield* store.takeOver(yield* Given.newReplica, Given.ttl)
+      yield* store.takeOver(yield* Given.newReplica, Given.ttl, 10_000)
       const before = yield* snapshot(stale)
       const write = (stored: Given.Stored) =>
         store.commit([Given.commitOf(stored, [advanced], [Given.row(2, "queued")])], false)

@@ -74,7 +74,7 @@ export const handOverCases: ReadonlyArray<StoreCase> = [
       yield* leases.renew(other, Given.ttl)
       const takenOf = Effect.fnUntraced(function* (plans: ReadonlyArray<Given.Stored>) {
         const ids = plans.map(({ plan }) => plan.plan_id)
-        const taken = yield* store.takeOver(next, Given.ttl)
+        const taken = yield* store.takeOver(next, Given.ttl, 10_000)
         return taken.flatMap(({ plan }) => (ids.includes(plan.plan_id) ? [plan.plan_id] : []))
       })
       const all = [running, queued, ...others]

@@ -12,16 +12,16 @@ const takenByTwo = Effect.fnUntraced(function* (plans: ReadonlyArray<Given.Store
   const store = yield* PlanStore
   const replicas = [yield* Given.newReplica, yield* Given.newReplica]
   const ids = new Set(plans.map(({ plan }) => plan.plan_id))
-  const taken = yield* Effect.forEach(replicas, (replica) => store.takeOver(replica, Given.ttl), {
+  const taken = yield* Effect.forEach(replicas, (replica) => store.takeOver(replica, Given.ttl, 10_000), {
     concurrency: "unbounded"
   })
   // A plan that one of them was busy with is left to the other, or to the next round.
-  taken.push(...(yield* Effect.forEach(replicas, (replica) => store.takeOver(replica, Given.ttl))))
+  taken.push(...(yield* Effect.forEach(replicas, (replica) => store.takeOver(replica, Given.ttl, 10_000))))
   return taken.flat().filter(({ plan }) => ids.has(plan.plan_id))
 })
 
 const isTaken = Effect.fnUntraced(function* ({ plan }: Given.Stored) {
-  const taken = yield* (yield* PlanStore).takeOver(yield* Given.newReplica, Given.ttl)
+  const taken = yield* (yield* PlanStore).takeOver(yield* Given.newReplica, Given.ttl, 10_000)
   return taken.some((left) => left.plan.plan_id === plan.plan_id)
 })
 
@@ -164,9 +164,34 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
       yield* leases.renew(replica, Given.ttl)
       assert.equal(yield* isTaken(held), false)
       yield* leases.release(held.session_id, held.fence)
-      yield* Given.takeOver(held, yield* Given.newReplica)
+      const other = yield* Given.newReplica
+      assert.equal((yield* Given.takeOver(held, other)).left.deaths, 1)
       yield* Given.abandon
-      yield* Given.takeOver(held, replica)
+      // Whoever lost a plan himself, and is there, has not died of it.
+      assert.equal((yield* Given.takeOver(held, other)).left.deaths, 1)
+      yield* Given.abandon
+      assert.equal((yield* Given.takeOver(held, replica)).left.deaths, 2)
+    })
+  },
+  {
+    title: "takes no more plans over than it is asked to, and leaves the others for the next time",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const plans = yield* Effect.forEach(Array.from({ length: 4 }), (_, index) =>
+        index % 2 === 0 ? Given.create() : Given.createHeld()
+      )
+      yield* Given.abandon
+      const ids = new Set(plans.map(({ plan }) => plan.plan_id))
+      const taken: Array<string> = []
+      const replica = yield* Given.newReplica
+      // There may be others in the same store.
+      for (;;) {
+        const some = yield* store.takeOver(replica, Given.ttl, 3)
+        assert(some.length <= 3)
+        if (some.length === 0) break
+        taken.push(...some.map(({ plan }) => plan.plan_id).filter((id) => ids.has(id)))
+      }
+      assert.deepEqual(taken.sort(), Array.from(ids).sort())
     })
   },
   {
