@@ -151,13 +151,22 @@ layer(Cluster.layer(3), onRealClock)("three gateways on one Postgres", (it) => {
   )
 })
 
-const twoThatResumeNothing = folderOf({ "bowline.yaml": "plans: { resume: false }" }).pipe(
-  Effect.map((folder) => Cluster.layer(2, { BOWLINE_LEASE_TTL: "1s", BOWLINE_CONFIG: join(folder, "bowline.yaml") })),
-  Layer.unwrap
-)
+/** Two that go on with the plans of one another, or only settle them. */
+const two = (resume: boolean) =>
+  folderOf({ "bowline.yaml": `plans: { resume: ${resume} }` }).pipe(
+    Effect.map((folder) => Cluster.layer(2, { BOWLINE_LEASE_TTL: "1s", BOWLINE_CONFIG: join(folder, "bowline.yaml") })),
+    Layer.unwrap
+  )
 
 describe("a gateway that was paused for longer than its lease", () => {
-  it.live("writes nothing, cuts its readers off without an end, and they find it at the one that took over", () =>
+  it.live.each([
+    { what: "settles the plan", resume: false, rest: ["error", "done"] },
+    {
+      what: "goes on with the plan",
+      resume: true,
+      rest: ["text.retract", "retry", "text.delta", "text.delta", "final", "done"]
+    }
+  ])("writes nothing, and its readers find the truth at the one that $what", ({ resume, rest }) =>
     Effect.gen(function* () {
       const { gateways, answer } = yield* Cluster
       const [a, b] = gateways
@@ -177,7 +186,9 @@ describe("a gateway that was paused for longer than its lease", () => {
       yield* a.signal("SIGSTOP")
       // It finds it in its socket, and would go on.
       yield* paused.open
-      assert.deepInclude((yield* settled(b.url, id))["error"], { code: "interrupted" })
+      const settledThere = yield* settled(b.url, id)
+      if (resume) assert.deepInclude(settledThere["final"], { text: "beforeafter" })
+      else assert.deepInclude(settledThere["error"], { code: "interrupted" })
       const next = yield* get(b.url, "/plan", { question: "And now?", session_id: "s" })
       assert.deepInclude(next["final"], { text: "And now?" })
       yield* a.signal("SIGCONT")
@@ -190,11 +201,11 @@ describe("a gateway that was paused for longer than its lease", () => {
       assert.deepStrictEqual(truth.slice(0, seen.length), seen)
       assert.deepStrictEqual(
         truth.slice(seen.length).map(({ event }) => event),
-        ["error", "done"]
+        rest
       )
       assert.deepStrictEqual(yield* Stream.runCollect(replay(a.url, id, seen.length)), truth.slice(seen.length))
       assert.isDefined(a.lines.find((line) => line.includes("lease_lost")))
       assert.lengthOf(turnsOf(yield* messagesOf(a.url, "s")), 2)
-    }).pipe(Effect.provide(twoThatResumeNothing))
+    }).pipe(Effect.provide(two(resume)))
   )
 })
