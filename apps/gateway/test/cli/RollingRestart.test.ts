@@ -35,7 +35,7 @@ describe("bowline ask", () => {
       ]
       const provider = yield* network.serve(yield* ChatHost.make(turns))
       const settings = {
-        ...(yield* databases.embedded),
+        ...(yield* databases.postgres),
         OPENAI_BASE_URL: `${provider.url}/v1`,
         BOWLINE_MODEL: "openai/scripted",
         BOWLINE_SHUTDOWN_GRACE: "200ms"
