@@ -2,7 +2,7 @@ import { SessionId } from "@bowline/domain/session/SessionId"
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { pass } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Option } from "effect"
+import { Effect, Exit, Fiber, Layer, Option, Scope } from "effect"
 import { PlansConfig } from "../../src/plan/PlansConfig.ts"
 import { LeaseStore } from "../../src/session/LeaseStore.ts"
 import { SessionLock } from "../../src/session/SessionLock.ts"
@@ -20,6 +20,7 @@ const setUp = () => {
     isTaken: false,
     held: new Map<SessionId, number>(),
     renewals: 0,
+    hasLeft: false,
     released: new Array<readonly [SessionId, number]>()
   }
   const leases = Layer.mock(LeaseStore, {
@@ -34,7 +35,7 @@ const setUp = () => {
         state.renewals++
         return state.isAway ? Effect.fail(away) : Effect.succeed(new Map(state.held))
       }),
-    leave: () => Effect.void,
+    leave: () => Effect.sync(() => void (state.hasLeft = true)),
     release: (id, fence) =>
       Effect.sync(() => {
         state.held.delete(id)
@@ -140,6 +141,63 @@ describe("SessionLock", () => {
       state.isTaken = false
       yield* pass("300 millis")
       assert.isDefined(quick.pollUnsafe())
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+
+  it.effect("leaves alone what is being taken over, and holds what was", () => {
+    const { state, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      const { told, onLost } = listener()
+      const holding = yield* Scope.make()
+      yield* lock.takingOver(
+        Effect.gen(function* () {
+          state.held.set(session, 7)
+          yield* pass("6 seconds", "1 second")
+          yield* Scope.provide(lock.adopt(session, 7, onLost), holding)
+        })
+      )
+      yield* pass("10 seconds", "1 second")
+      assert.deepStrictEqual([state.released, told.lost], [[], 0])
+
+      state.isTaken = true
+      const waiting = yield* Effect.forkChild(lock.acquire(session, listener()))
+      yield* pass("1 second")
+      state.isTaken = false
+      yield* Scope.close(holding, Exit.void)
+      yield* pass("1 millis", "1 millis")
+      assert.deepStrictEqual(state.released, [[session, 7]])
+      assert.strictEqual(yield* Fiber.join(waiting), 1)
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+
+  it.effect("is overdue when it could not renew its leases for as long as they last", () => {
+    const { state, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      state.isAway = true
+      yield* pass("14 seconds", "1 second")
+      assert.isFalse(lock.isOverdue())
+      yield* pass("1 second")
+      assert.isTrue(lock.isOverdue())
+      state.isAway = false
+      yield* pass("1 second")
+      assert.isFalse(lock.isOverdue())
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("says nothing more of itself, and takes nothing, once it has left", () => {
+    const { state, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      yield* lock.leave
+      assert.isTrue(state.hasLeft)
+      const { renewals } = state
+      const late = yield* Effect.forkChild(lock.acquire(session, listener()))
+      yield* pass("20 seconds", "1 second")
+      assert.strictEqual(state.renewals, renewals)
+      assert.isUndefined(late.pollUnsafe())
+      assert.isFalse(state.held.has(session))
     }).pipe(Effect.scoped, Effect.provide(layer))
   })
 })
