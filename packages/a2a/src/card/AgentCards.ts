@@ -1,8 +1,8 @@
-import { Http, PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
+import { Http, Unreachable } from "@bowline/domain/peer/PeerError"
 import { Cache, Clock, Effect, Exit, Result, Schema, type Duration } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
 import { answerOf, respond } from "../http/Exchange.ts"
-import { fromStatus, garbled, type ExchangeError } from "../http/ExchangeError.ts"
+import { failure, fromStatus, garbled, isPassing, type ExchangeError } from "../http/ExchangeError.ts"
 import { Remembered } from "../peer/Remembered.ts"
 import { AgentCard, locations, type Location } from "./AgentCard.ts"
 import { maxAgeOf } from "./CardAge.ts"
@@ -42,7 +42,7 @@ const ask = Effect.fnUntraced(function* (
 
 const isNotFound = ({ reason }: ExchangeError): boolean => reason instanceof Http && reason.status === 404
 
-const tooSlow = new PeerError({ reason: new Unreachable({ message: "The peer's card took longer than 2 seconds" }) })
+const tooSlow = () => failure("transient", new Unreachable({ message: "The peer's card took longer than 2 seconds" }))
 
 /**
  * The cards of peers by endpoint, asked for without credentials: every location within 2 seconds, kept for as long as the
@@ -55,8 +55,10 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
   const find = (endpoint: string, known: FoundCard | undefined) =>
     ask(client, endpoint, first, known).pipe(
       Effect.catch((missed) =>
-        // The failure that says more: most peers have nothing in the second place.
-        Effect.mapError(ask(client, endpoint, second, known), (error) => (isNotFound(error) ? missed : error))
+        // The failure that says more: most peers have nothing in the second place, and the first one may have it soon.
+        Effect.mapError(ask(client, endpoint, second, known), (error) =>
+          isNotFound(error) || isPassing(missed) ? missed : error
+        )
       )
     )
 
@@ -64,14 +66,23 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
     (endpoint: string) =>
       find(endpoint, last.get(endpoint)).pipe(
         Effect.tap((found) => Effect.sync(() => last.set(endpoint, found))),
-        Effect.mapError(({ reason }) => new PeerError({ reason })),
-        Effect.timeoutOrElse({ duration: "2 seconds", orElse: () => Effect.fail(tooSlow) })
+        Effect.timeoutOrElse({ duration: "2 seconds", orElse: () => Effect.fail(tooSlow()) })
       ),
     { capacity: 1_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? exit.value.maxAge : "10 seconds") }
   )
   return {
-    /** The card, which is asked for if there is none that is still good. */
-    get: (endpoint: string): Effect.Effect<FoundCard, PeerError> => Cache.get(cards, endpoint),
+    /**
+     * The card, which is asked for if there is none that is still good. Whoever has `missed` it before does not get that
+     * failure once more: of several who wait for it the first one asks again.
+     */
+    get: (endpoint: string, missed?: ExchangeError): Effect.Effect<FoundCard, ExchangeError> => {
+      const get = Cache.get(cards, endpoint)
+      return Effect.catchIf(
+        get,
+        (error) => error === missed,
+        () => Effect.andThen(Cache.invalidate(cards, endpoint), get)
+      )
+    },
     /** The last card that was had, if one was. Nothing is asked for. */
     last: (endpoint: string): FoundCard | undefined => last.get(endpoint)
   }

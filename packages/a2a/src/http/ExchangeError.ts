@@ -27,6 +27,9 @@ export class ExchangeError extends Data.TaggedError("ExchangeError")<{
   readonly after: Option.Option<Duration.Duration>
 }> {}
 
+/** Asked again, it may work. */
+export const isPassing = ({ verdict }: ExchangeError): boolean => verdict === "unsent" || verdict === "transient"
+
 export const failure = (
   verdict: Verdict,
   reason: PeerErrorReason,

@@ -1,7 +1,7 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { UuidGenerator } from "@bowline/runtime/id/UuidGenerator"
 import { PeerClient, type PeerEvent } from "@bowline/runtime/peer/PeerClient"
-import { Cause, Effect, Exit, Layer } from "effect"
+import { Cause, Duration, Effect, Exit, Layer } from "effect"
 import { HttpClient } from "effect/http"
 import * as PeerAuth from "../auth/PeerAuth.ts"
 import { didOf, skillsOf } from "../card/AgentCard.ts"
@@ -11,9 +11,13 @@ import { withoutWords } from "../identity/Withheld.ts"
 import * as Breakers from "./Breakers.ts"
 import * as Cancels from "./Cancels.ts"
 import { converse } from "./Conversation.ts"
+import * as Patience from "./Patience.ts"
 import * as PeerLink from "./PeerLink.ts"
 import { RemoteTask } from "./RemoteTask.ts"
 import * as TaskCalls from "./TaskCalls.ts"
+
+/** It leaves a part of the 5 seconds of a cancel to the cancel itself. */
+const cancelPatience = Duration.seconds(3)
 
 /**
  * Peers over JSON-RPC, in A2A 1.0, A2A 0.3 and bindu. The HTTP client must not follow redirects by itself. Ids, the
@@ -33,6 +37,9 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
     const verification = yield* Verification.make(client)
     const breakers = yield* Breakers.make
 
+    const end = (peer: PeerLink.Acquainting, taskId: string) =>
+      cancels.end(peer.agent.endpoint, links.connect(peer, cancelPatience), taskId)
+
     return PeerClient.of({
       peers: Effect.map(breakers.all, (all) =>
         all.map((known) => ({ ...known, ...links.acquaintance(known.endpoint) }))
@@ -42,18 +49,19 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
         const refusal = yield* breakers.refusal(endpoint)
         const known = refusal === undefined ? undefined : cards.last(endpoint)
         if (refusal !== undefined && known === undefined) return yield* new PeerError({ reason: refusal })
-        const { card } = known ?? (yield* cards.get(endpoint))
+        const asked = Effect.mapError(cards.get(endpoint), ({ reason }) => new PeerError({ reason }))
+        const { card } = known ?? (yield* asked)
         return { skills: skillsOf(card), did: didOf(card) }
       }),
       call: Effect.fn("PeerClient.call")(function* (call, onEvent) {
         const { agent, continues, isHandedOver, resumes, route, skill } = call
         yield* Effect.annotateCurrentSpan({ agent: agent.name, skill: skill.id })
-        const connect = links.connect({ agent, continues: resumes ?? continues, route })
+        const peer = { agent, continues: resumes ?? continues, route }
         // What is open before anything is asked has to be cancelled also when nothing can be asked.
-        let leave = () => (resumes === undefined ? Effect.void : cancels.end(connect, resumes.taskId))
+        let leave = () => (resumes === undefined ? Effect.void : end(peer, resumes.taskId))
         const talk = Effect.fnUntraced(
           function* (onEvent: (event: PeerEvent) => Effect.Effect<void>) {
-            const link = yield* connect
+            const link = yield* links.connect(peer, resumes && Patience.usual)
             const remote = new RemoteTask(link, calls, resumes)
             leave = () => cancels.leave(link, remote.state)
             const known = continues ?? { taskId: null, contextId: agent.context_id ?? null }
@@ -63,13 +71,13 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
             ({ reason }) => new PeerError({ reason: agent.trust?.verify_did === true ? withoutWords(reason) : reason })
           )
         )
-        return yield* Effect.onExit(breakers.guard(agent.endpoint, onEvent, talk), (exit) => {
+        const talking = breakers.guard(agent.endpoint, onEvent, talk, resumes !== undefined)
+        return yield* Effect.onExit(talking, (exit) => {
           if (Exit.isSuccess(exit)) return Effect.void
           return Cause.hasInterrupts(exit.cause) && isHandedOver?.() === true ? Effect.void : leave()
         })
       }),
-      cancel: ({ agent, taskId, contextId, route }) =>
-        cancels.end(links.connect({ agent, continues: { taskId, contextId }, route }), taskId)
+      cancel: ({ agent, taskId, contextId, route }) => end({ agent, continues: { taskId, contextId }, route }, taskId)
     })
   })
 )

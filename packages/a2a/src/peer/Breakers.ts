@@ -71,11 +71,15 @@ export const make = Effect.gen(function* () {
   const called = new Remembered<true>()
 
   return {
-    /** Makes a call, unless the circuit of its endpoint is open: then nothing is sent. */
+    /**
+     * Makes a call, unless the circuit of its endpoint is open: then nothing is sent. One that goes on with what was sent
+     * before is never refused.
+     */
     guard: <A>(
       endpoint: string,
       onEvent: OnEvent,
-      call: (onEvent: OnEvent) => Effect.Effect<A, PeerError>
+      call: (onEvent: OnEvent) => Effect.Effect<A, PeerError>,
+      goesOn = false
     ): Effect.Effect<A, PeerError> =>
       Effect.suspend(() => {
         called.set(endpoint, true)
@@ -87,9 +91,11 @@ export const make = Effect.gen(function* () {
           .execute(observed, { key: endpoint, classify })
           .pipe(
             Effect.catchTag("CircuitBreakerError", ({ reason }) =>
-              Effect.flatMap(Clock.currentTimeMillis, (now) =>
-                Effect.fail(new PeerError({ reason: refusal(reason, now) }))
-              )
+              goesOn
+                ? observed
+                : Effect.flatMap(Clock.currentTimeMillis, (now) =>
+                    Effect.fail(new PeerError({ reason: refusal(reason, now) }))
+                  )
             )
           )
       }),

@@ -13,15 +13,17 @@ export const make = Effect.fnUntraced(function* (calls: TaskCalls) {
   const pending = yield* FiberSet.make<void>()
   yield* Effect.addFinalizer(() => Effect.timeoutOption(FiberSet.awaitEmpty(pending), cancelTimeout))
 
-  const cancel = (link: PeerLink, taskId: string) =>
-    calls.cancel(link, taskId).pipe(
+  const cancel = (endpoint: string, connect: Effect.Effect<PeerLink, ExchangeError>, taskId: string) =>
+    connect.pipe(
+      Effect.flatMap((link) => calls.cancel(link, taskId)),
       Effect.mapError(({ reason }) => reason),
       Effect.timeout(cancelTimeout),
       Effect.matchEffect({
         onSuccess: () => Effect.logDebug("The remote task is cancelled"),
         onFailure: ({ message }) => Effect.logWarning(`The remote task may run on, its cancel failed: ${message}`)
       }),
-      Effect.annotateLogs({ endpoint: link.endpoint, remote_task_id: taskId })
+      Effect.annotateLogs({ endpoint, remote_task_id: taskId }),
+      (ending) => Effect.asVoid(FiberSet.run(pending, ending, { startImmediately: true }))
     )
 
   const leave = (link: PeerLink, state: RemoteState): Effect.Effect<void> => {
@@ -34,17 +36,12 @@ export const make = Effect.fnUntraced(function* (calls: TaskCalls) {
           { endpoint: link.endpoint }
         )
       case "open":
-        return Effect.asVoid(FiberSet.run(pending, cancel(link, state.taskId), { startImmediately: true }))
+        return cancel(link.endpoint, Effect.succeed(link), state.taskId)
     }
   }
-  /** A task that an earlier call has left: first it has to be found out how to speak to its peer. */
-  const end = (connect: Effect.Effect<PeerLink, ExchangeError>, taskId: string): Effect.Effect<void> =>
-    Effect.matchEffect(connect, {
-      onSuccess: (link) => cancel(link, taskId),
-      onFailure: ({ reason }) =>
-        Effect.annotateLogs(Effect.logWarning(`The remote task may run on: ${reason.message}`), {
-          remote_task_id: taskId
-        })
-    }).pipe((ending) => Effect.asVoid(FiberSet.run(pending, ending, { startImmediately: true })))
-  return { leave, end }
+  return {
+    leave,
+    /** A task that an earlier call has left: first it has to be found out how to speak to its peer. */
+    end: cancel
+  }
 })

@@ -1,6 +1,6 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
 import type { PeerCall, PeerStatus } from "@bowline/runtime/peer/PeerClient"
-import { Effect, Option } from "effect"
+import { Effect, Result, type Duration } from "effect"
 import type { PeerAuths } from "../auth/PeerAuth.ts"
 import { didOf, takesTextOnly } from "../card/AgentCard.ts"
 import type { AgentCards, FoundCard } from "../card/AgentCards.ts"
@@ -9,8 +9,9 @@ import { a2a03 } from "../dialect/A2a03.ts"
 import { a2a10 } from "../dialect/A2a10.ts"
 import { bindu } from "../dialect/Bindu.ts"
 import type { Codec } from "../dialect/Codec.ts"
-import type { ExchangeError } from "../http/ExchangeError.ts"
+import { isPassing, type ExchangeError } from "../http/ExchangeError.ts"
 import type { RpcTarget } from "../http/JsonRpc.ts"
+import { patiently } from "./Patience.ts"
 import { Remembered } from "./Remembered.ts"
 
 /** How to speak to a peer during one call. It stays the same until the call ends. */
@@ -31,8 +32,13 @@ export type Acquaintance = Pick<PeerStatus, "dialect" | "card">
 
 const codecs: { readonly [D in Dialect]: Codec } = { "a2a-1.0": a2a10, "a2a-0.3": a2a03, bindu }
 
+/** An interface that was chosen only since the card could not be had at that moment is a guess. */
+interface Choice extends PeerInterface {
+  readonly isGuess: boolean
+}
+
 /** What a link is chosen by. */
-type Acquainting = Pick<PeerCall, "agent" | "continues" | "route">
+export type Acquainting = Pick<PeerCall, "agent" | "continues" | "route">
 
 /**
  * Finds out how to speak to a peer: in the dialect that the request names, else as its card says, else as before, else in A2A
@@ -41,25 +47,39 @@ type Acquainting = Pick<PeerCall, "agent" | "continues" | "route">
 const choose = (
   { agent: { dialect, endpoint }, continues }: Acquainting,
   found: FoundCard | undefined,
-  before: PeerInterface | undefined
-): PeerInterface => {
+  before: Choice | undefined,
+  mayBeFound: boolean
+): Choice => {
   if (dialect === "auto" && before !== undefined && (continues !== null || found === undefined)) return before
-  if (found !== undefined) return interfaceOf(found.card, found.location, endpoint, dialect)
-  return { dialect: dialect === "auto" ? "a2a-0.3" : dialect, url: endpoint, tenant: undefined }
+  if (found !== undefined) {
+    return { ...interfaceOf(found.card, found.location, endpoint, dialect), isGuess: false }
+  }
+  const isAuto = dialect === "auto"
+  return { dialect: isAuto ? "a2a-0.3" : dialect, url: endpoint, tenant: undefined, isGuess: isAuto && mayBeFound }
 }
 
 /** The links to peers, and what is remembered of them in this process. */
 export const make = (cards: AgentCards, auths: PeerAuths) => {
-  const interfaces = new Remembered<PeerInterface>()
+  const interfaces = new Remembered<Choice>()
 
-  const connect = Effect.fnUntraced(function* (call: Acquainting): Effect.fn.Return<PeerLink, ExchangeError> {
+  /** With patience a card that is needed and cannot be had at the moment is asked for again: a guess would be final. */
+  const connect = Effect.fnUntraced(function* (
+    call: Acquainting,
+    patience?: Duration.Duration
+  ): Effect.fn.Return<PeerLink, ExchangeError> {
     const { auth, dialect, endpoint, streaming, trust } = call.agent
     const peerAuth = yield* auths.forAgent(auth)
-    const before = interfaces.get(endpoint)
+    const last = interfaces.get(endpoint)
+    const before = last?.isGuess === true && patience !== undefined ? undefined : last
     const isCardWanted = dialect === "auto" || (trust?.verify_did === true && trust.pinned_did === undefined)
-    const asked = isCardWanted ? Effect.option(cards.get(endpoint)) : Effect.succeedNone
-    const found = Option.getOrUndefined(yield* asked) ?? cards.last(endpoint)
-    const chosen = choose(call, found, before)
+    const waits = before === undefined && cards.last(endpoint) === undefined ? patience : undefined
+    const ask = waits === undefined ? cards.get(endpoint) : patiently(waits, (missed) => cards.get(endpoint, missed))
+    const answer = isCardWanted ? yield* Effect.result(ask) : undefined
+    const missed = answer !== undefined && Result.isFailure(answer) ? answer.failure : undefined
+    // Where there is nobody to ask for a card there is nobody to ask for a task.
+    if (waits !== undefined && missed?.verdict === "unsent") return yield* missed
+    const found = (answer && Result.getOrUndefined(answer)) ?? cards.last(endpoint)
+    const chosen = choose(call, found, before, missed !== undefined && isPassing(missed))
     interfaces.set(endpoint, chosen)
     const codec = codecs[chosen.dialect]
     const headers = {

@@ -164,6 +164,18 @@ describe("Breakers", () => {
     })
   )
 
+  it.effect("refuse no call that goes on with what was sent before, but count it", () =>
+    Effect.gen(function* () {
+      const { breakers, state, up } = yield* circuit
+      const goesOn = breakers.guard(endpoint, untold, () => Effect.fail(down), true)
+      for (let failures = 0; failures < 7; failures++) {
+        assert.deepStrictEqual((yield* Effect.flip(goesOn)).reason, down.reason)
+      }
+      assert.deepStrictEqual(yield* state, { state: "open", openUntil: 30_000 })
+      assert.strictEqual(yield* up, "circuit_open")
+    })
+  )
+
   it.effect("say in the log when they open and close", () => {
     const lines: Array<unknown> = []
     const log = Logger.make<unknown, void>(({ message, fiber }) => {

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { becomes, completes, replies, says, stuck } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"
@@ -95,6 +96,30 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a call in %s that leave
     }).pipe(Effect.provide(memory))
   )
 })
+
+it.effect.each(["a2a-1.0", "bindu"] as const)(
+  "a task in %s that an earlier process has left is cancelled as soon as its card can be had, within 5 seconds in all",
+  (dialect) =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ dialect, acts: [stuck] })
+      const { agent, route } = question(peer.url, { dialect: "auto" })
+      const left = { agent, route, taskId: "00000000-0000-4000-8000-00000000000a", contextId: null }
+      const { cancel } = yield* PeerClient
+      yield* peer.disturb("card", Trouble.answers(503), Trouble.answers(503))
+      yield* cancel(left)
+      yield* TestClock.adjust("1 second")
+      assert.deepInclude(yield* peer.seen, { cancels: [left.taskId], refused: [] })
+
+      const slow = yield* serve({ dialect, acts: [stuck] })
+      yield* slow.disturb("card", Trouble.late("1999 millis"))
+      yield* slow.disturb("tasks/cancel", Trouble.silent)
+      yield* cancel({ ...left, agent: question(slow.url, { dialect: "auto" }).agent })
+      yield* TestClock.adjust("4999 millis")
+      assert.strictEqual(yield* slow.requests.open, 1)
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual(yield* slow.requests.open, 0)
+    }).pipe(Effect.provide([memory, Logger.layer([])]))
+)
 
 it.effect("a bindu task is cancelled also when its send was cut before the answer, as the client made its id", () =>
   Effect.gen(function* () {

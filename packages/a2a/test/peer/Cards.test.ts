@@ -236,6 +236,10 @@ describe("discover", () => {
       assert.strictEqual(reason._tag, "protocol")
       assert.match(reason.message, /agent-card\.json.*\["skills"\]\[0\]\["id"\]/s)
 
+      const { serve: host } = yield* Network
+      const busy = yield* host(({ url }) => Effect.succeed(text(url.pathname.endsWith("card.json") ? 503 : 403, "")))
+      assert.deepInclude((yield* Effect.flip(discover(busy.url))).reason, { _tag: "http", status: 503 })
+
       const none = yield* serve({ card: "none", acts: [] })
       assert.deepInclude((yield* Effect.flip(discover(none.url))).reason, { _tag: "http", status: 404 })
       assert.strictEqual((yield* Effect.flip(discover("http://nobody.test"))).reason._tag, "unreachable")

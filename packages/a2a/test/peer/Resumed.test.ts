@@ -255,20 +255,119 @@ it.effect("a task is gone on with in the dialect in which its peer was spoken to
   }).pipe(Effect.provide(memory))
 )
 
-it.effect("a task is cancelled also where nothing else is sent, since the circuit of its peer is open", () =>
-  Effect.gen(function* () {
-    const peer = yield* serve({ acts: [stuck] })
-    const first = yield* start(question(peer.url, {}, { isHandedOver }))
-    yield* Fiber.interrupt(first.fiber)
-    const { polls } = yield* peer.seen
-    yield* peer.disturb("message/send", ...Array.from({ length: 5 }, () => Trouble.answers(503)))
-    for (let failed = 0; failed < 5; failed++) yield* reasonOf(yield* start(question(peer.url)))
-    const resumes = openTask(first)
-    assert.deepInclude(yield* reasonOf(yield* start(question(peer.url, {}, { resumes }))), { _tag: "circuit_open" })
-    assert.strictEqual(yield* peer.cancelled, resumes.taskId)
-    assert.deepStrictEqual((yield* peer.seen).polls, polls)
-  }).pipe(Effect.provide([memory, Logger.layer([])]))
-)
+/** Starts a task in a process that is gone after 5 seconds. Nobody knows yet how its peer is spoken to. */
+const leftAlone = Effect.fnUntraced(function* (script: Partial<Parameters<typeof serve>[0]>) {
+  const peer = yield* serve({ streams: false, acts: [works("40 seconds"), completes("Done")], ...script })
+  const before = yield* call(peer.url, { dialect: "auto" }, { isHandedOver })
+  yield* TestClock.adjust("5 seconds")
+  yield* Fiber.interrupt(before.fiber)
+  return { peer, resumes: openTask(before) }
+})
+
+const times = (count: number, trouble: Trouble.Trouble) => Array.from({ length: count }, () => trouble)
+
+describe.each(dialects)("a task in %s whose card cannot be had when the next process needs it", (dialect) => {
+  it.effect.each([
+    times(1, Trouble.silent),
+    times(1, Trouble.breaks("reset")),
+    times(1, Trouble.answers(429, { "retry-after": "20" })),
+    times(20, Trouble.answers(503))
+  ])("is gone on with as soon as the card can be had", (troubles) =>
+    Effect.gen(function* () {
+      const { peer, resumes } = yield* leftAlone({ dialect })
+      yield* peer.disturb("card", ...troubles)
+      const { fiber } = yield* call(peer.url, { dialect: "auto" }, { resumes })
+      yield* TestClock.adjust("1 minute")
+      assert.deepInclude(yield* Fiber.join(fiber), { state: "completed", content: "Done" })
+      assert.deepInclude(yield* peer.seen, { cancels: [], refused: [] })
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+
+  it.effect.each([true, false])("is cancelled in its dialect, unless it is handed over once more: %s", (again) =>
+    Effect.gen(function* () {
+      const { peer, resumes } = yield* leftAlone({ dialect })
+      yield* peer.disturb("card", ...times(20, Trouble.answers(503)))
+      const { fiber } = yield* call(peer.url, { dialect: "auto" }, { resumes, isHandedOver: () => again })
+      yield* TestClock.adjust("10 seconds")
+      yield* Fiber.interrupt(fiber)
+      yield* TestClock.adjust("5 seconds")
+      assert.deepInclude(yield* peer.seen, { cancels: again ? [] : [resumes.taskId], refused: [] })
+      assert.strictEqual(yield* peer.requests.open, 0)
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+
+  it.effect("is not asked for in the dialect that another call of the next process has guessed", () =>
+    Effect.gen(function* () {
+      const { peer, resumes } = yield* leftAlone({ dialect })
+      const client = yield* anotherClient
+      yield* peer.disturb("card", ...times(2, Trouble.answers(503)))
+      yield* Effect.provide(start(question(peer.url, { dialect: "auto" })), client)
+      const { refused } = yield* peer.awaitSeen(({ refused, sends }) => refused.length + sends.length > 1)
+      const { fiber } = yield* Effect.provide(start(question(peer.url, { dialect: "auto" }, { resumes })), client)
+      yield* TestClock.adjust("1 minute")
+      assert.deepInclude(yield* Fiber.join(fiber), { state: "completed", content: "Done" })
+      assert.deepStrictEqual((yield* peer.seen).refused, refused)
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+})
+
+describe("a task that is gone on with", () => {
+  it.effect.each([
+    { card: "none", troubles: [], after: "50 millis" },
+    { card: {}, troubles: times(100, Trouble.answers(503)), after: "31 seconds" }
+  ] as const)("is one of A2A 0.3 where the card is not there, or not for 30 seconds", ({ after, card, troubles }) =>
+    Effect.gen(function* () {
+      const { peer, resumes } = yield* leftAlone({ card, acts: [works("1 second"), completes("Done")] })
+      yield* peer.disturb("card", ...troubles)
+      const { fiber } = yield* call(peer.url, { dialect: "auto" }, { resumes })
+      yield* TestClock.adjust(after)
+      assert.strictEqual((yield* Fiber.join(fiber)).content, "Done")
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+
+  it.effect("has a peer that is unreachable when there is nobody to ask for the card for 30 seconds", () =>
+    Effect.gen(function* () {
+      const gone = yield* call("http://nobody.test", { dialect: "auto" }, { resumes: unknown })
+      yield* TestClock.adjust("29 seconds")
+      assert.isUndefined(gone.fiber.pollUnsafe())
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual((yield* reasonOf(gone))._tag, "unreachable")
+      yield* TestClock.adjust("5 seconds")
+    }).pipe(Effect.provide([MemoryNetwork.layer, Logger.layer([])]))
+  )
+
+  it.effect("shares the requests for a card with the others that wait for it", () =>
+    Effect.gen(function* () {
+      const asked = Effect.fnUntraced(function* (tasks: number) {
+        const { peer, resumes } = yield* leftAlone({})
+        const client = yield* anotherClient
+        yield* peer.disturb("card", ...times(15, Trouble.answers(503)))
+        const before = (yield* peer.requests.all).length
+        for (let task = 0; task < tasks; task++) {
+          yield* Effect.provide(start(question(peer.url, { dialect: "auto" }, { resumes })), client)
+        }
+        yield* TestClock.adjust("3 seconds")
+        return (yield* peer.requests.all).length - before
+      })
+      assert.isBelow(yield* asked(10), 2 * (yield* asked(1)))
+    }).pipe(Effect.provide(MemoryNetwork.layer))
+  )
+
+  it.effect("is gone on with though the circuit of its peer is open", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ acts: [works("40 seconds"), completes("Done")] })
+      const first = yield* start(question(peer.url, {}, { isHandedOver }))
+      yield* Fiber.interrupt(first.fiber)
+      yield* peer.disturb("message/send", ...times(5, Trouble.answers(503)))
+      for (let failed = 0; failed < 5; failed++) yield* reasonOf(yield* start(question(peer.url)))
+      assert.strictEqual((yield* reasonOf(yield* start(question(peer.url))))._tag, "circuit_open")
+      const next = yield* start(question(peer.url, {}, { resumes: openTask(first) }))
+      yield* TestClock.adjust("1 minute")
+      assert.deepInclude(yield* Fiber.join(next.fiber), { state: "completed", content: "Done" })
+      assert.deepStrictEqual((yield* peer.seen).cancels, [])
+    }).pipe(Effect.provide([memory, Logger.layer([])]))
+  )
+})
 
 it.effect("the answer for a task that is gone on with counts only if it is verified, where it has to be", () =>
   Effect.gen(function* () {
