@@ -12,14 +12,13 @@ import { databases } from "./Databases.ts"
 import { ask, get, replay, start } from "./GatewayProcess.ts"
 import { checkStream } from "./Storm.ts"
 
-/** A plan of a gateway that is configured so, which is killed and started again; nobody reads it. */
+/** A plan of a gateway that is killed and started again with this configuration; nobody reads it. */
 const killed = Effect.fnUntraced(function* (config: string) {
   const proceed = Latch.makeUnsafe(false)
   const host = yield* ChatHost.make(() => [say("half "), until(Effect.asVoid(proceed.await)), say("whole")])
   const provider = yield* (yield* Network).serve(host)
   const folder = yield* folderOf({ "bowline.yaml": config })
   const settings = {
-    BOWLINE_CONFIG: join(folder, "bowline.yaml"),
     ...(yield* databases.postgres),
     BOWLINE_LEASE_TTL: "1s",
     OPENAI_BASE_URL: `${provider.url}/v1`,
@@ -30,7 +29,7 @@ const killed = Effect.fnUntraced(function* (config: string) {
     Stream.tap(({ event }) => (event === "text.delta" ? first.kill("SIGKILL") : Effect.void)),
     Stream.runCollect
   )
-  const { url } = yield* start(settings)
+  const { url } = yield* start({ ...settings, BOWLINE_CONFIG: join(folder, "bowline.yaml") })
   return { url, id: String(seen[0]?.data["plan_id"]), proceed: proceed.open }
 })
 
