@@ -69,7 +69,7 @@ export class RunningPlans extends Context.Service<
     readonly find: (id: PlanId) => RunningPlan | undefined
     /**
      * A place for one more plan until the scope closes: by then it runs, and has one as long as it does. There are as many as this
-     * replica may run, or as many `more`. Until then nothing of it is taken for idle.
+     * replica may run, and so many `more`; meanwhile it is not idle.
      */
     readonly reserve: (more?: number) => Effect.Effect<void, NotAccepting, Scope.Scope>
     /** How many more plans this replica may run. */
@@ -179,8 +179,8 @@ export class RunningPlans extends Context.Service<
         }
         yield* count(() => plans.set(plan_id, running))
         if (ending) run.end("shutdown")
-        // Somebody may have asked for its end before it was here.
-        asked.openUnsafe()
+        // Somebody may have asked for its end while nobody ran it.
+        if (awaited !== undefined) asked.openUnsafe()
         yield* Deferred.succeed(started, running)
         yield* Effect.ensuring(
           supervise(run, live, lock, planner),
