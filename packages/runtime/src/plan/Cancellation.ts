@@ -2,8 +2,10 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { isSettled } from "@bowline/domain/plan/Plan"
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { NotFound } from "@bowline/domain/plan/Refusal"
+import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Deferred, Effect, Schedule } from "effect"
+import { patiently } from "../session/Patience.ts"
 import type { PlanStore } from "./PlanStore.ts"
 import type { RunningPlans } from "./RunningPlans.ts"
 
@@ -31,3 +33,26 @@ export const cancel = Effect.fnUntraced(function* (
     Effect.timeoutOption(settleTimeout)
   )
 })
+
+/**
+ * Ends the older plans of the session (`superseded`), wherever they run. Where the database does not say which, the log says so: the
+ * plan that supersedes them waits for them.
+ */
+export const supersede = (
+  running: RunningPlans["Service"],
+  store: PlanStore["Service"],
+  caller: CallerName,
+  { plan_id, session_id }: { readonly plan_id: PlanId; readonly session_id: SessionId }
+): Effect.Effect<void> =>
+  Effect.gen(function* () {
+    const { items } = yield* store.list(caller, { session: session_id }, { limit: 200 })
+    const own = items.findIndex((plan) => plan.plan_id === plan_id)
+    for (const older of own === -1 ? [] : items.slice(own + 1)) {
+      if (isSettled(older)) continue
+      running.find(older.plan_id)?.run.abort("superseded")
+      yield* store.requestAbort(older.plan_id, "superseded")
+    }
+  }).pipe(
+    patiently,
+    Effect.catch(({ reason }) => Effect.logError("supersede_failed", reason.cause))
+  )

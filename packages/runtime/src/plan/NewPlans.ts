@@ -28,15 +28,15 @@ import { UuidGenerator } from "../id/UuidGenerator.ts"
 import { EnvironmentSecrets } from "../peer/EnvironmentSecrets.ts"
 import { GatewayId } from "../peer/GatewayId.ts"
 import type { Route } from "../peer/PeerClient.ts"
-import { answered, patiently } from "../session/Patience.ts"
+import { answered } from "../session/Patience.ts"
 import { SessionLock } from "../session/SessionLock.ts"
 import { toFrame } from "../stream/EventRow.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as Admission from "./Admission.ts"
+import { supersede } from "./Cancellation.ts"
 import * as Hops from "./Hops.ts"
 import type { Idempotency, PlanExists } from "./Idempotency.ts"
 import { newPlan } from "./NewPlan.ts"
-import type { PlanRun } from "./PlanRun.ts"
 import { PlansConfig } from "./PlansConfig.ts"
 import { type NewPlan, PlanStore } from "./PlanStore.ts"
 import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
@@ -114,17 +114,6 @@ export class NewPlans extends Context.Service<
           return tooFar === undefined ? Effect.void : Effect.fail(tooFar)
         })
 
-      /** Ends the older plans of the session, wherever they run. */
-      const supersede = Effect.fnUntraced(function* (caller: CallerName, { plan_id, session_id }: PlanRun["given"]) {
-        const { items } = yield* store.list(caller, { session: session_id }, { limit: 200 })
-        const own = items.findIndex((plan) => plan.plan_id === plan_id)
-        for (const older of own === -1 ? [] : items.slice(own + 1)) {
-          if (isSettled(older)) continue
-          running.find(older.plan_id)?.run.abort("superseded")
-          yield* store.requestAbort(older.plan_id, "superseded")
-        }
-      })
-
       const run = (request: PlanRequest, plan: NewPlan, session: Session, awaited?: Duration.Input) => {
         const { plan_id, owner: caller, model, route } = plan
         const { session_id, external_session_id, created } = session
@@ -196,9 +185,7 @@ export class NewPlans extends Context.Service<
         const started = yield* Effect.ensuring(run(request, plan, session), decided)
         if (request.preferences.on_busy === "interrupt" && !session.created) {
           // The plan is there, and so is its key: it is not refused any more, at worst it waits for the older ones.
-          yield* patiently(supersede(caller, started.run.given)).pipe(
-            Effect.catch(({ reason }) => Effect.logError("supersede_failed", reason.cause))
-          )
+          yield* supersede(running, store, caller, started.run.given)
         }
         return started
       }, Effect.scoped)

@@ -8,6 +8,7 @@ import { SessionLock } from "../session/SessionLock.ts"
 import { Notices } from "../stream/Notices.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as Abandonment from "./Abandonment.ts"
+import { supersede } from "./Cancellation.ts"
 import { PlansConfig } from "./PlansConfig.ts"
 import { type AbandonedPlan, type PlanCommit, PlanStore } from "./PlanStore.ts"
 import * as Resumption from "./Resumption.ts"
@@ -67,6 +68,10 @@ export const layer = Layer.effectDiscard(
         resumed: guard._tag === "Held" ? Resumption.read(abandoned) : undefined,
         awaited: takeoverGrace
       })
+      // Its process may have died before it did that.
+      if (guard._tag === "Queued" && request.preferences.on_busy === "interrupt") {
+        yield* supersede(running, store, caller, plan)
+      }
       yield* Effect.logInfo(guard._tag === "Held" ? "plan_resumed" : "plan_queued_again")
       yield* Effect.ignore(notices.publish([{ _tag: "TakenOver", plan_id }]))
     })

@@ -146,6 +146,23 @@ describe("an end that somebody has asked for", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
+  it.effect("is not lost with the process of the plan that was to take its place", () =>
+    Effect.gen(function* () {
+      const mute = yield* disturbed(() => ({ list: () => Effect.never }))
+      const first = yield* mortal({ script: () => [say("half"), stall] }).pipe(Effect.provideService(PlanStore, mute))
+      const older = yield* first.on(post({ question: "1", session_id: "s", ...stays }))
+      const preferences = { ...stays.preferences, on_busy: "interrupt" }
+      yield* Effect.forkChild(first.on(post({ question: "2", session_id: "s", preferences })))
+      yield* pass("1 second")
+      first.kill()
+      const second = yield* mortal({ script: () => [say("whole")] })
+      yield* pass("30 seconds", "1 second")
+      assert.strictEqual((yield* second.plans.get(anonymous, older.plan_id)).error?.reason, "superseded")
+      const { items } = yield* second.plans.list(anonymous, { state: "completed" }, { limit: 10 })
+      assert.lengthOf(items, 1)
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
+
   it.effect("is not lost with the process that was about to do it", () =>
     Effect.gen(function* () {
       const script = () => [say("half"), stall]
