@@ -8,7 +8,7 @@ export default defineConfig({
     // Vitest leaves a core free: on a machine with two that would be one file at a time.
     maxWorkers: Math.max(2, availableParallelism() - 1),
     // A test that needs longer than this waits in real time, or is stuck.
-    testTimeout: 20_000,
+    testTimeout: 60_000,
     hookTimeout: 60_000,
     unstubEnvs: true,
     restoreMocks: true

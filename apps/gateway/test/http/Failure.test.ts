@@ -130,7 +130,8 @@ describe("a failure", () => {
           const last = after.length === 1 ? ("reconnect" as const) : frame(2, "done")
           return Effect.succeed({ session_id, frames: Stream.make(last), overdue })
         },
-        get: () => Effect.fail(unavailable)
+        get: () => Effect.fail(unavailable),
+        isDraining: Effect.succeed(false)
       })
       const { status } = yield* send(`${url}/plan`, {
         method: "POST",

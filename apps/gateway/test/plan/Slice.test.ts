@@ -7,7 +7,7 @@ import * as ChatHost from "@bowline/testing/provider/ChatHost"
 import type { Script } from "@bowline/testing/provider/Script"
 import { callTool, noFinish, oneWrite, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Stream } from "effect"
+import { Effect, Fiber, Schedule, Stream } from "effect"
 import { settled } from "./Cluster.ts"
 import { databases } from "./Databases.ts"
 import { ask, type Frame, get, replay, start } from "./GatewayProcess.ts"
@@ -29,6 +29,8 @@ const setUp = Effect.fnUntraced(function* (environment: Readonly<Record<string, 
   const bob = { name: "bob", endpoint: `${peer.url}/`, dialect: "a2a-0.3", skills: [{ id: "ask" }] }
   return { gateway, settings, provider, peer, bob }
 })
+
+const poll = Schedule.spaced("20 millis")
 
 const callBob = [callTool("bob_ask", { input: "what is a bowline?" })]
 
@@ -119,9 +121,9 @@ describe.each(Object.entries(databases))("the gateway, %s", (_, database) => {
 const { embedded, postgres } = databases
 
 describe.each(Object.entries({ embedded, postgres }))("the gateway, %s", (_, database) => {
-  it.live("has lost nothing that was seen when it is killed, and tells how the plan ended", () =>
+  it.live("has lost nothing that was seen when it is killed, and goes on with the plan until somebody ends it", () =>
     Effect.gen(function* () {
-      const { gateway, settings, bob } = yield* setUp({ ...(yield* database), BOWLINE_LEASE_TTL: "1s" }, [
+      const { gateway, peer, settings, bob } = yield* setUp({ ...(yield* database), BOWLINE_LEASE_TTL: "1s" }, [
         callBob,
         [say("on we go")]
       ])
@@ -131,15 +133,20 @@ describe.each(Object.entries({ embedded, postgres }))("the gateway, %s", (_, dat
       )
       const planId = String(seen[0]?.data["plan_id"])
       const { url } = yield* start(settings)
-      const plan = yield* settled(url, planId)
-      assert.strictEqual(plan["state"], "failed")
-      assert.deepInclude(plan["error"], { code: "interrupted", retryable: true, stage: "tool" })
+      const rest = yield* Effect.forkChild(Stream.runCollect(replay(url, planId, seen.length)))
+      const { polls } = yield* peer.seen
+      yield* peer.seen.pipe(Effect.repeat({ until: (now) => now.polls.length > polls.length, schedule: poll }))
+      const plan = yield* get(url, `/plans/${planId}/cancel`, {})
+      assert.deepInclude(plan["error"], { code: "aborted", reason: "cancelled", stage: "tool" })
       const frames = yield* Stream.runCollect(replay(url, planId))
-      assert.deepStrictEqual(frames.slice(0, seen.length), seen)
+      assert.deepStrictEqual(frames, [...seen, ...(yield* Fiber.join(rest))])
       assert.deepStrictEqual(
         frames.slice(seen.length).map(({ event }) => event),
         ["task.finished", "error", "done"]
       )
+      const { sends } = yield* peer.seen
+      assert.lengthOf(sends, 1)
+      assert.strictEqual(yield* peer.cancelled, sends[0]?.taskId)
       const next = yield* get(url, "/plan", { question: "And now?", session_id: "s" })
       assert.deepInclude(next["final"], { text: "on we go" })
     }).pipe(Effect.provide(LoopbackNetwork.layer))
