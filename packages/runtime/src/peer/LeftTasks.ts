@@ -24,8 +24,10 @@ export const cancelAll = (
       const agent = agents.find((agent) => agent.name === name && agent.endpoint === endpoint)
       return agent === undefined
         ? Effect.annotateLogs(
-            Effect.logWarning("A remote task may run on: to cancel it needs a secret that is not kept"),
-            { agent: name, remote_task_id: taskId }
+            Effect.logWarning(
+              "A remote task may run on: to cancel it needs a secret that is not kept, or not readable"
+            ),
+            { agent: name, endpoint, remote_task_id: taskId }
           )
         : peers.cancel({ agent, taskId, contextId, route })
     },

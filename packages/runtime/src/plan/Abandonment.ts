@@ -1,35 +1,44 @@
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { Outcome } from "@bowline/domain/plan/Outcome"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import type { MessagePart, NewMessage } from "@bowline/domain/session/Message"
 import { MessageId } from "@bowline/domain/session/MessageId"
 import { unknownEffect } from "../session/LegalHistory.ts"
 import { fromEvents } from "../stream/EventRow.ts"
 import type { AbandonedPlan, PlanChange, PlanCommit } from "./PlanStore.ts"
-import { headOf } from "./Resumption.ts"
+import { headOf, shownText } from "./Resumption.ts"
 
-const error = { code: "interrupted", message: "The process that ran the call died" }
+const error = { code: "interrupted", message: "The process that ran the call is gone" }
 
-/** The truth about a plan that nobody can go on with: it is over, and nobody knows what its open calls did. */
+/**
+ * The truth about a plan that nobody can go on with: it is over, and nobody knows what its open calls did. Text that was shown of an
+ * unfinished answer is kept for show.
+ */
 export const settlement = (abandoned: AbandonedPlan, now: number, uuid: () => string): PlanCommit => {
   const { plan, guard, tasks } = abandoned
   const open = tasks.filter(({ state }) => state === "running")
   const at = fromMillis(now)
   const { plan_id, session_id, stage, model, steps, tool_calls, usage } = plan
+  const text = shownText(abandoned)
   const outcome: Outcome = {
     state: "failed",
-    error: { code: "interrupted", message: "The process that ran the plan died", retryable: true, stage }
+    error: {
+      code: "interrupted",
+      message: "The process that ran the plan is gone",
+      retryable: true,
+      stage,
+      ...(text === "" ? {} : { data: { partial: true } })
+    }
   }
+  const append = (role: NewMessage["role"], part: MessagePart): PlanChange => ({
+    _tag: "MessageAppended",
+    message: { message_id: MessageId.make(`msg_${uuid()}`), role, parts: [part] },
+    at
+  })
+  const partial = text === "" ? [] : [append("assistant", { type: "text", text, partial: true })]
   const changes = open.flatMap(({ task_id }): ReadonlyArray<PlanChange> => [
     { _tag: "TaskFinished", task_id, state: "interrupted", result: unknownEffect, error, at },
-    {
-      _tag: "MessageAppended",
-      message: {
-        message_id: MessageId.make(`msg_${uuid()}`),
-        role: "tool",
-        parts: [{ type: "tool_result", task_id, state: "interrupted", content: unknownEffect }]
-      },
-      at
-    }
+    append("tool", { type: "tool_result", task_id, state: "interrupted", content: unknownEffect })
   ])
   const finished = open.map((task): PlanEvent => ({
     event: "task.finished",
@@ -52,7 +61,7 @@ export const settlement = (abandoned: AbandonedPlan, now: number, uuid: () => st
     plan_id,
     session_id,
     guard,
-    changes: [...changes, { _tag: "Settled", outcome, progress, at }],
+    changes: [...changes, ...partial, { _tag: "Settled", outcome, progress, at }],
     events: fromEvents(headOf(abandoned) + 1, events)
   }
 }

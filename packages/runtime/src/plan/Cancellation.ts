@@ -10,7 +10,7 @@ import type { PlanStore } from "./PlanStore.ts"
 import type { RunningPlans } from "./RunningPlans.ts"
 
 /** How long a cancel waits for the plan to be settled before it answers with the plan as it is. */
-const settleTimeout = "15 seconds"
+const settleTimeout = "30 seconds"
 
 /** Aborts a plan that is not over (`cancelled`), wherever it runs, and waits until it is settled, 15 s at most. */
 export const cancel = Effect.fnUntraced(function* (

@@ -107,21 +107,20 @@ export const layer = Layer.effectDiscard(
     })
 
     /** One plan that cannot be taken care of holds up no other. */
-    const caring = <E>(
-      { plan_id, session_id }: Pick<PlanCommit, "plan_id" | "session_id">,
-      care: Effect.Effect<void, E>
-    ) =>
-      care.pipe(
+    const caring = <E>({ owner: caller, plan }: AbandonedPlan, care: Effect.Effect<void, E>) => {
+      const { plan_id, session_id } = plan
+      return care.pipe(
         Effect.catchCause((cause) => Effect.logError("recovery_failed", cause)),
-        Effect.annotateLogs({ plan_id, session_id })
+        Effect.annotateLogs({ plan_id, session_id, caller })
       )
+    }
 
     const taking = Effect.gen(function* () {
       // What is taken over is no less this replica's, when it is shut down, than what it runs.
       yield* running.reserve(Infinity)
       const limit = Math.max(running.room(), leastTaken)
       const taken = yield* store.takeOver(lock.replica, leaseTtl, limit)
-      yield* Effect.forEach(taken, (abandoned) => caring(abandoned.plan, take(abandoned)), {
+      yield* Effect.forEach(taken, (abandoned) => caring(abandoned, take(abandoned)), {
         concurrency: "unbounded",
         discard: true
       })
@@ -133,7 +132,7 @@ export const layer = Layer.effectDiscard(
 
     const recover = Effect.gen(function* () {
       if (yield* lock.isSteady) yield* taking
-      yield* Effect.forEach(Array.from(endings), (ending) => caring(ending.commit, settle(ending)), {
+      yield* Effect.forEach(Array.from(endings), (ending) => caring(ending.abandoned, settle(ending)), {
         concurrency,
         discard: true
       })

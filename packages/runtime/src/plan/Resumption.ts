@@ -44,12 +44,16 @@ const isIdempotent = ({ agent, kind, skill, tool }: StoredTask, { agents }: Plan
  * made once more: of any other nobody knows whether it has been made. `request` is nothing where a secret of it was not kept.
  */
 export const obstacle = (
-  { deaths, tasks }: Pick<AbandonedPlan, "deaths" | "tasks">,
+  { deaths, request: stored, tasks }: Pick<AbandonedPlan, "deaths" | "request" | "tasks">,
   request: PlanRequest | undefined,
   rules: Rules
 ): string | undefined => {
   if (!rules.resume) return "plans are not gone on with"
-  if (request === undefined) return "a secret of its request was not kept"
+  if (request === undefined) {
+    return (stored?.secrets ?? null) === null
+      ? "a secret of its request was not kept, for want of BOWLINE_SECRET_KEY"
+      : "the secrets of its request cannot be read with this BOWLINE_SECRET_KEY"
+  }
   if (deaths > maxDeaths) return `${deaths} processes have died while they ran it`
   const open = tasks.find(
     (task) => task.state === "running" && task.remote_task_id === null && !isIdempotent(task, request, rules)
@@ -86,6 +90,23 @@ export const read = ({ plan, tail, tasks }: Pick<AbandonedPlan, "plan" | "tail" 
     tasks,
     told: new Set(tail.filter(isOfTask).map(({ payload }) => payload))
   }
+}
+
+const Deltas = Schema.Struct({
+  attempt: Schema.Int,
+  delta: Schema.optionalKey(Schema.String),
+  deltas: Schema.optionalKey(Schema.Array(Schema.String))
+})
+const decodeDeltas = Schema.decodeUnknownSync(Schema.fromJsonString(Deltas))
+
+/** The text that is shown of a step that has no answer. */
+export const shownText = (plan: Pick<AbandonedPlan, "plan" | "tail" | "tasks">): string => {
+  const shown = new Set(read(plan).attempts?.shown)
+  return plan.tail
+    .filter(({ event }) => event === "text.delta")
+    .map(({ payload }) => decodeDeltas(payload))
+    .flatMap(({ attempt, delta = "", deltas = [delta] }) => (shown.has(attempt) ? deltas : []))
+    .join("")
 }
 
 /** The seq of the last event. */

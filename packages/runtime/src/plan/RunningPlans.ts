@@ -172,10 +172,7 @@ export class RunningPlans extends Context.Service<
         const running: RunningPlan = { run, live }
         if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => journal.lose())
         if (awaited !== undefined) {
-          const unread = live.watch(() => undefined)
-          yield* Effect.forkScoped(Effect.scoped(Effect.andThen(unread, Effect.sleep(awaited))), {
-            startImmediately: true
-          })
+          yield* Effect.forkScoped(live.awaitReader(awaited), { startImmediately: true })
         }
         yield* count(() => plans.set(plan_id, running))
         if (ending) run.end("shutdown")

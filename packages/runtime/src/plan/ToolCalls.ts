@@ -13,7 +13,7 @@ import type { Prepared } from "./PreparedCalls.ts"
 
 const concurrency = 8
 
-/** How long a peer is asked for a task whose time was over before another process came to it. */
+/** How long a peer is asked at most for a task whose time was over before another process came to it. */
 const lastLook = 10_000
 
 const maxRawInput = 2_048
@@ -148,8 +148,8 @@ export const runAll = (
     const resumes = taskId === null ? undefined : { taskId, contextId }
     const limit = limitOf(tool)
     const spent = (yield* Clock.currentTimeMillis) - since
-    // What a peer has done meanwhile is worth a look; what is made once more has its whole time.
-    const left = resumes === undefined ? limit - spent : Math.max(limit - spent, lastLook)
+    // What a peer has done while nobody asked is worth a look.
+    const left = resumes === undefined || spent < limit ? limit - spent : Math.min(lastLook, limit)
     const told = new Set(prepared._tag === "Begun" ? run.given.resumed?.told : [])
     if (task !== undefined) task.isInherited = false
     // Detached: a tool that does not let go holds up neither the step nor the plan's end. Both exits interrupt it.

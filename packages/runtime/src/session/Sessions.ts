@@ -18,7 +18,7 @@ import { SessionLock } from "./SessionLock.ts"
 import { type HandedBack, SessionStore } from "./SessionStore.ts"
 
 /** How long a session is waited for whose plans have been told to end. */
-const freeTimeout = "20 seconds"
+const freeTimeout = "30 seconds"
 
 const busy = new SessionBusy({ message: "A plan of the session has not ended yet" })
 
@@ -108,7 +108,7 @@ export class Sessions extends Context.Service<
           const deletion = Effect.gen(function* () {
             yield* abortPlans(caller, session_id)
             const left = yield* sessions.handedBack(session_id)
-            // The same holds here: what the session left with peers is named nowhere any more.
+            // Whoever asked may have left: what the session has left with peers is named nowhere any more.
             return yield* answered(sessions.delete(session_id)).pipe(
               Effect.tap((isDeleted) => (isDeleted ? cancelAll(session, left) : Effect.void)),
               Effect.uninterruptible

@@ -56,6 +56,8 @@ export class LivePlan {
   readonly #readers = new Set<Reader>()
   readonly #watchers = new Set<() => void>()
   #connected = 0
+  /** Done when the first reader has come. */
+  readonly #met = Deferred.makeUnsafe<void>()
   #closed: End | undefined
   readonly #scope: Scope.Scope
   readonly #onAbandoned: Effect.Effect<void>
@@ -122,6 +124,7 @@ export class LivePlan {
     const head = yield* Effect.acquireRelease(
       Effect.sync(() => {
         this.#connected++
+        Deferred.doneUnsafe(this.#met, Effect.void)
         if (this.#closed !== undefined) this.#end(reader, this.#closed)
         else this.#readers.add(reader)
         return this.head
@@ -142,10 +145,20 @@ export class LivePlan {
     return { head, frames: Stream.fromPull(Effect.succeed(take)), overdue, cutOff }
   })
 
+  /** Counts as a reader until one has come, for so long at most: whoever reads the plan does not know yet that it is here. */
+  awaitReader(within: Duration.Input): Effect.Effect<void> {
+    return Effect.acquireUseRelease(
+      Effect.sync(() => this.#connected++),
+      () => Effect.asVoid(Effect.timeoutOption(Deferred.await(this.#met), within)),
+      () => this.#gone
+    )
+  }
+
   /** A reader that takes no frames: it is told that there are new ones, and at first, and finds them in the store. */
   watch(tell: () => void): Effect.Effect<void, never, Scope.Scope> {
     const enter = Effect.sync(() => {
       this.#connected++
+      Deferred.doneUnsafe(this.#met, Effect.void)
       this.#watchers.add(tell)
       tell()
     })

@@ -4,7 +4,7 @@ import type { Asked, Script } from "@bowline/testing/provider/Script"
 import { say } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, post, readAll, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Fiber, Option, Redacted, Stream } from "effect"
+import { Duration, Effect, Exit, Fiber, Option, Redacted, Scope, Stream } from "effect"
 import type { PeerClient } from "../../src/peer/PeerClient.ts"
 import { PlanStore } from "../../src/plan/PlanStore.ts"
 import { SecretKey } from "../../src/plan/SecretKey.ts"
@@ -137,8 +137,11 @@ describe("a plan whose process has died", () => {
       const script = () => [say("half"), stall]
       const first = yield* mortal({ script })
       const off = yield* mortal({ script, config: { resume: false } })
-      const { plan_id } = yield* askAndKill(first)
-      assert.strictEqual(single(yield* replayed(off, plan_id), "error").code, "interrupted")
+      const { plan_id, session_id } = yield* askAndKill(first)
+      const settled = single(yield* replayed(off, plan_id), "error")
+      assert.deepInclude(settled, { code: "interrupted", data: { partial: true } })
+      const { items } = yield* (yield* SessionStore).messages(session_id, { limit: 10 })
+      assert.deepStrictEqual(items.at(-1)?.parts, [{ type: "text", text: "half", partial: true }])
       off.kill()
 
       const processes = yield* Effect.forEach([1, 2, 3, 4], () => mortal({ script }))
@@ -207,12 +210,29 @@ describe("a plan whose process has died", () => {
       first.kill()
       yield* pass("20 seconds", "1 second")
       if (unread === undefined || read === undefined) return
-      yield* second.plans.events(anonymous, read.plan_id, 0)
+      const connection = yield* Scope.make()
+      yield* Scope.provide(second.plans.events(anonymous, read.plan_id, 0), connection)
       yield* pass("50 seconds", "1 second")
       assert.strictEqual((yield* second.plans.get(anonymous, unread.plan_id)).state, "running")
       yield* pass("20 seconds", "1 second")
       assert.strictEqual((yield* second.plans.get(anonymous, unread.plan_id)).error?.reason, "disconnect")
       assert.strictEqual((yield* second.plans.get(anonymous, read.plan_id)).state, "running")
+      yield* Scope.close(connection, Exit.void)
+      yield* pass("100 millis")
+      assert.strictEqual((yield* second.plans.get(anonymous, read.plan_id)).error?.reason, "disconnect")
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
+
+  it.effect("is left by a caller who has come back to it, as soon as he leaves", () =>
+    Effect.gen(function* () {
+      const script = () => [say("half"), stall]
+      const first = yield* mortal({ script })
+      const second = yield* mortal({ script })
+      const { plan_id } = yield* askAndKill(first, { preferences: { on_disconnect: "cancel" } })
+      yield* pass("20 seconds", "1 second")
+      yield* Effect.scoped(Effect.andThen(second.plans.events(anonymous, plan_id, 0), pass("1 second")))
+      yield* pass("100 millis")
+      assert.strictEqual((yield* second.plans.get(anonymous, plan_id)).error?.reason, "disconnect")
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 

@@ -5,9 +5,10 @@ import { SqlError } from "effect/sql/SqlError"
 
 /**
  * What passes without anybody changing a statement, and is no class of its own in `SqlError`: too few resources (53), an
- * operator's intervention such as a shutdown (57P), and a server that has become a standby (25006).
+ * operator's intervention such as a shutdown (57P), a database that takes no connections (55000), and a server that has become a
+ * standby (25006).
  */
-const passes = /^(53...|57P..|25006)$/
+const passes = /^(53...|57P..|55000|25006)$/
 
 const isPassing = (error: SqlError): boolean => {
   if (error.isRetryable) return true
