@@ -1,4 +1,4 @@
-import { Data, Runtime } from "effect"
+import { Data, Predicate, Runtime } from "effect"
 
 /** A command that ends without success: what to say of it, on a line of its own, and the exit code of the process. */
 export class Ended extends Data.TaggedError("Ended")<{ readonly code: number; readonly lines: ReadonlyArray<string> }> {
@@ -10,10 +10,16 @@ export const exitCodes = { failed: 1, configuration: 78, interrupted: 130 } as c
 
 export const failed = (line: string): Ended => new Ended({ code: exitCodes.failed, lines: [line] })
 
-/** What a foreign error says, in one line. */
-export const reasonOf = (cause: unknown): string =>
-  cause instanceof AggregateError
-    ? cause.errors.map(reasonOf).join(", ")
-    : cause instanceof Error
-      ? cause.message
-      : String(cause)
+const textOf = (cause: unknown): string => {
+  const text = Predicate.hasProperty(cause, "message") ? cause.message : cause
+  return Predicate.isString(text) ? text : "an error without a message"
+}
+
+/** What a foreign error says at its root, in one line, and without who is named in a URL and the password there. */
+export const reasonOf = (cause: unknown): string => {
+  if (cause instanceof AggregateError) return cause.errors.map(reasonOf).join(", ")
+  if (Predicate.hasProperty(cause, "cause") && Predicate.isNotNullish(cause.cause)) return reasonOf(cause.cause)
+  return textOf(cause)
+    .replaceAll(/\s+/g, " ")
+    .replaceAll(/(?<=\/\/)[^/\s]*@/g, "")
+}

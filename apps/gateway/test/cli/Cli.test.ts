@@ -9,6 +9,8 @@ import { error, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { once } from "node:events"
+import { writeFileSync } from "node:fs"
+import { join, relative } from "node:path"
 import { databases } from "../plan/Databases.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
 import { bowline } from "./Bowline.ts"
@@ -118,6 +120,33 @@ describe("bowline serve", () => {
         stderr.split("\n").map((line) => line.split(":")[0]),
         ["BOWLINE_PORT", "OPENAI_API", "BOWLINE_API_KEYS", ""]
       )
+      assert.include(stderr, "since --host can be reached")
+    })
+  )
+
+  it.live("names the flag that is wrong, or where it cannot keep anything, and why", () =>
+    Effect.gen(function* () {
+      const { BOWLINE_DATA_DIR: folder } = yield* databases.embedded
+      const file = join(folder, "file")
+      writeFileSync(file, "")
+      const memory = { BOWLINE_DATA_DIR: "memory:", BOWLINE_API_KEYS: `ann=${"k".repeat(40)}` }
+      const cases = [
+        [["--port", "abc"], memory, 78, /^--port: Expected [^\n]+\n$/],
+        [["--host", "host.invalid"], memory, 1, /^--host, BOWLINE_PORT: Cannot listen: [^\n]*host\.invalid\n$/],
+        [
+          [],
+          { BOWLINE_DATA_DIR: relative(process.cwd(), file) },
+          1,
+          /^BOWLINE_DATA_DIR: [^\n]* in \/[^\n]*EEXIST[^\n]*\n$/
+        ],
+        [[], { DATABASE_URL: "postgres://ann:planted@127.0.0.1:1/db" }, 1, /^DATABASE_URL: [^\n]*ECONNREFUSED[^\n]*\n$/]
+      ] as const
+      for (const [args, environment, code, line] of cases) {
+        const ended = yield* (yield* bowline(["serve", ...args], environment)).ended
+        assert.match(ended.stderr, line)
+        assert.notInclude(ended.stderr, "planted")
+        assert.strictEqual(ended.code, code)
+      }
     })
   )
 

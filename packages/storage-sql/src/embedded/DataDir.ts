@@ -1,12 +1,12 @@
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Data, Effect, Predicate } from "effect"
 import { mkdir } from "node:fs/promises"
-import { join } from "node:path"
+import { join, resolve } from "node:path"
 
 /** Another process has the embedded database open: it is for one process only. */
 export class DataDirInUse extends Data.TaggedError("DataDirInUse")<{ readonly dataDir: string }> {
   override get message(): string {
-    return `Another process uses the embedded database in ${this.dataDir}`
+    return `Another process uses the embedded database in ${resolve(this.dataDir)}`
   }
 }
 

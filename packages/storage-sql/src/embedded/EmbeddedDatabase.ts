@@ -1,6 +1,6 @@
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { PgClient } from "@effect/sql-pg"
-import { Effect } from "effect"
+import { Effect, Predicate } from "effect"
 import { existsSync } from "node:fs"
 import { rename, rm } from "node:fs/promises"
 import { join } from "node:path"
@@ -8,8 +8,27 @@ import { unhurried } from "../internal/StorageErrors.ts"
 import * as DataDir from "./DataDir.ts"
 import { connect } from "./internal/Wire.ts"
 
+/** The numbers of WASI: the files of the embedded database fail with such a number and nothing else. */
+const wasi = new Map<unknown, string>([
+  [2, "EACCES: permission denied"],
+  [19, "EDQUOT: quota exceeded"],
+  [29, "EIO: i/o error"],
+  [51, "ENOSPC: no space left on device"],
+  [63, "EPERM: operation not permitted"],
+  [69, "EROFS: read-only file system"]
+])
+
+/** What has no text of its own gets one. */
+const told = (cause: unknown): unknown =>
+  cause instanceof Error || !Predicate.hasProperty(cause, "errno")
+    ? cause
+    : new Error(wasi.get(cause.errno) ?? `The file system failed with ${String(cause.errno)}`)
+
 const attempt = <A>(promise: () => Promise<A>) =>
-  Effect.tryPromise({ try: promise, catch: (cause) => new StorageError({ reason: new Rejected({ cause }) }) })
+  Effect.tryPromise({
+    try: promise,
+    catch: (cause) => new StorageError({ reason: new Rejected({ cause: told(cause) }) })
+  })
 
 /** The folder appears under its name when it is complete: a process that dies while it makes it leaves nothing half made. */
 const open = Effect.fnUntraced(function* (dataDir: string) {
