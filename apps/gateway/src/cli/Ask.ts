@@ -51,6 +51,7 @@ const toRequest = ({ agent, question, session }: Question) =>
 interface Seen {
   plan?: SseFrame["data"]
   usage: Usage.Usage
+  interrupted?: true
   outcome?: Extract<SseFrame, { readonly event: "final" | "error" }>
 }
 
@@ -92,6 +93,7 @@ const run = Effect.fnUntraced(function* (question: Question) {
 
   const cancelled = Effect.gen(function* () {
     yield* Signals.first
+    seen.interrupted = true
     if (seen.plan !== undefined) {
       const cancel = gateway.client.plans.cancel({ params: { id: seen.plan.plan_id } })
       yield* Effect.ignore(Effect.timeout(cancel, cancelTimeout))
@@ -99,7 +101,13 @@ const run = Effect.fnUntraced(function* (question: Question) {
     return yield* new Ended({ code: exitCodes.interrupted, lines: ["Cancelled"] })
   })
 
-  yield* Effect.raceFirst(PlanStream.follow(gateway, payload, onFrame), cancelled).pipe(
+  // The stream of a plan that is cancelled may end before the cancel is answered.
+  const followed = PlanStream.follow(gateway, payload, onFrame).pipe(
+    Effect.exit,
+    Effect.flatMap((exit) => (seen.interrupted ? Effect.never : exit))
+  )
+
+  yield* Effect.raceFirst(followed, cancelled).pipe(
     Effect.catchTags({
       RequestRefused: ({ problem }) => refused(problem.code, problem.detail, problem.issues),
       HttpClientError: ({ cause }) => failed(`Cannot reach ${gateway.url}: ${reasonOf(cause)}`),

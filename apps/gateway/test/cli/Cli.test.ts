@@ -3,11 +3,11 @@ import * as Usage from "@bowline/domain/plan/Usage"
 import { SessionId } from "@bowline/domain/session/SessionId"
 import { encoder } from "@bowline/protocol/stream/SseFrame"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
-import { cut, stall, toStream, write } from "@bowline/testing/http/Move"
+import { cut, stall, toStream, until, write } from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
 import { error, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Deferred, Effect } from "effect"
 import { once } from "node:events"
 import { writeFileSync } from "node:fs"
 import { join, relative } from "node:path"
@@ -16,6 +16,11 @@ import { post, send, start } from "../http/RunningGateway.ts"
 import { bowline } from "./Bowline.ts"
 
 const ask = (url: string, ...args: ReadonlyArray<string>) => bowline(["ask", ...args], { BOWLINE_URL: url })
+
+const frame = encoder({
+  plan_id: PlanId.make("plan_00000000-0000-4000-8000-000000000001"),
+  session_id: SessionId.make("session_00000000-0000-4000-8000-000000000002")
+})
 
 /** A gateway that nothing is configured for, once it has said what to try. */
 const demo = Effect.gen(function* () {
@@ -63,10 +68,6 @@ describe("bowline ask", () => {
   it.live("takes a stream that breaks up where it broke, and shows nothing twice", () =>
     Effect.gen(function* () {
       const network = yield* Network
-      const frame = encoder({
-        plan_id: PlanId.make("plan_00000000-0000-4000-8000-000000000001"),
-        session_id: SessionId.make("session_00000000-0000-4000-8000-000000000002")
-      })
       const final = { stop_reason: "stop", text: "answer", usage: Usage.empty, steps: 1, tool_calls: 0, duration_ms: 1 }
       const frames = [
         frame({ seq: 1, event: "session", payload: '{"external_session_id":null,"created":true}' }),
@@ -107,6 +108,34 @@ describe("bowline ask", () => {
       const [plan] = body["plans"] as ReadonlyArray<{ readonly error: unknown }>
       assert.deepInclude(plan?.error, { code: "aborted", reason: "cancelled" })
     })
+  )
+
+  it.live("says that it was interrupted also where its plan ends before the cancel is answered", () =>
+    Effect.gen(function* () {
+      const network = yield* Network
+      const asked = yield* Deferred.make<void>()
+      const failure = { code: "aborted", reason: "cancelled", message: "Cancelled", retryable: false }
+      const session = write(frame({ seq: 1, event: "session", payload: '{"external_session_id":null,"created":true}' }))
+      const end = [
+        until(Deferred.await(asked)),
+        write(frame({ seq: 2, event: "error", payload: JSON.stringify(failure) })),
+        write(frame({ seq: 3, event: "done", payload: "{}" }))
+      ]
+      const host = yield* network.serve(({ method, url }) =>
+        url.pathname.endsWith("/cancel")
+          ? Effect.andThen(Deferred.succeed(asked, undefined), Effect.never)
+          : Effect.succeed({
+              status: 200,
+              headers: { "content-type": "text/event-stream" },
+              body: toStream(method === "POST" ? [session, cut] : end)
+            })
+      )
+      const { child, ended } = yield* ask(host.url, "What?")
+      // It has read the first frame: it reads on behind it.
+      yield* host.requests.awaitCount(2)
+      child.kill("SIGINT")
+      assert.deepStrictEqual(yield* ended, { stdout: "", stderr: "Cancelled\n", code: 130, signal: null })
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 })
 
