@@ -8,11 +8,12 @@ import { internal, invalid, Refused, RequestId, respond } from "./Refusals.ts"
 
 const isSane = (id: string | undefined): id is string => id !== undefined && /^[\x20-\x7e]{1,128}$/.test(id)
 
+// The router does not mind the case of letters, nor slashes at the end or next to each other.
 const routes: Array<{ readonly method: string; readonly pattern: RegExp }> = []
 HttpApi.reflect(Api, {
   onGroup: () => undefined,
   onEndpoint: ({ endpoint: { method, path } }) =>
-    void routes.push({ method, pattern: new RegExp(`^${path.replaceAll(/:[^/]+/g, "[^/]+")}$`) })
+    void routes.push({ method, pattern: new RegExp(`^${path.replaceAll(/:[^/]+/g, "[^/]+").replaceAll("/", "/+")}/*$`, "i") })
 })
 
 /** Nothing has this method and path. */

@@ -143,8 +143,10 @@ describe("a refused request", () => {
         assert.deepStrictEqual([status, body["code"]], [404, "not_found"], path)
         assert.strictEqual(body["request_id"], headers.get("x-request-id"))
       }
-      const { status, headers, body } = yield* send(`${url}/plans/any/cancel`)
-      assert.deepStrictEqual([status, body["code"], headers.get("allow")], [405, "method_not_allowed", "POST"])
+      for (const path of ["/plans/any/cancel", "/plan", "/plan/", "//plan", "/PLAN"]) {
+        const { status, headers, body } = yield* send(url + path)
+        assert.deepStrictEqual([status, body["code"], headers.get("allow")], [405, "method_not_allowed", "POST"], path)
+      }
     })
   )
 
