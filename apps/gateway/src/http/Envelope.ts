@@ -13,7 +13,10 @@ const routes: Array<{ readonly method: string; readonly pattern: RegExp }> = []
 HttpApi.reflect(Api, {
   onGroup: () => undefined,
   onEndpoint: ({ endpoint: { method, path } }) =>
-    void routes.push({ method, pattern: new RegExp(`^${path.replaceAll(/:[^/]+/g, "[^/]+").replaceAll("/", "/+")}/*$`, "i") })
+    void routes.push({
+      method,
+      pattern: new RegExp(`^${path.replaceAll(/:[^/]+/g, "[^/]+").replaceAll("/", "/+")}/*$`, "i")
+    })
 })
 
 /** Nothing has this method and path. */
