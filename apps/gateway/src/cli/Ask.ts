@@ -13,11 +13,17 @@ import * as PlanStream from "./PlanStream.ts"
 import { describe } from "./Progress.ts"
 import * as Signals from "./Signals.ts"
 
+const toAgent = (text: string) => {
+  const [, name, endpoint] = /^([^=]+)=(.+)$/.exec(text) ?? []
+  return name === undefined || endpoint === undefined ? Option.none() : Option.some({ name, endpoint })
+}
+
 const parameters = {
   question: Argument.String("question"),
-  agent: Flag.KeyValuePair("agent").pipe(
+  agent: Flag.String("agent").pipe(
     Flag.withDescription("An agent that may be asked, as name=url; may be given several times"),
-    Flag.withDefault({})
+    Flag.filterMap(toAgent, () => "Expected name=url"),
+    Flag.atLeast(0)
   ),
   session: Flag.String("session").pipe(Flag.withDescription("Your name of the session to go on with"), Flag.optional),
   json: Flag.Boolean("json").pipe(Flag.withDescription("Print the outcome as one JSON object"), Flag.withDefault(false))
@@ -35,7 +41,7 @@ const refused = (code: string, detail: string, issues: ReadonlyArray<Issue> = []
 
 interface Question {
   readonly question: string
-  readonly agent: Readonly<Record<string, string>>
+  readonly agent: ReadonlyArray<{ readonly name: string; readonly endpoint: string }>
   readonly session: Option.Option<string>
   readonly json: boolean
 }
@@ -43,7 +49,7 @@ interface Question {
 const toRequest = ({ agent, question, session }: Question) =>
   decodeRequest({
     question,
-    agents: Object.entries(agent).map(([name, endpoint]) => ({ name, endpoint })),
+    agents: agent,
     ...Option.match(session, { onNone: () => ({}), onSome: (session_id) => ({ session_id }) })
   }).pipe(Effect.mapError((error) => refused("invalid_request", error.message, fromSchema(error))))
 

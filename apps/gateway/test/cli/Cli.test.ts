@@ -52,6 +52,10 @@ describe("bowline ask", () => {
       const cases = [
         [ask(url, "What?"), /^provider_auth: .+\n$/],
         [ask(url, "What?", "--agent", "a b=http://127.0.0.1:9/"), /^invalid_request: agents\[0\]\.name: .+\n$/],
+        [
+          ask(url, "What?", "--agent", "stuck"),
+          /^Invalid value for flag --agent: "stuck". Expected name=url \(see .+\)\n$/
+        ],
         [ask("http://127.0.0.1:1", "What?"), /^Cannot reach http:\/\/127\.0\.0\.1:1: .+\n$/],
         [ask(url, "What?", "--agnet", "ann=http://127.0.0.1:9/"), /^.+--agnet.+ \(see bowline ask --help\)\n$/]
       ] as const
