@@ -1,7 +1,7 @@
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { PlanId } from "@bowline/domain/plan/PlanId"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { NotFound } from "@bowline/domain/plan/Refusal"
+import { InvalidRequest, NotFound } from "@bowline/domain/plan/Refusal"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/api/Authorization"
 import { idempotency } from "@bowline/runtime/plan/Idempotency"
@@ -21,6 +21,10 @@ const isPlanId = Schema.is(PlanId)
 
 /** What is not even an id of a plan is the id of none. */
 const planId = (id: string) => (isPlanId(id) ? Effect.succeed(id) : Effect.fail(new NotFound({ what: "plan" })))
+
+/** In the words of the caller: the issue is of what it has sent. */
+const underName = (name: string, { issues }: InvalidRequest) =>
+  new InvalidRequest({ issues: issues.map((issue) => ({ ...issue, path: [name] })) })
 
 /** Ends the connection, for as long as it is open. Nothing less helps with a caller who does not read: every write waits for it. */
 const closeWhen = (overdue: Effect.Effect<void>, request: HttpServerRequest.HttpServerRequest) =>
@@ -74,8 +78,11 @@ export const layer = HttpApiBuilder.group(
       .handle("events", ({ params, headers, query, request }) =>
         Effect.gen(function* () {
           const plan_id = yield* planId(params.id)
-          const after = headers["last-event-id"] ?? query.after ?? 0
-          const { session_id, frames, overdue } = yield* plans.events(yield* Caller, plan_id, after)
+          const header = headers["last-event-id"]
+          const named = header === undefined ? "after" : "last-event-id"
+          const { session_id, frames, overdue } = yield* plans
+            .events(yield* Caller, plan_id, header ?? query.after ?? 0)
+            .pipe(Effect.mapError((error) => (error._tag === "InvalidRequest" ? underName(named, error) : error)))
           yield* closeWhen(overdue, request)
           return EventStream.fromLater({ plan_id, session_id }, frames)
         }).pipe(answer)

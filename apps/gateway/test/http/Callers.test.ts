@@ -79,6 +79,10 @@ describe("callers", () => {
         }
       }
       assert.strictEqual((yield* send(`${url}/plans?state=over`)).status, 400)
+      for (const path of ["session_id", "limit", "cursor"]) {
+        const { body } = yield* send(`${url}/plans?${path}=1&${path}=2`)
+        assert.deepStrictEqual(body["issues"], [{ path, message: "Expected one value" }])
+      }
       for (const name of names) {
         const session = yield* send(`${url}/sessions/${encodeURIComponent(name)}`)
         assert.deepInclude(session.body, { external_session_id: name, message_count: 2 })

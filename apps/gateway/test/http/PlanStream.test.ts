@@ -119,8 +119,14 @@ describe("a plan", () => {
       const end = yield* send(`${events}?after=7`)
       assert.deepStrictEqual([end.status, end.text], [200, ""])
       for (const after of ["8", "-1", "x", "1.5", "", "9".repeat(30)]) {
-        const { status, body } = yield* send(`${events}?after=${after}`)
-        assert.deepStrictEqual([status, body["code"]], [400, "invalid_request"], after)
+        for (const [name, asked] of [
+          ["after", send(`${events}?after=${after}`)],
+          ["last-event-id", send(events, { headers: { "last-event-id": after } })]
+        ] as const) {
+          const { status, body } = yield* asked
+          const [issue] = body["issues"] as ReadonlyArray<{ readonly path: string }>
+          assert.deepStrictEqual([status, body["code"], issue?.path], [400, "invalid_request", name], after)
+        }
       }
     })
   )

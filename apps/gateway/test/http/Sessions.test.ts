@@ -187,8 +187,9 @@ describe.each(Object.entries(stores))("a revert, %s", (_, store) => {
       assert.match(String(unknown.body["detail"]), /message/)
       assert.strictEqual((yield* revert("nobody", { to_message_id: unknownMessage })).status, 404)
       for (const body of [{}, { to_message_id: "msg_x" }, { to_message_id: 1 }]) {
-        const { status, body: problem } = yield* revert("s", body)
+        const { status, body: problem, text } = yield* revert("s", body)
         assert.deepStrictEqual([status, issuePaths(problem)], [400, ["to_message_id"]])
+        assert.notMatch(text, /RegExp/)
       }
       const more = yield* revert("s", { to_message_id: unknownMessage, force: true })
       assert.deepStrictEqual([more.status, issuePaths(more.body)], [400, ["force"]])

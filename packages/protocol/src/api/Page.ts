@@ -1,6 +1,9 @@
 import { Effect, Option, Result, Schema, SchemaIssue, SchemaTransformation } from "effect"
 import { Base64Url } from "effect/encoding"
 
+/** A parameter of a query: one that is there twice is none. */
+export const Parameter = Schema.String.annotate({ message: "Expected one value" })
+
 const decodeCursor = (text: string): Option.Option<number> =>
   Base64Url.decodeString(text).pipe(
     Result.getSuccess,
@@ -9,7 +12,7 @@ const decodeCursor = (text: string): Option.Option<number> =>
   )
 
 /** Where a page of a list starts: a number to the gateway, opaque to callers. */
-export const Cursor = Schema.String.annotate({ description: "The `next_cursor` of the page before" }).pipe(
+export const Cursor = Parameter.annotate({ description: "The `next_cursor` of the page before" }).pipe(
   Schema.decodeTo(
     Schema.Int,
     SchemaTransformation.transformEffect({
@@ -26,7 +29,7 @@ export const Cursor = Schema.String.annotate({ description: "The `next_cursor` o
 /** How many entries a page has where the caller does not say. */
 export const defaultLimit = 50
 
-const Limit = Schema.String.annotate({ description: `Entries of a page: 1 to 200, ${defaultLimit} if not given` })
+const Limit = Parameter.annotate({ description: `Entries of a page: 1 to 200, ${defaultLimit} if not given` })
   .check(Schema.isPattern(/^\d{1,9}$/u, { message: "Expected an integer between 1 and 200" }))
   .pipe(
     Schema.decodeTo(

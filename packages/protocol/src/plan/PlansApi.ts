@@ -7,7 +7,7 @@ import { SessionId } from "@bowline/domain/session/SessionId"
 import { Schema, SchemaTransformation } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
-import { pageEnd, pageQuery } from "../api/Page.ts"
+import { pageEnd, pageQuery, Parameter } from "../api/Page.ts"
 import {
   HopsExceeded,
   IdempotencyConflict,
@@ -57,9 +57,9 @@ const id = { id: Schema.String.annotate({ description: "`plan_id` of the plan" }
 const failures = [Unavailable, Internal] as const
 
 /** An event's number as a caller writes it. */
-const Seq = Schema.String.check(
-  Schema.isPattern(/^\d{1,15}$/u, { message: "Expected the number of an event, or 0" })
-).pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
+const Seq = Parameter.check(Schema.isPattern(/^\d{1,15}$/u, { message: "Expected the number of an event, or 0" })).pipe(
+  Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString)
+)
 
 export class PlansApi extends HttpApiGroup.make("plans")
   .add(
@@ -88,7 +88,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
     HttpApiEndpoint.get("list", "/plans", {
       query: {
         session_id: Schema.optionalKey(
-          Schema.String.annotate({ description: "The gateway's id of a session, or your own" })
+          Parameter.annotate({ description: "The gateway's id of a session, or your own" })
         ),
         state: Schema.optionalKey(PlanState),
         ...pageQuery
