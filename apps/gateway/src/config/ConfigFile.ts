@@ -40,12 +40,15 @@ const read = Effect.fnUntraced(function* (path: string, variable: (name: string)
   const place = (path: Problem["path"]) => (path.length === 0 ? file : `${file} ${formatPath(path)}`)
   const say = ({ expected, path }: Problem) => `${place(path)}: ${expected}`
   const text = yield* Effect.tryPromise({ try: () => readFile(path, "utf8"), catch: () => new Unreadable() }).pipe(
-    Effect.mapError(() => [say({ path: [], expected: "The file cannot be read" })])
+    Effect.mapError(() => [`${path}: The file cannot be read`])
   )
   const parsed = parseText(path, text)
   if (Result.isFailure(parsed)) return yield* Effect.fail([say({ path: [], expected: parsed.failure })])
   const { document, problems } = substitute(parsed.success, variable)
-  const { settings, problems: unwritable } = settingsOf(document)
+  const { settings, problems: unusable } = settingsOf(document)
+  // Without its variable a text may be empty: that is one problem.
+  const isTold = ({ path }: Problem) => problems.some((problem) => path.every((key, at) => problem.path[at] === key))
+  const unwritable = unusable.filter((problem) => !isTold(problem))
   const decoded = FileSchema.decode(document)
   if (Result.isFailure(decoded)) {
     return { ...nothing, settings, place, problems: [...problems, ...decoded.failure, ...unwritable].map(say) }

@@ -60,7 +60,9 @@ export const sections = {
 const Scalar = Schema.Union([Schema.String, Schema.Finite])
 
 /** As the file may write a setting. What it has to be is the same as in the environment. */
-const Written = Schema.Union([
+const Value = Scalar.annotate({ message: "Expected text or a number" })
+
+const List = Schema.Union([
   Scalar,
   Schema.Array(Scalar),
   Schema.Record(Schema.String, Schema.Union([Schema.String, Schema.Array(Schema.String)]))
@@ -70,9 +72,19 @@ const Flag = Schema.Union([Schema.Boolean, Schema.Literals(["true", "false"])]).
   message: "Expected true or false"
 })
 
-const schemaOf = (name: keyof Values) => (name === "plans.resume" ? Flag : Written)
+const lists: ReadonlySet<keyof Values> = new Set([
+  "BOWLINE_API_KEYS",
+  "BOWLINE_ADMIN_CALLERS",
+  "BOWLINE_ENV_ALLOW",
+  "BOWLINE_FALLBACK_MODELS",
+  "BOWLINE_ALLOWED_MODELS",
+  "BOWLINE_EGRESS_ALLOW",
+  "BOWLINE_EGRESS_DENY"
+])
 
-type Written = typeof Written.Type | typeof Flag.Type
+const schemaOf = (name: keyof Values) => (name === "plans.resume" ? Flag : lists.has(name) ? List : Value)
+
+type Written = typeof List.Type | typeof Flag.Type
 
 const section = (names: Section) =>
   Schema.optionalKey(
@@ -122,6 +134,8 @@ export const settingsOf = (
       const texts = elements(written)
       if (typeof written === "object" && texts.some((text) => text.includes(","))) {
         problems.push({ path, expected: "Expected a list without commas in its elements" })
+      } else if (texts.includes("")) {
+        problems.push({ path, expected: "Expected text that is not empty" })
       } else {
         settings.push({ name, path, text: texts.join(",") })
       }

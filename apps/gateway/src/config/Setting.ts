@@ -63,7 +63,7 @@ export const duration =
     const value = scaled(text, millis)
     return within(value, scaled(minimum, millis), 36_500 * millis.d)
       ? Result.succeed(Duration.millis(value))
-      : Result.fail(`Expected a duration such as 500ms, 90s or 2m, at least ${minimum}`)
+      : Result.fail(`Expected a duration such as 500ms, 90s or 2m, from ${minimum} to 36500d`)
   }
 
 /** Bytes: `8MiB`, `512KiB`, or their number. */
