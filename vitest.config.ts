@@ -5,8 +5,8 @@ import projects from "./vitest.workspace.ts"
 export default defineConfig({
   test: {
     projects,
-    // Vitest leaves a core free: on a machine with two that would be one file at a time.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
+    // Vitest leaves a core free. Many files wait for processes and for timers of databases most of the time.
+    maxWorkers: Math.max(3, availableParallelism() - 1),
     // A test that needs longer than this waits in real time, or is stuck.
     testTimeout: 60_000,
     hookTimeout: 60_000,
