@@ -15,7 +15,7 @@ import * as EventStream from "./EventStream.ts"
 import { waitFor } from "./JsonAnswer.ts"
 import { toPageRequest } from "./Paging.ts"
 import { answer } from "./Refusals.ts"
-import { readSentJson } from "./RequestBody.ts"
+import { readNothing, readSentJson } from "./RequestBody.ts"
 
 const isPlanId = Schema.is(PlanId)
 
@@ -41,6 +41,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const plans = yield* Plans
     const { maxBody } = yield* GatewayConfig
+    const expectNothing = readNothing(maxBody)
     const readRequest = readSentJson(PlanRequest, maxBody)
 
     return handlers
@@ -87,8 +88,9 @@ export const layer = HttpApiBuilder.group(
           return EventStream.fromLater({ plan_id, session_id }, frames)
         }).pipe(answer)
       )
-      .handle("cancel", ({ params }) =>
+      .handle("cancel", ({ params, request }) =>
         Effect.gen(function* () {
+          yield* expectNothing(request)
           return yield* plans.cancel(yield* Caller, yield* planId(params.id))
         }).pipe(answer)
       )

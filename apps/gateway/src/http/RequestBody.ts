@@ -1,5 +1,5 @@
 import { decodeJson } from "@bowline/protocol/api/Issues"
-import { ByteSize, Effect, type Schema } from "effect"
+import { ByteSize, Effect, Schema } from "effect"
 import { HttpIncomingMessage, type HttpServerError, type HttpServerRequest } from "effect/http"
 import { invalid, Refused } from "./Refusals.ts"
 
@@ -21,33 +21,40 @@ const unreadable = (error: HttpServerError.HttpServerError, maxBody: number): Re
     ? tooLarge(maxBody)
     : invalid([{ path: "", message: "Expected a whole body" }])
 
-/**
- * Reads the body of a request as JSON in UTF-8, as it was sent and as the schema has it, `maxBody` bytes at most. What is larger is refused by its length before it is
- * read, or as soon as it has been read so far.
- */
-export const readSentJson = <A>(schema: Schema.ConstraintDecoder<A>, maxBody: number) => {
+const expectJson = ({ headers }: HttpServerRequest.HttpServerRequest) => {
+  if (!isJson(headers["content-type"])) return Effect.fail(unsupported("Expected Content-Type: application/json"))
+  return (headers["content-encoding"] ?? "identity") === "identity"
+    ? Effect.void
+    : Effect.fail(unsupported("Expected a body without a Content-Encoding"))
+}
+
+const readBytes = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, maxBody: number) {
+  if (Number(request.headers["content-length"]) > maxBody) return yield* tooLarge(maxBody)
+  return yield* request.arrayBuffer.pipe(
+    Effect.mapError((error) => unreadable(error, maxBody)),
+    Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(maxBody))
+  )
+})
+
+const textDecoder = <A>(schema: Schema.ConstraintDecoder<A>) => {
   const decode = decodeJson(schema)
-  const limit = ByteSize.bytes(maxBody)
-  const decodeText = Effect.fnUntraced(function* (bytes: ArrayBuffer) {
+  return Effect.fnUntraced(function* (bytes: ArrayBuffer) {
     const text = yield* Effect.try({
       try: () => new TextDecoder("utf-8", { fatal: true }).decode(bytes),
       catch: () => invalid([{ path: "", message: "Expected JSON in UTF-8" }])
     })
     return { text, value: yield* Effect.mapError(Effect.fromResult(decode(text)), invalid) }
   })
-  return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
-    const { headers } = request
-    if (!isJson(headers["content-type"])) return yield* unsupported("Expected Content-Type: application/json")
-    if ((headers["content-encoding"] ?? "identity") !== "identity") {
-      return yield* unsupported("Expected a body without a Content-Encoding")
-    }
-    if (Number(headers["content-length"]) > maxBody) return yield* tooLarge(maxBody)
-    const bytes = yield* request.arrayBuffer.pipe(
-      Effect.mapError((error) => unreadable(error, maxBody)),
-      Effect.provideService(HttpIncomingMessage.MaxBodySize, limit)
-    )
-    return yield* decodeText(bytes)
-  })
+}
+
+/**
+ * Reads the body of a request as JSON in UTF-8, as it was sent and as the schema has it, `maxBody` bytes at most. What is larger is refused by its length before it is
+ * read, or as soon as it has been read so far.
+ */
+export const readSentJson = <A>(schema: Schema.ConstraintDecoder<A>, maxBody: number) => {
+  const decodeText = textDecoder(schema)
+  return (request: HttpServerRequest.HttpServerRequest) =>
+    expectJson(request).pipe(Effect.andThen(readBytes(request, maxBody)), Effect.flatMap(decodeText))
 }
 
 /** Reads the body of a request as the schema has it. */
@@ -55,3 +62,14 @@ export const readJson = <A>(schema: Schema.ConstraintDecoder<A>, maxBody: number
   const read = readSentJson(schema, maxBody)
   return (request: HttpServerRequest.HttpServerRequest) => Effect.map(read(request), ({ value }) => value)
 }
+
+const decodeNothing = textDecoder(Schema.Record(Schema.String, Schema.Never.annotate({ message: "Unknown field" })))
+
+/** Reads the body of a request that needs none: what there is has to be an object without fields. */
+export const readNothing = (maxBody: number) =>
+  Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
+    const bytes = yield* readBytes(request, maxBody)
+    if (bytes.byteLength === 0) return
+    yield* expectJson(request)
+    yield* decodeNothing(bytes)
+  })

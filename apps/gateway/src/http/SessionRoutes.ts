@@ -10,7 +10,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { toPageRequest } from "./Paging.ts"
 import { answer, Refused } from "./Refusals.ts"
-import { readJson } from "./RequestBody.ts"
+import { readJson, readNothing } from "./RequestBody.ts"
 
 export const layer = HttpApiBuilder.group(
   Api,
@@ -20,6 +20,7 @@ export const layer = HttpApiBuilder.group(
     const changes = yield* Sessions
     const compaction = yield* SessionCompaction
     const { maxBody } = yield* GatewayConfig
+    const expectNothing = readNothing(maxBody)
     const readRevert = readJson(RevertRequest, maxBody)
 
     return handlers
@@ -48,8 +49,9 @@ export const layer = HttpApiBuilder.group(
           return HttpServerResponse.jsonUnsafe(session)
         }).pipe(answer)
       )
-      .handle("compact", ({ params }) =>
+      .handle("compact", ({ params, request }) =>
         Effect.gen(function* () {
+          yield* expectNothing(request)
           return { compaction: yield* compaction.compact(yield* Caller, params.id) }
         }).pipe(
           Effect.catchTag("NoSummary", ({ message }) =>

@@ -128,6 +128,32 @@ describe("a refused request", () => {
     })
   )
 
+  it.live("is one that brings something where nothing is needed", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([])
+      const codeOf = (path: string, body: string | null, headers: Record<string, string>) =>
+        Effect.map(send(url + path, { method: "POST", body, headers }), ({ body }) => [body["code"], body["issues"]])
+      const json = { "content-type": "application/json" }
+      const form = { "content-type": "application/x-www-form-urlencoded" }
+      for (const path of ["/plans/any/cancel", "/sessions/nobody/compact"]) {
+        // It is read, and only what it is asked for is not there.
+        for (const [body, headers] of [
+          [null, {}],
+          ["", form],
+          ["{}", json]
+        ] as const) {
+          assert.deepStrictEqual(yield* codeOf(path, body, headers), ["not_found", undefined], path)
+        }
+        const unknown = [{ path: "force", message: "Unknown field" }]
+        assert.deepStrictEqual(yield* codeOf(path, '{"force":true}', json), ["invalid_request", unknown])
+        for (const body of ["{", "[]", "null"]) {
+          assert.strictEqual((yield* codeOf(path, body, json))[0], "invalid_request", body)
+        }
+        assert.strictEqual((yield* codeOf(path, "a=b", form))[0], "unsupported_media_type")
+      }
+    })
+  )
+
   it.live("is one without such a route, or with another method", () =>
     Effect.gen(function* () {
       const { url } = yield* start([])

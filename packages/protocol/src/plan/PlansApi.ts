@@ -118,7 +118,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
     HttpApiEndpoint.post("cancel", "/plans/:id/cancel", {
       params: id,
       success: plan,
-      error: [NotFound, ...failures]
+      error: [InvalidRequest, NotFound, PayloadTooLarge, UnsupportedMediaType, ...failures]
     }).annotateMerge(
       OpenApi.annotations({ summary: "Cancel a plan", description: "A plan that is over stays as it is: 200 as well." })
     )

@@ -57,7 +57,7 @@ export class SessionsApi extends HttpApiGroup.make("sessions")
     HttpApiEndpoint.post("compact", "/sessions/:id/compact", {
       params: id,
       success: Schema.Struct({ compaction: Schema.NullOr(Compacted.annotate({ identifier: "Compacted" })) }),
-      error: [NotFound, SessionBusy, ...failures]
+      error: [InvalidRequest, NotFound, SessionBusy, PayloadTooLarge, UnsupportedMediaType, ...failures]
     }).annotateMerge(
       OpenApi.annotations({
         summary: "Replace all but the newest turns by a summary",
