@@ -11,7 +11,6 @@ const laterFields: ReadonlySet<string> = new Set([
   "preferences.response_format",
   "preferences.approval",
   "agents[].skills[].approval",
-  "agents[].skills[].idempotent",
   "agents[].skills[].polling"
 ])
 
