@@ -141,13 +141,13 @@ export const runAll = (
     since: number
   ) {
     const { tool, input, part } = prepared
+    const spent = (yield* Clock.currentTimeMillis) - since
     // The intent is stored before the call leaves.
     yield* run.given.journal.flush
     const task = run.tasks.get(part.task_id)
     const { remote_context_id: contextId = null, remote_task_id: taskId = null } = task ?? {}
     const resumes = taskId === null ? undefined : { taskId, contextId }
     const limit = limitOf(tool)
-    const spent = (yield* Clock.currentTimeMillis) - since
     // What a peer has done while nobody asked is worth a look.
     const left = resumes === undefined || spent < limit ? limit - spent : Math.min(lastLook, limit)
     const told = new Set(prepared._tag === "Begun" ? run.given.resumed?.told : [])
