@@ -1,4 +1,4 @@
-import { Notices } from "@bowline/runtime/stream/Notices"
+import { Notices } from "@bowline/runtime/store/Notices"
 import { PgClient } from "@effect/sql-pg"
 import { type Duration, Effect, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"

@@ -1,5 +1,5 @@
 import { Api } from "@bowline/protocol/api/Api"
-import { CredentialPool } from "@bowline/runtime/provider/CredentialPool"
+import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Admins from "./Admins.ts"

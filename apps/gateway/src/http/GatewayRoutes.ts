@@ -1,6 +1,6 @@
 import { Api } from "@bowline/protocol/api/Api"
 import { Plans } from "@bowline/runtime/plan/Plans"
-import { PlanStore } from "@bowline/runtime/plan/PlanStore"
+import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { answer, Refused } from "./Refusals.ts"

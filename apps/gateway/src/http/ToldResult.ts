@@ -1,7 +1,7 @@
 import { Failure, Final } from "@bowline/domain/plan/Outcome"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { PlanResult } from "@bowline/protocol/plan/PlansApi"
-import type { PlanFrame } from "@bowline/runtime/stream/EventRow"
+import type { PlanFrame } from "@bowline/runtime/store/EventRow"
 import { Schema } from "effect"
 
 const decodeFinal = Schema.decodeUnknownSync(Schema.fromJsonString(Final))

@@ -1,5 +1,5 @@
 import { PlanId } from "@bowline/domain/plan/PlanId"
-import * as StoredRequest from "@bowline/runtime/plan/StoredRequest"
+import * as StoredRequest from "@bowline/runtime/store/StoredRequest"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { type Host, json } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"

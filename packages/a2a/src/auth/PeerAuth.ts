@@ -1,6 +1,6 @@
 import type { AgentAuth } from "@bowline/domain/peer/Agent"
 import { Auth } from "@bowline/domain/peer/PeerError"
-import { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
+import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { Clock, Effect, Option, Redacted } from "effect"
 import type { HttpClient } from "effect/http"
 import { failure, type ExchangeError } from "../http/ExchangeError.ts"

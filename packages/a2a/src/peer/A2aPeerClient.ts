@@ -1,5 +1,5 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
-import { UuidGenerator } from "@bowline/runtime/id/UuidGenerator"
+import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
 import { PeerClient, type PeerEvent } from "@bowline/runtime/peer/PeerClient"
 import { Cause, Duration, Effect, Exit, Layer } from "effect"
 import { HttpClient } from "effect/http"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { UuidGenerator } from "@bowline/runtime/id/UuidGenerator"
+import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
 import { json } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { Effect, Fiber, Layer, Result } from "effect"

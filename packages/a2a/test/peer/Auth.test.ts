@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { EnvironmentSecrets } from "@bowline/runtime/peer/EnvironmentSecrets"
+import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { json } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { completes, works } from "@bowline/testing/peer/Act"

@@ -1,5 +1,5 @@
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
-import { SessionStore } from "@bowline/runtime/session/SessionStore"
+import { SessionStore } from "@bowline/runtime/store/SessionStore"
 import { json, type HostResponse } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"

@@ -1,5 +1,5 @@
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
-import { legalHistory, toldHistory } from "@bowline/runtime/session/LegalHistory"
+import { legalHistory, toldHistory } from "@bowline/runtime/history/LegalHistory"
 import * as MessagesHost from "@bowline/testing/provider/MessagesHost"
 import { faults, RandomHistory } from "@bowline/testing/session/RandomHistory"
 import { assert, describe, it } from "@effect/vitest"

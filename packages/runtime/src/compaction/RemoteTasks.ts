@@ -1,6 +1,6 @@
 import type { TaskId } from "@bowline/domain/tool/TaskId"
-import type { Entry } from "../session/LegalHistory.ts"
-import type { HandedBack } from "../session/SessionStore.ts"
+import type { Entry } from "../history/LegalHistory.ts"
+import type { HandedBack } from "../store/SessionStore.ts"
 import * as ToolName from "../tool/ToolName.ts"
 
 /** What the peers call the tasks that they have handed back, by the newest call of each skill. */

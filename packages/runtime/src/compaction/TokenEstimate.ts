@@ -3,7 +3,7 @@ import type { MessagePart } from "@bowline/domain/session/Message"
 import { Effect } from "effect"
 import { fileNote, fileText, isImage, isPdf } from "../provider/FileText.ts"
 import type { ProviderRequest } from "../provider/Provider.ts"
-import type { Entry } from "../session/LegalHistory.ts"
+import type { Entry } from "../history/LegalHistory.ts"
 
 /** How many tokens a text is, for a model. */
 export type CountTokens = (text: string) => number

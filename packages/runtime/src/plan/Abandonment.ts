@@ -3,10 +3,10 @@ import type { Outcome } from "@bowline/domain/plan/Outcome"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { MessagePart, NewMessage } from "@bowline/domain/session/Message"
 import { MessageId } from "@bowline/domain/session/MessageId"
-import { unknownEffect } from "../session/LegalHistory.ts"
-import { fromEvents } from "../stream/EventRow.ts"
-import type { AbandonedPlan, PlanChange, PlanCommit } from "./PlanStore.ts"
-import { headOf, shownText } from "./Resumption.ts"
+import { unknownEffect } from "../history/LegalHistory.ts"
+import { fromEvents } from "../store/EventRow.ts"
+import type { AbandonedPlan, PlanChange, PlanCommit } from "../store/PlanStore.ts"
+import { headOf, shownText } from "../planner/Resumption.ts"
 
 const error = { code: "interrupted", message: "The process that ran the call is gone" }
 

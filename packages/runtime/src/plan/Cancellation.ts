@@ -5,8 +5,8 @@ import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/SessionId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Deferred, Effect, Schedule } from "effect"
-import { patiently } from "../session/Patience.ts"
-import type { PlanStore } from "./PlanStore.ts"
+import { patiently } from "../store/Patience.ts"
+import type { PlanStore } from "../store/PlanStore.ts"
 import type { RunningPlans } from "./RunningPlans.ts"
 
 /** How long a cancel waits for the plan to be settled before it answers with the plan as it is. */

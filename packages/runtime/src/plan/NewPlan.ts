@@ -5,10 +5,10 @@ import { MessageId } from "@bowline/domain/session/MessageId"
 import { SessionId } from "@bowline/domain/session/SessionId"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Duration } from "effect"
-import { type Idempotency, keptFor } from "./Idempotency.ts"
-import type { NewPlan } from "./PlanStore.ts"
-import type { SecretKey } from "./SecretKey.ts"
-import * as StoredRequest from "./StoredRequest.ts"
+import { type Idempotency, keptFor } from "../store/Idempotency.ts"
+import type { NewPlan } from "../store/PlanStore.ts"
+import type { SecretKey } from "../store/SecretKey.ts"
+import * as StoredRequest from "../store/StoredRequest.ts"
 
 interface Circumstances extends Pick<NewPlan, "owner" | "model" | "route" | "replica"> {
   readonly secretKey: typeof SecretKey.Service

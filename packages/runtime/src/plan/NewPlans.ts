@@ -24,23 +24,23 @@ import {
   Option,
   Schedule
 } from "effect"
-import { UuidGenerator } from "../id/UuidGenerator.ts"
-import { EnvironmentSecrets } from "../peer/EnvironmentSecrets.ts"
-import { GatewayId } from "../peer/GatewayId.ts"
+import { UuidGenerator } from "../config/UuidGenerator.ts"
+import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
+import { GatewayId } from "../config/GatewayId.ts"
 import type { Route } from "../peer/PeerClient.ts"
-import { answered } from "../session/Patience.ts"
-import { SessionLock } from "../session/SessionLock.ts"
-import { toFrame } from "../stream/EventRow.ts"
+import { answered } from "../store/Patience.ts"
+import { SessionLock } from "../lock/SessionLock.ts"
+import { toFrame } from "../store/EventRow.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as Admission from "./Admission.ts"
 import { supersede } from "./Cancellation.ts"
 import * as Hops from "./Hops.ts"
-import type { Idempotency, PlanExists } from "./Idempotency.ts"
+import type { Idempotency, PlanExists } from "../store/Idempotency.ts"
 import { newPlan } from "./NewPlan.ts"
-import { PlansConfig } from "./PlansConfig.ts"
-import { type NewPlan, PlanStore } from "./PlanStore.ts"
+import { PlansConfig } from "../config/PlansConfig.ts"
+import { type NewPlan, PlanStore } from "../store/PlanStore.ts"
 import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
-import { SecretKey } from "./SecretKey.ts"
+import { SecretKey } from "../store/SecretKey.ts"
 
 /** Plans that may wait for one session. */
 const maxQueue = 32

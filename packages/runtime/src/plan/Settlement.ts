@@ -5,9 +5,9 @@ import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { unknownEffect } from "../session/LegalHistory.ts"
-import { retryAfterMs } from "../provider/RetryPolicy.ts"
-import type { PlanRun, TaskEnd } from "./PlanRun.ts"
+import { unknownEffect } from "../history/LegalHistory.ts"
+import { retryAfterMs } from "../asking/RetryPolicy.ts"
+import type { PlanRun, TaskEnd } from "../planner/PlanRun.ts"
 
 const phrases: Record<AbortReason, string> = {
   disconnect: "The caller has left",

@@ -1,8 +1,8 @@
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Latch, Layer, Schedule } from "effect"
-import { answered } from "../session/Patience.ts"
-import { type PlanCommit, PlanStore } from "../plan/PlanStore.ts"
+import { answered } from "../store/Patience.ts"
+import { type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 
 /** What one plan has to write, taken at once: it is told exactly one of the three ends. */
 export interface Taken {

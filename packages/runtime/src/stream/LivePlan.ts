@@ -1,5 +1,5 @@
 import { type Cause, Clock, Deferred, Duration, Effect, Queue, type Scope, Stream } from "effect"
-import type { PlanFrame } from "./EventRow.ts"
+import type { PlanFrame } from "../store/EventRow.ts"
 import type { ReaderItem, Reading } from "./PlanReader.ts"
 
 /** What a reader may leave untaken before it is cut off; the frame that goes beyond it always fits. */

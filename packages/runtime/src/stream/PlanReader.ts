@@ -1,6 +1,6 @@
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { Effect, Stream } from "effect"
-import type { PlanFrame } from "./EventRow.ts"
+import type { PlanFrame } from "../store/EventRow.ts"
 
 /**
  * What a reader of a plan is given: a frame; `ping`, after 10 s of silence; or `reconnect`, when the gateway ends the stream

@@ -1,8 +1,8 @@
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import { Array, Context, Effect, Latch, Layer, type Scope } from "effect"
-import { answered } from "../session/Patience.ts"
-import { SessionLock } from "../session/SessionLock.ts"
-import { type Notice, Notices, pollAfter } from "./Notices.ts"
+import { answered } from "../store/Patience.ts"
+import { SessionLock } from "../lock/SessionLock.ts"
+import { type Notice, Notices, pollAfter } from "../store/Notices.ts"
 
 /** How often it is said which plans are read here. */
 const renewal = "5 seconds"

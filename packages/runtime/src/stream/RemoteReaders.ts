@@ -1,9 +1,9 @@
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import { Deferred, Effect, FiberSet, Latch, Option } from "effect"
-import { answered } from "../session/Patience.ts"
-import type { ReplicaId } from "../session/LeaseStore.ts"
+import { answered } from "../store/Patience.ts"
+import type { ReplicaId } from "../store/LeaseStore.ts"
 import type { LivePlan } from "./LivePlan.ts"
-import { type Notice, Notices } from "./Notices.ts"
+import { type Notice, Notices } from "../store/Notices.ts"
 
 /** How long a replica that does not say any more that it reads a plan is believed to. */
 const expiry = "15 seconds"

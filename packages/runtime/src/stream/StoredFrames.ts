@@ -1,8 +1,8 @@
 import type { PlanId } from "@bowline/domain/plan/PlanId"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Effect, Option, Stream } from "effect"
-import type { PlanStore } from "../plan/PlanStore.ts"
-import { type PlanFrame, toFrames } from "./EventRow.ts"
+import type { PlanStore } from "../store/PlanStore.ts"
+import { type PlanFrame, toFrames } from "../store/EventRow.ts"
 import type { PlanReader, ReaderItem } from "./PlanReader.ts"
 import type { RemotePlan } from "./RemotePlans.ts"
 

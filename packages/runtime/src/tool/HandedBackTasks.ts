@@ -1,6 +1,6 @@
 import type { Agent, Skill } from "@bowline/domain/peer/Agent"
 import type { RemoteIds } from "../peer/PeerClient.ts"
-import type { HandedBack } from "../session/SessionStore.ts"
+import type { HandedBack } from "../store/SessionStore.ts"
 
 const keyOf = (agent: string, endpoint: string, skill: string): string => JSON.stringify([agent, endpoint, skill])
 

@@ -4,7 +4,7 @@ import { RandomHistory } from "@bowline/testing/session/RandomHistory"
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import { transcript } from "../../src/compaction/Transcript.ts"
-import type { Entry } from "../../src/session/LegalHistory.ts"
+import type { Entry } from "../../src/history/LegalHistory.ts"
 
 /** A word is a token. */
 const count = (text: string) => text.split(/\s+/).filter((word) => word !== "").length

@@ -4,7 +4,7 @@ import { say, usage } from "@bowline/testing/provider/Turn"
 import { all, pass, post, seen, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Stream } from "effect"
-import * as MemoryStore from "../../src/session/MemoryStore.ts"
+import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { askBob, bob, names } from "./Bob.ts"
 import { mortal, peer, replayed, stays } from "./Mortal.ts"
 

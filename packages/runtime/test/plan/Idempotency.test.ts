@@ -7,10 +7,10 @@ import { layer, pass, readAll, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Schema, Scope, Stream } from "effect"
 import { createHash } from "node:crypto"
-import { canonicalJson } from "../../src/plan/CanonicalJson.ts"
-import { idempotency } from "../../src/plan/Idempotency.ts"
+import { canonicalJson } from "../../src/store/CanonicalJson.ts"
+import { idempotency } from "../../src/store/Idempotency.ts"
 import { Plans } from "../../src/plan/Plans.ts"
-import { Sessions } from "../../src/session/Sessions.ts"
+import { Sessions } from "../../src/plan/Sessions.ts"
 
 const decode = Schema.decodeUnknownEffect(PlanRequest)
 

@@ -5,9 +5,9 @@ import { assert } from "@effect/vitest"
 import { Context, type Duration, Effect, Fiber, Layer, Scope, Stream } from "effect"
 import type { PeerCall, PeerClient } from "../../src/peer/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
-import { type PlanCommit, PlanStore } from "../../src/plan/PlanStore.ts"
-import { LeaseStore } from "../../src/session/LeaseStore.ts"
-import { SessionStore } from "../../src/session/SessionStore.ts"
+import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
+import { LeaseStore } from "../../src/store/LeaseStore.ts"
+import { SessionStore } from "../../src/store/SessionStore.ts"
 
 type Options = Parameters<typeof layerOnStore>[0] & {
   /** Says of each commit whether the process dies of it, before or behind it. */

@@ -9,8 +9,8 @@ import { TestClock } from "effect/testing"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import type { PeerClient } from "../../src/peer/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
-import { CredentialPool } from "../../src/provider/CredentialPool.ts"
-import { SessionStore } from "../../src/session/SessionStore.ts"
+import { CredentialPool } from "../../src/asking/CredentialPool.ts"
+import { SessionStore } from "../../src/store/SessionStore.ts"
 import { askBob, bob, names, stuckPeers } from "./Bob.ts"
 
 describe("PlanSupervisor", () => {

@@ -5,8 +5,8 @@ import { layerOnStore, pass, post, readAll, single } from "@bowline/testing/Test
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Context, Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
 import { Plans } from "../../src/plan/Plans.ts"
-import { PlanStore } from "../../src/plan/PlanStore.ts"
-import * as MemoryStore from "../../src/session/MemoryStore.ts"
+import { PlanStore } from "../../src/store/PlanStore.ts"
+import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 
 /** One of several on the same stores. */
 const replica = Effect.map(

@@ -7,11 +7,11 @@ import { DateTime, Deferred, Duration, Effect, Fiber, Layer, Stream } from "effe
 import { AiError, LanguageModel, type Response } from "effect/ai"
 import { PeerClient } from "../../src/peer/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
-import { PlansConfig } from "../../src/plan/PlansConfig.ts"
-import { CredentialPool } from "../../src/provider/CredentialPool.ts"
+import { PlansConfig } from "../../src/config/PlansConfig.ts"
+import { CredentialPool } from "../../src/asking/CredentialPool.ts"
 import * as LanguageModelProvider from "../../src/provider/LanguageModelProvider.ts"
 import { Provider } from "../../src/provider/Provider.ts"
-import * as MemoryStore from "../../src/session/MemoryStore.ts"
+import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 
 type Part = Response.StreamPartEncoded
 type Answer = Stream.Stream<Part, AiError.AiError>

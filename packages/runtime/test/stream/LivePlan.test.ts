@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import type { PlanFrame } from "../../src/stream/EventRow.ts"
+import type { PlanFrame } from "../../src/store/EventRow.ts"
 import { LivePlan } from "../../src/stream/LivePlan.ts"
 
 const frame = (seq: number, size = 10): PlanFrame => ({ seq, event: "text.delta", payload: "x".repeat(size) })

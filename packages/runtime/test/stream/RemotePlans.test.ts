@@ -2,7 +2,7 @@ import { PlanId } from "@bowline/domain/plan/PlanId"
 import { pass } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Scope } from "effect"
-import { SessionLock } from "../../src/session/SessionLock.ts"
+import { SessionLock } from "../../src/lock/SessionLock.ts"
 import { RemotePlans } from "../../src/stream/RemotePlans.ts"
 import * as Word from "./Word.ts"
 

@@ -1,5 +1,5 @@
 import { Effect, Layer } from "effect"
-import { Audience, type Notice, Notices } from "../../src/stream/Notices.ts"
+import { Audience, type Notice, Notices } from "../../src/store/Notices.ts"
 
 /** Notices of which the test decides whether they arrive, with all that was published. */
 export const make = () => {

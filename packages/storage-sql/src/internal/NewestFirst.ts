@@ -1,4 +1,4 @@
-import type { Page } from "@bowline/runtime/session/Page"
+import type { Page } from "@bowline/runtime/store/Page"
 
 /** A page out of rows that were read newest first, one more than `limit` of them if there are. */
 export const newestFirst = <Row extends { readonly ordinal: bigint }, A>(

@@ -1,5 +1,5 @@
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
-import { answered } from "@bowline/runtime/session/Patience"
+import { answered } from "@bowline/runtime/store/Patience"
 import { type Duration, Effect, Predicate } from "effect"
 import { SqlError } from "effect/sql/SqlError"
 

@@ -1,4 +1,4 @@
-import { Audience, Notice, Notices } from "@bowline/runtime/stream/Notices"
+import { Audience, Notice, Notices } from "@bowline/runtime/store/Notices"
 import { PgClient, PgConnection } from "@effect/sql-pg"
 import { Effect, Layer, Option, Queue, Schema, Scope } from "effect"
 import type { SqlClient } from "effect/sql"

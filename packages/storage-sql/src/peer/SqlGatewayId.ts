@@ -1,4 +1,4 @@
-import { GatewayId } from "@bowline/runtime/peer/GatewayId"
+import { GatewayId } from "@bowline/runtime/config/GatewayId"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { storageError } from "../internal/StorageErrors.ts"

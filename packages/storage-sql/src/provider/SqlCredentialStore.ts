@@ -1,4 +1,4 @@
-import { type CredentialRow, CredentialStore } from "@bowline/runtime/provider/CredentialStore"
+import { type CredentialRow, CredentialStore } from "@bowline/runtime/store/CredentialStore"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { storageError } from "../internal/StorageErrors.ts"

@@ -1,4 +1,4 @@
-import { GatewayId } from "@bowline/runtime/peer/GatewayId"
+import { GatewayId } from "@bowline/runtime/config/GatewayId"
 import * as Given from "@bowline/testing/store/Given"
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"

@@ -7,7 +7,7 @@ import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import { MessageId } from "@bowline/domain/session/MessageId"
 import { ExternalSessionId, SessionId } from "@bowline/domain/session/SessionId"
 import { TaskId } from "@bowline/domain/tool/TaskId"
-import { UuidGenerator } from "@bowline/runtime/id/UuidGenerator"
+import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
 import {
   type Guard,
   type NewPlan,
@@ -15,9 +15,9 @@ import {
   type PlanCommit,
   PlanStore,
   type Progress
-} from "@bowline/runtime/plan/PlanStore"
-import { LeaseStore, type ReplicaId } from "@bowline/runtime/session/LeaseStore"
-import type { EventRow } from "@bowline/runtime/stream/EventRow"
+} from "@bowline/runtime/store/PlanStore"
+import { LeaseStore, type ReplicaId } from "@bowline/runtime/store/LeaseStore"
+import type { EventRow } from "@bowline/runtime/store/EventRow"
 import { Duration, Effect, Option } from "effect"
 import assert from "node:assert/strict"
 import { LeaseTime } from "./StoreCase.ts"

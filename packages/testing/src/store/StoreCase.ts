@@ -1,11 +1,11 @@
 import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import type { PlanExists } from "@bowline/runtime/plan/Idempotency"
-import type { PlanStore } from "@bowline/runtime/plan/PlanStore"
-import type { CredentialStore } from "@bowline/runtime/provider/CredentialStore"
-import type { LeaseLost } from "@bowline/runtime/session/LeaseLost"
-import type { LeaseStore } from "@bowline/runtime/session/LeaseStore"
-import type { SessionStore } from "@bowline/runtime/session/SessionStore"
+import type { PlanExists } from "@bowline/runtime/store/Idempotency"
+import type { PlanStore } from "@bowline/runtime/store/PlanStore"
+import type { CredentialStore } from "@bowline/runtime/store/CredentialStore"
+import type { LeaseLost } from "@bowline/runtime/store/LeaseLost"
+import type { LeaseStore } from "@bowline/runtime/store/LeaseStore"
+import type { SessionStore } from "@bowline/runtime/store/SessionStore"
 import { Context, type Duration, type Effect } from "effect"
 
 /** The clock by which leases, replicas and the windows of credentials expire, whosever it is: the process's, or the database's. */

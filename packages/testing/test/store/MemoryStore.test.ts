@@ -1,4 +1,4 @@
-import * as MemoryStore from "@bowline/runtime/session/MemoryStore"
+import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import { layer } from "@effect/vitest"
 import { Layer } from "effect"
 import { TestClock } from "effect/testing"

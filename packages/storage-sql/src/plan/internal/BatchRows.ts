@@ -1,5 +1,5 @@
-import type { PlanChange, PlanCommit } from "@bowline/runtime/plan/PlanStore"
-import type { Compaction } from "@bowline/runtime/session/SessionStore"
+import type { PlanChange, PlanCommit } from "@bowline/runtime/store/PlanStore"
+import type { Compaction } from "@bowline/runtime/store/SessionStore"
 import { storable } from "../../internal/Storable.ts"
 
 /** A plan's guard, and what is counted once per plan. `fence` is the session's: held already, or to be held from now on. */

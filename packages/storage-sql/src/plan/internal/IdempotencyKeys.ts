@@ -1,6 +1,6 @@
 import type { PlanId } from "@bowline/domain/plan/PlanId"
-import { type Idempotency, PlanExists, planOf } from "@bowline/runtime/plan/Idempotency"
-import type { NewPlan } from "@bowline/runtime/plan/PlanStore"
+import { type Idempotency, PlanExists, planOf } from "@bowline/runtime/store/Idempotency"
+import type { NewPlan } from "@bowline/runtime/store/PlanStore"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"

@@ -1,5 +1,5 @@
 import type { PlanId } from "@bowline/domain/plan/PlanId"
-import type { PlanCommit } from "@bowline/runtime/plan/PlanStore"
+import type { PlanCommit } from "@bowline/runtime/store/PlanStore"
 import { Duration } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { batchRows } from "./BatchRows.ts"

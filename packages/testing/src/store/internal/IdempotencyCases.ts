@@ -1,5 +1,5 @@
-import { PlanStore } from "@bowline/runtime/plan/PlanStore"
-import { SessionStore } from "@bowline/runtime/session/SessionStore"
+import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { SessionStore } from "@bowline/runtime/store/SessionStore"
 import { Effect, Option } from "effect"
 import assert from "node:assert/strict"
 import type { StoreCase } from "../StoreCase.ts"

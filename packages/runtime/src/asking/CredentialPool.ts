@@ -1,0 +1,172 @@
+import { NotFound } from "@bowline/domain/plan/Refusal"
+import type { Stage } from "@bowline/domain/plan/Stage"
+import type { Credential } from "@bowline/domain/provider/Credential"
+import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { Clock, Context, Effect, Layer } from "effect"
+import { choose } from "./CredentialChoice.ts"
+import * as MemoryCredentialStore from "../memory/MemoryCredentialStore.ts"
+import { type CredentialRow, CredentialStore } from "../store/CredentialStore.ts"
+import { windowFor } from "./CredentialWindow.ts"
+import { type ProviderCredential, Providers } from "../provider/Providers.ts"
+import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
+
+/** A credential of a provider, asked for a model, which is `provider/model` wherever credentials are concerned. */
+interface Use {
+  readonly provider: string
+  readonly credential: string
+  readonly model: string
+}
+
+/**
+ * What to ask with. `Exhausted`: nothing is free, and after so many milliseconds something is; 0 if only `avoid` is in the
+ * way, none if the provider is not configured.
+ */
+export type Picked =
+  | { readonly _tag: "Picked"; readonly credential: ProviderCredential }
+  | { readonly _tag: "Exhausted"; readonly retryAfterMs: number | undefined }
+
+/** How old the stored time of a credential's last use may be, in milliseconds. */
+const useGranularity = 10_000
+
+/** Which credential a plan asks with, by what all replicas have seen of them. Contract: `docs/reference/provider.md`. */
+export class CredentialPool extends Context.Service<
+  CredentialPool,
+  {
+    /**
+     * The preferred credential, which is the session's if none is named, else the one that was not used for the longest time, of
+     * those that no window binds and that are not to be avoided. A choice among several is kept for the session, unless
+     * something was to be preferred or avoided: then it is for this once.
+     */
+    readonly pick: (wanted: {
+      readonly provider: string
+      readonly model: string
+      readonly session: SessionId
+      /** Ids that the step has given up. */
+      readonly avoid: ReadonlySet<string>
+      readonly prefer?: string
+    }) => Effect.Effect<Picked, StorageError>
+    /** An attempt has failed while the plan was in this stage: opens the window that belongs to it, if any. */
+    readonly failed: (
+      use: Use & { readonly reason: ProviderErrorReason; readonly stage: Stage }
+    ) => Effect.Effect<void, StorageError>
+    /** An attempt has finished: what was counted of its credential is forgotten. Mostly it writes nothing. */
+    readonly succeeded: (use: Use) => Effect.Effect<void, StorageError>
+    readonly list: Effect.Effect<ReadonlyArray<Credential>, StorageError>
+    /** Resets a credential, and gives it. Models that its provider did not have may be asked again. */
+    readonly clear: (id: string) => Effect.Effect<Credential, NotFound | StorageError>
+  }
+>()("@bowline/runtime/asking/CredentialPool") {
+  static readonly layer = Layer.effect(
+    CredentialPool,
+    Effect.gen(function* () {
+      const providers = yield* Providers
+      const store = yield* CredentialStore
+      /** What this process has chosen: between two plans that choose at once nothing is stored yet. */
+      const chosen = new Map<string, number>()
+      /** Of which uses something is counted, as far as this process has seen. */
+      const counted = new Set<string>()
+      /** When this process has stored a use. */
+      const stored = new Map<string, number>()
+
+      const note = (rows: ReadonlyArray<CredentialRow>) => {
+        for (const { credential, model, failures } of rows) {
+          if (credential === null) continue
+          if (failures > 0) counted.add(keyOf(credential, model))
+          else counted.delete(keyOf(credential, model))
+        }
+      }
+
+      const credentials = providers.all.flatMap(({ name, credentials }) =>
+        credentials.map(({ id }) => ({ provider: name, id }))
+      )
+
+      return {
+        pick: Effect.fnUntraced(function* ({ provider, model, session, avoid, prefer }) {
+          const pool = providers.get(provider)?.credentials
+          if (pool === undefined) return { _tag: "Exhausted", retryAfterMs: undefined }
+          const { rows, sticky } = yield* store.read(provider, model, session)
+          note(rows)
+          const lastUsed = (id: string) => Math.max(chosen.get(id) ?? 0, lastUseOf(rows, id) ?? 0)
+          const ids = pool.map(({ id }) => id)
+          const choice = choose(ids, rows, { model, prefer: prefer ?? sticky, avoid, lastUsed })
+          if (choice._tag === "None") return { _tag: "Exhausted", retryAfterMs: choice.retryAfterMs }
+          const { id } = choice
+          if (pool.length > 1 && id !== sticky && avoid.size === 0 && prefer === undefined) {
+            chosen.set(id, Math.max(...ids.map(lastUsed)) + 1)
+            yield* store.choose(provider, id, session)
+          }
+          return { _tag: "Picked", credential: pool.find((credential) => credential.id === id) ?? pool[0] }
+        }),
+        failed: Effect.fnUntraced(function* ({ provider, credential, model, reason, stage }) {
+          const window = windowFor(reason, stage)
+          if (window === undefined) return
+          const scope = {
+            provider,
+            credential: window.scope === "model" ? null : credential,
+            model: window.scope === "credential" ? null : model
+          }
+          const isOpened = yield* store.open(scope, reason._tag, window.durations)
+          counted.add(keyOf(credential, scope.model))
+          if (!isOpened) return
+          yield* ProviderMetrics.credentialPutAside({ provider, model: model.slice(provider.length + 1) }, reason._tag)
+          yield* Effect.annotateLogs(Effect.logWarning("credential_put_aside"), {
+            error_type: reason._tag,
+            scope: window.scope,
+            credential,
+            model
+          })
+        }),
+        succeeded: Effect.fnUntraced(function* ({ provider, credential, model }) {
+          const now = yield* Clock.currentTimeMillis
+          const isCounted = counted.has(keyOf(credential, null)) || counted.has(keyOf(credential, model))
+          if (!isCounted && now - (stored.get(credential) ?? -Infinity) < useGranularity) return
+          stored.set(credential, now)
+          yield* store.succeed(provider, credential, model)
+          counted.delete(keyOf(credential, null))
+          counted.delete(keyOf(credential, model))
+        }),
+        list: Effect.map(store.list, (rows) => credentials.map(({ provider, id }) => show(provider, id, rows))),
+        clear: Effect.fnUntraced(function* (id) {
+          const known = credentials.find((credential) => credential.id === id)
+          if (known === undefined) return yield* new NotFound({ what: "credential" })
+          yield* store.clear(known.provider, id)
+          return show(known.provider, id, yield* store.list)
+        })
+      }
+    })
+  )
+
+  /** Of the one provider there is; what happens to its credential is remembered in this process. */
+  static readonly layerProvider = CredentialPool.layer.pipe(
+    Layer.provide([Providers.layerProvider, MemoryCredentialStore.layer])
+  )
+}
+
+const keyOf = (credential: string, model: string | null): string => `${credential}\n${model ?? ""}`
+
+const lastUseOf = (rows: ReadonlyArray<CredentialRow>, id: string): number | null =>
+  rows.find((row) => row.credential === id && row.model === null)?.lastUsed ?? null
+
+/** A model that the provider does not have is passed over with every credential, and the fault of none. */
+const show = (provider: string, id: string, rows: ReadonlyArray<CredentialRow>): Credential => {
+  const own = rows.filter((row) => row.provider === provider && row.credential === id)
+  const missing = rows.filter((row) => row.provider === provider && row.credential === null)
+  const lastUsed = lastUseOf(own, id)
+  return {
+    id,
+    provider,
+    state: stateOf(own),
+    windows: [...own, ...missing].flatMap(({ model, window }) =>
+      window === null ? [] : [{ model, reason: window.reason, until: fromMillis(window.until) }]
+    ),
+    last_used_at: lastUsed === null ? null : fromMillis(lastUsed / 1_000)
+  }
+}
+
+const stateOf = (rows: ReadonlyArray<CredentialRow>): Credential["state"] => {
+  const bound = rows.filter(({ window }) => window !== null)
+  return bound.length === 0 ? "ok" : bound.some(({ model }) => model === null) ? "out" : "cooldown"
+}

@@ -1,0 +1,67 @@
+import { Context, Duration, Layer } from "effect"
+import type { AttemptTimers } from "../provider/Attempt.ts"
+import * as ModelTable from "../provider/ModelTable.ts"
+
+/** What an operator sets of how plans run. */
+export class PlansConfig extends Context.Service<
+  PlansConfig,
+  {
+    /** `provider/model` of the planner. */
+    readonly model: string
+    /** What takes its place when it cannot be used, in this order. */
+    readonly fallbackModels: ReadonlyArray<string>
+    /** Who writes summaries; without it the model of the plan does. */
+    readonly summaryModel: string | undefined
+    /** Whether `preferences.model` may name this model. */
+    readonly allowsModel: (model: string) => boolean
+    /** Plans that run or wait on this replica at once. */
+    readonly maxPlans: number
+    readonly leaseTtl: Duration.Duration
+    /** How long running plans may go on when the gateway shuts down. */
+    readonly shutdownGrace: Duration.Duration
+    /** Whether plans of a dead process are gone on with. */
+    readonly resume: boolean
+    /** How long a reader that has left counts as connected, so that it can come back before its plan is aborted. */
+    readonly streamGrace: Duration.Duration
+    /** How long a plan of a dead process may go on before a reader of it has come. */
+    readonly takeoverGrace: Duration.Duration
+    /** What is known of models beside the table. */
+    readonly models: ModelTable.ModelOverrides
+    /** By the name of a provider, for its models. They win over those for every model. */
+    readonly providerTimers: ReadonlyMap<string, Partial<AttemptTimers>>
+    /** Tokens, of a model of which it is not known. */
+    readonly contextWindow: number
+    /** Of every model; without it the model says, as `idleTimeout` does. */
+    readonly firstTokenTimeout: Duration.Duration | undefined
+    readonly idleTimeout: Duration.Duration | undefined
+    readonly attemptTimeout: Duration.Duration
+    /** Retries of a step, and the bound of the first wait. */
+    readonly maxRetries: number
+    readonly retryBase: Duration.Duration
+  }
+>()("@bowline/runtime/config/PlansConfig") {
+  /** What is not said is as by default; then no plan may name another model. */
+  static readonly layer = (
+    given: Pick<PlansConfig["Service"], "model"> & Partial<PlansConfig["Service"]>
+  ): Layer.Layer<PlansConfig> => Layer.succeed(PlansConfig, { ...defaults, ...given })
+}
+
+const defaults: Omit<PlansConfig["Service"], "model"> = {
+  fallbackModels: [],
+  summaryModel: undefined,
+  allowsModel: () => false,
+  maxPlans: 1_000,
+  leaseTtl: Duration.seconds(15),
+  shutdownGrace: Duration.seconds(30),
+  resume: true,
+  streamGrace: Duration.zero,
+  takeoverGrace: Duration.seconds(60),
+  models: ModelTable.noOverrides,
+  providerTimers: new Map(),
+  contextWindow: 128_000,
+  firstTokenTimeout: undefined,
+  idleTimeout: undefined,
+  attemptTimeout: Duration.seconds(1_800),
+  maxRetries: 3,
+  retryBase: Duration.seconds(1)
+}

@@ -1,7 +1,0 @@
-import { Context } from "effect"
-import { randomUUID } from "node:crypto"
-
-/** Where ids come from. A test that needs the same ids on every run brings its own. */
-export const UuidGenerator = Context.Reference<() => string>("@bowline/runtime/id/UuidGenerator", {
-  defaultValue: () => randomUUID
-})

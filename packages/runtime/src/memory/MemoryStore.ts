@@ -1,0 +1,241 @@
+import { isSettled } from "@bowline/domain/plan/Plan"
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import { InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import { Clock, Context, Duration, Effect, Layer } from "effect"
+import { UuidGenerator } from "../config/UuidGenerator.ts"
+import { GatewayId } from "../config/GatewayId.ts"
+import { PlanExists, planOf } from "../store/Idempotency.ts"
+import { type Guard, type PlanChange, type PlanCommit, PlanStore } from "../store/PlanStore.ts"
+import type { CredentialStore } from "../store/CredentialStore.ts"
+import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
+import { fromEvents } from "../store/EventRow.ts"
+import { Notices } from "../store/Notices.ts"
+import {
+  abandoned,
+  append,
+  apply,
+  coverage,
+  makePlan,
+  makeSession,
+  Memory,
+  type PlanRecord,
+  type SessionRecord
+} from "./internal/Memory.ts"
+import { makeSessionStore } from "./internal/MemorySessions.ts"
+import { newestFirst } from "./internal/NewestFirst.ts"
+import { LeaseStore } from "../store/LeaseStore.ts"
+import { newPrior } from "../store/PriorSummaries.ts"
+import { SessionStore } from "../store/SessionStore.ts"
+
+/** How long a replica is taken to live that has not said so yet. */
+const firstBreath = Duration.seconds(10)
+
+const notNew = new InvalidRequest({
+  issues: [{ path: ["history"], message: "Expected no history: the session is there already, and has its own" }]
+})
+
+/** Whether the compactions among the changes still follow what they were made of. */
+const isCurrent = (session: SessionRecord, changes: ReadonlyArray<PlanChange>): boolean =>
+  changes.every((change) => change._tag !== "Compacted" || coverage(session, change.compaction) !== undefined)
+
+/** Whether an earlier try of the same commit has ended the plan. */
+const isSettledBy = ({ plan }: PlanRecord, changes: ReadonlyArray<PlanChange>): boolean =>
+  changes.some(
+    (change) => change._tag === "Settled" && change.at === plan.finished_at && change.outcome.state === plan.state
+  )
+
+const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["Service"] => ({
+  create: (request, maxQueue) =>
+    Effect.gen(function* () {
+      const { idempotency, owner } = request
+      const taken = idempotency === null ? undefined : memory.findKey(owner, idempotency.key, request.created_at)
+      if (idempotency !== null && taken !== undefined) {
+        return yield* new PlanExists({ plan_id: yield* planOf(taken, idempotency) })
+      }
+      const known =
+        request.external_session_id === null
+          ? undefined
+          : memory.findSession(request.owner, request.external_session_id)
+      if (known !== undefined && request.history.length > 0) return yield* notNew
+      const session = known ?? makeSession(memory, request)
+      const open = memory.openPlans(session.session_id)
+      if (request.preferences.on_busy === "reject" && open.length > 0) {
+        return yield* new SessionBusy({ message: "The session has a plan that is not over" })
+      }
+      // One of them has the session, or is about to.
+      if (open.length > maxQueue) {
+        return yield* new SessionBusy({ message: `${maxQueue} plans wait for the session` })
+      }
+      const prior = yield* Effect.fromResult(newPrior(session, request.prior_summary))
+      memory.add(session)
+      if (!memory.replicas.has(request.replica)) {
+        memory.replicas.set(request.replica, (yield* Clock.currentTimeMillis) + Duration.toMillis(firstBreath))
+      }
+      session.last_active_at = request.created_at
+      for (const agent of request.agents) session.agents.set(agent.name, agent)
+      for (const message of request.history) append(session, request.plan_id, message, request.created_at)
+      if (prior !== "") session.priors.push(prior)
+      const record = makePlan(memory, request, session)
+      const created = known === undefined
+      record.events.push(
+        ...fromEvents(1, [{ event: "session", data: { external_session_id: session.external_session_id, created } }])
+      )
+      memory.plans.set(request.plan_id, record)
+      memory.takeKey(request)
+      session.plans.add(request.plan_id)
+      memory.open.set(request.plan_id, record)
+      return { session_id: session.session_id, external_session_id: session.external_session_id, created }
+    }),
+  findByKey: (owner, idempotency, now) =>
+    Effect.suspend(() => {
+      const taken = memory.findKey(owner, idempotency.key, now)
+      return taken === undefined ? Effect.succeedNone : Effect.asSome(planOf(taken, idempotency))
+    }),
+  commit: (batch) =>
+    Effect.sync(() => {
+      const refused = new Set<PlanId>()
+      const write = ({ plan_id, session_id, guard, changes, events }: PlanCommit) => {
+        const record = memory.plans.get(plan_id)
+        const session = memory.sessions.get(session_id)
+        if (record !== undefined && isSettledBy(record, changes)) return
+        if (
+          record === undefined ||
+          session === undefined ||
+          !memory.holds(record, guard) ||
+          !isCurrent(session, changes)
+        ) {
+          refused.add(plan_id)
+          return
+        }
+        for (const change of changes) apply(record, session, change)
+        if (isSettled(record.plan)) memory.open.delete(plan_id)
+        record.events.push(...events)
+      }
+      for (const commit of batch) write(commit)
+      return refused
+    }),
+  get: (owner, id) =>
+    Effect.suspend(() => {
+      const record = memory.plans.get(id)
+      return record?.owner === owner ? Effect.succeed(record.plan) : Effect.fail(new NotFound({ what: "plan" }))
+    }),
+  list: (owner, { session, state }, page) =>
+    Effect.sync(() => {
+      const found = Array.from(memory.plans.values()).filter(
+        (record) =>
+          record.owner === owner &&
+          (session === undefined || record.plan.session_id === session) &&
+          (state === undefined || record.plan.state === state)
+      )
+      return newestFirst(found, page, ({ plan }) => plan)
+    }),
+  events: (id, after, limit) =>
+    Effect.sync(() => {
+      const rows = memory.plans.get(id)?.events ?? []
+      return rows.filter((row) => row.seq + row.count - 1 > after).slice(0, limit)
+    }),
+  takeOver: (replica, leaseTtl, limit) =>
+    Effect.map(Clock.currentTimeMillis, (now) => {
+      memory.replicas.set(replica, now + Duration.toMillis(leaseTtl))
+      let taken = 0
+      return Array.from(memory.open.values()).flatMap((record) => {
+        const session = memory.sessions.get(record.plan.session_id)
+        if (taken === limit || session === undefined || !memory.isLeft(record, session, replica, now)) return []
+        taken++
+        const isQueued = record.plan.state === "queued"
+        const isDead = !record.isHandedOver && record.replica !== replica
+        record.replica = replica
+        record.fence = isQueued ? record.fence + 1 : ++session.fence
+        if (!isQueued) {
+          if (isDead) record.deaths++
+          session.lease = { replica, fence: session.fence, expires: now + Duration.toMillis(leaseTtl) }
+        }
+        record.isHandedOver = false
+        const guard: Guard = isQueued
+          ? { _tag: "Queued", replica, fence: record.fence }
+          : { _tag: "Held", fence: record.fence }
+        return abandoned(record, guard)
+      })
+    }),
+  requestAbort: (id, reason) =>
+    Effect.suspend(() => {
+      const record = memory.open.get(id)
+      if (record === undefined) return Effect.void
+      record.abort ??= reason
+      return notices.publish([{ _tag: "AbortRequested", plan_id: id }])
+    }),
+  abortRequests: (replica) =>
+    Effect.sync(() =>
+      Array.from(memory.open.values()).flatMap(({ plan, replica: owner, abort }) =>
+        owner === replica && abort !== undefined ? [{ plan_id: plan.plan_id, reason: abort }] : []
+      )
+    ),
+  isDurable: false,
+  ping: Effect.void
+})
+
+const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): LeaseStore["Service"] => ({
+  acquire: (id, replica, leaseTtl) =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      const session = memory.sessions.get(id)
+      if (session === undefined) return Effect.fail(new NotFound({ what: "session" }))
+      if (memory.hasLease(session, now) && session.lease?.replica !== replica) return Effect.succeedNone
+      if (memory.openPlans(id).some(({ plan }) => plan.state === "running")) return Effect.succeedNone
+      session.fence++
+      session.lease = { replica, fence: session.fence, expires: now + Duration.toMillis(leaseTtl) }
+      return Effect.succeedSome(session.fence)
+    }),
+  renew: (replica, leaseTtl) =>
+    Effect.map(Clock.currentTimeMillis, (now) => {
+      const expires = now + Duration.toMillis(leaseTtl)
+      memory.replicas.set(replica, expires)
+      const held = new Map<SessionId, number>()
+      for (const { session_id, lease } of memory.sessions.values()) {
+        if (lease?.replica !== replica) continue
+        lease.expires = expires
+        held.set(session_id, lease.fence)
+      }
+      return held
+    }),
+  release: (id, fence) =>
+    Effect.suspend(() => {
+      const session = memory.sessions.get(id)
+      if (session?.lease?.fence !== fence) return Effect.void
+      session.lease = undefined
+      return notices.publish([{ _tag: "LeaseReleased", session_id: id }])
+    }),
+  leave: (replica) =>
+    Effect.suspend(() => {
+      memory.replicas.delete(replica)
+      for (const session of memory.sessions.values()) {
+        if (session.lease?.replica === replica) session.lease = undefined
+      }
+      return notices.publish([{ _tag: "PlansLeft" }])
+    })
+})
+
+interface Options {
+  /** How long a session is kept after its last plan. */
+  readonly sessionTtl: Duration.Duration
+}
+
+/** Everything in this process, and gone with it, the id of the gateway too: no database at all. */
+export const layerWith = ({
+  sessionTtl
+}: Options): Layer.Layer<PlanStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices> =>
+  Layer.effectContext(
+    Effect.gen(function* () {
+      const uuid = yield* UuidGenerator
+      const notices = yield* Notices
+      const memory = new Memory()
+      return Context.make(PlanStore, makePlanStore(memory, notices)).pipe(
+        Context.add(SessionStore, makeSessionStore(memory, sessionTtl)),
+        Context.add(LeaseStore, makeLeaseStore(memory, notices)),
+        Context.add(GatewayId, uuid())
+      )
+    })
+  ).pipe(Layer.provideMerge(Notices.layerMemory), Layer.merge(MemoryCredentialStore.layer))
+
+/** The same; sessions are kept for 30 days. */
+export const layer = layerWith({ sessionTtl: Duration.days(30) })

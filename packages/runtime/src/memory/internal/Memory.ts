@@ -1,0 +1,292 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { AgentSummary } from "@bowline/domain/peer/Agent"
+import type { AbortReason } from "@bowline/domain/plan/AbortReason"
+import type { Plan } from "@bowline/domain/plan/Plan"
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import * as Usage from "@bowline/domain/plan/Usage"
+import type { Message, NewMessage } from "@bowline/domain/session/Message"
+import type { ExternalSessionId, SessionId } from "@bowline/domain/session/SessionId"
+import type { TaskId } from "@bowline/domain/tool/TaskId"
+import { Struct } from "effect"
+import type { Route } from "../../peer/PeerClient.ts"
+import type { AbandonedPlan, Guard, NewPlan, PlanChange, StoredTask } from "../../store/PlanStore.ts"
+import type { StoredRequest } from "../../store/StoredRequest.ts"
+import type { EventRow } from "../../store/EventRow.ts"
+import type { ReplicaId } from "../../store/LeaseStore.ts"
+import type { Compaction } from "../../store/SessionStore.ts"
+
+export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & { reverted: boolean }
+
+export interface PlanRecord {
+  plan: Plan
+  readonly ordinal: number
+  readonly owner: CallerName
+  replica: ReplicaId
+  fence: number
+  abort: AbortReason | undefined
+  /** Until it is over. */
+  request: StoredRequest | null
+  readonly route: Route
+  deaths: number
+  isHandedOver: boolean
+  readonly events: Array<EventRow>
+  readonly tasks: Map<TaskId, Task>
+}
+
+export interface SessionRecord {
+  readonly session_id: SessionId
+  readonly ordinal: number
+  readonly owner: CallerName
+  readonly external_session_id: ExternalSessionId | null
+  readonly created_at: string
+  last_active_at: string
+  fence: number
+  lease: { readonly replica: ReplicaId; readonly fence: number; expires: number } | undefined
+  readonly agents: Map<string, AgentSummary>
+  /** Without those that were reverted, whose numbers are not given again. */
+  messages: Array<Message>
+  lastSeq: number
+  summary: string | null
+  coveredSeq: number
+  /** What callers have said of earlier history, and how many of them the summary says, too. */
+  readonly priors: Array<string>
+  coveredPriors: number
+  readonly plans: Set<PlanId>
+  /** Of all its plans, in the order in which they have started. */
+  readonly tasks: Array<Task>
+}
+
+const nameOf = (owner: CallerName, name: string): string => `${owner}\n${name}`
+
+interface TakenKey {
+  readonly plan_id: PlanId
+  readonly body: string
+  readonly expires_at: string
+}
+
+/** Every change happens between two waits, so that each operation is a transaction. */
+export class Memory {
+  readonly sessions = new Map<SessionId, SessionRecord>()
+  readonly plans = new Map<PlanId, PlanRecord>()
+  /** The plans that are not over. */
+  readonly open = new Map<PlanId, PlanRecord>()
+  readonly replicas = new Map<ReplicaId, number>()
+  /** Idempotency keys, also those that have expired or whose plan is gone. */
+  readonly keys = new Map<string, TakenKey>()
+  readonly #names = new Map<string, SessionRecord>()
+  #ordinal = 0
+
+  nextOrdinal(): number {
+    return ++this.#ordinal
+  }
+
+  add(session: SessionRecord): void {
+    this.sessions.set(session.session_id, session)
+    this.#names.set(nameOf(session.owner, session.session_id), session)
+    if (session.external_session_id !== null) {
+      this.#names.set(nameOf(session.owner, session.external_session_id), session)
+    }
+  }
+
+  remove(session: SessionRecord): void {
+    this.sessions.delete(session.session_id)
+    this.#names.delete(nameOf(session.owner, session.session_id))
+    if (session.external_session_id !== null) this.#names.delete(nameOf(session.owner, session.external_session_id))
+    for (const id of session.plans) this.plans.delete(id)
+  }
+
+  /** By the gateway's id, or by the owner's name of it. */
+  findSession(owner: CallerName, id: string): SessionRecord | undefined {
+    return this.#names.get(nameOf(owner, id))
+  }
+
+  /** Who has the key of this owner at this time. */
+  findKey(owner: CallerName, key: string, now: string): TakenKey | undefined {
+    const taken = this.keys.get(nameOf(owner, key))
+    return taken !== undefined && taken.expires_at > now && this.plans.has(taken.plan_id) ? taken : undefined
+  }
+
+  takeKey({ idempotency, owner, plan_id }: NewPlan): void {
+    if (idempotency !== null) this.keys.set(nameOf(owner, idempotency.key), { plan_id, ...idempotency })
+  }
+
+  openPlans(session: SessionId): ReadonlyArray<PlanRecord> {
+    return Array.from(this.open.values()).filter(({ plan }) => plan.session_id === session)
+  }
+
+  holds({ plan, fence, replica }: PlanRecord, guard: Guard): boolean {
+    if (!this.open.has(plan.plan_id)) return false
+    if (guard._tag === "Queued") return plan.state === "queued" && replica === guard.replica && fence === guard.fence
+    const session = this.sessions.get(plan.session_id)
+    if (session?.fence !== guard.fence) return false
+    // One that is still queued may be another replica's by now.
+    return plan.state === "running" || session.lease?.replica === replica
+  }
+
+  hasLease({ lease }: SessionRecord, now: number): boolean {
+    return lease !== undefined && lease.expires > now
+  }
+
+  /** Who had it is dead; or, of a plan that runs, nobody has its session. */
+  isLeft({ plan, replica }: PlanRecord, session: SessionRecord, asking: ReplicaId, now: number): boolean {
+    return plan.state === "running" ? !this.hasLease(session, now) : replica !== asking && !this.isAlive(replica, now)
+  }
+
+  isAlive(replica: ReplicaId, now: number): boolean {
+    return (this.replicas.get(replica) ?? 0) > now
+  }
+}
+
+export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
+  session_id: plan.new_session_id,
+  ordinal: memory.nextOrdinal(),
+  owner: plan.owner,
+  external_session_id: plan.external_session_id,
+  created_at: plan.created_at,
+  last_active_at: plan.created_at,
+  fence: 0,
+  lease: undefined,
+  agents: new Map(),
+  messages: [],
+  lastSeq: 0,
+  summary: null,
+  coveredSeq: 0,
+  priors: [],
+  coveredPriors: 0,
+  plans: new Set(),
+  tasks: []
+})
+
+export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord): PlanRecord => ({
+  plan: {
+    plan_id: plan.plan_id,
+    session_id: session.session_id,
+    external_session_id: session.external_session_id,
+    state: "queued",
+    stage: "queue",
+    model: plan.model,
+    created_at: plan.created_at,
+    deadline_at: plan.deadline_at,
+    finished_at: null,
+    steps: 0,
+    tool_calls: 0,
+    usage: Usage.empty,
+    final: null,
+    error: null,
+    metadata: plan.metadata
+  },
+  ordinal: memory.nextOrdinal(),
+  owner: plan.owner,
+  replica: plan.replica,
+  fence: 0,
+  abort: undefined,
+  request: plan.request,
+  route: plan.route,
+  deaths: 0,
+  isHandedOver: false,
+  events: [],
+  tasks: new Map()
+})
+
+/** Of a plan's events those from its last step on. */
+const tailOf = (events: ReadonlyArray<EventRow>): ReadonlyArray<EventRow> => {
+  const step = events.findLastIndex(({ event }) => event === "step")
+  return step === -1 ? [...events] : events.slice(step)
+}
+
+/** A plan that was just taken over, as whoever got it sees it. */
+export const abandoned = (record: PlanRecord, guard: Guard): AbandonedPlan => ({
+  plan: record.plan,
+  owner: record.owner,
+  guard,
+  request: record.request,
+  route: record.route,
+  deaths: record.deaths,
+  tail: tailOf(record.events),
+  tasks: Array.from(record.tasks.values(), Struct.omit(["reverted"]))
+})
+
+/** Where a compaction still follows what it was made of: the number of the last message that it covers. */
+export const coverage = ({ coveredSeq, messages }: SessionRecord, compaction: Compaction): number | undefined => {
+  const seq = messages.find(({ message_id }) => message_id === compaction.through)?.seq ?? 0
+  return compaction.covered_seq === coveredSeq && seq > coveredSeq ? seq : undefined
+}
+
+export const compact = (session: SessionRecord, compaction: Compaction): void => {
+  session.coveredSeq = coverage(session, compaction) ?? session.coveredSeq
+  session.coveredPriors = compaction.prior_seq
+  session.summary = compaction.summary
+  session.messages = session.messages.map((message) =>
+    message.seq > session.coveredSeq || message.compacted ? message : { ...message, compacted: true }
+  )
+}
+
+export const append = (session: SessionRecord, plan_id: PlanId, message: NewMessage, created_at: string): void => {
+  session.messages.push({ ...message, seq: ++session.lastSeq, plan_id, created_at, compacted: false })
+}
+
+export const apply = (record: PlanRecord, session: SessionRecord, change: PlanChange): void => {
+  switch (change._tag) {
+    case "Held":
+      record.plan = { ...record.plan, state: "running", stage: null }
+      record.fence = change.fence
+      return
+    case "Progressed":
+      record.plan = { ...record.plan, stage: change.stage, ...change.progress }
+      return
+    case "MessageAppended":
+      append(session, record.plan.plan_id, change.message, change.at)
+      return
+    case "Compacted":
+      compact(session, change.compaction)
+      return
+    case "TaskStarted": {
+      const task: Task = {
+        task_id: change.task_id,
+        tool: change.tool,
+        kind: change.kind,
+        agent: change.agent,
+        endpoint: change.endpoint,
+        skill: change.skill,
+        started_at: change.at,
+        remote_task_id: null,
+        remote_context_id: null,
+        state: change.state,
+        reverted: false
+      }
+      record.tasks.set(change.task_id, task)
+      session.tasks.push(task)
+      return
+    }
+    case "TaskAccepted": {
+      const task = record.tasks.get(change.task_id)
+      if (task !== undefined) {
+        task.remote_task_id = change.remote_task_id
+        task.remote_context_id = change.remote_context_id
+      }
+      return
+    }
+    case "TaskFinished": {
+      const task = record.tasks.get(change.task_id)
+      if (task !== undefined) task.state = change.state
+      return
+    }
+    case "HandedOver":
+      record.isHandedOver = true
+      return
+    case "Settled": {
+      const { outcome, progress, at } = change
+      record.plan = {
+        ...record.plan,
+        ...progress,
+        state: outcome.state,
+        stage: null,
+        finished_at: at,
+        final: outcome.state === "completed" ? outcome.final : null,
+        error: outcome.state === "completed" ? null : outcome.error
+      }
+      record.request = null
+      session.last_active_at = at
+    }
+  }
+}

@@ -1,0 +1,185 @@
+import { NotFound } from "@bowline/domain/plan/Refusal"
+import type { Message } from "@bowline/domain/session/Message"
+import type { Session } from "@bowline/domain/session/Session"
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import { handedBack } from "@bowline/domain/tool/TaskState"
+import { DateTime, type Duration, Effect } from "effect"
+import { LeaseLost } from "../../store/LeaseLost.ts"
+import type { Compaction, HandedBack, SessionStore, SessionSummary } from "../../store/SessionStore.ts"
+import { shownSummary } from "../../store/ShownSummary.ts"
+import { compact, coverage, type Memory, type SessionRecord, type Task } from "./Memory.ts"
+import { newestFirst } from "./NewestFirst.ts"
+
+/** Sessions that one sweep deletes, and keys. */
+const sweepSize = 100
+
+/** The first of the values that are wanted; none is looked at behind them. */
+const firstFew = <A>(values: Iterable<A>, limit: number, isWanted: (value: A) => boolean): ReadonlyArray<A> => {
+  const found: Array<A> = []
+  for (const value of values) {
+    if (isWanted(value) && found.push(value) === limit) break
+  }
+  return found
+}
+
+const remoteOf = ({ agent, endpoint, skill, remote_task_id, remote_context_id }: Task): HandedBack | undefined =>
+  agent === null || endpoint === null || skill === null || remote_task_id === null
+    ? undefined
+    : { agent, endpoint, skill, remote_task_id, remote_context_id }
+
+const isHandedBack = ({ state }: Task): boolean => state !== "running" && handedBack.has(state)
+
+const handedBackTo = ({ tasks }: SessionRecord): ReadonlyArray<HandedBack> => {
+  const keyOf = ({ endpoint, remote_task_id }: Task) => JSON.stringify([endpoint, remote_task_id])
+  const reverted = new Set(tasks.filter((task) => task.reverted).map(keyOf))
+  const newest = new Map<string, { readonly task: Task; readonly remote: HandedBack }>()
+  for (const task of tasks) {
+    const remote = remoteOf(task)
+    if (remote === undefined || reverted.has(keyOf(task))) continue
+    const key = JSON.stringify([remote.agent, remote.endpoint, remote.skill, remote.remote_task_id])
+    // The newest one of a remote task is the last one to be seen, too.
+    newest.delete(key)
+    newest.set(key, { task, remote })
+  }
+  const waiting = new Map<string, HandedBack>()
+  for (const { task, remote } of newest.values()) {
+    if (!isHandedBack(task)) continue
+    const key = JSON.stringify([remote.agent, remote.endpoint, remote.skill])
+    waiting.delete(key)
+    waiting.set(key, remote)
+  }
+  return Array.from(waiting.values())
+}
+
+const summaryOf = (session: SessionRecord): SessionSummary => ({
+  text: session.summary,
+  covered_seq: session.coveredSeq,
+  priors: session.priors.slice(session.coveredPriors),
+  prior_seq: session.priors.length
+})
+
+const isStored = ({ coveredSeq, messages, summary }: SessionRecord, compaction: Compaction): boolean =>
+  summary === compaction.summary &&
+  messages.some(({ message_id, seq }) => message_id === compaction.through && seq === coveredSeq)
+
+const dropSummary = (session: SessionRecord): void => {
+  session.summary = null
+  session.coveredSeq = 0
+  session.coveredPriors = 0
+  session.messages = session.messages.map((message) => ({ ...message, compacted: false }))
+}
+
+/** Drops what came behind the message, and gives the tasks whose calls were dropped. */
+const dropBehind = (memory: Memory, session: SessionRecord, seq: number): ReadonlyArray<Task> => {
+  const dropped = session.messages.filter((message) => message.seq > seq)
+  session.messages = session.messages.filter((message) => message.seq <= seq)
+  if (seq < session.coveredSeq) dropSummary(session)
+  const tasks = dropped.flatMap(({ plan_id, parts }) =>
+    parts.flatMap((part) => {
+      const task = part.type === "tool_call" ? memory.plans.get(plan_id)?.tasks.get(part.task_id) : undefined
+      return task === undefined ? [] : [task]
+    })
+  )
+  for (const task of tasks) task.reverted = true
+  return tasks
+}
+
+export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): SessionStore["Service"] => {
+  const expiresAt = (session: SessionRecord): string =>
+    DateTime.formatIso(DateTime.addDuration(DateTime.makeUnsafe(session.last_active_at), ttl))
+  const show = (session: SessionRecord): Session => ({
+    session_id: session.session_id,
+    external_session_id: session.external_session_id,
+    created_at: session.created_at,
+    last_active_at: session.last_active_at,
+    expires_at: expiresAt(session),
+    summary: shownSummary(summaryOf(session)),
+    agents: Array.from(session.agents.values()),
+    message_count: session.messages.length
+  })
+  const messagesOf = (id: SessionId): ReadonlyArray<Message> => memory.sessions.get(id)?.messages ?? []
+  const isFree = ({ session_id }: SessionRecord): boolean => memory.openPlans(session_id).length === 0
+  /** The session, if whoever has this fence may write it. */
+  const fenced = (id: SessionId, fence: number) =>
+    Effect.suspend(() => {
+      const session = memory.sessions.get(id)
+      return session?.fence === fence ? Effect.succeed(session) : Effect.fail(new LeaseLost())
+    })
+  return {
+    find: (owner, id) =>
+      Effect.suspend(() => {
+        const session = memory.findSession(owner, id)
+        return session === undefined ? Effect.fail(new NotFound({ what: "session" })) : Effect.succeed(show(session))
+      }),
+    list: (owner, page) =>
+      Effect.sync(() =>
+        newestFirst(
+          Array.from(memory.sessions.values()).filter((session) => session.owner === owner),
+          page,
+          show
+        )
+      ),
+    messages: (id, { limit, cursor = 0 }) =>
+      Effect.sync(() => {
+        const found = messagesOf(id).filter((message) => message.seq > cursor)
+        const items = found.slice(0, limit)
+        return { items, next: found.length > limit ? (items.at(-1)?.seq ?? null) : null }
+      }),
+    message: (id, message_id) =>
+      Effect.suspend(() => {
+        const found = messagesOf(id).find((message) => message.message_id === message_id)
+        return found === undefined ? Effect.fail(new NotFound({ what: "message" })) : Effect.succeed(found)
+      }),
+    history: (id) => Effect.sync(() => messagesOf(id).filter(({ compacted }) => !compacted)),
+    summary: (id) =>
+      Effect.sync(() => {
+        const session = memory.sessions.get(id)
+        return session === undefined ? { text: null, covered_seq: 0, priors: [], prior_seq: 0 } : summaryOf(session)
+      }),
+    handedBack: (id) =>
+      Effect.sync(() => {
+        const session = memory.sessions.get(id)
+        return session === undefined ? [] : handedBackTo(session)
+      }),
+    compact: (id, fence, compaction) =>
+      Effect.flatMap(fenced(id, fence), (session) => {
+        if (isStored(session, compaction)) return Effect.void
+        return coverage(session, compaction) === undefined
+          ? Effect.fail(new LeaseLost())
+          : Effect.sync(() => compact(session, compaction))
+      }),
+    revert: (id, fence, to) =>
+      Effect.flatMap(fenced(id, fence), (session) => {
+        const kept = session.messages.find(({ message_id }) => message_id === to)
+        if (kept === undefined) return Effect.fail(new NotFound({ what: "message" }))
+        const tasks = dropBehind(memory, session, kept.seq)
+        return Effect.succeed(tasks.filter(isHandedBack).flatMap((task) => remoteOf(task) ?? []))
+      }),
+    delete: (id) =>
+      Effect.sync(() => {
+        const session = memory.sessions.get(id)
+        if (session === undefined) return true
+        if (!isFree(session)) return false
+        memory.remove(session)
+        return true
+      }),
+    sweep: (now) =>
+      Effect.sync(() => {
+        const lastActive = DateTime.formatIso(DateTime.subtractDuration(DateTime.makeUnsafe(now), ttl))
+        const busy = new Set(Array.from(memory.open.values(), ({ plan }) => plan.session_id))
+        const expired = firstFew(
+          memory.sessions.values(),
+          sweepSize,
+          ({ last_active_at, session_id }) => last_active_at <= lastActive && !busy.has(session_id)
+        )
+        for (const session of expired) memory.remove(session)
+        const keys = firstFew(
+          memory.keys,
+          sweepSize,
+          ([, { expires_at, plan_id }]) => expires_at <= now || !memory.plans.has(plan_id)
+        )
+        for (const [key] of keys) memory.keys.delete(key)
+        return expired.length === sweepSize || keys.length === sweepSize
+      })
+  }
+}

@@ -1,4 +1,0 @@
-import { Context } from "effect"
-
-/** What this gateway is called where plans come through several of them: one id for all replicas that share a store. */
-export class GatewayId extends Context.Service<GatewayId, string>()("@bowline/runtime/peer/GatewayId") {}

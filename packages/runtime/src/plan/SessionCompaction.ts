@@ -1,0 +1,112 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { type NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type { Compacted } from "@bowline/domain/session/Compacted"
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Layer, RcMap } from "effect"
+import * as ModelLimits from "../asking/ModelLimits.ts"
+import { PlansConfig } from "../config/PlansConfig.ts"
+import { PlanStore } from "../store/PlanStore.ts"
+import { answered } from "../store/Patience.ts"
+import { SessionLock } from "../lock/SessionLock.ts"
+import { SessionStore } from "../store/SessionStore.ts"
+import { Compaction } from "../compaction/Compaction.ts"
+import { contextBlock } from "../compaction/Summary.ts"
+
+/** The model of summaries has none to give, or has failed so often lately that it is not asked. */
+export class NoSummary extends Data.TaggedError("NoSummary") {
+  override readonly message = "No summary could be made. The log says why"
+}
+
+type Failure = NotFound | SessionBusy | NoSummary | StorageError
+
+interface Key {
+  readonly caller: CallerName
+  readonly session: SessionId
+}
+
+const busy = new SessionBusy({ message: "The session has a plan that is not over" })
+
+/** How long whoever has the session may take to let go of it: a plan that is over, or another change from outside. */
+const freeTimeout = "10 seconds"
+
+/** How long a summary may take: as long as a plan, if that does not say. */
+const timeout = Duration.minutes(30)
+
+const unpaid = { reported: () => undefined, ended: () => undefined }
+
+/** Compacts sessions that no plan has, for whoever asks for it. */
+export class SessionCompaction extends Context.Service<
+  SessionCompaction,
+  {
+    /**
+     * Compacts everything but the newest turns, as a plan does that is too long; null if there is nothing to be gained. Whoever
+     * asks while the session is being compacted waits for the same compaction; it ends when the last of them has left. It takes the
+     * session as a plan does, and fails with `SessionBusy` if one is not over.
+     */
+    readonly compact: (caller: CallerName, id: string) => Effect.Effect<Compacted | null, Failure>
+  }
+>()("@bowline/runtime/plan/SessionCompaction") {
+  static readonly layer = Layer.effect(
+    SessionCompaction,
+    Effect.gen(function* () {
+      const sessions = yield* SessionStore
+      const plans = yield* PlanStore
+      const lock = yield* SessionLock
+      const compaction = yield* Compaction
+      const config = yield* PlansConfig
+
+      const compact = Effect.fnUntraced(function* (session: SessionId, fence: number) {
+        const { contextWindow } = ModelLimits.of(config, config.model)
+        const made = yield* compaction.make({
+          session,
+          question: undefined,
+          models: [config.model, ...config.fallbackModels],
+          size: contextWindow,
+          isRefused: false,
+          frame: (summaries) => ({ system: contextBlock("", summaries) ?? "", tools: [] }),
+          remoteTasks: new Map(),
+          deadline: (yield* Clock.currentTimeMillis) + Duration.toMillis(timeout),
+          timeout,
+          account: unpaid
+        })
+        if (made._tag === "Failed") return yield* new NoSummary()
+        if (made._tag !== "Summarised") return null
+        yield* answered(sessions.compact(session, fence, made.stored))
+        return made.told
+      })
+
+      const hold = Effect.fnUntraced(function* ({ caller, session }: Key) {
+        for (const state of ["running", "queued"] as const) {
+          const { items } = yield* plans.list(caller, { session, state }, { limit: 1 })
+          if (items.length > 0) return yield* busy
+        }
+        const lost = yield* Deferred.make<never, SessionBusy>()
+        const fence = yield* lock
+          .acquire(session, {
+            onQueued: () => undefined,
+            onLost: () => Deferred.doneUnsafe(lost, Effect.fail(busy))
+          })
+          .pipe(Effect.timeoutOrElse({ duration: freeTimeout, orElse: () => Effect.fail(busy) }))
+        return yield* Effect.raceFirst(compact(session, fence), Deferred.await(lost)).pipe(
+          Effect.catchTag("LeaseLost", () => Effect.andThen(sessions.find(caller, session), Effect.fail(busy)))
+        )
+      }, Effect.scoped)
+
+      const running: RcMap.RcMap<Key, Compacted | null, Failure> = yield* RcMap.make({
+        lookup: (key: Key) =>
+          hold(key).pipe(
+            // Whoever comes from now on has it looked at again; one that was interrupted is gone already.
+            Effect.onExit((exit) => (Exit.hasInterrupts(exit) ? Effect.void : RcMap.invalidate(running, key)))
+          )
+      })
+
+      return {
+        compact: Effect.fnUntraced(function* (caller, id) {
+          const { session_id } = yield* sessions.find(caller, id)
+          return yield* Effect.scoped(RcMap.get(running, { caller, session: session_id }))
+        })
+      }
+    })
+  )
+}

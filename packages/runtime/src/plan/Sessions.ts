@@ -1,0 +1,123 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { PlanId } from "@bowline/domain/plan/PlanId"
+import { type NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type { MessageId } from "@bowline/domain/session/MessageId"
+import type { Session } from "@bowline/domain/session/Session"
+import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Context, Effect, Layer, Scope } from "effect"
+import { GatewayId } from "../config/GatewayId.ts"
+import * as LeftTasks from "./LeftTasks.ts"
+import { PeerClient } from "../peer/PeerClient.ts"
+import { cancel } from "./Cancellation.ts"
+import * as Hops from "./Hops.ts"
+import { PlanStore } from "../store/PlanStore.ts"
+import { RunningPlans } from "./RunningPlans.ts"
+import { answered } from "../store/Patience.ts"
+import { SessionLock } from "../lock/SessionLock.ts"
+import { type HandedBack, SessionStore } from "../store/SessionStore.ts"
+
+/** How long a session is waited for whose plans have been told to end. */
+const freeTimeout = "30 seconds"
+
+const busy = new SessionBusy({ message: "A plan of the session has not ended yet" })
+
+const unheard = { onQueued: () => undefined, onLost: () => undefined }
+
+/** Changes sessions from outside of their plans. */
+export class Sessions extends Context.Service<
+  Sessions,
+  {
+    /**
+     * Drops what came behind the message, and gives the session. Plans of the session that are not over are aborted first
+     * (`cancelled`), those that wait for it as well. It takes the session as a plan does, so that neither sees half of the other. Remote
+     * tasks that the dropped calls have left with peers are told to end, once and in the background, where that needs no secret: what a
+     * request brings is not kept.
+     */
+    readonly revert: (
+      caller: CallerName,
+      id: string,
+      to: MessageId
+    ) => Effect.Effect<Session, NotFound | SessionBusy | StorageError>
+    /**
+     * Deletes the session and all it owns. Plans that are not over are aborted first (`cancelled`). Remote tasks that wait for the session
+     * are told to end, as a revert does it.
+     */
+    readonly delete: (caller: CallerName, id: string) => Effect.Effect<void, NotFound | SessionBusy | StorageError>
+  }
+>()("@bowline/runtime/plan/Sessions") {
+  static readonly layer = Layer.effect(
+    Sessions,
+    Effect.gen(function* () {
+      const sessions = yield* SessionStore
+      const plans = yield* PlanStore
+      const running = yield* RunningPlans
+      const lock = yield* SessionLock
+      const peers = yield* PeerClient
+      const route = Hops.onward(Hops.direct, yield* GatewayId)
+
+      /** Ends every plan of the session that there is now. */
+      const abortPlans = Effect.fnUntraced(function* (caller: CallerName, session: SessionId) {
+        const open = yield* Effect.forEach(["queued", "running"] as const, (state) =>
+          plans.list(caller, { session, state }, { limit: 200 })
+        )
+        const ids = open.flatMap(({ items }) => items.map(({ plan_id }) => plan_id))
+        const end = (plan_id: PlanId) =>
+          // One that was deleted meanwhile is over.
+          Effect.catchTag(cancel(running, plans, caller, plan_id), "NotFound", () => Effect.void)
+        yield* Effect.forEach(ids, end, { concurrency: "unbounded", discard: true })
+      })
+
+      const cancelAll = ({ agents }: Session, left: ReadonlyArray<HandedBack>) =>
+        LeftTasks.cancelAll(peers, LeftTasks.reachable(agents), route, left)
+
+      /** Why the session is not to be had: by its own id, as its name may be a new one's by now. */
+      const refusal = (caller: CallerName, session: SessionId) =>
+        Effect.andThen(sessions.find(caller, session), Effect.fail(busy))
+
+      /** Waits for what frees the session, and says what it is where that takes too long. */
+      const inTime = <A, E>(freeing: Effect.Effect<A, E>, caller: CallerName, session: SessionId) =>
+        Effect.timeoutOrElse(freeing, { duration: freeTimeout, orElse: () => refusal(caller, session) })
+
+      const revert = Effect.fnUntraced(function* (caller: CallerName, id: string, to: MessageId) {
+        const session = yield* sessions.find(caller, id)
+        const { session_id } = session
+        yield* sessions.message(session_id, to)
+        const scope = yield* Effect.scope
+        // It stands in the line before it ends those in front, so that whoever comes meanwhile is behind it.
+        const acquired = Effect.provideService(lock.acquire(session_id, unheard), Scope.Scope, scope)
+        const [fence] = yield* inTime(
+          Effect.all([acquired, abortPlans(caller, session_id)], { concurrency: "unbounded" }),
+          caller,
+          session_id
+        )
+        // Whoever asked may have left: what is dropped is cancelled all the same.
+        yield* answered(sessions.revert(session_id, fence, to)).pipe(
+          Effect.flatMap((left) => cancelAll(session, left)),
+          Effect.uninterruptible,
+          Effect.catchTag("LeaseLost", () => refusal(caller, session_id))
+        )
+        return yield* sessions.find(caller, session_id)
+      }, Effect.scoped)
+
+      return {
+        revert,
+        delete: Effect.fnUntraced(function* (caller, id) {
+          const session = yield* sessions.find(caller, id)
+          const { session_id } = session
+          const deletion = Effect.gen(function* () {
+            yield* abortPlans(caller, session_id)
+            const left = yield* sessions.handedBack(session_id)
+            // Whoever asked may have left: what the session has left with peers is named nowhere any more.
+            return yield* answered(sessions.delete(session_id)).pipe(
+              Effect.tap((isDeleted) => (isDeleted ? cancelAll(session, left) : Effect.void)),
+              Effect.uninterruptible
+            )
+          })
+          // Where it is not deleted a plan has come meanwhile.
+          yield* inTime(Effect.repeat(deletion, { until: (isDeleted) => isDeleted }), caller, session_id)
+        })
+      }
+    })
+  )
+}

@@ -1,0 +1,55 @@
+import type { MessagePart } from "@bowline/domain/session/Message"
+import type { FinishReason } from "../provider/Provider.ts"
+import type { Entry } from "../history/LegalHistory.ts"
+import type { PlacedCall } from "./Assembly.ts"
+
+/** What the provider has said in a step so far, everything that continued it included. */
+export interface Answer {
+  readonly finish: FinishReason
+  readonly text: string
+  readonly parts: ReadonlyArray<MessagePart>
+  readonly calls: ReadonlyArray<PlacedCall>
+  /** Why calls that the provider wrote besides cannot be made. */
+  readonly dropped: ReadonlyArray<string>
+}
+
+/** How often a step went on already, and why. */
+export interface Continued {
+  readonly length: number
+  readonly pause: number
+  readonly empty: number
+}
+
+export const notContinued: Continued = { length: 0, pause: 0, empty: 0 }
+
+const limits: Continued = { length: 3, pause: 6, empty: 1 }
+
+const nudges: Record<keyof Continued, ReadonlyArray<Entry>> = {
+  length: [{ role: "user", parts: [{ type: "text", text: "Go on exactly where you stopped. Repeat nothing." }] }],
+  pause: [],
+  empty: [{ role: "user", parts: [{ type: "text", text: "Your answer was empty. Answer in text, or call a tool." }] }]
+}
+
+/** Tells the model about its calls that were dropped, if there are any. */
+export const corrections = (dropped: ReadonlyArray<string>): ReadonlyArray<Entry> =>
+  dropped.map((reason) => ({
+    role: "user",
+    parts: [{ type: "text", text: `A tool call of yours was not made: ${reason}. Make it again if you need it.` }]
+  }))
+
+/** Whether a finished answer has nothing in it that could be used: neither text nor a call that may be made. */
+export const isEmpty = ({ finish, text, calls }: Answer, mayCall: boolean): boolean =>
+  text.trim() === "" && !(mayCall && calls.length > 0) && ["stop", "tool_calls", "other"].includes(finish)
+
+/** What to ask besides so that the step goes on, if it is to: an answer cut at its limit, paused, or empty. */
+export const next = (
+  answer: Answer,
+  mayCall: boolean,
+  continued: Continued
+): { readonly ask: ReadonlyArray<Entry>; readonly continued: Continued } | undefined => {
+  const why = isEmpty(answer, mayCall) ? "empty" : answer.finish
+  if (why !== "length" && why !== "pause" && why !== "empty") return undefined
+  if (continued[why] >= limits[why]) return undefined
+  const ask = why === "empty" ? [...corrections(answer.dropped), ...nudges.empty] : nudges[why]
+  return { ask, continued: { ...continued, [why]: continued[why] + 1 } }
+}

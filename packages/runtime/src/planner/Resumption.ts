@@ -1,0 +1,116 @@
+import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { Schema } from "effect"
+import type { EventRow } from "../store/EventRow.ts"
+import type { Tool } from "../tool/Tool.ts"
+import type { AbandonedPlan, Progress, StoredTask } from "../store/PlanStore.ts"
+
+/** The attempts of a step that has no answer yet: the number of the last one, and those of which something is shown. */
+export interface Attempts {
+  readonly last: number
+  readonly shown: ReadonlyArray<number>
+}
+
+/** How far a plan has come that another process has run. */
+export interface Resumed {
+  readonly progress: Progress
+  /** Whether its question is in the history. */
+  readonly isAsked: boolean
+  /** Nothing before the first step, and once a call of the last step has begun: then it is answered. */
+  readonly attempts: Attempts | undefined
+  /** Its calls, those that are over too. */
+  readonly tasks: ReadonlyArray<StoredTask>
+  /** What has been told of the calls of its last step, as the payloads of their events. */
+  readonly told: ReadonlySet<string>
+}
+
+/** A plan that has died with so many processes may be what kills them. */
+const maxDeaths = 2
+
+interface Rules {
+  /** Whether plans are gone on with at all. */
+  readonly resume: boolean
+  readonly localTools: ReadonlyArray<Tool>
+}
+
+const isIdempotent = ({ agent, kind, skill, tool }: StoredTask, { agents }: PlanRequest, rules: Rules): boolean =>
+  kind === "peer"
+    ? agents.some(
+        ({ name, skills = [] }) => name === agent && skills.some(({ id, idempotent }) => id === skill && idempotent)
+      )
+    : rules.localTools.some(({ isIdempotent, name }) => name === tool && isIdempotent)
+
+/**
+ * Why nobody can go on with a plan that was left behind, if so. A call that is open is either known to its peer by an id, or may be
+ * made once more: of any other nobody knows whether it has been made. `request` is nothing where a secret of it was not kept.
+ */
+export const obstacle = (
+  { deaths, request: stored, tasks }: Pick<AbandonedPlan, "deaths" | "request" | "tasks">,
+  request: PlanRequest | undefined,
+  rules: Rules
+): string | undefined => {
+  if (!rules.resume) return "plans are not gone on with"
+  if (request === undefined) {
+    return (stored?.secrets ?? null) === null
+      ? "a secret of its request was not kept, for want of BOWLINE_SECRET_KEY"
+      : "the secrets of its request cannot be read with this BOWLINE_SECRET_KEY"
+  }
+  if (deaths > maxDeaths) return `${deaths} processes have died while they ran it`
+  const open = tasks.find(
+    (task) => task.state === "running" && task.remote_task_id === null && !isIdempotent(task, request, rules)
+  )
+  return open === undefined ? undefined : `nobody knows what became of a call of ${open.tool}`
+}
+
+const decodeAttempt = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct({ attempt: Schema.Int })))
+
+const attemptsOf = (rows: ReadonlyArray<EventRow>): Attempts => {
+  const shown = new Set<number>()
+  let last = 0
+  for (const { event, payload } of rows) {
+    if (event === "step" || event === "retry") last = Math.max(last, decodeAttempt(payload).attempt)
+    if (event === "text.retract") shown.delete(decodeAttempt(payload).attempt)
+    if (event !== "text.delta" && event !== "reasoning.delta") continue
+    // What goes on with an answer that was cut is an attempt, too, and not announced.
+    const { attempt } = decodeAttempt(payload)
+    shown.add(attempt)
+    last = Math.max(last, attempt)
+  }
+  return { last, shown: Array.from(shown) }
+}
+
+/** How far the plan has come, as what is stored of it says. */
+export const read = ({ plan, tail, tasks }: Pick<AbandonedPlan, "plan" | "tail" | "tasks">): Resumed => {
+  const { model, steps, tool_calls, usage } = plan
+  const has = (event: EventRow["event"]) => tail.some((row) => row.event === event)
+  const isOfTask = ({ event }: EventRow) => event === "task.progress" || event === "task.artifact"
+  return {
+    progress: { model, steps, tool_calls, usage },
+    isAsked: has("plan") || has("step"),
+    attempts: has("step") && !has("task.started") ? attemptsOf(tail) : undefined,
+    tasks,
+    told: new Set(tail.filter(isOfTask).map(({ payload }) => payload))
+  }
+}
+
+const Deltas = Schema.Struct({
+  attempt: Schema.Int,
+  delta: Schema.optionalKey(Schema.String),
+  deltas: Schema.optionalKey(Schema.Array(Schema.String))
+})
+const decodeDeltas = Schema.decodeUnknownSync(Schema.fromJsonString(Deltas))
+
+/** The text that is shown of a step that has no answer. */
+export const shownText = (plan: Pick<AbandonedPlan, "plan" | "tail" | "tasks">): string => {
+  const shown = new Set(read(plan).attempts?.shown)
+  return plan.tail
+    .filter(({ event }) => event === "text.delta")
+    .map(({ payload }) => decodeDeltas(payload))
+    .flatMap(({ attempt, delta = "", deltas = [delta] }) => (shown.has(attempt) ? deltas : []))
+    .join("")
+}
+
+/** The seq of the last event. */
+export const headOf = ({ tail }: Pick<AbandonedPlan, "tail">): number => {
+  const last = tail.at(-1)
+  return last === undefined ? 0 : last.seq + last.count - 1
+}

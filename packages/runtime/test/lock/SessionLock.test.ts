@@ -1,0 +1,203 @@
+import { SessionId } from "@bowline/domain/session/SessionId"
+import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
+import { pass } from "@bowline/testing/TestKit"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Fiber, Layer, Option, Scope } from "effect"
+import { PlansConfig } from "../../src/config/PlansConfig.ts"
+import { LeaseStore } from "../../src/store/LeaseStore.ts"
+import { SessionLock } from "../../src/lock/SessionLock.ts"
+import * as Word from "../stream/Word.ts"
+
+const session = SessionId.make("session_00000000-0000-0000-0000-000000000000")
+const other = SessionId.make("session_00000000-0000-0000-0000-000000000001")
+const away = new StorageError({ reason: new Unavailable({ cause: "down" }) })
+
+/** The lock on a store that does as it is told. */
+const setUp = () => {
+  const state = {
+    isAway: false,
+    /** Whether another replica has every session. */
+    isTaken: false,
+    held: new Map<SessionId, number>(),
+    renewals: 0,
+    hasLeft: false,
+    released: new Array<readonly [SessionId, number]>()
+  }
+  const leases = Layer.mock(LeaseStore, {
+    acquire: (id) =>
+      Effect.sync(() => {
+        if (state.isTaken) return Option.none()
+        state.held.set(id, 1)
+        return Option.some(1)
+      }),
+    renew: () =>
+      Effect.suspend(() => {
+        state.renewals++
+        return state.isAway ? Effect.fail(away) : Effect.succeed(new Map(state.held))
+      }),
+    leave: () => Effect.sync(() => void (state.hasLeft = true)),
+    release: (id, fence) =>
+      Effect.sync(() => {
+        state.held.delete(id)
+        state.released.push([id, fence])
+      })
+  })
+  const word = Word.make()
+  const layer = SessionLock.layer.pipe(
+    Layer.provide([leases, word.layer, PlansConfig.layer({ model: "scripted/model" })])
+  )
+  return { state, word, layer }
+}
+
+const listener = () => {
+  const told = { queued: new Array<number>(), lost: 0 }
+  return { told, onQueued: (position: number) => void told.queued.push(position), onLost: () => void told.lost++ }
+}
+
+describe("SessionLock", () => {
+  it.effect("renews every third of a lease, and tells who has lost one", () => {
+    const { state, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      const { told, ...holder } = listener()
+      yield* lock.acquire(session, holder)
+      yield* pass("14 seconds", "1 second")
+      assert.deepStrictEqual([state.renewals, told.lost], [3, 0])
+      state.held.set(session, 2)
+      yield* pass("5 seconds", "1 second")
+      assert.strictEqual(told.lost, 1)
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+
+  it.effect("gives back a lease that nobody knows of", () => {
+    const { state, layer } = setUp()
+    return Effect.gen(function* () {
+      yield* SessionLock
+      state.held.set(other, 7)
+      yield* pass("6 seconds", "1 second")
+      assert.deepStrictEqual(state.released, [[other, 7]])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect(
+    "keeps its plans while the database is away, and leaves the others theirs for a while when it is back",
+    () => {
+      const { state, layer } = setUp()
+      return Effect.gen(function* () {
+        const lock = yield* SessionLock
+        const { told, ...holder } = listener()
+        yield* lock.acquire(session, holder)
+        assert.isTrue(yield* lock.isSteady)
+        state.isAway = true
+        yield* pass("25 seconds", "1 second")
+        assert.isFalse(yield* lock.isSteady)
+        state.isAway = false
+        yield* pass("2 seconds", "1 second")
+        assert.isFalse(yield* lock.isSteady)
+        yield* pass("6 seconds", "1 second")
+        assert.isTrue(yield* lock.isSteady)
+        assert.strictEqual(told.lost, 0)
+      }).pipe(Effect.scoped, Effect.provide(layer))
+    }
+  )
+
+  it.effect("asks again at once for a session that another replica gives back", () => {
+    const { state, word, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      const { told, ...waiter } = listener()
+      state.isTaken = true
+      const waiting = yield* Effect.forkChild(lock.acquire(session, waiter))
+      yield* pass("1 second")
+      assert.deepStrictEqual(told.queued, [1])
+      state.isTaken = false
+      word.tell({ _tag: "LeaseReleased", session_id: other })
+      yield* pass("1 millis", "1 millis")
+      assert.isUndefined(waiting.pollUnsafe())
+      word.tell({ _tag: "LeaseReleased", session_id: session })
+      assert.strictEqual(yield* Fiber.join(waiting), 1)
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+
+  it.effect("asks again without word, too: seldom, and often while none arrives", () => {
+    const { state, word, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      const wait = Effect.forkChild(Effect.scoped(lock.acquire(session, listener())))
+      state.isTaken = true
+      const slow = yield* wait
+      yield* pass("1 second")
+      state.isTaken = false
+      yield* pass("3 seconds")
+      assert.isUndefined(slow.pollUnsafe())
+      yield* pass("1100 millis")
+      assert.isDefined(slow.pollUnsafe())
+
+      state.isTaken = true
+      const quick = yield* wait
+      yield* pass("1 second")
+      word.listen(false)
+      yield* pass("100 millis")
+      state.isTaken = false
+      yield* pass("300 millis")
+      assert.isDefined(quick.pollUnsafe())
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+
+  it.effect("leaves alone what is being taken over, and holds what was", () => {
+    const { state, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      const { told, onLost } = listener()
+      const holding = yield* Scope.make()
+      yield* lock.takingOver(
+        Effect.gen(function* () {
+          state.held.set(session, 7)
+          yield* pass("6 seconds", "1 second")
+          yield* Scope.provide(lock.adopt(session, 7, onLost), holding)
+        })
+      )
+      yield* pass("10 seconds", "1 second")
+      assert.deepStrictEqual([state.released, told.lost], [[], 0])
+
+      state.isTaken = true
+      const waiting = yield* Effect.forkChild(lock.acquire(session, listener()))
+      yield* pass("1 second")
+      state.isTaken = false
+      yield* Scope.close(holding, Exit.void)
+      yield* pass("1 millis", "1 millis")
+      assert.deepStrictEqual(state.released, [[session, 7]])
+      assert.strictEqual(yield* Fiber.join(waiting), 1)
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+
+  it.effect("is overdue when it could not renew its leases for as long as they last", () => {
+    const { state, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      state.isAway = true
+      yield* pass("14 seconds", "1 second")
+      assert.isFalse(lock.isOverdue())
+      yield* pass("1 second")
+      assert.isTrue(lock.isOverdue())
+      state.isAway = false
+      yield* pass("1 second")
+      assert.isFalse(lock.isOverdue())
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("says nothing more of itself, and takes nothing, once it has left", () => {
+    const { state, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      yield* lock.leave
+      assert.isTrue(state.hasLeft)
+      const { renewals } = state
+      const late = yield* Effect.forkChild(lock.acquire(session, listener()))
+      yield* pass("20 seconds", "1 second")
+      assert.strictEqual(state.renewals, renewals)
+      assert.isUndefined(late.pollUnsafe())
+      assert.isFalse(state.held.has(session))
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+})

@@ -1,0 +1,31 @@
+import * as Given from "@bowline/testing/store/Given"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { apply, makePlan, makeSession, Memory } from "../../src/memory/internal/Memory.ts"
+import { LeaseStore } from "../../src/store/LeaseStore.ts"
+import * as MemoryStore from "../../src/memory/MemoryStore.ts"
+import { type Heard, Notices } from "../../src/store/Notices.ts"
+
+describe("the stores in memory", () => {
+  it.effect("tell that a replica has ended", () =>
+    Effect.gen(function* () {
+      const heard: Array<Heard> = []
+      yield* (yield* Notices).subscribe((notice) => heard.push(notice))
+      yield* (yield* LeaseStore).leave("replica_a")
+      assert.deepStrictEqual(heard, [{ _tag: "PlansLeft" }])
+    }).pipe(Effect.provide(MemoryStore.layer))
+  )
+
+  it.effect("keep a request, with its secrets, until its plan is over", () =>
+    Effect.gen(function* () {
+      const memory = new Memory()
+      const plan = yield* Given.newPlan()
+      const session = makeSession(memory, plan)
+      const record = makePlan(memory, plan, session)
+      apply(record, session, { _tag: "HandedOver" })
+      assert.deepStrictEqual(record.request, plan.request)
+      apply(record, session, Given.settled())
+      assert.isNull(record.request)
+    })
+  )
+})

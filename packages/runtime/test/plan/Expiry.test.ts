@@ -1,0 +1,75 @@
+import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import * as Given from "@bowline/testing/store/Given"
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Duration, Effect, Layer } from "effect"
+import { TestClock } from "effect/testing"
+import * as Expiry from "../../src/plan/Expiry.ts"
+import * as MemoryStore from "../../src/memory/MemoryStore.ts"
+import { SessionStore } from "../../src/store/SessionStore.ts"
+
+const later = TestClock.setTime(Date.parse(Given.later))
+
+const inMemory = Expiry.layer.pipe(
+  Layer.provideMerge(MemoryStore.layerWith({ sessionTtl: Duration.hours(1) })),
+  Layer.provide(Layer.effectDiscard(later))
+)
+
+const isThere = ({ plan, session_id }: Given.Stored) =>
+  Effect.gen(function* () {
+    return (yield* Given.failureOf((yield* SessionStore).find(plan.owner, session_id))) === undefined
+  })
+
+const now = Effect.map(Clock.currentTimeMillis, fromMillis)
+
+describe("a session", () => {
+  it.effect("is kept for its time after its last plan, and no longer", () =>
+    Effect.gen(function* () {
+      const held = yield* Given.createHeld()
+      yield* Given.finish(held)
+      yield* TestClock.adjust("59 minutes")
+      assert.strictEqual(yield* isThere(held), true)
+      yield* TestClock.adjust("2 minutes")
+      assert.strictEqual(yield* isThere(held), false)
+      assert.strictEqual((yield* Given.failureOf(Given.get(held)))?._tag, "NotFound")
+      assert.deepStrictEqual(yield* Given.eventsOf(held), [])
+    }).pipe(Effect.provide(inMemory))
+  )
+
+  it.effect("is kept for the plan that comes in time, as long as it waits or runs, and then again", () =>
+    Effect.gen(function* () {
+      const session = { owner: yield* Given.newOwner, external_session_id: yield* Given.newName }
+      const held = yield* Given.createHeld(session)
+      yield* Given.finish(held)
+      yield* TestClock.adjust("59 minutes")
+      const next = yield* Given.create({ ...session, created_at: yield* now })
+      assert.strictEqual(next.session_id, held.session_id)
+      yield* TestClock.adjust("3 hours")
+      assert.strictEqual(yield* isThere(held), true)
+      const running = yield* Given.hold(next)
+      yield* TestClock.adjust("3 hours")
+      assert.strictEqual(yield* isThere(held), true)
+      yield* Given.finish(running)
+      yield* TestClock.adjust("2 minutes")
+      assert.strictEqual(yield* isThere(held), false)
+    }).pipe(Effect.provide(inMemory))
+  )
+})
+
+describe("the sweeper", () => {
+  it.effect("goes on in batches while there is more, and comes again every minute, also after a failure", () =>
+    Effect.gen(function* () {
+      const swept: Array<string> = []
+      const unavailable = new StorageError({ reason: new Unavailable({ cause: "away" }) })
+      const sweep = (at: string) =>
+        Effect.suspend(() => {
+          swept.push(at.slice(14, 21))
+          return swept.length === 4 ? Effect.fail(unavailable) : Effect.succeed(swept.length < 3)
+        })
+      yield* Layer.build(Expiry.layer.pipe(Layer.provide(Layer.mock(SessionStore, { sweep }))))
+      yield* TestClock.adjust("2 minutes")
+      yield* TestClock.adjust("30 seconds")
+      assert.deepStrictEqual(swept, ["00:00.0", "00:00.1", "00:00.2", "01:00.2", "02:00.2"])
+    })
+  )
+})

@@ -1,0 +1,148 @@
+import { PlanId } from "@bowline/domain/plan/PlanId"
+import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { assert, describe, it } from "@effect/vitest"
+import { Option, Redacted, Schema } from "effect"
+import { restore, store, type StoredRequest } from "../../src/store/StoredRequest.ts"
+
+const planId = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
+const otherPlan = PlanId.make("plan_00000000-0000-4000-8000-000000000002")
+
+const keyOf = (byte: number) => Option.some(Redacted.make(new Uint8Array(32).fill(byte)))
+const key = keyOf(7)
+
+/** Stands in every token, so that it can be looked for. */
+const planted = "planted-secret-"
+const token = Schema.String.check(Schema.isMaxLength(200))
+const name = Schema.NonEmptyString.check(Schema.isMaxLength(100))
+
+const bearer = Schema.Struct({ type: Schema.Literal("bearer"), token })
+const openAuths = [
+  Schema.Struct({ type: Schema.Literal("none") }),
+  Schema.Struct({ type: Schema.Literal("bearer_env"), env_var: name }),
+  Schema.Struct({ type: Schema.Literal("did_signed"), token_env_var: Schema.optionalKey(name) }),
+  Schema.Struct({
+    type: Schema.Literal("oauth2_client_credentials"),
+    token_url: Schema.Literal("https://id.example/token"),
+    client_id: name,
+    client_secret_env_var: name,
+    scope: Schema.optionalKey(name)
+  })
+] as const
+const open = Schema.Array(Schema.Union(openAuths)).check(Schema.isMaxLength(4))
+const mixed = Schema.Array(Schema.Union([bearer, ...openAuths])).check(Schema.isMaxLength(4))
+const withBearer = Schema.TupleWithRest(Schema.Tuple([bearer]), [Schema.Union([bearer, ...openAuths])]).check(
+  Schema.isMaxLength(4)
+)
+const input_schema = Schema.Record(Schema.String, Schema.Json)
+const timeout_ms = Schema.Int.check(Schema.isBetween({ minimum: 100, maximum: 21_600_000 }))
+
+type Given = typeof mixed.Type
+
+/** As it came over the wire: a request of agents with these `auth`s, which says more than is kept of it. */
+const requestOf = (auths: Given, schema: typeof input_schema.Type = {}, timeout = 1_000): PlanRequest => {
+  const agents = auths.map((auth, index) => ({
+    name: `agent${index}`,
+    endpoint: "https://peer.example/",
+    auth: auth.type === "bearer" ? { ...auth, token: `${planted}${auth.token}` } : auth,
+    skills: [{ id: "ask", input_schema: schema }]
+  }))
+  const body = {
+    question: "What is a bowline?",
+    session_id: "knots",
+    agents,
+    history: [{ role: "user", content: "told before" }],
+    prior_summary: "summed up before",
+    metadata: { team: "ropes" },
+    preferences: { timeout_ms: timeout }
+  }
+  const sent: unknown = JSON.parse(JSON.stringify(body))
+  return Schema.decodeUnknownSync(PlanRequest)(sent)
+}
+
+/** What a store gives back. */
+const read = (stored: StoredRequest): StoredRequest => ({
+  request: Schema.decodeSync(Schema.fromJsonString(Schema.Json))(JSON.stringify(stored.request)),
+  secrets: stored.secrets
+})
+
+const withoutHistory = (request: PlanRequest) => {
+  const { prior_summary: _, ...kept } = Schema.encodeSync(PlanRequest)(request)
+  return Option.some({ ...kept, history: [] })
+}
+
+/** With its tokens in clear text, so that they are compared as well. */
+const restored = (stored: StoredRequest, id = planId, withKey: Parameters<typeof restore>[2] = key) =>
+  Option.map(restore(read(stored), id, withKey), Schema.encodeSync(PlanRequest))
+
+describe("a stored request", () => {
+  it.prop(
+    "comes back as it was, without its history",
+    { mixed, input_schema, timeout_ms },
+    ({ mixed, input_schema, timeout_ms }) => {
+      const request = requestOf(mixed, input_schema, timeout_ms)
+      assert.deepStrictEqual(restored(store(request, planId, key)), withoutHistory(request))
+    }
+  )
+
+  it.prop("has no token in it, and no history", { mixed }, ({ mixed }) => {
+    for (const withKey of [key, Option.none()]) {
+      const text = JSON.stringify(store(requestOf(mixed), planId, withKey))
+      for (const kept of [planted, Buffer.from(planted).toString("base64"), "history", "told before", "summed up"]) {
+        assert.notInclude(text, kept)
+      }
+    }
+  })
+
+  it.prop("is nothing without its token, and keeps none without a key", { withBearer }, ({ withBearer }) => {
+    const stored = store(requestOf(withBearer), planId, Option.none())
+    assert.isNull(stored.secrets)
+    assert.deepStrictEqual(restored(stored), Option.none())
+    const kept = store(requestOf(withBearer), planId, key)
+    assert.deepStrictEqual(restored(kept, planId, Option.none()), Option.none())
+  })
+
+  it.prop("needs no key when it has no token", { open }, ({ open }) => {
+    const request = requestOf(open)
+    for (const withKey of [key, Option.none()]) {
+      const stored = store(request, planId, withKey)
+      assert.isNull(stored.secrets)
+      assert.deepStrictEqual(restored(stored, planId, Option.none()), withoutHistory(request))
+    }
+  })
+
+  it.prop("gives its tokens to no other plan and no other key", { withBearer }, ({ withBearer }) => {
+    const stored = store(requestOf(withBearer), planId, key)
+    assert.deepStrictEqual(restored(stored, otherPlan), Option.none())
+    assert.deepStrictEqual(restored(stored, planId, keyOf(8)), Option.none())
+    assert.deepStrictEqual(restored(stored, planId, Option.some(Redacted.make(new Uint8Array(5)))), Option.none())
+  })
+
+  it("is nothing when any byte of its secrets is another, or missing", () => {
+    const stored = store(requestOf([{ type: "bearer", token: "" }]), planId, key)
+    const bytes = Buffer.from(stored.secrets ?? "", "base64")
+    assert.isAbove(bytes.length, 12 + 16 + planted.length)
+    bytes.forEach((byte, index) => {
+      for (const bit of [0x01, 0x80]) {
+        const changed = Buffer.from(bytes)
+        changed[index] = byte ^ bit
+        assert.deepStrictEqual(restored({ ...stored, secrets: changed.toString("base64") }), Option.none())
+      }
+      const cut = bytes.subarray(0, index).toString("base64")
+      assert.deepStrictEqual(restored({ ...stored, secrets: cut }), Option.none())
+    })
+  })
+
+  it("is encrypted differently each time", () => {
+    const request = requestOf([{ type: "bearer", token: "" }])
+    const secrets = Array.from({ length: 100 }, () => store(request, planId, key).secrets?.slice(0, 16))
+    assert.strictEqual(new Set(secrets).size, secrets.length)
+  })
+
+  it.prop("is nothing when it is no request", { request: Schema.Json }, ({ request }) => {
+    assert.deepStrictEqual(restored({ request, secrets: null }), Option.none())
+  })
+
+  it.prop("is nothing when its secrets are not its own", { secrets: Schema.String }, ({ secrets }) => {
+    assert.deepStrictEqual(restored({ ...store(requestOf([]), planId, key), secrets }), Option.none())
+  })
+})
