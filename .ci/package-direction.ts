@@ -25,6 +25,27 @@ const mayImport: Record<string, ReadonlyArray<string>> = {
   testing: ["domain", "runtime"]
 }
 
+/** The folders of a package from the ground up: a folder imports itself and those before it. */
+const rooms: Record<string, ReadonlyArray<string>> = {
+  "packages/runtime": [
+    "peer",
+    "egress",
+    "store",
+    "tool",
+    "provider",
+    "config",
+    "memory",
+    "telemetry",
+    "history",
+    "asking",
+    "lock",
+    "stream",
+    "compaction",
+    "planner",
+    "plan"
+  ]
+}
+
 /** Where a graph is wired. Anywhere else `Effect.provide` hides what a piece of code requires. */
 const isWiring = (file: string): boolean =>
   ["apps/gateway/src/Gateway.ts", "packages/testing/src/TestKit.ts"].includes(file) ||
@@ -97,12 +118,24 @@ const checkNames = (file: string) => {
   if (vagueFiles.test(name)) report(file, "is named after what it is in code, not after what it does")
 }
 
+const roomOf = (file: string): string => file.split("/")[3] ?? ""
+
+const checkRoom = (file: string, target: string) => {
+  const order = rooms[ownFolder(file)]
+  if (order === undefined || isTest(file)) return
+  const [own, other] = [order.indexOf(roomOf(file)), order.indexOf(roomOf(target))]
+  if (own === -1)
+    report(file, `\`${roomOf(file)}\` has no place in the order of folders: add it to .ci/package-direction.ts`)
+  else if (other > own) report(file, `imports ${target}, against the order of the package's folders`)
+}
+
 const checkImport = (file: string, specifier: string) => {
   const folder = ownFolder(file)
   if (specifier.startsWith(".")) {
     const target = normalize(join(dirname(file), specifier))
     if (!target.startsWith(`${folder}/`)) report(file, `${specifier} leaves the package`)
     else if (!isTest(file) && isTest(target)) report(file, `${specifier} is a test`)
+    else checkRoom(file, target)
     return
   }
   const [scope = "", name = "", ...rest] = specifier.split("/")

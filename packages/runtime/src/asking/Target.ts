@@ -4,7 +4,6 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
 import type { CredentialPool } from "./CredentialPool.ts"
 import type { ProviderCredential } from "../provider/Providers.ts"
-import type { PlanRun } from "../planner/PlanRun.ts"
 import { patiently } from "../store/Patience.ts"
 import type { Asked } from "../telemetry/ProviderMetrics.ts"
 
@@ -59,14 +58,6 @@ export const again = Effect.fnUntraced(function* (
     if (picked._tag === "Picked") return { model, credential: picked.credential }
   }
   return target
-})
-
-/** Begins with the first model that can be asked now, if there is one: whoever reads the plan is told that one. */
-export const skipUnavailable = Effect.fnUntraced(function* (pool: CredentialPool["Service"], run: PlanRun) {
-  const target = yield* first(pool, run.given.session_id, run.models).pipe(
-    Effect.catchTag("ProviderError", () => Effect.undefined)
-  )
-  if (target !== undefined) run.models = run.models.slice(run.models.indexOf(target.model))
 })
 
 /** The first of the models that has a free credential. Fails with the soonest time when none has. */

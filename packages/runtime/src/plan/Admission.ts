@@ -1,11 +1,9 @@
 import type { AgentAuth } from "@bowline/domain/peer/Agent"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
+import { maxTools } from "../planner/Catalog.ts"
 import * as ToolName from "../tool/ToolName.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
-
-/** What a plan may be offered. */
-export const maxTools = 128
 
 /** What this gateway allows and already has. */
 interface Rules {

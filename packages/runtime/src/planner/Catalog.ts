@@ -7,8 +7,10 @@ import type { SessionStore } from "../store/SessionStore.ts"
 import { HandedBackTasks } from "../tool/HandedBackTasks.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
 import type { Tool } from "../tool/Tool.ts"
-import * as Admission from "../plan/Admission.ts"
 import type { PlanRun } from "./PlanRun.ts"
+
+/** How many tools a plan may be offered. */
+export const maxTools = 128
 
 /** What a plan may call, by name, and the agents that did not say what they can do. */
 export interface Catalog {
@@ -57,7 +59,7 @@ export const of = Effect.fnUntraced(function* (
     if (skills === undefined || Result.isFailure(skills)) return
     for (const skill of skills.success) {
       const tool = PeerTools.fromSkill({ peers, left, route }, agent, skill)
-      if (tools.size >= Admission.maxTools) leftOut++
+      if (tools.size >= maxTools) leftOut++
       else if (!tools.has(tool.name)) tools.set(tool.name, tool)
     }
   })

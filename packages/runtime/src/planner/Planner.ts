@@ -61,6 +61,14 @@ const withheld = (run: PlanRun, tools: ReadonlyMap<string, Tool>): StopReason | 
   return run.steps === max_steps ? "max_steps" : undefined
 }
 
+/** Begins with the first model that can be asked now, if there is one: whoever reads the plan is told that one. */
+const skipUnavailable = Effect.fnUntraced(function* (pool: CredentialPool["Service"], run: PlanRun) {
+  const target = yield* Target.first(pool, run.given.session_id, run.models).pipe(
+    Effect.catchTag("ProviderError", () => Effect.undefined)
+  )
+  if (target !== undefined) run.models = run.models.slice(run.models.indexOf(target.model))
+})
+
 /** The loop: ask the provider, make the calls that it wants, and ask again, until it answers. */
 export class Planner extends Context.Service<
   Planner,
@@ -88,7 +96,7 @@ export class Planner extends Context.Service<
           const summaries = summary.text === null ? summary.priors : [...summary.priors, summary.text]
           const { tools, unreachable } = yield* Catalog.of(run, { peers, local, sessions })
           const delimiter = uuid()
-          if (run.models.length > 1) yield* Target.skipUnavailable(pool, run)
+          if (run.models.length > 1) yield* skipUnavailable(pool, run)
 
           const question = questionOf(plan_id, request.question)
           if (resumed?.isAsked !== true) {
