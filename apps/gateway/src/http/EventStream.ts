@@ -1,7 +1,7 @@
-import type { PlanId } from "@bowline/domain/plan/PlanId"
-import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { SessionId } from "@bowline/domain/session/Session"
 import { encoder, ping, reconnect } from "@bowline/protocol/stream/SseFrame"
-import type { PlanReader, ReaderItem } from "@bowline/runtime/stream/PlanReader"
+import type { PlanReader, ReaderItem } from "@bowline/runtime/stream/LivePlan"
 import { Effect, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
 

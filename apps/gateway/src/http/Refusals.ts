@@ -1,4 +1,4 @@
-import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import type {
   HopsExceeded,
   IdempotencyConflict,

@@ -1,6 +1,6 @@
-import { PlanId } from "@bowline/domain/plan/PlanId"
+import { PlanId } from "@bowline/domain/plan/Plan"
 import * as Usage from "@bowline/domain/plan/Usage"
-import { SessionId } from "@bowline/domain/session/SessionId"
+import { SessionId } from "@bowline/domain/session/Session"
 import { encoder } from "@bowline/protocol/stream/SseFrame"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { cut, stall, toStream, until, write } from "@bowline/testing/http/Move"

@@ -1,5 +1,5 @@
-import { PlanId } from "@bowline/domain/plan/PlanId"
-import { SessionId } from "@bowline/domain/session/SessionId"
+import { PlanId } from "@bowline/domain/plan/Plan"
+import { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"

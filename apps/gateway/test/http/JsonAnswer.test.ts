@@ -1,6 +1,6 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
-import { PlanId } from "@bowline/domain/plan/PlanId"
-import { SessionId } from "@bowline/domain/session/SessionId"
+import { PlanId } from "@bowline/domain/plan/Plan"
+import { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { assert, describe, it } from "@effect/vitest"

@@ -1,4 +1,4 @@
-import { PlanId } from "@bowline/domain/plan/PlanId"
+import { PlanId } from "@bowline/domain/plan/Plan"
 import * as StoredRequest from "@bowline/runtime/store/StoredRequest"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { type Host, json } from "@bowline/testing/http/Host"

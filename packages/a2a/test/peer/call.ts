@@ -1,6 +1,6 @@
 import { Agent } from "@bowline/domain/peer/Agent"
 import type { PeerError } from "@bowline/domain/peer/PeerError"
-import { TaskId } from "@bowline/domain/tool/TaskId"
+import { TaskId } from "@bowline/domain/tool/TaskState"
 import {
   PeerClient,
   type OpenTask,

@@ -1,7 +1,16 @@
 import { Schema } from "effect"
-import { AbortReason } from "./AbortReason.ts"
-import { Stage } from "./Stage.ts"
 import { Usage } from "./Usage.ts"
+
+/** Why a plan was ended from outside its own logic. The first reason wins. */
+export const AbortReason = Schema.Literals(["disconnect", "deadline", "cancelled", "superseded", "shutdown"])
+export type AbortReason = typeof AbortReason.Type
+
+/** Whether the same question may be asked again as it is. */
+export const isRetryable = (reason: AbortReason): boolean => reason === "shutdown" || reason === "deadline"
+
+/** What a plan is waiting for: every abort, timeout and crash is blamed on it. */
+export const Stage = Schema.Literals(["queue", "provider", "backoff", "tool", "approval", "compaction"])
+export type Stage = typeof Stage.Type
 
 /** Why a completed plan stopped. */
 export const StopReason = Schema.Literals([

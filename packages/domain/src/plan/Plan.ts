@@ -1,9 +1,11 @@
 import { Schema } from "effect"
-import { ExternalSessionId, SessionId } from "../session/SessionId.ts"
-import { Failure, Final } from "./Outcome.ts"
-import { PlanId } from "./PlanId.ts"
-import { Stage } from "./Stage.ts"
+import { ExternalSessionId, SessionId } from "../session/Session.ts"
+import { Failure, Final, Stage } from "./Outcome.ts"
 import { Usage } from "./Usage.ts"
+
+/** `plan_` and a UUID. */
+export const PlanId = Schema.String.check(Schema.isPattern(/^plan_[0-9a-f-]{36}$/u)).pipe(Schema.brand("PlanId"))
+export type PlanId = typeof PlanId.Type
 
 export const PlanState = Schema.Literals(["queued", "running", "completed", "failed", "aborted"])
 export type PlanState = typeof PlanState.Type

@@ -1,8 +1,6 @@
 import { Schema } from "effect"
-import { Compacted } from "../session/Compacted.ts"
-import { ExternalSessionId } from "../session/SessionId.ts"
-import { TaskId } from "../tool/TaskId.ts"
-import { TaskState, ToolKind } from "../tool/TaskState.ts"
+import { Compacted, ExternalSessionId } from "../session/Session.ts"
+import { TaskId, TaskState, ToolKind } from "../tool/TaskState.ts"
 import { Failure, Final } from "./Outcome.ts"
 import { Usage } from "./Usage.ts"
 

@@ -1,6 +1,6 @@
 import { Effect, Schema } from "effect"
 import { Agent, TimeoutMs } from "../peer/Agent.ts"
-import { ExternalSessionId } from "../session/SessionId.ts"
+import { ExternalSessionId } from "../session/Session.ts"
 
 const intBetween = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 

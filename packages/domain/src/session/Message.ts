@@ -1,9 +1,31 @@
 import { Schema } from "effect"
-import { PlanId } from "../plan/PlanId.ts"
-import { TaskId } from "../tool/TaskId.ts"
-import { TaskState } from "../tool/TaskState.ts"
-import { FilePart } from "./FilePart.ts"
-import { MessageId } from "./MessageId.ts"
+import { PlanId } from "../plan/Plan.ts"
+import { TaskId, TaskState } from "../tool/TaskState.ts"
+
+/** `msg_` and a UUID. */
+export const MessageId = Schema.String.check(
+  Schema.isPattern(/^msg_[0-9a-f-]{36}$/u, { message: "Expected the message_id of a message" })
+).pipe(Schema.brand("MessageId"))
+export type MessageId = typeof MessageId.Type
+
+const file = {
+  type: Schema.tag("file"),
+  media_type: Schema.String.check(Schema.isPattern(/^[a-z0-9][a-z0-9.+-]*\/[a-z0-9][a-z0-9.+-]*$/)),
+  name: Schema.optionalKey(Schema.NonEmptyString)
+}
+
+/**
+ * A file that came with a question: its content in base64, or where it can be fetched, and never both. `media_type` is in lower
+ * case and without parameters, as `image/png`.
+ */
+export const FilePart = Schema.Union(
+  [
+    Schema.Struct({ ...file, data: Schema.NonEmptyString.check(Schema.isBase64()) }),
+    Schema.Struct({ ...file, url: Schema.String.check(Schema.isPattern(/^https?:\/\/\S+$/)) })
+  ],
+  { mode: "oneOf" }
+)
+export type FilePart = typeof FilePart.Type
 
 /**
  * `partial` marks the text of an attempt that was cut short: it is shown, and never replayed to a provider. `phase` is what a

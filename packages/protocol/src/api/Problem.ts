@@ -1,4 +1,4 @@
-import { PlanId } from "@bowline/domain/plan/PlanId"
+import { PlanId } from "@bowline/domain/plan/Plan"
 import { Schema } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 

@@ -1,6 +1,6 @@
 import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
-import { PlanId } from "@bowline/domain/plan/PlanId"
-import { SessionId } from "@bowline/domain/session/SessionId"
+import { PlanId } from "@bowline/domain/plan/Plan"
+import { SessionId } from "@bowline/domain/session/Session"
 import { Schema, Stream, Struct, Tuple } from "effect"
 import { Sse } from "effect/encoding"
 

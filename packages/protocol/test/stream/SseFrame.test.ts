@@ -1,6 +1,6 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
-import { PlanId } from "@bowline/domain/plan/PlanId"
-import { SessionId } from "@bowline/domain/session/SessionId"
+import { PlanId } from "@bowline/domain/plan/Plan"
+import { SessionId } from "@bowline/domain/session/Session"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { decode, encoder, ping, reconnect } from "../../src/stream/SseFrame.ts"

@@ -1,6 +1,6 @@
 import { ProviderError, type ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
-import type { Stage } from "@bowline/domain/plan/Stage"
-import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { Stage } from "@bowline/domain/plan/Outcome"
+import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Duration, Effect, Pull, Schedule } from "effect"
 import type { CredentialPool } from "./CredentialPool.ts"

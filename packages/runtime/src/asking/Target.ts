@@ -1,5 +1,5 @@
 import { ProviderError, RateLimited } from "@bowline/domain/provider/ProviderError"
-import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
 import type { CredentialPool } from "./CredentialPool.ts"

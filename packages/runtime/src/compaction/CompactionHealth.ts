@@ -1,4 +1,4 @@
-import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { SessionId } from "@bowline/domain/session/Session"
 
 /** So many failures in a row pause the summaries of a session, for so many milliseconds. */
 const limit = 3

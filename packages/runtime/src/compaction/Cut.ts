@@ -1,5 +1,5 @@
 import type { Message } from "@bowline/domain/session/Message"
-import type { TaskId } from "@bowline/domain/tool/TaskId"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { kept } from "./ContextBudget.ts"
 import { fairShare, toTokens } from "./Shorten.ts"
 import type { CountTokens, Weighed } from "./TokenEstimate.ts"

@@ -1,4 +1,4 @@
-import type { TaskId } from "@bowline/domain/tool/TaskId"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
 import type { Entry } from "../history/LegalHistory.ts"
 import type { HandedBack } from "../store/SessionStore.ts"
 import * as ToolName from "../tool/ToolName.ts"

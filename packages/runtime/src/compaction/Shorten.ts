@@ -1,4 +1,4 @@
-import { truncate } from "../tool/Truncate.ts"
+import { truncate } from "../tool/Envelope.ts"
 import type { CountTokens } from "./TokenEstimate.ts"
 
 /** The most that each may have, so that all together have no more than `room`; there is no limit if they fit. */

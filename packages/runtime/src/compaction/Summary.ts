@@ -1,7 +1,7 @@
 import { Result } from "effect"
 import type { FinishReason, ProviderRequest } from "../provider/Provider.ts"
 import type { Entry } from "../history/LegalHistory.ts"
-import { distinct } from "../store/ShownSummary.ts"
+import { distinct } from "../store/PriorSummaries.ts"
 import { toTokens } from "./Shorten.ts"
 import type { CountTokens } from "./TokenEstimate.ts"
 import { type RemoteTasks, transcript } from "./Transcript.ts"

@@ -1,5 +1,4 @@
-import type { FilePart } from "@bowline/domain/session/FilePart"
-import type { MessagePart } from "@bowline/domain/session/Message"
+import type { FilePart, MessagePart } from "@bowline/domain/session/Message"
 import { Effect } from "effect"
 import { fileNote, fileText, isImage, isPdf } from "../provider/FileText.ts"
 import type { ProviderRequest } from "../provider/Provider.ts"

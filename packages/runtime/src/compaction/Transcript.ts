@@ -1,4 +1,4 @@
-import type { TaskId } from "@bowline/domain/tool/TaskId"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { fileNote, fileText } from "../provider/FileText.ts"
 import type { Entry } from "../history/LegalHistory.ts"
 import { fairShare, toTokens } from "./Shorten.ts"

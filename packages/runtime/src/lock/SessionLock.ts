@@ -1,5 +1,5 @@
 import type { NotFound } from "@bowline/domain/plan/Refusal"
-import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Duration, Effect, Latch, Layer, Option, RcMap, type Scope, Semaphore } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"

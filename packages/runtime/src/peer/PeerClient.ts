@@ -1,8 +1,7 @@
 import type { Agent, Dialect, Skill } from "@bowline/domain/peer/Agent"
 import type { PeerError } from "@bowline/domain/peer/PeerError"
 import type { Verified } from "@bowline/domain/plan/PlanEvent"
-import type { TaskId } from "@bowline/domain/tool/TaskId"
-import type { TaskState } from "@bowline/domain/tool/TaskState"
+import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
 import { Context, type Duration, type Effect, type Schema } from "effect"
 
 /** The peer's own names of a task. */

@@ -1,6 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import { isSettled } from "@bowline/domain/plan/Plan"
-import type { PlanId } from "@bowline/domain/plan/PlanId"
+import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import {
   type HopsExceeded,

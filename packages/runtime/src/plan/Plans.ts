@@ -1,6 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import { isSettled, type Plan, type PlanState } from "@bowline/domain/plan/Plan"
-import type { PlanId } from "@bowline/domain/plan/PlanId"
+import { isSettled, type Plan, type PlanState, type PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import {
   type HopsExceeded,
@@ -10,7 +9,7 @@ import {
   type NotFound,
   type SessionBusy
 } from "@bowline/domain/plan/Refusal"
-import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Context, Effect, Layer, Option, type Scope, Stream } from "effect"
@@ -24,7 +23,7 @@ import { SessionLock } from "../lock/SessionLock.ts"
 import { Sessions } from "./Sessions.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
-import type { Reading } from "../stream/PlanReader.ts"
+import type { Reading } from "../stream/LivePlan.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
 import * as StoredFrames from "../stream/StoredFrames.ts"
 import { cancel } from "./Cancellation.ts"

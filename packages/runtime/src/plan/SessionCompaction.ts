@@ -1,7 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { type NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
-import type { Compacted } from "@bowline/domain/session/Compacted"
-import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { Compacted, SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Layer, RcMap } from "effect"
 import * as ModelLimits from "../asking/ModelLimits.ts"

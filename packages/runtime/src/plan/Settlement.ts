@@ -1,6 +1,4 @@
-import { type AbortReason, isRetryable } from "@bowline/domain/plan/AbortReason"
-import type { Failure, Outcome } from "@bowline/domain/plan/Outcome"
-import type { Stage } from "@bowline/domain/plan/Stage"
+import { type AbortReason, isRetryable, type Failure, type Outcome, type Stage } from "@bowline/domain/plan/Outcome"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"

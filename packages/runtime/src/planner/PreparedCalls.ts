@@ -1,5 +1,5 @@
 import type { ToolCallPart } from "@bowline/domain/session/Message"
-import { TaskId } from "@bowline/domain/tool/TaskId"
+import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Result, type Schema } from "effect"
 import { distance } from "fastest-levenshtein"
 import type { Tool, ToolInput } from "../tool/Tool.ts"

@@ -1,4 +1,4 @@
-import type { FilePart } from "@bowline/domain/session/FilePart"
+import type { FilePart } from "@bowline/domain/session/Message"
 import { Result } from "effect"
 import { Base64 } from "effect/encoding"
 

@@ -1,4 +1,4 @@
-import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { type Array as Arrays, Context, type Effect } from "effect"
 

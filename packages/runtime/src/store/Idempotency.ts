@@ -1,4 +1,4 @@
-import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import { IdempotencyConflict } from "@bowline/domain/plan/Refusal"
 import { Data, Duration, Effect } from "effect"
 import { createHmac } from "node:crypto"

@@ -1,7 +1,10 @@
 import type { NotFound } from "@bowline/domain/plan/Refusal"
-import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Context, type Duration, type Effect, type Option } from "effect"
+import { Context, type Duration, type Effect, type Option, Data } from "effect"
+
+/** The guard of a write does not hold any more: another replica has the session, or the plan, or it is gone. */
+export class LeaseLost extends Data.TaggedError("LeaseLost") {}
 
 /** One process of the gateway: `replica_` and a UUID, new at every start. */
 export type ReplicaId = string

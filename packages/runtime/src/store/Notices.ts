@@ -1,5 +1,5 @@
-import { PlanId } from "@bowline/domain/plan/PlanId"
-import { SessionId } from "@bowline/domain/session/SessionId"
+import { PlanId } from "@bowline/domain/plan/Plan"
+import { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Effect, Layer, Schema, type Scope } from "effect"
 

@@ -1,12 +1,10 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { NotFound } from "@bowline/domain/plan/Refusal"
-import type { Message } from "@bowline/domain/session/Message"
-import type { MessageId } from "@bowline/domain/session/MessageId"
-import type { Session } from "@bowline/domain/session/Session"
-import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { Message, MessageId } from "@bowline/domain/session/Message"
+import type { Session, SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, type Effect } from "effect"
-import type { LeaseLost } from "./LeaseLost.ts"
+import type { LeaseLost } from "./LeaseStore.ts"
 import type { Page, PageRequest } from "./Page.ts"
 
 /** A remote task that waits for the caller: the next call of this skill goes on with it. */

@@ -1,4 +1,4 @@
-import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Latch, Layer, Schedule } from "effect"
 import { answered } from "../store/Patience.ts"

@@ -1,4 +1,4 @@
-import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Array, Context, Effect, Latch, Layer, type Scope } from "effect"
 import { answered } from "../store/Patience.ts"
 import { SessionLock } from "../lock/SessionLock.ts"

@@ -1,4 +1,4 @@
-import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Deferred, Effect, FiberSet, Latch, Option } from "effect"
 import { answered } from "../store/Patience.ts"
 import type { ReplicaId } from "../store/LeaseStore.ts"

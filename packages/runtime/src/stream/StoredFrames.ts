@@ -1,9 +1,9 @@
-import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Effect, Option, Stream } from "effect"
 import type { PlanStore } from "../store/PlanStore.ts"
 import { type PlanFrame, toFrames } from "../store/EventRow.ts"
-import type { PlanReader, ReaderItem } from "./PlanReader.ts"
+import type { PlanReader, ReaderItem } from "./LivePlan.ts"
 import type { RemotePlan } from "./RemotePlans.ts"
 
 const pageSize = 500

@@ -1,6 +1,5 @@
 import type { DidSource, TaskError, Verified } from "@bowline/domain/plan/PlanEvent"
-import type { TaskId } from "@bowline/domain/tool/TaskId"
-import type { TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
+import type { TaskId, TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
 import type { Effect, Schema } from "effect"
 import type { OpenTask, PeerEvent } from "../peer/PeerClient.ts"
 

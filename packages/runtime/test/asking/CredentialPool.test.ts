@@ -6,7 +6,7 @@ import {
   RateLimited,
   ServerError
 } from "@bowline/domain/provider/ProviderError"
-import { SessionId } from "@bowline/domain/session/SessionId"
+import { SessionId } from "@bowline/domain/session/Session"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"

@@ -1,4 +1,4 @@
-import type { Stage } from "@bowline/domain/plan/Stage"
+import type { Stage } from "@bowline/domain/plan/Outcome"
 import {
   AttemptTimeout,
   Auth,
@@ -21,7 +21,7 @@ import {
   Unknown
 } from "@bowline/domain/provider/ProviderError"
 import { assert, describe, it } from "@effect/vitest"
-import { windowFor } from "../../src/asking/CredentialWindow.ts"
+import { windowFor } from "../../src/asking/CredentialChoice.ts"
 
 const message = "It failed"
 const minutes = (...all: ReadonlyArray<number>) => all.map((count) => count * 60_000)

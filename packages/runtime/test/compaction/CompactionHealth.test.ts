@@ -1,4 +1,4 @@
-import { SessionId } from "@bowline/domain/session/SessionId"
+import { SessionId } from "@bowline/domain/session/Session"
 import { assert, describe, it } from "@effect/vitest"
 import { CompactionHealth } from "../../src/compaction/CompactionHealth.ts"
 

@@ -1,6 +1,6 @@
-import { PlanId } from "@bowline/domain/plan/PlanId"
+import { PlanId } from "@bowline/domain/plan/Plan"
 import type { Message, MessagePart } from "@bowline/domain/session/Message"
-import { TaskId } from "@bowline/domain/tool/TaskId"
+import { TaskId } from "@bowline/domain/tool/TaskState"
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as Cut from "../../src/compaction/Cut.ts"

@@ -1,5 +1,5 @@
 import { TextPart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
-import { TaskId } from "@bowline/domain/tool/TaskId"
+import { TaskId } from "@bowline/domain/tool/TaskState"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base"

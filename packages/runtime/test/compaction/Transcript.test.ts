@@ -1,5 +1,5 @@
 import type { MessagePart } from "@bowline/domain/session/Message"
-import { TaskId } from "@bowline/domain/tool/TaskId"
+import { TaskId } from "@bowline/domain/tool/TaskState"
 import { RandomHistory } from "@bowline/testing/session/RandomHistory"
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"

@@ -1,4 +1,4 @@
-import { SessionId } from "@bowline/domain/session/SessionId"
+import { SessionId } from "@bowline/domain/session/Session"
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { pass } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"

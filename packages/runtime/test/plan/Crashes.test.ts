@@ -1,5 +1,5 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
-import type { TaskId } from "@bowline/domain/tool/TaskId"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { wait } from "@bowline/testing/http/Move"
 import type { Script } from "@bowline/testing/provider/Script"
 import { callTool, say, usage } from "@bowline/testing/provider/Turn"

@@ -1,5 +1,5 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
-import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import { layerOnStore, pass, post, seen } from "@bowline/testing/TestKit"
 import { assert } from "@effect/vitest"
 import { Context, type Duration, Effect, Fiber, Layer, Scope, Stream } from "effect"

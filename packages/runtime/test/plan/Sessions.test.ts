@@ -1,6 +1,6 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
-import type { MessageId } from "@bowline/domain/session/MessageId"
-import { ExternalSessionId } from "@bowline/domain/session/SessionId"
+import type { MessageId } from "@bowline/domain/session/Message"
+import { ExternalSessionId } from "@bowline/domain/session/Session"
 import { say } from "@bowline/testing/provider/Turn"
 import * as Given from "@bowline/testing/store/Given"
 import { layer, pass, post, readAll, single } from "@bowline/testing/TestKit"

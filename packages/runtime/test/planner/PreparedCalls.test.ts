@@ -1,5 +1,5 @@
 import type { ToolCallPart } from "@bowline/domain/session/Message"
-import { TaskId } from "@bowline/domain/tool/TaskId"
+import { TaskId } from "@bowline/domain/tool/TaskState"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as PreparedCalls from "../../src/planner/PreparedCalls.ts"

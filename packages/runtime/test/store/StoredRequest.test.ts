@@ -1,4 +1,4 @@
-import { PlanId } from "@bowline/domain/plan/PlanId"
+import { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { assert, describe, it } from "@effect/vitest"
 import { Option, Redacted, Schema } from "effect"

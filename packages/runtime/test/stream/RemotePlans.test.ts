@@ -1,4 +1,4 @@
-import { PlanId } from "@bowline/domain/plan/PlanId"
+import { PlanId } from "@bowline/domain/plan/Plan"
 import { pass } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Scope } from "effect"

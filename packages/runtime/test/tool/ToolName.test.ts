@@ -1,8 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import { forSkill } from "../../src/tool/ToolName.ts"
-import { resultLimit, truncate } from "../../src/tool/Truncate.ts"
-import { wrap } from "../../src/tool/Envelope.ts"
+import { resultLimit, truncate, wrap } from "../../src/tool/Envelope.ts"
 
 describe("ToolName", () => {
   it("keeps a plain name", () => {

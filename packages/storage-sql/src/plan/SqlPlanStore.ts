@@ -1,5 +1,5 @@
-import type { AbortReason } from "@bowline/domain/plan/AbortReason"
-import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { AbortReason } from "@bowline/domain/plan/Outcome"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import type { EventRow } from "@bowline/runtime/store/EventRow"

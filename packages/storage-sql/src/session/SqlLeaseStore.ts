@@ -1,5 +1,5 @@
 import { NotFound } from "@bowline/domain/plan/Refusal"
-import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { SessionId } from "@bowline/domain/session/Session"
 import { LeaseStore } from "@bowline/runtime/store/LeaseStore"
 import { PgClient } from "@effect/sql-pg"
 import { Duration, Effect, Layer, Option } from "effect"

@@ -1,6 +1,6 @@
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { type PlanCommit, PlanStore } from "@bowline/runtime/store/PlanStore"
-import type { LeaseLost } from "@bowline/runtime/store/LeaseLost"
+import type { LeaseLost } from "@bowline/runtime/store/LeaseStore"
 import { type Compaction, SessionStore } from "@bowline/runtime/store/SessionStore"
 import * as Given from "@bowline/testing/store/Given"
 import { PgClient } from "@effect/sql-pg"

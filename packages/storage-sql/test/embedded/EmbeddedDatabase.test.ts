@@ -1,5 +1,5 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
-import { PlanId } from "@bowline/domain/plan/PlanId"
+import { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/store/SessionStore"
 import * as Given from "@bowline/testing/store/Given"

@@ -1,4 +1,4 @@
-import { PlanId } from "@bowline/domain/plan/PlanId"
+import { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { LeaseStore } from "@bowline/runtime/store/LeaseStore"
 import { type Heard, Notices } from "@bowline/runtime/store/Notices"

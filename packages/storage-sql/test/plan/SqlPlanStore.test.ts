@@ -1,4 +1,4 @@
-import { ExternalSessionId } from "@bowline/domain/session/SessionId"
+import { ExternalSessionId } from "@bowline/domain/session/Session"
 import { type PlanCommit, PlanStore } from "@bowline/runtime/store/PlanStore"
 import { LeaseStore } from "@bowline/runtime/store/LeaseStore"
 import { SessionStore } from "@bowline/runtime/store/SessionStore"

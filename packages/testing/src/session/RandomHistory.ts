@@ -1,6 +1,5 @@
-import { FilePart } from "@bowline/domain/session/FilePart"
-import { ReasoningPart, TextPart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
-import { TaskId } from "@bowline/domain/tool/TaskId"
+import { FilePart, ReasoningPart, TextPart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
+import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Schema } from "effect"
 import type { Asked } from "../provider/Script.ts"
 

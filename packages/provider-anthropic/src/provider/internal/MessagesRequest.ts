@@ -1,5 +1,4 @@
-import type { FilePart } from "@bowline/domain/session/FilePart"
-import type { MessagePart } from "@bowline/domain/session/Message"
+import type { FilePart, MessagePart } from "@bowline/domain/session/Message"
 import type { TaskState } from "@bowline/domain/tool/TaskState"
 import { fileNote, fileText, isImage, isPdf } from "@bowline/runtime/provider/FileText"
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"

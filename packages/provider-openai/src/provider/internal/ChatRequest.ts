@@ -1,5 +1,4 @@
-import type { FilePart } from "@bowline/domain/session/FilePart"
-import type { Message } from "@bowline/domain/session/Message"
+import type { FilePart, Message } from "@bowline/domain/session/Message"
 import { fileNote, fileText, fileUrl, isImage, isPdf } from "@bowline/runtime/provider/FileText"
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
 

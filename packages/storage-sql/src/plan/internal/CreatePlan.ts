@@ -1,6 +1,6 @@
 import { InvalidRequest, SessionBusy } from "@bowline/domain/plan/Refusal"
 import * as Usage from "@bowline/domain/plan/Usage"
-import type { ExternalSessionId, SessionId } from "@bowline/domain/session/SessionId"
+import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { NewPlan } from "@bowline/runtime/store/PlanStore"
 import { newPrior } from "@bowline/runtime/store/PriorSummaries"
 import { fromEvents } from "@bowline/runtime/store/EventRow"

@@ -1,4 +1,4 @@
-import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import { type Idempotency, PlanExists, planOf } from "@bowline/runtime/store/Idempotency"
 import type { NewPlan } from "@bowline/runtime/store/PlanStore"
 import type { CallerName } from "@bowline/domain/caller/CallerName"

@@ -1,4 +1,4 @@
-import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Route } from "@bowline/runtime/peer/PeerClient"
 import { direct } from "@bowline/runtime/plan/Hops"

@@ -1,4 +1,4 @@
-import type { PlanId } from "@bowline/domain/plan/PlanId"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanCommit } from "@bowline/runtime/store/PlanStore"
 import { Duration } from "effect"
 import type { SqlClient, Statement } from "effect/sql"

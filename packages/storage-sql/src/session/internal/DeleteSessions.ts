@@ -1,4 +1,4 @@
-import type { SessionId } from "@bowline/domain/session/SessionId"
+import type { SessionId } from "@bowline/domain/session/Session"
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 

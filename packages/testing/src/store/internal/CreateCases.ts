@@ -1,4 +1,4 @@
-import { ExternalSessionId } from "@bowline/domain/session/SessionId"
+import { ExternalSessionId } from "@bowline/domain/session/Session"
 import * as Usage from "@bowline/domain/plan/Usage"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/store/SessionStore"

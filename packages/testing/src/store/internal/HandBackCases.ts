@@ -1,5 +1,4 @@
-import type { TaskId } from "@bowline/domain/tool/TaskId"
-import type { TaskState } from "@bowline/domain/tool/TaskState"
+import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
 import type { PlanChange } from "@bowline/runtime/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/store/SessionStore"
 import { Effect } from "effect"

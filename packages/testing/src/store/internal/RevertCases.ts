@@ -1,6 +1,5 @@
-import { MessageId } from "@bowline/domain/session/MessageId"
-import type { TaskId } from "@bowline/domain/tool/TaskId"
-import type { TaskState } from "@bowline/domain/tool/TaskState"
+import { MessageId } from "@bowline/domain/session/Message"
+import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
 import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
 import type { PlanChange } from "@bowline/runtime/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/store/SessionStore"

@@ -1,6 +1,5 @@
-import type { TaskId } from "@bowline/domain/tool/TaskId"
-import type { PlanChange } from "@bowline/runtime/store/PlanStore"
-import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { type PlanChange, PlanStore } from "@bowline/runtime/store/PlanStore"
 import { LeaseStore } from "@bowline/runtime/store/LeaseStore"
 import { Effect, Option } from "effect"
 import assert from "node:assert/strict"
