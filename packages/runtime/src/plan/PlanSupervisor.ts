@@ -1,7 +1,7 @@
 import type { AbortReason, Final, Outcome } from "@bowline/domain/plan/Outcome"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Cause, Clock, Deferred, type Duration, Effect, Exit, Fiber, Option, Scope } from "effect"
+import { Clock, Deferred, type Duration, Effect, Exit, Fiber, Option, Scope } from "effect"
 import { LeaseLost } from "../store/LeaseStore.ts"
 import type { LivePlan } from "../stream/LivePlan.ts"
 import type { Planner } from "../planner/Planner.ts"
@@ -13,32 +13,7 @@ import * as Settlement from "./Settlement.ts"
 /** How long a plan that is over waits for its own fibers before the session is free all the same. */
 const finalizers = "10 seconds"
 
-/** What came first: an abort, a hand-over, or the end of the work, which a journal that may not write any more brings about, too. */
-type End =
-  | { readonly _tag: "Aborted"; readonly reason: AbortReason }
-  | { readonly _tag: "HandedOver" }
-  | { readonly _tag: "Exited"; readonly exit: Exit.Exit<Final, ProviderError | StorageError | LeaseLost> }
-
-/** What ended the plan, as its outcome; nothing when another process has it now, or is to have it. */
-const outcomeOf = (run: PlanRun, end: End, now: number): Outcome | undefined => {
-  if (end._tag === "HandedOver") return undefined
-  const stage = end._tag === "Aborted" ? run.stage : (run.failedIn ?? run.stage)
-  if (end._tag === "Aborted") return { state: "aborted", error: Settlement.ofAbort(end.reason, stage, run, now) }
-  if (Exit.isSuccess(end.exit)) return { state: "completed", final: end.exit.value }
-  const error = Option.getOrUndefined(Cause.findErrorOption(end.exit.cause))
-  switch (error?._tag) {
-    case "LeaseLost":
-      return undefined
-    case "ProviderError":
-      return { state: "failed", error: Settlement.ofProvider(error, stage, run) }
-    case "StorageError":
-      return { state: "failed", error: Settlement.ofStorage(error, stage) }
-    case undefined:
-      return { state: "failed", error: Settlement.ofDefect(stage) }
-  }
-}
-
-const log = (outcome: Outcome | undefined, end: End): Effect.Effect<void> => {
+const log = (outcome: Outcome | undefined, end: Settlement.End): Effect.Effect<void> => {
   if (outcome === undefined) {
     return end._tag === "HandedOver" ? Effect.logInfo("plan_handed_over") : Effect.logWarning("lease_lost")
   }
@@ -85,7 +60,7 @@ export const supervise = Effect.fnUntraced(function* (
         Scope.provide(scope),
         // With the session the plan is gone, too.
         Effect.catchTag("NotFound", () => Effect.fail(new LeaseLost())),
-        run.within("queue")
+        run.stages.within("queue")
       )
     journal.guard = { _tag: "Held", fence }
     journal.append([{ _tag: "Held", fence }], [])
@@ -95,8 +70,11 @@ export const supervise = Effect.fnUntraced(function* (
 
   // Detached, since a parent waits for its children without a limit. It is interrupted below, whatever ends the plan.
   const fiber = yield* Effect.forkDetach(work)
-  const aborted = (reason: AbortReason): End => ({ _tag: "Aborted", reason })
-  const exited = (exit: Exit.Exit<Final, ProviderError | StorageError | LeaseLost>): End => ({ _tag: "Exited", exit })
+  const aborted = (reason: AbortReason): Settlement.End => ({ _tag: "Aborted", reason })
+  const exited = (exit: Exit.Exit<Final, ProviderError | StorageError | LeaseLost>): Settlement.End => ({
+    _tag: "Exited",
+    exit
+  })
   const untilDeadline = Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.sleep(Math.max(deadline - now, 0)))
   const end = yield* Effect.raceAllFirst([
     Effect.map(Fiber.await(fiber), exited),
@@ -109,7 +87,7 @@ export const supervise = Effect.fnUntraced(function* (
     })
   ]).pipe(Effect.onInterrupt(() => Fiber.interrupt(fiber)))
   const now = yield* Clock.currentTimeMillis
-  const outcome = outcomeOf(run, end, now)
+  const outcome = Settlement.outcomeOf(end, run.snapshot(), now)
   if (outcome === undefined) Settlement.handOver(run, end._tag === "HandedOver" ? "handed over" : "lost")
   else Settlement.settle(run, outcome, now)
 
@@ -132,7 +110,7 @@ export const supervise = Effect.fnUntraced(function* (
     // The session is kept until the outcome is stored: whoever took it before would find a plan that never ended.
     if (Option.isNone(isStored))
       yield* Effect.raceFirst(journal.written, Effect.ignore(Deferred.await(journal.stopped)))
-    if (Option.contains(isStored, false)) run.elsewhere = "lost"
+    if (Option.contains(isStored, false)) run.leave("lost")
   })
   yield* Effect.all([close, Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)], { concurrency: "unbounded" })
   yield* log(run.elsewhere === "lost" ? undefined : outcome, end)

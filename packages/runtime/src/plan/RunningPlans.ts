@@ -183,7 +183,8 @@ export class RunningPlans extends Context.Service<
           supervise(run, live, lock, planner),
           Effect.sync(() => live.close("reconnect"))
         )
-        if (run.elsewhere === undefined) yield* LeftTasks.cancelAll(peers, request.agents, given.route, run.left)
+        if (run.elsewhere === undefined)
+          yield* LeftTasks.cancelAll(peers, request.agents, given.route, run.tasks.abandoned)
       }, Effect.scoped)
 
       return {

@@ -1,11 +1,21 @@
-import { type AbortReason, isRetryable, type Failure, type Outcome, type Stage } from "@bowline/domain/plan/Outcome"
+import {
+  type AbortReason,
+  isRetryable,
+  type Failure,
+  type Final,
+  type Outcome,
+  type Stage
+} from "@bowline/domain/plan/Outcome"
+import { Cause, Exit, Option } from "effect"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { unknownEffect } from "../history/LegalHistory.ts"
 import { retryAfterMs } from "../asking/RetryPolicy.ts"
-import type { PlanRun, TaskEnd } from "../planner/PlanRun.ts"
+import type { PlanRun, Snapshot } from "../planner/PlanRun.ts"
+import type { TaskEnd } from "../planner/PlanTasks.ts"
+import type { LeaseLost } from "../store/LeaseStore.ts"
 
 const phrases: Record<AbortReason, string> = {
   disconnect: "The caller has left",
@@ -15,13 +25,15 @@ const phrases: Record<AbortReason, string> = {
   shutdown: "The gateway is shutting down"
 }
 
-/** Whom an abort is blamed on: the stage that was running, and in stage `tool` every task that was open. */
-export const ofAbort = (reason: AbortReason, stage: Stage | null, run: PlanRun, now: number): Failure => {
-  const tools = Array.from(run.tasks, ([task_id, { tool, startedAt }]) => ({
-    tool,
-    task_id,
-    elapsed_ms: now - startedAt
-  }))
+/** What came first: an abort, a hand-over, or the end of the work, which a journal that may not write any more brings about, too. */
+export type End =
+  | { readonly _tag: "Aborted"; readonly reason: AbortReason }
+  | { readonly _tag: "HandedOver" }
+  | { readonly _tag: "Exited"; readonly exit: Exit.Exit<Final, ProviderError | StorageError | LeaseLost> }
+
+/** An abort is blamed on the stage that was running, and in stage `tool` on every task that was open. */
+const ofAbort = (reason: AbortReason, { open, stage }: Snapshot, now: number): Failure => {
+  const tools = open.map(([task_id, { tool, startedAt }]) => ({ tool, task_id, elapsed_ms: now - startedAt }))
   const last = tools.at(-1)
   const data = stage === "tool" && last !== undefined ? { data: { ...last, tools } } : {}
   const message = `${phrases[reason]}${stage === null ? "" : `, in stage ${stage}`}`
@@ -29,8 +41,8 @@ export const ofAbort = (reason: AbortReason, stage: Stage | null, run: PlanRun, 
 }
 
 /** The last attempt of a step has failed. */
-export const ofProvider = (error: ProviderError, stage: Stage | null, run: PlanRun): Failure => {
-  const reasons = run.failures.map(({ _tag }) => _tag)
+const ofProvider = (error: ProviderError, stage: Stage | null, { failures, isPartial }: Snapshot): Failure => {
+  const reasons = failures.map(({ _tag }) => _tag)
   const retryAfter = retryAfterMs(error.reason)
   return {
     code: error.code,
@@ -41,12 +53,12 @@ export const ofProvider = (error: ProviderError, stage: Stage | null, run: PlanR
       attempts: reasons.length,
       reasons,
       ...(retryAfter === undefined ? {} : { retry_after_ms: retryAfter }),
-      ...(run.partialText === "" ? {} : { partial: true })
+      ...(isPartial ? { partial: true } : {})
     }
   }
 }
 
-export const ofStorage = (error: StorageError, stage: Stage | null): Failure => ({
+const ofStorage = (error: StorageError, stage: Stage | null): Failure => ({
   code: "storage",
   message: error.message,
   retryable: true,
@@ -54,12 +66,31 @@ export const ofStorage = (error: StorageError, stage: Stage | null): Failure => 
 })
 
 /** A bug: the log has the cause, the caller has not. */
-export const ofDefect = (stage: Stage | null): Failure => ({
+const ofDefect = (stage: Stage | null): Failure => ({
   code: "internal",
   message: "Something went wrong in the gateway",
   retryable: false,
   stage
 })
+
+/** What ended the plan, as its outcome; nothing when another process has the plan now, or is to have it. */
+export const outcomeOf = (end: End, snapshot: Snapshot, now: number): Outcome | undefined => {
+  if (end._tag === "HandedOver") return undefined
+  if (end._tag === "Aborted") return { state: "aborted", error: ofAbort(end.reason, snapshot, now) }
+  if (Exit.isSuccess(end.exit)) return { state: "completed", final: end.exit.value }
+  const stage = snapshot.failedIn ?? snapshot.stage
+  const error = Option.getOrUndefined(Cause.findErrorOption(end.exit.cause))
+  switch (error?._tag) {
+    case "LeaseLost":
+      return undefined
+    case "ProviderError":
+      return { state: "failed", error: ofProvider(error, stage, snapshot) }
+    case "StorageError":
+      return { state: "failed", error: ofStorage(error, stage) }
+    case undefined:
+      return { state: "failed", error: ofDefect(stage) }
+  }
+}
 
 const interrupted: TaskEnd = {
   state: "interrupted",
@@ -73,9 +104,7 @@ const interrupted: TaskEnd = {
  */
 export const settle = (run: PlanRun, outcome: Outcome, now: number): void => {
   const { journal } = run.given
-  for (const task_id of Array.from(run.unanswered.keys())) {
-    run.finishTask(task_id, interrupted, unknownEffect, now)
-  }
+  run.tasks.finishAll(interrupted, unknownEffect, now)
   run.countUsage()
   const partial: ReadonlyArray<MessagePart> = [{ type: "text", text: run.partialText, partial: true }]
   const last = outcome.state === "completed" ? run.answer : run.partialText === "" ? undefined : partial
@@ -96,7 +125,7 @@ export const settle = (run: PlanRun, outcome: Outcome, now: number): void => {
 /** Leaves the plan to the next process. If it is not lost yet, that process is told that this one has ended well. */
 export const handOver = (run: PlanRun, why: "handed over" | "lost"): void => {
   const { journal } = run.given
-  run.elsewhere = why
+  run.leave(why)
   run.countUsage()
   if (why === "handed over" && journal.guard._tag === "Held") journal.append([{ _tag: "HandedOver" }], [])
   journal.seal()

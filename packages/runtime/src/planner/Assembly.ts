@@ -49,7 +49,7 @@ export class Assembly {
 
   constructor(run: PlanRun, attempt: number, provider: string) {
     this.#run = run
-    this.#at = { step: run.steps, attempt }
+    this.#at = { step: run.progress.steps, attempt }
     this.#provider = provider
   }
 

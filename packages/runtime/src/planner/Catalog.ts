@@ -52,7 +52,7 @@ export const of = Effect.fnUntraced(function* (
   const left = new HandedBackTasks(yield* patiently(sessions.handedBack(session_id)))
   const found = yield* Effect.forEach(request.agents, (agent) => skillsOf(peers, agent), {
     concurrency: "unbounded"
-  }).pipe(run.within("tool"))
+  }).pipe(run.stages.within("tool"))
   let leftOut = 0
   request.agents.forEach((agent, index) => {
     const skills = found[index]

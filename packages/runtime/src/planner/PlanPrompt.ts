@@ -67,7 +67,7 @@ export const make = (
 
   const make = Effect.fnUntraced(function* (size: number, isRefused: boolean): Effect.fn.Return<Made, StorageError> {
     const { journal, session_id, models, deadline } = { ...run.given, models: run.models }
-    journal.append([{ _tag: "Progressed", stage: "compaction", progress: run.progress }], [])
+    journal.append([run.progressed("compaction")], [])
     yield* journal.flush
     const made = yield* compaction.make({
       session: session_id,
@@ -76,7 +76,7 @@ export const make = (
       size,
       isRefused,
       frame,
-      remoteTasks: run.remoteTasks,
+      remoteTasks: run.tasks.remoteTasks,
       deadline,
       timeout: Infinity,
       account: {
@@ -124,7 +124,7 @@ export const make = (
         run.failures = []
         const message = `The prompt has about ${tokens} tokens, and could not be made short enough for ${run.model}`
         return yield* new ProviderError({ reason: new ContextOverflow({ message }) })
-      }).pipe(run.within("compaction"))
+      }).pipe(run.stages.within("compaction"))
     }),
     shorten: Effect.gen(function* () {
       const limits = limitsOf(run.model)
@@ -133,6 +133,6 @@ export const make = (
       if (made._tag === "NothingToGain") return false
       take(made)
       return made.prompt.tokens <= limits.contextWindow - ContextBudget.outputReserve(limits)
-    }).pipe(run.within("compaction"))
+    }).pipe(run.stages.within("compaction"))
   }
 }

@@ -3,39 +3,17 @@ import type { AbortReason, Stage } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import * as Usage from "@bowline/domain/plan/Usage"
-import { MessageId, type MessagePart, type Message } from "@bowline/domain/session/Message"
+import type { MessagePart, Message } from "@bowline/domain/session/Message"
 import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 import type { SessionId } from "@bowline/domain/session/Session"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
-import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
-import { Deferred, Effect, Exit } from "effect"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { Deferred, Effect } from "effect"
 import type { Route } from "../peer/PeerClient.ts"
 import type { Journal } from "../stream/Journal.ts"
 import type { PlanChange, Progress } from "../store/PlanStore.ts"
+import { messageOf, type PlanTask, PlanTasks } from "./PlanTasks.ts"
 import type { Resumed } from "./Resumption.ts"
-
-/** A task that has started and not finished. */
-export interface StartedTask {
-  readonly tool: string
-  readonly agent: string | null
-  readonly endpoint: string | null
-  /** Milliseconds since 1970. */
-  readonly startedAt: number
-  readonly isIdempotent: boolean
-  /** Another process has started it, and no fiber of this one has it in its care yet. */
-  isInherited: boolean
-  remote_task_id: string | null
-  remote_context_id: string | null
-  /** Whether its ids are stored: then whoever has the plan next knows of it. */
-  isKnown: () => boolean
-}
-
-/** How a task ended, for the store, the stream and the model. */
-export interface TaskEnd {
-  readonly state: TaskState
-  readonly result: string
-  readonly error?: { readonly code: string; readonly message: string }
-}
+import { Stages } from "./Stages.ts"
 
 interface Given {
   readonly plan_id: PlanId
@@ -59,6 +37,18 @@ interface Given {
   readonly uuid: () => string
 }
 
+/** What a plan was doing when it ended. */
+export interface Snapshot {
+  readonly stage: Stage | null
+  /** The stage that the last failure came out of, if nothing was waited for since. */
+  readonly failedIn: Stage | null | undefined
+  readonly open: ReadonlyArray<readonly [TaskId, PlanTask]>
+  /** Why the attempts of the step have failed. */
+  readonly failures: ReadonlyArray<ProviderErrorReason>
+  /** Whether text of an answer that has not ended is shown. */
+  readonly isPartial: boolean
+}
+
 /**
  * What a plan in this process knows of itself. The plan's fiber writes it, and whoever ends the plan reads it: so an abort
  * can say what was running, and settle what is open, without waiting for the fiber's own finalizers.
@@ -69,82 +59,69 @@ export class PlanRun {
   readonly aborted = Deferred.makeUnsafe<AbortReason>()
   /** Done when the plan is to be left to the next process. */
   readonly handedOver = Deferred.makeUnsafe<void>()
-  /** Another process goes on with it, or settles it: since it was left to that one, or since this one has lost it. */
-  elsewhere: "handed over" | "lost" | undefined
-  /** Of the given models those that may still be asked, the one in use first. */
-  models: ReadonlyArray<string>
-  steps = 0
-  toolCalls = 0
-  usage = Usage.empty
+  readonly stages = new Stages()
+  readonly tasks: PlanTasks
+  #elsewhere: "handed over" | "lost" | undefined
+  #models: ReadonlyArray<string>
+  #counts: Omit<Progress, "model"> = { steps: 0, tool_calls: 0, usage: Usage.empty }
   /** The text of the step that runs, without what was retracted. */
   partialText = ""
   /** Why the attempts of the step have failed so far. */
   failures: Array<ProviderErrorReason> = []
   /** What the provider has reported in it so far. */
   attemptUsage: { readonly step: number; readonly attempt: number; readonly usage: Usage.Usage } | undefined
-  readonly tasks = new Map<TaskId, StartedTask>()
-  /** Calls of the current step that the history has no result for, with the names of their tools. */
-  readonly unanswered = new Map<TaskId, string>()
-  /** What the peers call the tasks that are over. */
-  readonly remoteTasks = new Map<TaskId, string>()
-  /** Tasks that are over for the plan, and that nobody has ended with their peers: it is to be done once the plan's end is stored. */
-  readonly left: Array<StartedTask> = []
   /** The answer that ends the plan: it is written with the outcome. */
   answer: ReadonlyArray<MessagePart> | undefined
-  /** The stage that a failure came out of, until the next one begins. */
-  failedIn: Stage | null | undefined
-  #stages: Array<Stage> = []
 
   constructor(given: Given) {
+    const { journal, models, resumed, uuid, isOverdue } = given
     this.given = given
-    this.models = given.models
-    if (given.resumed !== undefined) this.#resume(given.resumed)
+    this.#models = models
+    this.tasks = new PlanTasks(journal, uuid, isOverdue)
+    if (resumed === undefined) return
+    const { steps, tool_calls, usage } = resumed.progress
+    this.#counts = { steps, tool_calls, usage }
+    this.tasks.inherit(resumed.tasks)
   }
 
-  #resume({ progress, tasks }: Resumed): void {
-    this.steps = progress.steps
-    this.toolCalls = progress.tool_calls
-    this.usage = progress.usage
-    for (const { task_id, started_at, state, ...task } of tasks) {
-      const isIdempotent = task.remote_task_id === null
-      if (state === "running") {
-        const startedAt = Date.parse(started_at)
-        this.tasks.set(task_id, { ...task, startedAt, isIdempotent, isInherited: true, isKnown: () => true })
-        this.unanswered.set(task_id, task.tool)
-      } else if (task.remote_task_id !== null) this.remoteTasks.set(task_id, task.remote_task_id)
-    }
+  /** The models that may still be asked, the one in use first. */
+  get models(): ReadonlyArray<string> {
+    return this.#models
   }
 
-  /** The one in use. */
   get model(): string {
-    return this.models[0] ?? ""
+    return this.#models[0] ?? ""
+  }
+
+  /** Asks this model from now on: those in front of it have failed. */
+  use(model: string): void {
+    this.#models = this.#models.slice(this.#models.indexOf(model))
   }
 
   get progress(): Progress {
-    return { model: this.model, steps: this.steps, tool_calls: this.toolCalls, usage: this.usage }
+    return { model: this.model, ...this.#counts }
   }
 
-  /** One stage at a time: a tool that runs hides everything else, and so does an approval everything but that. */
+  count(change: Partial<Omit<Progress, "model">>): void {
+    this.#counts = { ...this.#counts, ...change }
+  }
+
+  /** How far the plan has come, as it is stored. */
+  progressed(stage: Stage | null): PlanChange {
+    return { _tag: "Progressed", stage, progress: this.progress }
+  }
+
   get stage(): Stage | null {
-    const isInherited = Array.from(this.tasks.values()).some((task) => task.isInherited)
-    if (this.#stages.includes("tool") || isInherited) return "tool"
-    if (this.#stages.includes("approval")) return "approval"
-    return this.#stages.at(-1) ?? null
+    return this.tasks.hasInherited ? "tool" : this.stages.current
   }
 
-  /** The plan waits in this stage for as long as the effect runs. */
-  within(stage: Stage): <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> {
-    return (effect) =>
-      Effect.suspend(() => {
-        this.#stages.push(stage)
-        this.failedIn = undefined
-        return Effect.onExit(effect, (exit) =>
-          Effect.sync(() => {
-            if (Exit.isFailure(exit)) this.failedIn ??= this.stage
-            this.#stages.splice(this.#stages.lastIndexOf(stage), 1)
-          })
-        )
-      })
+  /** Another process has the plan now, or is to have it: it was handed over to that process, or this one has lost it. */
+  get elsewhere(): "handed over" | "lost" | undefined {
+    return this.#elsewhere
+  }
+
+  leave(why: "handed over" | "lost"): void {
+    this.#elsewhere = why
   }
 
   abort(reason: AbortReason): void {
@@ -153,20 +130,20 @@ export class PlanRun {
 
   /** Leaves the plan to the next process, if that can go on from here; else it is aborted. */
   end(reason: AbortReason): void {
-    const isResumable = Array.from(this.tasks.values()).every(
-      (task) => task.isIdempotent || task.remote_task_id !== null
-    )
+    const isResumable = this.tasks.open.every(([, task]) => task.isIdempotent || task.remote_task_id !== null)
     if (isResumable && this.given.isKept()) Deferred.doneUnsafe(this.handedOver, Effect.void)
     else this.abort(reason)
   }
 
   /**
-   * Whether what a call has started with its peer is not for this process to end: another one goes on with it, or may do so by now.
-   * What nobody else knows of is.
+   * Whether the remote task of a call is not for this process to cancel: another process resumes it, or may have done so by now.
+   * One that only this process knows of is.
    */
-  isHandedOver(task: StartedTask): boolean {
-    if (this.elsewhere === "lost") return task.isIdempotent || task.isKnown()
-    return this.elsewhere === "handed over" || this.given.isOverdue()
+  isHandedOver(task_id: TaskId): boolean {
+    const task = this.tasks.get(task_id)
+    if (task === undefined) return false
+    if (this.#elsewhere === "lost") return task.isIdempotent || task.isKnown()
+    return this.#elsewhere === "handed over" || this.given.isOverdue()
   }
 
   /** Counts what the attempt has used, however it ended. */
@@ -174,61 +151,22 @@ export class PlanRun {
     if (this.attemptUsage === undefined) return
     const { step, attempt, usage } = this.attemptUsage
     this.attemptUsage = undefined
-    this.usage = Usage.add(this.usage, usage)
-    this.given.journal.append(
-      [{ _tag: "Progressed", stage: this.stage, progress: this.progress }],
-      [{ event: "usage", data: { step, attempt, ...usage } }]
-    )
+    this.count({ usage: Usage.add(this.#counts.usage, usage) })
+    this.given.journal.append([this.progressed(this.stage)], [{ event: "usage", data: { step, attempt, ...usage } }])
   }
 
-  message(
-    role: Message["role"],
-    parts: ReadonlyArray<MessagePart>,
-    now: number
-  ): Extract<PlanChange, { readonly _tag: "MessageAppended" }> {
+  /** What the plan was doing at this instant: who ends it blames that. */
+  snapshot(): Snapshot {
     return {
-      _tag: "MessageAppended",
-      message: { message_id: MessageId.make(`msg_${this.given.uuid()}`), role, parts },
-      at: fromMillis(now)
+      stage: this.stage,
+      failedIn: this.stages.failedIn,
+      open: this.tasks.open,
+      failures: this.failures,
+      isPartial: this.partialText !== ""
     }
   }
 
-  /** Answers a call in the history; if it had been started, ends its task. */
-  finishTask(task_id: TaskId, end: TaskEnd, content: string, now: number): void {
-    this.unanswered.delete(task_id)
-    const answer = this.message("tool", [{ type: "tool_result", task_id, state: end.state, content }], now)
-    const task = this.tasks.get(task_id)
-    if (task === undefined) return this.given.journal.append([answer], [])
-    this.tasks.delete(task_id)
-    if (task.remote_task_id !== null) this.remoteTasks.set(task_id, task.remote_task_id)
-    const isCut = end.state === "interrupted" || end.state === "timed-out"
-    if (isCut && (task.isInherited || this.given.isOverdue())) this.left.push(task)
-    const error = end.error === undefined ? {} : { error: end.error }
-    this.given.journal.append(
-      [
-        {
-          _tag: "TaskFinished",
-          task_id,
-          state: end.state,
-          result: end.result,
-          error: end.error ?? null,
-          at: fromMillis(now)
-        },
-        answer
-      ],
-      [
-        {
-          event: "task.finished",
-          data: {
-            task_id,
-            state: end.state,
-            remote_task_id: task.remote_task_id,
-            remote_context_id: task.remote_context_id,
-            duration_ms: now - task.startedAt,
-            ...error
-          }
-        }
-      ]
-    )
+  message(role: Message["role"], parts: ReadonlyArray<MessagePart>, now: number) {
+    return messageOf(this.given.uuid, role, parts, now)
   }
 }

@@ -56,8 +56,8 @@ const questionOf = (plan: PlanId, text: string): NewMessage => ({
 const withheld = (run: PlanRun, tools: ReadonlyMap<string, Tool>): StopReason | undefined => {
   const { max_steps, max_tool_calls } = run.given.request.preferences
   if (tools.size === 0) return undefined
-  if (run.toolCalls >= max_tool_calls) return "max_tool_calls"
-  return run.steps === max_steps ? "max_steps" : undefined
+  if (run.progress.tool_calls >= max_tool_calls) return "max_tool_calls"
+  return run.progress.steps === max_steps ? "max_steps" : undefined
 }
 
 /** Begins with the first model that can be asked now, if there is one: whoever reads the plan is told that one. */
@@ -65,7 +65,7 @@ const skipUnavailable = Effect.fnUntraced(function* (pool: CredentialPool["Servi
   const target = yield* Target.first(pool, run.given.session_id, run.models).pipe(
     Effect.catchTag("ProviderError", () => Effect.undefined)
   )
-  if (target !== undefined) run.models = run.models.slice(run.models.indexOf(target.model))
+  if (target !== undefined) run.use(target.model)
 })
 
 /** The loop: ask the provider, make the calls that it wants, and ask again, until it answers. */
@@ -127,7 +127,7 @@ export class Planner extends Context.Service<
 
           const { max_tool_calls } = request.preferences
           const make = Effect.fnUntraced(function* (calls: ReadonlyArray<PreparedCalls.Prepared>) {
-            for (const { part } of calls) run.unanswered.set(part.task_id, part.tool)
+            run.tasks.expect(calls.map(({ part }) => part.task_id))
             const { contextWindow } = ModelLimits.of(config, run.model)
             const limits = { delimiter, resultLimit: resultLimit(contextWindow) }
             prompt.add({ role: "tool", parts: yield* ToolCalls.runAll(run, calls, limits) })
@@ -138,7 +138,7 @@ export class Planner extends Context.Service<
           if (resumed !== undefined && last !== undefined) {
             const parts = last.parts.filter((part) => part.type === "tool_call")
             const left = PreparedCalls.left(parts, resumed.tasks, tools, max_tool_calls)
-            run.toolCalls = left.counted
+            run.count({ tool_calls: left.counted })
             if (left.calls.length > 0) {
               before = undefined
               yield* make(left.calls)
@@ -148,11 +148,11 @@ export class Planner extends Context.Service<
           let corrections: ReadonlyArray<Entry> = []
           for (;;) {
             yield* prompt.fit
-            if (before === undefined) run.steps++
+            if (before === undefined) run.count({ steps: run.progress.steps + 1 })
             const withholding = withheld(run, tools)
             journal.append(
-              [{ _tag: "Progressed", stage: "provider", progress: run.progress }],
-              before === undefined ? [{ event: "step", data: { step: run.steps, attempt: 1 } }] : []
+              [run.progressed("provider")],
+              before === undefined ? [{ event: "step", data: { step: run.progress.steps, attempt: 1 } }] : []
             )
             const ask = () => ({
               ...frame(prompt.summaries(), withholding !== undefined),
@@ -164,7 +164,7 @@ export class Planner extends Context.Service<
             before = undefined
             const now = yield* Clock.currentTimeMillis
             const wantsTools = withholding === undefined && answer.finish !== "length" && answer.calls.length > 0
-            const budget = max_tool_calls - run.toolCalls
+            const budget = max_tool_calls - run.progress.tool_calls
             const calls = wantsTools ? PreparedCalls.prepare(answer.calls, tools, budget, () => uuid()) : []
             const parts = Assembly.inOrder(
               answer.parts,
@@ -176,9 +176,9 @@ export class Planner extends Context.Service<
               return {
                 stop_reason: stopReason(answer.finish, withholding),
                 text: answer.text,
-                usage: run.usage,
-                steps: run.steps,
-                tool_calls: run.toolCalls,
+                usage: run.progress.usage,
+                steps: run.progress.steps,
+                tool_calls: run.progress.tool_calls,
                 duration_ms: now - run.given.createdAt
               }
             }
@@ -188,7 +188,7 @@ export class Planner extends Context.Service<
               { role: "assistant", parts },
               answer.usage && answer.usage.input_tokens + answer.usage.output_tokens
             )
-            run.toolCalls += Math.min(calls.length, budget)
+            run.count({ tool_calls: run.progress.tool_calls + Math.min(calls.length, budget) })
             yield* make(calls)
             corrections = Continuation.corrections(answer.dropped)
           }

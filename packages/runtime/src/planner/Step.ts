@@ -58,7 +58,7 @@ export const ask = (
       run.failures.length === 0 ? Effect.void : tellExhausted(run, error)
     )
   )
-  return Effect.withSpan(answer, "step", { captureStackTrace: false, attributes: { [GenAi.step]: run.steps } })
+  return Effect.withSpan(answer, "step", { captureStackTrace: false, attributes: { [GenAi.step]: run.progress.steps } })
 }
 
 /** A step has given up. Where nothing was tried again that is only worth a line if it might have helped. */
@@ -83,7 +83,7 @@ const answerTo = Effect.fnUntraced(function* (
   before: Attempts = { last: 0, shown: [] }
 ): Effect.fn.Return<Given, ProviderError | StorageError> {
   const { journal, deadline, session_id } = run.given
-  const step = run.steps
+  const step = run.progress.steps
   const mayCall = asked.toolChoice === "auto"
 
   run.failures = []
@@ -91,8 +91,8 @@ const answerTo = Effect.fnUntraced(function* (
   /** From now on the plan asks this one of its models. */
   const goOnWith = (model: string) => {
     if (model === run.model) return
-    run.models = run.models.slice(run.models.indexOf(model))
-    journal.append([{ _tag: "Progressed", stage: "provider", progress: run.progress }], [])
+    run.use(model)
+    journal.append([run.progressed("provider")], [])
   }
 
   for (const attempt of before.shown) journal.emit({ event: "text.retract", data: { step, attempt } })
@@ -144,7 +144,7 @@ const answerTo = Effect.fnUntraced(function* (
         isShortened = true
         const short = yield* shorter
         if (short === undefined) return yield* error
-        journal.append([{ _tag: "Progressed", stage: "provider", progress: run.progress }], [])
+        journal.append([run.progressed("provider")], [])
         base = short
         mended = request()
         yield* tellRetry(assembly, attempt, error, target.model, 0)
@@ -153,7 +153,7 @@ const answerTo = Effect.fnUntraced(function* (
       const delay = yield* retries.failed(attempt, failure)
       goOnWith(retries.target().model)
       yield* tellRetry(assembly, attempt, error, target.model, delay)
-      yield* Effect.sleep(delay).pipe(run.within("backoff"))
+      yield* Effect.sleep(delay).pipe(run.stages.within("backoff"))
       mended = mend(mended, failure)
       continue
     }

@@ -77,7 +77,7 @@ export const make = Effect.fnUntraced(function* (
     )
   )
   const failure = yield* AttemptSpan.observe(ends, { provider, model, credential, attempt }, () => assembly).pipe(
-    run.within("provider"),
+    run.stages.within("provider"),
     Effect.ensuring(Effect.sync(() => run.countUsage())),
     Effect.as(undefined),
     Effect.catchTag("ProviderError", ({ reason }) => Effect.succeed(reason))

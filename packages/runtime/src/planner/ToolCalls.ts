@@ -1,6 +1,5 @@
 import type { MessagePart, ToolResultPart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Clock, Duration, Effect, Fiber, Option, type Schema } from "effect"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
@@ -9,6 +8,7 @@ import * as Envelope from "../tool/Envelope.ts"
 import type { AgentDid, Tool, ToolResult } from "../tool/Tool.ts"
 import { truncate } from "../tool/Envelope.ts"
 import type { PlanRun } from "./PlanRun.ts"
+import type { TaskStart } from "./PlanTasks.ts"
 import type { Prepared } from "./PreparedCalls.ts"
 
 const concurrency = 8
@@ -21,86 +21,20 @@ const maxRawInput = 2_048
 const shownInput = (input: Schema.Json): Schema.Json =>
   typeof input === "string" && input.length > maxRawInput ? `${input.slice(0, maxRawInput)}…` : input
 
-/** Tells that a task has started; for one that is refused that is its end, too. */
-const start = (
-  run: PlanRun,
-  prepared: Exclude<Prepared, { readonly _tag: "Begun" }>,
-  did: AgentDid | null,
-  now: number
-): void => {
-  const { part, tool } = prepared
-  const input: Schema.Json = prepared._tag === "Ready" ? prepared.input : shownInput(prepared.input)
-  const fact = {
-    task_id: part.task_id,
-    tool: part.tool,
-    kind: tool?.kind ?? "local",
-    agent: tool?.agent ?? null,
-    skill: tool?.skill ?? null,
-    input
+const shownEvent = (
+  task_id: TaskId,
+  event: Exclude<PeerEvent, { readonly _tag: "Accepted" }>,
+  limit: number
+): Extract<PlanEvent, { readonly event: "task.progress" | "task.artifact" }> => {
+  if (event._tag === "Progress") {
+    const message = event.message === undefined ? {} : { message: event.message }
+    return { event: "task.progress", data: { task_id, state: event.state, ...message } }
   }
-  run.tasks.set(part.task_id, {
-    tool: part.tool,
-    agent: tool?.agent ?? null,
-    endpoint: tool?.endpoint ?? null,
-    startedAt: now,
-    isIdempotent: tool?.isIdempotent ?? false,
-    isInherited: false,
-    remote_task_id: null,
-    remote_context_id: null,
-    isKnown: () => false
-  })
-  run.given.journal.append(
-    [
-      {
-        _tag: "TaskStarted",
-        ...fact,
-        endpoint: tool?.endpoint ?? null,
-        state: prepared._tag === "Ready" ? "running" : prepared.state,
-        at: fromMillis(now)
-      },
-      { _tag: "Progressed", stage: "tool", progress: run.progress }
-    ],
-    [{ event: "task.started", data: { ...fact, agent_did: did?.did ?? null, agent_did_source: did?.source ?? null } }]
-  )
-}
-
-/** What a call tells on its way. What was `told` of it by another process is not told again. */
-const onEvent = (run: PlanRun, task_id: TaskId, limit: number, told: Set<string>) => {
-  const emit = (event: Extract<PlanEvent, { readonly event: "task.progress" | "task.artifact" }>): void => {
-    if (!told.delete(JSON.stringify(event.data))) run.given.journal.emit(event)
-  }
-  const take = (event: PeerEvent): void => {
-    switch (event._tag) {
-      case "Accepted": {
-        const task = run.tasks.get(task_id)
-        if (task === undefined) return
-        const remote = { remote_task_id: event.remoteTaskId, remote_context_id: event.remoteContextId }
-        run.given.journal.append([{ _tag: "TaskAccepted", task_id, ...remote }], [])
-        Object.assign(task, remote)
-        task.isKnown = run.given.journal.mark()
-        return
-      }
-      case "Progress": {
-        const message = event.message === undefined ? {} : { message: event.message }
-        return emit({ event: "task.progress", data: { task_id, state: event.state, ...message } })
-      }
-      case "Artifact": {
-        const text = typeof event.content === "string" ? event.content : JSON.stringify(event.content)
-        const cut = truncate(text, limit)
-        const { mediaType: media_type, verified } = event
-        const content = cut.truncated ? cut.text : event.content
-        return emit({
-          event: "task.artifact",
-          data: { task_id, content, media_type, truncated: cut.truncated, verified }
-        })
-      }
-    }
-  }
-  return (event: PeerEvent) =>
-    Effect.andThen(
-      Effect.sync(() => take(event)),
-      Effect.ignore(run.given.journal.keepUp)
-    )
+  const { mediaType: media_type, verified } = event
+  const text = typeof event.content === "string" ? event.content : JSON.stringify(event.content)
+  const { text: cut, truncated } = truncate(text, limit)
+  const content = truncated ? cut : event.content
+  return { event: "task.artifact", data: { task_id, content, media_type, truncated, verified } }
 }
 
 const timedOut = (tool: Tool, limit: number): ToolResult => {
@@ -108,58 +42,96 @@ const timedOut = (tool: Tool, limit: number): ToolResult => {
   return { state: "timed-out", content: message, error: { code: "timeout", message } }
 }
 
-/** Makes the calls of a step side by side. The results stand in the order of the calls. */
-export const runAll = (
-  run: PlanRun,
-  calls: ReadonlyArray<Prepared>,
-  options: { readonly delimiter: string; readonly resultLimit: number }
-): Effect.Effect<ReadonlyArray<MessagePart>, StorageError> => {
-  const answer = (prepared: Prepared, did: AgentDid | null, result: ToolResult, now: number): ToolResultPart => {
-    const { task_id, tool } = prepared.part
-    const { text } = truncate(result.content, options.resultLimit)
-    const isRemote = prepared.tool?.kind === "peer" || prepared.tool?.kind === "mcp"
-    const { verified = "unknown", note } = result
-    const source = { tool, agent: prepared.tool?.agent ?? null, did: did?.did ?? null, verified }
-    const said = isRemote ? Envelope.wrap(options.delimiter, source, text) : text
-    const content = note === undefined ? said : `${said}\n${note}`
-    run.finishTask(task_id, { ...result, result: result.content }, content, now)
-    return { type: "tool_result", task_id, state: result.state, content }
+type Dispatched = Extract<Prepared, { readonly _tag: "Ready" | "Begun" }>
+
+interface Options {
+  /** Marks what comes from outside, for the model. */
+  readonly delimiter: string
+  /** Characters of one result, or of one artifact. */
+  readonly resultLimit: number
+}
+
+/** The tool calls of one step. */
+class StepCalls {
+  readonly #run: PlanRun
+  readonly #options: Options
+
+  constructor(run: PlanRun, options: Options) {
+    this.#run = run
+    this.#options = options
   }
 
-  const limitOf = ({ timeoutMs = Infinity }: Tool): number =>
-    Math.min(timeoutMs, run.given.request.preferences.tool_timeout_ms)
+  /** Makes a call, or refuses it, and gives its result to the model. */
+  readonly make = Effect.fnUntraced(function* (this: StepCalls, prepared: Prepared) {
+    const begun = yield* Clock.currentTimeMillis
+    const did = yield* this.#identify(prepared)
+    if (prepared._tag === "Begun") {
+      const { remote_task_id, started_at } = prepared.task
+      return yield* this.#dispatch(prepared, did, remote_task_id === null ? begun : Date.parse(started_at))
+    }
+    // Before it starts: what is refused is stored with its end, or not at all.
+    yield* this.#run.given.journal.keepUp
+    const now = yield* Clock.currentTimeMillis
+    this.#start(prepared, did, now)
+    if (prepared._tag === "Ready") return yield* this.#dispatch(prepared, did, begun)
+    const { state, message } = prepared
+    return this.#answer(prepared, did, { state, content: message, error: { code: state, message } }, now)
+  })
 
-  /** Only of a call that is made: it may have to ask the agent, which counts as a part of the call. */
-  const identify = (prepared: Prepared): Effect.Effect<AgentDid | null> =>
-    prepared._tag === "Refused"
-      ? Effect.succeed(null)
-      : Effect.map(Effect.timeoutOption(prepared.tool.identify, limitOf(prepared.tool)), Option.getOrNull)
+  /** Who the agent of a call is: it may have to be asked, which counts as a part of the call. */
+  #identify(prepared: Prepared): Effect.Effect<AgentDid | null> {
+    if (prepared._tag === "Refused") return Effect.succeed(null)
+    const { tool } = prepared
+    return Effect.map(Effect.timeoutOption(tool.identify, this.#limitOf(tool)), Option.getOrNull)
+  }
 
-  const dispatch = Effect.fnUntraced(function* (
-    prepared: Extract<Prepared, { readonly _tag: "Ready" | "Begun" }>,
+  #limitOf({ timeoutMs = Infinity }: Tool): number {
+    return Math.min(timeoutMs, this.#run.given.request.preferences.tool_timeout_ms)
+  }
+
+  /** Tells that a task has started; of one that is refused that is its end, too. */
+  #start(prepared: Exclude<Prepared, { readonly _tag: "Begun" }>, did: AgentDid | null, now: number): void {
+    const { part, tool } = prepared
+    const task: TaskStart = {
+      task_id: part.task_id,
+      tool: part.tool,
+      kind: tool?.kind ?? "local",
+      agent: tool?.agent ?? null,
+      endpoint: tool?.endpoint ?? null,
+      skill: tool?.skill ?? null,
+      input: prepared._tag === "Ready" ? prepared.input : shownInput(prepared.input),
+      state: prepared._tag === "Ready" ? "running" : prepared.state
+    }
+    const agent = { agent_did: did?.did ?? null, agent_did_source: did?.source ?? null }
+    this.#run.tasks.start(task, tool?.isIdempotent ?? false, agent, this.#run.progressed("tool"), now)
+  }
+
+  readonly #dispatch = Effect.fnUntraced(function* (
+    this: StepCalls,
+    prepared: Dispatched,
     did: AgentDid | null,
     since: number
   ) {
     const { tool, input, part } = prepared
+    const { tasks, given } = this.#run
     const spent = (yield* Clock.currentTimeMillis) - since
     // The intent is stored before the call leaves.
-    yield* run.given.journal.flush
-    const task = run.tasks.get(part.task_id)
-    const { remote_context_id: contextId = null, remote_task_id: taskId = null } = task ?? {}
+    yield* given.journal.flush
+    const { remote_context_id: contextId = null, remote_task_id: taskId = null } = tasks.get(part.task_id) ?? {}
     const resumes = taskId === null ? undefined : { taskId, contextId }
-    const limit = limitOf(tool)
+    const limit = this.#limitOf(tool)
     // What a peer has done while nobody asked is worth a look.
     const left = resumes === undefined || spent < limit ? limit - spent : Math.min(lastLook, limit)
-    const told = new Set(prepared._tag === "Begun" ? run.given.resumed?.told : [])
-    if (task !== undefined) task.isInherited = false
+    const told = new Set(prepared._tag === "Begun" ? given.resumed?.told : [])
+    tasks.resume(part.task_id)
     // Detached: a tool that does not let go holds up neither the step nor the plan's end. Both exits interrupt it.
     const call = yield* Effect.forkDetach(
       tool.call({
         input,
         taskId: part.task_id,
         resumes,
-        isHandedOver: () => task !== undefined && run.isHandedOver(task),
-        onEvent: onEvent(run, part.task_id, options.resultLimit, told)
+        isHandedOver: () => this.#run.isHandedOver(part.task_id),
+        onEvent: (event) => this.#tell(part.task_id, told, event)
       }),
       { startImmediately: true }
     )
@@ -168,31 +140,44 @@ export const runAll = (
       Effect.onInterrupt(() => Fiber.interrupt(call))
     )
     if (Option.isNone(result)) call.interruptUnsafe()
-    return answer(
-      prepared,
-      did,
-      Option.getOrElse(result, () => timedOut(tool, limit)),
-      yield* Clock.currentTimeMillis
-    )
+    const end = Option.getOrElse(result, () => timedOut(tool, limit))
+    return this.#answer(prepared, did, end, yield* Clock.currentTimeMillis)
   })
 
-  return Effect.forEach(
-    calls,
-    Effect.fnUntraced(function* (prepared) {
-      const begun = yield* Clock.currentTimeMillis
-      const did = yield* identify(prepared)
-      if (prepared._tag === "Begun") {
-        const { remote_task_id, started_at } = prepared.task
-        return yield* dispatch(prepared, did, remote_task_id === null ? begun : Date.parse(started_at))
+  /** What a call says on its way. What another process has `told` of it is not told again. */
+  #tell(task_id: TaskId, told: Set<string>, event: PeerEvent): Effect.Effect<void> {
+    const { journal } = this.#run.given
+    return Effect.suspend(() => {
+      if (event._tag === "Accepted") {
+        const { remoteContextId: remote_context_id, remoteTaskId: remote_task_id } = event
+        this.#run.tasks.accept(task_id, { remote_task_id, remote_context_id })
+      } else {
+        const shown = shownEvent(task_id, event, this.#options.resultLimit)
+        if (!told.delete(JSON.stringify(shown.data))) this.#run.tasks.tell(shown)
       }
-      // Before it starts: what is refused is stored with its end, or not at all.
-      yield* run.given.journal.keepUp
-      const now = yield* Clock.currentTimeMillis
-      start(run, prepared, did, now)
-      if (prepared._tag === "Ready") return yield* dispatch(prepared, did, begun)
-      const { state, message } = prepared
-      return answer(prepared, did, { state, content: message, error: { code: state, message } }, now)
-    }),
-    { concurrency }
-  ).pipe(run.within("tool"))
+      return Effect.ignore(journal.keepUp)
+    })
+  }
+
+  #answer(prepared: Prepared, did: AgentDid | null, result: ToolResult, now: number): ToolResultPart {
+    const { task_id, tool } = prepared.part
+    const { text } = truncate(result.content, this.#options.resultLimit)
+    const isRemote = prepared.tool?.kind === "peer" || prepared.tool?.kind === "mcp"
+    const { verified = "unknown", note } = result
+    const source = { tool, agent: prepared.tool?.agent ?? null, did: did?.did ?? null, verified }
+    const said = isRemote ? Envelope.wrap(this.#options.delimiter, source, text) : text
+    const content = note === undefined ? said : `${said}\n${note}`
+    this.#run.tasks.finish(task_id, { ...result, result: result.content }, content, now)
+    return { type: "tool_result", task_id, state: result.state, content }
+  }
+}
+
+/** Makes the calls of a step side by side. The results stand in the order of the calls. */
+export const runAll = (
+  run: PlanRun,
+  calls: ReadonlyArray<Prepared>,
+  options: Options
+): Effect.Effect<ReadonlyArray<MessagePart>, StorageError> => {
+  const step = new StepCalls(run, options)
+  return Effect.forEach(calls, (prepared) => step.make(prepared), { concurrency }).pipe(run.stages.within("tool"))
 }

@@ -1,0 +1,189 @@
+import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import { MessageId, type Message, type MessagePart } from "@bowline/domain/session/Message"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
+import type { PlanChange, StoredTask } from "../store/PlanStore.ts"
+import type { Journal } from "../stream/Journal.ts"
+
+/** A call that was started, or refused: what is known of it until it ends, and behind its end. */
+export interface PlanTask {
+  readonly tool: string
+  readonly agent: string | null
+  readonly endpoint: string | null
+  /** Milliseconds since 1970. */
+  readonly startedAt: number
+  readonly isIdempotent: boolean
+  /** Another process started it, and no fiber of this one has resumed it yet. */
+  readonly isInherited: boolean
+  readonly remote_task_id: string | null
+  readonly remote_context_id: string | null
+  /** Whether its remote ids are stored: then the process that takes the plan over knows them. */
+  readonly isKnown: () => boolean
+}
+
+/** How a task ended, for the store, the stream and the model. */
+export interface TaskEnd {
+  readonly state: TaskState
+  readonly result: string
+  readonly error?: { readonly code: string; readonly message: string }
+}
+
+/** What is stored and shown of a task when it starts. */
+export type TaskStart = Omit<Extract<PlanChange, { readonly _tag: "TaskStarted" }>, "_tag" | "at">
+
+/** Who the agent of a task is, as far as it is known when the task starts. */
+export type TaskAgent = Pick<
+  Extract<PlanEvent, { readonly event: "task.started" }>["data"],
+  "agent_did" | "agent_did_source"
+>
+
+type MessageAppended = Extract<PlanChange, { readonly _tag: "MessageAppended" }>
+
+/** A message of the history, as it is written. */
+export const messageOf = (
+  uuid: () => string,
+  role: Message["role"],
+  parts: ReadonlyArray<MessagePart>,
+  now: number
+): MessageAppended => ({
+  _tag: "MessageAppended",
+  message: { message_id: MessageId.make(`msg_${uuid()}`), role, parts },
+  at: fromMillis(now)
+})
+
+/**
+ * The tool calls of a plan. Each change is journalled here, and nowhere else: so every task that starts ends once, and nothing is
+ * told of a task that has ended.
+ */
+export class PlanTasks {
+  readonly #journal: Journal
+  readonly #uuid: () => string
+  readonly #isOverdue: () => boolean
+  readonly #tasks = new Map<TaskId, PlanTask>()
+  readonly #open = new Set<TaskId>()
+  /** Calls that the history has no result for, started or not. */
+  readonly #unanswered = new Set<TaskId>()
+  readonly #abandoned: Array<PlanTask> = []
+
+  /** `isOverdue` says whether another process may have the plan by now. */
+  constructor(journal: Journal, uuid: () => string, isOverdue: () => boolean) {
+    this.#journal = journal
+    this.#uuid = uuid
+    this.#isOverdue = isOverdue
+  }
+
+  /** Takes over the tasks that another process started. */
+  inherit(tasks: ReadonlyArray<StoredTask>): void {
+    for (const { task_id, started_at, state, ...task } of tasks) {
+      const isInherited = state === "running"
+      const isIdempotent = task.remote_task_id === null
+      this.#tasks.set(task_id, {
+        ...task,
+        startedAt: Date.parse(started_at),
+        isIdempotent,
+        isInherited,
+        isKnown: () => true
+      })
+      if (!isInherited) continue
+      this.#open.add(task_id)
+      this.#unanswered.add(task_id)
+    }
+  }
+
+  get(task_id: TaskId): PlanTask | undefined {
+    return this.#tasks.get(task_id)
+  }
+
+  /** The open tasks in the order in which they started. */
+  get open(): ReadonlyArray<readonly [TaskId, PlanTask]> {
+    return Array.from(this.#tasks).filter(([task_id]) => this.#open.has(task_id))
+  }
+
+  /** Whether a task of another process waits for a fiber that resumes it. */
+  get hasInherited(): boolean {
+    return this.open.some(([, { isInherited }]) => isInherited)
+  }
+
+  /** What the peers call the tasks that have ended. */
+  get remoteTasks(): ReadonlyMap<TaskId, string> {
+    const remote = new Map<TaskId, string>()
+    for (const [task_id, { remote_task_id }] of this.#tasks) {
+      if (remote_task_id !== null && !this.#open.has(task_id)) remote.set(task_id, remote_task_id)
+    }
+    return remote
+  }
+
+  /** Tasks that have ended for the plan while nobody told their peers: to be cancelled once the plan's end is stored. */
+  get abandoned(): ReadonlyArray<PlanTask> {
+    return this.#abandoned
+  }
+
+  /** The model asked for these calls: from now on the history owes each of them a result. */
+  expect(tasks: ReadonlyArray<TaskId>): void {
+    for (const task_id of tasks) this.#unanswered.add(task_id)
+  }
+
+  start(task: TaskStart, isIdempotent: boolean, agent: TaskAgent, progressed: PlanChange, now: number): void {
+    const { task_id, endpoint, state, ...shown } = task
+    this.#open.add(task_id)
+    this.#tasks.set(task_id, {
+      tool: task.tool,
+      agent: task.agent,
+      endpoint,
+      startedAt: now,
+      isIdempotent,
+      isInherited: false,
+      remote_task_id: null,
+      remote_context_id: null,
+      isKnown: () => false
+    })
+    this.#journal.append(
+      [{ _tag: "TaskStarted", ...task, at: fromMillis(now) }, progressed],
+      [{ event: "task.started", data: { task_id, ...shown, ...agent } }]
+    )
+  }
+
+  /** The peer has named the task; nulls say that it has not received it. */
+  accept(task_id: TaskId, remote: Pick<PlanTask, "remote_task_id" | "remote_context_id">): void {
+    if (!this.#open.has(task_id)) return
+    this.#journal.append([{ _tag: "TaskAccepted", task_id, ...remote }], [])
+    this.#change(task_id, { ...remote, isKnown: this.#journal.mark() })
+  }
+
+  /** A fiber of this process looks after the task from now on. */
+  resume(task_id: TaskId): void {
+    this.#change(task_id, { isInherited: false })
+  }
+
+  /** Tells what happens to a task while it is open. What a fiber that does not let go says later is dropped. */
+  tell(event: Extract<PlanEvent, { readonly event: "task.progress" | "task.artifact" }>): void {
+    if (this.#open.has(event.data.task_id)) this.#journal.emit(event)
+  }
+
+  /** Answers a call in the history and, if it was started, ends its task. */
+  finish(task_id: TaskId, end: TaskEnd, content: string, now: number): void {
+    this.#unanswered.delete(task_id)
+    const { state, result, error } = end
+    const answer = messageOf(this.#uuid, "tool", [{ type: "tool_result", task_id, state, content }], now)
+    const task = this.#tasks.get(task_id)
+    if (task === undefined || !this.#open.delete(task_id)) return this.#journal.append([answer], [])
+    const { remote_context_id, remote_task_id, startedAt } = task
+    const isCut = state === "interrupted" || state === "timed-out"
+    if (isCut && (task.isInherited || this.#isOverdue())) this.#abandoned.push(task)
+    const shown = { task_id, state, remote_task_id, remote_context_id, duration_ms: now - startedAt }
+    this.#journal.append(
+      [{ _tag: "TaskFinished", task_id, state, result, error: error ?? null, at: fromMillis(now) }, answer],
+      [{ event: "task.finished", data: error === undefined ? shown : { ...shown, error } }]
+    )
+  }
+
+  /** Gives every call that has no result the same end. */
+  finishAll(end: TaskEnd, content: string, now: number): void {
+    for (const task_id of Array.from(this.#unanswered)) this.finish(task_id, end, content, now)
+  }
+
+  #change(task_id: TaskId, change: Partial<PlanTask>): void {
+    const task = this.#tasks.get(task_id)
+    if (task !== undefined) this.#tasks.set(task_id, { ...task, ...change })
+  }
+}

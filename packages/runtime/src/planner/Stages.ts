@@ -1,0 +1,35 @@
+import type { Stage } from "@bowline/domain/plan/Outcome"
+import { Effect, Exit } from "effect"
+
+/** What a plan waits for, one stage at a time: every abort, time-out and failure is blamed on it. */
+export class Stages {
+  readonly #entered: Array<Stage> = []
+  #failedIn: Stage | null | undefined
+
+  /** A tool that runs hides everything else, and an approval everything but a tool. */
+  get current(): Stage | null {
+    if (this.#entered.includes("tool")) return "tool"
+    if (this.#entered.includes("approval")) return "approval"
+    return this.#entered.at(-1) ?? null
+  }
+
+  /** The stage that the last failure came out of, until the next stage is entered. */
+  get failedIn(): Stage | null | undefined {
+    return this.#failedIn
+  }
+
+  /** The plan waits in this stage for as long as the effect runs. */
+  within(stage: Stage): <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> {
+    return (effect) =>
+      Effect.suspend(() => {
+        this.#entered.push(stage)
+        this.#failedIn = undefined
+        return Effect.onExit(effect, (exit) =>
+          Effect.sync(() => {
+            if (Exit.isFailure(exit)) this.#failedIn ??= this.current
+            this.#entered.splice(this.#entered.lastIndexOf(stage), 1)
+          })
+        )
+      })
+  }
+}

@@ -1,0 +1,43 @@
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { wait } from "@bowline/testing/http/Move"
+import { all, layer, pass, post, readAll, single } from "@bowline/testing/TestKit"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { bob, names } from "../plan/Bob.ts"
+
+describe("PlanTasks", () => {
+  it.effect("tells nothing of a task that has ended, though its call does not let go", () =>
+    Effect.gen(function* () {
+      const { frames } = yield* post({ question: "?", agents: [bob], preferences: { tool_timeout_ms: 1_000 } })
+      const reading = yield* Effect.forkChild(readAll(frames))
+      yield* pass("6 seconds")
+      const events = yield* Fiber.join(reading)
+      assert.strictEqual(single(events, "task.finished").state, "timed-out")
+      assert.deepStrictEqual(
+        all(events, "task.progress").map(({ message }) => message),
+        ["in time"]
+      )
+      assert.notInclude(names(events), "task.artifact")
+      assert.strictEqual(single(events, "final").text, "done")
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: [[callTool("bob_ask", { input: "hi" })], [wait("4 seconds"), say("done")]],
+          peers: {
+            call: (_, onEvent) =>
+              onEvent({ _tag: "Progress", state: "working", message: "in time" }).pipe(
+                Effect.andThen(Effect.sleep("2 seconds")),
+                Effect.andThen(onEvent({ _tag: "Progress", state: "working", message: "too late" })),
+                Effect.andThen(
+                  onEvent({ _tag: "Artifact", content: "too late", mediaType: "text/plain", verified: "unknown" })
+                ),
+                Effect.as({ state: "completed" as const, content: "too late", verified: "unknown" as const }),
+                Effect.uninterruptible
+              )
+          }
+        })
+      ),
+      Effect.scoped
+    )
+  )
+})
