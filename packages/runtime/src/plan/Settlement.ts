@@ -30,7 +30,8 @@ export const ofAbort = (reason: AbortReason, stage: Stage | null, run: PlanRun, 
 
 /** The last attempt of a step has failed. */
 export const ofProvider = (error: ProviderError, stage: Stage | null, run: PlanRun): Failure => {
-  const reasons = run.failures.map(({ _tag }) => _tag)
+  const { failures = [], shownText = "" } = run.step ?? {}
+  const reasons = failures.map(({ _tag }) => _tag)
   const retryAfter = retryAfterMs(error.reason)
   return {
     code: error.code,
@@ -41,7 +42,7 @@ export const ofProvider = (error: ProviderError, stage: Stage | null, run: PlanR
       attempts: reasons.length,
       reasons,
       ...(retryAfter === undefined ? {} : { retry_after_ms: retryAfter }),
-      ...(run.partialText === "" ? {} : { partial: true })
+      ...(shownText === "" ? {} : { partial: true })
     }
   }
 }
@@ -77,8 +78,9 @@ export const settle = (run: PlanRun, outcome: Outcome, now: number): void => {
     run.finishTask(task_id, interrupted, unknownEffect, now)
   }
   run.countUsage()
-  const partial: ReadonlyArray<MessagePart> = [{ type: "text", text: run.partialText, partial: true }]
-  const last = outcome.state === "completed" ? run.answer : run.partialText === "" ? undefined : partial
+  const { shownText = "" } = run.step ?? {}
+  const partial: ReadonlyArray<MessagePart> = [{ type: "text", text: shownText, partial: true }]
+  const last = outcome.state === "completed" ? run.answer : shownText === "" ? undefined : partial
   journal.append(
     // Together: whoever finds the answer of a plan that is not over could not tell why it had stopped.
     [

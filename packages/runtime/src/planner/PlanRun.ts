@@ -4,7 +4,6 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import * as Usage from "@bowline/domain/plan/Usage"
 import { MessageId, type MessagePart, type Message } from "@bowline/domain/session/Message"
-import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
@@ -13,6 +12,7 @@ import type { Route } from "../peer/PeerClient.ts"
 import type { Journal } from "../stream/Journal.ts"
 import type { PlanChange, Progress } from "../store/PlanStore.ts"
 import type { Resumed } from "./Resumption.ts"
+import type { StepState } from "./StepState.ts"
 
 /** A task that has started and not finished. */
 export interface StartedTask {
@@ -76,12 +76,8 @@ export class PlanRun {
   steps = 0
   toolCalls = 0
   usage = Usage.empty
-  /** The text of the step that runs, without what was retracted. */
-  partialText = ""
-  /** Why the attempts of the step have failed so far. */
-  failures: Array<ProviderErrorReason> = []
-  /** What the provider has reported in it so far. */
-  attemptUsage: { readonly step: number; readonly attempt: number; readonly usage: Usage.Usage } | undefined
+  /** The step that runs, until its answer is in the history. */
+  step: StepState | undefined
   readonly tasks = new Map<TaskId, StartedTask>()
   /** Calls of the current step that the history has no result for, with the names of their tools. */
   readonly unanswered = new Map<TaskId, string>()
@@ -171,9 +167,9 @@ export class PlanRun {
 
   /** Counts what the attempt has used, however it ended. */
   countUsage(): void {
-    if (this.attemptUsage === undefined) return
-    const { step, attempt, usage } = this.attemptUsage
-    this.attemptUsage = undefined
+    const used = this.step?.takeUsage()
+    if (used === undefined) return
+    const { step, attempt, usage } = used
     this.usage = Usage.add(this.usage, usage)
     this.given.journal.append(
       [{ _tag: "Progressed", stage: this.stage, progress: this.progress }],
