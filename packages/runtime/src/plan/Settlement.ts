@@ -41,7 +41,7 @@ const ofAbort = (reason: AbortReason, { open, stage }: Snapshot, now: number): F
 }
 
 /** The last attempt of a step has failed. */
-const ofProvider = (error: ProviderError, stage: Stage | null, { failures, isPartial }: Snapshot): Failure => {
+const ofProvider = (error: ProviderError, stage: Stage | null, { failures, shownText }: Snapshot): Failure => {
   const reasons = failures.map(({ _tag }) => _tag)
   const retryAfter = retryAfterMs(error.reason)
   return {
@@ -53,7 +53,7 @@ const ofProvider = (error: ProviderError, stage: Stage | null, { failures, isPar
       attempts: reasons.length,
       reasons,
       ...(retryAfter === undefined ? {} : { retry_after_ms: retryAfter }),
-      ...(isPartial ? { partial: true } : {})
+      ...(shownText !== "" ? { partial: true } : {})
     }
   }
 }
@@ -106,8 +106,9 @@ export const settle = (run: PlanRun, outcome: Outcome, now: number): void => {
   const { journal } = run.given
   run.tasks.finishAll(interrupted, unknownEffect, now)
   run.countUsage()
-  const partial: ReadonlyArray<MessagePart> = [{ type: "text", text: run.partialText, partial: true }]
-  const last = outcome.state === "completed" ? run.answer : run.partialText === "" ? undefined : partial
+  const { shownText = "" } = run.step ?? {}
+  const partial: ReadonlyArray<MessagePart> = [{ type: "text", text: shownText, partial: true }]
+  const last = outcome.state === "completed" ? run.answer : shownText === "" ? undefined : partial
   journal.append(
     // Together: whoever finds the answer of a plan that is not over could not tell why it had stopped.
     [

@@ -2,6 +2,7 @@ import * as Usage from "@bowline/domain/plan/Usage"
 import type { MessagePart, ToolCallPart } from "@bowline/domain/session/Message"
 import type { FinishReason, ProviderPart } from "../provider/Provider.ts"
 import type { PlanRun } from "./PlanRun.ts"
+import type { StepState } from "./StepState.ts"
 
 export type ToolCall = Extract<ProviderPart, { readonly _tag: "ToolCall" }>
 
@@ -44,11 +45,13 @@ export class Assembly {
   /** So many parts stand in front of a call: they do not grow any more. */
   #closed = 0
   readonly #run: PlanRun
+  readonly #state: StepState
   readonly #at: { readonly step: number; readonly attempt: number }
   readonly #provider: string
 
-  constructor(run: PlanRun, attempt: number, provider: string) {
+  constructor(run: PlanRun, state: StepState, attempt: number, provider: string) {
     this.#run = run
+    this.#state = state
     this.#at = { step: run.progress.steps, attempt }
     this.#provider = provider
   }
@@ -59,7 +62,7 @@ export class Assembly {
       case "TextDelta":
         if (part.delta === "") return
         this.#grow("text", part.delta)
-        this.#run.partialText += part.delta
+        this.#state.shownText += part.delta
         return journal.emit({ event: "text.delta", data: { ...this.#at, delta: part.delta } })
       case "ReasoningDelta":
         if (part.delta === "") return
@@ -75,7 +78,7 @@ export class Assembly {
         return void this.dropped.push(part.reason)
       case "UsageReported":
         this.usage = Usage.sane(part.usage)
-        this.#run.attemptUsage = { ...this.#at, usage: this.usage }
+        this.#state.reportUsage({ ...this.#at, usage: this.usage })
         return
       case "Finished":
         this.finish = part.reason

@@ -80,7 +80,7 @@ export const make = (
       deadline,
       timeout: Infinity,
       account: {
-        reported: (attempt, usage) => void (run.attemptUsage = { step: 0, attempt, usage }),
+        reported: (attempt, usage) => run.step?.reportUsage({ step: 0, attempt, usage }),
         ended: () => run.countUsage()
       }
     })
@@ -121,7 +121,6 @@ export const make = (
         if ((made._tag === "NothingToGain" || made._tag === "Failed") && tokens <= most) return
         if (made._tag !== "NothingToGain") take(made)
         if (made._tag !== "NothingToGain" && made.prompt.tokens <= most) return
-        run.failures = []
         const message = `The prompt has about ${tokens} tokens, and could not be made short enough for ${run.model}`
         return yield* new ProviderError({ reason: new ContextOverflow({ message }) })
       }).pipe(run.stages.within("compaction"))

@@ -14,6 +14,7 @@ import type { PlanChange, Progress } from "../store/PlanStore.ts"
 import { messageOf, type PlanTask, PlanTasks } from "./PlanTasks.ts"
 import type { Resumed } from "./Resumption.ts"
 import { Stages } from "./Stages.ts"
+import type { StepState } from "./StepState.ts"
 
 interface Given {
   readonly plan_id: PlanId
@@ -45,8 +46,8 @@ export interface Snapshot {
   readonly open: ReadonlyArray<readonly [TaskId, PlanTask]>
   /** Why the attempts of the step have failed. */
   readonly failures: ReadonlyArray<ProviderErrorReason>
-  /** Whether text of an answer that has not ended is shown. */
-  readonly isPartial: boolean
+  /** The text of an answer that has not ended. */
+  readonly shownText: string
 }
 
 /**
@@ -64,12 +65,8 @@ export class PlanRun {
   #elsewhere: "handed over" | "lost" | undefined
   #models: ReadonlyArray<string>
   #counts: Omit<Progress, "model"> = { steps: 0, tool_calls: 0, usage: Usage.empty }
-  /** The text of the step that runs, without what was retracted. */
-  partialText = ""
-  /** Why the attempts of the step have failed so far. */
-  failures: Array<ProviderErrorReason> = []
-  /** What the provider has reported in it so far. */
-  attemptUsage: { readonly step: number; readonly attempt: number; readonly usage: Usage.Usage } | undefined
+  /** The step that runs, until its answer is in the history. */
+  step: StepState | undefined
   /** The answer that ends the plan: it is written with the outcome. */
   answer: ReadonlyArray<MessagePart> | undefined
 
@@ -148,22 +145,17 @@ export class PlanRun {
 
   /** Counts what the attempt has used, however it ended. */
   countUsage(): void {
-    if (this.attemptUsage === undefined) return
-    const { step, attempt, usage } = this.attemptUsage
-    this.attemptUsage = undefined
+    const used = this.step?.takeUsage()
+    if (used === undefined) return
+    const { step, attempt, usage } = used
     this.count({ usage: Usage.add(this.#counts.usage, usage) })
     this.given.journal.append([this.progressed(this.stage)], [{ event: "usage", data: { step, attempt, ...usage } }])
   }
 
   /** What the plan was doing at this instant: who ends it blames that. */
   snapshot(): Snapshot {
-    return {
-      stage: this.stage,
-      failedIn: this.stages.failedIn,
-      open: this.tasks.open,
-      failures: this.failures,
-      isPartial: this.partialText !== ""
-    }
+    const { failures = [], shownText = "" } = this.step ?? {}
+    return { stage: this.stage, failedIn: this.stages.failedIn, open: this.tasks.open, failures, shownText }
   }
 
   message(role: Message["role"], parts: ReadonlyArray<MessagePart>, now: number) {

@@ -24,6 +24,7 @@ import * as Continuation from "./Continuation.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import * as Step from "./Step.ts"
+import { StepState } from "./StepState.ts"
 import { systemPrompt } from "./SystemPrompt.ts"
 import * as Target from "../asking/Target.ts"
 import * as PreparedCalls from "./PreparedCalls.ts"
@@ -147,6 +148,8 @@ export class Planner extends Context.Service<
 
           let corrections: ReadonlyArray<Entry> = []
           for (;;) {
+            const step = new StepState()
+            run.step = step
             yield* prompt.fit
             if (before === undefined) run.count({ steps: run.progress.steps + 1 })
             const withholding = withheld(run, tools)
@@ -160,7 +163,7 @@ export class Planner extends Context.Service<
               toolChoice: withholding === undefined ? ("auto" as const) : ("none" as const)
             })
             const shorter = Effect.map(prompt.shorten, (isShorter) => (isShorter ? ask() : undefined))
-            const answer = yield* Step.ask(pool, config, run, ask(), shorter, before)
+            const answer = yield* Step.ask(pool, config, run, step, ask(), shorter, before)
             before = undefined
             const now = yield* Clock.currentTimeMillis
             const wantsTools = withholding === undefined && answer.finish !== "length" && answer.calls.length > 0
@@ -182,7 +185,7 @@ export class Planner extends Context.Service<
                 duration_ms: now - run.given.createdAt
               }
             }
-            run.partialText = ""
+            run.step = undefined
             journal.append([run.message("assistant", parts, now)], [])
             prompt.answered(
               { role: "assistant", parts },

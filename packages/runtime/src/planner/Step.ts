@@ -15,6 +15,7 @@ import type { PlansConfig } from "../config/PlansConfig.ts"
 import type { Attempts } from "./Resumption.ts"
 import * as Retries from "../asking/Retries.ts"
 import * as StepAttempt from "./StepAttempt.ts"
+import type { StepState } from "./StepState.ts"
 import * as Target from "../asking/Target.ts"
 
 const textOf = (parts: ReadonlyArray<MessagePart>): string =>
@@ -49,21 +50,22 @@ export const ask = (
   pool: CredentialPool["Service"],
   config: PlansConfig["Service"],
   run: PlanRun,
+  state: StepState,
   asked: Asked,
   shorter: Effect.Effect<Asked | undefined, StorageError>,
   before: Attempts | undefined
 ): Effect.Effect<Given, ProviderError | StorageError> => {
-  const answer = answerTo(pool, config, run, asked, shorter, before).pipe(
+  const answer = answerTo(pool, config, run, state, asked, shorter, before).pipe(
     Effect.tapErrorTag("ProviderError", (error) =>
-      run.failures.length === 0 ? Effect.void : tellExhausted(run, error)
+      state.failures.length === 0 ? Effect.void : tellExhausted(run, state, error)
     )
   )
   return Effect.withSpan(answer, "step", { captureStackTrace: false, attributes: { [GenAi.step]: run.progress.steps } })
 }
 
 /** A step has given up. Where nothing was tried again that is only worth a line if it might have helped. */
-const tellExhausted = Effect.fnUntraced(function* (run: PlanRun, error: ProviderError) {
-  const attempts = run.failures.length
+const tellExhausted = Effect.fnUntraced(function* (run: PlanRun, state: StepState, error: ProviderError) {
+  const attempts = state.failures.length
   if (attempts === 1 && !error.isRetryable) return
   yield* ProviderMetrics.retriesExhausted(Target.asked(run.model), error.type)
   const { model } = run
@@ -78,6 +80,7 @@ const answerTo = Effect.fnUntraced(function* (
   pool: CredentialPool["Service"],
   config: PlansConfig["Service"],
   run: PlanRun,
+  state: StepState,
   asked: Asked,
   shorter: Effect.Effect<Asked | undefined, StorageError>,
   before: Attempts = { last: 0, shown: [] }
@@ -86,8 +89,6 @@ const answerTo = Effect.fnUntraced(function* (
   const step = run.progress.steps
   const mayCall = asked.toolChoice === "auto"
 
-  run.failures = []
-  run.partialText = ""
   /** From now on the plan asks this one of its models. */
   const goOnWith = (model: string) => {
     if (model === run.model) return
@@ -113,7 +114,7 @@ const answerTo = Effect.fnUntraced(function* (
       journal.emit({ event: "text.retract", data: { step, attempt } })
       yield* ProviderMetrics.retracted(Target.asked(asked), error.type)
     }
-    run.partialText = textOf(kept)
+    state.shownText = textOf(kept)
     const { code, message } = error
     const next = { attempt: attempt + 1, delay_ms, credential: credential.id, model }
     journal.emit({ event: "retry", data: { step, ...next, error: { code, message } } })
@@ -136,10 +137,10 @@ const answerTo = Effect.fnUntraced(function* (
   const first = before.last + 1
   for (let attempt = first; ; attempt++) {
     const target = attempt > first ? yield* retries.again : retries.target()
-    const { assembly, failure } = yield* StepAttempt.make(pool, config, run, target, attempt, mended)
+    const { assembly, failure } = yield* StepAttempt.make(pool, config, run, state, target, attempt, mended)
     if (failure !== undefined) {
       const error = new ProviderError({ reason: failure })
-      run.failures.push(failure)
+      state.failures.push(failure)
       if (failure._tag === "context_overflow" && !isShortened) {
         isShortened = true
         const short = yield* shorter
@@ -165,7 +166,7 @@ const answerTo = Effect.fnUntraced(function* (
     const next = Continuation.next(answer, mayCall, continued)
     if (Continuation.isEmpty(answer, mayCall)) {
       const reason = new EmptyAnswer({ message: "The provider gave an empty answer" })
-      run.failures.push(reason)
+      state.failures.push(reason)
       if (next === undefined) return yield* new ProviderError({ reason })
     }
     if (next === undefined) return answer

@@ -15,6 +15,7 @@ import * as ModelLimits from "../asking/ModelLimits.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import * as Target from "../asking/Target.ts"
+import type { StepState } from "./StepState.ts"
 
 /** Parts that a reader is handed at once. */
 const slice = 256
@@ -40,13 +41,14 @@ export const make = Effect.fnUntraced(function* (
   pool: CredentialPool["Service"],
   config: PlansConfig["Service"],
   run: PlanRun,
+  state: StepState,
   target: Target.Target,
   attempt: number,
   asked: Omit<ProviderRequest, "model" | "facts">
 ): Effect.fn.Return<{ readonly assembly: Assembly; readonly failure: ProviderErrorReason | undefined }, StorageError> {
   const { journal } = run.given
   const { provider, id: credential } = target.credential
-  const assembly = new Assembly(run, attempt, provider.name)
+  const assembly = new Assembly(run, state, attempt, provider.name)
   const { timers, facts } = ModelLimits.of(config, target.model)
   const model = Target.ownName(target.model)
   const clock = yield* Clock.Clock
