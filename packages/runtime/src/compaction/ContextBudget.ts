@@ -1,6 +1,6 @@
 import type { Model } from "../provider/ModelTable.ts"
 
-type Limits = Pick<Model, "contextWindow" | "outputLimit">
+export type Limits = Pick<Model, "contextWindow" | "outputLimit">
 
 /** Tokens of the window that are left for the answer. */
 export const outputReserve = ({ contextWindow, outputLimit = Infinity }: Limits): number =>

@@ -1,6 +1,4 @@
-import type { AbortReason, Final, Outcome } from "@bowline/domain/plan/Outcome"
-import type { ProviderError } from "@bowline/domain/provider/ProviderError"
-import type { StorageError } from "@bowline/domain/storage/StorageError"
+import type { AbortReason, Outcome } from "@bowline/domain/plan/Outcome"
 import { Clock, Deferred, type Duration, Effect, Exit, Fiber, Option, Scope } from "effect"
 import { LeaseLost } from "../store/LeaseStore.ts"
 import type { LivePlan } from "../stream/LivePlan.ts"
@@ -71,7 +69,7 @@ export const supervise = Effect.fnUntraced(function* (
   // Detached, since a parent waits for its children without a limit. It is interrupted below, whatever ends the plan.
   const fiber = yield* Effect.forkDetach(work)
   const aborted = (reason: AbortReason): Settlement.End => ({ _tag: "Aborted", reason })
-  const exited = (exit: Exit.Exit<Final, ProviderError | StorageError | LeaseLost>): Settlement.End => ({
+  const exited = (exit: Settlement.Exited["exit"]): Settlement.End => ({
     _tag: "Exited",
     exit
   })
@@ -89,7 +87,7 @@ export const supervise = Effect.fnUntraced(function* (
   const now = yield* Clock.currentTimeMillis
   const outcome = Settlement.outcomeOf(end, run.snapshot(), now)
   if (outcome === undefined) Settlement.handOver(run, end._tag === "HandedOver" ? "handed over" : "lost")
-  else Settlement.settle(run, outcome, now)
+  else Settlement.settle(run, end, outcome, now)
 
   const lost = Effect.catchTags(Deferred.await(journal.stopped), {
     LeaseLost: () => Effect.void,

@@ -1,11 +1,4 @@
-import {
-  type AbortReason,
-  isRetryable,
-  type Failure,
-  type Final,
-  type Outcome,
-  type Stage
-} from "@bowline/domain/plan/Outcome"
+import { type AbortReason, isRetryable, type Failure, type Outcome, type Stage } from "@bowline/domain/plan/Outcome"
 import { Cause, Exit, Option } from "effect"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { MessagePart } from "@bowline/domain/session/Message"
@@ -13,6 +6,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { unknownEffect } from "../history/LegalHistory.ts"
 import { retryAfterMs } from "../asking/RetryPolicy.ts"
+import type { PlanAnswer } from "../planner/Planner.ts"
 import type { PlanRun, Snapshot } from "../planner/PlanRun.ts"
 import type { TaskEnd } from "../planner/PlanTasks.ts"
 import type { LeaseLost } from "../store/LeaseStore.ts"
@@ -25,11 +19,13 @@ const phrases: Record<AbortReason, string> = {
   shutdown: "The gateway is shutting down"
 }
 
+export interface Exited {
+  readonly _tag: "Exited"
+  readonly exit: Exit.Exit<PlanAnswer, ProviderError | StorageError | LeaseLost>
+}
+
 /** What came first: an abort, a hand-over, or the end of the work, which a journal that may not write any more brings about, too. */
-export type End =
-  | { readonly _tag: "Aborted"; readonly reason: AbortReason }
-  | { readonly _tag: "HandedOver" }
-  | { readonly _tag: "Exited"; readonly exit: Exit.Exit<Final, ProviderError | StorageError | LeaseLost> }
+export type End = { readonly _tag: "Aborted"; readonly reason: AbortReason } | { readonly _tag: "HandedOver" } | Exited
 
 /** An abort is blamed on the stage that was running, and in stage `tool` on every task that was open. */
 const ofAbort = (reason: AbortReason, { open, stage }: Snapshot, now: number): Failure => {
@@ -77,7 +73,7 @@ const ofDefect = (stage: Stage | null): Failure => ({
 export const outcomeOf = (end: End, snapshot: Snapshot, now: number): Outcome | undefined => {
   if (end._tag === "HandedOver") return undefined
   if (end._tag === "Aborted") return { state: "aborted", error: ofAbort(end.reason, snapshot, now) }
-  if (Exit.isSuccess(end.exit)) return { state: "completed", final: end.exit.value }
+  if (Exit.isSuccess(end.exit)) return { state: "completed", final: end.exit.value.final }
   const stage = snapshot.failedIn ?? snapshot.stage
   const error = Option.getOrUndefined(Cause.findErrorOption(end.exit.cause))
   switch (error?._tag) {
@@ -98,17 +94,21 @@ const interrupted: TaskEnd = {
   error: { code: "interrupted", message: "The plan ended while the call was open" }
 }
 
+/** What the history keeps of the last step: the answer, or what was shown of one. */
+const lastParts = (end: End, { shownText }: Snapshot): ReadonlyArray<MessagePart> | undefined => {
+  if (end._tag === "Exited" && Exit.isSuccess(end.exit)) return end.exit.value.parts
+  return shownText === "" ? undefined : [{ type: "text", text: shownText, partial: true }]
+}
+
 /**
  * Ends a plan, once: what is open gets its result, partial text is kept for show, then come the outcome and `done`. After it
  * nothing more of the plan is written.
  */
-export const settle = (run: PlanRun, outcome: Outcome, now: number): void => {
+export const settle = (run: PlanRun, end: End, outcome: Outcome, now: number): void => {
   const { journal } = run.given
   run.tasks.finishAll(interrupted, unknownEffect, now)
   run.countUsage()
-  const { shownText = "" } = run.step ?? {}
-  const partial: ReadonlyArray<MessagePart> = [{ type: "text", text: shownText, partial: true }]
-  const last = outcome.state === "completed" ? run.answer : shownText === "" ? undefined : partial
+  const last = lastParts(end, run.snapshot())
   journal.append(
     // Together: whoever finds the answer of a plan that is not over could not tell why it had stopped.
     [

@@ -18,61 +18,126 @@ interface Given {
 }
 
 /** What the model of a plan gets to read of its session, made shorter where it is too long for the model. */
-export interface PlanPrompt {
-  readonly messages: () => ReadonlyArray<Entry>
-  /** What is not in the messages, the oldest first. */
-  readonly summaries: () => ReadonlyArray<string>
-  /** The model has answered. `tokens` is what its provider has counted of prompt and answer together, if it has. */
-  readonly answered: (answer: Entry, tokens: number | undefined) => void
-  readonly add: (entry: Entry) => void
-  /** Makes the prompt short, if it is too long for the next step. Fails if it cannot be made short enough. */
-  readonly fit: Effect.Effect<void, ProviderError | StorageError>
-  /** The step was refused as too long: makes the prompt shorter, and says whether it is. */
-  readonly shorten: Effect.Effect<boolean, StorageError>
-}
-
-export const make = (
-  { compaction, config, run, question, frame }: Given,
-  history: ReadonlyArray<Entry>,
-  told: ReadonlyArray<string>
-): PlanPrompt => {
-  let messages = history
-  let summaries = told
+export class PlanPrompt {
+  readonly #given: Given
+  #messages: ReadonlyArray<Entry>
+  #summaries: ReadonlyArray<string>
   /** What the provider has counted of the last step, and for which model. */
-  let reported: (TokenEstimate.Reported & { readonly model: string }) | undefined
+  #reported: (TokenEstimate.Reported & { readonly model: string }) | undefined
 
-  const limitsOf = (model: string) => {
-    const { contextWindow, facts } = ModelLimits.of(config, model)
+  constructor(given: Given, messages: ReadonlyArray<Entry>, summaries: ReadonlyArray<string>) {
+    this.#given = given
+    this.#messages = messages
+    this.#summaries = summaries
+  }
+
+  get messages(): ReadonlyArray<Entry> {
+    return this.#messages
+  }
+
+  /** What the messages leave out, the oldest first. */
+  get summaries(): ReadonlyArray<string> {
+    return this.#summaries
+  }
+
+  add(entry: Entry): void {
+    this.#messages = [...this.#messages, entry]
+  }
+
+  /** The model has answered. `tokens` is what its provider has counted of prompt and answer together, if it has. */
+  answered(answer: Entry, tokens: number | undefined): void {
+    this.add(answer)
+    const { model } = this.#given.run
+    this.#reported = tokens === undefined ? undefined : { tokens, messages: this.#messages.length, model }
+  }
+
+  /** Makes the prompt short, if it is too long for the next step. Fails if it cannot be made short enough. */
+  get fit(): Effect.Effect<void, ProviderError | StorageError> {
+    return Effect.suspend(() => {
+      const limits = this.#limits()
+      const threshold = ContextBudget.threshold(limits)
+      // Mostly the bytes say that it is short: then nothing is counted.
+      if (this.#atMost() <= threshold) return Effect.void
+      return this.#compact(limits, threshold).pipe(this.#given.run.stages.within("compaction"))
+    })
+  }
+
+  /** The step was refused as too long: makes the prompt shorter, and says whether it is. */
+  get shorten(): Effect.Effect<boolean, StorageError> {
+    return this.#shorten().pipe(this.#given.run.stages.within("compaction"))
+  }
+
+  #limits() {
+    const { config, run } = this.#given
+    const { contextWindow, facts } = ModelLimits.of(config, run.model)
     return { ...facts, contextWindow }
   }
 
   /** What nobody has counted yet of the prompt, and what the provider has. */
-  const known = () => {
-    const last = reported?.model === run.model ? reported : undefined
-    return { added: messages.slice(last?.messages ?? 0), reported: last && { tokens: last.tokens, messages: 0 } }
+  #known() {
+    const last = this.#reported?.model === this.#given.run.model ? this.#reported : undefined
+    return { added: this.#messages.slice(last?.messages ?? 0), reported: last && { tokens: last.tokens, messages: 0 } }
   }
-  const atMost = (): number => {
-    const { added, reported } = known()
+
+  #atMost(): number {
+    const { added, reported } = this.#known()
+    const { frame, run } = this.#given
     const count = TokenEstimate.atMost(run.model)
-    const bare = reported === undefined ? TokenEstimate.ofFrame(count, frame(summaries)) : 0
+    const bare = reported === undefined ? TokenEstimate.ofFrame(count, frame(this.#summaries)) : 0
     const weighed = added.map((message) => TokenEstimate.weigh(count, message))
     return TokenEstimate.ofPrompt(bare, weighed, reported)
   }
-  const estimate = Effect.gen(function* () {
-    const { added, reported } = known()
+
+  readonly #estimate = Effect.fnUntraced(function* (this: PlanPrompt) {
+    const { added, reported } = this.#known()
+    const { frame, run } = this.#given
     const count = yield* TokenEstimate.forModel(run.model)
-    const bare = reported === undefined ? yield* TokenEstimate.weighFrame(count, frame(summaries)) : 0
+    const bare = reported === undefined ? yield* TokenEstimate.weighFrame(count, frame(this.#summaries)) : 0
     return TokenEstimate.ofPrompt(bare, yield* TokenEstimate.weighAll(count, added), reported)
   })
 
-  const make = Effect.fnUntraced(function* (size: number, isRefused: boolean): Effect.fn.Return<Made, StorageError> {
-    const { journal, session_id, models, deadline } = { ...run.given, models: run.models }
+  readonly #compact = Effect.fnUntraced(function* (
+    this: PlanPrompt,
+    limits: ContextBudget.Limits,
+    threshold: number
+  ): Effect.fn.Return<void, ProviderError | StorageError> {
+    const tokens = yield* this.#estimate()
+    if (tokens <= threshold) return
+    const most = limits.contextWindow - ContextBudget.outputReserve(limits)
+    const made = yield* this.#make(limits.contextWindow, false)
+    // Without a summary nothing is left out of what fits.
+    if ((made._tag === "NothingToGain" || made._tag === "Failed") && tokens <= most) return
+    if (made._tag !== "NothingToGain") {
+      this.#take(made)
+      if (made.prompt.tokens <= most) return
+    }
+    const { model } = this.#given.run
+    const message = `The prompt has about ${tokens} tokens, and could not be made short enough for ${model}`
+    return yield* new ProviderError({ reason: new ContextOverflow({ message }) })
+  })
+
+  readonly #shorten = Effect.fnUntraced(function* (this: PlanPrompt): Effect.fn.Return<boolean, StorageError> {
+    const limits = this.#limits()
+    const size = Math.min(yield* this.#estimate(), limits.contextWindow)
+    const made = yield* this.#make(size, true)
+    if (made._tag === "NothingToGain") return false
+    this.#take(made)
+    return made.prompt.tokens <= limits.contextWindow - ContextBudget.outputReserve(limits)
+  })
+
+  readonly #make = Effect.fnUntraced(function* (
+    this: PlanPrompt,
+    size: number,
+    isRefused: boolean
+  ): Effect.fn.Return<Made, StorageError> {
+    const { compaction, frame, question, run } = this.#given
+    const { journal, session_id, deadline } = run.given
     journal.append([run.progressed("compaction")], [])
     yield* journal.flush
     const made = yield* compaction.make({
       session: session_id,
       question,
-      models,
+      models: run.models,
       size,
       isRefused,
       frame,
@@ -91,47 +156,9 @@ export const make = (
     return made
   })
 
-  const take = (made: Exclude<Made, { readonly _tag: "NothingToGain" }>) => {
-    messages = made.prompt.messages
-    summaries = made.prompt.summaries
-    reported = undefined
-  }
-
-  return {
-    messages: () => messages,
-    summaries: () => summaries,
-    answered: (answer, tokens) => {
-      messages = [...messages, answer]
-      reported = tokens === undefined ? undefined : { tokens, messages: messages.length, model: run.model }
-    },
-    add: (entry) => {
-      messages = [...messages, entry]
-    },
-    fit: Effect.suspend(() => {
-      const limits = limitsOf(run.model)
-      const threshold = ContextBudget.threshold(limits)
-      const most = limits.contextWindow - ContextBudget.outputReserve(limits)
-      // Mostly the bytes say that it is short: then nothing is counted.
-      if (atMost() <= threshold) return Effect.void
-      return Effect.gen(function* () {
-        const tokens = yield* estimate
-        if (tokens <= threshold) return
-        const made = yield* make(limits.contextWindow, false)
-        // Without a summary nothing is left out of what fits.
-        if ((made._tag === "NothingToGain" || made._tag === "Failed") && tokens <= most) return
-        if (made._tag !== "NothingToGain") take(made)
-        if (made._tag !== "NothingToGain" && made.prompt.tokens <= most) return
-        const message = `The prompt has about ${tokens} tokens, and could not be made short enough for ${run.model}`
-        return yield* new ProviderError({ reason: new ContextOverflow({ message }) })
-      }).pipe(run.stages.within("compaction"))
-    }),
-    shorten: Effect.gen(function* () {
-      const limits = limitsOf(run.model)
-      const size = Math.min(yield* estimate, limits.contextWindow)
-      const made = yield* make(size, true)
-      if (made._tag === "NothingToGain") return false
-      take(made)
-      return made.prompt.tokens <= limits.contextWindow - ContextBudget.outputReserve(limits)
-    }).pipe(run.stages.within("compaction"))
+  #take({ prompt }: Exclude<Made, { readonly _tag: "NothingToGain" }>): void {
+    this.#messages = prompt.messages
+    this.#summaries = prompt.summaries
+    this.#reported = undefined
   }
 }

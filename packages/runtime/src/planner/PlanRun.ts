@@ -67,9 +67,6 @@ export class PlanRun {
   #counts: Omit<Progress, "model"> = { steps: 0, tool_calls: 0, usage: Usage.empty }
   /** The step that runs, until its answer is in the history. */
   step: StepState | undefined
-  /** The answer that ends the plan: it is written with the outcome. */
-  answer: ReadonlyArray<MessagePart> | undefined
-
   constructor(given: Given) {
     const { journal, models, resumed, uuid, isOverdue } = given
     this.given = given

@@ -124,10 +124,10 @@ export class PlanTasks {
   }
 
   start(task: TaskStart, isIdempotent: boolean, agent: TaskAgent, progressed: PlanChange, now: number): void {
-    const { task_id, endpoint, state, ...shown } = task
+    const { task_id, tool, kind, endpoint, skill, input } = task
     this.#open.add(task_id)
     this.#tasks.set(task_id, {
-      tool: task.tool,
+      tool,
       agent: task.agent,
       endpoint,
       startedAt: now,
@@ -139,7 +139,7 @@ export class PlanTasks {
     })
     this.#journal.append(
       [{ _tag: "TaskStarted", ...task, at: fromMillis(now) }, progressed],
-      [{ event: "task.started", data: { task_id, ...shown, ...agent } }]
+      [{ event: "task.started", data: { task_id, tool, kind, agent: task.agent, skill, input, ...agent } }]
     )
   }
 

@@ -1,0 +1,116 @@
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import { MessageId, type Message, type NewMessage } from "@bowline/domain/session/Message"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { Clock, Effect } from "effect"
+import type { CredentialPool } from "../asking/CredentialPool.ts"
+import * as Target from "../asking/Target.ts"
+import type { Compaction } from "../compaction/Compaction.ts"
+import { contextBlocks } from "../compaction/Summary.ts"
+import type { PlansConfig } from "../config/PlansConfig.ts"
+import { type Entry, legalHistory } from "../history/LegalHistory.ts"
+import type { PeerClient } from "../peer/PeerClient.ts"
+import type { ProviderRequest } from "../provider/Provider.ts"
+import { patiently } from "../store/Patience.ts"
+import type { SessionStore } from "../store/SessionStore.ts"
+import type { Tool } from "../tool/Tool.ts"
+import * as Catalog from "./Catalog.ts"
+import { PlanPrompt } from "./PlanPrompt.ts"
+import type { PlanRun } from "./PlanRun.ts"
+import { systemPrompt } from "./SystemPrompt.ts"
+
+/** What the planner works with. */
+export interface Parts {
+  readonly pool: CredentialPool["Service"]
+  readonly sessions: SessionStore["Service"]
+  readonly peers: PeerClient["Service"]
+  readonly local: ReadonlyArray<Tool>
+  readonly config: PlansConfig["Service"]
+  readonly compaction: Compaction["Service"]
+}
+
+/** A plan whose session is held, ready for its next step. */
+export interface Conversation {
+  readonly tools: ReadonlyMap<string, Tool>
+  readonly prompt: PlanPrompt
+  /** Marks what comes from outside, for the model: random, so that nothing from outside can end the mark. */
+  readonly delimiter: string
+  /** The answer of the plan's last step, if another process has stored one. */
+  readonly lastAnswer: Message | undefined
+  /** What the model is asked next. `corrections` are for this request only. */
+  readonly request: (mustAnswer: boolean, corrections: ReadonlyArray<Entry>) => Omit<ProviderRequest, "model" | "facts">
+}
+
+/** The question as the history has it. It is named after its plan: the process that resumes the plan finds it by that name. */
+const questionOf = (plan: PlanId, text: string): NewMessage => ({
+  message_id: MessageId.make(plan.replace(/^plan_/, "msg_")),
+  role: "user",
+  parts: [{ type: "text", text }]
+})
+
+/** Begins with the first model that can be asked now, if there is one, so that `plan.model` names it. */
+const skipUnavailable = Effect.fnUntraced(function* (pool: CredentialPool["Service"], run: PlanRun) {
+  if (run.models.length < 2) return
+  const target = yield* Target.first(pool, run.given.session_id, run.models).pipe(
+    Effect.catchTag("ProviderError", () => Effect.undefined)
+  )
+  if (target !== undefined) run.use(target.model)
+})
+
+/** The stored messages with the question. A compaction may have covered the question of a resumed plan: it asks again in front. */
+const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAsked: boolean): ReadonlyArray<Entry> => {
+  if (stored.some(({ message_id }) => message_id === question.message_id)) return stored
+  return isAsked ? [question, ...stored] : [...stored, question]
+}
+
+/** Reads the session, gathers the tools, and asks the question. */
+export const begin = Effect.fnUntraced(function* (
+  { compaction, config, local, peers, pool, sessions }: Parts,
+  run: PlanRun
+): Effect.fn.Return<Conversation, StorageError> {
+  const { plan_id, session_id, journal, request, resumed, uuid } = run.given
+  const [stored, summary] = yield* patiently(
+    Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
+  )
+  const { tools, unreachable } = yield* Catalog.of(run, { peers, local, sessions })
+  const delimiter = uuid()
+  yield* skipUnavailable(pool, run)
+
+  const question = questionOf(plan_id, request.question)
+  const isAsked = resumed?.isAsked === true
+  if (!isAsked) {
+    const deadline_at = fromMillis(run.given.deadline)
+    journal.append(
+      [{ _tag: "MessageAppended", message: question, at: fromMillis(yield* Clock.currentTimeMillis) }],
+      [{ event: "plan", data: { model: run.model, deadline_at } }]
+    )
+  }
+
+  const blocks = contextBlocks(delimiter)
+  const frame = (summaries: ReadonlyArray<string>, mustAnswer = false) => ({
+    system: systemPrompt({
+      delimiter,
+      agents: request.agents.map(({ name }) => name),
+      unreachable,
+      summary: blocks(summaries),
+      mustAnswer
+    }),
+    tools: Array.from(tools.values())
+  })
+  const prompt = new PlanPrompt(
+    { compaction, config, run, question: { id: question.message_id, entry: question }, frame },
+    withQuestion(stored, question, isAsked),
+    summary.text === null ? summary.priors : [...summary.priors, summary.text]
+  )
+  return {
+    tools,
+    prompt,
+    delimiter,
+    lastAnswer: stored.findLast((message) => message.plan_id === plan_id && message.role === "assistant"),
+    request: (mustAnswer, corrections) => ({
+      ...frame(prompt.summaries, mustAnswer),
+      messages: [...legalHistory(prompt.messages), ...corrections],
+      toolChoice: mustAnswer ? "none" : "auto"
+    })
+  }
+})

@@ -1,0 +1,41 @@
+import type { Final } from "@bowline/domain/plan/Outcome"
+import type { Preferences } from "@bowline/domain/plan/PlanRequest"
+import type { FinishReason } from "../provider/Provider.ts"
+import type { Progress } from "../store/PlanStore.ts"
+import type { Answer } from "./Continuation.ts"
+
+type StopReason = Final["stop_reason"]
+
+const stopReasons: Record<FinishReason, StopReason> = {
+  stop: "stop",
+  tool_calls: "stop",
+  other: "stop",
+  length: "max_tokens",
+  content_filter: "content_filter",
+  refusal: "refusal",
+  pause: "pause"
+}
+
+/** Why the next step gets no tools, if so. */
+export const withheld = (
+  { steps, tool_calls }: Pick<Progress, "steps" | "tool_calls">,
+  { max_steps, max_tool_calls }: Pick<Preferences, "max_steps" | "max_tool_calls">,
+  tools: number
+): StopReason | undefined => {
+  if (tools === 0) return undefined
+  if (tool_calls >= max_tool_calls) return "max_tool_calls"
+  return steps === max_steps ? "max_steps" : undefined
+}
+
+/**
+ * Whether an answer ends the plan, and then why; undefined where its calls are to be made. A step without tools stops for the
+ * reason why it has none, unless the provider cut it short.
+ */
+export const stopReason = (
+  { calls, finish }: Pick<Answer, "calls" | "finish">,
+  withholding: StopReason | undefined
+): StopReason | undefined => {
+  if (withholding === undefined && finish !== "length" && calls.length > 0) return undefined
+  const own = stopReasons[finish]
+  return own === "stop" ? (withholding ?? own) : own
+}
