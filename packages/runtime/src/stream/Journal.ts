@@ -2,7 +2,7 @@ import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
-import { Deferred, Effect, Result } from "effect"
+import { Deferred, Effect, Latch, Result } from "effect"
 import type { Guard, PlanChange } from "../store/PlanStore.ts"
 import { LeaseLost } from "../store/LeaseStore.ts"
 import { answered } from "../store/Patience.ts"
@@ -36,7 +36,8 @@ export class Journal implements Source {
   /** Counts appends, and how many of them are stored. */
   #appended = 0
   #stored = 0
-  #waiting: Array<{ readonly until: number; readonly resume: (effect: Effect.Effect<void>) => void }> = []
+  /** Opens for an instant whenever a batch is stored. */
+  readonly #advanced = Latch.makeUnsafe(false)
 
   /** `head` is the seq of the last event that is stored. */
   constructor(
@@ -100,14 +101,15 @@ export class Journal implements Source {
   readonly #unlessSealed = Effect.suspend(() => (this.#sealed ? Effect.never : Effect.void))
 
   /** The same, however long it takes. */
-  readonly written: Effect.Effect<void> = Effect.callback<void>((resume) => {
-    if (this.#stored >= this.#appended) return resume(Effect.void)
-    const waiter = { until: this.#appended, resume }
-    this.#waiting.push(waiter)
-    return Effect.sync(() => {
-      this.#waiting = this.#waiting.filter((other) => other !== waiter)
-    })
-  })
+  readonly written: Effect.Effect<void> = Effect.suspend(() => this.#reached(this.#appended))
+
+  #reached(until: number): Effect.Effect<void> {
+    if (this.#stored >= until) return Effect.void
+    return Effect.andThen(
+      this.#advanced.await,
+      Effect.suspend(() => this.#reached(until))
+    )
+  }
 
   take(): Taken | undefined {
     if (this.#events.length === 0 && this.#changes.length === 0) return undefined
@@ -138,7 +140,8 @@ export class Journal implements Source {
           events.map((event, index) => toFrame(first + index, event)),
           now
         )
-        this.#resume(until)
+        this.#advanced.openUnsafe()
+        this.#advanced.closeUnsafe()
       },
       refused: () => this.lose(),
       failed: (error) => {
@@ -155,11 +158,5 @@ export class Journal implements Source {
         this.#notify(this)
       }
     }
-  }
-
-  #resume(until: number): void {
-    const done = this.#waiting.filter((waiter) => waiter.until <= until)
-    this.#waiting = this.#waiting.filter((waiter) => waiter.until > until)
-    for (const { resume } of done) resume(Effect.void)
   }
 }
