@@ -28,11 +28,11 @@ interface Given {
   /** Milliseconds since 1970. */
   readonly createdAt: number
   readonly deadline: number
-  /** Where it goes on, if another process has begun it. */
+  /** How far another process has brought it, if one has. */
   readonly resumed: Resumed | undefined
-  /** Whether another process may have its session by now. */
+  /** Whether this process could not renew its lease in time: another process may have the session by now. */
   readonly isOverdue: () => boolean
-  /** Whether another process could go on with it. */
+  /** Whether another process could resume it. */
   readonly isKept: () => boolean
   readonly journal: Journal
   readonly uuid: () => string
@@ -58,7 +58,7 @@ export class PlanRun {
   readonly given: Given
   /** The first reason wins. */
   readonly aborted = Deferred.makeUnsafe<AbortReason>()
-  /** Done when the plan is to be left to the next process. */
+  /** Done when the plan is to be handed over to the next process. */
   readonly handedOver = Deferred.makeUnsafe<void>()
   readonly stages = new Stages()
   readonly tasks: PlanTasks
@@ -67,6 +67,7 @@ export class PlanRun {
   #counts: Omit<Progress, "model"> = { steps: 0, tool_calls: 0, usage: Usage.empty }
   /** The step that runs, until its answer is in the history. */
   step: StepState | undefined
+
   constructor(given: Given) {
     const { journal, models, resumed, uuid, isOverdue } = given
     this.given = given
@@ -122,7 +123,7 @@ export class PlanRun {
     Deferred.doneUnsafe(this.aborted, Effect.succeed(reason))
   }
 
-  /** Leaves the plan to the next process, if that can go on from here; else it is aborted. */
+  /** Hands the plan over to the next process, if that can resume it; else aborts it. */
   end(reason: AbortReason): void {
     const isResumable = this.tasks.open.every(([, task]) => task.isIdempotent || task.remote_task_id !== null)
     if (isResumable && this.given.isKept()) Deferred.doneUnsafe(this.handedOver, Effect.void)

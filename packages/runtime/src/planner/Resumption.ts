@@ -4,30 +4,30 @@ import type { EventRow } from "../store/EventRow.ts"
 import type { Tool } from "../tool/Tool.ts"
 import type { AbandonedPlan, Progress, StoredTask } from "../store/PlanStore.ts"
 
-/** The attempts of a step that has no answer yet: the number of the last one, and those of which something is shown. */
+/** The attempts of a step that has no answer yet: the number of the last one, and those that readers have seen text of. */
 export interface Attempts {
   readonly last: number
   readonly shown: ReadonlyArray<number>
 }
 
-/** How far a plan has come that another process has run. */
+/** How far another process has brought a plan. */
 export interface Resumed {
   readonly progress: Progress
   /** Whether its question is in the history. */
   readonly isAsked: boolean
-  /** Nothing before the first step, and once a call of the last step has begun: then it is answered. */
+  /** Undefined before the first step, and once a call of the last step has started: then that step has its answer. */
   readonly attempts: Attempts | undefined
-  /** Its calls, those that are over too. */
+  /** All its calls, open or ended. */
   readonly tasks: ReadonlyArray<StoredTask>
-  /** What has been told of the calls of its last step, as the payloads of their events. */
-  readonly told: ReadonlySet<string>
+  /** What readers have seen of the calls of its last step: the payloads of those events. */
+  readonly seen: ReadonlySet<string>
 }
 
-/** A plan that has died with so many processes may be what kills them. */
+/** A plan that so many processes have died with may be what kills them. */
 const maxDeaths = 2
 
 interface Rules {
-  /** Whether plans are gone on with at all. */
+  /** Whether this replica resumes plans at all. */
   readonly resume: boolean
   readonly localTools: ReadonlyArray<Tool>
 }
@@ -40,25 +40,25 @@ const isIdempotent = ({ agent, kind, skill, tool }: StoredTask, { agents }: Plan
     : rules.localTools.some(({ isIdempotent, name }) => name === tool && isIdempotent)
 
 /**
- * Why nobody can go on with a plan that was left behind, if so. A call that is open is either known to its peer by an id, or may be
- * made once more: of any other nobody knows whether it has been made. `request` is nothing where a secret of it was not kept.
+ * Why an abandoned plan cannot be resumed, if so. An open call can be resumed if its remote task id is stored, or repeated if its tool
+ * is idempotent; of any other call nobody knows whether it was made. `request` is undefined where a secret of it was not stored.
  */
 export const obstacle = (
   { deaths, request: stored, tasks }: Pick<AbandonedPlan, "deaths" | "request" | "tasks">,
   request: PlanRequest | undefined,
   rules: Rules
 ): string | undefined => {
-  if (!rules.resume) return "plans are not gone on with"
+  if (!rules.resume) return "this replica resumes no plans"
   if (request === undefined) {
     return (stored?.secrets ?? null) === null
-      ? "a secret of its request was not kept, for want of BOWLINE_SECRET_KEY"
+      ? "a secret of its request was not stored: BOWLINE_SECRET_KEY was not set"
       : "the secrets of its request cannot be read with this BOWLINE_SECRET_KEY"
   }
-  if (deaths > maxDeaths) return `${deaths} processes have died while they ran it`
+  if (deaths > maxDeaths) return `${deaths} processes died while they ran it`
   const open = tasks.find(
     (task) => task.state === "running" && task.remote_task_id === null && !isIdempotent(task, request, rules)
   )
-  return open === undefined ? undefined : `nobody knows what became of a call of ${open.tool}`
+  return open === undefined ? undefined : `the effect of a call of ${open.tool} is unknown`
 }
 
 const decodeAttempt = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct({ attempt: Schema.Int })))
@@ -70,7 +70,7 @@ const attemptsOf = (rows: ReadonlyArray<EventRow>): Attempts => {
     if (event === "step" || event === "retry") last = Math.max(last, decodeAttempt(payload).attempt)
     if (event === "text.retract") shown.delete(decodeAttempt(payload).attempt)
     if (event !== "text.delta" && event !== "reasoning.delta") continue
-    // What goes on with an answer that was cut is an attempt, too, and not announced.
+    // The continuation of an answer that was cut is an attempt, too, and no event announces it.
     const { attempt } = decodeAttempt(payload)
     shown.add(attempt)
     last = Math.max(last, attempt)
@@ -78,7 +78,7 @@ const attemptsOf = (rows: ReadonlyArray<EventRow>): Attempts => {
   return { last, shown: Array.from(shown) }
 }
 
-/** How far the plan has come, as what is stored of it says. */
+/** Reads from the store how far the plan has come. */
 export const read = ({ plan, tail, tasks }: Pick<AbandonedPlan, "plan" | "tail" | "tasks">): Resumed => {
   const { model, steps, tool_calls, usage } = plan
   const has = (event: EventRow["event"]) => tail.some((row) => row.event === event)
@@ -88,7 +88,7 @@ export const read = ({ plan, tail, tasks }: Pick<AbandonedPlan, "plan" | "tail" 
     isAsked: has("plan") || has("step"),
     attempts: has("step") && !has("task.started") ? attemptsOf(tail) : undefined,
     tasks,
-    told: new Set(tail.filter(isOfTask).map(({ payload }) => payload))
+    seen: new Set(tail.filter(isOfTask).map(({ payload }) => payload))
   }
 }
 
@@ -99,7 +99,7 @@ const Deltas = Schema.Struct({
 })
 const decodeDeltas = Schema.decodeUnknownSync(Schema.fromJsonString(Deltas))
 
-/** The text that is shown of a step that has no answer. */
+/** The text that readers have seen of a step that has no answer. */
 export const shownText = (plan: Pick<AbandonedPlan, "plan" | "tail" | "tasks">): string => {
   const shown = new Set(read(plan).attempts?.shown)
   return plan.tail

@@ -13,7 +13,7 @@ import type { Prepared } from "./PreparedCalls.ts"
 
 const concurrency = 8
 
-/** How long a peer is asked at most for a task whose time was over before another process came to it. */
+/** How long a resumed call waits for its peer at most, if its own time was over before this process resumed it. */
 const lastLook = 10_000
 
 const maxRawInput = 2_048
@@ -120,9 +120,9 @@ class StepCalls {
     const { remote_context_id: contextId = null, remote_task_id: taskId = null } = tasks.get(part.task_id) ?? {}
     const resumes = taskId === null ? undefined : { taskId, contextId }
     const limit = this.#limitOf(tool)
-    // What a peer has done while nobody asked is worth a look.
+    // The peer may have finished while nobody asked.
     const left = resumes === undefined || spent < limit ? limit - spent : Math.min(lastLook, limit)
-    const told = new Set(prepared._tag === "Begun" ? given.resumed?.told : [])
+    const seen = new Set(prepared._tag === "Begun" ? given.resumed?.seen : [])
     tasks.resume(part.task_id)
     // Detached: a tool that does not let go holds up neither the step nor the plan's end. Both exits interrupt it.
     const call = yield* Effect.forkDetach(
@@ -131,7 +131,7 @@ class StepCalls {
         taskId: part.task_id,
         resumes,
         isHandedOver: () => this.#run.isHandedOver(part.task_id),
-        onEvent: (event) => this.#tell(part.task_id, told, event)
+        onEvent: (event) => this.#tell(part.task_id, seen, event)
       }),
       { startImmediately: true }
     )
@@ -144,8 +144,8 @@ class StepCalls {
     return this.#answer(prepared, did, end, yield* Clock.currentTimeMillis)
   })
 
-  /** What a call says on its way. What another process has `told` of it is not told again. */
-  #tell(task_id: TaskId, told: Set<string>, event: PeerEvent): Effect.Effect<void> {
+  /** Tells what a call says on its way, but what readers have `seen` of it from another process. */
+  #tell(task_id: TaskId, seen: Set<string>, event: PeerEvent): Effect.Effect<void> {
     const { journal } = this.#run.given
     return Effect.suspend(() => {
       if (event._tag === "Accepted") {
@@ -153,7 +153,7 @@ class StepCalls {
         this.#run.tasks.accept(task_id, { remote_task_id, remote_context_id })
       } else {
         const shown = shownEvent(task_id, event, this.#options.resultLimit)
-        if (!told.delete(JSON.stringify(shown.data))) this.#run.tasks.tell(shown)
+        if (!seen.delete(JSON.stringify(shown.data))) this.#run.tasks.tell(shown)
       }
       return Effect.ignore(journal.keepUp)
     })
