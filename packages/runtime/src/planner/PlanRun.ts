@@ -1,7 +1,4 @@
-import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { AbortReason, Stage } from "@bowline/domain/plan/Outcome"
-import type { PlanId } from "@bowline/domain/plan/Plan"
-import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import * as Usage from "@bowline/domain/plan/Usage"
 import { MessageId, type MessagePart, type Message } from "@bowline/domain/session/Message"
 import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
@@ -9,8 +6,8 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
 import { Deferred, Effect, Exit } from "effect"
-import type { Route } from "../peer/PeerClient.ts"
 import type { Journal } from "../stream/Journal.ts"
+import type { PlanStart } from "../store/PlanStart.ts"
 import type { PlanChange, Progress } from "../store/PlanStore.ts"
 import type { Resumed } from "./Resumption.ts"
 
@@ -37,18 +34,10 @@ export interface TaskEnd {
   readonly error?: { readonly code: string; readonly message: string }
 }
 
-interface Given {
-  readonly plan_id: PlanId
+interface Given extends PlanStart {
   readonly session_id: SessionId
-  readonly caller: CallerName
-  readonly request: PlanRequest
   /** As `provider/model`: the one that is asked, and those that may take its place, in order. */
   readonly models: ReadonlyArray<string>
-  /** The way of what it sends to peers. */
-  readonly route: Route
-  /** Milliseconds since 1970. */
-  readonly createdAt: number
-  readonly deadline: number
   /** Where it goes on, if another process has begun it. */
   readonly resumed: Resumed | undefined
   /** Whether another process may have its session by now. */
