@@ -1,6 +1,8 @@
+import { summary } from "@bowline/domain/peer/Agent"
 import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import { InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Context, Duration, Effect, Layer } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { GatewayId } from "../config/GatewayId.ts"
@@ -45,19 +47,17 @@ const isSettledBy = ({ plan }: PlanRecord, changes: ReadonlyArray<PlanChange>): 
   )
 
 const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["Service"] => ({
-  create: (request, maxQueue) =>
+  create: (plan, maxQueue) =>
     Effect.gen(function* () {
-      const { idempotency, owner } = request
-      const taken = idempotency === null ? undefined : memory.findKey(owner, idempotency.key, request.created_at)
+      const { idempotency, caller, request, plan_id } = plan
+      const createdAt = fromMillis(plan.createdAt)
+      const taken = idempotency === null ? undefined : memory.findKey(caller, idempotency.key, createdAt)
       if (idempotency !== null && taken !== undefined) {
         return yield* new PlanExists({ plan_id: yield* planOf(taken, idempotency) })
       }
-      const known =
-        request.external_session_id === null
-          ? undefined
-          : memory.findSession(request.owner, request.external_session_id)
-      if (known !== undefined && request.history.length > 0) return yield* notNew
-      const session = known ?? makeSession(memory, request)
+      const known = request.session_id === undefined ? undefined : memory.findSession(caller, request.session_id)
+      if (known !== undefined && plan.messages.length > 0) return yield* notNew
+      const session = known ?? makeSession(memory, plan)
       const open = memory.openPlans(session.session_id)
       if (request.preferences.on_busy === "reject" && open.length > 0) {
         return yield* new SessionBusy({ message: "The session has a plan that is not over" })
@@ -66,24 +66,24 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       if (open.length > maxQueue) {
         return yield* new SessionBusy({ message: `${maxQueue} plans wait for the session` })
       }
-      const prior = yield* Effect.fromResult(newPrior(session, request.prior_summary))
+      const prior = yield* Effect.fromResult(newPrior(session, request.prior_summary ?? ""))
       memory.add(session)
-      if (!memory.replicas.has(request.replica)) {
-        memory.replicas.set(request.replica, (yield* Clock.currentTimeMillis) + Duration.toMillis(firstBreath))
+      if (!memory.replicas.has(plan.replica)) {
+        memory.replicas.set(plan.replica, (yield* Clock.currentTimeMillis) + Duration.toMillis(firstBreath))
       }
-      session.last_active_at = request.created_at
-      for (const agent of request.agents) session.agents.set(agent.name, agent)
-      for (const message of request.history) append(session, request.plan_id, message, request.created_at)
+      session.last_active_at = createdAt
+      for (const agent of request.agents) session.agents.set(agent.name, summary(agent))
+      for (const message of plan.messages) append(session, plan_id, message, createdAt)
       if (prior !== "") session.priors.push(prior)
-      const record = makePlan(memory, request, session)
+      const record = makePlan(memory, plan, session)
       const created = known === undefined
       record.events.push(
         ...fromEvents(1, [{ event: "session", data: { external_session_id: session.external_session_id, created } }])
       )
-      memory.plans.set(request.plan_id, record)
-      memory.takeKey(request)
-      session.plans.add(request.plan_id)
-      memory.open.set(request.plan_id, record)
+      memory.plans.set(plan_id, record)
+      memory.takeKey(plan)
+      session.plans.add(plan_id)
+      memory.open.set(plan_id, record)
       return { session_id: session.session_id, external_session_id: session.external_session_id, created }
     }),
   findByKey: (owner, idempotency, now) =>

@@ -1,5 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
+import { isSettled, PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import {
   type HopsExceeded,
@@ -8,6 +8,7 @@ import {
   NotAccepting,
   type SessionBusy
 } from "@bowline/domain/plan/Refusal"
+import type { SessionId } from "@bowline/domain/session/Session"
 import { StorageError } from "@bowline/domain/storage/StorageError"
 import {
   Cause,
@@ -37,7 +38,8 @@ import * as Hops from "./Hops.ts"
 import type { Idempotency, PlanExists } from "../store/Idempotency.ts"
 import { newPlan } from "./NewPlan.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
-import { type NewPlan, PlanStore } from "../store/PlanStore.ts"
+import type { PlanStart } from "../store/PlanStart.ts"
+import { PlanStore } from "../store/PlanStore.ts"
 import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 
@@ -113,20 +115,12 @@ export class NewPlans extends Context.Service<
           return tooFar === undefined ? Effect.void : Effect.fail(tooFar)
         })
 
-      const run = (request: PlanRequest, plan: NewPlan, session: Session, awaited?: Duration.Input) => {
-        const { plan_id, owner: caller, model, route } = plan
+      const run = (plan: PlanStart, session: Session, awaited?: Duration.Input) => {
         const { session_id, external_session_id, created } = session
-        const createdAt = Date.parse(plan.created_at)
         return running.run({
-          plan_id,
+          ...plan,
           session_id,
-          caller,
-          request,
-          model,
-          route,
-          createdAt,
           awaited,
-          deadline: Date.parse(plan.deadline_at),
           guard: { _tag: "Queued", replica, fence: 0 },
           head: 1,
           recent: [toFrame(1, { event: "session", data: { external_session_id, created } })],
@@ -136,15 +130,15 @@ export class NewPlans extends Context.Service<
 
       /** Runs a plan that was stored though the answer was lost: who asked may come back, with its key, as a reader who was cut off may. */
       const adopt = Effect.fnUntraced(
-        function* (request: PlanRequest, plan: NewPlan) {
-          const stored = yield* Effect.retry(store.get(plan.owner, plan.plan_id), {
+        function* (plan: PlanStart, new_session_id: SessionId) {
+          const stored = yield* Effect.retry(store.get(plan.caller, plan.plan_id), {
             while: (error) => error._tag === "StorageError" && error.reason.isRetryable,
             schedule: Schedule.spaced("500 millis")
           })
           if (isSettled(stored)) return
           const { session_id, external_session_id } = stored
-          const session = { session_id, external_session_id, created: session_id === plan.new_session_id }
-          yield* run(request, plan, session, comeBackWithin)
+          const session = { session_id, external_session_id, created: session_id === new_session_id }
+          yield* run(plan, session, comeBackWithin)
         },
         (adopting) => Effect.ignore(adopting)
       )
@@ -158,30 +152,31 @@ export class NewPlans extends Context.Service<
         yield* check(request, came)
         yield* running.reserve()
         const createdAt = yield* Clock.currentTimeMillis
-        const plan = newPlan(request, {
-          owner: caller,
+        const plan: PlanStart = {
+          plan_id: PlanId.make(`plan_${uuid()}`),
+          caller,
+          request,
           model: request.preferences.model ?? config.model,
           route: Hops.onward(came, gateway),
-          replica,
-          idempotency,
-          secretKey,
-          isKept: config.resume && store.isDurable,
           createdAt,
-          deadline: createdAt + request.preferences.timeout_ms,
-          uuid
-        })
+          deadline: createdAt + request.preferences.timeout_ms
+        }
+        const isKept = config.resume && store.isDurable
+        const stored = newPlan(plan, { replica, idempotency, secretKey, isKept, uuid })
         const created = Latch.makeUnsafe(false)
         creations.set(plan.plan_id, created)
         const decided = Effect.sync(() => {
           creations.delete(plan.plan_id)
           created.openUnsafe()
         })
-        const session = yield* answered(store.create(plan, maxQueue)).pipe(
+        const session = yield* answered(store.create(stored, maxQueue)).pipe(
           Effect.onError((cause) =>
-            isLostAnswer(cause) ? FiberSet.run(starts, Effect.ensuring(adopt(request, plan), decided)) : decided
+            isLostAnswer(cause)
+              ? FiberSet.run(starts, Effect.ensuring(adopt(plan, stored.new_session_id), decided))
+              : decided
           )
         )
-        const started = yield* Effect.ensuring(run(request, plan, session), decided)
+        const started = yield* Effect.ensuring(run(plan, session), decided)
         if (request.preferences.on_busy === "interrupt" && !session.created) {
           // The plan is there, and so is its key: it is not refused any more, at worst it waits for the older ones.
           yield* supersede(running, store, caller, started.run.given)

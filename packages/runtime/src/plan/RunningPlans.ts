@@ -1,12 +1,10 @@
-import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { NotAccepting } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { Context, Deferred, type Duration, Effect, Fiber, FiberMap, Latch, Layer, Option, type Scope } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import * as LeftTasks from "./LeftTasks.ts"
-import { PeerClient, type Route } from "../peer/PeerClient.ts"
+import { PeerClient } from "../peer/PeerClient.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import type { PlanFrame } from "../store/EventRow.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
@@ -18,6 +16,7 @@ import * as GenAi from "../telemetry/GenAi.ts"
 import { Planner } from "../planner/Planner.ts"
 import { PlanRun } from "../planner/PlanRun.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
+import type { PlanStart } from "../store/PlanStart.ts"
 import { type Guard, PlanStore } from "../store/PlanStore.ts"
 import { supervise } from "./PlanSupervisor.ts"
 import type { Resumed } from "../planner/Resumption.ts"
@@ -39,17 +38,9 @@ export interface RunningPlan {
   readonly live: LivePlan
 }
 
-/** A plan that is stored and that nobody runs. Times in milliseconds since 1970. */
-export interface Ready {
-  readonly plan_id: PlanId
+/** A plan that is stored and that nobody runs. */
+export interface Ready extends PlanStart {
   readonly session_id: SessionId
-  readonly caller: CallerName
-  readonly request: PlanRequest
-  /** As `provider/model`: the one that it asks first. */
-  readonly model: string
-  readonly route: Route
-  readonly createdAt: number
-  readonly deadline: number
   /** What its next write is guarded by. Where it is `Held`, the session's lease came with the plan. */
   readonly guard: Guard
   /** The seq of its last event, and those of the last ones that need not be read from the store. */
@@ -143,8 +134,8 @@ export class RunningPlans extends Context.Service<
       yield* Effect.forkScoped(listen)
 
       const life = Effect.fnUntraced(function* (plan: Ready, started: Deferred.Deferred<RunningPlan>) {
-        const { plan_id, session_id, request, model, guard, head, recent, awaited, ...given } = plan
-        const ids = { plan_id, session_id }
+        const { session_id, guard, head, recent, awaited, resumed, ...start } = plan
+        const { plan_id, request, model } = start
         const live = new LivePlan(
           yield* Effect.scope,
           Effect.sync(() => {
@@ -152,23 +143,23 @@ export class RunningPlans extends Context.Service<
           }),
           config.streamGrace
         )
-        const journal = new Journal(ids, guard, head, live, writer.notify)
+        const journal = new Journal({ plan_id, session_id }, guard, head, live, writer.notify)
         const first = request.preferences.model ?? config.model
         const chain = [first, ...config.fallbackModels.filter((other) => other !== first)].slice(0, maxModels)
         // One that is gone on with may have given the first ones up.
         const models = chain.includes(model) ? chain.slice(chain.indexOf(model)) : [model]
         const run: PlanRun = new PlanRun({
-          ...given,
-          ...ids,
-          request,
+          ...start,
+          session_id,
           models,
+          resumed,
           journal,
           uuid,
           isOverdue: lock.isOverdue,
           isKept: () => config.resume && store.isDurable && StoredRequest.isWhole(request, secretKey)
         })
         live.head = head
-        live.publish(recent, given.createdAt)
+        live.publish(recent, start.createdAt)
         const running: RunningPlan = { run, live }
         if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => journal.lose())
         if (awaited !== undefined) {
@@ -184,7 +175,7 @@ export class RunningPlans extends Context.Service<
           Effect.sync(() => live.close("reconnect"))
         )
         if (run.elsewhere === undefined)
-          yield* LeftTasks.cancelAll(peers, request.agents, given.route, run.tasks.abandoned)
+          yield* LeftTasks.cancelAll(peers, request.agents, start.route, run.tasks.abandoned)
       }, Effect.scoped)
 
       return {

@@ -1,33 +1,22 @@
-import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { AbortReason, Stage } from "@bowline/domain/plan/Outcome"
-import type { PlanId } from "@bowline/domain/plan/Plan"
-import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { MessagePart, Message } from "@bowline/domain/session/Message"
 import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Deferred, Effect } from "effect"
-import type { Route } from "../peer/PeerClient.ts"
 import type { Journal } from "../stream/Journal.ts"
+import type { PlanStart } from "../store/PlanStart.ts"
 import type { PlanChange, Progress } from "../store/PlanStore.ts"
 import { messageOf, type PlanTask, PlanTasks } from "./PlanTasks.ts"
 import type { Resumed } from "./Resumption.ts"
 import { Stages } from "./Stages.ts"
 import type { StepState } from "./StepState.ts"
 
-interface Given {
-  readonly plan_id: PlanId
+interface Given extends PlanStart {
   readonly session_id: SessionId
-  readonly caller: CallerName
-  readonly request: PlanRequest
   /** As `provider/model`: the one that is asked, and those that may take its place, in order. */
   readonly models: ReadonlyArray<string>
-  /** The way of what it sends to peers. */
-  readonly route: Route
-  /** Milliseconds since 1970. */
-  readonly createdAt: number
-  readonly deadline: number
   /** How far another process has brought it, if one has. */
   readonly resumed: Resumed | undefined
   /** Whether this process could not renew its lease in time: another process may have the session by now. */

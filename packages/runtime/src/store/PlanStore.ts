@@ -1,8 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { AgentSummary } from "@bowline/domain/peer/Agent"
 import type { AbortReason, Outcome, Stage } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanState, PlanId } from "@bowline/domain/plan/Plan"
-import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { Usage } from "@bowline/domain/plan/Usage"
 import type { NewMessage } from "@bowline/domain/session/Message"
@@ -17,31 +15,18 @@ import type { Page, PageRequest } from "./Page.ts"
 import type { Compaction } from "./SessionStore.ts"
 import type { EventRow } from "./EventRow.ts"
 import type { Idempotency, PlanExists } from "./Idempotency.ts"
+import type { PlanStart } from "./PlanStart.ts"
 import type { StoredRequest } from "./StoredRequest.ts"
 
-/** A plan to be created. Timestamps are ISO 8601 in UTC, from the gateway's clock. */
-export interface NewPlan {
-  readonly plan_id: PlanId
+/** A plan to be created, with what only the store needs of it. */
+export interface NewPlan extends PlanStart {
+  readonly replica: ReplicaId
   /** The id of the session if it turns out to be a new one. */
   readonly new_session_id: SessionId
-  readonly owner: CallerName
-  readonly external_session_id: ExternalSessionId | null
-  readonly agents: ReadonlyArray<AgentSummary>
-  /** The first messages of a new session. */
-  readonly history: ReadonlyArray<NewMessage>
-  /** What the caller says of still earlier history; empty if nothing. */
-  readonly prior_summary: string
-  readonly question: string
-  /** Kept until the plan is over; nothing where no other process is to go on with it. */
-  readonly request: StoredRequest | null
-  readonly preferences: Preferences
-  readonly metadata: { readonly [key: string]: string }
-  readonly model: string
-  /** The way on which it calls peers: it stays the same whichever replica runs the plan. */
-  readonly route: Route
-  readonly created_at: string
-  readonly deadline_at: string
-  readonly replica: ReplicaId
+  /** The history of the request, as the first messages of a new session. */
+  readonly messages: ReadonlyArray<NewMessage>
+  /** Kept until the plan is over; `null` where no other process may resume it. */
+  readonly storedRequest: StoredRequest | null
   /** The key that stands for the plan until it expires, or until its session is deleted. */
   readonly idempotency: (Idempotency & { readonly expires_at: string }) | null
 }

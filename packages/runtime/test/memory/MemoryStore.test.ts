@@ -23,7 +23,7 @@ describe("the stores in memory", () => {
       const session = makeSession(memory, plan)
       const record = makePlan(memory, plan, session)
       apply(record, session, { _tag: "HandedOver" })
-      assert.deepStrictEqual(record.request, plan.request)
+      assert.deepStrictEqual(record.request, plan.storedRequest)
       apply(record, session, Given.settled())
       assert.isNull(record.request)
     })

@@ -17,7 +17,7 @@ const inMemory = Expiry.layer.pipe(
 
 const isThere = ({ plan, session_id }: Given.Stored) =>
   Effect.gen(function* () {
-    return (yield* Given.failureOf((yield* SessionStore).find(plan.owner, session_id))) === undefined
+    return (yield* Given.failureOf((yield* SessionStore).find(plan.caller, session_id))) === undefined
   })
 
 const now = Effect.map(Clock.currentTimeMillis, fromMillis)

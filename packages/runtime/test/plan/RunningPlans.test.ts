@@ -190,7 +190,7 @@ describe("RunningPlans", () => {
           script: () => [wait("2 seconds"), say("answer")],
           disturb: ({ create }) => ({
             create: (plan, maxQueue) =>
-              Effect.tap(create(plan, maxQueue), plan.question === "slow" ? Deferred.await(slow) : Effect.void)
+              Effect.tap(create(plan, maxQueue), plan.request.question === "slow" ? Deferred.await(slow) : Effect.void)
           })
         })
       ),

@@ -11,7 +11,7 @@ const print = (line: string) => Effect.sync(() => process.stdout.write(`${line}\
 const program = Effect.gen(function* () {
   const store = yield* PlanStore
   const held = yield* Given.createHeld({ external_session_id: yield* Given.newName })
-  yield* print(`${held.plan.owner}\n${held.plan.plan_id}`)
+  yield* print(`${held.plan.caller}\n${held.plan.plan_id}`)
   for (let seq = 2; ; seq++) {
     const durable = seq % 2 === 0
     const message = yield* Given.appended(`message ${seq}`)

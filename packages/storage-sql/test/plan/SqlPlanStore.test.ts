@@ -37,7 +37,7 @@ const inOpenTransaction = Effect.fnUntraced(function* (
   return { commit: run("commit"), rollback: run("rollback") }
 })
 
-const secret = { request: { request: { question: "so secret" }, secrets: "so secret, too" } }
+const secret = { storedRequest: { request: { question: "so secret" }, secrets: "so secret, too" } }
 
 /** The tables that have the text in a row. */
 const tablesWith = Effect.fnUntraced(function* (text: string) {
@@ -155,7 +155,7 @@ layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
         Array.from({ length: 40 }, () => new Set())
       )
       const sessions = yield* SessionStore
-      const counts = yield* Effect.forEach(plans, ({ plan, session_id }) => sessions.find(plan.owner, session_id))
+      const counts = yield* Effect.forEach(plans, ({ plan, session_id }) => sessions.find(plan.caller, session_id))
       assert.deepStrictEqual(
         counts.map(({ message_count }) => message_count),
         plans.map(() => 40)
@@ -203,7 +203,7 @@ layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
         (yield* sessions.history(held.session_id)).map(({ seq }) => seq),
         [1, 2, 3]
       )
-      assert.strictEqual((yield* sessions.find(held.plan.owner, held.session_id)).message_count, 3)
+      assert.strictEqual((yield* sessions.find(held.plan.caller, held.session_id)).message_count, 3)
     })
   )
 
@@ -213,7 +213,7 @@ layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
       const [waiting, running] = [yield* Given.create(secret), yield* Given.createHeld(secret)]
       const columns = sql`
 select request, request_secrets from plans where ${sql.in("id", [waiting.plan.plan_id, running.plan.plan_id])}`
-      const { request, secrets } = secret.request
+      const { request, secrets } = secret.storedRequest
       const kept = { request, request_secrets: secrets }
       yield* Given.write(running, [{ _tag: "Progressed", stage: "tool", progress: Given.progress }])
       assert.deepStrictEqual(yield* columns, [kept, kept])
@@ -244,7 +244,7 @@ const liveThrough = Effect.gen(function* () {
   const sessions = yield* SessionStore
   const leases = yield* LeaseStore
   const held = yield* Given.createHeld({ external_session_id: yield* Given.newName, agents: [Given.agent("a")] })
-  const { owner, plan_id, replica } = held.plan
+  const { caller: owner, plan_id, replica } = held.plan
   const task = yield* Given.newTask
   yield* Given.write(held, [yield* Given.appended("hello"), Given.started(task, "a_ask")], [Given.row(2, "step")])
   yield* Given.write(held, [
@@ -272,7 +272,7 @@ describe("the stores on Postgres", () => {
       const stores = yield* Layer.build(SqlStore.layerPostgres({ url, maxConnections: 1, sessionTtl }))
       yield* Effect.gen(function* () {
         const held = yield* Given.createHeld()
-        const { owner } = held.plan
+        const { caller: owner } = held.plan
         const external_session_id = ExternalSessionId.make(held.session_id)
         const attempts = [
           Effect.asVoid(write([Given.commitOf(held, [yield* Given.appended("hello")])])),

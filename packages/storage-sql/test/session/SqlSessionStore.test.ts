@@ -70,7 +70,7 @@ layer(onPostgres, { excludeTestServices: true })("sessions on Postgres", (it) =>
         Array.from({ length: 10_000 }, (_, index) => index + 1)
       )
       assert.lengthOf(yield* sessions.history(held.session_id), 10_000)
-      assert.strictEqual((yield* sessions.find(held.plan.owner, held.session_id)).message_count, 10_000)
+      assert.strictEqual((yield* sessions.find(held.plan.caller, held.session_id)).message_count, 10_000)
     })
   )
 
@@ -147,7 +147,7 @@ layer(onPostgres, { excludeTestServices: true })("sessions on Postgres", (it) =>
           assert.strictEqual(yield* sessions.sweep(expired), false)
         })
       )
-      assert.strictEqual((yield* sessions.find(held.plan.owner, held.session_id)).session_id, held.session_id)
+      assert.strictEqual((yield* sessions.find(held.plan.caller, held.session_id)).session_id, held.session_id)
       assert.strictEqual(yield* sessions.sweep(expired), true)
     })
   )

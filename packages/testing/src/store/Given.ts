@@ -1,9 +1,9 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
-import type { AgentSummary } from "@bowline/domain/peer/Agent"
+import type { Agent } from "@bowline/domain/peer/Agent"
 import type { Outcome } from "@bowline/domain/plan/Outcome"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { PlanId } from "@bowline/domain/plan/Plan"
-import type { Preferences } from "@bowline/domain/plan/PlanRequest"
+import type { PlanRequest, Preferences } from "@bowline/domain/plan/PlanRequest"
 import { MessageId } from "@bowline/domain/session/Message"
 import { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import { TaskId } from "@bowline/domain/tool/TaskState"
@@ -46,7 +46,7 @@ export const newName = id((uuid) => ExternalSessionId.make(`my session ${uuid}`)
 export const newTask = id((uuid) => TaskId.make(uuid))
 const newMessage = id((uuid) => MessageId.make(`msg_${uuid}`))
 
-export const agent = (name: string, endpoint = `http://${name}.test/`): AgentSummary => ({
+export const agent = (name: string, endpoint = `http://${name}.test/`): Agent => ({
   name,
   endpoint,
   auth: { type: "none" },
@@ -64,28 +64,45 @@ export const preferences: Preferences = {
   on_busy: "queue"
 }
 
+/** What matters to a test of a plan and its row. */
+interface GivenPlan extends Partial<
+  Pick<NewPlan, "new_session_id" | "messages" | "storedRequest" | "route" | "replica" | "idempotency">
+> {
+  readonly owner?: CallerName
+  readonly external_session_id?: ExternalSessionId | null
+  readonly agents?: PlanRequest["agents"]
+  readonly prior_summary?: string
+  readonly preferences?: Preferences
+  readonly created_at?: string
+}
+
 /** A plan of an owner and a replica of its own, in a session without a name, unless it is said otherwise. */
-export const newPlan = Effect.fnUntraced(function* (given: Partial<NewPlan> = {}) {
+export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
+  const { owner, external_session_id = null, agents = [], prior_summary = "", created_at = at, ...others } = given
+  const request: PlanRequest = {
+    question: "What is the answer?",
+    ...(external_session_id === null ? {} : { session_id: external_session_id }),
+    agents,
+    history: [],
+    ...(prior_summary === "" ? {} : { prior_summary }),
+    metadata: { ticket: "7" },
+    preferences: given.preferences ?? preferences
+  }
   const uuid = yield* UuidGenerator
   const plan: NewPlan = {
     plan_id: PlanId.make(`plan_${uuid()}`),
-    new_session_id: SessionId.make(`session_${uuid()}`),
-    owner: yield* newOwner,
-    external_session_id: null,
-    agents: [],
-    history: [],
-    prior_summary: "",
-    question: "What is the answer?",
-    request: { request: { question: "What is the \u0000 answer?" }, secrets: "encrypted" },
-    preferences,
-    metadata: { ticket: "7" },
-    route: { hops: 1, via: ["gateway"] },
+    caller: owner ?? (yield* newOwner),
+    request,
     model: "scripted/model",
-    created_at: at,
-    deadline_at: later,
+    route: { hops: 1, via: ["gateway"] },
+    createdAt: Date.parse(created_at),
+    deadline: Date.parse(later),
+    new_session_id: SessionId.make(`session_${uuid()}`),
+    messages: [],
+    storedRequest: { request: { question: "What is the \u0000 answer?" }, secrets: "encrypted" },
     replica: yield* newReplica,
     idempotency: null,
-    ...given
+    ...others
   }
   return plan
 })
@@ -126,7 +143,7 @@ export interface Stored {
   readonly guard: Guard
 }
 
-export const create = Effect.fnUntraced(function* (given: Partial<NewPlan> = {}, maxQueue: number = 32) {
+export const create = Effect.fnUntraced(function* (given: GivenPlan = {}, maxQueue: number = 32) {
   const plan = yield* newPlan(given)
   const { session_id } = yield* (yield* PlanStore).create(plan, maxQueue)
   const stored: Stored = { plan, session_id, guard: { _tag: "Queued", replica: plan.replica, fence: 0 } }
@@ -170,7 +187,7 @@ export const hold = Effect.fnUntraced(function* (stored: Stored) {
   return held
 })
 
-export const createHeld = (given?: Partial<NewPlan>) => Effect.flatMap(create(given), hold)
+export const createHeld = (given?: GivenPlan) => Effect.flatMap(create(given), hold)
 
 export const settled = (outcome: Outcome = completed): PlanChange => ({
   _tag: "Settled",
@@ -203,7 +220,7 @@ export const failureOf = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effec
   Effect.match(effect, { onFailure: (error) => error, onSuccess: () => undefined })
 
 export const get = Effect.fnUntraced(function* ({ plan }: Stored) {
-  return yield* (yield* PlanStore).get(plan.owner, plan.plan_id)
+  return yield* (yield* PlanStore).get(plan.caller, plan.plan_id)
 })
 
 export const eventsOf = Effect.fnUntraced(function* ({ plan }: Stored, after: number = 0, limit: number = 100) {

@@ -5,6 +5,7 @@ import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { Message, NewMessage } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Struct } from "effect"
 import type { Route } from "../../peer/PeerClient.ts"
@@ -105,8 +106,8 @@ export class Memory {
     return taken !== undefined && taken.expires_at > now && this.plans.has(taken.plan_id) ? taken : undefined
   }
 
-  takeKey({ idempotency, owner, plan_id }: NewPlan): void {
-    if (idempotency !== null) this.keys.set(nameOf(owner, idempotency.key), { plan_id, ...idempotency })
+  takeKey({ idempotency, caller, plan_id }: NewPlan): void {
+    if (idempotency !== null) this.keys.set(nameOf(caller, idempotency.key), { plan_id, ...idempotency })
   }
 
   openPlans(session: SessionId): ReadonlyArray<PlanRecord> {
@@ -139,10 +140,10 @@ export class Memory {
 export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
   session_id: plan.new_session_id,
   ordinal: memory.nextOrdinal(),
-  owner: plan.owner,
-  external_session_id: plan.external_session_id,
-  created_at: plan.created_at,
-  last_active_at: plan.created_at,
+  owner: plan.caller,
+  external_session_id: plan.request.session_id ?? null,
+  created_at: fromMillis(plan.createdAt),
+  last_active_at: fromMillis(plan.createdAt),
   fence: 0,
   lease: undefined,
   agents: new Map(),
@@ -164,22 +165,22 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
     state: "queued",
     stage: "queue",
     model: plan.model,
-    created_at: plan.created_at,
-    deadline_at: plan.deadline_at,
+    created_at: fromMillis(plan.createdAt),
+    deadline_at: fromMillis(plan.deadline),
     finished_at: null,
     steps: 0,
     tool_calls: 0,
     usage: Usage.empty,
     final: null,
     error: null,
-    metadata: plan.metadata
+    metadata: plan.request.metadata
   },
   ordinal: memory.nextOrdinal(),
-  owner: plan.owner,
+  owner: plan.caller,
   replica: plan.replica,
   fence: 0,
   abort: undefined,
-  request: plan.request,
+  request: plan.storedRequest,
   route: plan.route,
   deaths: 0,
   isHandedOver: false,

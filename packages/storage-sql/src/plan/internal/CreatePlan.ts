@@ -1,6 +1,8 @@
+import { summary } from "@bowline/domain/peer/Agent"
 import { InvalidRequest, SessionBusy } from "@bowline/domain/plan/Refusal"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { NewPlan } from "@bowline/runtime/store/PlanStore"
 import { newPrior } from "@bowline/runtime/store/PriorSummaries"
 import { fromEvents } from "@bowline/runtime/store/EventRow"
@@ -17,15 +19,18 @@ interface SessionRow {
 
 /** Finds or makes the session, and locks it until the transaction ends. */
 const upsertSession = (sql: SqlClient.SqlClient, plan: NewPlan, sessionTtl: Duration.Duration) => {
-  const expires = sql`${plan.created_at}::timestamptz + ${Duration.toMillis(sessionTtl)} * interval '1 millisecond'`
+  const { caller, request, new_session_id } = plan
+  const named = request.session_id ?? null
+  const now = fromMillis(plan.createdAt)
+  const expires = sql`${now}::timestamptz + ${Duration.toMillis(sessionTtl)} * interval '1 millisecond'`
   return sql<SessionRow>`
 with named as (
-  update sessions set last_active_at = ${plan.created_at}, expires_at = ${expires}
-  where id = ${plan.external_session_id} and owner = ${plan.owner}
+  update sessions set last_active_at = ${now}, expires_at = ${expires}
+  where id = ${named} and owner = ${caller}
   returning id, external_id
 ), upserted as (
   insert into sessions (id, owner, external_id, created_at, last_active_at, expires_at)
-  select ${plan.new_session_id}, ${plan.owner}, ${plan.external_session_id}, ${plan.created_at}, ${plan.created_at}, ${expires}
+  select ${new_session_id}, ${caller}, ${named}, ${now}, ${now}, ${expires}
   where not exists (select from named)
   on conflict (owner, external_id) do update
     set last_active_at = excluded.last_active_at, expires_at = excluded.expires_at
@@ -41,18 +46,19 @@ const insertPlan = (sql: SqlClient.SqlClient, plan: NewPlan, session: SessionRow
   const { session_id, external_session_id } = session
   const created = session_id === plan.new_session_id
   const events = fromEvents(1, [{ event: "session", data: { external_session_id, created } }])
-  const agents = plan.agents.map((agent) => ({ name: agent.name, agent: JSON.stringify(agent) }))
+  const { request, storedRequest } = plan
+  const agents = request.agents.map((agent) => ({ name: agent.name, agent: JSON.stringify(summary(agent)) }))
   return sql<{ readonly is_stored: boolean }>`
 with open_plans as (
   select count(*) as count from plans where session_id = ${session_id} and state in ('queued', 'running')
 ), plan as (
   insert into plans (id, session_id, owner, replica, model, question_hash, preferences, metadata, route,
     request, request_secrets, usage, created_at, deadline_at)
-  select ${plan.plan_id}, ${session_id}, ${plan.owner}, ${plan.replica}, ${plan.model},
-    ${createHash("sha256").update(plan.question).digest("hex")}, ${JSON.stringify(plan.preferences)}::json,
-    ${JSON.stringify(plan.metadata)}::json, ${JSON.stringify(plan.route)}::json,
-    ${plan.request === null ? null : JSON.stringify(plan.request.request)}::json, ${plan.request?.secrets ?? null}, ${JSON.stringify(Usage.empty)}::json,
-    ${plan.created_at}::timestamptz, ${plan.deadline_at}::timestamptz
+  select ${plan.plan_id}, ${session_id}, ${plan.caller}, ${plan.replica}, ${plan.model},
+    ${createHash("sha256").update(request.question).digest("hex")}, ${JSON.stringify(request.preferences)}::json,
+    ${JSON.stringify(request.metadata)}::json, ${JSON.stringify(plan.route)}::json,
+    ${storedRequest === null ? null : JSON.stringify(storedRequest.request)}::json, ${storedRequest?.secrets ?? null}, ${JSON.stringify(Usage.empty)}::json,
+    ${fromMillis(plan.createdAt)}::timestamptz, ${fromMillis(plan.deadline)}::timestamptz
   from open_plans where count <= ${maxOpen}
   returning id
 ), agents as (
@@ -73,8 +79,8 @@ select exists (select from plan) as is_stored`
 }
 
 /** The first messages of a new session. */
-const insertHistory = (sql: SqlClient.SqlClient, { plan_id, history, created_at }: NewPlan, session: SessionId) => {
-  const messages = history.map(({ message_id, role, parts }, index) => ({
+const insertHistory = (sql: SqlClient.SqlClient, { plan_id, messages, createdAt }: NewPlan, session: SessionId) => {
+  const rows = messages.map(({ message_id, role, parts }, index) => ({
     seq: index + 1,
     id: message_id,
     role,
@@ -82,11 +88,11 @@ const insertHistory = (sql: SqlClient.SqlClient, { plan_id, history, created_at 
   }))
   return sql`
 with numbered as (
-  update sessions set last_seq = ${messages.length} where id = ${session}
+  update sessions set last_seq = ${rows.length} where id = ${session}
 )
 insert into messages (session_id, seq, id, plan_id, role, parts, created_at)
-select ${session}, m.seq, m.id, ${plan_id}, m.role, m.parts::json, ${created_at}::timestamptz
-from json_to_recordset(${JSON.stringify(messages)}::json) as m(seq int, id text, role text, parts text)`
+select ${session}, m.seq, m.id, ${plan_id}, m.role, m.parts::json, ${fromMillis(createdAt)}::timestamptz
+from json_to_recordset(${JSON.stringify(rows)}::json) as m(seq int, id text, role text, parts text)`
 }
 
 interface PriorsRow {
@@ -121,8 +127,8 @@ export const createPlan = (sql: SqlClient.SqlClient, plan: NewPlan, maxQueue: nu
       if (session === undefined) return yield* Effect.die("An upsert gave no session")
       if (plan.idempotency !== null) yield* takeKey(sql, plan, plan.idempotency)
       const created = session.session_id === plan.new_session_id
-      if (!created && plan.history.length > 0) return yield* notNew
-      const isAlone = plan.preferences.on_busy === "reject"
+      if (!created && plan.messages.length > 0) return yield* notNew
+      const isAlone = plan.request.preferences.on_busy === "reject"
       // Besides the plan that has the session.
       const [result] = yield* insertPlan(sql, plan, session, isAlone ? 0 : maxQueue)
       if (result?.is_stored !== true) {
@@ -130,8 +136,9 @@ export const createPlan = (sql: SqlClient.SqlClient, plan: NewPlan, maxQueue: nu
           message: isAlone ? "The session has a plan that is not over" : `${maxQueue} plans wait for the session`
         })
       }
-      if (plan.history.length > 0) yield* insertHistory(sql, plan, session.session_id)
-      if (plan.prior_summary !== "") yield* insertPriorSummary(sql, storable(plan.prior_summary), session.session_id)
+      if (plan.messages.length > 0) yield* insertHistory(sql, plan, session.session_id)
+      const { prior_summary = "" } = plan.request
+      if (prior_summary !== "") yield* insertPriorSummary(sql, storable(prior_summary), session.session_id)
       return { ...session, created }
     })
   )

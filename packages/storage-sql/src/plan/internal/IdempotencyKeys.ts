@@ -1,5 +1,6 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { type Idempotency, PlanExists, planOf } from "@bowline/runtime/store/Idempotency"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { NewPlan } from "@bowline/runtime/store/PlanStore"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Effect, Option } from "effect"
@@ -17,20 +18,20 @@ interface TakenKey {
  */
 export const takeKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
-  { created_at, owner, plan_id }: NewPlan,
+  { caller, createdAt, plan_id }: NewPlan,
   idempotency: NonNullable<NewPlan["idempotency"]>
 ) {
   const { key, body, expires_at } = idempotency
   const ours = yield* sql`
 insert into idempotency as i (owner, key, body, plan_id, expires_at)
-values (${owner}, ${key}, ${body}, ${plan_id}, ${expires_at}::timestamptz)
+values (${caller}, ${key}, ${body}, ${plan_id}, ${expires_at}::timestamptz)
 on conflict (owner, key) do update
   set body = excluded.body, plan_id = excluded.plan_id, expires_at = excluded.expires_at
-  where i.expires_at <= ${created_at}::timestamptz
+  where i.expires_at <= ${fromMillis(createdAt)}::timestamptz
 returning i.plan_id`
   if (ours.length > 0) return
   // The conflict has locked the row: it is still there.
-  const [taken] = yield* sql<TakenKey>`select plan_id, body from idempotency where owner = ${owner} and key = ${key}`
+  const [taken] = yield* sql<TakenKey>`select plan_id, body from idempotency where owner = ${caller} and key = ${key}`
   if (taken === undefined) return yield* Effect.die("A key that is taken has no plan")
   return yield* new PlanExists({ plan_id: yield* planOf(taken, idempotency) })
 })

@@ -36,7 +36,7 @@ export const commitCases: ReadonlyArray<StoreCase> = [
         finished_at: Given.later,
         final: Given.completed.state === "completed" ? Given.completed.final : null
       })
-      const session = yield* (yield* SessionStore).find(held.plan.owner, held.session_id)
+      const session = yield* (yield* SessionStore).find(held.plan.caller, held.session_id)
       assert.equal(session.last_active_at, Given.later)
       assert.equal(session.expires_at, "2026-02-01T03:05:06.789Z")
     })

@@ -1,5 +1,6 @@
 import { ExternalSessionId } from "@bowline/domain/session/Session"
 import * as Usage from "@bowline/domain/plan/Usage"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/store/SessionStore"
 import { Effect } from "effect"
@@ -20,28 +21,28 @@ export const createCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual(yield* Given.get(stored), {
         plan_id: plan.plan_id,
         session_id,
-        external_session_id: plan.external_session_id,
+        external_session_id: plan.request.session_id,
         state: "queued",
         stage: "queue",
         model: plan.model,
-        created_at: plan.created_at,
-        deadline_at: plan.deadline_at,
+        created_at: fromMillis(plan.createdAt),
+        deadline_at: fromMillis(plan.deadline),
         finished_at: null,
         steps: 0,
         tool_calls: 0,
         usage: Usage.empty,
         final: null,
         error: null,
-        metadata: plan.metadata
+        metadata: plan.request.metadata
       })
       assert.deepEqual(yield* Given.eventsOf(stored), [
-        Given.row(1, "session", JSON.stringify({ external_session_id: plan.external_session_id, created: true }))
+        Given.row(1, "session", JSON.stringify({ external_session_id: plan.request.session_id, created: true }))
       ])
-      assert.deepEqual(yield* sessions.find(plan.owner, session_id), {
+      assert.deepEqual(yield* sessions.find(plan.caller, session_id), {
         session_id,
-        external_session_id: plan.external_session_id,
-        created_at: plan.created_at,
-        last_active_at: plan.created_at,
+        external_session_id: plan.request.session_id,
+        created_at: fromMillis(plan.createdAt),
+        last_active_at: fromMillis(plan.createdAt),
         expires_at: "2026-02-01T03:04:05.678Z",
         summary: null,
         agents: [Given.agent("a")],
@@ -68,10 +69,10 @@ export const createCases: ReadonlyArray<StoreCase> = [
     test: Effect.gen(function* () {
       const first = yield* Given.create({ external_session_id: yield* Given.newName })
       const external_session_id = ExternalSessionId.make(first.session_id)
-      const second = yield* Given.create({ owner: first.plan.owner, external_session_id })
+      const second = yield* Given.create({ owner: first.plan.caller, external_session_id })
       const stranger = yield* Given.create({ external_session_id })
       assert.equal(second.session_id, first.session_id)
-      assert.equal((yield* Given.get(second)).external_session_id, first.plan.external_session_id)
+      assert.equal((yield* Given.get(second)).external_session_id, first.plan.request.session_id)
       assert.equal(stranger.session_id, stranger.plan.new_session_id)
     })
   },

@@ -14,7 +14,7 @@ const sweepAll = Effect.fnUntraced(function* (now: string) {
 })
 
 const isThere = Effect.fnUntraced(function* ({ plan, session_id }: Given.Stored) {
-  return (yield* Given.failureOf((yield* SessionStore).find(plan.owner, session_id))) === undefined
+  return (yield* Given.failureOf((yield* SessionStore).find(plan.caller, session_id))) === undefined
 })
 
 export const deleteCases: ReadonlyArray<StoreCase> = [

@@ -40,7 +40,7 @@ export const handOverCases: ReadonlyArray<StoreCase> = [
       const next = yield* dieAndTakeOver(held)
       const last = yield* dieAndTakeOver(next)
       assert.deepEqual([next.deaths, last.deaths], [0, 1])
-      assert.deepEqual(last.left.request, held.plan.request)
+      assert.deepEqual(last.left.request, held.plan.storedRequest)
     })
   },
   {

@@ -30,7 +30,7 @@ export const idempotencyCases: ReadonlyArray<StoreCase> = [
 
       const stranger = yield* Given.create({ idempotency })
       assert.deepEqual(
-        yield* store.findByKey(stranger.plan.owner, idempotency, before),
+        yield* store.findByKey(stranger.plan.caller, idempotency, before),
         Option.some(stranger.plan.plan_id)
       )
     })
@@ -65,7 +65,7 @@ export const idempotencyCases: ReadonlyArray<StoreCase> = [
       const repeated = {
         ...session,
         preferences: { ...Given.preferences, on_busy: "reject" as const },
-        history: [(yield* Given.appended("before")).message],
+        messages: [(yield* Given.appended("before")).message],
         idempotency: yield* newKey
       }
       yield* Given.create(repeated)
@@ -103,8 +103,8 @@ export const idempotencyCases: ReadonlyArray<StoreCase> = [
       const idempotency = yield* newKey
       const preferences = { ...Given.preferences, on_busy: "reject" as const }
       const busy = yield* Given.failureOf(Given.create({ ...session, preferences, idempotency }))
-      const history = [(yield* Given.appended("before")).message]
-      const invalid = yield* Given.failureOf(Given.create({ ...session, history, idempotency }))
+      const messages = [(yield* Given.appended("before")).message]
+      const invalid = yield* Given.failureOf(Given.create({ ...session, messages, idempotency }))
       assert.deepEqual([busy?._tag, invalid?._tag], ["SessionBusy", "InvalidRequest"])
       assert.deepEqual(yield* store.findByKey(session.owner, idempotency, Given.at), Option.none())
       yield* Given.finish(first)

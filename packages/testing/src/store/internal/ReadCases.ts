@@ -37,7 +37,7 @@ export const readCases: ReadonlyArray<StoreCase> = [
       const missing = yield* Given.failureOf(plans.get(stranger, plan.plan_id))
       assert.equal(missing?._tag, "NotFound")
       for (const id of [session_id, external_session_id]) {
-        assert.equal((yield* sessions.find(plan.owner, id)).session_id, session_id)
+        assert.equal((yield* sessions.find(plan.caller, id)).session_id, session_id)
         assert.equal((yield* Given.failureOf(sessions.find(stranger, id)))?._tag, "NotFound")
       }
       const nothing = { items: [], next: null }

@@ -14,7 +14,7 @@ const seqs = Effect.fnUntraced(function* ({ plan, session_id }: Given.Stored) {
   const sessions = yield* SessionStore
   const { items } = yield* sessions.messages(session_id, { limit: 100 })
   const history = yield* sessions.history(session_id)
-  const { message_count } = yield* sessions.find(plan.owner, session_id)
+  const { message_count } = yield* sessions.find(plan.caller, session_id)
   assert.equal(message_count, items.length)
   return { messages: items.map(({ seq }) => seq), inPrompt: history.map(({ seq }) => seq) }
 })

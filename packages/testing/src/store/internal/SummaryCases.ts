@@ -31,7 +31,7 @@ const snapshot = Effect.fnUntraced(function* ({ plan, session_id }: Given.Stored
   const sessions = yield* SessionStore
   const { items } = yield* sessions.messages(session_id, { limit: 100 })
   return {
-    shown: (yield* sessions.find(plan.owner, session_id)).summary,
+    shown: (yield* sessions.find(plan.caller, session_id)).summary,
     summary: yield* sessions.summary(session_id),
     inPrompt: (yield* sessions.history(session_id)).map(({ seq }) => seq),
     compacted: items.filter(({ compacted }) => compacted).map(({ seq }) => seq)
@@ -55,13 +55,13 @@ export const summaryCases: ReadonlyArray<StoreCase> = [
     title: "begins a new session with the history that its caller gives, of the plan that made it",
     test: Effect.gen(function* () {
       const sessions = yield* SessionStore
-      const history = [yield* said("user", "one \u0000 \ud800"), yield* said("assistant", "two")]
-      const stored = yield* Given.create({ history })
+      const messages = [yield* said("user", "one \u0000 \ud800"), yield* said("assistant", "two")]
+      const stored = yield* Given.create({ messages })
       const { items } = yield* sessions.messages(stored.session_id, { limit: 10 })
       const { plan_id } = stored.plan
       assert.deepEqual(
         items,
-        history.map((message, index) => ({
+        messages.map((message, index) => ({
           ...message,
           seq: index + 1,
           plan_id,
@@ -70,7 +70,7 @@ export const summaryCases: ReadonlyArray<StoreCase> = [
         }))
       )
       assert.deepEqual(yield* sessions.history(stored.session_id), items)
-      assert.equal((yield* sessions.find(stored.plan.owner, stored.session_id)).message_count, 2)
+      assert.equal((yield* sessions.find(stored.plan.caller, stored.session_id)).message_count, 2)
       const held = yield* Given.hold(stored)
       yield* Given.write(held, [yield* Given.appended("three")])
       assert.deepEqual(
@@ -85,7 +85,7 @@ export const summaryCases: ReadonlyArray<StoreCase> = [
       const store = yield* PlanStore
       const session = yield* aSession
       const plans = yield* Effect.forEach(["a", "b"], (text) =>
-        Effect.flatMap(said("user", text), (message) => Given.newPlan({ ...session, history: [message] }))
+        Effect.flatMap(said("user", text), (message) => Given.newPlan({ ...session, messages: [message] }))
       )
       const results = yield* Effect.forEach(plans, (plan) => Given.failureOf(store.create(plan, 32)), {
         concurrency: "unbounded"
@@ -196,7 +196,7 @@ export const summaryCases: ReadonlyArray<StoreCase> = [
       }
       assert.deepEqual(yield* snapshot(held), after)
       assert.equal((yield* Given.eventsOf(held)).length, 2)
-      assert.equal((yield* (yield* SessionStore).find(held.plan.owner, held.session_id)).message_count, 3)
+      assert.equal((yield* (yield* SessionStore).find(held.plan.caller, held.session_id)).message_count, 3)
 
       const second = yield* compactionOf(held, ids.three, "second")
       yield* Given.write(

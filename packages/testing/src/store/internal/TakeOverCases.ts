@@ -49,9 +49,9 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
       const taken = yield* Given.takeOver(stored, replica)
       assert.deepEqual(taken.left, {
         plan: yield* Given.get(stored),
-        owner: stored.plan.owner,
+        owner: stored.plan.caller,
         guard: { _tag: "Queued", replica, fence: 1 },
-        request: stored.plan.request,
+        request: stored.plan.storedRequest,
         route: stored.plan.route,
         deaths: 0,
         tail: yield* Given.eventsOf(stored),
@@ -73,8 +73,8 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
     test: Effect.gen(function* () {
       const store = yield* PlanStore
       const leases = yield* LeaseStore
-      const held = yield* Given.createHeld({ request: { request: { question: "\u0000" }, secrets: null } })
-      const { owner, request, route } = held.plan
+      const held = yield* Given.createHeld({ storedRequest: { request: { question: "\u0000" }, secrets: null } })
+      const { caller: owner, storedRequest: request, route } = held.plan
       const [open, sent, done] = [yield* Given.newTask, yield* Given.newTask, yield* Given.newTask]
       const called = { agent: "eve", endpoint: "http://eve.test/", skill: "ask" }
       yield* Given.write(
