@@ -43,7 +43,8 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "compaction",
     "planner",
     "plan"
-  ]
+  ],
+  "apps/gateway": ["setting", "file", "config", "egress", "http", "route", "demo", "Gateway.ts", "cli", "main.ts"]
 }
 
 /** Where a graph is wired. Anywhere else `Effect.provide` hides what a piece of code requires. */

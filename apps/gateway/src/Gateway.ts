@@ -14,11 +14,11 @@ import * as ProviderMetrics from "@bowline/runtime/telemetry/ProviderMetrics"
 import { Effect, Layer, Logger, Record, Redacted, References } from "effect"
 import { HttpRouter } from "effect/http"
 import { GatewayConfig } from "./config/GatewayConfig.ts"
-import type { ProviderSettings } from "./config/ProviderSettings.ts"
+import type { ProviderSettings } from "./file/ProviderSettings.ts"
 import { unheeded } from "./config/Unheeded.ts"
-import * as HttpGateway from "./http/HttpGateway.ts"
+import * as HttpGateway from "./route/HttpGateway.ts"
 import * as Listener from "./http/Listener.ts"
-import * as Outbound from "./http/Outbound.ts"
+import * as Outbound from "./egress/Outbound.ts"
 
 type Config = GatewayConfig["Service"]
 

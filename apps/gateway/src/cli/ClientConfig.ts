@@ -1,5 +1,5 @@
 import { Config, Redacted, Result } from "effect"
-import { matching, setting, url } from "../config/Setting.ts"
+import { matching, setting, url } from "../setting/Setting.ts"
 
 /** The gateway that the command line speaks to. */
 export const ClientConfig = Config.all({

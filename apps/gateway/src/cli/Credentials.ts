@@ -1,7 +1,7 @@
 import type { Credential } from "@bowline/domain/provider/Credential"
 import { Console, Effect, Predicate } from "effect"
 import { Argument, Command } from "effect/cli"
-import * as Outbound from "../http/Outbound.ts"
+import * as Outbound from "../egress/Outbound.ts"
 import { failed, reasonOf } from "./Ended.ts"
 import * as GatewayClient from "./GatewayClient.ts"
 

@@ -1,4 +1,4 @@
-import type { ConfigFile } from "./ConfigFile.ts"
+import type { ConfigFile } from "../file/ConfigFile.ts"
 
 export type Environment = { readonly [name: string]: string | undefined }
 

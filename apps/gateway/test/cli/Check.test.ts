@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { join } from "node:path"
-import { folderOf } from "../config/ConfigFolder.ts"
+import { folderOf } from "../file/ConfigFolder.ts"
 
 const main = join(import.meta.dirname, "../../src/main.ts")
 

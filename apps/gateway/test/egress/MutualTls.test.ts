@@ -13,8 +13,8 @@ import { connect } from "node:net"
 import { join } from "node:path"
 import { createServer } from "node:tls"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
-import * as Outbound from "../../src/http/Outbound.ts"
-import { folderOf } from "../config/ConfigFolder.ts"
+import * as Outbound from "../../src/egress/Outbound.ts"
+import { folderOf } from "../file/ConfigFolder.ts"
 import { post, start } from "../http/RunningGateway.ts"
 
 const folder = join(import.meta.dirname, "certificates")

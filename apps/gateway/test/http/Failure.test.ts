@@ -12,7 +12,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Layer, Logger, Stream } from "effect"
 import { HttpRouter, HttpServer } from "effect/http"
 import { fromEnvironment, GatewayConfig } from "../../src/config/GatewayConfig.ts"
-import * as HttpGateway from "../../src/http/HttpGateway.ts"
+import * as HttpGateway from "../../src/route/HttpGateway.ts"
 import * as Listener from "../../src/http/Listener.ts"
 import { send } from "./RunningGateway.ts"
 

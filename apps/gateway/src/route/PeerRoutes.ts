@@ -4,8 +4,8 @@ import type { Peer } from "@bowline/protocol/peer/PeersApi"
 import { PeerClient, type PeerStatus } from "@bowline/runtime/peer/PeerClient"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import * as Admins from "./Admins.ts"
-import { answer } from "./Refusals.ts"
+import * as Admins from "../http/Admins.ts"
+import { answer } from "../http/Refusals.ts"
 
 const toPeer = ({ endpoint, dialect, card, breaker }: PeerStatus): Peer => ({
   endpoint,

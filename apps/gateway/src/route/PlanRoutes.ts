@@ -10,12 +10,12 @@ import { Effect, Schema } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
-import { prefersJson } from "./Accept.ts"
-import * as EventStream from "./EventStream.ts"
-import { waitFor } from "./JsonAnswer.ts"
-import { toPageRequest } from "./Paging.ts"
-import { answer } from "./Refusals.ts"
-import { readNothing, readSentJson } from "./RequestBody.ts"
+import { prefersJson } from "../http/Accept.ts"
+import * as SseAnswer from "../http/SseAnswer.ts"
+import { waitFor } from "../http/JsonAnswer.ts"
+import { toPageRequest } from "../http/Paging.ts"
+import { answer } from "../http/Refusals.ts"
+import { readNothing, readSentJson } from "../http/RequestBody.ts"
 
 const isPlanId = Schema.is(PlanId)
 
@@ -58,7 +58,7 @@ export const layer = HttpApiBuilder.group(
             return HttpServerResponse.jsonUnsafe(yield* waitFor(plans, caller, ids, frames))
           }
           yield* closeWhen(overdue, request)
-          return EventStream.fromStart(ids, frames)
+          return SseAnswer.fromStart(ids, frames)
         }).pipe(answer)
       )
       .handle("list", ({ query: { session_id, state, ...page } }) =>
@@ -85,7 +85,7 @@ export const layer = HttpApiBuilder.group(
             .events(yield* Caller, plan_id, header ?? query.after ?? 0)
             .pipe(Effect.mapError((error) => (error._tag === "InvalidRequest" ? underName(named, error) : error)))
           yield* closeWhen(overdue, request)
-          return EventStream.fromLater({ plan_id, session_id }, frames)
+          return SseAnswer.fromLater({ plan_id, session_id }, frames)
         }).pipe(answer)
       )
       .handle("cancel", ({ params, request }) =>

@@ -1,4 +1,4 @@
-import type { Problem } from "./ConfigPath.ts"
+import type { Problem } from "../setting/ConfigPath.ts"
 
 const reference = /\$(?:\$|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))/g
 

@@ -2,7 +2,7 @@ import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { Agent, type Dispatcher } from "@effect/platform-node/Undici"
 import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
 import { Effect, Layer } from "effect"
-import type { PeerTls } from "../config/PeerTls.ts"
+import type { PeerTls } from "../file/PeerTls.ts"
 import * as EgressConnector from "../egress/EgressConnector.ts"
 
 /** The gateway has timers of its own for every wait: the client's would blame the wrong stage. */

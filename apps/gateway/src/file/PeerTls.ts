@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto"
 import { readFile } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
 import { createSecureContext } from "node:tls"
-import type { Problem } from "./ConfigPath.ts"
+import type { Problem } from "../setting/ConfigPath.ts"
 import type { FilePeerHost } from "./FileSchema.ts"
 
 /** What a connection to a peer's host shows and believes, as PEM. Without a `ca`, the authorities that Node knows. */

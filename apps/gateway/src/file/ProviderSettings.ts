@@ -1,9 +1,9 @@
 import type { AttemptTimers } from "@bowline/runtime/provider/Attempt"
 import { Option, Record, Redacted, Result } from "effect"
-import type { Problem } from "./ConfigPath.ts"
+import type { Problem } from "../setting/ConfigPath.ts"
 import type { FileProvider } from "./FileSchema.ts"
-import { duration } from "./Setting.ts"
-import type { Values } from "./Settings.ts"
+import { duration } from "../setting/Setting.ts"
+import type { Values } from "../setting/Settings.ts"
 
 /** A provider that is configured, and how it is spoken to. */
 export interface ProviderSettings {

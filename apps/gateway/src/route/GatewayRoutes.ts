@@ -3,7 +3,7 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { answer, Refused } from "./Refusals.ts"
+import { answer, Refused } from "../http/Refusals.ts"
 
 /** A database that does not answer within this time is away. */
 const pingTimeout = "2 seconds"

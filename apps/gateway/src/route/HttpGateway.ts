@@ -2,9 +2,9 @@ import { Api } from "@bowline/protocol/api/Api"
 import { Effect, Layer, Scope } from "effect"
 import { HttpRouter } from "effect/http"
 import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
-import * as BearerAuthorization from "./BearerAuthorization.ts"
+import * as BearerAuthorization from "../http/BearerAuthorization.ts"
 import * as CredentialRoutes from "./CredentialRoutes.ts"
-import * as Envelope from "./Envelope.ts"
+import * as RequestMiddleware from "../http/RequestMiddleware.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
 import * as IdentityRoutes from "./IdentityRoutes.ts"
 import * as PeerRoutes from "./PeerRoutes.ts"
@@ -32,5 +32,5 @@ export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" })
   ]),
   Layer.provide(BearerAuthorization.layer),
   Layer.merge(docs),
-  Layer.provide(Envelope.layer)
+  Layer.provide(RequestMiddleware.layer)
 )

@@ -2,7 +2,7 @@ import { documentOf, GatewayIdentity } from "@bowline/a2a/identity/GatewayIdenti
 import { Api } from "@bowline/protocol/api/Api"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { answer, Refused } from "./Refusals.ts"
+import { answer, Refused } from "../http/Refusals.ts"
 
 const none = new Refused({ code: "not_found", detail: "The gateway has no identity" })
 

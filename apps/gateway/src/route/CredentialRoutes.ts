@@ -2,8 +2,8 @@ import { Api } from "@bowline/protocol/api/Api"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import * as Admins from "./Admins.ts"
-import { answer } from "./Refusals.ts"
+import * as Admins from "../http/Admins.ts"
+import { answer } from "../http/Refusals.ts"
 
 /** The state of credentials, for callers that are admins. */
 export const layer = HttpApiBuilder.group(

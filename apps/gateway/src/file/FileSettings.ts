@@ -1,6 +1,6 @@
 import { Predicate, Schema } from "effect"
-import type { Problem } from "./ConfigPath.ts"
-import type { Values } from "./Settings.ts"
+import type { Problem } from "../setting/ConfigPath.ts"
+import type { Values } from "../setting/Settings.ts"
 
 export type Section = { readonly [key: string]: keyof Values }
 

@@ -1,7 +1,7 @@
 import { Result, Schema, SchemaIssue } from "effect"
-import type { Problem } from "./ConfigPath.ts"
+import type { Problem } from "../setting/ConfigPath.ts"
 import { fields } from "./FileSettings.ts"
-import { duration, type Parse, url } from "./Setting.ts"
+import { duration, type Parse, url } from "../setting/Setting.ts"
 
 const text = (parse: Parse<unknown>) =>
   Schema.String.check(

@@ -8,9 +8,9 @@ import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
-import { toPageRequest } from "./Paging.ts"
-import { answer, Refused } from "./Refusals.ts"
-import { readJson, readNothing } from "./RequestBody.ts"
+import { toPageRequest } from "../http/Paging.ts"
+import { answer, Refused } from "../http/Refusals.ts"
+import { readJson, readNothing } from "../http/RequestBody.ts"
 
 export const layer = HttpApiBuilder.group(
   Api,
