@@ -3,7 +3,7 @@ import { PgClient } from "@effect/sql-pg"
 import { type Duration, Effect, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as EmbeddedDatabase from "./embedded/EmbeddedDatabase.ts"
-import { unhurried } from "./internal/StorageErrors.ts"
+import { translateErrors } from "./internal/StorageErrors.ts"
 import * as Migrations from "./migration/Migrations.ts"
 import * as SqlGatewayId from "./peer/SqlGatewayId.ts"
 import * as SqlNotices from "./notice/SqlNotices.ts"
@@ -22,7 +22,7 @@ interface Options {
 /** Nobody else can have the database: whoever had it before is dead. */
 const endLeases = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  yield* unhurried(sql.withTransaction(Effect.andThen(sql`delete from leases`, sql`delete from replicas`)))
+  yield* translateErrors(sql.withTransaction(Effect.andThen(sql`delete from leases`, sql`delete from replicas`)))
 })
 
 /**
@@ -53,7 +53,9 @@ export const layerPostgres = ({
   readonly sessionTtl: Duration.Duration
 }) =>
   layerNoDeps({ sessionTtl, isShared: true }).pipe(
-    Layer.provide(PgClient.layerFrom(unhurried(PgClient.make({ url, maxConnections, applicationName: "bowline" }))))
+    Layer.provide(
+      PgClient.layerFrom(translateErrors(PgClient.make({ url, maxConnections, applicationName: "bowline" })))
+    )
   )
 
 /** On a Postgres inside this process, with its files in `dataDir`. Fails with `DataDirInUse` if another process has it. */

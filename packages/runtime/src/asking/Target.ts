@@ -4,7 +4,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
 import type { CredentialPool } from "./CredentialPool.ts"
 import type { ProviderCredential } from "../provider/Providers.ts"
-import { patiently } from "../store/Patience.ts"
+import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { Asked } from "../telemetry/ProviderMetrics.ts"
 
 /** Who is asked: a model as `provider/model`, and the credential to ask with. */
@@ -36,7 +36,7 @@ export const pick = (
   avoid: ReadonlySet<string> = new Set(),
   prefer?: string
 ) =>
-  patiently(
+  retryWhileAway(
     pool.pick({ provider: providerOf(model), model, session, avoid, ...(prefer === undefined ? {} : { prefer }) })
   )
 

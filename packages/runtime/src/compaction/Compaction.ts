@@ -9,7 +9,7 @@ import { PlansConfig } from "../config/PlansConfig.ts"
 import * as Target from "../asking/Target.ts"
 import { CredentialPool } from "../asking/CredentialPool.ts"
 import { type Entry, leftOut } from "../history/LegalHistory.ts"
-import { patiently } from "../store/Patience.ts"
+import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import { type Compaction as Stored, SessionStore } from "../store/SessionStore.ts"
 import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
 import { CompactionHealth } from "./CompactionHealth.ts"
@@ -103,7 +103,7 @@ export class Compaction extends Context.Service<
         const { session, models, size, deadline, account } = wanted
         if (health.isPaused(session, yield* Clock.currentTimeMillis)) return undefined
         const remoteTasks = new Map([
-          ...waitingTasks(head, yield* patiently(sessions.handedBack(session))),
+          ...waitingTasks(head, yield* retryWhileAway(sessions.handedBack(session))),
           ...wanted.remoteTasks
         ])
         const delimiter = uuid()
@@ -164,7 +164,7 @@ export class Compaction extends Context.Service<
 
       const make = Effect.fnUntraced(function* (wanted: Wanted): Effect.fn.Return<Made, StorageError> {
         const { session, question, models, size, frame } = wanted
-        const [history, summary] = yield* patiently(
+        const [history, summary] = yield* retryWhileAway(
           Effect.all([sessions.history(session), sessions.summary(session)], { concurrency: 2 })
         )
         const model = models[0] ?? ""

@@ -6,7 +6,7 @@ import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { Notices, pollAfter } from "../store/Notices.ts"
 import { LeaseStore, type ReplicaId } from "../store/LeaseStore.ts"
-import { answered, patiently } from "../store/Patience.ts"
+import { retryWhileAway } from "../store/RetryWhileAway.ts"
 
 /** What somebody who wants a session is told. */
 export interface Listener {
@@ -82,7 +82,7 @@ export class SessionLock extends Context.Service<
       })
 
       const release = (session: SessionId, fence: number) =>
-        answered(leases.release(session, fence), "5 seconds").pipe(Effect.ignore({ log: "Warn" }))
+        leases.release(session, fence).pipe(Effect.ignore({ log: "Warn" }))
 
       const hold = (session: SessionId, fence: number, lost: () => void) => {
         const own = { fence, lost }
@@ -106,7 +106,7 @@ export class SessionLock extends Context.Service<
           const fence = yield* Effect.uninterruptibleMask((restore) =>
             Effect.suspend(() => {
               acquiring.add(session)
-              return restore(patiently(leases.acquire(session, replica, leaseTtl)))
+              return restore(retryWhileAway(leases.acquire(session, replica, leaseTtl)))
             }).pipe(
               Effect.tap(
                 Effect.fnUntraced(function* (fence) {
@@ -139,7 +139,7 @@ export class SessionLock extends Context.Service<
       const oneAtATime = Semaphore.makeUnsafe(1)
       const leave = Effect.suspend(() => {
         hasLeft = true
-        const leaving = answered(leases.leave(replica), "5 seconds")
+        const leaving = leases.leave(replica)
         return oneAtATime.withPermit(leaving).pipe(Effect.ignore({ log: "Warn" }))
       })
       yield* Effect.addFinalizer(() => (hasLeft ? Effect.void : leave))
@@ -152,7 +152,7 @@ export class SessionLock extends Context.Service<
         if (hasLeft) return Infinity
         const before = new Map(held)
         const asked = yield* Clock.currentTimeMillis
-        yield* settle(before, yield* answered(leases.renew(replica, leaseTtl), ttl / 3))
+        yield* settle(before, yield* leases.renew(replica, leaseTtl))
         if (asked - renewed > (2 / 3) * ttl) steadySince = asked
         renewed = asked
         return ttl / 3

@@ -4,7 +4,7 @@ import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Deferred, Effect, Schedule } from "effect"
-import { patiently } from "../store/Patience.ts"
+import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { PlanStore } from "../store/PlanStore.ts"
 import type { RunningPlans } from "./RunningPlans.ts"
 
@@ -52,6 +52,6 @@ export const supersede = (
       yield* store.requestAbort(older.plan_id, "superseded")
     }
   }).pipe(
-    patiently,
+    retryWhileAway,
     Effect.catch(({ reason }) => Effect.logError("supersede_failed", reason.cause))
   )

@@ -28,7 +28,6 @@ import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { GatewayId } from "../config/GatewayId.ts"
 import type { Route } from "../peer/PeerClient.ts"
-import { answered } from "../store/Patience.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { toFrame } from "../store/EventRow.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
@@ -169,13 +168,15 @@ export class NewPlans extends Context.Service<
           creations.delete(plan.plan_id)
           created.openUnsafe()
         })
-        const session = yield* answered(store.create(stored, maxQueue)).pipe(
-          Effect.onError((cause) =>
-            isLostAnswer(cause)
-              ? FiberSet.run(starts, Effect.ensuring(adopt(plan, stored.new_session_id), decided))
-              : decided
+        const session = yield* store
+          .create(stored, maxQueue)
+          .pipe(
+            Effect.onError((cause) =>
+              isLostAnswer(cause)
+                ? FiberSet.run(starts, Effect.ensuring(adopt(plan, stored.new_session_id), decided))
+                : decided
+            )
           )
-        )
         const started = yield* Effect.ensuring(run(plan, session), decided)
         if (request.preferences.on_busy === "interrupt" && !session.created) {
           // The plan is there, and so is its key: it is not refused any more, at worst it waits for the older ones.

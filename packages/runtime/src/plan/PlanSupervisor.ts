@@ -4,7 +4,7 @@ import { LeaseLost } from "../store/LeaseStore.ts"
 import type { LivePlan } from "../stream/LivePlan.ts"
 import type { Planner } from "../planner/Planner.ts"
 import type { PlanRun } from "../planner/PlanRun.ts"
-import { patience } from "../store/Patience.ts"
+import { awayLimit } from "../store/RetryWhileAway.ts"
 import type { SessionLock } from "../lock/SessionLock.ts"
 import * as Settlement from "./Settlement.ts"
 
@@ -98,11 +98,11 @@ export const supervise = Effect.fnUntraced(function* (
 
   const close = Effect.gen(function* () {
     if (outcome === undefined) {
-      if (end._tag === "HandedOver") yield* stored(patience)
+      if (end._tag === "HandedOver") yield* stored(awayLimit)
       return live.close("reconnect")
     }
     // A plan that has waited for the database once does not let its readers wait again.
-    const wait = outcome.state !== "completed" && outcome.error.code === "storage" ? "1 second" : patience
+    const wait = outcome.state !== "completed" && outcome.error.code === "storage" ? "1 second" : awayLimit
     const isStored = yield* stored(wait)
     live.close(Option.contains(isStored, true) ? "done" : "reconnect")
     // The session is kept until the outcome is stored: whoever took it before would find a plan that never ended.

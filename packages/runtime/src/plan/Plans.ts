@@ -18,7 +18,6 @@ import { SessionCompaction } from "./SessionCompaction.ts"
 import type { Route } from "../peer/PeerClient.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
 import * as Expiry from "./Expiry.ts"
-import { answered } from "../store/Patience.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { Sessions } from "./Sessions.ts"
 import { SessionStore } from "../store/SessionStore.ts"
@@ -135,7 +134,7 @@ export class Plans extends Context.Service<
         Effect.gen(function* () {
           if (idempotency !== undefined) {
             const now = fromMillis(yield* Clock.currentTimeMillis)
-            const known = yield* answered(store.findByKey(caller, idempotency, now))
+            const known = yield* store.findByKey(caller, idempotency, now)
             if (Option.isSome(known)) return yield* join(caller, known.value)
           }
           return yield* started.start(caller, request, came, idempotency, (plan) => {

@@ -93,7 +93,7 @@ export const layer = Layer.effectDiscard(
     const settle = Effect.fnUntraced(function* (ending: Ending) {
       const { abandoned, commit } = ending
       const { plan_id, session_id, guard } = commit
-      const refused = yield* Effect.catchTag(store.commit([commit], true), "StorageError", (error) => {
+      const refused = yield* Effect.catchTag(store.commit([commit]), "StorageError", (error) => {
         // What is refused once would be refused for ever.
         if (!error.reason.isRetryable) endings.delete(ending)
         return Effect.fail(error)

@@ -6,7 +6,6 @@ import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Layer, RcMap } 
 import * as ModelLimits from "../asking/ModelLimits.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { PlanStore } from "../store/PlanStore.ts"
-import { answered } from "../store/Patience.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { Compaction } from "../compaction/Compaction.ts"
@@ -71,7 +70,7 @@ export class SessionCompaction extends Context.Service<
         })
         if (made._tag === "Failed") return yield* new NoSummary()
         if (made._tag !== "Summarised") return null
-        yield* answered(sessions.compact(session, fence, made.stored))
+        yield* sessions.compact(session, fence, made.stored)
         return made.told
       })
 

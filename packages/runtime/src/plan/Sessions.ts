@@ -12,7 +12,6 @@ import { cancel } from "./Cancellation.ts"
 import * as Hops from "./Hops.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { RunningPlans } from "./RunningPlans.ts"
-import { answered } from "../store/Patience.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { type HandedBack, SessionStore } from "../store/SessionStore.ts"
 
@@ -91,7 +90,7 @@ export class Sessions extends Context.Service<
           session_id
         )
         // Whoever asked may have left: what is dropped is cancelled all the same.
-        yield* answered(sessions.revert(session_id, fence, to)).pipe(
+        yield* sessions.revert(session_id, fence, to).pipe(
           Effect.flatMap((left) => cancelAll(session, left)),
           Effect.uninterruptible,
           Effect.catchTag("LeaseLost", () => refusal(caller, session_id))
@@ -108,7 +107,7 @@ export class Sessions extends Context.Service<
             yield* abortPlans(caller, session_id)
             const left = yield* sessions.handedBack(session_id)
             // Whoever asked may have left: what the session has left with peers is named nowhere any more.
-            return yield* answered(sessions.delete(session_id)).pipe(
+            return yield* sessions.delete(session_id).pipe(
               Effect.tap((isDeleted) => (isDeleted ? cancelAll(session, left) : Effect.void)),
               Effect.uninterruptible
             )

@@ -2,7 +2,7 @@ import type { Agent, Skill } from "@bowline/domain/peer/Agent"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Result } from "effect"
 import type { PeerClient } from "../peer/PeerClient.ts"
-import { patiently } from "../store/Patience.ts"
+import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import { HandedBackTasks } from "../tool/HandedBackTasks.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
@@ -49,7 +49,7 @@ export const of = Effect.fnUntraced(function* (
   const { local, peers, sessions } = given
   const tools = new Map(local.map((tool) => [tool.name, tool]))
   if (request.agents.length === 0) return { tools, unreachable: [] }
-  const left = new HandedBackTasks(yield* patiently(sessions.handedBack(session_id)))
+  const left = new HandedBackTasks(yield* retryWhileAway(sessions.handedBack(session_id)))
   const found = yield* Effect.forEach(request.agents, (agent) => skillsOf(peers, agent), {
     concurrency: "unbounded"
   }).pipe(run.stages.within("tool"))

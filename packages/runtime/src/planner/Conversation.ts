@@ -11,7 +11,7 @@ import type { PlansConfig } from "../config/PlansConfig.ts"
 import { type Entry, legalHistory } from "../history/LegalHistory.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import type { ProviderRequest } from "../provider/Provider.ts"
-import { patiently } from "../store/Patience.ts"
+import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import type { Tool } from "../tool/Tool.ts"
 import * as Catalog from "./Catalog.ts"
@@ -69,7 +69,7 @@ export const begin = Effect.fnUntraced(function* (
   run: PlanRun
 ): Effect.fn.Return<Conversation, StorageError> {
   const { plan_id, session_id, journal, request, resumed, uuid } = run.given
-  const [stored, summary] = yield* patiently(
+  const [stored, summary] = yield* retryWhileAway(
     Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
   )
   const { tools, unreachable } = yield* Catalog.of(run, { peers, local, sessions })

@@ -126,7 +126,10 @@ export interface AbandonedPlan {
   readonly tasks: ReadonlyArray<StoredTask>
 }
 
-/** Plans, their tasks and events; and, since only plans write it, the history. */
+/**
+ * Plans, their tasks and events; and, since only plans write it, the history. Like every store it bounds each of its operations,
+ * and fails with `Unavailable` when the database does not answer in time.
+ */
 export class PlanStore extends Context.Service<
   PlanStore,
   {
@@ -159,14 +162,11 @@ export class PlanStore extends Context.Service<
       now: string
     ) => Effect.Effect<Option.Option<PlanId>, IdempotencyConflict | StorageError>
     /**
-     * Writes a batch in one transaction and gives the plans whose guard no longer holds, or that are over: of those nothing was
-     * written. With `durable` off the transaction may be lost with the machine, not with the process. After `Unavailable` the
-     * batch may have been stored; the very same batch can be written again, and is stored once.
+     * Writes a batch durably, in one transaction, and gives the plans whose guard no longer holds, or that are over: of those
+     * nothing was written. After `Unavailable` the batch may have been stored, or may be stored yet: the very same batch can be
+     * written again, and is stored once.
      */
-    readonly commit: (
-      batch: ReadonlyArray<PlanCommit>,
-      durable: boolean
-    ) => Effect.Effect<ReadonlySet<PlanId>, StorageError>
+    readonly commit: (batch: ReadonlyArray<PlanCommit>) => Effect.Effect<ReadonlySet<PlanId>, StorageError>
     /** Somebody else's is not found. */
     readonly get: (owner: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
     /** Newest first. */

@@ -1,14 +1,11 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Latch, Layer, Schedule } from "effect"
-import { answered } from "../store/Patience.ts"
 import { type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 
 /** What one plan has to write, taken at once: it is told exactly one of the three ends. */
 export interface Taken {
   readonly commit: PlanCommit
-  /** Whether it holds deltas only, which may be lost with the machine. */
-  readonly deltasOnly: boolean
   readonly stored: (now: number) => void
   readonly refused: () => void
   readonly failed: (error: StorageError) => void
@@ -38,14 +35,8 @@ export class GroupCommit extends Context.Service<
       const pending = Latch.makeUnsafe(false)
 
       const write = (batch: ReadonlyArray<Taken>): Effect.Effect<void> =>
-        // A commit that was stored though its answer was lost is recognised when it comes again.
-        answered(
-          store.commit(
-            batch.map(({ commit }) => commit),
-            !batch.every(({ deltasOnly }) => deltasOnly)
-          ),
-          commitTimeout
-        ).pipe(
+        // The store recognises a commit that comes again because its answer was lost.
+        store.commit(batch.map(({ commit }) => commit)).pipe(
           Effect.catchDefect((cause) => Effect.fail(new StorageError({ reason: new Rejected({ cause }) }))),
           Effect.tapError((error) => Effect.logError("storage: a batch of events was not written", error.reason.cause)),
           Effect.retry({ while: (error) => error.reason.isRetryable, schedule: whileAway }),
@@ -79,8 +70,6 @@ export class GroupCommit extends Context.Service<
     })
   )
 }
-
-const commitTimeout = "10 seconds"
 
 const whileAway = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("1 second")])
 

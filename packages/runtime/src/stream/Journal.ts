@@ -5,7 +5,7 @@ import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Deferred, Effect, Latch, Result } from "effect"
 import type { Guard, PlanChange } from "../store/PlanStore.ts"
 import { LeaseLost } from "../store/LeaseStore.ts"
-import { answered } from "../store/Patience.ts"
+import { withinAwayLimit } from "../store/RetryWhileAway.ts"
 import { fromEvents, isDelta, toFrame } from "../store/EventRow.ts"
 import type { Source, Taken } from "./GroupCommit.ts"
 import type { LivePlan } from "./LivePlan.ts"
@@ -96,7 +96,9 @@ export class Journal implements Source {
    */
   readonly flush: Effect.Effect<void, StorageError> = Effect.suspend(() => {
     if (this.#sealed) return Effect.never
-    return this.#stored >= this.#appended ? Effect.void : Effect.andThen(answered(this.written), this.#unlessSealed)
+    return this.#stored >= this.#appended
+      ? Effect.void
+      : Effect.andThen(withinAwayLimit(this.written), this.#unlessSealed)
   })
   readonly #unlessSealed = Effect.suspend(() => (this.#sealed ? Effect.never : Effect.void))
 
@@ -133,7 +135,6 @@ export class Journal implements Source {
     }
     return {
       commit: { ...this.#plan, guard: this.guard, changes, events: rows.success },
-      deltasOnly: changes.length === 0 && events.every(isDelta),
       stored: (now) => {
         this.#stored = until
         this.#live.publish(

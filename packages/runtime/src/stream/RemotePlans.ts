@@ -1,6 +1,5 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Array, Context, Effect, Latch, Layer, type Scope } from "effect"
-import { answered } from "../store/Patience.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { type Notice, Notices, pollAfter } from "../store/Notices.ts"
 
@@ -64,7 +63,7 @@ export class RemotePlans extends Context.Service<
           return Array.map(Array.chunksOf(plans, maxPlans), (plan_ids): Notice => ({ _tag, replica, plan_ids }))
         }
         const said = [...toNotices("Left"), ...toNotices("Reading")]
-        if (said.length > 0) yield* Effect.ignore(answered(notices.publish(said), "5 seconds"))
+        if (said.length > 0) yield* Effect.ignore(notices.publish(said))
       }).pipe(Effect.forever, Effect.forkScoped)
       yield* Effect.sync(() => say(read.keys())).pipe(Effect.delay(renewal), Effect.forever, Effect.forkScoped)
 

@@ -1,6 +1,5 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Deferred, Effect, FiberSet, Latch, Option } from "effect"
-import { answered } from "../store/Patience.ts"
 import type { ReplicaId } from "../store/LeaseStore.ts"
 import type { LivePlan } from "./LivePlan.ts"
 import { type Notice, Notices } from "../store/Notices.ts"
@@ -71,6 +70,6 @@ export const serve = Effect.fnUntraced(function* (find: (id: PlanId) => LivePlan
     pending.closeUnsafe()
     const advanced = Array.from(news, (plan_id): Notice => ({ _tag: "Advanced", plan_id }))
     news.clear()
-    yield* Effect.ignore(answered(notices.publish(advanced), "5 seconds"))
+    yield* Effect.ignore(notices.publish(advanced))
   }).pipe(Effect.forever, Effect.forkScoped)
 })

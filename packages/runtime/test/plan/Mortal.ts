@@ -1,5 +1,6 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { layerOnStore, pass, post, seen } from "@bowline/testing/TestKit"
 import { assert } from "@effect/vitest"
 import { Context, type Duration, Effect, Fiber, Layer, Scope, Stream } from "effect"
@@ -14,12 +15,18 @@ type Options = Parameters<typeof layerOnStore>[0] & {
   readonly dies?: (commit: ReadonlyArray<PlanCommit>) => "before" | "behind" | undefined
 }
 
+const noAnswer = new StorageError({ reason: new Unavailable({ cause: "no answer" }) })
+
 /** A process on the stores that are there, which can die: from then on nothing of it reaches them any more. */
 export const mortal = Effect.fnUntraced(function* ({ dies = () => undefined, ...options }: Options) {
   let isDead = false
   const kill = () => void (isDead = true)
   const alive = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.suspend(() => (isDead ? Effect.never : effect))
+
+  /** As every store bounds it: a shutdown waits for these. */
+  const inTime = <A, E>(effect: Effect.Effect<A, E>) =>
+    Effect.timeoutOrElse(effect, { duration: "5 seconds", orElse: () => Effect.fail(noAnswer) })
 
   const stores = Layer.effectContext(
     Effect.gen(function* () {
@@ -32,19 +39,19 @@ export const mortal = Effect.fnUntraced(function* ({ dies = () => undefined, ...
         create: (...given) => alive(plans.create(...given)),
         takeOver: (...given) => alive(plans.takeOver(...given)),
         abortRequests: (...given) => alive(plans.abortRequests(...given)),
-        commit: (batch, durable) =>
+        commit: (batch) =>
           Effect.suspend(() => {
             const when = isDead ? "before" : dies(batch)
             if (when !== undefined) kill()
             if (when === "before") return Effect.never
-            return Effect.flatMap(plans.commit(batch, durable), (refused) => alive(Effect.succeed(refused)))
+            return Effect.flatMap(plans.commit(batch), (refused) => alive(Effect.succeed(refused)))
           })
       }).pipe(
         Context.add(LeaseStore, {
-          acquire: (...given) => alive(leases.acquire(...given)),
-          renew: (...given) => alive(leases.renew(...given)),
-          release: (...given) => alive(leases.release(...given)),
-          leave: (...given) => alive(leases.leave(...given))
+          acquire: (...given) => inTime(alive(leases.acquire(...given))),
+          renew: (...given) => inTime(alive(leases.renew(...given))),
+          release: (...given) => inTime(alive(leases.release(...given))),
+          leave: (...given) => inTime(alive(leases.leave(...given)))
         }),
         Context.add(SessionStore, sessions)
       )

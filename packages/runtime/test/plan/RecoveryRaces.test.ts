@@ -129,8 +129,7 @@ describe("an end that somebody has asked for", () => {
   it.effect("is not lost with a plan that is being handed over", () =>
     Effect.gen(function* () {
       const slow = yield* disturbed((store) => ({
-        commit: (batch, durable) =>
-          Effect.delay(store.commit(batch, durable), has(batch, "HandedOver") ? "2 seconds" : Duration.zero)
+        commit: (batch) => Effect.delay(store.commit(batch), has(batch, "HandedOver") ? "2 seconds" : Duration.zero)
       }))
       const script = () => [say("half"), stall]
       const first = yield* mortal({ script, config }).pipe(Effect.provideService(PlanStore, slow))

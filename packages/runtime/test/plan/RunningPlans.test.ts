@@ -30,11 +30,11 @@ describe("RunningPlans", () => {
         layer({
           script: () => [say("fine")],
           disturb: ({ commit }) => ({
-            commit: (batch, durable) =>
+            commit: (batch) =>
               Effect.suspend(() => {
                 commits++
                 if (commits === 1) return Effect.die("a bug")
-                return commits === 3 ? Effect.never : commit(batch, durable)
+                return commits === 3 ? Effect.andThen(Effect.sleep("10 seconds"), away) : commit(batch)
               })
           })
         })
@@ -222,10 +222,10 @@ describe("RunningPlans", () => {
         layer({
           script: [[callTool("bob_ask", { input: "x" })]],
           disturb: ({ commit }) => ({
-            commit: (batch, durable) =>
+            commit: (batch) =>
               Effect.suspend(() => {
                 if (batch.some(({ changes }) => changes.some(({ _tag }) => _tag === "TaskStarted"))) isAway ??= true
-                return isAway ? away : commit(batch, durable)
+                return isAway ? away : commit(batch)
               })
           })
         })
@@ -245,10 +245,10 @@ describe("RunningPlans", () => {
         layer({
           script: () => [wait("1 second"), say("poison"), wait("1 hour")],
           disturb: ({ commit }) => ({
-            commit: (batch, durable) =>
+            commit: (batch) =>
               JSON.stringify(batch).includes("poison")
                 ? Effect.fail(new StorageError({ reason: new Rejected({ cause: "no" }) }))
-                : commit(batch, durable)
+                : commit(batch)
           })
         })
       ),

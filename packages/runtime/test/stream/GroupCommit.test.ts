@@ -17,12 +17,12 @@ type Commit = PlanStore["Service"]["commit"]
 
 /** The writer on a store whose commits are scripted, and two plans that write. */
 const setUp = (commit: Commit) => {
-  const batches: Array<{ readonly commits: ReadonlyArray<PlanCommit>; readonly durable: boolean }> = []
+  const batches: Array<ReadonlyArray<PlanCommit>> = []
   const store = Layer.mock(PlanStore, {
     isDurable: false,
-    commit: (commits, durable) => {
-      batches.push({ commits, durable })
-      return Effect.suspend(() => commit(commits, durable))
+    commit: (commits) => {
+      batches.push(commits)
+      return Effect.suspend(() => commit(commits))
     }
   })
   const make = Effect.gen(function* () {
@@ -67,26 +67,10 @@ describe("GroupCommit", () => {
       yield* Deferred.succeed(first, undefined)
       yield* Effect.all([one.journal.flush, two.journal.flush])
       assert.deepStrictEqual(
-        batches.map(({ commits }) => commits.map(({ events }) => events.map(({ seq, count }) => [seq, count]))),
+        batches.map((commits) => commits.map(({ events }) => events.map(({ seq, count }) => [seq, count]))),
         [[[[1, 1]]], [[[2, 2]], [[1, 1]]]]
       )
       assert.deepStrictEqual([one.live.head, two.live.head], [3, 1])
-    }).pipe(Effect.provide(layer))
-  })
-
-  it.effect("may lose with the machine only a batch that holds nothing but deltas", () => {
-    const { batches, make, layer } = setUp(() => accept)
-    return Effect.gen(function* () {
-      const { one, two } = yield* make
-      one.say("a")
-      yield* one.journal.flush
-      one.say("b")
-      two.journal.emit({ event: "step", data: { step: 1, attempt: 1 } })
-      yield* one.journal.flush
-      assert.deepStrictEqual(
-        batches.map(({ durable }) => durable),
-        [false, true]
-      )
     }).pipe(Effect.provide(layer))
   })
 

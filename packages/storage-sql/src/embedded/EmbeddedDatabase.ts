@@ -4,7 +4,7 @@ import { Effect, Predicate } from "effect"
 import { existsSync } from "node:fs"
 import { rename, rm } from "node:fs/promises"
 import { join } from "node:path"
-import { unhurried } from "../internal/StorageErrors.ts"
+import { translateErrors } from "../internal/StorageErrors.ts"
 import * as DataDir from "./DataDir.ts"
 import { connect } from "./internal/Wire.ts"
 
@@ -52,7 +52,7 @@ const open = Effect.fnUntraced(function* (dataDir: string) {
 export const make = Effect.fnUntraced(function* (dataDir: string) {
   yield* DataDir.lock(dataDir)
   const db = yield* Effect.acquireRelease(open(dataDir), (db) => Effect.promise(() => db.close()))
-  return yield* unhurried(
+  return yield* translateErrors(
     PgClient.make({
       stream: () => connect(db),
       username: "postgres",

@@ -1,6 +1,5 @@
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
-import { answered } from "@bowline/runtime/store/Patience"
-import { type Duration, Effect, Predicate } from "effect"
+import { Effect, Predicate } from "effect"
 import { SqlError } from "effect/sql/SqlError"
 
 /**
@@ -18,15 +17,8 @@ const isPassing = (error: SqlError): boolean => {
 
 const isSqlError = (error: unknown): error is SqlError => error instanceof SqlError
 
-/** A statement that has no answer by then has none: on a connection that broke without a word it would wait for a quarter of an hour. */
-const answersWithin = "10 seconds"
-
-/** Asks the database, and translates what it says, once, into the words of the domain. */
-export const storageError = <A, E, R>(effect: Effect.Effect<A, E, R>, within: Duration.Input = answersWithin) =>
-  answered(unhurried(effect), within)
-
-/** The same for what may take its time. */
-export const unhurried = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+/** Translates what the database says, once, into the words of the domain. */
+export const translateErrors = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   effect.pipe(
     // A transaction whose connection is gone cannot be rolled back either, and that failure comes as a defect.
     Effect.catchDefect((defect) => (isSqlError(defect) ? Effect.fail(defect) : Effect.die(defect))),

@@ -2,7 +2,7 @@ import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
 import { Migrator, SqlClient } from "effect/sql"
 import { SqlError } from "effect/sql/SqlError"
-import { unhurried } from "../internal/StorageErrors.ts"
+import { translateErrors } from "../internal/StorageErrors.ts"
 import { credentials } from "./internal/Credentials.ts"
 import { idempotency } from "./internal/Idempotency.ts"
 import { initial } from "./internal/Initial.ts"
@@ -32,5 +32,5 @@ const migrate = Migrator.make({})({
 export const run = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const lock = sql`select pg_advisory_xact_lock(hashtextextended('bowline/migrations', 0))`
-  yield* unhurried(sql.withTransaction(Effect.andThen(lock, migrate)))
+  yield* translateErrors(sql.withTransaction(Effect.andThen(lock, migrate)))
 })

@@ -2,7 +2,8 @@ import { Audience, Notice, Notices } from "@bowline/runtime/store/Notices"
 import { PgClient, PgConnection } from "@effect/sql-pg"
 import { Effect, Layer, Option, Queue, Schema, Scope } from "effect"
 import type { SqlClient } from "effect/sql"
-import { storageError, unhurried } from "../internal/StorageErrors.ts"
+import { deadlines, makeWithDeadline } from "../internal/Deadline.ts"
+import { translateErrors } from "../internal/StorageErrors.ts"
 
 const channel = "bowline"
 
@@ -18,6 +19,7 @@ const backOff = (failures: number): number => Math.min(100 * 2 ** failures, 5_00
 
 const make = Effect.gen(function* () {
   const sql = yield* PgClient.PgClient
+  const withDeadline = yield* makeWithDeadline
   const { subscribe, tell } = new Audience()
   let listening = false
   let failures = 0
@@ -34,12 +36,12 @@ const make = Effect.gen(function* () {
    * a server that may be gone. What a newer version says, and this one does not know, is left out.
    */
   const listen = Effect.fnUntraced(function* (listener: Scope.Scope) {
-    const connection = yield* unhurried(PgConnection.make(sql.config))
-    const queue = yield* unhurried(Scope.provide(connection.listen(channel), listener))
+    const connection = yield* translateErrors(PgConnection.make(sql.config))
+    const queue = yield* translateErrors(Scope.provide(connection.listen(channel), listener))
     failures = 0
     yield* change(true)
     for (;;) {
-      const { payload } = yield* unhurried(Queue.take(queue))
+      const { payload } = yield* translateErrors(Queue.take(queue))
       Option.map(decode(payload), tell)
     }
   }, Effect.scoped)
@@ -55,8 +57,9 @@ const make = Effect.gen(function* () {
 
   return Notices.of({
     publish: (notices) =>
-      storageError(
-        sql`select pg_notify(${channel}, n) from json_array_elements_text(${JSON.stringify(notices.map((notice) => encode(notice)))}::json) n`
+      withDeadline(
+        sql`select pg_notify(${channel}, n) from json_array_elements_text(${JSON.stringify(notices.map((notice) => encode(notice)))}::json) n`,
+        deadlines.short
       ).pipe(Effect.asVoid),
     subscribe,
     isListening: () => listening

@@ -6,7 +6,7 @@ import type { EventRow } from "@bowline/runtime/store/EventRow"
 import { type Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { newestFirst } from "../internal/NewestFirst.ts"
-import { storageError } from "../internal/StorageErrors.ts"
+import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { notify } from "../notice/SqlNotices.ts"
 import { createPlan } from "./internal/CreatePlan.ts"
 import { findByKey } from "./internal/IdempotencyKeys.ts"
@@ -16,23 +16,21 @@ import { writeBatch } from "./internal/WriteBatch.ts"
 
 const isOpen = "state in ('queued', 'running')"
 
-interface Options {
-  readonly sessionTtl: Duration.Duration
-  readonly isShared: boolean
-}
-
-const make = (sql: SqlClient.SqlClient, { sessionTtl, isShared }: Options): PlanStore["Service"] => ({
-  create: (plan, maxQueue) => storageError(createPlan(sql, plan, maxQueue, sessionTtl)),
-  findByKey: (owner, idempotency, now) => storageError(findByKey(sql, owner, idempotency, now)),
-  commit: (batch, durable) =>
+const make = (
+  sql: SqlClient.SqlClient,
+  withDeadline: WithDeadline,
+  sessionTtl: Duration.Duration
+): PlanStore["Service"] => ({
+  create: (plan, maxQueue) => withDeadline(createPlan(sql, plan, maxQueue, sessionTtl)),
+  findByKey: (owner, idempotency, now) => withDeadline(findByKey(sql, owner, idempotency, now)),
+  commit: (batch) =>
     batch.length === 0
       ? Effect.succeed(new Set())
-      : // In the embedded database what is not durable dies with the process, too.
-        storageError(writeBatch(sql, batch, { durable: durable || !isShared, sessionTtl })).pipe(
+      : withDeadline(writeBatch(sql, batch, sessionTtl)).pipe(
           Effect.map((refused) => new Set(refused.map(({ plan_id }) => plan_id)))
         ),
   get: (owner, id) =>
-    storageError(sql<PlanRow>`
+    withDeadline(sql<PlanRow>`
 select ${sql.literal(planColumns)} from plans p
 where p.id = ${id} and p.owner = ${owner}`).pipe(
       Effect.flatMap(([row]) =>
@@ -40,7 +38,7 @@ where p.id = ${id} and p.owner = ${owner}`).pipe(
       )
     ),
   list: (owner, { session, state }, page) =>
-    storageError(sql<PlanRow & { readonly ordinal: bigint }>`
+    withDeadline(sql<PlanRow & { readonly ordinal: bigint }>`
 select ${sql.literal(planColumns)}, p.ordinal from plans p
 where ${sql.and([
       sql`p.owner = ${owner}`,
@@ -50,15 +48,15 @@ where ${sql.and([
     ])}
 order by p.ordinal desc limit ${page.limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, page.limit, toPlan))),
   events: (id, after, limit) =>
-    storageError(sql<EventRow>`
+    withDeadline(sql<EventRow>`
 select seq, count, event, payload from events
 where plan_id = ${id} and seq + count - 1 > ${after}
   -- A row that begins at or before the cursor may reach beyond it.
   and seq >= coalesce((select max(e.seq) from events e where e.plan_id = ${id} and e.seq <= ${after}), 0)
 order by seq limit ${limit}`),
-  takeOver: (replica, ttl, limit) => storageError(takeOverPlans(sql, replica, ttl, limit)),
+  takeOver: (replica, ttl, limit) => withDeadline(takeOverPlans(sql, replica, ttl, limit)),
   requestAbort: (id, reason) =>
-    storageError(sql`
+    withDeadline(sql`
 with asked as (
   update plans set abort_requested = ${reason}
   where id = ${id} and abort_requested is null and ${sql.literal(isOpen)}
@@ -66,16 +64,18 @@ with asked as (
 )
 select ${notify(sql, { _tag: "AbortRequested", plan_id: id })} from asked`).pipe(Effect.asVoid),
   abortRequests: (replica) =>
-    storageError(sql<{ readonly plan_id: PlanId; readonly reason: AbortReason }>`
+    withDeadline(sql<{ readonly plan_id: PlanId; readonly reason: AbortReason }>`
 select id as plan_id, abort_requested as reason from plans
 where replica = ${replica} and abort_requested is not null and ${sql.literal(isOpen)}`),
   isDurable: true,
-  ping: Effect.asVoid(storageError(sql`select 1`))
+  ping: Effect.asVoid(withDeadline(sql`select 1`))
 })
 
 /** Plans in Postgres. A session expires when it has had no plan for `sessionTtl`. */
-export const layer = (options: Options) =>
+export const layer = ({ sessionTtl }: { readonly sessionTtl: Duration.Duration }) =>
   Layer.effect(
     PlanStore,
-    Effect.map(SqlClient.SqlClient, (sql) => make(sql, options))
+    Effect.map(Effect.all([SqlClient.SqlClient, makeWithDeadline]), ([sql, withDeadline]) =>
+      make(sql, withDeadline, sessionTtl)
+    )
   )

@@ -1,7 +1,7 @@
 import { type CredentialRow, CredentialStore } from "@bowline/runtime/store/CredentialStore"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { storageError } from "../internal/StorageErrors.ts"
+import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 
 interface Row {
   readonly provider: string
@@ -33,7 +33,7 @@ const toCredentialRow = (row: Row): CredentialRow => ({
   lastUsed: row.last_used
 })
 
-const make = (sql: SqlClient.SqlClient): CredentialStore["Service"] => {
+const make = (sql: SqlClient.SqlClient, withDeadline: WithDeadline): CredentialStore["Service"] => {
   const use = (provider: string, credential: string) => sql`
 insert into credentials_state as c (provider, credential, model, last_used_at) values (${provider}, ${credential}, '', now())
 on conflict (provider, credential, model) do update set last_used_at = greatest(c.last_used_at, now())`
@@ -41,20 +41,20 @@ on conflict (provider, credential, model) do update set last_used_at = greatest(
   return {
     // A session that keeps to a credential has used it: there is a row of it.
     read: (provider, model, session) =>
-      storageError(sql<Row & { readonly sticky: string | null }>`
+      withDeadline(sql<Row & { readonly sticky: string | null }>`
 select ${sql.literal(columns)},
   (select s.credential from session_credentials s where s.session_id = ${session} and s.provider = ${provider}) as sticky
 from credentials_state c where c.provider = ${provider} and c.model in ('', ${model})`).pipe(
         Effect.map((rows) => ({ rows: rows.map(toCredentialRow), sticky: rows[0]?.sticky ?? null }))
       ),
-    list: storageError(sql<Row>`
+    list: withDeadline(sql<Row>`
 select ${sql.literal(columns)} from credentials_state c order by c.provider, c.credential, c.model`).pipe(
       Effect.map((rows) => rows.map(toCredentialRow))
     ),
     open: ({ provider, credential, model }, reason, durations) => {
       const [first] = durations
       const longest = durations.length - 1
-      return storageError(sql`
+      return withDeadline(sql`
 insert into credentials_state as c (provider, credential, model, reason, until, failures)
 values (${provider}, ${credential ?? ""}, ${model ?? ""}, ${reason}, now() + ${first} * interval '1 millisecond', 1)
 on conflict (provider, credential, model) do update set (failures, reason, until) = (
@@ -66,12 +66,12 @@ where c.until is null or c.until <= now()
 returning 1 as opened`).pipe(Effect.map((rows) => rows.length > 0))
     },
     choose: (provider, credential, session) =>
-      storageError(sql`
+      withDeadline(sql`
 with used as (${use(provider, credential)})
 insert into session_credentials (session_id, provider, credential) values (${session}, ${provider}, ${credential})
 on conflict (session_id, provider) do update set credential = excluded.credential`).pipe(Effect.asVoid),
     succeed: (provider, credential, model) =>
-      storageError(sql`
+      withDeadline(sql`
 with forgotten as (
   update credentials_state set failures = 0
   where provider = ${provider} and credential = ${credential} and model = ${model} and failures > 0
@@ -81,10 +81,13 @@ on conflict (provider, credential, model) do update set failures = 0, last_used_
         Effect.asVoid
       ),
     clear: (provider, credential) =>
-      storageError(sql`
+      withDeadline(sql`
 update credentials_state set until = null, reason = null, failures = 0
 where provider = ${provider} and credential in (${credential}, '')`).pipe(Effect.asVoid)
   }
 }
 
-export const layer = Layer.effect(CredentialStore, Effect.map(SqlClient.SqlClient, make))
+export const layer = Layer.effect(
+  CredentialStore,
+  Effect.map(Effect.all([SqlClient.SqlClient, makeWithDeadline]), ([sql, withDeadline]) => make(sql, withDeadline))
+)

@@ -5,7 +5,8 @@ import { PgClient } from "@effect/sql-pg"
 import { Duration, Effect, Layer, Option } from "effect"
 import { Reactivity } from "effect/reactivity"
 import type { SqlClient } from "effect/sql"
-import { storageError, unhurried } from "../internal/StorageErrors.ts"
+import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
+import { translateErrors } from "../internal/StorageErrors.ts"
 import { notify } from "../notice/SqlNotices.ts"
 
 interface Held {
@@ -13,13 +14,19 @@ interface Held {
   readonly fence: number
 }
 
-const make = (sql: SqlClient.SqlClient, renewing: SqlClient.SqlClient): LeaseStore["Service"] => {
+const make = (
+  sql: SqlClient.SqlClient,
+  renewing: SqlClient.SqlClient,
+  withDeadline: WithDeadline
+): LeaseStore["Service"] => {
   const expiresIn = (ttl: Duration.Duration) => sql`now() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
   return {
     // The session is locked first: the fence does not grow under a batch that is being written. Of two who ask at once, the
     // second one waits for the lock, and then meets a lease that runs.
-    acquire: Effect.fnUntraced(function* (session, replica, ttl) {
-      const [lease] = yield* storageError(sql<Held>`
+    acquire: (session, replica, ttl) =>
+      withDeadline(
+        Effect.gen(function* () {
+          const [lease] = yield* sql<Held>`
 with free as (
   select s.id, s.fence from sessions s
   where s.id = ${session}
@@ -34,15 +41,17 @@ with free as (
   returning session_id, fence
 )
 update sessions s set fence = l.fence from leased l where s.id = l.session_id
-returning l.session_id, l.fence`)
-      if (lease !== undefined) return Option.some(lease.fence)
-      // Asked again: while the session was waited for it may have been deleted.
-      const [there] = yield* storageError(sql`select from sessions where id = ${session}`)
-      return there === undefined ? yield* new NotFound({ what: "session" }) : Option.none()
-    }),
+returning l.session_id, l.fence`
+          if (lease !== undefined) return Option.some(lease.fence)
+          // Asked again: the session may have been deleted during the wait for it.
+          const [there] = yield* sql`select from sessions where id = ${session}`
+          return there === undefined ? yield* new NotFound({ what: "session" }) : Option.none()
+        })
+      ),
     // Locked in the order in which they are taken over by somebody else, who may be about to.
     renew: (replica, ttl) =>
-      storageError(renewing<Held>`
+      withDeadline(
+        renewing<Held>`
 with alive as (
   insert into replicas (id, expires_at) values (${replica}, ${expiresIn(ttl)})
   on conflict (id) do update set expires_at = excluded.expires_at
@@ -50,20 +59,24 @@ with alive as (
   select session_id from leases where replica = ${replica} order by session_id for update
 )
 update leases l set expires_at = ${expiresIn(ttl)} from mine where l.session_id = mine.session_id
-returning l.session_id, l.fence`).pipe(
-        Effect.map((held) => new Map(held.map(({ session_id, fence }) => [session_id, fence])))
-      ),
+returning l.session_id, l.fence`,
+        Duration.min(deadlines.usual, Duration.divideUnsafe(ttl, 3))
+      ).pipe(Effect.map((held) => new Map(held.map(({ session_id, fence }) => [session_id, fence])))),
     // A replica that is alone tells nobody: what a notice costs, every commit that notifies pays.
     release: (session, fence) =>
-      storageError(sql`
+      withDeadline(
+        sql`
 with released as (
   delete from leases where session_id = ${session} and fence = ${fence} returning replica
 )
 select ${notify(sql, { _tag: "LeaseReleased", session_id: session })} from released l
-where exists (select from replicas r where r.id <> l.replica and r.expires_at > now())`).pipe(Effect.asVoid),
+where exists (select from replicas r where r.id <> l.replica and r.expires_at > now())`,
+        deadlines.short
+      ).pipe(Effect.asVoid),
     // Locked as `renew` does it, which may be under way: leases in their order, and the replica after them.
     leave: (replica) =>
-      storageError(sql`
+      withDeadline(
+        sql`
 with mine as (
   select session_id from leases where replica = ${replica} order by session_id for update
 ), ended as (
@@ -72,7 +85,9 @@ with mine as (
   delete from replicas where id = ${replica} and (select count(*) from ended) >= 0
 )
 select ${notify(sql, { _tag: "PlansLeft" })}
-where exists (select from replicas r where r.id <> ${replica} and r.expires_at > now())`).pipe(Effect.asVoid)
+where exists (select from replicas r where r.id <> ${replica} and r.expires_at > now())`,
+        deadlines.short
+      ).pipe(Effect.asVoid)
   }
 }
 
@@ -85,6 +100,8 @@ export const layer = ({ isShared }: { readonly isShared: boolean }) =>
     LeaseStore,
     Effect.gen(function* () {
       const sql = yield* PgClient.PgClient
-      return make(sql, isShared ? yield* unhurried(PgClient.make({ ...sql.config, maxConnections: 1 })) : sql)
+      const renewing = isShared ? yield* translateErrors(PgClient.make({ ...sql.config, maxConnections: 1 })) : sql
+      // Behind the connection: it is closed when nothing uses it.
+      return make(sql, renewing, yield* makeWithDeadline)
     })
   ).pipe(Layer.provide(Reactivity.layer))

@@ -3,13 +3,12 @@ import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { Message } from "@bowline/domain/session/Message"
 import type { Session } from "@bowline/domain/session/Session"
 import { handedBack } from "@bowline/domain/tool/TaskState"
-import { patience } from "@bowline/runtime/store/Patience"
 import { type HandedBack, SessionStore } from "@bowline/runtime/store/SessionStore"
 import { shownSummary } from "@bowline/runtime/store/PriorSummaries"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { newestFirst } from "../internal/NewestFirst.ts"
-import { storageError } from "../internal/StorageErrors.ts"
+import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { compact, revert } from "./internal/ChangeHistory.ts"
 import { deleteSession, sweep } from "./internal/DeleteSessions.ts"
 
@@ -53,12 +52,12 @@ const messageColumns = "id as message_id, seq, role, parts, plan_id, created_at,
 
 const toMessage = (row: MessageRow): Message => ({ ...row, created_at: row.created_at.toISOString() })
 
-const make = (sql: SqlClient.SqlClient): SessionStore["Service"] => ({
+const make = (sql: SqlClient.SqlClient, withDeadline: WithDeadline): SessionStore["Service"] => ({
   // Postgres takes no NUL: nothing is named like that.
   find: (owner, id) =>
     (id.includes("\0")
       ? Effect.succeed([])
-      : storageError(sql<SessionRow>`
+      : withDeadline(sql<SessionRow>`
 select ${sql.literal(sessionColumns)} from sessions s
 where s.owner = ${owner} and s.id = ${id}
 union all
@@ -70,12 +69,12 @@ where s.owner = ${owner} and s.external_id = ${id}`)
       )
     ),
   list: (owner, { limit, cursor }) =>
-    storageError(sql<SessionRow>`
+    withDeadline(sql<SessionRow>`
 select ${sql.literal(sessionColumns)} from sessions s
 where s.owner = ${owner} ${cursor === undefined ? sql`` : sql`and s.ordinal < ${cursor}`}
 order by s.ordinal desc limit ${limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, limit, toSession))),
   messages: (session, { limit, cursor = 0 }) =>
-    storageError(sql<MessageRow>`
+    withDeadline(sql<MessageRow>`
 select ${sql.literal(messageColumns)} from messages
 where session_id = ${session} and seq > ${cursor} and not reverted
 order by seq limit ${limit + 1}`).pipe(
@@ -85,7 +84,7 @@ order by seq limit ${limit + 1}`).pipe(
       })
     ),
   message: (session, id) =>
-    storageError(sql<MessageRow>`
+    withDeadline(sql<MessageRow>`
 select ${sql.literal(messageColumns)} from messages
 where session_id = ${session} and id = ${id} and not reverted`).pipe(
       Effect.flatMap(([row]) =>
@@ -93,12 +92,12 @@ where session_id = ${session} and id = ${id} and not reverted`).pipe(
       )
     ),
   history: (session) =>
-    storageError(sql<MessageRow>`
+    withDeadline(sql<MessageRow>`
 select ${sql.literal(messageColumns)} from messages
 where session_id = ${session} and compacted_by is null and not reverted
 order by seq`).pipe(Effect.map((rows) => rows.map(toMessage))),
   summary: (session) =>
-    storageError(sql<SummaryRow & { readonly covered_seq: number; readonly prior_seq: number }>`
+    withDeadline(sql<SummaryRow & { readonly covered_seq: number; readonly prior_seq: number }>`
 select ${sql.literal(summaryColumns)}, s.covered_seq,
   coalesce((select max(p.seq) from prior_summaries p where p.session_id = s.id), 0) as prior_seq
 from sessions s where s.id = ${session}`).pipe(
@@ -110,7 +109,7 @@ from sessions s where s.id = ${session}`).pipe(
       }))
     ),
   handedBack: (session) =>
-    storageError(sql<HandedBack>`
+    withDeadline(sql<HandedBack>`
 with called as (
   select t.agent, t.endpoint, t.skill, t.remote_task_id, t.remote_context_id, t.state, t.ordinal,
     bool_or(t.reverted) over (partition by t.endpoint, t.remote_task_id) as is_reverted,
@@ -126,10 +125,13 @@ with called as (
 )
 select agent, endpoint, skill, remote_task_id, remote_context_id from waiting
 order by ordinal`),
-  compact: (session, fence, compaction) => storageError(compact(sql, session, fence, compaction)),
-  revert: (session, fence, to) => storageError(revert(sql, session, fence, to)),
-  delete: (session) => storageError(deleteSession(sql, session), patience),
-  sweep: (now) => storageError(sweep(sql, now), patience)
+  compact: (session, fence, compaction) => withDeadline(compact(sql, session, fence, compaction)),
+  revert: (session, fence, to) => withDeadline(revert(sql, session, fence, to)),
+  delete: (session) => withDeadline(deleteSession(sql, session), deadlines.long),
+  sweep: (now) => withDeadline(sweep(sql, now), deadlines.long)
 })
 
-export const layer = Layer.effect(SessionStore, Effect.map(SqlClient.SqlClient, make))
+export const layer = Layer.effect(
+  SessionStore,
+  Effect.map(Effect.all([SqlClient.SqlClient, makeWithDeadline]), ([sql, withDeadline]) => make(sql, withDeadline))
+)

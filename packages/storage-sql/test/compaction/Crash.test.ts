@@ -76,8 +76,7 @@ const covering = [
   { of: "update on sessions", when: "true" }
 ]
 
-const commitAll = (commits: ReadonlyArray<PlanCommit>) =>
-  Effect.flatMap(PlanStore, (plans) => plans.commit(commits, true))
+const commitAll = (commits: ReadonlyArray<PlanCommit>) => Effect.flatMap(PlanStore, (plans) => plans.commit(commits))
 
 const writes: Readonly<Record<string, Write>> = {
   "of a plan": {
@@ -131,7 +130,7 @@ const untilGone = Effect.flatMap(
 const runOnCut = Effect.fnUntraced(function* (write: Write, given: Prepared, at: Break) {
   const { config } = yield* PgClient.PgClient
   const wire = yield* cutWire(config.url ?? assert.fail("There is a URL"))
-  const stores = Layer.mergeAll(SqlPlanStore.layer({ sessionTtl, isShared: true }), SqlSessionStore.layer).pipe(
+  const stores = Layer.mergeAll(SqlPlanStore.layer({ sessionTtl }), SqlSessionStore.layer).pipe(
     Layer.provideMerge(PgClient.layer({ url: wire.url, maxConnections: 1, applicationName })),
     // Not the ones that are there already, on another connection.
     Layer.fresh

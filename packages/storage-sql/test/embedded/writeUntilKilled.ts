@@ -13,9 +13,8 @@ const program = Effect.gen(function* () {
   const held = yield* Given.createHeld({ external_session_id: yield* Given.newName })
   yield* print(`${held.plan.caller}\n${held.plan.plan_id}`)
   for (let seq = 2; ; seq++) {
-    const durable = seq % 2 === 0
     const message = yield* Given.appended(`message ${seq}`)
-    yield* store.commit([Given.commitOf(held, [message], [Given.row(seq, "step")])], durable)
+    yield* store.commit([Given.commitOf(held, [message], [Given.row(seq, "step")])])
     yield* print(String(seq))
   }
 })

@@ -1,8 +1,7 @@
 import { assert, it } from "@effect/vitest"
-import { Cause, Effect, Exit, Fiber } from "effect"
+import { Cause, Effect, Exit } from "effect"
 import { ConnectionError, SqlError, SqlSyntaxError, UniqueViolation, UnknownError } from "effect/sql/SqlError"
-import { TestClock } from "effect/testing"
-import { storageError, unhurried } from "../../src/internal/StorageErrors.ts"
+import { translateErrors } from "../../src/internal/StorageErrors.ts"
 
 const unknown = (cause: unknown) => new SqlError({ reason: new UnknownError({ cause }) })
 
@@ -22,7 +21,7 @@ it.effect("says of each failure of the database whether it passes", () =>
   Effect.gen(function* () {
     for (const [expected, error] of cases) {
       for (const failing of [Effect.fail(error), Effect.die(error)]) {
-        const { _tag, reason } = yield* Effect.flip(storageError(failing))
+        const { _tag, reason } = yield* Effect.flip(translateErrors(failing))
         assert.deepStrictEqual([_tag, reason._tag, reason.cause], ["StorageError", expected, error])
       }
     }
@@ -31,25 +30,9 @@ it.effect("says of each failure of the database whether it passes", () =>
 
 it.effect("leaves everything else as it is", () =>
   Effect.gen(function* () {
-    assert.strictEqual(yield* Effect.flip(storageError(Effect.fail("busy"))), "busy")
-    assert.deepStrictEqual(yield* Effect.exit(storageError(Effect.die("bug"))), Exit.die("bug"))
-    const exit = yield* Effect.exit(storageError(Effect.interrupt))
+    assert.strictEqual(yield* Effect.flip(translateErrors(Effect.fail("busy"))), "busy")
+    assert.deepStrictEqual(yield* Effect.exit(translateErrors(Effect.die("bug"))), Exit.die("bug"))
+    const exit = yield* Effect.exit(translateErrors(Effect.interrupt))
     assert(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
   })
-)
-
-it.effect(
-  "takes a statement that is not answered for 10 s for a database that is away, and does not wait for its end",
-  () =>
-    Effect.gen(function* () {
-      const silent = Effect.never.pipe(Effect.onInterrupt(() => Effect.never))
-      const asking = yield* Effect.forkChild(Effect.flip(storageError(silent)), { startImmediately: true })
-      const waiting = yield* Effect.forkChild(unhurried(Effect.never), { startImmediately: true })
-      yield* TestClock.adjust("9999 millis")
-      assert.isUndefined(asking.pollUnsafe())
-      yield* TestClock.adjust("1 millis")
-      assert.strictEqual((yield* Fiber.join(asking)).reason._tag, "unavailable")
-      yield* TestClock.adjust("1 hour")
-      assert.isUndefined(waiting.pollUnsafe())
-    })
 )

@@ -86,10 +86,7 @@ from sessions s join plans p on p.session_id = s.id join messages m on m.session
         )
       }).pipe(
         Effect.provide(
-          Layer.provideMerge(
-            SqlPlanStore.layer({ sessionTtl, isShared: true }),
-            PgClient.layer({ url, maxConnections: 2 })
-          )
+          Layer.provideMerge(SqlPlanStore.layer({ sessionTtl }), PgClient.layer({ url, maxConnections: 2 }))
         )
       )
     }).pipe(Effect.scoped)

@@ -12,7 +12,7 @@ import * as SqlStore from "../../src/SqlStore.ts"
 import { freshDatabase } from "../postgres/freshDatabase.ts"
 import { onPostgres, sessionTtl } from "../stores.ts"
 
-const write = (batch: ReadonlyArray<PlanCommit>) => Effect.flatMap(PlanStore, (store) => store.commit(batch, true))
+const write = (batch: ReadonlyArray<PlanCommit>) => Effect.flatMap(PlanStore, (store) => store.commit(batch))
 
 const done = Given.row(2, "done")
 

@@ -169,7 +169,7 @@ export const write = Effect.fnUntraced(function* (
   changes: ReadonlyArray<PlanChange>,
   events: ReadonlyArray<EventRow> = []
 ) {
-  const refused = yield* (yield* PlanStore).commit([commitOf(stored, changes, events)], true)
+  const refused = yield* (yield* PlanStore).commit([commitOf(stored, changes, events)])
   assert.deepEqual(refused, new Set())
 })
 

@@ -27,7 +27,7 @@ import { batchRows } from "./BatchRows.ts"
 export const writeBatch = (
   sql: SqlClient.SqlClient,
   batch: ReadonlyArray<PlanCommit>,
-  { durable, sessionTtl }: { readonly durable: boolean; readonly sessionTtl: Duration.Duration }
+  sessionTtl: Duration.Duration
 ): Statement.Statement<{ readonly plan_id: PlanId }> => {
   const { guards, events, plans, messages, compactions, started, changed } = batchRows(batch)
   const rows = (list: ReadonlyArray<object>) => sql`json_to_recordset(${JSON.stringify(list)}::json)`
@@ -41,8 +41,7 @@ export const writeBatch = (
 
   return sql`
 with input as materialized (
-  select i.* ${durable ? none : sql`, set_config('synchronous_commit', 'off', true)`}
-  from ${rows(guards)} as i(
+  select i.* from ${rows(guards)} as i(
     plan_id text, session_id text, replica text, queue_fence int, fence int,
     last_seq int, last_message text, messages int, through text, settled_as text, settled_at timestamptz)
   where i.plan_id like 'plan\\_%'

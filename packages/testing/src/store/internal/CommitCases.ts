@@ -61,8 +61,7 @@ export const commitCases: ReadonlyArray<StoreCase> = [
       const before = yield* snapshot(stale)
       const changes = [advanced, yield* Given.appended("hello")]
       const refused = yield* store.commit(
-        [stale, good].map((stored) => Given.commitOf(stored, changes, [Given.row(2, "step")])),
-        true
+        [stale, good].map((stored) => Given.commitOf(stored, changes, [Given.row(2, "step")]))
       )
       assert.deepEqual(refused, new Set([stale.plan.plan_id]))
       assert.deepEqual(yield* snapshot(stale), before)
@@ -82,15 +81,12 @@ export const commitCases: ReadonlyArray<StoreCase> = [
       yield* store.takeOver(yield* Given.newReplica, Given.ttl, 10_000)
       const before = yield* snapshot(stale)
       const write = (stored: Given.Stored) =>
-        store.commit([Given.commitOf(stored, [advanced], [Given.row(2, "queued")])], false)
+        store.commit([Given.commitOf(stored, [advanced], [Given.row(2, "queued")])])
       assert.deepEqual(yield* write(stale), new Set([stale.plan.plan_id]))
       // The session may be its old replica's, and yet the plan is not.
       const fence = yield* Given.acquire(stale.session_id, stale.plan.replica)
       assert.deepEqual(
-        yield* store.commit(
-          [Given.commitOf({ ...stale, guard: { _tag: "Held", fence } }, [{ _tag: "Held", fence }])],
-          true
-        ),
+        yield* store.commit([Given.commitOf({ ...stale, guard: { _tag: "Held", fence } }, [{ _tag: "Held", fence }])]),
         new Set([stale.plan.plan_id])
       )
       assert.deepEqual(yield* snapshot(stale), before)
@@ -105,10 +101,10 @@ export const commitCases: ReadonlyArray<StoreCase> = [
       const held = yield* Given.createHeld()
       yield* Given.settle(held)
       const before = yield* Effect.all([snapshot(queued), snapshot(held)])
-      const refused = yield* store.commit(
-        [Given.commitOf(queued, [Given.settled()]), Given.commitOf(held, [advanced], [Given.row(2, "step")])],
-        true
-      )
+      const refused = yield* store.commit([
+        Given.commitOf(queued, [Given.settled()]),
+        Given.commitOf(held, [advanced], [Given.row(2, "step")])
+      ])
       assert.deepEqual(refused, new Set([queued.plan.plan_id, held.plan.plan_id]))
       assert.deepEqual(yield* Effect.all([snapshot(queued), snapshot(held)]), before)
     })

@@ -57,7 +57,7 @@ export const handOverCases: ReadonlyArray<StoreCase> = [
     test: Effect.gen(function* () {
       const held = yield* Given.createHeld()
       const first = yield* dieAndTakeOver(held)
-      const refused = yield* (yield* PlanStore).commit([Given.commitOf(held, [handedOver])], true)
+      const refused = yield* (yield* PlanStore).commit([Given.commitOf(held, [handedOver])])
       assert.deepEqual(refused, new Set([held.plan.plan_id]))
       assert.equal((yield* dieAndTakeOver(first)).deaths, 2)
     })
@@ -82,7 +82,7 @@ export const handOverCases: ReadonlyArray<StoreCase> = [
       yield* leases.leave(replica)
       assert.deepEqual(yield* takenOf(all), [running.plan.plan_id, queued.plan.plan_id])
       assert.deepEqual(
-        yield* store.commit([Given.commitOf(running, [handedOver]), Given.commitOf(queued, [handedOver])], true),
+        yield* store.commit([Given.commitOf(running, [handedOver]), Given.commitOf(queued, [handedOver])]),
         new Set([running.plan.plan_id, queued.plan.plan_id])
       )
     })

@@ -136,7 +136,7 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual(yield* leases.acquire(held.session_id, yield* Given.newReplica, Given.ttl), Option.none())
       assert.equal((yield* leases.renew(replica, Given.ttl)).get(held.session_id), taken.fence)
       assert.deepEqual(
-        yield* store.commit([Given.commitOf(held, [], [Given.row(13, "error")])], true),
+        yield* store.commit([Given.commitOf(held, [], [Given.row(13, "error")])]),
         new Set([held.plan.plan_id])
       )
       yield* Given.write(taken, [], [Given.row(13, "error")])

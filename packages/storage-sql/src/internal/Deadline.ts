@@ -1,0 +1,52 @@
+import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
+import { Duration, Effect, Fiber, Scope } from "effect"
+import { translateErrors } from "./StorageErrors.ts"
+
+/** How long the database may take for one statement or one transaction, the wait for a connection included. */
+export const deadlines = {
+  usual: Duration.seconds(10),
+  /** For what nobody misses: notices, and leases that are given back. */
+  short: Duration.seconds(5),
+  /** For what touches many rows. */
+  long: Duration.seconds(30)
+}
+
+/** The answer of the statement if it comes before the timer ends, or the layer. */
+const answerOf = <A, E>(statement: Fiber.Fiber<A, E>, timer: Fiber.Fiber<void>, within: Duration.Duration) => {
+  const cause = `no answer within ${Duration.format(within)}`
+  return Effect.callback<A, E | StorageError>((resume) => {
+    statement.addObserver(resume)
+    timer.addObserver(() => resume(Effect.fail(new StorageError({ reason: new Unavailable({ cause }) }))))
+    return Effect.void
+  })
+}
+
+/**
+ * Gives a layer its way to ask the database: it translates errors, and fails with `Unavailable` when there is no answer in
+ * time. Nobody waits for the end of an abandoned statement, since on a dead connection even that takes minutes. Statements run
+ * in the layer's scope, which ends them before the connections are closed.
+ */
+export const makeWithDeadline = Effect.gen(function* () {
+  const scope = yield* Effect.acquireRelease(Scope.make("parallel"), (scope, exit) =>
+    // Detached: a statement on a dead connection ends only when its connection is closed.
+    Effect.forkDetach(Scope.close(scope, exit), { startImmediately: true }).pipe(
+      Effect.flatMap(Fiber.await),
+      Effect.timeoutOption(deadlines.usual)
+    )
+  )
+  return <A, E, R>(effect: Effect.Effect<A, E, R>, within: Duration.Duration = deadlines.usual) =>
+    Effect.gen(function* () {
+      const statement = yield* Effect.forkIn(translateErrors(effect), scope, { startImmediately: true })
+      const timer = yield* Effect.forkIn(Effect.sleep(within), scope, { startImmediately: true })
+      return yield* Effect.ensuring(
+        answerOf(statement, timer, within),
+        Effect.sync(() => {
+          statement.interruptUnsafe()
+          timer.interruptUnsafe()
+        })
+      )
+    })
+})
+
+/** Asks the database, in time. */
+export type WithDeadline = Effect.Success<typeof makeWithDeadline>
