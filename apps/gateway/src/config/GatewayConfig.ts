@@ -1,7 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
 import type { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
-import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import { defaultLoopLimits, type PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import type { Identity } from "@bowline/a2a/identity/GatewayIdentity"
 import { ConfigProvider, Context, type Duration, Effect, type LogLevel, Option, Redacted, Result } from "effect"
 import type { CallerKey } from "../setting/CallerKeys.ts"
@@ -125,7 +125,8 @@ export const fromEnvironment = (environment: Environment, isTerminal: boolean) =
         idleTimeout: values.BOWLINE_IDLE_TIMEOUT,
         attemptTimeout: values.BOWLINE_ATTEMPT_TIMEOUT,
         retryBase: values.BOWLINE_RETRY_BASE,
-        maxRetries: values.BOWLINE_MAX_RETRIES
+        maxRetries: values.BOWLINE_MAX_RETRIES,
+        loop: defaultLoopLimits
       },
       secrets: {
         isAllowed,

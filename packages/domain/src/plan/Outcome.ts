@@ -17,10 +17,12 @@ export const StopReason = Schema.Literals([
   "stop",
   "max_steps",
   "max_tool_calls",
+  "max_total_tokens",
   "max_tokens",
   "content_filter",
   "refusal",
-  "pause"
+  "pause",
+  "loop"
 ])
 export type StopReason = typeof StopReason.Type
 

@@ -19,6 +19,7 @@ export const Preferences = Schema.Struct({
   max_steps: intOr(intBetween(1, 100), 25),
   max_hops: intOr(intBetween(0, 16), 5),
   max_tool_calls: intOr(intBetween(0, 1_000), 200),
+  max_total_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
   model: Schema.optionalKey(Schema.String.check(Schema.isBetweenLength(1, 256))),
   on_disconnect: OnDisconnect.annotate({ default: "cancel" }).pipe(
     Schema.withDecodingDefaultKey(Effect.succeed("cancel" as const))

@@ -15,6 +15,7 @@ import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import type { Tool } from "../tool/Tool.ts"
 import * as Catalog from "./Catalog.ts"
+import { PlanLoop } from "./PlanLoop.ts"
 import { PlanPrompt } from "./PlanPrompt.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import { systemPrompt } from "./SystemPrompt.ts"
@@ -37,6 +38,7 @@ export interface Conversation {
   readonly delimiter: string
   /** The answer of the plan's last step, if another process has stored one. */
   readonly lastAnswer: Message | undefined
+  readonly loop: PlanLoop
   /** What the model is asked next. `corrections` are for this request only. */
   readonly request: (mustAnswer: boolean, corrections: ReadonlyArray<Entry>) => Omit<ProviderRequest, "model" | "facts">
 }
@@ -102,11 +104,15 @@ export const begin = Effect.fnUntraced(function* (
     withQuestion(stored, question, isAsked),
     summary.text === null ? summary.priors : [...summary.priors, summary.text]
   )
+  const own = stored.filter((message) => message.plan_id === plan_id)
+  const loop = new PlanLoop(config.loop, tools)
+  loop.replay(own)
   return {
     tools,
     prompt,
     delimiter,
-    lastAnswer: stored.findLast((message) => message.plan_id === plan_id && message.role === "assistant"),
+    loop,
+    lastAnswer: own.findLast(({ role }) => role === "assistant"),
     request: (mustAnswer, corrections) => ({
       ...frame(prompt.summaries, mustAnswer),
       messages: [...legalHistory(prompt.messages), ...corrections],

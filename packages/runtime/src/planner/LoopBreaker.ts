@@ -1,16 +1,5 @@
 import type { TaskState } from "@bowline/domain/tool/TaskState"
-
-/** Where the breaker trips. 0 switches a rule off. */
-export interface LoopLimits {
-  /** Steps that contain a call of the same signature, one behind the other, in which it fails. */
-  readonly failures: number
-  /** Calls of the same signature with the same result, one behind the other. */
-  readonly repeats: number
-  /** Rounds of two calls that alternate with the same results. */
-  readonly pairs: number
-}
-
-export const defaultLimits: LoopLimits = { failures: 3, repeats: 5, pairs: 4 }
+import type { LoopLimits } from "../config/PlansConfig.ts"
 
 /** A call that has ended. */
 export interface EndedCall {

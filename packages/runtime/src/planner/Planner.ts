@@ -16,6 +16,7 @@ import * as Assembly from "./Assembly.ts"
 import * as Continuation from "./Continuation.ts"
 import * as Conversation from "./Conversation.ts"
 import { stopReason, withheld } from "./Decision.ts"
+import { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import * as PreparedCalls from "./PreparedCalls.ts"
 import type { Attempts } from "./Resumption.ts"
@@ -34,7 +35,7 @@ export class Planner extends Context.Service<
   Planner,
   {
     /** The session is held. Gives the answer, or why there is none; interrupted, it leaves the run for `settle`. */
-    readonly run: (run: PlanRun) => Effect.Effect<PlanAnswer, ProviderError | StorageError>
+    readonly run: (run: PlanRun) => Effect.Effect<PlanAnswer, ProviderError | PlannerError | StorageError>
   }
 >()("@bowline/runtime/planner/Planner") {
   static readonly layer = Layer.effect(
@@ -54,13 +55,16 @@ export class Planner extends Context.Service<
       /** Makes calls, and tells the model what came of them. */
       const call = Effect.fnUntraced(function* (
         run: PlanRun,
-        { delimiter, prompt }: Conversation.Conversation,
+        { delimiter, loop, prompt }: Conversation.Conversation,
         calls: ReadonlyArray<PreparedCalls.Prepared>
       ) {
-        run.tasks.expect(calls.map(({ part }) => part.task_id))
+        const parts = calls.map(({ part }) => part)
+        run.tasks.expect(parts.map(({ task_id }) => task_id))
         const { contextWindow } = ModelLimits.of(config, run.model)
         const limits = { delimiter, resultLimit: resultLimit(contextWindow) }
-        prompt.add({ role: "tool", parts: yield* ToolCalls.runAll(run, calls, limits) })
+        const results = loop.results(parts, yield* ToolCalls.runAll(run, calls, limits))
+        if (results instanceof PlannerError) return yield* results
+        prompt.add({ role: "tool", parts: results })
       })
 
       /** Finishes the step that another process has left unfinished, if its answer is stored. Says whether it made a call. */
@@ -79,16 +83,21 @@ export class Planner extends Context.Service<
       /** Asks for the next answer. A step that another process began goes on behind its attempts `before`. */
       const ask = Effect.fnUntraced(function* (
         run: PlanRun,
-        { prompt, request, tools }: Conversation.Conversation,
+        { loop, prompt, request, tools }: Conversation.Conversation,
         corrections: ReadonlyArray<Entry>,
         before: Attempts | undefined
       ) {
         const step = new StepState()
         run.step = step
+        const { preferences } = run.given.request
         yield* prompt.fit
+        yield* prompt.within(preferences.max_total_tokens ?? Infinity)
         if (before === undefined) run.count({ steps: run.progress.steps + 1 })
         const { steps } = run.progress
-        const withholding = withheld(run.progress, run.given.request.preferences, tools.size)
+        const withholding = withheld(run.progress, preferences, {
+          hasTools: tools.size > 0,
+          isLooping: loop.isExhausted
+        })
         run.given.journal.append(
           [run.progressed("provider")],
           before === undefined ? [{ event: "step", data: { step: steps, attempt: 1 } }] : []

@@ -1,4 +1,4 @@
-import type { MessagePart, ToolResultPart } from "@bowline/domain/session/Message"
+import type { ToolResultPart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Clock, Duration, Effect, Fiber, Option, type Schema } from "effect"
@@ -177,7 +177,7 @@ export const runAll = (
   run: PlanRun,
   calls: ReadonlyArray<Prepared>,
   options: Options
-): Effect.Effect<ReadonlyArray<MessagePart>, StorageError> => {
+): Effect.Effect<ReadonlyArray<ToolResultPart>, StorageError> => {
   const step = new StepCalls(run, options)
   return Effect.forEach(calls, (prepared) => step.make(prepared), { concurrency }).pipe(run.stages.within("tool"))
 }

@@ -1,15 +1,8 @@
 import type { TaskState } from "@bowline/domain/tool/TaskState"
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import {
-  afterStep,
-  defaultLimits,
-  type EndedCall,
-  initial,
-  isExhausted,
-  type LoopLimits,
-  type LoopState
-} from "../../src/planner/LoopBreaker.ts"
+import { defaultLoopLimits as defaultLimits, type LoopLimits } from "../../src/config/PlansConfig.ts"
+import { afterStep, type EndedCall, initial, isExhausted, type LoopState } from "../../src/planner/LoopBreaker.ts"
 
 const call = (signature: string, state: TaskState, result: string = state, isPolling = false): EndedCall => ({
   signature,
