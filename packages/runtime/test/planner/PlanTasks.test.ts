@@ -40,4 +40,28 @@ describe("PlanTasks", () => {
       Effect.scoped
     )
   )
+
+  for (const told of [true, false]) {
+    it.effect(`shows what the model reads: ${told ? "an artifact, once" : "the bare message of a peer"}`, () =>
+      Effect.gen(function* () {
+        const { frames } = yield* post({ question: "?", agents: [bob] })
+        const { content, media_type, verified } = single(yield* readAll(frames), "task.artifact")
+        assert.deepStrictEqual([content, media_type, verified], ["a knot", "text/plain", "unknown"])
+      }).pipe(
+        Effect.provide(
+          layer({
+            script: [[callTool("bob_ask", { input: "hi" })], [say("done")]],
+            peers: {
+              call: (_, onEvent) =>
+                (told
+                  ? onEvent({ _tag: "Artifact", content: "a knot", mediaType: "text/plain", verified: "unknown" })
+                  : Effect.void
+                ).pipe(Effect.as({ state: "completed" as const, content: "a knot", verified: "unknown" as const }))
+            }
+          })
+        ),
+        Effect.scoped
+      )
+    )
+  }
 })
