@@ -4,7 +4,7 @@ import * as Move from "../../http/Move.ts"
 import type { ProviderFailure, Turn } from "../Turn.ts"
 
 /** An event stream, or what the turn refuses the request with, in a body of the wire. */
-export const respond = Effect.fnUntraced(function* (
+export const answerTurn = Effect.fnUntraced(function* (
   turn: Turn,
   toMoves: (turn: Turn) => ReadonlyArray<Move.Move>,
   toFailure: (failure: ProviderFailure, status: number) => object

@@ -1,5 +1,5 @@
 import { Clock, Deferred, Effect, Option, Stream } from "effect"
-import { isFinal, type Moment, type Scene, type Told } from "./Script.ts"
+import { isFinal, type Moment, type Scene, type Told } from "./Scene.ts"
 import type { Entry } from "./TaskBook.ts"
 
 interface Position {
@@ -32,7 +32,7 @@ const upToFinal = (moments: ReadonlyArray<Moment>): ReadonlyArray<Moment> => {
  * Follows a task: first as it is at a position, then what happens to it, when it happens. It ends with the task, or with the
  * state that hands it back. `look` gives the task as it is now.
  */
-export const follow = (scene: Scene, position: Position, look: () => Entry): Stream.Stream<Told> => {
+export const followTask = (scene: Scene, position: Position, look: () => Entry): Stream.Stream<Told> => {
   const first = Stream.make<[Told]>({ _tag: "Task", scene })
   if (isFinal(scene)) return first
   const changes = Stream.paginate(position, (position) =>
