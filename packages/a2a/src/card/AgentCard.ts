@@ -5,6 +5,9 @@ import { Effect, Schema } from "effect"
 export const locations = ["/.well-known/agent-card.json", "/.well-known/agent.json"] as const
 export type Location = (typeof locations)[number]
 
+/** Peers whose cards, dialects and spellings a process remembers. */
+export const maxPeers = 1_000
+
 const word = Schema.optionalKey(Schema.NullOr(Schema.String))
 const list = <A, I>(item: Schema.Codec<A, I>) => Schema.optionalKey(Schema.NullOr(Schema.Array(item)))
 const words = list(Schema.String)

@@ -1,11 +1,10 @@
 import { Http, Unreachable } from "@bowline/domain/peer/PeerError"
-import { Cache, Clock, Effect, Exit, Result, Schema, type Duration } from "effect"
+import { LruCache } from "@bowline/runtime/cache/LruCache"
+import { Cache, Clock, Duration, Effect, Exit, Result, Schema } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
 import { answerOf, respond } from "../http/Exchange.ts"
 import { failure, fromStatus, garbled, isPassing, type ExchangeError } from "../http/ExchangeError.ts"
-import { Remembered } from "../peer/Remembered.ts"
-import { AgentCard, locations, type Location } from "./AgentCard.ts"
-import { maxAgeOf } from "./CardAge.ts"
+import { AgentCard, locations, maxPeers, type Location } from "./AgentCard.ts"
 
 /** A card, where it was found, and when: in milliseconds, the last time that the peer said that it is still good. */
 export interface FoundCard {
@@ -17,6 +16,17 @@ export interface FoundCard {
 }
 
 const decodeCard = Schema.decodeUnknownResult(Schema.fromJsonString(AgentCard))
+
+const usualAge = Duration.minutes(5)
+const longestAge = Duration.days(1)
+
+/** For how long a card is good without asking again, by its `Cache-Control` (RFC 9111): a day at most, 5 minutes if it does not say. */
+export const maxAgeOf = (cacheControl: string | undefined): Duration.Duration => {
+  const directives = (cacheControl ?? "").toLowerCase().split(/\s*,\s*/)
+  if (directives.some((directive) => /^\s*(no-store|no-cache)\b/.test(directive))) return Duration.zero
+  const seconds = directives.map((directive) => /^\s*max-age="?(\d+)"?\s*$/.exec(directive)?.[1]).find(Boolean)
+  return seconds === undefined ? usualAge : Duration.min(Duration.seconds(Number(seconds)), longestAge)
+}
 
 /** Asks for a card, or whether the one that is known is still good. */
 const ask = Effect.fnUntraced(function* (
@@ -50,7 +60,7 @@ const tooSlow = () => failure("transient", new Unreachable({ message: "The peer'
  */
 export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) {
   const [first, second] = locations
-  const last = new Remembered<FoundCard>()
+  const last = new LruCache<string, FoundCard>(maxPeers)
 
   const find = (endpoint: string, known: FoundCard | undefined) =>
     ask(client, endpoint, first, known).pipe(
@@ -68,7 +78,7 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
         Effect.tap((found) => Effect.sync(() => last.set(endpoint, found))),
         Effect.timeoutOrElse({ duration: "2 seconds", orElse: () => Effect.fail(tooSlow()) })
       ),
-    { capacity: 1_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? exit.value.maxAge : "10 seconds") }
+    { capacity: maxPeers, timeToLive: (exit) => (Exit.isSuccess(exit) ? exit.value.maxAge : "10 seconds") }
   )
   return {
     /**

@@ -2,7 +2,6 @@ import { Context, Option, type Redacted } from "effect"
 import * as Base58 from "./Base58.ts"
 import * as Ed25519 from "./Ed25519.ts"
 import { binduDid } from "./PeerDid.ts"
-import * as PythonJson from "./PythonJson.ts"
 
 /** Who the gateway is to its peers. Its private key does not leave it. */
 export interface Identity {
@@ -17,11 +16,27 @@ export const GatewayIdentity = Context.Reference<Option.Option<Identity>>("@bowl
   defaultValue: Option.none
 })
 
+// JSON.stringify escapes the rest in the same way: control characters, quotes, backslashes, lone surrogates.
+const pythonString = (value: string): string =>
+  JSON.stringify(value).replace(/[\x7f-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+
+const byCodePoint = (left: string, right: string): number => Buffer.compare(Buffer.from(left), Buffer.from(right))
+
+/**
+ * Writes what Python's `json.dumps(fields, sort_keys=True)` does, character by character: `", "` and `": "` between, all
+ * that is not printable ASCII as `\uXXXX`, in surrogate pairs where one is not enough. Bindu signs the bytes of it.
+ */
+export const pythonJson = (fields: Readonly<Record<string, string | number>>): string =>
+  `{${Object.entries(fields)
+    .toSorted(([left], [right]) => byCodePoint(left, right))
+    .map(([key, value]) => `${pythonString(key)}: ${typeof value === "string" ? pythonString(value) : value}`)
+    .join(", ")}}`
+
 /** The identity of a DID, and of the pair of keys that belongs to a seed of 32 bytes. */
 export const fromKeys = (did: string, { publicKey, sign }: Ed25519.KeyPair): Identity => ({
   did,
   publicKeyBase58: Base58.encode(publicKey),
-  signRequest: (body, timestamp) => Base58.encode(sign(PythonJson.stringify({ body, did, timestamp })))
+  signRequest: (body, timestamp) => Base58.encode(sign(pythonJson({ body, did, timestamp })))
 })
 
 /** The identity that a seed of 32 bytes, an author such as an e-mail address, and a name give: always the same one. */

@@ -11,7 +11,7 @@ import { withoutWords } from "../identity/Withheld.ts"
 import * as Breakers from "./Breakers.ts"
 import * as Cancels from "./Cancels.ts"
 import { converse } from "./Conversation.ts"
-import * as Patience from "./Patience.ts"
+import { answerLimit } from "./Polling.ts"
 import * as PeerLink from "./PeerLink.ts"
 import { RemoteTask } from "./RemoteTask.ts"
 import * as TaskCalls from "./TaskCalls.ts"
@@ -61,7 +61,7 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
         let leave = () => (resumes === undefined ? Effect.void : end(peer, resumes.taskId))
         const talk = Effect.fnUntraced(
           function* (onEvent: (event: PeerEvent) => Effect.Effect<void>) {
-            const link = yield* links.connect(peer, resumes && Patience.usual)
+            const link = yield* links.connect(peer, resumes && answerLimit)
             const remote = new RemoteTask(link, calls, resumes)
             leave = () => cancels.leave(link, remote.state)
             const known = continues ?? { taskId: null, contextId: agent.context_id ?? null }

@@ -1,10 +1,11 @@
 import { CircuitOpen, PeerError } from "@bowline/domain/peer/PeerError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { LruCache } from "@bowline/runtime/cache/LruCache"
 import type { PeerEvent, PeerStatus } from "@bowline/runtime/peer/PeerClient"
 import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Option, Schedule } from "effect"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import { maxPeers } from "../card/AgentCard.ts"
 import * as BreakerStore from "./BreakerStore.ts"
-import { Remembered } from "./Remembered.ts"
 
 type OnEvent = (event: PeerEvent) => Effect.Effect<void>
 
@@ -68,7 +69,7 @@ export const make = Effect.gen(function* () {
   const breaker = yield* CircuitBreaker.make({ tripPolicy: BreakerStore.tripPolicy, openDuration }).pipe(
     Effect.provideService(CircuitBreaker.CircuitBreakerStore, store)
   )
-  const called = new Remembered<true>()
+  const called = new LruCache<string, true>(maxPeers)
 
   return {
     /**
@@ -106,7 +107,7 @@ export const make = Effect.gen(function* () {
       ),
     /** The endpoints that were called, and how their circuits are. */
     all: Effect.suspend(() =>
-      Effect.forEach(called.endpoints, (endpoint) =>
+      Effect.forEach(called.keys, (endpoint) =>
         Effect.zipWith(Effect.orDie(breaker.state(endpoint)), Clock.currentTimeMillis, (state, now) => ({
           endpoint,
           breaker: statusOf(state, now)

@@ -1,18 +1,17 @@
 import { Rpc, Untrusted } from "@bowline/domain/peer/PeerError"
 import type { Verified } from "@bowline/domain/plan/PlanEvent"
 import type { OpenTask, PeerCall, PeerEvent, PeerResult, RemoteIds } from "@bowline/runtime/peer/PeerClient"
-import { Clock, Duration, Effect, Option } from "effect"
+import { Clock, Duration, Effect, Option, Schedule } from "effect"
 import type { Outgoing } from "../dialect/Codec.ts"
 import { maxBytes, tooLarge } from "../http/Exchange.ts"
 import { failure, garbled, type ExchangeError } from "../http/ExchangeError.ts"
 import { shownParts, type Verification } from "../identity/Verification.ts"
 import { Narration } from "../task/Narration.ts"
-import { sendSchedule } from "../task/PollSchedule.ts"
 import { standingOf } from "../task/Standing.ts"
 import { since, type Task } from "../task/Task.ts"
 import { resultText } from "../task/Words.ts"
 import type { PeerLink } from "./PeerLink.ts"
-import * as Polls from "./Polls.ts"
+import * as Polling from "./Polling.ts"
 import type { Opened, RemoteTask } from "./RemoteTask.ts"
 
 type OnEvent = (event: PeerEvent) => Effect.Effect<void>
@@ -33,6 +32,15 @@ const settlingPatience = 60_000
 /** Characters of all messages on the way of one call. */
 const maxTold = 4 * maxBytes
 const answerPatience = Duration.seconds(10)
+
+/**
+ * When to send again what never arrived. A peer that is being restarted is back within seconds; one that is not there should
+ * be said so soon.
+ */
+const sendSchedule = Schedule.min([Schedule.exponential("50 millis"), Schedule.spaced("1 second")]).pipe(
+  Schedule.jittered,
+  Schedule.upTo({ duration: "5 seconds" })
+)
 
 const outgoing = ({ agent, input, route, skill, taskId }: PeerCall, link: PeerLink, ids: RemoteIds): Outgoing => {
   const words = skill.input_schema === undefined ? input["input"] : undefined
@@ -75,7 +83,7 @@ export const converse = Effect.fnUntraced(function* (
   verification: Verification,
   onEvent: OnEvent
 ): Effect.fn.Return<PeerResult, ExchangeError> {
-  const { pause, poll } = yield* Polls.make(remote)
+  const { pause, poll } = yield* Polling.make((taskId) => remote.get(taskId))
   const isVerified = call.agent.trust?.verify_did === true
   const narration = new Narration(isVerified)
   let settlingSince: number | undefined

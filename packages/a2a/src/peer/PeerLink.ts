@@ -1,8 +1,9 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
+import { LruCache } from "@bowline/runtime/cache/LruCache"
 import type { PeerCall, PeerStatus } from "@bowline/runtime/peer/PeerClient"
 import { Effect, Result, type Duration } from "effect"
 import type { PeerAuths } from "../auth/PeerAuth.ts"
-import { didOf, takesTextOnly } from "../card/AgentCard.ts"
+import { didOf, maxPeers, takesTextOnly } from "../card/AgentCard.ts"
 import type { AgentCards, FoundCard } from "../card/AgentCards.ts"
 import { interfaceOf, type PeerInterface } from "../card/PeerInterface.ts"
 import { a2a03 } from "../dialect/A2a03.ts"
@@ -10,9 +11,8 @@ import { a2a10 } from "../dialect/A2a10.ts"
 import { bindu } from "../dialect/Bindu.ts"
 import type { Codec } from "../dialect/Codec.ts"
 import { isPassing, type ExchangeError } from "../http/ExchangeError.ts"
-import type { RpcTarget } from "../http/JsonRpc.ts"
-import { patiently } from "./Patience.ts"
-import { Remembered } from "./Remembered.ts"
+import type { RpcTarget } from "../rpc/JsonRpc.ts"
+import { askUntilAnswered } from "./Polling.ts"
 
 /** How to speak to a peer during one call. It stays the same until the call ends. */
 export interface PeerLink {
@@ -60,7 +60,7 @@ const choose = (
 
 /** The links to peers, and what is remembered of them in this process. */
 export const make = (cards: AgentCards, auths: PeerAuths) => {
-  const interfaces = new Remembered<Choice>()
+  const interfaces = new LruCache<string, Choice>(maxPeers)
 
   /** With patience a card that is needed and cannot be had at the moment is asked for again: a guess would be final. */
   const connect = Effect.fnUntraced(function* (
@@ -73,7 +73,8 @@ export const make = (cards: AgentCards, auths: PeerAuths) => {
     const before = last?.isGuess === true && patience !== undefined ? undefined : last
     const isCardWanted = dialect === "auto" || (trust?.verify_did === true && trust.pinned_did === undefined)
     const waits = before === undefined && cards.last(endpoint) === undefined ? patience : undefined
-    const ask = waits === undefined ? cards.get(endpoint) : patiently(waits, (missed) => cards.get(endpoint, missed))
+    const ask =
+      waits === undefined ? cards.get(endpoint) : askUntilAnswered(waits, (missed) => cards.get(endpoint, missed))
     const answer = isCardWanted ? yield* Effect.result(ask) : undefined
     const missed = answer !== undefined && Result.isFailure(answer) ? answer.failure : undefined
     // Where there is nobody to ask for a card there is nobody to ask for a task.

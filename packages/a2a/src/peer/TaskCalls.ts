@@ -1,11 +1,12 @@
 import { Rpc } from "@bowline/domain/peer/PeerError"
+import { LruCache } from "@bowline/runtime/cache/LruCache"
 import { Effect } from "effect"
 import type { HttpClient } from "effect/http"
+import { maxPeers } from "../card/AgentCard.ts"
 import type { Params } from "../dialect/Codec.ts"
 import type { ExchangeError } from "../http/ExchangeError.ts"
-import { callMethod, streamMethod } from "../http/JsonRpc.ts"
+import { callMethod, streamMethod } from "../rpc/JsonRpc.ts"
 import type { PeerLink } from "./PeerLink.ts"
-import { Remembered } from "./Remembered.ts"
 
 /** The peer did not understand the request: parse error, or invalid parameters. */
 const isNotUnderstood = ({ reason }: ExchangeError): boolean =>
@@ -16,7 +17,7 @@ const isNotUnderstood = ({ reason }: ExchangeError): boolean =>
  * other one, once; what it understood is remembered by endpoint.
  */
 export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
-  const spellings = new Remembered<string>()
+  const spellings = new LruCache<string, string>(maxPeers)
 
   const call = (link: PeerLink, method: string, params: Params) =>
     Effect.suspend(() => callMethod(client, link.target, uuid(), method, params))

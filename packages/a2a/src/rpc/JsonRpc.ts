@@ -4,9 +4,9 @@ import { Effect, Result, Schema, type Scope } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
 import type { Headers, PeerAuth } from "../auth/PeerAuth.ts"
 import type { Params } from "../dialect/Codec.ts"
-import { openEvents, type Events } from "./EventStream.ts"
-import { exchange, type Answer } from "./Exchange.ts"
-import { excerpt, failure, fromStatus, garbled, type ExchangeError } from "./ExchangeError.ts"
+import { openEvents, type Events } from "../http/Events.ts"
+import { exchange, type Answer } from "../http/Exchange.ts"
+import { excerpt, failure, fromStatus, garbled, type ExchangeError } from "../http/ExchangeError.ts"
 
 /** Where the requests to a peer go, and what they have besides their body. */
 export interface RpcTarget {

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
-import { maxAgeOf } from "../../src/card/CardAge.ts"
+import { maxAgeOf } from "../../src/card/AgentCards.ts"
 
 describe("the age of a card", () => {
   it.each([
