@@ -4,6 +4,7 @@ import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { Clock, Effect, Option, Redacted } from "effect"
 import type { HttpClient } from "effect/http"
 import { failure, type ExchangeError } from "../http/ExchangeError.ts"
+import { Redaction } from "../http/Redaction.ts"
 import { GatewayIdentity, type Identity } from "../identity/GatewayIdentity.ts"
 import * as AccessTokens from "./AccessTokens.ts"
 import type { AccessToken } from "./TokenAnswer.ts"
@@ -16,13 +17,16 @@ export interface PeerAuth {
   readonly headers: (body: string) => Effect.Effect<Headers, ExchangeError>
   /** After a 401: whether there is something new to ask with, so that the request can be made once more. */
   readonly renew: Effect.Effect<boolean, ExchangeError>
+  /** Takes the tokens of all these headers, so far, out of what the peer says. */
+  readonly redaction: Redaction
 }
 
 const withToken = (token: Redacted.Redacted): Headers => ({ authorization: `Bearer ${Redacted.value(token)}` })
 
 const fixed = (headers: Headers): PeerAuth => ({
   headers: () => Effect.succeed(headers),
-  renew: Effect.succeed(false)
+  renew: Effect.succeed(false),
+  redaction: new Redaction().addAuthorization(headers["authorization"])
 })
 
 const signed = ({ did, signRequest }: Identity, headers: Headers): PeerAuth => ({
@@ -36,18 +40,23 @@ const signed = ({ did, signRequest }: Identity, headers: Headers): PeerAuth => (
         "x-did-signature": signRequest(body, timestamp)
       }
     }),
-  renew: Effect.succeed(false)
+  renew: Effect.succeed(false),
+  redaction: new Redaction().addAuthorization(headers["authorization"])
 })
 
 const granted = (tokens: AccessTokens.AccessTokens, grant: AccessTokens.Grant): PeerAuth => {
+  const redaction = new Redaction()
   let last: AccessToken | undefined
   return {
     headers: () =>
       Effect.map(tokens.get(grant), (token) => {
         last = token
-        return withToken(token.value)
+        const headers = withToken(token.value)
+        redaction.addAuthorization(headers["authorization"])
+        return headers
       }),
-    renew: Effect.suspend(() => (last === undefined ? Effect.void : tokens.drop(grant, last))).pipe(Effect.as(true))
+    renew: Effect.suspend(() => (last === undefined ? Effect.void : tokens.drop(grant, last))).pipe(Effect.as(true)),
+    redaction
   }
 }
 

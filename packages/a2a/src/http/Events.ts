@@ -2,8 +2,9 @@ import { Unreachable } from "@bowline/domain/peer/PeerError"
 import { Array, Effect, Pull, Stream, type Scope } from "effect"
 import { Sse } from "effect/encoding"
 import { HttpClient, HttpClientRequest } from "effect/http"
-import { answerOf, fromClient, maxBytes, respond, tooLarge, withoutToken, type Answer } from "./Exchange.ts"
+import { answerOf, fromClient, maxBytes, respond, tooLarge, type Answer } from "./Exchange.ts"
 import { failure, type ExchangeError } from "./ExchangeError.ts"
+import { Redaction } from "./Redaction.ts"
 
 /** Waits for the data of the next events. Fails when there are no more: a stream is over only when its task is. */
 export type Events = Effect.Effect<Array.NonEmptyReadonlyArray<string>, ExchangeError>
@@ -20,16 +21,13 @@ const lost = (message: string) => Effect.fail(failure("transient", new Unreachab
 const silent = lost("The peer's stream was silent for 30 seconds")
 const closed = lost("The peer closed its stream before the task was over")
 
-const eventsOf = (
-  bytes: Effect.Effect<ReadonlyArray<Uint8Array>, ExchangeError>,
-  authorization: string | undefined
-): Events => {
+const eventsOf = (bytes: Effect.Effect<ReadonlyArray<Uint8Array>, ExchangeError>, redaction: Redaction): Events => {
   const decoder = new TextDecoder()
   const bounded = Effect.timeoutOrElse(bytes, { duration: silence, orElse: () => silent })
   let come: Array<string> = []
   const parser = Sse.makeParser(
     (event) => {
-      if (event._tag === "Event" && event.data !== "") come.push(withoutToken(event.data, authorization))
+      if (event._tag === "Event" && event.data !== "") come.push(redaction.body(event.data))
     },
     { maxEventSize: maxBytes }
   )
@@ -62,7 +60,7 @@ export const openEvents = Effect.fnUntraced(function* (
   const bytes = yield* Stream.toPull(Stream.mapError(response.stream, fromClient))
   const events = eventsOf(
     Pull.catchDone(bytes, () => closed),
-    request.headers["authorization"]
+    new Redaction().addAuthorization(request.headers["authorization"])
   )
   return { _tag: "Events", events }
 })

@@ -2,7 +2,7 @@ import { Http, ResponseTooLarge } from "@bowline/domain/peer/PeerError"
 import { Clock, Effect, Stream } from "effect"
 import { HttpClientRequest, type HttpClient, type HttpClientError, type HttpClientResponse } from "effect/http"
 import { ExchangeError, failure, fromTransport, retryAfter } from "./ExchangeError.ts"
-import { redactedText } from "./Redaction.ts"
+import { Redaction } from "./Redaction.ts"
 import type { Duration, Option } from "effect"
 
 /** A whole answer, of whatever status. */
@@ -14,9 +14,6 @@ export interface Answer {
 
 export const maxBytes = 8 * 1024 * 1024
 const maxRedirects = 3
-
-/** A shorter token would be found in innocent words. */
-const minSecret = 4
 
 const tooLargeFor = (limit: number): ExchangeError => {
   const size = limit < maxBytes ? `${limit / 1024} KiB` : "8 MiB"
@@ -43,12 +40,6 @@ const readBody = (
     Stream.mkUint8Array,
     Effect.map((bytes) => new TextDecoder().decode(bytes))
   )
-
-/** A peer may repeat what it was asked with: its token must not get into frames and tables. */
-export const withoutToken = (body: string, authorization: string | undefined): string => {
-  const token = authorization?.replace(/^Bearer /, "") ?? ""
-  return token.length < minSecret ? body : redactedText(body, token)
-}
 
 /** Where to ask instead. Only a GET, and what keeps the method, can be asked again; only the same origin is asked. */
 const redirection = (
@@ -92,7 +83,7 @@ export const answerOf = Effect.fnUntraced(function* (
   const body = yield* readBody(response, limit)
   return {
     status: response.status,
-    body: withoutToken(body, response.request.headers["authorization"]),
+    body: new Redaction().addAuthorization(response.request.headers["authorization"]).body(body),
     after: retryAfter(response.headers["retry-after"], yield* Clock.currentTimeMillis)
   }
 })

@@ -11,6 +11,7 @@ import { withoutWords } from "../identity/Withheld.ts"
 import * as Breakers from "./Breakers.ts"
 import * as Cancels from "./Cancels.ts"
 import { converse } from "./Conversation.ts"
+import { Disclosure } from "./Disclosure.ts"
 import { answerLimit } from "./Polling.ts"
 import * as PeerLink from "./PeerLink.ts"
 import { RemoteTask } from "./RemoteTask.ts"
@@ -65,7 +66,8 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
             const remote = new RemoteTask(link, calls, resumes)
             leave = () => cancels.leave(link, remote.state)
             const known = continues ?? { taskId: null, contextId: agent.context_id ?? null }
-            return yield* converse(link, remote, call, link.codec.ids(known, uuid), verification, onEvent)
+            const disclosure = new Disclosure(link.target.auth.redaction, onEvent)
+            return yield* converse({ call, link, remote, ids: link.codec.ids(known, uuid), verification, disclosure })
           },
           Effect.mapError(
             ({ reason }) => new PeerError({ reason: agent.trust?.verify_did === true ? withoutWords(reason) : reason })

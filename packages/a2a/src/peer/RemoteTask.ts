@@ -62,7 +62,7 @@ export class RemoteTask {
   noteGarbled(method: string, result: Schema.Json, issue: Schema.SchemaError): ExchangeError {
     const taskId = this.#link.codec.taskIdOf(result)
     if (taskId !== null) this.#state = sent(taskId)
-    return garbled(method, issue)
+    return garbled(method, { message: this.#link.target.auth.redaction.text(issue.message) })
   }
 
   /** A message that is answered once. */

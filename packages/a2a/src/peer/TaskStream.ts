@@ -40,7 +40,7 @@ const reader = (method: string, link: PeerLink, observer: Observer, taskId: stri
 
   return (event: string): Result.Result<Task, ExchangeError> =>
     Result.gen(function* () {
-      const result = yield* resultOf(method, { status: 200, body: event, after: Option.none() })
+      const result = yield* resultOf(link.target, method, { status: 200, body: event, after: Option.none() })
       const read = link.codec.updateOf(result)
       if (Result.isFailure(read)) return yield* Result.fail(observer.noteGarbled(method, result, read.failure))
       latest = apply(latest, yield* Result.flatMap(bounded(read.success, event.length), ofOneTask))

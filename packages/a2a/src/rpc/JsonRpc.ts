@@ -55,6 +55,7 @@ const rpcRequest = Effect.fnUntraced(function* (
  * nothing else than no.
  */
 export const resultOf = (
+  { auth: { redaction } }: RpcTarget,
   method: string,
   { after, body, status }: Answer
 ): Result.Result<Schema.Json, ExchangeError> => {
@@ -67,14 +68,17 @@ export const resultOf = (
   if (unfit !== undefined) return Result.fail(garbled(method, { message: unfit }))
   const reply = decodeReply(parsed.success)
   const error = Result.isSuccess(reply) ? reply.success.error : undefined
-  const failed = isOk ? undefined : fromStatus(status, isJson(parsed.success) ? parsed.success : body, after)
+  const failed = isOk
+    ? undefined
+    : fromStatus(status, isJson(parsed.success) ? redaction.json(parsed.success) : body, after)
   if (error != null && (failed === undefined || (failed.reason._tag === "http" && failed.verdict === "refused"))) {
-    const message = `The peer refused ${method}: ${excerpt(error.message)} (${error.code})`
-    return Result.fail(failure("refused", new Rpc({ message, code: error.code, data: error.data })))
+    const message = `The peer refused ${method}: ${excerpt(redaction.text(error.message))} (${error.code})`
+    const data = error.data === undefined ? undefined : redaction.json(error.data)
+    return Result.fail(failure("refused", new Rpc({ message, code: error.code, data })))
   }
   if (failed !== undefined) return Result.fail(failed)
   return Result.mapBoth(reply, {
-    onFailure: (issue) => garbled(method, issue),
+    onFailure: ({ message }) => garbled(method, { message: redaction.text(message) }),
     onSuccess: ({ result }) => result ?? null
   })
 }
@@ -102,7 +106,7 @@ export const callMethod = (
     target,
     rpcRequest(target, id, method, params).pipe(
       Effect.flatMap((request) => exchange(client, request)),
-      Effect.flatMap((answer) => Effect.fromResult(resultOf(method, answer)))
+      Effect.flatMap((answer) => Effect.fromResult(resultOf(target, method, answer)))
     )
   )
 
@@ -126,7 +130,10 @@ export const streamMethod = (
       Effect.flatMap((reply): Effect.Effect<StreamReply, ExchangeError> =>
         reply._tag === "Events"
           ? Effect.succeed(reply)
-          : Effect.map(Effect.fromResult(resultOf(method, reply.answer)), (result) => ({ _tag: "Result", result }))
+          : Effect.map(Effect.fromResult(resultOf(target, method, reply.answer)), (result) => ({
+              _tag: "Result",
+              result
+            }))
       )
     )
   )

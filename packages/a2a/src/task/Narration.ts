@@ -8,10 +8,6 @@ import { artifactEvent, keyOf, lastWords, textOf } from "./Words.ts"
 const states = new Set<string>([...TaskState.literals, "submitted", "working", "unknown"])
 const maxState = 64
 
-/** Characters of a message on the way. The last words are in the result, up to the limits of a result. */
-const maxMessage = 65_536
-const cut = (text: string): string => (text.length <= maxMessage ? text : `${text.slice(0, maxMessage)}…`)
-
 /**
  * What has been told of a task so far, and so what is new in its next state. Where the content is withheld until it is
  * verified, only the states are told.
@@ -61,7 +57,7 @@ export class Narration {
       const key = keyOf(message)
       if (this.#told.has(key)) continue
       this.#told.add(key)
-      events.push({ _tag: "Progress", state, message: cut(textOf(message.parts)) })
+      events.push({ _tag: "Progress", state, message: textOf(message.parts) })
     }
     if (events.length === 0 && state !== this.#state) events.push({ _tag: "Progress", state })
     this.#state = state
