@@ -1,9 +1,9 @@
 import { Http, ResponseTooLarge } from "@bowline/domain/peer/PeerError"
-import { Clock, Effect, Stream } from "effect"
+import { retryAfter } from "@bowline/runtime/provider/RetryAfter"
+import { Clock, Duration, Effect, Option, Stream } from "effect"
 import { HttpClientRequest, type HttpClient, type HttpClientError, type HttpClientResponse } from "effect/http"
-import { ExchangeError, failure, fromTransport, retryAfter } from "./ExchangeError.ts"
+import { ExchangeError, failure, fromTransport } from "./ExchangeError.ts"
 import { Redaction } from "./Redaction.ts"
-import type { Duration, Option } from "effect"
 
 /** A whole answer, of whatever status. */
 export interface Answer {
@@ -84,7 +84,10 @@ export const answerOf = Effect.fnUntraced(function* (
   return {
     status: response.status,
     body: new Redaction().addAuthorization(response.request.headers["authorization"]).body(body),
-    after: retryAfter(response.headers["retry-after"], yield* Clock.currentTimeMillis)
+    after: Option.map(
+      Option.fromUndefinedOr(retryAfter(response.headers, yield* Clock.currentTimeMillis)),
+      Duration.millis
+    )
   }
 })
 

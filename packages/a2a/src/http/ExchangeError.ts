@@ -8,7 +8,7 @@ import {
   type PeerErrorReason
 } from "@bowline/domain/peer/PeerError"
 import { EgressRefusal } from "@bowline/runtime/egress/Egress"
-import { Data, DateTime, Duration, Option, type Schema } from "effect"
+import { Data, Option, type Duration, type Schema } from "effect"
 
 /**
  * What is known about a request that failed.
@@ -105,14 +105,6 @@ export const fromTransport = (cause: unknown): ExchangeError => {
     unsent ? "unsent" : "transient",
     new Unreachable({ message: `The connection to the peer failed${code === undefined ? "" : ` (${code})`}`, code })
   )
-}
-
-/** `Retry-After` of RFC 9110, in seconds or as a date. `now` is in milliseconds. */
-export const retryAfter = (header: string | undefined, now: number): Option.Option<Duration.Duration> => {
-  if (header === undefined) return Option.none()
-  if (/^\d+$/.test(header)) return Option.some(Duration.seconds(Number(header)))
-  if (!header.endsWith(" GMT")) return Option.none()
-  return Option.map(DateTime.make(header), (date) => Duration.millis(Math.max(0, date.epochMilliseconds - now)))
 }
 
 /** Long enough to be of use, short enough for a message. */
