@@ -11,13 +11,13 @@ import type { AccessToken } from "./TokenAnswer.ts"
 
 export type Headers = Readonly<Record<string, string>>
 
-/** What proves to a peer who asks it. */
+/** Proves to a peer who asks. */
 export interface PeerAuth {
-  /** The headers of a request with this body, which is sent byte for byte as it is. They hold secrets. */
+  /** The headers of a request with exactly this body. They hold secrets. */
   readonly headers: (body: string) => Effect.Effect<Headers, ExchangeError>
-  /** After a 401: whether there is something new to ask with, so that the request can be made once more. */
+  /** Drops a token that got a 401. Says whether the request is worth making once more. */
   readonly renew: Effect.Effect<boolean, ExchangeError>
-  /** Takes the tokens of all these headers, so far, out of what the peer says. */
+  /** Knows the tokens of all headers so far. */
   readonly redaction: Redaction
 }
 
@@ -63,8 +63,8 @@ const granted = (tokens: AccessTokens.AccessTokens, grant: AccessTokens.Grant): 
 const unsent = (message: string) => failure("unsent", new Auth({ message: `${message}: nothing was sent` }))
 
 /**
- * What agents are to be asked with. A variable that is not set, or not allowed, is named, and so is an identity that the
- * gateway does not have; then nothing is sent.
+ * The credentials for agents. Where a variable is not set or not allowed, or the gateway has no identity, the error names it
+ * and nothing is sent.
  */
 export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) {
   const secrets = yield* EnvironmentSecrets

@@ -6,15 +6,15 @@ import { answerOf, fromClient, maxBytes, respond, tooLarge, type Answer } from "
 import { failure, type ExchangeError } from "./ExchangeError.ts"
 import { Redaction } from "./Redaction.ts"
 
-/** Waits for the data of the next events. Fails when there are no more: a stream is over only when its task is. */
+/** Waits for the data of the next events. Fails when the stream closes: it should not close before its task is over. */
 export type Events = Effect.Effect<Array.NonEmptyReadonlyArray<string>, ExchangeError>
 
-/** An answer that is a stream, or one that is whole: a peer that has nothing to stream, or that refuses. */
+/** A stream, or one whole answer from a peer that has nothing to stream or that refuses. */
 export type Reply =
   | { readonly _tag: "Events"; readonly events: Events }
   | { readonly _tag: "Answer"; readonly answer: Answer }
 
-/** A peer that lives writes something, if only a comment. */
+/** A live peer writes something, at least a comment. */
 const silence = "30 seconds"
 
 const lost = (message: string) => Effect.fail(failure("transient", new Unreachable({ message })))
@@ -24,14 +24,14 @@ const closed = lost("The peer closed its stream before the task was over")
 const eventsOf = (bytes: Effect.Effect<ReadonlyArray<Uint8Array>, ExchangeError>, redaction: Redaction): Events => {
   const decoder = new TextDecoder()
   const bounded = Effect.timeoutOrElse(bytes, { duration: silence, orElse: () => silent })
-  let come: Array<string> = []
+  let arrived: Array<string> = []
   const parser = Sse.makeParser(
     (event) => {
-      if (event._tag === "Event" && event.data !== "") come.push(redaction.body(event.data))
+      if (event._tag === "Event" && event.data !== "") arrived.push(redaction.body(event.data))
     },
     { maxEventSize: maxBytes }
   )
-  // How long the first word takes is the peer's affair: it may have to start its task for it.
+  // The peer may have to start its task first: only the deadline of the call limits the wait for the first event.
   let pull = bytes
   const next: Events = Effect.flatMap(
     Effect.suspend(() => pull),
@@ -40,15 +40,15 @@ const eventsOf = (bytes: Effect.Effect<ReadonlyArray<Uint8Array>, ExchangeError>
       for (const chunk of chunks) {
         if (parser.feed(decoder.decode(chunk, { stream: true })) !== undefined) return Effect.fail(tooLarge)
       }
-      const events = come
-      come = []
+      const events = arrived
+      arrived = []
       return Array.isReadonlyArrayNonEmpty(events) ? Effect.succeed(events) : next
     }
   )
   return next
 }
 
-/** Sends a request that asks for a stream. The connection is closed with the scope. */
+/** Sends a request for a stream. The connection closes with the scope. */
 export const openEvents = Effect.fnUntraced(function* (
   client: HttpClient.HttpClient,
   request: HttpClientRequest.HttpClientRequest

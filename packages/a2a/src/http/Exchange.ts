@@ -41,7 +41,7 @@ const readBody = (
     Effect.map((bytes) => new TextDecoder().decode(bytes))
   )
 
-/** Where to ask instead. Only a GET, and what keeps the method, can be asked again; only the same origin is asked. */
+/** The target of a redirect that is followed: the same origin, and a GET or a status that keeps the method. */
 const redirection = (
   request: HttpClientRequest.HttpClientRequest,
   { status, headers }: HttpClientResponse.HttpClientResponse
@@ -53,7 +53,7 @@ const redirection = (
   return target.origin === new URL(request.url).origin ? target.href : undefined
 }
 
-/** Sends a request, and gives the head of its answer. Redirects are followed within the origin only. */
+/** Sends a request and gives the head of its answer. It follows redirects within the origin only. */
 export const respond = Effect.fnUntraced(function* <R>(
   client: HttpClient.HttpClient.With<HttpClientError.HttpClientError, R>,
   request: HttpClientRequest.HttpClientRequest
@@ -64,7 +64,7 @@ export const respond = Effect.fnUntraced(function* <R>(
     const response = yield* Effect.mapError(client.execute(current), fromClient)
     const { status } = response
     if (status < 300 || status > 399 || status === 304) return response
-    // Read even when it is not wanted: a connection with an unread body can't be used again.
+    // A connection with an unread body cannot be used again.
     yield* readBody(response, maxBytes)
     const target = redirection(current, response)
     if (target === undefined || redirects === maxRedirects) {
@@ -75,7 +75,7 @@ export const respond = Effect.fnUntraced(function* <R>(
   }
 })
 
-/** Reads the whole answer, 8 MiB at most unless the limit, in bytes, says less. */
+/** Reads the whole answer, up to the limit in bytes, which is at most 8 MiB. */
 export const answerOf = Effect.fnUntraced(function* (
   response: HttpClientResponse.HttpClientResponse,
   limit: number = maxBytes

@@ -51,11 +51,11 @@ const merged = (ranges: ReadonlyArray<Range>): ReadonlyArray<Range> => {
   return all
 }
 
-/** The secrets of one call, and what a peer says without them: it may repeat what it was asked with. */
+/** Takes the secrets of one call out of what a peer says: a peer may repeat the token that it was asked with. */
 export class Redaction {
   readonly #searches = new Map<string, SecretSearch>()
 
-  /** The secret in the `Authorization` header of a request. A longer list than one: a token may be renewed in a call. */
+  /** Adds the secret of an `Authorization` header. A call has more than one where its token is renewed. */
   addAuthorization(header: string | undefined): this {
     const secret = header?.replace(/^Bearer /, "") ?? ""
     if (secret.length >= shortest && !this.#searches.has(secret)) this.#searches.set(secret, new SecretSearch(secret))
@@ -63,8 +63,8 @@ export class Redaction {
   }
 
   /**
-   * The body of an answer, or the data of an event. Where it is JSON its strings are redacted, and the names of its members
-   * stay: they are the protocol's.
+   * Redacts the body of an answer, or the data of an event. In JSON it redacts strings only: the names of members are the
+   * protocol's.
    */
   body(text: string): string {
     const { ranges } = this.#find(text)
@@ -85,7 +85,7 @@ export class Redaction {
     return without(text, 0, this.#find(text).ranges)
   }
 
-  /** Content of the peer's: its strings, the names of its members, and what is encoded in base64. */
+  /** Redacts content of the peer: strings, names of members, and what is encoded in base64. */
   json(json: Schema.Json): Schema.Json {
     return this.#searches.size === 0
       ? json
@@ -97,8 +97,8 @@ export class Redaction {
   }
 
   /**
-   * Texts that follow one another, searched as one. `open` is the first of them that a secret may begin in and not end: it is
-   * not to be shown before the next text is known.
+   * Redacts texts that follow one another, searched as one text. `open` is the index of the first text in which a secret may
+   * begin that goes on behind the last text, else the number of texts.
    */
   sequence(texts: ReadonlyArray<string>): { readonly texts: ReadonlyArray<string>; readonly open: number } {
     const { open, ranges } = this.#find(texts.join(""))

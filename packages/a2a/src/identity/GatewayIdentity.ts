@@ -3,7 +3,7 @@ import * as Base58 from "./Base58.ts"
 import * as Ed25519 from "./Ed25519.ts"
 import { binduDid } from "./PeerDid.ts"
 
-/** Who the gateway is to its peers. Its private key does not leave it. */
+/** The identity of the gateway. Its private key stays inside. */
 export interface Identity {
   readonly did: string
   readonly publicKeyBase58: string
@@ -11,7 +11,7 @@ export interface Identity {
   readonly signRequest: (body: string, timestamp: number) => string
 }
 
-/** The identity that requests are signed with, and that `/.well-known/did.json` shows. None, unless the app sets one. */
+/** Signs requests, and is shown at `/.well-known/did.json`. None, unless the app sets one. */
 export const GatewayIdentity = Context.Reference<Option.Option<Identity>>("@bowline/a2a/identity/GatewayIdentity", {
   defaultValue: Option.none
 })
@@ -23,8 +23,8 @@ const pythonString = (value: string): string =>
 const byCodePoint = (left: string, right: string): number => Buffer.compare(Buffer.from(left), Buffer.from(right))
 
 /**
- * Writes what Python's `json.dumps(fields, sort_keys=True)` does, character by character: `", "` and `": "` between, all
- * that is not printable ASCII as `\uXXXX`, in surrogate pairs where one is not enough. Bindu signs the bytes of it.
+ * Writes an object as Python's `json.dumps(fields, sort_keys=True)` does: with `", "` and `": "`, and every character that is
+ * not printable ASCII as `\uXXXX`, in surrogate pairs where one is not enough. Bindu signs these bytes.
  */
 export const pythonJson = (fields: Readonly<Record<string, string | number>>): string =>
   `{${Object.entries(fields)
@@ -39,7 +39,7 @@ export const fromKeys = (did: string, { publicKey, sign }: Ed25519.KeyPair): Ide
   signRequest: (body, timestamp) => Base58.encode(sign(pythonJson({ body, did, timestamp })))
 })
 
-/** The identity that a seed of 32 bytes, an author such as an e-mail address, and a name give: always the same one. */
+/** The identity of a seed of 32 bytes, an author such as an e-mail address, and a name: always the same for the same ones. */
 export const fromSeed = (options: {
   readonly seed: Redacted.Redacted<Uint8Array>
   readonly author: string

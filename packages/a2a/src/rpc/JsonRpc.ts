@@ -8,7 +8,7 @@ import { openEvents, type Events } from "../http/Events.ts"
 import { exchange, type Answer } from "../http/Exchange.ts"
 import { excerpt, failure, fromStatus, garbled, type ExchangeError } from "../http/ExchangeError.ts"
 
-/** Where the requests to a peer go, and what they have besides their body. */
+/** Where the requests to a peer go, and what they carry. */
 export interface RpcTarget {
   readonly url: string
   readonly headers: Headers
@@ -17,7 +17,7 @@ export interface RpcTarget {
   readonly auth: PeerAuth
 }
 
-/** What `JSON.parse` gives is JSON: it is not looked through a second time. */
+/** `JSON.parse` gives JSON: decoding does not check it again. */
 const Parsed = Schema.declare((_value): _value is Schema.Json => true)
 
 /** JSON-RPC 2.0. A member that is null counts as absent. */
@@ -36,7 +36,7 @@ const Reply = Schema.Struct({
 const decodeReply = Schema.decodeUnknownResult(Reply)
 const isJson = Schema.is(Parsed)
 
-/** A request for a method. Its body is written once: what is signed is what is sent. */
+/** A request for a method. The body is written once, so that the signed bytes are the sent ones. */
 const rpcRequest = Effect.fnUntraced(function* (
   { auth, headers, params: always, url }: RpcTarget,
   id: string,
@@ -51,8 +51,8 @@ const rpcRequest = Effect.fnUntraced(function* (
 })
 
 /**
- * The result that an answer holds. The error of a JSON-RPC answer counts under 2xx, and under every status that says
- * nothing else than no.
+ * The result in an answer. A JSON-RPC error counts under 2xx, and under a status that has no meaning of its own here, such
+ * as 400.
  */
 export const resultOf = (
   { auth: { redaction } }: RpcTarget,
@@ -85,7 +85,7 @@ export const resultOf = (
 
 const isUnauthorized = ({ reason }: ExchangeError): boolean => reason instanceof Auth && reason.status === 401
 
-/** Makes a request; after a 401 once more, if there is something new to ask with. */
+/** Makes a request. After a 401 it makes it once more, with a renewed token, if there is one. */
 const authorized = <A, R>(
   { auth }: RpcTarget,
   request: Effect.Effect<A, ExchangeError, R>
@@ -94,7 +94,7 @@ const authorized = <A, R>(
     Effect.flatMap(auth.renew, (renewed) => (renewed ? request : Effect.fail(refused)))
   )
 
-/** Calls a method of the peer's and gives its result. */
+/** Calls a method of the peer and gives its result. */
 export const callMethod = (
   client: HttpClient.HttpClient,
   target: RpcTarget,
@@ -110,12 +110,12 @@ export const callMethod = (
     )
   )
 
-/** The results of a method that streams, each as the data of an event; or one, from a peer that has nothing to stream. */
+/** A stream of events, each with a result as its data; or one result, from a peer that has nothing to stream. */
 export type StreamReply =
   | { readonly _tag: "Events"; readonly events: Events }
   | { readonly _tag: "Result"; readonly result: Schema.Json }
 
-/** Calls a method that streams. The connection is closed with the scope. */
+/** Calls a method that streams. The connection closes with the scope. */
 export const streamMethod = (
   client: HttpClient.HttpClient,
   target: RpcTarget,

@@ -1,12 +1,12 @@
 import type { PeerResult } from "@bowline/runtime/peer/PeerClient"
 
 /**
- * What a state of the peer's means for whoever waits.
+ * What a state of a remote task means for the call that waits.
  *
- * - `ended`: the peer works on it no more.
- * - `handed-back`: the peer waits for the caller. The remote task stays open, for the next plan of the session.
+ * - `ended`: the peer is done with it.
+ * - `handed-back`: the peer waits for the caller. The remote task stays open for the next plan of the session.
  * - `authorizing`: somebody has to authorize the peer somewhere else. The call waits for that, but not for long.
- * - `working`: every other state, unknown ones too.
+ * - `working`: every other state, known or not.
  */
 export type Standing =
   | { readonly _tag: "ended" | "handed-back" | "authorizing"; readonly state: PeerResult["state"] }
