@@ -41,6 +41,8 @@ const open = Effect.fnUntraced(function* (dataDir: string) {
     yield* attempt(() => db.close())
     yield* attempt(() => rename(unfinished, folder))
   }
+  // PGlite makes files that everybody may write.
+  yield* DataDir.closeToOthers(folder)
   return yield* attempt(() => PGlite.create(folder))
 })
 
