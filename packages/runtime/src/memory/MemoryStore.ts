@@ -134,13 +134,21 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const rows = memory.plans.get(id)?.events ?? []
       return rows.filter((row) => row.seq + row.count - 1 > after).slice(0, limit)
     }),
-  takeOver: (replica, leaseTtl, limit) =>
+  queued: (replica) =>
+    Effect.sync(() =>
+      Array.from(memory.open.values()).flatMap((record) =>
+        record.replica === replica && record.plan.state === "queued" ? [record.plan.plan_id] : []
+      )
+    ),
+  takeOver: (replica, leaseTtl, limit, forgotten = []) =>
     Effect.map(Clock.currentTimeMillis, (now) => {
       memory.replicas.set(replica, now + Duration.toMillis(leaseTtl))
       let taken = 0
       return Array.from(memory.open.values()).flatMap((record) => {
         const session = memory.sessions.get(record.plan.session_id)
-        if (taken === limit || session === undefined || !memory.isLeft(record, session, replica, now)) return []
+        if (taken === limit || session === undefined) return []
+        const isForgotten = record.plan.state === "queued" && forgotten.includes(record.plan.plan_id)
+        if (!isForgotten && !memory.isLeft(record, session, replica, now)) return []
         taken++
         const isQueued = record.plan.state === "queued"
         const isDead = !record.isHandedOver && record.replica !== replica

@@ -181,14 +181,17 @@ export class PlanStore extends Context.Service<
      * Takes over plans that were left behind: a compare-and-swap that gives each plan to one replica. A queued one is left when
      * another replica has it that has not said for a lease's time that it lives; it comes with a new fence of its own. A running
      * one is left when nobody holds a lease on its session, whoever had it: a replica that was paused may take over what it
-     * lost; it comes with the session's lease, and a new fence. Of more than `limit` the others are left for somebody else, or the
-     * next time. Says that the replica which asks lives.
+     * lost; it comes with the session's lease, and a new fence. The replica gets its own queued plans only if they are `forgotten`.
+     * Of more than `limit` the others are left for somebody else, or the next time. Says that the replica which asks lives.
      */
     readonly takeOver: (
       replica: ReplicaId,
       ttl: Duration.Duration,
-      limit: number
+      limit: number,
+      forgotten?: ReadonlyArray<PlanId>
     ) => Effect.Effect<ReadonlyArray<AbandonedPlan>, StorageError>
+    /** The plans of this replica that wait for their sessions. */
+    readonly queued: (replica: ReplicaId) => Effect.Effect<ReadonlyArray<PlanId>, StorageError>
     /**
      * Asks whichever replica has the plan to abort it, and tells it (`AbortRequested`): the first reason stays. Nothing happens if
      * it is over.

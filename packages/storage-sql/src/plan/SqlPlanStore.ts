@@ -54,7 +54,13 @@ where plan_id = ${id} and seq + count - 1 > ${after}
   -- A row that begins at or before the cursor may reach beyond it.
   and seq >= coalesce((select max(e.seq) from events e where e.plan_id = ${id} and e.seq <= ${after}), 0)
 order by seq limit ${limit}`),
-  takeOver: (replica, ttl, limit) => withDeadline(takeOverPlans(sql, replica, ttl, limit)),
+  takeOver: (replica, ttl, limit, forgotten = []) =>
+    withDeadline(takeOverPlans(sql, { replica, ttl, limit, forgotten })),
+  queued: (replica) =>
+    withDeadline(sql<{ readonly id: PlanId }>`
+select id from plans where replica = ${replica} and state = 'queued'`).pipe(
+      Effect.map((rows) => rows.map(({ id }) => id))
+    ),
   requestAbort: (id, reason) =>
     withDeadline(sql`
 with asked as (
