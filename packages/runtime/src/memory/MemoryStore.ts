@@ -40,6 +40,9 @@ const notNew = new InvalidRequest({
 const isCurrent = (session: SessionRecord, changes: ReadonlyArray<PlanChange>): boolean =>
   changes.every((change) => change._tag !== "Compacted" || coverage(session, change.compaction) !== undefined)
 
+/** The first 200 characters, none of them cut in half. */
+const preview = (question: string): string => Array.from(question.slice(0, 400)).slice(0, 200).join("")
+
 /** Whether an earlier try of the same commit has ended the plan. */
 const isSettledBy = ({ plan }: PlanRecord, changes: ReadonlyArray<PlanChange>): boolean =>
   changes.some(
@@ -127,7 +130,10 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
           (session === undefined || record.plan.session_id === session) &&
           (state === undefined || record.plan.state === state)
       )
-      return newestFirst(found, page, ({ plan }) => plan)
+      return newestFirst(found, page, ({ plan: { question, ...plan } }) => ({
+        ...plan,
+        question_preview: preview(question)
+      }))
     }),
   events: (id, after, limit) =>
     Effect.sync(() => {

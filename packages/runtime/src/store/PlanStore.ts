@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { AbortReason, Outcome, Stage } from "@bowline/domain/plan/Outcome"
-import type { Plan, PlanState, PlanId } from "@bowline/domain/plan/Plan"
+import type { Plan, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
 import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { Usage } from "@bowline/domain/plan/Usage"
 import type { NewMessage } from "@bowline/domain/session/Message"
@@ -174,7 +174,7 @@ export class PlanStore extends Context.Service<
       owner: CallerName,
       filter: { readonly session?: SessionId; readonly state?: PlanState },
       page: PageRequest
-    ) => Effect.Effect<Page<Plan>, StorageError>
+    ) => Effect.Effect<Page<PlanSummary>, StorageError>
     /** Rows in order, from the one that holds `after + 1`, at most `limit` of them. */
     readonly events: (id: PlanId, after: number, limit: number) => Effect.Effect<ReadonlyArray<EventRow>, StorageError>
     /**

@@ -10,7 +10,7 @@ import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { notify } from "../notice/SqlNotices.ts"
 import { createPlan } from "./internal/CreatePlan.ts"
 import { findByKey } from "./internal/IdempotencyKeys.ts"
-import { planColumns, type PlanRow, toPlan } from "./internal/PlanRow.ts"
+import { planColumns, type PlanRow, summaryColumns, type SummaryRow, toPlan, toSummary } from "./internal/PlanRow.ts"
 import { takeOverPlans } from "./internal/TakeOverPlans.ts"
 import { writeBatch } from "./internal/WriteBatch.ts"
 
@@ -38,15 +38,15 @@ where p.id = ${id} and p.owner = ${owner}`).pipe(
       )
     ),
   list: (owner, { session, state }, page) =>
-    withDeadline(sql<PlanRow & { readonly ordinal: bigint }>`
-select ${sql.literal(planColumns)}, p.ordinal from plans p
+    withDeadline(sql<SummaryRow & { readonly ordinal: bigint }>`
+select ${sql.literal(summaryColumns)}, p.ordinal from plans p
 where ${sql.and([
       sql`p.owner = ${owner}`,
       ...(session === undefined ? [] : [sql`p.session_id = ${session}`]),
       ...(state === undefined ? [] : [sql`p.state = ${state}`]),
       ...(page.cursor === undefined ? [] : [sql`p.ordinal < ${page.cursor}`])
     ])}
-order by p.ordinal desc limit ${page.limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, page.limit, toPlan))),
+order by p.ordinal desc limit ${page.limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, page.limit, toSummary))),
   events: (id, after, limit) =>
     withDeadline(sql<EventRow>`
 select seq, count, event, payload from events
