@@ -83,6 +83,8 @@ export class NewPlans extends Context.Service<
     >
     /** The plan, if it runs here; one that this process is about to run, and that may be stored already, is waited for. */
     readonly find: (id: PlanId) => Effect.Effect<RunningPlan | undefined>
+    /** Whether the plan runs here, or is about to. */
+    readonly isKnown: (id: PlanId) => boolean
   }
 >()("@bowline/runtime/plan/NewPlans") {
   static readonly layer = Layer.effect(
@@ -186,6 +188,7 @@ export class NewPlans extends Context.Service<
       }, Effect.scoped)
 
       return {
+        isKnown: (id) => creations.has(id) || running.find(id) !== undefined,
         find: (id) =>
           Effect.suspend(() => creations.get(id)?.await ?? Effect.void).pipe(Effect.map(() => running.find(id))),
         start: (caller, request, came, idempotency, use) =>

@@ -1,5 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import { isSettled, type Plan, type PlanState, type PlanId } from "@bowline/domain/plan/Plan"
+import { isSettled, type Plan, type PlanState, type PlanId, type PlanSummary } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import {
   type HopsExceeded,
@@ -61,7 +61,7 @@ export class Plans extends Context.Service<
       caller: CallerName,
       filter: { readonly session?: string; readonly state?: PlanState },
       page: PageRequest
-    ) => Effect.Effect<Page<Plan>, NotFound | StorageError>
+    ) => Effect.Effect<Page<PlanSummary>, NotFound | StorageError>
     /**
      * The plan's frames behind `after` (0: from the start), live to the end. A cursor past the head is invalid; at the end of a
      * plan that is over there is nothing to read. A reader for as long as the scope is open.

@@ -10,7 +10,7 @@ import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { notify } from "../notice/SqlNotices.ts"
 import { createPlan } from "./internal/CreatePlan.ts"
 import { findByKey } from "./internal/IdempotencyKeys.ts"
-import { planColumns, type PlanRow, toPlan } from "./internal/PlanRow.ts"
+import { planColumns, type PlanRow, summaryColumns, type SummaryRow, toPlan, toSummary } from "./internal/PlanRow.ts"
 import { takeOverPlans } from "./internal/TakeOverPlans.ts"
 import { writeBatch } from "./internal/WriteBatch.ts"
 
@@ -38,15 +38,15 @@ where p.id = ${id} and p.owner = ${owner}`).pipe(
       )
     ),
   list: (owner, { session, state }, page) =>
-    withDeadline(sql<PlanRow & { readonly ordinal: bigint }>`
-select ${sql.literal(planColumns)}, p.ordinal from plans p
+    withDeadline(sql<SummaryRow & { readonly ordinal: bigint }>`
+select ${sql.literal(summaryColumns)}, p.ordinal from plans p
 where ${sql.and([
       sql`p.owner = ${owner}`,
       ...(session === undefined ? [] : [sql`p.session_id = ${session}`]),
       ...(state === undefined ? [] : [sql`p.state = ${state}`]),
       ...(page.cursor === undefined ? [] : [sql`p.ordinal < ${page.cursor}`])
     ])}
-order by p.ordinal desc limit ${page.limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, page.limit, toPlan))),
+order by p.ordinal desc limit ${page.limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, page.limit, toSummary))),
   events: (id, after, limit) =>
     withDeadline(sql<EventRow>`
 select seq, count, event, payload from events
@@ -54,7 +54,13 @@ where plan_id = ${id} and seq + count - 1 > ${after}
   -- A row that begins at or before the cursor may reach beyond it.
   and seq >= coalesce((select max(e.seq) from events e where e.plan_id = ${id} and e.seq <= ${after}), 0)
 order by seq limit ${limit}`),
-  takeOver: (replica, ttl, limit) => withDeadline(takeOverPlans(sql, replica, ttl, limit)),
+  takeOver: (replica, ttl, limit, forgotten = []) =>
+    withDeadline(takeOverPlans(sql, { replica, ttl, limit, forgotten })),
+  queued: (replica) =>
+    withDeadline(sql<{ readonly id: PlanId }>`
+select id from plans where replica = ${replica} and state = 'queued'`).pipe(
+      Effect.map((rows) => rows.map(({ id }) => id))
+    ),
   requestAbort: (id, reason) =>
     withDeadline(sql`
 with asked as (
