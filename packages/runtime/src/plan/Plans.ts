@@ -165,7 +165,7 @@ export class Plans extends Context.Service<
         cancel: Effect.fnUntraced(function* (caller, id) {
           const plan = yield* store.get(caller, id)
           if (isSettled(plan)) return plan
-          yield* cancel(running, store, caller, id)
+          yield* cancel({ running, remote, store }, caller, id)
           return yield* store.get(caller, id)
         }),
         drain: Effect.andThen(running.drain, remote.close),

@@ -1,7 +1,7 @@
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
-import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { type PlanCommit, PlanStore } from "@bowline/runtime/store/PlanStore"
 import type { EventRow } from "@bowline/runtime/store/EventRow"
 import { type Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -16,6 +16,24 @@ import { writeBatch } from "./internal/WriteBatch.ts"
 
 const isOpen = "state in ('queued', 'running')"
 
+/**
+ * An earlier try of the same batch may commit while this one waits for its locks. This one has an older snapshot: it inserts
+ * what is stored already, or is refused because the earlier try has settled the plan. So it looks again before it believes that.
+ */
+const commit = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  batch: ReadonlyArray<PlanCommit>,
+  sessionTtl: Duration.Duration
+) {
+  const write = (commits: ReadonlyArray<PlanCommit>) =>
+    writeBatch(sql, commits, sessionTtl).pipe(
+      Effect.retry({ times: 1, while: ({ reason }) => reason._tag === "UniqueViolation" }),
+      Effect.map((refused) => new Set(refused.map(({ plan_id }) => plan_id)))
+    )
+  const refused = yield* write(batch)
+  return refused.size === 0 ? refused : yield* write(batch.filter(({ plan_id }) => refused.has(plan_id)))
+})
+
 const make = (
   sql: SqlClient.SqlClient,
   withDeadline: WithDeadline,
@@ -23,12 +41,7 @@ const make = (
 ): PlanStore["Service"] => ({
   create: (plan, maxQueue) => withDeadline(createPlan(sql, plan, maxQueue, sessionTtl)),
   findByKey: (owner, idempotency, now) => withDeadline(findByKey(sql, owner, idempotency, now)),
-  commit: (batch) =>
-    batch.length === 0
-      ? Effect.succeed(new Set())
-      : withDeadline(writeBatch(sql, batch, sessionTtl)).pipe(
-          Effect.map((refused) => new Set(refused.map(({ plan_id }) => plan_id)))
-        ),
+  commit: (batch) => (batch.length === 0 ? Effect.succeed(new Set()) : withDeadline(commit(sql, batch, sessionTtl))),
   get: (owner, id) =>
     withDeadline(sql<PlanRow>`
 select ${sql.literal(planColumns)} from plans p
