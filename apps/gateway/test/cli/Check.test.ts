@@ -56,7 +56,7 @@ providers:
       assert.deepInclude(database, { url: "<redacted>" })
       assert.deepStrictEqual(identity, { seed: "<redacted>", author: "ann", name: "gate" })
       assert.deepInclude(plans, { resume: "false", secret_key: "<redacted>" })
-      assert.deepStrictEqual(streams, { grace: "0", takeover_grace: "5m" })
+      assert.deepStrictEqual(streams, { grace: "0s", takeover_grace: "5m" })
       assert.deepInclude((providers as ReadonlyArray<unknown>)[0], {
         name: "local",
         base_url: "http://127.0.0.1:9/v1",

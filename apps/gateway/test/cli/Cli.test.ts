@@ -165,6 +165,12 @@ describe("bowline serve", () => {
       const memory = { BOWLINE_DATA_DIR: "memory:", BOWLINE_API_KEYS: `ann=${"k".repeat(40)}` }
       const cases = [
         [["--port", "abc"], memory, 78, /^--port: Expected [^\n]+\n$/],
+        [
+          ["--port", "0", "--host", "127.0.0.1"],
+          { ...memory, BOWLINE_PORT_X: "1", BOWLINE_HOSTS: "1" },
+          78,
+          /^BOWLINE_PORT_X: There is no such variable\nBOWLINE_HOSTS: There is no such variable\n$/
+        ],
         [["--host", "host.invalid"], memory, 1, /^--host, BOWLINE_PORT: Cannot listen: [^\n]*host\.invalid\n$/],
         [
           [],
