@@ -4,7 +4,7 @@ import { execFile } from "node:child_process"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
 
-const main = join(import.meta.dirname, "../../src/main.ts")
+const main = join(import.meta.dirname, "../../bin/bowline.mjs")
 
 /** The command, in a folder with these files. */
 const check = Effect.fnUntraced(function* (

@@ -143,6 +143,22 @@ describe("bowline ask", () => {
   )
 })
 
+/** Writes the built-in modules that a process has loaded as its last line. */
+const listModules = 'data:text/javascript,process.on("exit",()=>console.log(process.moduleLoadList.join()))'
+
+describe("bowline", () => {
+  it.live("does not load the TypeScript stripper, but for its first start", () =>
+    Effect.gen(function* () {
+      const run = bowline(["--version"], {}, ["--import", listModules])
+      yield* (yield* run).ended
+      const { stdout, code } = yield* (yield* run).ended
+      assert.strictEqual(code, 0)
+      assert.include(stdout, "NativeModule internal/modules/typescript")
+      assert.notInclude(stdout, "amaro")
+    })
+  )
+})
+
 describe("bowline serve", () => {
   it.live("does not start with a configuration that is wrong, and says all that is", () =>
     Effect.gen(function* () {
