@@ -16,6 +16,8 @@ export class PlansConfig extends Context.Service<
     readonly allowsModel: (model: string) => boolean
     /** Plans that run or wait on this replica at once. */
     readonly maxPlans: number
+    /** Plans that wait for one session at once. */
+    readonly maxQueue: number
     readonly leaseTtl: Duration.Duration
     /** How long plans may run on when the gateway shuts down. */
     readonly shutdownGrace: Duration.Duration
@@ -54,6 +56,7 @@ const defaults: Omit<PlansConfig["Service"], "model" | "allowsModel"> = {
   fallbackModels: [],
   summaryModel: undefined,
   maxPlans: 1_000,
+  maxQueue: 32,
   leaseTtl: Duration.seconds(15),
   shutdownGrace: Duration.seconds(30),
   resume: true,

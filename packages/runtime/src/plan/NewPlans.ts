@@ -42,9 +42,6 @@ import { PlanStore } from "../store/PlanStore.ts"
 import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 
-/** Plans that may wait for one session. */
-const maxQueue = 32
-
 /** How long a plan is kept for a caller who was not told that it is there. */
 const comeBackWithin = "60 seconds"
 
@@ -171,7 +168,7 @@ export class NewPlans extends Context.Service<
           created.openUnsafe()
         })
         const session = yield* store
-          .create(stored, maxQueue)
+          .create(stored, config.maxQueue)
           .pipe(
             Effect.onError((cause) =>
               isLostAnswer(cause)
