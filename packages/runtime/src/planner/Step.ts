@@ -160,11 +160,12 @@ const answerTo = Effect.fnUntraced(function* (
     }
     yield* pool.succeeded(Target.use(target)).pipe(Effect.ignore({ log: "Warn" }))
     const { finish = "other", dropped, usage } = assembly
-    const calls = assembly.calls.map((call) => ({ ...call, at: kept.length + call.at }))
+    const made = mayCall && Continuation.isWhole(finish) ? assembly.calls : []
+    const calls = made.map((call) => ({ ...call, at: kept.length + call.at }))
     kept = [...kept, ...assembly.parts]
     const answer = { finish, calls, dropped, parts: kept, text: textOf(kept), usage }
-    const next = Continuation.next(answer, mayCall, continued)
-    if (Continuation.isEmpty(answer, mayCall)) {
+    const next = Continuation.next(answer, continued)
+    if (Continuation.isEmpty(answer)) {
       const reason = new EmptyAnswer({ message: "The provider gave an empty answer" })
       state.failures.push(reason)
       if (next === undefined) return yield* new ProviderError({ reason })
