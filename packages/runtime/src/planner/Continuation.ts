@@ -1,7 +1,7 @@
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { FinishReason } from "../provider/Provider.ts"
 import type { Entry } from "../history/LegalHistory.ts"
-import type { PlacedCall } from "./Assembly.ts"
+import type { PlacedCall } from "../asking/Assembly.ts"
 
 /** What the provider has said in a step so far, everything that continued it included. */
 export interface Answer {
