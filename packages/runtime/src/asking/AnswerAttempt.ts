@@ -63,8 +63,9 @@ export const make = (pool: CredentialPool["Service"], config: PlansConfig["Servi
       if (assembly.firstContentAt === undefined && parts.some(Attempt.isContent)) {
         assembly.firstContentAt = clock.currentTimeMillisUnsafe()
       }
+      const { usage } = assembly
       for (const part of parts) assembly.take(part)
-      if (assembly.usage !== undefined) listener.reported(attempt, assembly.usage)
+      if (assembly.usage !== undefined && assembly.usage !== usage) listener.reported(attempt, assembly.usage)
       return listener.heard(attempt, parts)
     }
     const cut = (silentMs: number) =>

@@ -62,6 +62,33 @@ interface WeighedSession {
   readonly frame: { readonly bare: number; readonly summarised: number }
 }
 
+/** Reads a session, and weighs it. */
+const weigh = Effect.fnUntraced(function* (
+  sessions: SessionStore["Service"],
+  { session, question, models, frame }: Wanted
+): Effect.fn.Return<WeighedSession, StorageError> {
+  const [history, summary] = yield* retryWhileAway(
+    Effect.all([sessions.history(session), sessions.summary(session)], { concurrency: 2 })
+  )
+  const count = yield* TokenEstimate.forModel(models[0] ?? "")
+  const summaries = summary.text === null ? summary.priors : [...summary.priors, summary.text]
+  const at = question === undefined ? -1 : history.findIndex(({ message_id }) => message_id === question.id)
+  const front: ReadonlyArray<Entry> = question !== undefined && at === -1 ? [question.entry] : []
+  const messages = yield* TokenEstimate.weighAll(count, [...front, ...history])
+  const bare = yield* TokenEstimate.weighFrame(count, frame([]))
+  const summarised = yield* TokenEstimate.weighFrame(count, frame(summaries))
+  return {
+    count,
+    history,
+    summary,
+    summaries,
+    messages,
+    tokens: messages.reduce((sum, { tokens }) => sum + tokens, 0),
+    question: question === undefined ? undefined : Math.max(0, at),
+    frame: { bare, summarised }
+  }
+})
+
 /** How much of the model's window the prompt may take, and how much of that its messages. */
 const roomOf = (
   { tokens, frame: { bare, summarised } }: WeighedSession,
@@ -114,37 +141,9 @@ export class Compaction extends Context.Service<
       const uuid = yield* UuidGenerator
       const summarise = Summariser.make({ asker: yield* Asker, sessions, config, uuid })
 
-      const weigh = Effect.fnUntraced(function* ({
-        session,
-        question,
-        models,
-        frame
-      }: Wanted): Effect.fn.Return<WeighedSession, StorageError> {
-        const [history, summary] = yield* retryWhileAway(
-          Effect.all([sessions.history(session), sessions.summary(session)], { concurrency: 2 })
-        )
-        const count = yield* TokenEstimate.forModel(models[0] ?? "")
-        const summaries = summary.text === null ? summary.priors : [...summary.priors, summary.text]
-        const at = question === undefined ? -1 : history.findIndex(({ message_id }) => message_id === question.id)
-        const front: ReadonlyArray<Entry> = question !== undefined && at === -1 ? [question.entry] : []
-        const messages = yield* TokenEstimate.weighAll(count, [...front, ...history])
-        const bare = yield* TokenEstimate.weighFrame(count, frame([]))
-        const summarised = yield* TokenEstimate.weighFrame(count, frame(summaries))
-        return {
-          count,
-          history,
-          summary,
-          summaries,
-          messages,
-          tokens: messages.reduce((sum, { tokens }) => sum + tokens, 0),
-          question: question === undefined ? undefined : Math.max(0, at),
-          frame: { bare, summarised }
-        }
-      })
-
       const make = Effect.fnUntraced(function* (wanted: Wanted): Effect.fn.Return<Made, StorageError> {
         const { question, models, size, frame, isRefused } = wanted
-        const session = yield* weigh(wanted)
+        const session = yield* weigh(sessions, wanted)
         const { count, history, messages, summaries, summary } = session
         const { facts } = ModelLimits.of(config, models[0] ?? "")
         const { budget, room } = roomOf(session, { ...facts, contextWindow: size }, isRefused)

@@ -52,35 +52,37 @@ const smallestWindow = 8_000
 /** A summary is asked of so many models at most. */
 const maxModels = 3
 
-/** Has the heads of histories summarised: gives the summary, or nothing where there is none to be had, and the log says why. */
-export const make = ({ asker, sessions, config, uuid }: Parts) => {
-  const health = new CompactionHealth()
-
-  /** What to ask each model, as far as its window allows. */
-  const questionOf = Effect.fnUntraced(function* (
-    { session, models, size, remoteTasks: known }: SummaryWanted,
-    head: ReadonlyArray<Message>,
-    summaries: ReadonlyArray<string>
-  ) {
-    const remoteTasks = new Map([...waitingTasks(head, yield* retryWhileAway(sessions.handedBack(session))), ...known])
-    const delimiter = uuid()
-    return Effect.fnUntraced(function* (model: string) {
-      const { contextWindow, facts } = ModelLimits.of(config, model)
-      // A refusal says something about the model that the prompt is for, and nothing about another one.
-      const refused = model === models[0] ? Math.max(size, smallestWindow) : Infinity
-      const limits = { ...facts, contextWindow: Math.min(refused, contextWindow) }
-      const isHuge = JSON.stringify(head).length > longestCounted
-      const count = isHuge ? TokenEstimate.roughly(model) : yield* TokenEstimate.forModel(model)
-      return Summary.request(count, {
-        summaries,
-        head,
-        remoteTasks,
-        delimiter,
-        room: ContextBudget.threshold(limits),
-        maxOutputTokens: ContextBudget.outputReserve({ ...facts, contextWindow })
-      })
+/** What to ask each model, as far as its window allows. */
+const questionOf = Effect.fnUntraced(function* (
+  { sessions, config, uuid }: Parts,
+  { session, models, size, remoteTasks: known }: SummaryWanted,
+  head: ReadonlyArray<Message>,
+  summaries: ReadonlyArray<string>
+) {
+  const remoteTasks = new Map([...waitingTasks(head, yield* retryWhileAway(sessions.handedBack(session))), ...known])
+  const delimiter = uuid()
+  return Effect.fnUntraced(function* (model: string) {
+    const { contextWindow, facts } = ModelLimits.of(config, model)
+    // A refusal says something about the model that the prompt is for, and nothing about another one.
+    const refused = model === models[0] ? Math.max(size, smallestWindow) : Infinity
+    const limits = { ...facts, contextWindow: Math.min(refused, contextWindow) }
+    const isHuge = JSON.stringify(head).length > longestCounted
+    const count = isHuge ? TokenEstimate.roughly(model) : yield* TokenEstimate.forModel(model)
+    return Summary.request(count, {
+      summaries,
+      head,
+      remoteTasks,
+      delimiter,
+      room: ContextBudget.threshold(limits),
+      maxOutputTokens: ContextBudget.outputReserve({ ...facts, contextWindow })
     })
   })
+})
+
+/** Has the heads of histories summarised: gives the summary, or nothing where there is none to be had, and the log says why. */
+export const make = (parts: Parts) => {
+  const { asker, config } = parts
+  const health = new CompactionHealth()
 
   /** Asks for the summary, and gives the type of the failure where there is none. */
   const ask = Effect.fnUntraced(
@@ -116,7 +118,7 @@ export const make = ({ asker, sessions, config, uuid }: Parts) => {
     const { session, models } = wanted
     if (health.isPaused(session, yield* Clock.currentTimeMillis)) return undefined
     const asked = [...new Set([config.summaryModel ?? models[0] ?? "", ...models])].slice(0, maxModels)
-    const summary = yield* ask(wanted, asked, yield* questionOf(wanted, head, summaries))
+    const summary = yield* ask(wanted, asked, yield* questionOf(parts, wanted, head, summaries))
     if (Result.isSuccess(summary)) {
       health.succeeded(session)
       return summary.success
