@@ -13,6 +13,7 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Context, Effect, Layer, Option, type Scope, Stream } from "effect"
+import { Asker } from "../asking/Asker.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { SessionCompaction } from "./SessionCompaction.ts"
 import type { Route } from "../peer/PeerClient.ts"
@@ -186,6 +187,7 @@ export class Plans extends Context.Service<
     Layer.provide([RunningPlans.layer, RemotePlans.layer]),
     Layer.provide(Planner.layer),
     Layer.provide(Compaction.layer),
+    Layer.provide(Asker.layer),
     Layer.provide([SessionLock.layer, GroupCommit.layer])
   )
 }

@@ -1,10 +1,6 @@
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { MessagePart, ToolCallPart } from "@bowline/domain/session/Message"
-import type { FinishReason, ProviderPart } from "../provider/Provider.ts"
-import type { PlanRun } from "./PlanRun.ts"
-import type { StepState } from "./StepState.ts"
-
-export type ToolCall = Extract<ProviderPart, { readonly _tag: "ToolCall" }>
+import type { FinishReason, ProviderPart, ToolCall } from "../provider/Provider.ts"
 
 /** A call, and how many of the answer's other parts stand in front of it. */
 export interface PlacedCall extends ToolCall {
@@ -22,52 +18,43 @@ export const inOrder = (
     ...parts.slice(at, at + 1)
   ]).flat()
 
-/** Puts the pieces of one attempt together while they come, and shows them. */
+/** Assembles the answer of one attempt from its pieces, while they come. */
 export class Assembly {
   /** Reasoning and text, in the order in which they came. */
   readonly parts: Array<MessagePart> = []
   readonly calls: Array<PlacedCall> = []
   /** Why other calls cannot be made. */
   readonly dropped: Array<string> = []
-  /** Nothing until the provider has said that it is finished. */
+  /** Undefined until the provider has finished the answer. */
   finish: FinishReason | undefined
-  /** The provider has not said itself that it is finished. */
+  /** The provider has not said itself that the answer is finished. */
   isInferred = false
   /** The model that has answered, if the provider has named it. */
   responseModel: string | undefined
   usage: Usage.Usage | undefined
   /** When the first content came, in milliseconds since 1970. */
   firstContentAt: number | undefined
-  /** Whether a reader has seen a delta of it. */
-  isShown = false
   /** How many parts stood in front of a call when it began. */
   readonly #places = new Map<number, number>()
   /** So many parts stand in front of a call: they do not grow any more. */
   #closed = 0
-  readonly #run: PlanRun
-  readonly #state: StepState
-  readonly #at: { readonly step: number; readonly attempt: number }
   readonly #provider: string
 
-  constructor(run: PlanRun, state: StepState, attempt: number, provider: string) {
-    this.#run = run
-    this.#state = state
-    this.#at = { step: run.progress.steps, attempt }
+  /** `provider` is the name of the provider that signs the reasoning. */
+  constructor(provider: string) {
     this.#provider = provider
   }
 
+  get text(): string {
+    return textOf(this.parts)
+  }
+
   take(part: ProviderPart): void {
-    const { journal } = this.#run.given
     switch (part._tag) {
       case "TextDelta":
-        if (part.delta === "") return
-        this.#grow("text", part.delta)
-        this.#state.shownText += part.delta
-        return journal.emit({ event: "text.delta", data: { ...this.#at, delta: part.delta } })
+        return this.#grow("text", part.delta)
       case "ReasoningDelta":
-        if (part.delta === "") return
-        this.#grow("reasoning", part.delta)
-        return journal.emit({ event: "reasoning.delta", data: { ...this.#at, delta: part.delta } })
+        return this.#grow("reasoning", part.delta)
       case "ReasoningEnded":
         return this.#sign(part.signature)
       case "TextEnded":
@@ -78,7 +65,6 @@ export class Assembly {
         return void this.dropped.push(part.reason)
       case "UsageReported":
         this.usage = Usage.sane(part.usage)
-        this.#state.reportUsage({ ...this.#at, usage: this.usage })
         return
       case "Finished":
         this.finish = part.reason
@@ -93,7 +79,7 @@ export class Assembly {
   }
 
   #grow(type: "text" | "reasoning", delta: string): void {
-    this.isShown = true
+    if (delta === "") return
     const last = this.parts.at(-1)
     const isOpen = this.parts.length > this.#closed && last?.type === type
     if (isOpen && !("signature" in last) && !("phase" in last))
@@ -114,3 +100,7 @@ export class Assembly {
     else this.parts.push(signed)
   }
 }
+
+/** The text of an answer's parts, without its reasoning. */
+export const textOf = (parts: ReadonlyArray<MessagePart>): string =>
+  parts.reduce((all, part) => (part.type === "text" ? all + part.text : all), "")
