@@ -28,6 +28,7 @@ const mayImport: Record<string, ReadonlyArray<string>> = {
 /** The folders of a package from the ground up: a folder imports itself and those before it. */
 const rooms: Record<string, ReadonlyArray<string>> = {
   "packages/runtime": [
+    "cache",
     "peer",
     "egress",
     "store",
@@ -44,7 +45,20 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "planner",
     "plan"
   ],
-  "apps/gateway": ["setting", "file", "config", "egress", "http", "route", "demo", "Gateway.ts", "cli", "main.ts"]
+  "apps/gateway": ["setting", "file", "config", "egress", "http", "route", "demo", "Gateway.ts", "cli", "main.ts"],
+  "packages/a2a": ["task", "http", "identity", "auth", "dialect", "rpc", "card", "peer"],
+  "packages/testing": ["exchange", "http", "provider", "peer", "session", "store", "TestKit.ts"],
+  "packages/storage-sql": [
+    "internal",
+    "notice",
+    "embedded",
+    "migration",
+    "peer",
+    "provider",
+    "session",
+    "plan",
+    "SqlStore.ts"
+  ]
 }
 
 /** Where a graph is wired. Anywhere else `Effect.provide` hides what a piece of code requires. */

@@ -4,7 +4,7 @@ import { bin, environment, root, setup } from "./setup.mjs"
 
 await setup()
 
-const args = ["apps/gateway/src/main.ts", "serve", ...process.argv.slice(2)]
+const args = ["apps/gateway/bin/bowline.mjs", "serve", ...process.argv.slice(2)]
 const gateway = spawn(bin("node"), args, { cwd: root, env: environment(), stdio: "inherit" })
 
 // A Ctrl-C reaches this process twice, from the terminal and from npm: the gateway takes a second signal as impatience.

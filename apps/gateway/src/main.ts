@@ -1,7 +1,6 @@
-#!/usr/bin/env node
 import { enableCompileCache } from "node:module"
 
-// From the second start on it saves a quarter of a second. What is imported before it is not cached.
+// For a start without `bin/bowline.mjs`: what is imported from here on is cached, and a second start a quarter of a second faster.
 enableCompileCache()
 
 const { run } = await import("./cli/Cli.ts")

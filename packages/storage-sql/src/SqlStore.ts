@@ -42,6 +42,9 @@ export const layerNoDeps = (options: Options) =>
     Layer.provide(Layer.effectDiscard(options.isShared ? Migrations.run : Effect.andThen(Migrations.run, endLeases)))
   )
 
+/** How long a connection is idle before the system asks whether the server is still there. */
+const keepAlive = "10 seconds"
+
 /** On a Postgres server, through at most `maxConnections` connections, one for renewals and one for notices. */
 export const layerPostgres = ({
   url,
@@ -54,7 +57,7 @@ export const layerPostgres = ({
 }) =>
   layerNoDeps({ sessionTtl, isShared: true }).pipe(
     Layer.provide(
-      PgClient.layerFrom(translateErrors(PgClient.make({ url, maxConnections, applicationName: "bowline" })))
+      PgClient.layerFrom(translateErrors(PgClient.make({ url, maxConnections, keepAlive, applicationName: "bowline" })))
     )
   )
 

@@ -61,7 +61,10 @@ const freePort = async (): Promise<number> => {
 export const startGateway = async (env: Environment): Promise<Child> => {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
-  const { child, stop, failed } = launch("apps/gateway/src/main.ts", ["serve"], { ...env, BOWLINE_PORT: String(port) })
+  const { child, stop, failed } = launch("apps/gateway/bin/bowline.mjs", ["serve"], {
+    ...env,
+    BOWLINE_PORT: String(port)
+  })
   child.stdout.resume()
   const isReady = () =>
     fetch(`${url}/ready`).then(

@@ -1,12 +1,28 @@
-import { Config, Redacted, Result } from "effect"
-import { matching, setting, url } from "../setting/Setting.ts"
+import { Effect, Record, Result, Schema } from "effect"
+import { toIssues } from "../setting/Problem.ts"
+import { InvalidConfiguration } from "../setting/ReadSettings.ts"
+import { clientSettings, ClientValues } from "../setting/Settings.ts"
 
-/** The gateway that the command line speaks to. */
-export const ClientConfig = Config.all({
-  url: setting("BOWLINE_URL", url(["http:", "https:"], "Expected an http or https URL"), "http://127.0.0.1:3774"),
-  apiKey: setting(
-    "BOWLINE_API_KEY",
-    (text) => Result.map(matching(/^[\x21-\x7e]+$/, "Expected a key of printable ASCII")(text), Redacted.make),
-    undefined
+const decode = Schema.decodeUnknownResult(ClientValues, { errors: "all" })
+
+const variables = Record.map(clientSettings, ({ variable = "" }) => variable)
+
+/** The gateway that the environment of this process names. */
+export const fromProcess = Effect.suspend(() => {
+  const texts = Record.filter(
+    Record.map(variables, (name) => process.env[name]?.trim() ?? ""),
+    (text) => text !== ""
+  )
+  return Effect.fromResult(
+    Result.mapError(
+      decode(texts),
+      (error) =>
+        new InvalidConfiguration({
+          problems: toIssues(error).map(({ expected, path: [name] }) => ({
+            place: { _tag: "Variable", name: name === "url" ? variables.url : variables.apiKey },
+            expected
+          }))
+        })
+    )
   )
 })

@@ -1,4 +1,5 @@
 import { Data, Predicate, Runtime } from "effect"
+import { formatProblem, type Problem } from "../setting/Problem.ts"
 
 /** A command that ends without success: what to say of it, on a line of its own, and the exit code of the process. */
 export class Ended extends Data.TaggedError("Ended")<{ readonly code: number; readonly lines: ReadonlyArray<string> }> {
@@ -9,6 +10,9 @@ export class Ended extends Data.TaggedError("Ended")<{ readonly code: number; re
 export const exitCodes = { failed: 1, configuration: 78, interrupted: 130 } as const
 
 export const failed = (line: string): Ended => new Ended({ code: exitCodes.failed, lines: [line] })
+
+export const misconfigured = (problems: ReadonlyArray<Problem>): Ended =>
+  new Ended({ code: exitCodes.configuration, lines: problems.map(formatProblem) })
 
 const textOf = (cause: unknown): string => {
   const text = Predicate.hasProperty(cause, "message") ? cause.message : cause

@@ -4,8 +4,8 @@ import { decode } from "@bowline/protocol/stream/SseFrame"
 import { Data, Effect, Stream } from "effect"
 import { HttpClient, HttpClientRequest, HttpClientResponse } from "effect/http"
 import { HttpApiClient } from "effect/http-api"
-import { ClientConfig } from "./ClientConfig.ts"
-import { Ended, exitCodes } from "./Ended.ts"
+import * as ClientConfig from "./ClientConfig.ts"
+import { misconfigured } from "./Ended.ts"
 
 /** The gateway refused a request. */
 export class RequestRefused extends Data.TaggedError("RequestRefused")<{ readonly problem: Problem }> {}
@@ -14,7 +14,7 @@ export type GatewayClient = Effect.Success<typeof make>
 
 /** The typed client of the gateway that the environment names. */
 export const make = Effect.gen(function* () {
-  const { url, apiKey } = yield* ClientConfig
+  const { url, apiKey } = yield* ClientConfig.fromProcess
   const client = yield* HttpApiClient.make(Api, {
     baseUrl: url,
     transformClient: HttpClient.mapRequest(
@@ -22,7 +22,7 @@ export const make = Effect.gen(function* () {
     )
   })
   return { url, client }
-}).pipe(Effect.mapError(({ cause }) => new Ended({ code: exitCodes.configuration, lines: [cause.message] })))
+}).pipe(Effect.mapError(({ problems }) => misconfigured(problems)))
 
 const decodeProblem = HttpClientResponse.schemaBodyJson(Problem)
 

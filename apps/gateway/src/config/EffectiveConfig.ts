@@ -1,10 +1,10 @@
 import { Duration, Record } from "effect"
-import type { CallerKey } from "../setting/CallerKeys.ts"
 import type { ConfigFile } from "../file/ConfigFile.ts"
-import { type Section, sections } from "../file/FileSettings.ts"
+import type { FileProvider } from "../file/FileSchema.ts"
 import type { ProviderSettings } from "../file/ProviderSettings.ts"
-import type { Values } from "../setting/Settings.ts"
-import type { Environment } from "./Sources.ts"
+import type { CallerKey } from "../setting/CallerKeys.ts"
+import type { Sources } from "../setting/ReadSettings.ts"
+import { type SettingName, table, type Values } from "../setting/Settings.ts"
 
 const redacted = "<redacted>"
 
@@ -14,17 +14,24 @@ const callers = (keys: ReadonlyArray<CallerKey>) =>
     (keys = []) => keys.map(() => redacted)
   )
 
-const secrets: ReadonlySet<keyof Values> = new Set(["DATABASE_URL", "BOWLINE_DID_SEED", "BOWLINE_SECRET_KEY"])
-
 /** A setting as it is written, or its default. */
-const shown = (name: keyof Values, values: Values, variables: Environment) => {
-  if (name === "BOWLINE_API_KEYS") return callers(values[name])
-  const text = variables[name] ?? ""
-  if (text !== "") return secrets.has(name) ? redacted : text
+const shown = (name: SettingName, values: Values, sources: Sources): unknown => {
+  if (name === "apiKeys") return callers(values.apiKeys)
+  const given = sources.get(name)
+  if (given !== undefined) return table[name].secret === true ? redacted : given.text
   const value = values[name]
-  if (Duration.isDuration(value)) return Duration.format(value)
-  if (typeof value === "function") return []
-  return value ?? null
+  return Duration.isDuration(value) ? table[name].default : (value ?? null)
+}
+
+/** Every section of the file with its settings. */
+const sectionsOf = (values: Values, sources: Sources): Record<string, Record<string, unknown>> => {
+  const sections: Record<string, Record<string, unknown>> = {}
+  for (const [name, { path }] of Record.toEntries(table)) {
+    if (path === undefined) continue
+    const [section, key] = path
+    sections[section] = { ...sections[section], [key]: shown(name, values, sources) }
+  }
+  return sections
 }
 
 /** A query may have a key in it, as may what stands in front of the host. */
@@ -33,28 +40,30 @@ const withoutSecrets = (url: string): string => {
   return origin + pathname
 }
 
+const providerOf = (
+  { apiKeys, baseUrl, headers, name, wire }: ProviderSettings,
+  { models = {}, timeouts = {} }: Partial<FileProvider>
+) => ({
+  name,
+  wire,
+  base_url: withoutSecrets(baseUrl),
+  api_keys: apiKeys.map(() => redacted),
+  headers: Record.map(headers, () => redacted),
+  models,
+  timeouts: Object.fromEntries(Object.entries(timeouts).map(([name, timeout]) => [name, Duration.format(timeout)]))
+})
+
 /** What holds, in the shape of the file, for people to read. Secrets are not in it. */
 export const describe = (
   values: Values,
-  variables: Environment,
+  sources: Sources,
   providers: ReadonlyArray<ProviderSettings>,
   file: ConfigFile
 ) => ({
-  ...Object.fromEntries(
-    Object.entries<Section>(sections).map(([section, keys]) => [
-      section,
-      Record.map(keys, (name) => shown(name, values, variables))
-    ])
+  ...sectionsOf(values, sources),
+  providers: providers.map((provider) =>
+    providerOf(provider, file.providers.find(({ name }) => name === provider.name) ?? {})
   ),
-  providers: providers.map(({ apiKeys, baseUrl, headers, name, wire }) => ({
-    name,
-    wire,
-    base_url: withoutSecrets(baseUrl),
-    api_keys: apiKeys.map(() => redacted),
-    headers: Record.map(headers, () => redacted),
-    models: file.providers.find((provider) => provider.name === name)?.models ?? {},
-    timeouts: file.providers.find((provider) => provider.name === name)?.timeouts ?? {}
-  })),
   models: file.models,
   peers: {
     hosts: Object.fromEntries(

@@ -1,18 +1,26 @@
+import * as GatewayIdentity from "@bowline/a2a/identity/GatewayIdentity"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
 import type { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
-import { defaultLoopLimits, type PlansConfig } from "@bowline/runtime/config/PlansConfig"
-import type { Identity } from "@bowline/a2a/identity/GatewayIdentity"
-import { ConfigProvider, Context, type Duration, Effect, type LogLevel, Option, Redacted, Result } from "effect"
-import type { CallerKey } from "../setting/CallerKeys.ts"
+import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
+import { Context, type Duration, Effect, type LogLevel, Option, Redacted, Result } from "effect"
 import * as ConfigFile from "../file/ConfigFile.ts"
-import * as EffectiveConfig from "./EffectiveConfig.ts"
-import * as IdentitySettings from "../setting/IdentitySettings.ts"
-import * as ModelSettings from "../file/ModelSettings.ts"
 import type { PeerTls } from "../file/PeerTls.ts"
 import * as ProviderSettings from "../file/ProviderSettings.ts"
-import { InvalidConfiguration, isLoopback, readSettings } from "../setting/Settings.ts"
-import { type Environment, merge } from "./Sources.ts"
+import type { CallerKey } from "../setting/CallerKeys.ts"
+import type { Place, Problem } from "../setting/Problem.ts"
+import {
+  collect,
+  InvalidConfiguration,
+  isLoopback,
+  placeOf,
+  read,
+  type Sources,
+  type Texts
+} from "../setting/ReadSettings.ts"
+import { laterVariables, type SettingName, type Values } from "../setting/Settings.ts"
+import * as ConfiguredModels from "./ConfiguredModels.ts"
+import * as EffectiveConfig from "./EffectiveConfig.ts"
 
 /** Where plans and sessions are kept. */
 export type Database =
@@ -48,7 +56,7 @@ export class GatewayConfig extends Context.Service<
     /** What it encrypts the secrets of running plans with. */
     readonly secretKey: Option.Option<Redacted.Redacted<Uint8Array>>
     /** Who it is to its peers. */
-    readonly identity: Option.Option<Identity>
+    readonly identity: Option.Option<GatewayIdentity.Identity>
     /** Where callers may make it connect to. */
     readonly egress: EgressPolicy
     /** What it shows to peers, and believes of them. */
@@ -59,6 +67,8 @@ export class GatewayConfig extends Context.Service<
     readonly maxBody: number
     readonly sessionTtl: Duration.Duration
     readonly log: { readonly level: LogLevel.LogLevel; readonly format: "json" | "pretty" }
+    /** Where a setting is set, or would be. */
+    readonly placeOf: (name: SettingName) => Place
     /** All of it, as people read it: without secrets. */
     readonly effective: object
     /** Variables that are set, and that this version does not honour. */
@@ -68,91 +78,123 @@ export class GatewayConfig extends Context.Service<
   }
 >()("@bowline/gateway/config/GatewayConfig") {}
 
-/** Reads an environment, and the file that it names or that is there. Fails with every problem of both at once. */
-export const fromEnvironment = (environment: Environment, isTerminal: boolean) =>
-  Effect.gen(function* () {
-    const file = yield* ConfigFile.load((name) => environment[name])
-    const { isSet, label, variables } = merge(environment, file)
-    const { values, ignored } = yield* readSettings(Object.keys(environment), file.problems, label).pipe(
-      Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnvRecord(variables))
-    )
-    const { DATABASE_URL, BOWLINE_DATA_DIR, BOWLINE_FALLBACK_MODELS: fallbackModels } = values
-    const summaryModel = values.BOWLINE_SUMMARY_MODEL
-    const { BOWLINE_API_KEYS: callerKeys, BOWLINE_ADMIN_CALLERS: admins } = values
-    const isAllowed = values.BOWLINE_ENV_ALLOW
-    const providers = ProviderSettings.fromValues(values, file.providers)
-    const model = values.BOWLINE_MODEL ?? providers[0]?.defaultModel ?? "openai/demo"
-    const configuredModels = new Set([model, ...fallbackModels, ...file.providers.flatMap(ProviderSettings.modelsOf)])
-    const isNamed = values.BOWLINE_ALLOWED_MODELS ?? ((name: string) => configuredModels.has(name))
-    const names: ReadonlyArray<string> = providers.length === 0 ? ["openai"] : providers.map(({ name }) => name)
-    const isOffered = (name: string) =>
-      names.some((provider) => name.length > provider.length + 1 && name.startsWith(`${provider}/`))
-    const identity = IdentitySettings.fromValues(values)
-    const misnamed = [
-      ...(isOffered(model) ? [] : ["BOWLINE_MODEL"]),
-      ...(fallbackModels.every(isOffered) ? [] : ["BOWLINE_FALLBACK_MODELS"]),
-      ...(summaryModel === undefined || isOffered(summaryModel) ? [] : ["BOWLINE_SUMMARY_MODEL"])
-    ].map((name) => `${name}: Expected models of a provider that is configured: ${names.join(", ")}`)
-    const problems = [...misnamed, ...(Result.isFailure(identity) ? identity.failure : [])].map(label)
-    if (problems.length > 0) return yield* new InvalidConfiguration({ problems })
-    return GatewayConfig.of({
-      host: values.BOWLINE_HOST,
-      port: values.BOWLINE_PORT,
-      callerKeys,
-      isAdmin: (caller) => admins?.has(caller) ?? callerKeys.length === 0,
-      database:
-        DATABASE_URL !== undefined
-          ? { _tag: "Postgres", url: DATABASE_URL }
-          : BOWLINE_DATA_DIR === "memory:"
-            ? { _tag: "Memory" }
-            : { _tag: "Embedded", dataDir: BOWLINE_DATA_DIR },
-      providers,
-      plans: {
-        model,
-        fallbackModels,
-        summaryModel,
-        allowsModel: (name) => isOffered(name) && isNamed(name),
-        models: ModelSettings.fromFile(file.models, file.providers),
-        providerTimers: ProviderSettings.timersOf(file.providers, isSet),
-        maxPlans: values.BOWLINE_MAX_PLANS,
-        leaseTtl: values.BOWLINE_LEASE_TTL,
-        shutdownGrace: values.BOWLINE_SHUTDOWN_GRACE,
-        resume: values["plans.resume"],
-        streamGrace: values["streams.grace"],
-        takeoverGrace: values["streams.takeover_grace"],
-        contextWindow: values.BOWLINE_CONTEXT_WINDOW,
-        firstTokenTimeout: values.BOWLINE_FIRST_TOKEN_TIMEOUT,
-        idleTimeout: values.BOWLINE_IDLE_TIMEOUT,
-        attemptTimeout: values.BOWLINE_ATTEMPT_TIMEOUT,
-        retryBase: values.BOWLINE_RETRY_BASE,
-        maxRetries: values.BOWLINE_MAX_RETRIES,
-        loop: defaultLoopLimits
-      },
-      secrets: {
-        isAllowed,
-        get: (name) =>
-          Effect.succeed(
-            Option.map(Option.fromNullishOr(isAllowed(name) ? environment[name] : undefined), Redacted.make)
-          )
-      },
-      secretKey: Option.fromNullishOr(values.BOWLINE_SECRET_KEY),
-      identity: Result.getOrElse(identity, Option.none),
-      egress: {
-        allow: values.BOWLINE_EGRESS_ALLOW,
-        deny: values.BOWLINE_EGRESS_DENY,
-        allowsLocal: isLoopback(values.BOWLINE_HOST)
-      },
-      peerTls: file.peerTls,
-      configuredModels: summaryModel === undefined ? configuredModels : configuredModels.union(new Set([summaryModel])),
-      maxBody: values.BOWLINE_MAX_BODY,
-      sessionTtl: values.BOWLINE_SESSION_TTL,
-      log: { level: logLevels[values.LOG_LEVEL], format: values.LOG_FORMAT ?? (isTerminal ? "pretty" : "json") },
-      effective: EffectiveConfig.describe(values, variables, providers, file),
-      ignored,
-      overruled: ProviderSettings.overruled(values)
-    })
-  })
+const databaseOf = ({ databaseUrl, dataDir }: Values): Database => {
+  if (databaseUrl !== undefined) return { _tag: "Postgres", url: databaseUrl }
+  return dataDir === "memory:" ? { _tag: "Memory" } : { _tag: "Embedded", dataDir }
+}
 
-/** The environment of this process; `flags` of the command line win over its variables. */
-export const fromProcess = (flags: Environment) =>
-  Effect.suspend(() => fromEnvironment({ ...process.env, ...flags }, process.stderr.isTTY))
+const identityNames = ["didSeed", "didAuthor", "didName"] as const
+
+/** Who the gateway is to its peers: all three settings, or none of them. */
+const identityOf = (
+  { didAuthor: author, didName: name, didSeed: seed }: Values,
+  sources: Sources
+): Result.Result<Option.Option<GatewayIdentity.Identity>, ReadonlyArray<Problem>> => {
+  if (seed !== undefined && author !== undefined && name !== undefined) {
+    return Result.succeed(Option.some(GatewayIdentity.fromSeed({ seed, author, name })))
+  }
+  const missing = identityNames.filter((name) => !sources.has(name))
+  const expected = "Expected with the other BOWLINE_DID_ variables, or none of them"
+  return missing.length === identityNames.length
+    ? Result.succeedNone
+    : Result.fail(missing.map((name) => ({ place: placeOf(sources, name), expected })))
+}
+
+const secretsOf = ({ envAllow }: Values, environment: Texts): typeof EnvironmentSecrets.Service => {
+  const isAllowed = ConfiguredModels.anyOf(envAllow)
+  return {
+    isAllowed,
+    get: (name) =>
+      Effect.succeed(Option.map(Option.fromNullishOr(isAllowed(name) ? environment[name] : undefined), Redacted.make))
+  }
+}
+
+const plansOf = (
+  values: Values,
+  sources: Sources,
+  models: ReturnType<typeof ConfiguredModels.choose>,
+  file: ConfigFile.ConfigFile
+): PlansConfig["Service"] => ({
+  model: models.model,
+  fallbackModels: models.fallbackModels,
+  summaryModel: models.summaryModel,
+  allowsModel: models.allows,
+  models: ConfiguredModels.overridesOf(file.models, file.providers),
+  providerTimers: ProviderSettings.timersOf(file.providers, sources),
+  maxPlans: values.maxPlans,
+  maxQueue: values.maxQueue,
+  leaseTtl: values.leaseTtl,
+  shutdownGrace: values.shutdownGrace,
+  resume: values.resume,
+  streamGrace: values.streamGrace,
+  takeoverGrace: values.takeoverGrace,
+  contextWindow: values.contextWindow,
+  firstTokenTimeout: values.firstTokenTimeout,
+  idleTimeout: values.idleTimeout,
+  attemptTimeout: values.attemptTimeout,
+  retryBase: values.retryBase,
+  maxRetries: values.maxRetries,
+  loop: { failures: values.loopFailures, repeats: values.loopRepeats, pairs: values.loopPairs }
+})
+
+/** Reads an environment, flags, and the file that the environment names or that is there. Fails with every problem of all. */
+export const fromEnvironment = Effect.fnUntraced(function* (
+  environment: Texts,
+  isTerminal: boolean,
+  flags: Texts = {}
+) {
+  const file = yield* ConfigFile.load(environment)
+  const sources = collect(flags, environment, file.settings)
+  const settings = read(sources, environment)
+  if (Result.isFailure(settings) || file.problems.length > 0) {
+    const problems = Result.isFailure(settings) ? settings.failure : []
+    return yield* new InvalidConfiguration({ problems: [...file.problems, ...problems] })
+  }
+  const values = settings.success
+  const providers = ProviderSettings.fromValues(values, file.providers)
+  const models = ConfiguredModels.choose(values, sources, providers, file)
+  const identity = identityOf(values, sources)
+  if (Result.isFailure(identity) || models.problems.length > 0) {
+    const problems = Result.isFailure(identity) ? identity.failure : []
+    return yield* new InvalidConfiguration({ problems: [...models.problems, ...problems] })
+  }
+  const { adminCallers, apiKeys, host, logFormat = isTerminal ? "pretty" : "json" } = values
+  return GatewayConfig.of({
+    host,
+    port: values.port,
+    callerKeys: apiKeys,
+    isAdmin: (caller) => adminCallers?.includes(caller) ?? apiKeys.length === 0,
+    database: databaseOf(values),
+    providers,
+    plans: plansOf(values, sources, models, file),
+    secrets: secretsOf(values, environment),
+    secretKey: Option.fromNullishOr(values.secretKey),
+    identity: identity.success,
+    egress: { allow: values.egressAllow, deny: values.egressDeny, allowsLocal: isLoopback(host) },
+    peerTls: file.peerTls,
+    configuredModels: models.configured,
+    maxBody: values.maxBody,
+    sessionTtl: values.sessionTtl,
+    log: { level: logLevels[values.logLevel], format: logFormat },
+    placeOf: (name) => placeOf(sources, name),
+    effective: EffectiveConfig.describe(values, sources, providers, file),
+    ignored: laterVariables.filter((name) => Object.hasOwn(environment, name)),
+    overruled: ProviderSettings.overruled(sources)
+  })
+})
+
+/** The environment of this process; `flags` of the command line, by their names, win over its variables. */
+export const fromProcess = (flags: Texts) =>
+  Effect.suspend(() => fromEnvironment(process.env, process.stderr.isTTY, flags))
+
+const line = (names: ReadonlyArray<string>, what: string): ReadonlyArray<string> =>
+  names.length === 0 ? [] : [`Set, and ${what}: ${names.join(", ")}`]
+
+/** What the operator has set in vain: a line for each reason. */
+export const unheeded = ({
+  ignored,
+  overruled
+}: Pick<GatewayConfig["Service"], "ignored" | "overruled">): ReadonlyArray<string> => [
+  ...line(ignored, "not honoured by this version"),
+  ...line(overruled, "another variable wins over it")
+]

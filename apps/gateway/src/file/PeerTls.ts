@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto"
 import { readFile } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
 import { createSecureContext } from "node:tls"
-import type { Problem } from "../setting/ConfigPath.ts"
+import type { Issue } from "../setting/Problem.ts"
 import type { FilePeerHost } from "./FileSchema.ts"
 
 /** What a connection to a peer's host shows and believes, as PEM. Without a `ca`, the authorities that Node knows. */
@@ -16,24 +16,24 @@ export interface TlsIdentity {
 /** By host in lower case, with or without a port. */
 export type PeerTls = ReadonlyMap<string, TlsIdentity>
 
-class Unusable extends Data.TaggedError("Unusable")<{ readonly problem: Problem }> {}
+class Unusable extends Data.TaggedError("Unusable")<Issue> {}
 
-const readPem = (text: string | undefined, folder: string, path: Problem["path"]) => {
+const readPem = (text: string | undefined, folder: string, path: Issue["path"]) => {
   if (text === undefined || text.trimStart().startsWith("-----BEGIN ")) return Effect.succeed(text)
   return Effect.tryPromise({
     try: () => readFile(resolve(folder, text), "utf8"),
-    catch: () => new Unusable({ problem: { path, expected: "Expected PEM, or a file that has it" } })
+    catch: () => new Unusable({ path, expected: "Expected PEM, or a file that has it" })
   })
 }
 
-const readHost = Effect.fnUntraced(function* ({ tls }: FilePeerHost, folder: string, path: Problem["path"]) {
+const readHost = Effect.fnUntraced(function* ({ tls }: FilePeerHost, folder: string, path: Issue["path"]) {
   const { ca, cert, key } = yield* Effect.all({
     ca: readPem(tls.ca, folder, [...path, "ca"]),
     cert: readPem(tls.cert, folder, [...path, "cert"]),
     key: readPem(tls.key, folder, [...path, "key"])
   })
   if ((cert === undefined) !== (key === undefined)) {
-    return yield* new Unusable({ problem: { path, expected: "Expected both a cert and its key, or neither" } })
+    return yield* new Unusable({ path, expected: "Expected both a cert and its key, or neither" })
   }
   yield* Effect.try({
     try: () => {
@@ -41,8 +41,7 @@ const readHost = Effect.fnUntraced(function* ({ tls }: FilePeerHost, folder: str
       const authority = ca === undefined ? undefined : new X509Certificate(ca).toString()
       createSecureContext({ ca: authority, cert, key })
     },
-    catch: () =>
-      new Unusable({ problem: { path, expected: "Expected PEM of certificates, and of the key of the first one" } })
+    catch: () => new Unusable({ path, expected: "Expected PEM of certificates, and of the key of the first one" })
   })
   return {
     ...(ca === undefined ? {} : { ca }),
@@ -54,12 +53,12 @@ const readHost = Effect.fnUntraced(function* ({ tls }: FilePeerHost, folder: str
 /** Reads the certificates and keys of the hosts; names of files are relative to the folder of the configuration file. */
 export const load = Effect.fnUntraced(function* (given: { readonly [host: string]: FilePeerHost }, configFile: string) {
   const hosts = new Map<string, TlsIdentity>()
-  const problems: Array<Problem> = []
+  const issues: Array<Issue> = []
   for (const [host, entry] of Object.entries(given)) {
     yield* Effect.match(readHost(entry, dirname(configFile), ["peers", "hosts", host, "tls"]), {
-      onFailure: ({ problem }) => void problems.push(problem),
+      onFailure: (issue) => void issues.push(issue),
       onSuccess: (identity) => void hosts.set(host.toLowerCase(), identity)
     })
   }
-  return { hosts, problems }
+  return { hosts, issues }
 })

@@ -1,9 +1,9 @@
 import type { AttemptTimers } from "@bowline/runtime/provider/Attempt"
-import { Option, Record, Redacted, Result } from "effect"
-import type { Problem } from "../setting/ConfigPath.ts"
+import { Redacted } from "effect"
+import type { Issue } from "../setting/Problem.ts"
+import type { Sources } from "../setting/ReadSettings.ts"
+import { type SettingName, table, type Values } from "../setting/Settings.ts"
 import type { FileProvider } from "./FileSchema.ts"
-import { duration } from "../setting/Setting.ts"
-import type { Values } from "../setting/Settings.ts"
 
 /** A provider that is configured, and how it is spoken to. */
 export interface ProviderSettings {
@@ -47,19 +47,19 @@ const isKnown = (name: string): name is keyof typeof known => Object.hasOwn(know
 /** What the variables say of a provider: it wins over the file. */
 const fromVariables = (values: Values) => ({
   openai: {
-    wire: values.OPENAI_API,
-    baseUrl: values.OPENAI_BASE_URL,
-    apiKeys: keys(values.OPENAI_API_KEYS, values.OPENAI_API_KEY)
+    wire: values.openaiApi,
+    baseUrl: values.openaiBaseUrl,
+    apiKeys: keys(values.openaiApiKeys, values.openaiApiKey)
   },
   anthropic: {
     wire: undefined,
-    baseUrl: values.ANTHROPIC_BASE_URL,
-    apiKeys: keys(values.ANTHROPIC_API_KEYS, values.ANTHROPIC_API_KEY)
+    baseUrl: values.anthropicBaseUrl,
+    apiKeys: keys(values.anthropicApiKeys, values.anthropicApiKey)
   },
   openrouter: {
     wire: undefined,
     baseUrl: undefined,
-    apiKeys: keys(values.OPENROUTER_API_KEYS, values.OPENROUTER_API_KEY)
+    apiKeys: keys(values.openrouterApiKeys, values.openrouterApiKey)
   }
 })
 
@@ -88,54 +88,52 @@ export const fromValues = (values: Values, file: ReadonlyArray<FileProvider>): R
         usual?.wire ??
         (URL.canParse(baseUrl) && isOfficial(baseUrl) ? "responses" : "chat"),
       baseUrl,
-      apiKeys: set?.apiKeys ?? api_keys.map((key) => Redacted.make(key)),
-      headers: Record.map(headers, (value) => Redacted.make(value)),
+      apiKeys: set?.apiKeys ?? api_keys,
+      headers,
       defaultModel: modelsOf(provider)[0] ?? usual?.defaultModel
     }
   })
 }
 
 /** What the providers of the file lack, and names that two of them have. */
-export const problemsOf = (file: ReadonlyArray<FileProvider>): ReadonlyArray<Problem> =>
+export const providerIssues = (file: ReadonlyArray<FileProvider>): ReadonlyArray<Issue> =>
   file.flatMap(({ api_keys = [], base_url, name, wire }, index) => {
-    const problem = (key: string, expected: string): Problem => ({ path: ["providers", index, key], expected })
+    const issue = (key: string, expected: string): Issue => ({ path: ["providers", index, key], expected })
     const isRepeated = file.findIndex((other) => other.name === name) < index
     return [
-      ...(isRepeated ? [problem("name", "Expected each name once")] : []),
-      ...(new Set(api_keys).size < api_keys.length ? [problem("api_keys", "Expected each key once")] : []),
-      ...(base_url === undefined && !isKnown(name) ? [problem("base_url", "Expected an http or https URL")] : []),
-      ...(wire === undefined && !isKnown(name) ? [problem("wire", "Expected the wire that it speaks")] : [])
+      ...(isRepeated ? [issue("name", "Expected each name once")] : []),
+      ...(new Set(api_keys.map(Redacted.value)).size < api_keys.length
+        ? [issue("api_keys", "Expected each key once")]
+        : []),
+      ...(base_url === undefined && !isKnown(name) ? [issue("base_url", "Expected an http or https URL")] : []),
+      ...(wire === undefined && !isKnown(name) ? [issue("wire", "Expected the wire that it speaks")] : [])
     ]
   })
-
-const timer = (text: string | undefined) =>
-  text === undefined ? undefined : Option.getOrUndefined(Result.getSuccess(duration("1ms")(text)))
 
 /** How long the providers of the file may be silent, where no variable says it of all. */
 export const timersOf = (
   file: ReadonlyArray<FileProvider>,
-  isSet: (variable: string) => boolean
-): ReadonlyMap<string, Partial<AttemptTimers>> =>
-  new Map(
-    file.map(({ name, timeouts = {} }) => {
-      const firstToken = isSet("BOWLINE_FIRST_TOKEN_TIMEOUT") ? undefined : timer(timeouts.first_token)
-      const idle = isSet("BOWLINE_IDLE_TIMEOUT") ? undefined : timer(timeouts.idle)
-      const total = isSet("BOWLINE_ATTEMPT_TIMEOUT") ? undefined : timer(timeouts.attempt)
-      return [
-        name,
-        {
-          ...(firstToken === undefined ? {} : { firstToken }),
-          ...(idle === undefined ? {} : { idle }),
-          ...(total === undefined ? {} : { total })
-        }
-      ]
-    })
+  sources: Sources
+): ReadonlyMap<string, Partial<AttemptTimers>> => {
+  const holdsForAll = (name: SettingName) => sources.get(name)?.place._tag === "Variable"
+  return new Map(
+    file.map(({ name, timeouts: { attempt, first_token, idle } = {} }) => [
+      name,
+      {
+        ...(first_token === undefined || holdsForAll("firstTokenTimeout") ? {} : { firstToken: first_token }),
+        ...(idle === undefined || holdsForAll("idleTimeout") ? {} : { idle }),
+        ...(attempt === undefined || holdsForAll("attemptTimeout") ? {} : { total: attempt })
+      }
+    ])
   )
+}
 
-const pools = ["OPENAI", "ANTHROPIC", "OPENROUTER"] as const
+const pools = [
+  ["openaiApiKeys", "openaiApiKey"],
+  ["anthropicApiKeys", "anthropicApiKey"],
+  ["openrouterApiKeys", "openrouterApiKey"]
+] as const
 
 /** Variables of one key that are set, and that a pool of keys wins over. */
-export const overruled = (values: Values): ReadonlyArray<string> =>
-  pools
-    .filter((name) => values[`${name}_API_KEYS`] !== undefined && values[`${name}_API_KEY`] !== undefined)
-    .map((name) => `${name}_API_KEY`)
+export const overruled = (sources: Sources): ReadonlyArray<string> =>
+  pools.flatMap(([pool, key]) => (sources.has(pool) && sources.has(key) ? [table[key].variable ?? key] : []))

@@ -1,33 +1,37 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
-import { Redacted, Result } from "effect"
-import type { Parse } from "./Setting.ts"
+import { Effect, Redacted, Schema, SchemaIssue, SchemaTransformation } from "effect"
+import { list, matching, split } from "./SettingText.ts"
 
 /** A bearer key, and who holds it. A caller may have several keys. */
-export interface CallerKey {
-  readonly name: CallerName
-  readonly key: Redacted.Redacted
-}
+const CallerKey = Schema.Struct({ name: CallerName, key: Schema.Redacted(Schema.String) })
+export type CallerKey = typeof CallerKey.Type
 
-/** `name=key,name2=key2`. Only the first `=` of an entry ends the name. */
-export const parseCallerKeys: Parse<ReadonlyArray<CallerKey>> = (text) => {
-  const keys: Array<CallerKey> = []
-  const seen = new Set<string>()
-  for (const [index, entry] of text.split(",").entries()) {
-    const [, name, key] = /^\s*([\w.@-]{1,64})=([\x21-\x7e]+)\s*$/.exec(entry) ?? []
+const wrong = (message: string) => Effect.fail(new SchemaIssue.InvalidValue({ message }))
+
+/** Only the first `=` of an entry ends the name. */
+const parse = Effect.fnUntraced(function* (text: string) {
+  const keys = new Map<string, typeof CallerKey.Encoded>()
+  for (const [index, entry] of split(text).entries()) {
+    const [, name, key] = /^([\w.@-]{1,64})=([\x21-\x7e]+)$/.exec(entry) ?? []
     if (name === undefined || key === undefined) {
-      return Result.fail(`Expected name=key,name2=key2 of printable ASCII; entry ${index + 1} is not`)
+      return yield* wrong(`Expected name=key,name2=key2 of printable ASCII; entry ${index + 1} is not`)
     }
-    if (seen.has(key)) return Result.fail(`Expected each key once; entry ${index + 1} repeats one`)
-    seen.add(key)
-    keys.push({ name: CallerName.make(name), key: Redacted.make(key) })
+    if (keys.has(key)) return yield* wrong(`Expected each key once; entry ${index + 1} repeats one`)
+    keys.set(key, { name, key: Redacted.make(key) })
   }
-  return Result.succeed(keys)
-}
+  return Array.from(keys.values())
+})
 
-/** `name,name2`: names of callers. */
-export const parseCallerNames: Parse<ReadonlySet<string>> = (text) => {
-  const names = text.split(",").map((name) => name.trim())
-  return names.every((name) => /^[\w.@-]{1,64}$/.test(name))
-    ? Result.succeed(new Set(names))
-    : Result.fail("Expected a comma list of names of callers")
-}
+/** `name=key,name2=key2`. */
+export const callerKeys = Schema.String.pipe(
+  Schema.decodeTo(
+    Schema.Array(CallerKey),
+    SchemaTransformation.transformEffect({
+      decode: (text): Effect.Effect<ReadonlyArray<typeof CallerKey.Encoded>, SchemaIssue.Issue> => parse(text),
+      encode: (keys) => Effect.succeed(keys.map(({ name, key }) => `${name}=${Redacted.value(key)}`).join(","))
+    })
+  )
+)
+
+/** `name,name2`. */
+export const callerNames = list(matching(/^[\w.@-]{1,64}$/, ""), "Expected a comma list of names of callers")

@@ -3,13 +3,17 @@ import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { join } from "node:path"
 
-const main = join(import.meta.dirname, "../../src/main.ts")
+const main = join(import.meta.dirname, "../../bin/bowline.mjs")
 
 /** Runs the command line, killed with the scope if it still runs. */
-export const bowline = (args: ReadonlyArray<string>, environment: Readonly<Record<string, string>>) =>
+export const bowline = (
+  args: ReadonlyArray<string>,
+  environment: Readonly<Record<string, string>>,
+  nodeArgs: ReadonlyArray<string> = []
+) =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const child = spawn(process.execPath, [main, ...args], {
+      const child = spawn(process.execPath, [...nodeArgs, main, ...args], {
         env: { PATH: process.env["PATH"], ...environment },
         stdio: ["ignore", "pipe", "pipe"]
       })

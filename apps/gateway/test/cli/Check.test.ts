@@ -4,7 +4,7 @@ import { execFile } from "node:child_process"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
 
-const main = join(import.meta.dirname, "../../src/main.ts")
+const main = join(import.meta.dirname, "../../bin/bowline.mjs")
 
 /** The command, in a folder with these files. */
 const check = Effect.fnUntraced(function* (
@@ -56,7 +56,7 @@ providers:
       assert.deepInclude(database, { url: "<redacted>" })
       assert.deepStrictEqual(identity, { seed: "<redacted>", author: "ann", name: "gate" })
       assert.deepInclude(plans, { resume: "false", secret_key: "<redacted>" })
-      assert.deepStrictEqual(streams, { grace: "0", takeover_grace: "5m" })
+      assert.deepStrictEqual(streams, { grace: "0s", takeover_grace: "5m" })
       assert.deepInclude((providers as ReadonlyArray<unknown>)[0], {
         name: "local",
         base_url: "http://127.0.0.1:9/v1",

@@ -143,6 +143,22 @@ describe("bowline ask", () => {
   )
 })
 
+/** Writes the built-in modules that a process has loaded as its last line. */
+const listModules = 'data:text/javascript,process.on("exit",()=>console.log(process.moduleLoadList.join()))'
+
+describe("bowline", () => {
+  it.live("does not load the TypeScript stripper, but for its first start", () =>
+    Effect.gen(function* () {
+      const run = bowline(["--version"], {}, ["--import", listModules])
+      yield* (yield* run).ended
+      const { stdout, code } = yield* (yield* run).ended
+      assert.strictEqual(code, 0)
+      assert.include(stdout, "NativeModule internal/modules/typescript")
+      assert.notInclude(stdout, "amaro")
+    })
+  )
+})
+
 describe("bowline serve", () => {
   it.live("does not start with a configuration that is wrong, and says all that is", () =>
     Effect.gen(function* () {
@@ -165,6 +181,12 @@ describe("bowline serve", () => {
       const memory = { BOWLINE_DATA_DIR: "memory:", BOWLINE_API_KEYS: `ann=${"k".repeat(40)}` }
       const cases = [
         [["--port", "abc"], memory, 78, /^--port: Expected [^\n]+\n$/],
+        [
+          ["--port", "0", "--host", "127.0.0.1"],
+          { ...memory, BOWLINE_PORT_X: "1", BOWLINE_HOSTS: "1" },
+          78,
+          /^BOWLINE_PORT_X: There is no such variable\nBOWLINE_HOSTS: There is no such variable\n$/
+        ],
         [["--host", "host.invalid"], memory, 1, /^--host, BOWLINE_PORT: Cannot listen: [^\n]*host\.invalid\n$/],
         [
           [],

@@ -90,6 +90,27 @@ describe("a gateway with a file", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.live("lets as many plans wait for a session as the file says, and refuses the next one", () =>
+    Effect.gen(function* () {
+      const folder = yield* folderOf({ "gateway.yaml": "sessions: { max_queue: 1 }" })
+      const { url } = yield* start(() => [stall], { BOWLINE_CONFIG: join(folder, "gateway.yaml") })
+      const request = { question: "?", session_id: "s" }
+      const plans = Effect.map(
+        send(`${url}/plans?session_id=s`),
+        ({ body }) => (body["plans"] ?? []) as ReadonlyArray<unknown>
+      )
+      for (const count of [1, 2]) {
+        yield* Effect.forkScoped(post(`${url}/plan`, request))
+        yield* Effect.repeat(plans, { until: (plans) => plans.length === count })
+      }
+      const { body, status } = yield* post(`${url}/plan`, request)
+      assert.deepStrictEqual(
+        [status, body["code"], body["detail"]],
+        [409, "session_busy", "1 plans wait for the session"]
+      )
+    }).pipe(Effect.scoped)
+  )
+
   it.live("goes on with a plan whose reader comes back within the grace", () =>
     Effect.gen(function* () {
       const proceed = yield* Deferred.make<void>()

@@ -3,12 +3,13 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Option, Redacted } from "effect"
 import { inspect } from "node:util"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
+import { formatProblem } from "../../src/setting/Problem.ts"
 
 const load = (environment: Readonly<Record<string, string>>) => fromEnvironment(environment, false)
 const problems = (environment: Readonly<Record<string, string>>) =>
   load(environment).pipe(
     Effect.flip,
-    Effect.map((error) => error.problems)
+    Effect.map((error) => error.problems.map(formatProblem))
   )
 
 describe("GatewayConfig", () => {

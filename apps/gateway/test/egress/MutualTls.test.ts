@@ -13,6 +13,7 @@ import { connect } from "node:net"
 import { join } from "node:path"
 import { createServer } from "node:tls"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
+import { formatProblem } from "../../src/setting/Problem.ts"
 import * as Outbound from "../../src/egress/Outbound.ts"
 import { folderOf } from "../file/ConfigFolder.ts"
 import { post, start } from "../http/RunningGateway.ts"
@@ -118,8 +119,9 @@ describe("a peer behind mutual TLS", () => {
     Effect.gen(function* () {
       const { environment } = yield* set({ tls, host: () => "peer.example:443" })
       const { problems } = yield* Effect.flip(fromEnvironment(environment, false))
-      assert.match(problems.join(), /^gateway\.json peers\.hosts\["peer\.example:443"\]\.tls(\.key)?: /)
-      assert.include(problems.join(), expected)
+      const lines = problems.map(formatProblem)
+      assert.match(lines.join(), /^gateway\.json peers\.hosts\["peer\.example:443"\]\.tls(\.key)?: /)
+      assert.include(lines.join(), expected)
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 })

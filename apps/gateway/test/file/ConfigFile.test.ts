@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Option, Redacted } from "effect"
 import { join } from "node:path"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
+import { formatProblem } from "../../src/setting/Problem.ts"
 import { folderOf } from "./ConfigFolder.ts"
 
 type Environment = Readonly<Record<string, string>>
@@ -15,7 +16,7 @@ const load = Effect.fnUntraced(function* (name: string, text: string, environmen
 const problems = (name: string, text: string, environment: Environment = {}) =>
   load(name, text, environment).pipe(
     Effect.flip,
-    Effect.map((error) => error.problems)
+    Effect.map((error) => error.problems.map(formatProblem))
   )
 
 const everything = `
@@ -29,7 +30,7 @@ server:
   shutdown_grace: 0s
 database:
   url: postgres://user:$PASSWORD@host/db
-sessions: { ttl: 7d, lease_ttl: 1.5s }
+sessions: { ttl: 7d, lease_ttl: 1.5s, max_queue: 4 }
 plans:
   model: openai/gpt-5
   fallback_models: [local/one, openai/gpt-5-mini]
@@ -87,7 +88,7 @@ describe("the configuration file", () => {
       )
       assert.deepStrictEqual([plans.model, plans.fallbackModels], ["openai/gpt-5", ["local/one", "openai/gpt-5-mini"]])
       assert.strictEqual(plans.summaryModel, "openai/gpt-5-nano")
-      assert.deepStrictEqual([plans.maxPlans, plans.contextWindow, plans.maxRetries], [3, 32_768, 0])
+      assert.deepStrictEqual([plans.maxPlans, plans.maxQueue, plans.contextWindow, plans.maxRetries], [3, 4, 32_768, 0])
       assert.deepStrictEqual(
         [
           plans.firstTokenTimeout,
@@ -215,7 +216,7 @@ log: { level: $LOUD }
         "bad.yaml plans.secret_key: Expected 32 bytes in base64",
         "bad.yaml log.level: Expected one of trace, debug, info, warn, error, fatal, none",
         "bad.yaml streams.grace: Expected a duration such as 500ms, 90s or 2m, from 0s to 36500d",
-        "BOWLINE_API_KEYS: Expected keys, since BOWLINE_HOST can be reached from other machines",
+        "BOWLINE_API_KEYS: Expected keys, since bad.yaml server.host can be reached from other machines",
         "BOWLINE_PROT: There is no such variable"
       ])
       assert.notInclude(found.join(), "planted-secret")
@@ -316,7 +317,7 @@ log: { level: $LOUD }
   it.effect("has to be there if it is named", () =>
     Effect.gen(function* () {
       const { problems } = yield* Effect.flip(fromEnvironment({ BOWLINE_CONFIG: "/nowhere/a.yaml" }, false))
-      assert.deepStrictEqual(problems, ["/nowhere/a.yaml: The file cannot be read"])
+      assert.deepStrictEqual(problems.map(formatProblem), ["/nowhere/a.yaml: The file cannot be read"])
     })
   )
 })

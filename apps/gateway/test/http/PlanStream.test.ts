@@ -60,7 +60,13 @@ describe("a plan", () => {
       assert.deepInclude(body["final"], { text: "two", stop_reason: "stop" })
       assert.deepStrictEqual(Object.keys(body).sort(), ["final", "plan_id", "session_id", "state", "usage"])
       const plan = yield* send(`${url}/plans/${String(body["plan_id"])}`)
-      assert.deepInclude(plan.body, { state: "completed", metadata: { a: "b" }, error: null, final: body["final"] })
+      assert.deepInclude(plan.body, {
+        state: "completed",
+        question: "?",
+        metadata: { a: "b" },
+        error: null,
+        final: body["final"]
+      })
     })
   )
 

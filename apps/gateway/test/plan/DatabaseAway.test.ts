@@ -1,10 +1,10 @@
 import { results } from "@bowline/testing/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Stream } from "effect"
+import { Deferred, Effect, Fiber, Stream } from "effect"
 import { post, send } from "../http/RunningGateway.ts"
 import { settled } from "./Cluster.ts"
-import { type Frame, get, replay, toFrames } from "./GatewayProcess.ts"
+import { type Frame, get, replay, start, toFrames } from "./GatewayProcess.ts"
 import { askAndRead, begin, gate } from "./TroubledGateway.ts"
 
 const deltasOf = (frames: ReadonlyArray<Frame>) =>
@@ -88,6 +88,46 @@ describe("a database that is away", () => {
       )
       const next = yield* get(gateway.url, "/plan", { question: "again", session_id: "s" })
       assert.deepInclude(next, { state: "completed" })
+    })
+  )
+})
+
+describe("a gateway whose listening connection carries nothing and stays open", () => {
+  it.live("keeps a plan that is read on another replica only, and hears of its cancellation there", () =>
+    Effect.gen(function* () {
+      const [more, last, never] = [gate(), gate(), gate()]
+      const { gateway, database, settings } = yield* begin(() => [
+        say("one "),
+        more.wait,
+        say("two "),
+        last.wait,
+        say("three"),
+        never.wait
+      ])
+      const other = yield* start(settings)
+      const { planId, reading } = yield* askAndRead(gateway.url, { question: "?" }, "one ")
+      const counted = yield* Deferred.make<void>()
+      const elsewhere = yield* replay(other.url, planId).pipe(
+        Stream.tap(({ data }) => {
+          if (data["delta"] === "one ") return more.open
+          return data["delta"] === "two " ? Deferred.succeed(counted, undefined) : Effect.void
+        }),
+        Stream.tap(({ data }) =>
+          data["delta"] === "three" ? get(other.url, `/plans/${planId}/cancel`, {}) : Effect.void
+        ),
+        Stream.runCollect,
+        Effect.forkChild
+      )
+      yield* Deferred.await(counted)
+      yield* database.swallowNotices
+      yield* Fiber.interrupt(reading)
+      // A replica that says nothing for 15 s does not read any more.
+      yield* Effect.sleep("16 seconds")
+      yield* last.open
+      const frames = yield* Fiber.join(elsewhere)
+      checkNumbers(frames)
+      assert.deepStrictEqual(deltasOf(frames), ["one ", "two ", "three"])
+      assert.deepInclude(frames.find(({ event }) => event === "error")?.data, { reason: "cancelled" })
     })
   )
 })

@@ -7,6 +7,8 @@ interface Pair {
   readonly server: Socket
   /** Nothing gets through any more. */
   isDead: boolean
+  /** The gateway hears of other replicas on it. */
+  isListening: boolean
 }
 
 /** A way to a database that a test can put in trouble; every packet takes `delay` milliseconds. It ends with the scope. */
@@ -22,6 +24,7 @@ export const proxy = (databaseUrl: string, delay = 0) =>
         const pass = (pair: Pair, from: Socket, to: Socket) => {
           from.on("data", (bytes) => {
             if (pair.isDead) return
+            if (from === pair.client && bytes.includes("LISTEN ")) pair.isListening = true
             if (delay === 0) to.write(bytes)
             else setTimeout(() => to.write(bytes), delay)
           })
@@ -32,7 +35,7 @@ export const proxy = (databaseUrl: string, delay = 0) =>
         const server = createServer((client) => {
           if (refuses) return void client.resetAndDestroy()
           const upstream = connect({ host: target.hostname, port: Number(target.port) })
-          const pair = { client, server: upstream, isDead: swallows }
+          const pair = { client, server: upstream, isDead: swallows, isListening: false }
           pairs.add(pair)
           pass(pair, client, upstream)
           pass(pair, upstream, client)
@@ -62,6 +65,10 @@ export const proxy = (databaseUrl: string, delay = 0) =>
             swallows = true
             for (const pair of pairs) pair.isDead = true
           }),
+          /** Nothing arrives any more on connections that listen, which stay open. New ones work. */
+          swallowNotices: Effect.sync(() => {
+            for (const pair of pairs) pair.isDead ||= pair.isListening
+          }),
           /** New connections work. Those that were swallowed stay as they are. */
           restore: Effect.sync(() => {
             refuses = false
@@ -76,5 +83,5 @@ export const proxy = (databaseUrl: string, delay = 0) =>
       }),
       ({ close }) => close
     ),
-    ({ url, refuse, swallow, restore }) => ({ url, refuse, swallow, restore })
+    ({ url, refuse, swallow, swallowNotices, restore }) => ({ url, refuse, swallow, swallowNotices, restore })
   )

@@ -4,7 +4,7 @@ import { once } from "node:events"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 
-const main = join(import.meta.dirname, "../../src/main.ts")
+const main = join(import.meta.dirname, "../../bin/bowline.mjs")
 
 /** A gateway of its own process, once it listens, with the lines that it logs. It is killed with the scope, if it still runs. */
 export const start = (environment: Readonly<Record<string, string>>) =>

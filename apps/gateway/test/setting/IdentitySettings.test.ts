@@ -2,6 +2,7 @@ import { assert, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { inspect } from "node:util"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
+import { formatProblem } from "../../src/setting/Problem.ts"
 
 const seed = Buffer.alloc(32, 0xfb)
 const names = { BOWLINE_DID_AUTHOR: "ops@example.com", BOWLINE_DID_NAME: "gateway" }
@@ -11,7 +12,7 @@ const didOf = (environment: Readonly<Record<string, string>>) =>
   Effect.map(fromEnvironment(environment, false), ({ identity }) => Option.map(identity, ({ did }) => did))
 
 const problemsOf = (environment: Readonly<Record<string, string>>) =>
-  Effect.map(Effect.flip(fromEnvironment(environment, false)), ({ problems }) => problems)
+  Effect.map(Effect.flip(fromEnvironment(environment, false)), ({ problems }) => problems.map(formatProblem))
 
 it.effect("the gateway has an identity if all of it is set, the seed in base64 or in hex", () =>
   Effect.gen(function* () {

@@ -6,17 +6,17 @@ import { exchange } from "../http/Exchange.ts"
 import { type ExchangeError, failure } from "../http/ExchangeError.ts"
 import { tokenOf, type AccessToken } from "./TokenAnswer.ts"
 
-/** Whose token, and where it comes from. */
+/** The client that a token is for, and the endpoint that gives it. */
 export type Grant = AgentAuth & { readonly type: "oauth2_client_credentials" }
 
 const maxBytes = 64 * 1024
 const timeout = "10 seconds"
 
-/** Nothing has reached the peer, of which this says nothing: the request can be made again, unless the server has said no. */
+/** The request has not reached the peer yet, so it can be made again, unless the token endpoint refused. */
 const fromExchange = ({ after, reason }: ExchangeError): ExchangeError => {
   switch (reason._tag) {
     case "unreachable":
-      return failure("unsent", new Auth({ message: `The token endpoint is away. ${reason.message}` }), after)
+      return failure("unsent", new Auth({ message: `The token endpoint cannot be reached. ${reason.message}` }), after)
     case "egress_denied":
       return failure("refused", reason)
     default:
@@ -30,8 +30,8 @@ const timedOut = failure("unsent", new Auth({ message: "The token endpoint took 
 const formEncoded = (text: string): string => new URLSearchParams([["", text]]).toString().slice(1)
 
 /**
- * Tokens of OAuth 2.0 by client credentials (RFC 6749, section 4.4), one for each grant: asked for once by all that wait,
- * within 10 seconds, and used until shortly before it expires. `secretOf` finds the client's secret.
+ * OAuth 2.0 tokens by client credentials (RFC 6749, section 4.4), one for each grant. Calls that wait for the same token share
+ * one request, of 10 seconds at most. A token is used until shortly before it expires. `secretOf` finds the client's secret.
  */
 export const make = Effect.fnUntraced(function* (
   client: HttpClient.HttpClient,
@@ -59,7 +59,7 @@ export const make = Effect.fnUntraced(function* (
   })
   return {
     get: (grant: Grant): Effect.Effect<AccessToken, ExchangeError> => Cache.get(tokens, grant),
-    /** Forgets a token that was refused. If there is a newer one already, that is kept. */
+    /** Forgets a token that the peer refused. A newer one is kept. */
     drop: (grant: Grant, refused: AccessToken): Effect.Effect<void> =>
       Effect.asVoid(Cache.invalidateWhen(tokens, grant, (token) => token === refused))
   }

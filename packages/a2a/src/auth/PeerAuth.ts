@@ -4,25 +4,29 @@ import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { Clock, Effect, Option, Redacted } from "effect"
 import type { HttpClient } from "effect/http"
 import { failure, type ExchangeError } from "../http/ExchangeError.ts"
+import { Redaction } from "../http/Redaction.ts"
 import { GatewayIdentity, type Identity } from "../identity/GatewayIdentity.ts"
 import * as AccessTokens from "./AccessTokens.ts"
 import type { AccessToken } from "./TokenAnswer.ts"
 
 export type Headers = Readonly<Record<string, string>>
 
-/** What proves to a peer who asks it. */
+/** Proves to a peer who asks. */
 export interface PeerAuth {
-  /** The headers of a request with this body, which is sent byte for byte as it is. They hold secrets. */
+  /** The headers of a request with exactly this body. They hold secrets. */
   readonly headers: (body: string) => Effect.Effect<Headers, ExchangeError>
-  /** After a 401: whether there is something new to ask with, so that the request can be made once more. */
+  /** Drops a token that got a 401. Says whether the request is worth making once more. */
   readonly renew: Effect.Effect<boolean, ExchangeError>
+  /** Knows the tokens of all headers so far. */
+  readonly redaction: Redaction
 }
 
 const withToken = (token: Redacted.Redacted): Headers => ({ authorization: `Bearer ${Redacted.value(token)}` })
 
 const fixed = (headers: Headers): PeerAuth => ({
   headers: () => Effect.succeed(headers),
-  renew: Effect.succeed(false)
+  renew: Effect.succeed(false),
+  redaction: new Redaction().addAuthorization(headers["authorization"])
 })
 
 const signed = ({ did, signRequest }: Identity, headers: Headers): PeerAuth => ({
@@ -36,26 +40,31 @@ const signed = ({ did, signRequest }: Identity, headers: Headers): PeerAuth => (
         "x-did-signature": signRequest(body, timestamp)
       }
     }),
-  renew: Effect.succeed(false)
+  renew: Effect.succeed(false),
+  redaction: new Redaction().addAuthorization(headers["authorization"])
 })
 
 const granted = (tokens: AccessTokens.AccessTokens, grant: AccessTokens.Grant): PeerAuth => {
+  const redaction = new Redaction()
   let last: AccessToken | undefined
   return {
     headers: () =>
       Effect.map(tokens.get(grant), (token) => {
         last = token
-        return withToken(token.value)
+        const headers = withToken(token.value)
+        redaction.addAuthorization(headers["authorization"])
+        return headers
       }),
-    renew: Effect.suspend(() => (last === undefined ? Effect.void : tokens.drop(grant, last))).pipe(Effect.as(true))
+    renew: Effect.suspend(() => (last === undefined ? Effect.void : tokens.drop(grant, last))).pipe(Effect.as(true)),
+    redaction
   }
 }
 
 const unsent = (message: string) => failure("unsent", new Auth({ message: `${message}: nothing was sent` }))
 
 /**
- * What agents are to be asked with. A variable that is not set, or not allowed, is named, and so is an identity that the
- * gateway does not have; then nothing is sent.
+ * The credentials for agents. Where a variable is not set or not allowed, or the gateway has no identity, the error names it
+ * and nothing is sent.
  */
 export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) {
   const secrets = yield* EnvironmentSecrets

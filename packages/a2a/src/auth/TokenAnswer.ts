@@ -5,7 +5,7 @@ import { type ExchangeError, failure, fromStatus } from "../http/ExchangeError.t
 
 export interface AccessToken {
   readonly value: Redacted.Redacted
-  /** For how long it is used. */
+  /** How long the gateway uses it. */
   readonly use: Duration.Duration
 }
 
@@ -22,21 +22,21 @@ const decodeToken = Schema.decodeUnknownOption(
   )
 )
 
-/** RFC 6749, section 5.2: a word. Anything else could be a secret that the server repeats. */
+/** RFC 6749, section 5.2: one word. Anything else may be a secret that the server repeats. */
 const decodeRefusal = Schema.decodeUnknownOption(
   Schema.fromJsonString(Schema.Struct({ error: Schema.String.check(Schema.isPattern(/^[a-z_]{1,64}$/u)) }))
 )
 
-/** A little shorter than it lives, since it has to arrive, too. */
+/** A little shorter than the token lives, since it has to arrive in time. */
 const useOf = (seconds: number): Duration.Duration =>
   Duration.seconds(Math.max(0, seconds - Math.min(30, seconds / 10)))
 
 const refused = (reason: Auth | Protocol) => Result.fail(failure("refused", reason))
 
 /**
- * The token in the answer of a token endpoint, or why there is none: `auth` for a client that is refused, with the code of
- * OAuth, `unreachable` for an endpoint that is away. Nothing else of the answer is quoted: it may hold a token, or the
- * client's secret.
+ * The token in the answer of a token endpoint, or why there is none: `auth` with OAuth's code where the client is refused,
+ * `unreachable` where the endpoint may answer later. The message quotes nothing else of the answer, which may hold a token or
+ * the client's secret.
  */
 export const tokenOf = (
   { after, body, status }: Answer,

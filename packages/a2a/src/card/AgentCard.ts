@@ -1,9 +1,12 @@
 import { Did, type Skill } from "@bowline/domain/peer/Agent"
 import { Effect, Schema } from "effect"
 
-/** Where cards are, in the order of asking: A2A 0.3 and later, then bindu and A2A 0.2. */
+/** Where cards are, in the order in which they are tried: A2A 0.3 and later, then bindu and A2A 0.2. */
 export const locations = ["/.well-known/agent-card.json", "/.well-known/agent.json"] as const
 export type Location = (typeof locations)[number]
+
+/** Peers whose cards, dialects and spellings a process remembers. */
+export const maxPeers = 1_000
 
 const word = Schema.optionalKey(Schema.NullOr(Schema.String))
 const list = <A, I>(item: Schema.Codec<A, I>) => Schema.optionalKey(Schema.NullOr(Schema.Array(item)))
@@ -18,7 +21,7 @@ const CardSkill = Schema.Struct({
   outputModes: words
 })
 
-/** What is used of an agent card: of A2A 1.0, of 0.3, and of bindu. */
+/** The members of an agent card that the gateway uses: of A2A 1.0, of 0.3, and of bindu. */
 export const AgentCard = Schema.Struct({
   id: Schema.optionalKey(Schema.Json),
   name: word,
@@ -43,7 +46,7 @@ export type AgentCard = typeof AgentCard.Type
 
 const isDid = Schema.is(Did)
 
-/** The DID that a peer says is its own: its `id`, or, as bindu has it, the URI of an extension. */
+/** The DID that a peer claims: the `id` of its card, or, in bindu, the URI of an extension. */
 export const didOf = (card: AgentCard): string | null => {
   const named: ReadonlyArray<unknown> = [card.id, ...(card.capabilities?.extensions ?? []).map(({ uri }) => uri)]
   return named.find(isDid) ?? null
@@ -56,7 +59,7 @@ export const takesTextOnly = (card: AgentCard, skillId: string): boolean => {
   return accepted.length > 0 && accepted.every((mode) => mode === "text" || mode.startsWith("text/"))
 }
 
-/** The skills of a card as a request could have named them, cut to the limits of a request. */
+/** The skills of a card in the form of a request, cut to the limits of a request. */
 export const skillsOf = (card: AgentCard): ReadonlyArray<Skill> =>
   card.skills.slice(0, 64).map(({ id, name, description, tags, outputModes }) => {
     const text = description ?? name

@@ -1,13 +1,12 @@
 import { Http, Unreachable } from "@bowline/domain/peer/PeerError"
-import { Cache, Clock, Effect, Exit, Result, Schema, type Duration } from "effect"
+import { LruCache } from "@bowline/runtime/cache/LruCache"
+import { Cache, Clock, Duration, Effect, Exit, Result, Schema } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
 import { answerOf, respond } from "../http/Exchange.ts"
 import { failure, fromStatus, garbled, isPassing, type ExchangeError } from "../http/ExchangeError.ts"
-import { Remembered } from "../peer/Remembered.ts"
-import { AgentCard, locations, type Location } from "./AgentCard.ts"
-import { maxAgeOf } from "./CardAge.ts"
+import { AgentCard, locations, maxPeers, type Location } from "./AgentCard.ts"
 
-/** A card, where it was found, and when: in milliseconds, the last time that the peer said that it is still good. */
+/** A card, where it was found, and when the peer last confirmed it, in milliseconds. */
 export interface FoundCard {
   readonly card: AgentCard
   readonly location: Location
@@ -18,7 +17,18 @@ export interface FoundCard {
 
 const decodeCard = Schema.decodeUnknownResult(Schema.fromJsonString(AgentCard))
 
-/** Asks for a card, or whether the one that is known is still good. */
+const usualAge = Duration.minutes(5)
+const longestAge = Duration.days(1)
+
+/** How long a card is fresh by its `Cache-Control` (RFC 9111): a day at most, and 5 minutes where it does not say. */
+export const maxAgeOf = (cacheControl: string | undefined): Duration.Duration => {
+  const directives = (cacheControl ?? "").toLowerCase().split(/\s*,\s*/)
+  if (directives.some((directive) => /^\s*(no-store|no-cache)\b/.test(directive))) return Duration.zero
+  const seconds = directives.map((directive) => /^\s*max-age="?(\d+)"?\s*$/.exec(directive)?.[1]).find(Boolean)
+  return seconds === undefined ? usualAge : Duration.min(Duration.seconds(Number(seconds)), longestAge)
+}
+
+/** Asks for a card, or whether the known one is still current. */
 const ask = Effect.fnUntraced(function* (
   client: HttpClient.HttpClient,
   endpoint: string,
@@ -45,17 +55,18 @@ const isNotFound = ({ reason }: ExchangeError): boolean => reason instanceof Htt
 const tooSlow = () => failure("transient", new Unreachable({ message: "The peer's card took longer than 2 seconds" }))
 
 /**
- * The cards of peers by endpoint, asked for without credentials: every location within 2 seconds, kept for as long as the
- * peer says, or 5 minutes, a failure for 10 seconds; one at a time per endpoint.
+ * The cards of peers by endpoint. They are requested without credentials, from all locations within 2 seconds. A card is kept
+ * as long as the peer says, else for 5 minutes, and a failure for 10 seconds. Calls share one request for each endpoint.
  */
 export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) {
   const [first, second] = locations
-  const last = new Remembered<FoundCard>()
+  const last = new LruCache<string, FoundCard>(maxPeers)
 
   const find = (endpoint: string, known: FoundCard | undefined) =>
     ask(client, endpoint, first, known).pipe(
       Effect.catch((missed) =>
-        // The failure that says more: most peers have nothing in the second place, and the first one may have it soon.
+        // Gives the failure that says more: most peers have no card in the second place, and a passing failure of the first one
+        // may soon be over.
         Effect.mapError(ask(client, endpoint, second, known), (error) =>
           isNotFound(error) || isPassing(missed) ? missed : error
         )
@@ -68,12 +79,12 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
         Effect.tap((found) => Effect.sync(() => last.set(endpoint, found))),
         Effect.timeoutOrElse({ duration: "2 seconds", orElse: () => Effect.fail(tooSlow()) })
       ),
-    { capacity: 1_000, timeToLive: (exit) => (Exit.isSuccess(exit) ? exit.value.maxAge : "10 seconds") }
+    { capacity: maxPeers, timeToLive: (exit) => (Exit.isSuccess(exit) ? exit.value.maxAge : "10 seconds") }
   )
   return {
     /**
-     * The card, which is asked for if there is none that is still good. Whoever has `missed` it before does not get that
-     * failure once more: of several who wait for it the first one asks again.
+     * The card, which is requested unless a fresh one is known. `missed` is the failure that the caller got before: while it is
+     * the kept one, the card is requested again.
      */
     get: (endpoint: string, missed?: ExchangeError): Effect.Effect<FoundCard, ExchangeError> => {
       const get = Cache.get(cards, endpoint)
@@ -83,7 +94,7 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
         () => Effect.andThen(Cache.invalidate(cards, endpoint), get)
       )
     },
-    /** The last card that was had, if one was. Nothing is asked for. */
+    /** The last known card, however old. Nothing is requested. */
     last: (endpoint: string): FoundCard | undefined => last.get(endpoint)
   }
 })

@@ -1,11 +1,11 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
 import type { AgentCard, Location } from "./AgentCard.ts"
 
-/** A dialect that a peer speaks, and where. */
+/** A dialect that a peer speaks, and the URL for it. */
 export interface PeerInterface {
   readonly dialect: Dialect
   readonly url: string
-  /** What every request names, where one URL serves many peers. */
+  /** Every request names it, where one URL serves many peers. */
   readonly tenant: string | undefined
 }
 
@@ -23,7 +23,7 @@ const ofVersion = (version: string | null | undefined): Dialect | undefined => {
   return /^0\.3(\.|$)/.test(version) ? "a2a-0.3" : undefined
 }
 
-/** A2A 1.0 lists its interfaces; A2A 0.3 has one that it prefers, and others. */
+/** A2A 1.0 lists its interfaces; A2A 0.3 has a preferred one, and others. */
 const declared = ({ additionalInterfaces, preferredTransport, supportedInterfaces, url }: AgentCard): Array<Offer> => {
   if (supportedInterfaces != null && supportedInterfaces.length > 0) {
     return supportedInterfaces.flatMap(({ protocolBinding, protocolVersion, tenant, url }): Array<Offer> => {
@@ -36,7 +36,7 @@ const declared = ({ additionalInterfaces, preferredTransport, supportedInterface
   return [{ dialect: "a2a-0.3", url: other?.url }]
 }
 
-/** `agentTrust` is bindu's own, and so is the older place, unless the card names what only A2A has. */
+/** Only bindu has `agentTrust`. A card in the older place is bindu's too, unless it has members that only A2A has. */
 const offersOf = (card: AgentCard, location: Location): Array<Offer> => {
   const isA2a = card.preferredTransport != null || (card.supportedInterfaces ?? []).length > 0
   const isBindu = card.agentTrust != null || (location === "/.well-known/agent.json" && !isA2a)
@@ -44,8 +44,8 @@ const offersOf = (card: AgentCard, location: Location): Array<Offer> => {
 }
 
 /**
- * Where to send to: the URL of the card, if it has the origin of the configured endpoint and that one names no path or query
- * of its own; else the endpoint as it is configured.
+ * Where requests go: the URL of the card, if it has the origin of the configured endpoint and the endpoint has no path or
+ * query of its own; else the configured endpoint.
  */
 const within = (endpoint: string, url: string | null | undefined): string => {
   if (url == null || !URL.canParse(url)) return endpoint
@@ -55,7 +55,7 @@ const within = (endpoint: string, url: string | null | undefined): string => {
   return isBare && offered.origin === configured.origin ? offered.href : endpoint
 }
 
-/** How a card says that its peer is spoken to: the first interface over JSON-RPC, or the first one of a dialect. */
+/** The interface of a peer by its card: the first one over JSON-RPC, or the first one of the wanted dialect. */
 export const interfaceOf = (
   card: AgentCard,
   location: Location,

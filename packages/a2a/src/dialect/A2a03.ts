@@ -33,7 +33,7 @@ export const a2a03: Codec = {
     }
   }),
   taskIdNames: ["id"],
-  // Some servers leave the history out unless they are asked for it.
+  // Some servers send the history only where it is requested.
   getParams: { historyLength: 100 },
   taskOf,
   taskIdOf,

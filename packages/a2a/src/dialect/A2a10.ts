@@ -11,7 +11,7 @@ const userMessage = ({ content, ids, messageId, metadata, referenceTaskIds }: Ou
   metadata
 })
 
-/** A2A 1.0 over JSON-RPC. Without the version header a peer takes a request for one of 0.3. */
+/** A2A 1.0 over JSON-RPC. Without the version header a peer reads a request as one of 0.3. */
 export const a2a10: Codec = {
   dialect: "a2a-1.0",
   headers: { "a2a-version": "1.0" },
@@ -22,7 +22,7 @@ export const a2a10: Codec = {
     cancel: "CancelTask",
     subscribe: "SubscribeToTask"
   },
-  // Only a task that the peer has made can be named.
+  // Only the peer makes ids of tasks.
   ids: (known) => known,
   sendParams: (outgoing) => ({
     message: userMessage(outgoing),

@@ -1,7 +1,7 @@
 import { a2a03, userMessage } from "./A2a03.ts"
 import type { Codec } from "./Codec.ts"
 
-/** bindu: A2A 0.3 with ids that the client makes, and output modes that have to be there. */
+/** bindu: A2A 0.3 with ids that the client makes, and with output modes in every request. */
 export const bindu: Codec = {
   ...a2a03,
   dialect: "bindu",

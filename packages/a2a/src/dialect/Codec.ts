@@ -6,7 +6,7 @@ import type { Update } from "../task/Update.ts"
 
 export type Params = { readonly [key: string]: Schema.Json }
 
-/** A question to a peer: text, or the arguments of a skill that takes data. `ids` are those that are known before. */
+/** A message to a peer: text, or the arguments of a skill that takes data. `ids` are those known before it is sent. */
 export interface Outgoing {
   readonly messageId: string
   readonly content: string | Params
@@ -16,7 +16,7 @@ export interface Outgoing {
   readonly outputModes: ReadonlyArray<string> | undefined
 }
 
-/** What a dialect writes, and reads, in its own way. */
+/** How a dialect writes requests, and reads answers. */
 export interface Codec {
   readonly dialect: Dialect
   /** Headers of every request. */
@@ -28,15 +28,15 @@ export interface Codec {
     readonly cancel: string
     readonly subscribe: string
   }
-  /** The ids of the task and its context before the message is sent: made here where it is for the client to make them. */
+  /** The ids of the task and its context before the message is sent. In bindu the client makes them. */
   readonly ids: (known: RemoteIds, uuid: () => string) => RemoteIds
   readonly sendParams: (outgoing: Outgoing) => Params
-  /** The spellings of the parameter that names a task. The second one is for peers that do not understand the first. */
+  /** The names of the parameter for a task. The second one is for peers that do not understand the first. */
   readonly taskIdNames: readonly [string, ...ReadonlyArray<string>]
   readonly getParams: Params
   /** The result of a send, or of a get. */
   readonly taskOf: (result: Schema.Json) => Result.Result<Task, Schema.SchemaError>
-  /** The id of a task that does not decode: it still has to be cancelled. */
+  /** The id of a task that does not decode: the call still has to cancel it. */
   readonly taskIdOf: (result: Schema.Json) => string | null
   /** One event of a stream. */
   readonly updateOf: (result: Schema.Json) => Result.Result<Update, Schema.SchemaError>

@@ -19,7 +19,7 @@ const OtherPart = Schema.Record(Schema.String, Schema.Json).check(
   )
 )
 
-/** A part of a message or an artifact. One of a kind that is not known is kept whole. */
+/** A part of a message or an artifact. A part of an unknown kind is kept whole. */
 export const WirePart = Schema.Union([TextPart, DataPart, FilePart, OtherPart])
 export type WirePart = typeof WirePart.Type
 

@@ -14,7 +14,7 @@ const OtherPart = Schema.Record(Schema.String, Schema.Json).check(
   })
 )
 
-/** A part of A2A 1.0: what it is, is said by its member. One whose member is not known is kept whole. */
+/** A part of A2A 1.0, known by its member. A part with an unknown member is kept whole. */
 export const WirePart10 = Schema.Union([TextPart, RawPart, UrlPart, DataPart, OtherPart])
 export type WirePart10 = typeof WirePart10.Type
 

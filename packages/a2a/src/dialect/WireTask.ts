@@ -60,7 +60,7 @@ const toTask = (wire: typeof WireTask.Type): Task => ({
   metadata: wire.metadata ?? null
 })
 
-/** A peer that answers with a message has done what it was asked for. */
+/** A peer that answers with a message has no task: the message is the result. */
 const fromMessage = (wire: typeof WireMessage.Type): Task => ({
   id: wire.taskId ?? wire.task_id ?? null,
   contextId: wire.contextId ?? wire.context_id ?? null,
@@ -131,6 +131,6 @@ export const updateOf = (result: Schema.Json): Result.Result<Update, Schema.Sche
   return Result.map(taskOf(result), (task) => ({ _tag: "Task", task }))
 }
 
-/** The id of a task that does not decode: it still has to be cancelled. */
+/** The id of a task that does not decode: the call still has to cancel it. */
 export const taskIdOf = (result: Schema.Json): string | null =>
   Option.match(decodeId(result), { onNone: () => null, onSome: (task) => task.id })

@@ -5,10 +5,10 @@ import type { Update } from "../task/Update.ts"
 import { toPart, WirePart10 } from "./WirePart10.ts"
 
 const word = Schema.optionalKey(Schema.NullOr(Schema.String))
-// A string that is not set may be written as an empty one.
+// Some peers write an empty string for none.
 const id = Schema.optionalKey(Schema.NullOr(Schema.Union([Schema.Literal(""), RemoteId])))
 const metadata = Schema.optionalKey(Schema.Json)
-// A list that is empty may be left out.
+// A peer may leave out an empty list.
 const list = <A, I>(item: Schema.Codec<A, I>) => Schema.optionalKey(Schema.NullOr(Schema.Array(item)))
 
 const WireMessage = Schema.Struct({
@@ -65,7 +65,7 @@ const toTask = (wire: typeof WireTask.Type): Task => ({
   metadata: wire.metadata ?? null
 })
 
-/** A peer that answers with a message has done what it was asked for. */
+/** A peer that answers with a message has no task: the message is the result. */
 const fromMessage = (wire: typeof WireMessage.Type): Task => ({
   id: wire.taskId || null,
   contextId: wire.contextId || null,
@@ -143,7 +143,7 @@ const decodeIds = Schema.decodeUnknownOption(
   ])
 )
 
-/** The id of a task that does not decode: it still has to be cancelled. */
+/** The id of a task that does not decode: the call still has to cancel it. */
 export const taskIdOf = (result: Schema.Json): string | null =>
   Option.match(decodeIds(result), {
     onNone: () => null,

@@ -1,9 +1,9 @@
 import { Http, ResponseTooLarge } from "@bowline/domain/peer/PeerError"
-import { Clock, Effect, Stream } from "effect"
+import { retryAfter } from "@bowline/runtime/provider/RetryAfter"
+import { Clock, Duration, Effect, Option, Stream } from "effect"
 import { HttpClientRequest, type HttpClient, type HttpClientError, type HttpClientResponse } from "effect/http"
-import { ExchangeError, failure, fromTransport, retryAfter } from "./ExchangeError.ts"
-import { redactedText } from "./Redaction.ts"
-import type { Duration, Option } from "effect"
+import { ExchangeError, failure, fromTransport } from "./ExchangeError.ts"
+import { Redaction } from "./Redaction.ts"
 
 /** A whole answer, of whatever status. */
 export interface Answer {
@@ -14,9 +14,6 @@ export interface Answer {
 
 export const maxBytes = 8 * 1024 * 1024
 const maxRedirects = 3
-
-/** A shorter token would be found in innocent words. */
-const minSecret = 4
 
 const tooLargeFor = (limit: number): ExchangeError => {
   const size = limit < maxBytes ? `${limit / 1024} KiB` : "8 MiB"
@@ -44,13 +41,7 @@ const readBody = (
     Effect.map((bytes) => new TextDecoder().decode(bytes))
   )
 
-/** A peer may repeat what it was asked with: its token must not get into frames and tables. */
-export const withoutToken = (body: string, authorization: string | undefined): string => {
-  const token = authorization?.replace(/^Bearer /, "") ?? ""
-  return token.length < minSecret ? body : redactedText(body, token)
-}
-
-/** Where to ask instead. Only a GET, and what keeps the method, can be asked again; only the same origin is asked. */
+/** The target of a redirect that is followed: the same origin, and a GET or a status that keeps the method. */
 const redirection = (
   request: HttpClientRequest.HttpClientRequest,
   { status, headers }: HttpClientResponse.HttpClientResponse
@@ -62,7 +53,7 @@ const redirection = (
   return target.origin === new URL(request.url).origin ? target.href : undefined
 }
 
-/** Sends a request, and gives the head of its answer. Redirects are followed within the origin only. */
+/** Sends a request and gives the head of its answer. It follows redirects within the origin only. */
 export const respond = Effect.fnUntraced(function* <R>(
   client: HttpClient.HttpClient.With<HttpClientError.HttpClientError, R>,
   request: HttpClientRequest.HttpClientRequest
@@ -73,7 +64,7 @@ export const respond = Effect.fnUntraced(function* <R>(
     const response = yield* Effect.mapError(client.execute(current), fromClient)
     const { status } = response
     if (status < 300 || status > 399 || status === 304) return response
-    // Read even when it is not wanted: a connection with an unread body can't be used again.
+    // A connection with an unread body cannot be used again.
     yield* readBody(response, maxBytes)
     const target = redirection(current, response)
     if (target === undefined || redirects === maxRedirects) {
@@ -84,7 +75,7 @@ export const respond = Effect.fnUntraced(function* <R>(
   }
 })
 
-/** Reads the whole answer, 8 MiB at most unless the limit, in bytes, says less. */
+/** Reads the whole answer, up to the limit in bytes, which is at most 8 MiB. */
 export const answerOf = Effect.fnUntraced(function* (
   response: HttpClientResponse.HttpClientResponse,
   limit: number = maxBytes
@@ -92,8 +83,11 @@ export const answerOf = Effect.fnUntraced(function* (
   const body = yield* readBody(response, limit)
   return {
     status: response.status,
-    body: withoutToken(body, response.request.headers["authorization"]),
-    after: retryAfter(response.headers["retry-after"], yield* Clock.currentTimeMillis)
+    body: new Redaction().addAuthorization(response.request.headers["authorization"]).body(body),
+    after: Option.map(
+      Option.fromUndefinedOr(retryAfter(response.headers, yield* Clock.currentTimeMillis)),
+      Duration.millis
+    )
   }
 })
 

@@ -8,26 +8,26 @@ import {
   type PeerErrorReason
 } from "@bowline/domain/peer/PeerError"
 import { EgressRefusal } from "@bowline/runtime/egress/Egress"
-import { Data, DateTime, Duration, Option, type Schema } from "effect"
+import { Data, Option, type Duration, type Schema } from "effect"
 
 /**
- * What is known about a request that failed.
+ * How far a request got that failed.
  *
- * - `unsent`: it never reached the peer.
- * - `transient`: asked again, it may work. Whether the peer acted on it is not known.
- * - `refused`: the peer answered that it will not do it.
- * - `garbled`: the peer may have done it, but its answer cannot be used.
+ * - `unsent`: the request never reached the peer.
+ * - `transient`: the same request may work later. Whether the peer acted on this one is unknown.
+ * - `refused`: the peer answered that it does not do it.
+ * - `garbled`: the peer may have done it, but its answer is unusable.
  */
 export type Verdict = "unsent" | "transient" | "refused" | "garbled"
 
-/** One request to a peer that gave no usable answer. `after` is how long the peer asked to be left alone. */
+/** A request to a peer that got no usable answer. `after` is the `Retry-After` of the peer. */
 export class ExchangeError extends Data.TaggedError("ExchangeError")<{
   readonly reason: PeerErrorReason
   readonly verdict: Verdict
   readonly after: Option.Option<Duration.Duration>
 }> {}
 
-/** Asked again, it may work. */
+/** The same request may work later. */
 export const isPassing = ({ verdict }: ExchangeError): boolean => verdict === "unsent" || verdict === "transient"
 
 export const failure = (
@@ -36,7 +36,7 @@ export const failure = (
   after: Option.Option<Duration.Duration> = Option.none()
 ): ExchangeError => new ExchangeError({ reason, verdict, after })
 
-/** No address, no connection, or a certificate that is not believed (the codes of `X509_V_ERR_…` in OpenSSL, and Node's own). */
+/** No address, no connection, or a certificate that is not trusted (the codes of `X509_V_ERR_…` in OpenSSL, and Node's own). */
 const neverReached = new Set([
   "EADDRNOTAVAIL",
   "EAI_AGAIN",
@@ -70,18 +70,18 @@ const neverReached = new Set([
   "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
   "ERR_TLS_CERT_ALTNAME_INVALID",
   "ERR_TLS_HANDSHAKE_TIMEOUT",
-  // What is there does not speak TLS.
+  // The server does not speak TLS.
   "ERR_SSL_WRONG_VERSION_NUMBER"
 ])
 
 /**
- * What the other side says to end a handshake (RFC 8446, section 6.2), as OpenSSL calls it. The same library has words for
- * a broken record, which may be one of the answer.
+ * The alerts that end a handshake (RFC 8446, section 6.2), in OpenSSL's names. Its other alerts, such as that for a broken
+ * record, may also come in the middle of the answer.
  */
 const handshakeAlert =
   /^ERR_SSL_(TLSV1|TLSV13|SSLV3|SSL\/TLS)_(ALERT_)?(HANDSHAKE_FAILURE|NO_CERTIFICATE|BAD_CERTIFICATE|UNSUPPORTED_CERTIFICATE|CERTIFICATE_(REVOKED|EXPIRED|UNKNOWN|REQUIRED)|UNKNOWN_CA|ACCESS_DENIED|PROTOCOL_VERSION|INSUFFICIENT_SECURITY|INAPPROPRIATE_FALLBACK|UNRECOGNIZED_NAME|NO_APPLICATION_PROTOCOL|UNKNOWN_PSK_IDENTITY|MISSING_EXTENSION)$/
 
-/** The code of a failure of Node's: `fetch` puts it one cause further down. */
+/** The code of an error of Node: `fetch` puts it into the cause. */
 const codeOf = (cause: unknown): string | undefined => {
   if (!(cause instanceof Error)) return undefined
   return "code" in cause && typeof cause.code === "string" ? cause.code : codeOf(cause.cause)
@@ -93,8 +93,8 @@ const refusalIn = (cause: unknown): EgressRefusal | undefined => {
 }
 
 /**
- * A connection that failed. Refused, not found, or no agreement on TLS: nothing of the request can have arrived. One that
- * the gateway itself does not make is not tried again.
+ * A connection that failed. Where it was refused, not found, or failed in the TLS handshake, no part of the request arrived.
+ * A connection that the egress rules deny is not tried again.
  */
 export const fromTransport = (cause: unknown): ExchangeError => {
   const refusal = refusalIn(cause)
@@ -107,18 +107,10 @@ export const fromTransport = (cause: unknown): ExchangeError => {
   )
 }
 
-/** `Retry-After` of RFC 9110, in seconds or as a date. `now` is in milliseconds. */
-export const retryAfter = (header: string | undefined, now: number): Option.Option<Duration.Duration> => {
-  if (header === undefined) return Option.none()
-  if (/^\d+$/.test(header)) return Option.some(Duration.seconds(Number(header)))
-  if (!header.endsWith(" GMT")) return Option.none()
-  return Option.map(DateTime.make(header), (date) => Duration.millis(Math.max(0, date.epochMilliseconds - now)))
-}
-
-/** Long enough to be of use, short enough for a message. */
+/** At most 500 characters, for a message. */
 export const excerpt = (text: string): string => (text.length <= 500 ? text : `${text.slice(0, 500)}…`)
 
-/** A status that is not 2xx. `body` is for the message, and the terms of a payment. */
+/** A status other than 2xx. The message quotes the body; for 402 the body is also the terms of the payment. */
 export const fromStatus = (
   status: number,
   body: string | Schema.Json,
@@ -136,6 +128,6 @@ export const fromStatus = (
   )
 }
 
-/** An answer that is not what it has to be. `issue` says what and where. */
+/** An answer that does not decode. `issue` says what is wrong, and where. */
 export const garbled = (request: string, issue: { readonly message: string }): ExchangeError =>
   failure("garbled", new Protocol({ message: `The answer to ${request} does not decode: ${excerpt(issue.message)}` }))

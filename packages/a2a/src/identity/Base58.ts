@@ -5,6 +5,6 @@ export const encode = (bytes: Uint8Array): string => base58.encode(bytes)
 
 const decodeAny = Option.liftThrowable((text: string) => base58.decode(text))
 
-/** Reads exactly so many bytes. The library does not look at texts of more than 4,096 characters. */
+/** Reads exactly `size` bytes. The library refuses texts of more than 4,096 characters. */
 export const decode = (text: string, size: number): Option.Option<Uint8Array> =>
   Option.filter(decodeAny(text), ({ length }) => length === size)

@@ -9,7 +9,7 @@ export interface DidKey {
   readonly publicKey: Uint8Array
 }
 
-/** A document may name more keys than anybody signs with: every one that is tried costs time. */
+/** A document may name many keys, and every key that is tried costs time. */
 const maxKeys = 8
 
 const methods = Schema.optionalKey(Schema.NullOr(Schema.Array(Schema.Json)))
@@ -46,8 +46,8 @@ const keyOf = (method: Schema.Json): Option.Option<DidKey> =>
   )
 
 /**
- * The keys of a DID document that can be those of the DID that was asked for: Ed25519, in base58, multibase or as a JWK. A
- * failure says why there is none: the document is another one's, or none of its keys fits.
+ * The keys of a DID document that fit its DID: Ed25519, in base58, multibase or as a JWK. A failure says why there is none:
+ * the document is that of another DID, or none of its keys fits.
  */
 export const keysOf = (did: string, body: string): Result.Result<ReadonlyArray<DidKey>, string> => {
   const decoded = decodeDocument(body)

@@ -3,7 +3,7 @@ import { HttpClientRequest, type HttpClient } from "effect/http"
 import { exchange } from "../http/Exchange.ts"
 import { keysOf, type DidKey } from "./DidDocument.ts"
 
-/** The keys of a DID, and when they were asked for, in milliseconds. */
+/** The keys of a DID, and when they were requested, in milliseconds. */
 export interface ResolvedDid {
   readonly keys: ReadonlyArray<DidKey>
   readonly at: number
@@ -11,7 +11,7 @@ export interface ResolvedDid {
 
 const maxBytes = 64 * 1024
 
-/** A document younger than this is not asked for again, however little it fits. */
+/** A document younger than this is not requested again, also where a signature does not fit it. */
 const shortestAge = Duration.toMillis("10 seconds")
 
 const ask = Effect.fnUntraced(function* (
@@ -25,15 +25,16 @@ const ask = Effect.fnUntraced(function* (
   )
   const { body, status } = yield* Effect.mapError(
     exchange(client, request, maxBytes),
-    ({ reason }) => `its DID document cannot be had. ${reason.message}`
+    ({ reason }) => `its DID document is unavailable. ${reason.message}`
   )
-  if (status < 200 || status > 299) return yield* Effect.fail(`its DID document cannot be had: it answered ${status}`)
+  if (status < 200 || status > 299)
+    return yield* Effect.fail(`its DID document is unavailable: the peer answered ${status}`)
   return { keys: yield* Effect.fromResult(keysOf(did, body)), at }
 })
 
 /**
- * The documents of DIDs, from `POST /did/resolve` at the origin of the peer: within 2 seconds, 64 KiB at most, kept for 5
- * minutes, one request at a time for each peer and DID. A failure is not kept: it says why there is no key to believe.
+ * The documents of DIDs, from `POST /did/resolve` at the origin of the peer, within 2 seconds and of 64 KiB at most. A document
+ * is kept for 5 minutes; calls share one request for each peer and DID. A failure is not kept: it says why there is no key.
  */
 export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) {
   const documents = yield* Cache.makeWith(
@@ -49,7 +50,7 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
   return {
     resolve: (endpoint: string, did: string): Effect.Effect<ResolvedDid, string> =>
       Cache.get(documents, keyOf(endpoint, did)),
-    /** Its document of now, if this one may be out of date: the peer may have a new key. */
+    /** A newer document, where this one may be out of date: the peer may have a new key. */
     renew: Effect.fnUntraced(function* (
       endpoint: string,
       did: string,

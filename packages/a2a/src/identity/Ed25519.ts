@@ -4,7 +4,7 @@ import { createHash, createPrivateKey, createPublicKey, sign, verify } from "nod
 export const publicKeySize = 32
 export const signatureSize = 64
 
-/** What is in front of the seed of a private key in PKCS #8 (RFC 8410, section 7). */
+/** The bytes before the seed of a private key in PKCS #8 (RFC 8410, section 7). */
 const pkcs8 = Buffer.from("302e020100300506032b657004220420", "hex")
 
 /** A pair of keys that can sign. The private one stays inside. */

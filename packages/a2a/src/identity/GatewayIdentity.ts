@@ -2,9 +2,8 @@ import { Context, Option, type Redacted } from "effect"
 import * as Base58 from "./Base58.ts"
 import * as Ed25519 from "./Ed25519.ts"
 import { binduDid } from "./PeerDid.ts"
-import * as PythonJson from "./PythonJson.ts"
 
-/** Who the gateway is to its peers. Its private key does not leave it. */
+/** The identity of the gateway. Its private key stays inside. */
 export interface Identity {
   readonly did: string
   readonly publicKeyBase58: string
@@ -12,19 +11,35 @@ export interface Identity {
   readonly signRequest: (body: string, timestamp: number) => string
 }
 
-/** The identity that requests are signed with, and that `/.well-known/did.json` shows. None, unless the app sets one. */
+/** Signs requests, and is shown at `/.well-known/did.json`. None, unless the app sets one. */
 export const GatewayIdentity = Context.Reference<Option.Option<Identity>>("@bowline/a2a/identity/GatewayIdentity", {
   defaultValue: Option.none
 })
+
+// JSON.stringify escapes the rest in the same way: control characters, quotes, backslashes, lone surrogates.
+const pythonString = (value: string): string =>
+  JSON.stringify(value).replace(/[\x7f-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
+
+const byCodePoint = (left: string, right: string): number => Buffer.compare(Buffer.from(left), Buffer.from(right))
+
+/**
+ * Writes an object as Python's `json.dumps(fields, sort_keys=True)` does: with `", "` and `": "`, and every character that is
+ * not printable ASCII as `\uXXXX`, in surrogate pairs where one is not enough. Bindu signs these bytes.
+ */
+export const pythonJson = (fields: Readonly<Record<string, string | number>>): string =>
+  `{${Object.entries(fields)
+    .toSorted(([left], [right]) => byCodePoint(left, right))
+    .map(([key, value]) => `${pythonString(key)}: ${typeof value === "string" ? pythonString(value) : value}`)
+    .join(", ")}}`
 
 /** The identity of a DID, and of the pair of keys that belongs to a seed of 32 bytes. */
 export const fromKeys = (did: string, { publicKey, sign }: Ed25519.KeyPair): Identity => ({
   did,
   publicKeyBase58: Base58.encode(publicKey),
-  signRequest: (body, timestamp) => Base58.encode(sign(PythonJson.stringify({ body, did, timestamp })))
+  signRequest: (body, timestamp) => Base58.encode(sign(pythonJson({ body, did, timestamp })))
 })
 
-/** The identity that a seed of 32 bytes, an author such as an e-mail address, and a name give: always the same one. */
+/** The identity of a seed of 32 bytes, an author such as an e-mail address, and a name: always the same for the same ones. */
 export const fromSeed = (options: {
   readonly seed: Redacted.Redacted<Uint8Array>
   readonly author: string

@@ -11,7 +11,7 @@ export const binduDid = (author: string, name: string, publicKey: Uint8Array): s
   return `did:bindu:${author.replaceAll("@", "_at_").replaceAll(".", "_")}:${name}:${uuid}`
 }
 
-/** A key in multibase: base58, behind the two bytes that say Ed25519. Bindu leaves them out. */
+/** A key in multibase: base58 of the two bytes for Ed25519 and the key. Bindu leaves the two bytes out. */
 export const keyOfMultibase = (text: string): Option.Option<Uint8Array> => {
   if (!text.startsWith("z")) return Option.none()
   const digits = text.slice(1)
@@ -25,8 +25,8 @@ export const keyOfMultibase = (text: string): Option.Option<Uint8Array> => {
 }
 
 /**
- * Whether a key can be that of a DID. `did:bindu` ends with the hash of its key, with or without dashes, and `did:key` is
- * its key. Any other method leaves it to the document.
+ * Whether a key fits a DID. `did:bindu` ends with the hash of its key, with or without dashes, and `did:key` is its key. For
+ * any other method the document decides.
  */
 export const fits = (did: string, publicKey: Uint8Array): boolean => {
   const [, method, ...rest] = did.split(":")

@@ -4,7 +4,7 @@ import * as Base58 from "./Base58.ts"
 import type { DidKey } from "./DidDocument.ts"
 import { isSignedBy, signatureSize } from "./Ed25519.ts"
 
-/** A text, what signs it, and the key that it names, if it names one. */
+/** A text, its signature, and the key that it names, if any. */
 export interface SignedText {
   readonly text: string
   readonly signature: Schema.Json
@@ -15,7 +15,7 @@ const field = "did.message.signature"
 const Signed = Schema.Struct({ [field]: Schema.Json, keyId: Schema.optionalKey(Schema.Json) })
 const decode = Schema.decodeUnknownOption(Signed)
 
-/** The signature that a part carries. Only a text can carry one. */
+/** The signature of a part. Only a text can have one. */
 export const signedText = (part: Part): Option.Option<SignedText> =>
   part._tag === "Text"
     ? decode(part.metadata).pipe(
@@ -28,11 +28,11 @@ export const signedText = (part: Part): Option.Option<SignedText> =>
       )
     : Option.none()
 
-/** A key goes by its whole id, or by what stands behind the `#` of it. */
+/** A key is named by its whole id, or by the part of it behind the `#`. */
 const isNamed = (id: string, keyId: string | null): boolean =>
   keyId !== null && keyId !== "" && (id === keyId || id.split("#").at(-1) === keyId.replace(/^#/, ""))
 
-/** Whether one of the keys has signed the text, that which it names being tried first. */
+/** Whether one of the keys signed the text. The named key is tried first. */
 export const isGood = ({ keyId, signature, text }: SignedText, keys: ReadonlyArray<DidKey>): boolean => {
   const bytes = typeof signature === "string" ? Base58.decode(signature, signatureSize) : Option.none()
   if (Option.isNone(bytes)) return false

@@ -8,7 +8,7 @@ import {
   type PeerErrorReason
 } from "@bowline/domain/peer/PeerError"
 
-/** The reason of a failure without a word of the peer's: from one that has to sign what it says, nobody reads what is not signed. */
+/** A failure without anything that the peer said: a failure is not signed, and of this peer only signed words are shown. */
 export const withoutWords = (reason: PeerErrorReason): PeerErrorReason => {
   switch (reason._tag) {
     case "rpc":
@@ -22,7 +22,7 @@ export const withoutWords = (reason: PeerErrorReason): PeerErrorReason => {
     case "payment_required":
       return new PaymentRequired({ message: "The peer asks for a payment" })
     case "unreachable":
-      return reason.code === undefined ? new Unreachable({ message: "The peer gives no good answer" }) : reason
+      return reason.code === undefined ? new Unreachable({ message: "The peer gives no usable answer" }) : reason
     case "protocol":
       return new Protocol({ message: "The answer of the peer does not decode" })
     default:

@@ -11,18 +11,19 @@ import { withoutWords } from "../identity/Withheld.ts"
 import * as Breakers from "./Breakers.ts"
 import * as Cancels from "./Cancels.ts"
 import { converse } from "./Conversation.ts"
-import * as Patience from "./Patience.ts"
+import { Disclosure } from "./Disclosure.ts"
+import { answerLimit } from "./Polling.ts"
 import * as PeerLink from "./PeerLink.ts"
 import { RemoteTask } from "./RemoteTask.ts"
 import * as TaskCalls from "./TaskCalls.ts"
 
-/** It leaves a part of the 5 seconds of a cancel to the cancel itself. */
-const cancelPatience = Duration.seconds(3)
+/** How long a cancel waits for a card. The rest of its 5 seconds is for the cancel itself. */
+const cancelCardLimit = Duration.seconds(3)
 
 /**
- * Peers over JSON-RPC, in A2A 1.0, A2A 0.3 and bindu. The HTTP client must not follow redirects by itself. Ids, the
- * variables that hold tokens, and the key that signs requests, come from `UuidGenerator`, `EnvironmentSecrets` and
- * `GatewayIdentity`. Closing the layer waits for the cancels that are on their way, 5 seconds at most.
+ * Peers over JSON-RPC, in A2A 1.0, A2A 0.3 and bindu. The HTTP client must not follow redirects by itself. Ids come from
+ * `UuidGenerator`, the variables with tokens from `EnvironmentSecrets`, and the key that signs requests from
+ * `GatewayIdentity`. Closing the layer waits for the cancels that are still running, 5 seconds at most.
  */
 export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Layer.effect(
   PeerClient,
@@ -37,13 +38,11 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
     const verification = yield* Verification.make(client)
     const breakers = yield* Breakers.make
 
-    const end = (peer: PeerLink.Acquainting, taskId: string) =>
-      cancels.end(peer.agent.endpoint, links.connect(peer, cancelPatience), taskId)
+    const cancelTask = (peer: PeerLink.Contact, taskId: string) =>
+      cancels.cancel(peer.agent.endpoint, links.connect(peer, cancelCardLimit), taskId)
 
     return PeerClient.of({
-      peers: Effect.map(breakers.all, (all) =>
-        all.map((known) => ({ ...known, ...links.acquaintance(known.endpoint) }))
-      ),
+      peers: Effect.map(breakers.all, (all) => all.map((known) => ({ ...known, ...links.known(known.endpoint) }))),
       discover: Effect.fn("PeerClient.discover")(function* ({ endpoint, name }) {
         yield* Effect.annotateCurrentSpan({ agent: name })
         const refusal = yield* breakers.refusal(endpoint)
@@ -57,15 +56,16 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
         const { agent, continues, isHandedOver, resumes, route, skill } = call
         yield* Effect.annotateCurrentSpan({ agent: agent.name, skill: skill.id })
         const peer = { agent, continues: resumes ?? continues, route }
-        // What is open before anything is asked has to be cancelled also when nothing can be asked.
-        let leave = () => (resumes === undefined ? Effect.void : end(peer, resumes.taskId))
+        // A resumed task is open from the start: it is cancelled also where no link to the peer can be made.
+        let cancelOpenTask = () => (resumes === undefined ? Effect.void : cancelTask(peer, resumes.taskId))
         const talk = Effect.fnUntraced(
           function* (onEvent: (event: PeerEvent) => Effect.Effect<void>) {
-            const link = yield* links.connect(peer, resumes && Patience.usual)
+            const link = yield* links.connect(peer, resumes && answerLimit)
             const remote = new RemoteTask(link, calls, resumes)
-            leave = () => cancels.leave(link, remote.state)
+            cancelOpenTask = () => cancels.cancelOpen(link, remote.state)
             const known = continues ?? { taskId: null, contextId: agent.context_id ?? null }
-            return yield* converse(link, remote, call, link.codec.ids(known, uuid), verification, onEvent)
+            const disclosure = new Disclosure(link.target.auth.redaction, onEvent)
+            return yield* converse({ call, link, remote, ids: link.codec.ids(known, uuid), verification, disclosure })
           },
           Effect.mapError(
             ({ reason }) => new PeerError({ reason: agent.trust?.verify_did === true ? withoutWords(reason) : reason })
@@ -74,10 +74,11 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
         const talking = breakers.guard(agent.endpoint, onEvent, talk, resumes !== undefined)
         return yield* Effect.onExit(talking, (exit) => {
           if (Exit.isSuccess(exit)) return Effect.void
-          return Cause.hasInterrupts(exit.cause) && isHandedOver?.() === true ? Effect.void : leave()
+          return Cause.hasInterrupts(exit.cause) && isHandedOver?.() === true ? Effect.void : cancelOpenTask()
         })
       }),
-      cancel: ({ agent, taskId, contextId, route }) => end({ agent, continues: { taskId, contextId }, route }, taskId)
+      cancel: ({ agent, taskId, contextId, route }) =>
+        cancelTask({ agent, continues: { taskId, contextId }, route }, taskId)
     })
   })
 )

@@ -5,7 +5,7 @@ import { failed, type FailureStreak, isStale, isTooMany } from "./FailureStreak.
 type Store = CircuitBreaker.CircuitBreakerStore["Service"]
 type Transition = CircuitBreaker.Transition
 
-/** Opens as soon as it is told of a failure: which failure that is, the store decides. */
+/** Opens at the first failure that it counts. The store decides which failures count. */
 export const tripPolicy = CircuitBreaker.consecutive(1)
 
 const events: Record<Transition["to"], string> = {
@@ -14,7 +14,7 @@ const events: Record<Transition["to"], string> = {
   Closed: "peer_circuit_closed"
 }
 
-const tell = (transition: Transition | undefined): Effect.Effect<void> => {
+const log = (transition: Transition | undefined): Effect.Effect<void> => {
   if (transition === undefined) return Effect.void
   const { key, to } = transition
   if (to !== "Open") return Effect.annotateLogs(Effect.logInfo(events[to]), { endpoint: key })
@@ -25,13 +25,12 @@ const tell = (transition: Transition | undefined): Effect.Effect<void> => {
 }
 
 /**
- * A store that lets a failure count only as the fifth one in a row within 60 s: the library's policies know no time. Every
- * transition is logged. `answered` says that the peer has answered: a probe has done its work by then, however long its task
- * still takes.
+ * A store in which only the fifth failure in a row within 60 s counts: the library's policies know no time. It logs every
+ * transition. `answered` ends a probe with success as soon as the peer answers, however long its task then takes.
  */
 export const make = (inner: Store): Store & { readonly answered: (key: string) => Effect.Effect<void> } => {
   const streaks = new Map<string, FailureStreak>()
-  /** The generations of the probes that run. */
+  /** The generations of the running probes. */
   const probes = new Map<string, number>()
 
   const isCounted = (key: string, generation: number, now: number): boolean => {
@@ -39,7 +38,7 @@ export const make = (inner: Store): Store & { readonly answered: (key: string) =
     streaks.delete(key)
     if (isTooMany(streak)) return true
     streaks.set(key, streak)
-    // Sorted by their last failure: the oldest ones are first.
+    // The streak with the oldest last failure comes first.
     for (const [other, oldest] of streaks) {
       if (!isStale(oldest, now)) break
       streaks.delete(other)
@@ -52,7 +51,7 @@ export const make = (inner: Store): Store & { readonly answered: (key: string) =
     admit: (key) =>
       Effect.tap(inner.admit(key), ({ generation, probe, transition }) => {
         if (probe) probes.set(key, generation)
-        return tell(transition)
+        return log(transition)
       }),
     record: Effect.fnUntraced(function* (given) {
       const { generation, key, outcome } = given
@@ -62,7 +61,7 @@ export const make = (inner: Store): Store & { readonly answered: (key: string) =
       if (outcome === "Success") streaks.delete(key)
       const counts = isProbe || outcome !== "Failure" || isCounted(key, generation, now)
       const transition = yield* inner.record(counts ? given : { ...given, outcome: "Ignored" })
-      yield* tell(transition)
+      yield* log(transition)
       return transition
     }),
     answered: (key) =>
@@ -72,7 +71,7 @@ export const make = (inner: Store): Store & { readonly answered: (key: string) =
         probes.delete(key)
         return inner
           .record({ key, generation, outcome: "Success", tripPolicy, openFor: Duration.zero })
-          .pipe(Effect.flatMap(tell), Effect.orDie)
+          .pipe(Effect.flatMap(log), Effect.orDie)
       })
   }
 }

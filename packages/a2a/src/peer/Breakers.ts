@@ -1,20 +1,21 @@
 import { CircuitOpen, PeerError } from "@bowline/domain/peer/PeerError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { LruCache } from "@bowline/runtime/cache/LruCache"
 import type { PeerEvent, PeerStatus } from "@bowline/runtime/peer/PeerClient"
 import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Option, Schedule } from "effect"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import { maxPeers } from "../card/AgentCard.ts"
 import * as BreakerStore from "./BreakerStore.ts"
-import { Remembered } from "./Remembered.ts"
 
 type OnEvent = (event: PeerEvent) => Effect.Effect<void>
 
-/** How long it stays open: 30 seconds, and twice as long each time that the probe fails, 5 minutes at most. */
+/** How long a circuit stays open: 30 seconds, and twice as long each time that a probe fails, 5 minutes at most. */
 const openDuration = Schedule.min([Schedule.exponential("30 seconds"), Schedule.spaced("5 minutes")])
 
-/** When to come back where a probe is under way: it says soon how it is. */
+/** When to come back while a probe runs: its result is there soon. */
 const probeMs = 1_000
 
-/** What a call says about its peer. One that was never sent says nothing; whoever answers, lives. */
+/** What a call says about its peer. A call that was never sent says nothing. A peer that answers is alive. */
 const classify = (exit: Exit.Exit<unknown, PeerError>): CircuitBreaker.Outcome => {
   if (Exit.isSuccess(exit)) return CircuitBreaker.success
   const error = Cause.findErrorOption(exit.cause)
@@ -49,9 +50,9 @@ const refusal = (reason: CircuitBreaker.CircuitBreakerErrorReason, now: number):
 
 const statusOf = (state: CircuitBreaker.State, now: number): PeerStatus["breaker"] => {
   if (state._tag === "Closed") return { state: "closed", openUntil: null }
-  const left = state._tag === "Open" ? Duration.toMillis(state.retryAfter) : 0
-  // Its time is over: the next call is the probe.
-  return left === 0 ? { state: "half-open", openUntil: null } : { state: "open", openUntil: now + left }
+  const remaining = state._tag === "Open" ? Duration.toMillis(state.retryAfter) : 0
+  // The time is over: the next call is the probe.
+  return remaining === 0 ? { state: "half-open", openUntil: null } : { state: "open", openUntil: now + remaining }
 }
 
 /**
@@ -68,22 +69,22 @@ export const make = Effect.gen(function* () {
   const breaker = yield* CircuitBreaker.make({ tripPolicy: BreakerStore.tripPolicy, openDuration }).pipe(
     Effect.provideService(CircuitBreaker.CircuitBreakerStore, store)
   )
-  const called = new Remembered<true>()
+  const called = new LruCache<string, true>(maxPeers)
 
   return {
     /**
-     * Makes a call, unless the circuit of its endpoint is open: then nothing is sent. One that goes on with what was sent
-     * before is never refused.
+     * Makes a call, unless the circuit of its endpoint is open: then nothing is sent. A call that resumes a task is never
+     * refused.
      */
     guard: <A>(
       endpoint: string,
       onEvent: OnEvent,
       call: (onEvent: OnEvent) => Effect.Effect<A, PeerError>,
-      goesOn = false
+      resumes = false
     ): Effect.Effect<A, PeerError> =>
       Effect.suspend(() => {
         called.set(endpoint, true)
-        // The ids of a task may be told before anything is sent.
+        // The ids of a task are not an answer: they may be told before anything is sent.
         const observed = call((event) =>
           event._tag === "Accepted" ? onEvent(event) : Effect.andThen(store.answered(endpoint), onEvent(event))
         )
@@ -91,7 +92,7 @@ export const make = Effect.gen(function* () {
           .execute(observed, { key: endpoint, classify })
           .pipe(
             Effect.catchTag("CircuitBreakerError", ({ reason }) =>
-              goesOn
+              resumes
                 ? observed
                 : Effect.flatMap(Clock.currentTimeMillis, (now) =>
                     Effect.fail(new PeerError({ reason: refusal(reason, now) }))
@@ -99,14 +100,14 @@ export const make = Effect.gen(function* () {
             )
           )
       }),
-    /** Why no call of the endpoint would be made now, if so. What is not a call is neither counted nor a probe. */
+    /** Why a call of the endpoint would be refused now, if it would. Asking is neither counted nor a probe. */
     refusal: (endpoint: string): Effect.Effect<CircuitOpen | undefined> =>
       Effect.zipWith(Effect.orDie(breaker.state(endpoint)), Clock.currentTimeMillis, (state, now) =>
         state._tag === "Open" && Duration.isPositive(state.retryAfter) ? openUntil(state.retryAfter, now) : undefined
       ),
-    /** The endpoints that were called, and how their circuits are. */
+    /** The endpoints that were called, and the states of their circuits. */
     all: Effect.suspend(() =>
-      Effect.forEach(called.endpoints, (endpoint) =>
+      Effect.forEach(called.keys, (endpoint) =>
         Effect.zipWith(Effect.orDie(breaker.state(endpoint)), Clock.currentTimeMillis, (state, now) => ({
           endpoint,
           breaker: statusOf(state, now)

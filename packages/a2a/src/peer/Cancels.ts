@@ -6,8 +6,8 @@ import type { RemoteState } from "./RemoteTask.ts"
 import type { TaskCalls } from "./TaskCalls.ts"
 
 /**
- * Cancels what a call leaves behind: once, within its own time limit, in a fiber that the call does not wait for. The scope
- * that closes waits for those that are on their way.
+ * Cancels remote tasks that calls leave open: once, within a time limit of its own, in a fiber that the call does not wait
+ * for. Closing the scope waits for the cancels that are still running.
  */
 export const make = Effect.fnUntraced(function* (calls: TaskCalls) {
   const pending = yield* FiberSet.make<void>()
@@ -26,7 +26,7 @@ export const make = Effect.fnUntraced(function* (calls: TaskCalls) {
       (ending) => Effect.asVoid(FiberSet.run(pending, ending, { startImmediately: true }))
     )
 
-  const leave = (link: PeerLink, state: RemoteState): Effect.Effect<void> => {
+  const cancelOpen = (link: PeerLink, state: RemoteState): Effect.Effect<void> => {
     switch (state._tag) {
       case "none":
         return Effect.void
@@ -40,8 +40,9 @@ export const make = Effect.fnUntraced(function* (calls: TaskCalls) {
     }
   }
   return {
-    leave,
-    /** A task that an earlier call has left: first it has to be found out how to speak to its peer. */
-    end: cancel
+    /** Cancels the task of a call that ends without a result, if it is open. */
+    cancelOpen,
+    /** Cancels a task that an earlier call left open. `connect` finds out first how to speak to its peer. */
+    cancel
   }
 })

@@ -1,38 +1,58 @@
 import { Rpc, Untrusted } from "@bowline/domain/peer/PeerError"
 import type { Verified } from "@bowline/domain/plan/PlanEvent"
-import type { OpenTask, PeerCall, PeerEvent, PeerResult, RemoteIds } from "@bowline/runtime/peer/PeerClient"
-import { Clock, Duration, Effect, Option } from "effect"
+import type { OpenTask, PeerCall, PeerResult, RemoteIds } from "@bowline/runtime/peer/PeerClient"
+import { Clock, Duration, Effect, Option, Schedule } from "effect"
 import type { Outgoing } from "../dialect/Codec.ts"
-import { maxBytes, tooLarge } from "../http/Exchange.ts"
 import { failure, garbled, type ExchangeError } from "../http/ExchangeError.ts"
 import { shownParts, type Verification } from "../identity/Verification.ts"
 import { Narration } from "../task/Narration.ts"
-import { sendSchedule } from "../task/PollSchedule.ts"
 import { standingOf } from "../task/Standing.ts"
 import { since, type Task } from "../task/Task.ts"
 import { resultText } from "../task/Words.ts"
+import type { Disclosure } from "./Disclosure.ts"
 import type { PeerLink } from "./PeerLink.ts"
-import * as Polls from "./Polls.ts"
+import * as Polling from "./Polling.ts"
 import type { Opened, RemoteTask } from "./RemoteTask.ts"
 
-type OnEvent = (event: PeerEvent) => Effect.Effect<void>
+/** What one call of a peer needs. `ids` are the peer's, as far as they are known before the message is sent. */
+export interface Conversation {
+  readonly call: PeerCall
+  readonly link: PeerLink
+  readonly remote: RemoteTask
+  readonly ids: RemoteIds
+  readonly verification: Verification
+  readonly disclosure: Disclosure
+}
 
-/** Where the task is left: over for the caller, or still at work, with its stream gone. */
-type Left =
-  | {
-      readonly _tag: "Over"
-      readonly task: Task
-      readonly state: PeerResult["state"]
-      readonly isOpen: boolean
-      readonly isStreamed: boolean
-    }
-  | { readonly _tag: "Lost"; readonly task: Task; readonly taskId: string }
+/** The task is over for the caller. It may still be open at the peer. */
+interface Over {
+  readonly _tag: "Over"
+  readonly task: Task
+  readonly state: PeerResult["state"]
+  readonly isOpen: boolean
+  readonly isStreamed: boolean
+}
 
-const settlingPatience = 60_000
+/** The stream broke off. The peer still works on the task. */
+interface Lost {
+  readonly _tag: "Lost"
+  readonly task: Task
+  readonly taskId: string
+}
 
-/** Characters of all messages on the way of one call. */
-const maxTold = 4 * maxBytes
-const answerPatience = Duration.seconds(10)
+type Follow = (opened: Opened) => Effect.Effect<Over | Lost, ExchangeError>
+
+const authorizationLimit = 60_000
+const answerLimit = Duration.seconds(10)
+
+/**
+ * When to send again what never arrived. A peer that restarts is back within seconds; the caller should soon know about one
+ * that is not there.
+ */
+const sendSchedule = Schedule.min([Schedule.exponential("50 millis"), Schedule.spaced("1 second")]).pipe(
+  Schedule.jittered,
+  Schedule.upTo({ duration: "5 seconds" })
+)
 
 const outgoing = ({ agent, input, route, skill, taskId }: PeerCall, link: PeerLink, ids: RemoteIds): Outgoing => {
   const words = skill.input_schema === undefined ? input["input"] : undefined
@@ -52,7 +72,7 @@ const outgoing = ({ agent, input, route, skill, taskId }: PeerCall, link: PeerLi
 const isNotStreaming = ({ reason }: ExchangeError): boolean =>
   reason instanceof Rpc && (reason.code === -32601 || reason.code === -32004)
 
-/** Whatever ends a stream, the task may go on, but for an answer that no other way would make smaller. */
+/** A task may run on after its stream ends. Only an answer that is too large is too large in every other way, too. */
 const orLost = (next: Effect.Effect<Task, ExchangeError>): Effect.Effect<Option.Option<Task>, ExchangeError> =>
   Effect.catchIf(
     Effect.asSome(next),
@@ -63,46 +83,29 @@ const orLost = (next: Effect.Effect<Task, ExchangeError>): Effect.Effect<Option.
 const neverArrived = ({ reason, verdict }: ExchangeError): boolean =>
   verdict === "unsent" || reason._tag === "egress_denied" || (reason._tag === "auth" && reason.status === undefined)
 
-/**
- * One call of a peer over its link: from the message, or from where another process has left it, to the end of the task, or to
- * the state that hands it back.
- */
-export const converse = Effect.fnUntraced(function* (
-  link: PeerLink,
-  remote: RemoteTask,
-  call: PeerCall,
-  ids: RemoteIds,
-  verification: Verification,
-  onEvent: OnEvent
-): Effect.fn.Return<PeerResult, ExchangeError> {
-  const { pause, poll } = yield* Polls.make(remote)
-  const isVerified = call.agent.trust?.verify_did === true
-  const narration = new Narration(isVerified)
-  let settlingSince: number | undefined
-  let toldCharacters = 0
-
-  const tell = Effect.fnUntraced(function* (events: ReadonlyArray<PeerEvent>) {
-    for (const event of events) {
-      if (event._tag === "Progress") toldCharacters += event.message?.length ?? 0
-      if (toldCharacters > maxTold) return yield* tooLarge
-      yield* onEvent(event)
-    }
-  })
-
-  /** What comes next, if it comes before the peer has waited too long for somebody else. */
-  const settling = Effect.fnUntraced(function* <A>(state: string, next: Effect.Effect<A, ExchangeError>) {
-    if (standingOf(state)._tag === "working") {
-      settlingSince = undefined
+/** Waits for the next state of a task. While somebody has to authorize the peer, it waits for 60 seconds in all. */
+const makeWait = () => {
+  let authorizingSince: number | undefined
+  return Effect.fnUntraced(function* <A>(state: string, next: Effect.Effect<A, ExchangeError>) {
+    if (standingOf(state)._tag !== "authorizing") {
+      authorizingSince = undefined
       return Option.some(yield* next)
     }
     const now = yield* Clock.currentTimeMillis
-    settlingSince ??= now
-    const left = settlingSince + settlingPatience - now
+    authorizingSince ??= now
+    const left = authorizingSince + authorizationLimit - now
     return left <= 0 ? Option.none() : yield* Effect.timeoutOption(next, left)
   })
+}
 
-  /** Tells what the task does until it is over. Without a stream the peer is asked for it. */
-  const follow = Effect.fnUntraced(function* ({ next, ...opened }: Opened): Effect.fn.Return<Left, ExchangeError> {
+/** Follows a task and tells what it does until it is over, or until its stream breaks off. Without a stream it polls. */
+const makeFollow = (
+  { call, disclosure, link }: Conversation,
+  narration: Narration,
+  poll: (taskId: string) => Effect.Effect<Task, ExchangeError>
+): Follow => {
+  const wait = makeWait()
+  return Effect.fnUntraced(function* ({ next, ...opened }: Opened): Effect.fn.Return<Over | Lost, ExchangeError> {
     let task = since(opened.task, call.taskId)
     const isStreamed = next !== undefined
     for (;;) {
@@ -110,81 +113,97 @@ export const converse = Effect.fnUntraced(function* (
       if (standing._tag === "ended" || standing._tag === "handed-back") {
         return { _tag: "Over", task, state: standing.state, isOpen: standing._tag === "handed-back", isStreamed }
       }
-      yield* tell(narration.next(task))
+      yield* disclosure.tell(narration.next(task))
       const taskId = task.id
       if (taskId === null) return yield* garbled(link.codec.methods.send, { message: "Missing the id of the task" })
-      const wait = next === undefined ? Effect.asSome(poll(taskId)) : orLost(next)
-      const answer = yield* settling(task.state, wait)
+      const answer = yield* wait(task.state, next === undefined ? Effect.asSome(poll(taskId)) : orLost(next))
       if (Option.isNone(answer)) return { _tag: "Over", task, state: "auth-required", isOpen: true, isStreamed }
       if (Option.isNone(answer.value)) return { _tag: "Lost", task, taskId }
       task = since(answer.value.value, call.taskId)
     }
   })
+}
 
-  /** Sends the message, and tells the ids as soon as they are known. */
-  const open = Effect.gen(function* () {
-    const told = (taskId: string | null, contextId: string | null) =>
-      onEvent({ _tag: "Accepted", remoteTaskId: taskId, remoteContextId: contextId })
-    if (ids.taskId !== null) yield* told(ids.taskId, ids.contextId)
-    const params = link.codec.sendParams(outgoing(call, link, ids))
-    const send = Effect.suspend(() => remote.send(params, ids))
-    const opened = yield* (
-      link.streams ? Effect.catchIf(remote.stream(params, ids), isNotStreaming, () => send) : send
-    ).pipe(
-      Effect.retry({ schedule: sendSchedule, while: ({ verdict }) => verdict === "unsent" }),
-      // What the peer never heard of stays as it was: a task that it handed back still waits.
-      Effect.tapError((error) => (neverArrived(error) ? told(null, null) : Effect.void))
-    )
-    const taskId = opened.task.id ?? ids.taskId
-    const contextId = opened.task.contextId ?? ids.contextId
-    if (ids.taskId === null || taskId !== ids.taskId || contextId !== ids.contextId) yield* told(taskId, contextId)
-    return opened
-  })
+/** Sends the message, and tells the ids of the task as soon as they are known. */
+const open = Effect.fnUntraced(function* ({ call, disclosure, ids, link, remote }: Conversation) {
+  const tellIds = (remoteTaskId: string | null, remoteContextId: string | null) =>
+    disclosure.tell([{ _tag: "Accepted", remoteTaskId, remoteContextId }])
+  if (ids.taskId !== null) yield* tellIds(ids.taskId, ids.contextId)
+  const params = link.codec.sendParams(outgoing(call, link, ids))
+  const send = Effect.suspend(() => remote.send(params, ids))
+  const opened = yield* (
+    link.streams ? Effect.catchIf(remote.stream(params, ids), isNotStreaming, () => send) : send
+  ).pipe(
+    Effect.retry({ schedule: sendSchedule, while: ({ verdict }) => verdict === "unsent" }),
+    // The peer never got the message. A task that it handed back earlier still waits.
+    Effect.tapError((error) => (neverArrived(error) ? tellIds(null, null) : Effect.void))
+  )
+  const taskId = opened.task.id ?? ids.taskId
+  const contextId = opened.task.contextId ?? ids.contextId
+  if (ids.taskId === null || taskId !== ids.taskId || contextId !== ids.contextId) yield* tellIds(taskId, contextId)
+  return opened
+})
 
-  /** Takes the stream up again, if the peer can do that and has something to say in it. */
-  const takeUp = (taskId: string) => Effect.option(Effect.timeout(remote.subscribe(taskId), answerPatience))
+/** Subscribes to the stream of a task again, if the peer can do that and says something in it soon. */
+const resubscribe = ({ remote }: Conversation, taskId: string) =>
+  Effect.option(Effect.timeout(remote.subscribe(taskId), answerLimit))
 
-  const regain = ({ task, taskId }: Extract<Left, { readonly _tag: "Lost" }>) =>
+/** Asks for the whole task once, since a part of its stream is missing. */
+const fetchWhole = ({ call, remote }: Conversation, { task }: Over): Effect.Effect<Task> =>
+  task.id === null
+    ? Effect.succeed(task)
+    : Effect.timeout(remote.get(task.id), answerLimit).pipe(
+        Effect.filterOrFail(({ state }) => state === task.state),
+        Effect.map((whole) => since(whole, call.taskId)),
+        Effect.orElseSucceed(() => task)
+      )
+
+/** Whether the answer is verified. An answer that has to be verified and is not fails the call. */
+const verify = Effect.fnUntraced(function* (
+  { link: { did, endpoint }, verification }: Conversation,
+  task: Task
+): Effect.fn.Return<Verified, ExchangeError> {
+  const verdict = yield* verification.verify({ did, endpoint, parts: shownParts(task) })
+  if (verdict.verified === "yes") return "yes"
+  const message = `What the peer said is withheld. ${verdict.why}`
+  return yield* failure("garbled", new Untrusted({ message }))
+})
+
+/**
+ * Makes one call of a peer over its link: from the message, or from a task that another process started, to the end of the
+ * task, or to the state in which the peer hands it back.
+ */
+export const converse = Effect.fnUntraced(function* (
+  conversation: Conversation
+): Effect.fn.Return<PeerResult, ExchangeError> {
+  const { call, disclosure, link, remote } = conversation
+  const { pause, poll } = yield* Polling.make((taskId) => remote.get(taskId))
+  const isVerified = call.agent.trust?.verify_did === true
+  const narration = new Narration(isVerified)
+  const follow = makeFollow(conversation, narration, poll)
+
+  const followAgain = ({ task, taskId }: Lost) =>
     pause().pipe(
-      Effect.andThen(takeUp(taskId)),
+      Effect.andThen(resubscribe(conversation, taskId)),
       Effect.flatMap((opened) => follow(Option.getOrElse(opened, () => ({ task }))))
     )
 
-  /** Goes on with a task of which nothing is known but that it was started. */
+  /** Of the task nothing is known but that another process started it. */
   const resume = ({ taskId }: OpenTask) =>
-    (link.streams ? takeUp(taskId) : Effect.succeedNone).pipe(
+    (link.streams ? resubscribe(conversation, taskId) : Effect.succeedNone).pipe(
       Effect.flatMap(
         Option.match({ onSome: Effect.succeed, onNone: () => Effect.map(poll(taskId), (task) => ({ task })) })
       ),
       Effect.flatMap(follow)
     )
 
-  /** What a stream told is not all where a part of it is missing. */
-  const whole = (left: Extract<Left, { readonly _tag: "Over" }>) =>
-    left.task.id === null
-      ? Effect.succeed(left.task)
-      : Effect.timeout(remote.get(left.task.id), answerPatience).pipe(
-          Effect.filterOrFail(({ state }) => state === left.task.state),
-          Effect.map((task) => since(task, call.taskId)),
-          Effect.orElseSucceed(() => left.task)
-        )
-
-  /** What may be believed of it. Where it has to be verified, nothing else is told to anybody. */
-  const judge = Effect.fnUntraced(function* (task: Task): Effect.fn.Return<Verified, ExchangeError> {
-    if (!isVerified) return "unknown"
-    const { did, endpoint } = link
-    const verdict = yield* verification.verify({ did, endpoint, parts: shownParts(task) })
-    if (verdict.verified === "yes") return "yes"
-    const message = `What the peer said is withheld. ${verdict.why}`
-    return yield* failure("garbled", new Untrusted({ message }))
-  })
-
   const { resumes } = call
-  let left = yield* Effect.scoped(resumes === undefined ? Effect.flatMap(open, follow) : resume(resumes))
-  const isWhole = left._tag === "Over" && resumes === undefined
-  while (left._tag === "Lost") left = yield* Effect.scoped(regain(left))
-  const task = isWhole || !left.isStreamed ? left.task : yield* whole(left)
-  const verified = yield* judge(task)
-  yield* tell(narration.end(task, verified))
-  return { state: left.state, content: resultText(task, left.isOpen && !isVerified), verified }
+  let end = yield* Effect.scoped(resumes === undefined ? Effect.flatMap(open(conversation), follow) : resume(resumes))
+  const isWhole = end._tag === "Over" && resumes === undefined
+  while (end._tag === "Lost") end = yield* Effect.scoped(followAgain(end))
+  const task = isWhole || !end.isStreamed ? end.task : yield* fetchWhole(conversation, end)
+  const verified = isVerified ? yield* verify(conversation, task) : "unknown"
+  yield* disclosure.tell(narration.end(task, verified))
+  const content = yield* disclosure.finish(resultText(task, end.isOpen && !isVerified))
+  return { state: end.state, content, verified }
 })

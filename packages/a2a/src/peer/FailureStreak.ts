@@ -1,28 +1,28 @@
-/** How many calls in a row have to fail, and within how long, until no more are made. */
+/** So many failures in a row, within so many milliseconds, open the circuit. */
 const failures = 5
 const windowMs = 60_000
 
 /**
- * The last failures of an endpoint in a row, in milliseconds since 1970, the latest one last. `generation` is the one of the
- * breaker in which they were counted.
+ * The last failures of an endpoint in a row, in milliseconds since 1970, the latest one last. `generation` is that of the
+ * breaker when they were counted.
  */
 export interface FailureStreak {
   readonly generation: number
   readonly times: ReadonlyArray<number>
 }
 
-/** One more failure. A call that began before the breaker has opened last does not count any more. */
+/** Adds a failure. A call that began before the breaker last opened does not count. */
 export const failed = (before: FailureStreak | undefined, generation: number, now: number): FailureStreak => {
   if (before === undefined || before.generation < generation) return { generation, times: [now] }
   if (before.generation > generation) return before
   return { generation, times: [...before.times, now].slice(-failures) }
 }
 
-/** Whether that is too many within too short a time. */
+/** Whether the failures open the circuit. */
 export const isTooMany = ({ times }: FailureStreak): boolean => {
   const [first = 0] = times
   return times.length === failures && (times.at(-1) ?? 0) - first <= windowMs
 }
 
-/** Whether the streak can't become too many any more. */
+/** Whether the streak is too old to open the circuit. */
 export const isStale = ({ times }: FailureStreak, now: number): boolean => now - (times.at(-1) ?? 0) > windowMs

@@ -1,8 +1,9 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
+import { LruCache } from "@bowline/runtime/cache/LruCache"
 import type { PeerCall, PeerStatus } from "@bowline/runtime/peer/PeerClient"
 import { Effect, Result, type Duration } from "effect"
 import type { PeerAuths } from "../auth/PeerAuth.ts"
-import { didOf, takesTextOnly } from "../card/AgentCard.ts"
+import { didOf, maxPeers, takesTextOnly } from "../card/AgentCard.ts"
 import type { AgentCards, FoundCard } from "../card/AgentCards.ts"
 import { interfaceOf, type PeerInterface } from "../card/PeerInterface.ts"
 import { a2a03 } from "../dialect/A2a03.ts"
@@ -10,42 +11,41 @@ import { a2a10 } from "../dialect/A2a10.ts"
 import { bindu } from "../dialect/Bindu.ts"
 import type { Codec } from "../dialect/Codec.ts"
 import { isPassing, type ExchangeError } from "../http/ExchangeError.ts"
-import type { RpcTarget } from "../http/JsonRpc.ts"
-import { patiently } from "./Patience.ts"
-import { Remembered } from "./Remembered.ts"
+import type { RpcTarget } from "../rpc/JsonRpc.ts"
+import { askUntilAnswered } from "./Polling.ts"
 
-/** How to speak to a peer during one call. It stays the same until the call ends. */
+/** How to speak to a peer. It stays the same for one call. */
 export interface PeerLink {
-  /** The endpoint as it is configured: what is remembered of a peer is remembered under it. */
+  /** The configured endpoint: the key for everything that is remembered of a peer. */
   readonly endpoint: string
   readonly target: RpcTarget
   readonly codec: Codec
   readonly takesTextOnly: (skillId: string) => boolean
-  /** Whether the peer answers with a stream. */
+  /** Whether to ask the peer for a stream. */
   readonly streams: boolean
-  /** Who has to have said what the peer says: the DID that is pinned, else the one on its card. */
+  /** The DID that must sign what the peer says: the pinned one, else the one on its card. */
   readonly did: string | null
 }
 
-/** What is known of a peer that was spoken to. */
-export type Acquaintance = Pick<PeerStatus, "dialect" | "card">
+/** What the process knows of a peer that it called. */
+export type KnownPeer = Pick<PeerStatus, "dialect" | "card">
 
 const codecs: { readonly [D in Dialect]: Codec } = { "a2a-1.0": a2a10, "a2a-0.3": a2a03, bindu }
 
-/** An interface that was chosen only since the card could not be had at that moment is a guess. */
+/** An interface is a guess where the card was unavailable at that moment. */
 interface Choice extends PeerInterface {
   readonly isGuess: boolean
 }
 
-/** What a link is chosen by. */
-export type Acquainting = Pick<PeerCall, "agent" | "continues" | "route">
+/** What a link depends on. */
+export type Contact = Pick<PeerCall, "agent" | "continues" | "route">
 
 /**
- * Finds out how to speak to a peer: in the dialect that the request names, else as its card says, else as before, else in A2A
- * 0.3. A task that is gone on with stays in the dialect in which its peer was spoken to last.
+ * Chooses how to speak to a peer: in the dialect that the request names, else as its card says, else as before, else in A2A
+ * 0.3. A call that continues a task uses the dialect of the last call of its peer.
  */
 const choose = (
-  { agent: { dialect, endpoint }, continues }: Acquainting,
+  { agent: { dialect, endpoint }, continues }: Contact,
   found: FoundCard | undefined,
   before: Choice | undefined,
   mayBeFound: boolean
@@ -58,25 +58,26 @@ const choose = (
   return { dialect: isAuto ? "a2a-0.3" : dialect, url: endpoint, tenant: undefined, isGuess: isAuto && mayBeFound }
 }
 
-/** The links to peers, and what is remembered of them in this process. */
+/** Makes links to peers, and remembers how to speak to them in this process. */
 export const make = (cards: AgentCards, auths: PeerAuths) => {
-  const interfaces = new Remembered<Choice>()
+  const interfaces = new LruCache<string, Choice>(maxPeers)
 
-  /** With patience a card that is needed and cannot be had at the moment is asked for again: a guess would be final. */
+  /** With a `cardLimit` a card that is needed and unavailable is requested again for so long: a guess would be final. */
   const connect = Effect.fnUntraced(function* (
-    call: Acquainting,
-    patience?: Duration.Duration
+    call: Contact,
+    cardLimit?: Duration.Duration
   ): Effect.fn.Return<PeerLink, ExchangeError> {
     const { auth, dialect, endpoint, streaming, trust } = call.agent
     const peerAuth = yield* auths.forAgent(auth)
     const last = interfaces.get(endpoint)
-    const before = last?.isGuess === true && patience !== undefined ? undefined : last
+    const before = last?.isGuess === true && cardLimit !== undefined ? undefined : last
     const isCardWanted = dialect === "auto" || (trust?.verify_did === true && trust.pinned_did === undefined)
-    const waits = before === undefined && cards.last(endpoint) === undefined ? patience : undefined
-    const ask = waits === undefined ? cards.get(endpoint) : patiently(waits, (missed) => cards.get(endpoint, missed))
+    const waits = before === undefined && cards.last(endpoint) === undefined ? cardLimit : undefined
+    const ask =
+      waits === undefined ? cards.get(endpoint) : askUntilAnswered(waits, (missed) => cards.get(endpoint, missed))
     const answer = isCardWanted ? yield* Effect.result(ask) : undefined
     const missed = answer !== undefined && Result.isFailure(answer) ? answer.failure : undefined
-    // Where there is nobody to ask for a card there is nobody to ask for a task.
+    // A peer that cannot be reached for its card cannot be asked for a task.
     if (waits !== undefined && missed?.verdict === "unsent") return yield* missed
     const found = (answer && Result.getOrUndefined(answer)) ?? cards.last(endpoint)
     const chosen = choose(call, found, before, missed !== undefined && isPassing(missed))
@@ -98,12 +99,12 @@ export const make = (cards: AgentCards, auths: PeerAuths) => {
     }
   })
 
-  const acquaintance = (endpoint: string): Acquaintance => {
+  const known = (endpoint: string): KnownPeer => {
     const found = cards.last(endpoint)
     return {
       dialect: interfaces.get(endpoint)?.dialect ?? null,
       card: found === undefined ? null : { name: found.card.name ?? null, fetchedAt: found.fetchedAt }
     }
   }
-  return { connect, acquaintance }
+  return { connect, known }
 }

@@ -1,9 +1,9 @@
 import type { OpenTask, RemoteIds } from "@bowline/runtime/peer/PeerClient"
 import { Effect, Exit, Result, type Schema, Scope } from "effect"
 import type { Params } from "../dialect/Codec.ts"
-import type { Events } from "../http/EventStream.ts"
+import type { Events } from "../http/Events.ts"
 import { garbled, type ExchangeError } from "../http/ExchangeError.ts"
-import type { StreamReply } from "../http/JsonRpc.ts"
+import type { StreamReply } from "../rpc/JsonRpc.ts"
 import { standingOf } from "../task/Standing.ts"
 import type { Task } from "../task/Task.ts"
 import type { PeerLink } from "./PeerLink.ts"
@@ -11,12 +11,12 @@ import type { TaskCalls } from "./TaskCalls.ts"
 import { statesOf } from "./TaskStream.ts"
 
 /**
- * What is known of the remote task, and so what has to be cancelled when the call ends without a result.
+ * What the call knows of its remote task, and so what it has to cancel when it ends without a result.
  *
- *     none ──the request leaves──▶ unnamed, or open where the id is known before
- *     open, from the start, where the call goes on with what a process that is gone has started
+ *     none ──the request is sent──▶ unnamed, or open where the id is already known
+ *     open from the start, where the call resumes a task that another process started
  *     unnamed | open ──the request never arrived, or was refused──▶ none
- *     unnamed | open ──an answer──▶ open, or none when the peer says that the task has ended
+ *     unnamed | open ──an answer──▶ open, or none where the peer says that the task has ended
  */
 export type RemoteState =
   | { readonly _tag: "none" }
@@ -26,19 +26,19 @@ export type RemoteState =
 const none: RemoteState = { _tag: "none" }
 const sent = (taskId: string | null): RemoteState => (taskId === null ? { _tag: "unnamed" } : { _tag: "open", taskId })
 
-/** A connection that brings nothing is closed at once, and not with the scope. */
+/** Closes a connection that brings nothing at once, instead of with the scope. */
 const closedUnlessBegun = Effect.fnUntraced(function* <A, E>(begun: Effect.Effect<A, E, Scope.Scope>) {
   const scope = yield* Scope.fork(yield* Effect.scope)
   return yield* Effect.onError(Scope.provide(begun, scope), (cause) => Scope.close(scope, Exit.failCause(cause)))
 })
 
-/** What a message led to: the task, and, where the peer streams, what becomes of it. */
+/** The task that a message started, and, where the peer streams, its next states. */
 export interface Opened {
   readonly task: Task
   readonly next?: Effect.Effect<Task, ExchangeError>
 }
 
-/** The remote task of one call. Its state is noted before an interruption is let through, so it is never behind. */
+/** The remote task of one call. An answer is noted before an interruption takes effect, so the state is never behind. */
 export class RemoteTask {
   #state: RemoteState = none
   readonly #link: PeerLink
@@ -58,14 +58,14 @@ export class RemoteTask {
     this.#state = standingOf(state)._tag === "ended" ? none : sent(id)
   }
 
-  /** Also a task that cannot be read has to be cancelled. */
+  /** A task that does not decode still has to be cancelled. */
   noteGarbled(method: string, result: Schema.Json, issue: Schema.SchemaError): ExchangeError {
     const taskId = this.#link.codec.taskIdOf(result)
     if (taskId !== null) this.#state = sent(taskId)
-    return garbled(method, issue)
+    return garbled(method, { message: this.#link.target.auth.redaction.text(issue.message) })
   }
 
-  /** A message that is answered once. */
+  /** Sends a message that the peer answers once. */
   send(params: Params, ids: RemoteIds): Effect.Effect<Opened, ExchangeError> {
     const method = this.#link.codec.methods.send
     return this.#starts(
@@ -77,13 +77,13 @@ export class RemoteTask {
     )
   }
 
-  /** A message that is answered with a stream, for as long as the scope is open, or once. */
+  /** Sends a message that the peer answers with a stream, for as long as the scope is open, or once. */
   stream(params: Params, ids: RemoteIds): Effect.Effect<Opened, ExchangeError, Scope.Scope> {
     const { methods } = this.#link.codec
     return this.#starts(ids, this.#opens(methods.stream, this.#calls.stream(this.#link, params)))
   }
 
-  /** Takes up the stream of the task again. */
+  /** Subscribes to the stream of the task again. */
   subscribe(taskId: string): Effect.Effect<Opened, ExchangeError, Scope.Scope> {
     return this.#opens(this.#link.codec.methods.subscribe, this.#calls.subscribe(this.#link, taskId), taskId)
   }
@@ -102,7 +102,7 @@ export class RemoteTask {
     )
   }
 
-  /** A request that may start the task. If it failed for sure, nothing was started. */
+  /** Makes a request that may start the task. Where it never arrived or was refused, there is no task. */
   #starts<A, R>(ids: RemoteIds, request: Effect.Effect<A, ExchangeError, R>): Effect.Effect<A, ExchangeError, R> {
     return Effect.uninterruptibleMask((restore) => {
       this.#state = sent(ids.taskId)

@@ -1,22 +1,23 @@
 import { Rpc } from "@bowline/domain/peer/PeerError"
+import { LruCache } from "@bowline/runtime/cache/LruCache"
 import { Effect } from "effect"
 import type { HttpClient } from "effect/http"
+import { maxPeers } from "../card/AgentCard.ts"
 import type { Params } from "../dialect/Codec.ts"
 import type { ExchangeError } from "../http/ExchangeError.ts"
-import { callMethod, streamMethod } from "../http/JsonRpc.ts"
+import { callMethod, streamMethod } from "../rpc/JsonRpc.ts"
 import type { PeerLink } from "./PeerLink.ts"
-import { Remembered } from "./Remembered.ts"
 
-/** The peer did not understand the request: parse error, or invalid parameters. */
+/** The peer did not understand the request: a parse error, or invalid parameters. */
 const isNotUnderstood = ({ reason }: ExchangeError): boolean =>
   reason instanceof Rpc && (reason.code === -32700 || reason.code === -32602)
 
 /**
- * The methods of a peer. Where a dialect has two spellings of a task's id, a peer that does not understand the one gets the
- * other one, once; what it understood is remembered by endpoint.
+ * The methods of a peer. Where a dialect has two names for the parameter of a task, a peer that does not understand one of
+ * them gets the other one, once. The name that it understood is remembered for its endpoint.
  */
 export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
-  const spellings = new Remembered<string>()
+  const spellings = new LruCache<string, string>(maxPeers)
 
   const call = (link: PeerLink, method: string, params: Params) =>
     Effect.suspend(() => callMethod(client, link.target, uuid(), method, params))
@@ -24,7 +25,7 @@ export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
   const stream = (link: PeerLink, method: string, params: Params) =>
     Effect.suspend(() => streamMethod(client, link.target, uuid(), method, params))
 
-  /** A request that names a task, in the spelling that this peer understands. */
+  /** Makes a request that names a task, with the parameter that this peer understands. */
   const onTask = Effect.fnUntraced(function* <A, R>(
     { codec, endpoint }: PeerLink,
     taskId: string,

@@ -1,25 +1,25 @@
 import { Effect, Option, Result, type Schema } from "effect"
-import type { Events } from "../http/EventStream.ts"
+import type { Events } from "../http/Events.ts"
 import { maxBytes, tooLarge } from "../http/Exchange.ts"
 import { garbled, type ExchangeError } from "../http/ExchangeError.ts"
-import { resultOf } from "../http/JsonRpc.ts"
+import { resultOf } from "../rpc/JsonRpc.ts"
 import type { Task } from "../task/Task.ts"
 import { apply, type Update } from "../task/Update.ts"
 import type { PeerLink } from "./PeerLink.ts"
 
-/** Who has to know what a stream shows of the task. */
+/** Notes what a stream shows of the task. */
 interface Observer {
   readonly note: (task: Task) => void
   readonly noteGarbled: (method: string, result: Schema.Json, issue: Schema.SchemaError) => ExchangeError
 }
 
-/** Artifacts of a task, and pieces of one of them that cannot be put together. */
+/** Artifacts of a task, and parts of one of them that cannot be joined. */
 const maxArtifacts = 1_000
 const maxPieces = 10_000
 
 const idOf = (update: Update): string | null => (update._tag === "Task" ? update.task.id : update.taskId)
 
-/** Reads the events of one stream as the states of one task: of the one that was asked for, else of that of the first event. */
+/** Reads the events of one stream as states of one task: the one that was requested, else that of the first event. */
 const reader = (method: string, link: PeerLink, observer: Observer, taskId: string | undefined) => {
   let latest: Task | null = null
   let kept = 0
@@ -40,7 +40,7 @@ const reader = (method: string, link: PeerLink, observer: Observer, taskId: stri
 
   return (event: string): Result.Result<Task, ExchangeError> =>
     Result.gen(function* () {
-      const result = yield* resultOf(method, { status: 200, body: event, after: Option.none() })
+      const result = yield* resultOf(link.target, method, { status: 200, body: event, after: Option.none() })
       const read = link.codec.updateOf(result)
       if (Result.isFailure(read)) return yield* Result.fail(observer.noteGarbled(method, result, read.failure))
       latest = apply(latest, yield* Result.flatMap(bounded(read.success, event.length), ofOneTask))
@@ -50,8 +50,8 @@ const reader = (method: string, link: PeerLink, observer: Observer, taskId: stri
 }
 
 /**
- * Waits for the next state of the task. Every event that has come is noted, also those that nobody waits for any more. Fails
- * when the stream is lost: what follows has to be asked for.
+ * Waits for the next state of the task. Every event that arrived is noted, also where nobody waits for it any more. Fails when
+ * the stream breaks off.
  */
 export const statesOf = (
   method: string,
@@ -61,13 +61,13 @@ export const statesOf = (
   taskId?: string
 ): Effect.Effect<Task, ExchangeError> => {
   const read = reader(method, link, observer, taskId)
-  let come: Array<Result.Result<Task, ExchangeError>> = []
+  let arrived: Array<Result.Result<Task, ExchangeError>> = []
   const next: Effect.Effect<Task, ExchangeError> = Effect.suspend(() => {
-    const state = come.shift()
+    const state = arrived.shift()
     if (state !== undefined) return Effect.fromResult(state)
     return Effect.uninterruptibleMask((restore) =>
       Effect.flatMap(restore(events), (events) => {
-        come = events.map(read)
+        arrived = events.map(read)
         return next
       })
     )

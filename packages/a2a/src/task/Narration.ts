@@ -4,17 +4,13 @@ import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
 import type { Artifact, Message, Task } from "./Task.ts"
 import { artifactEvent, keyOf, lastWords, textOf } from "./Words.ts"
 
-/** The states that peers know. Any other one is a word of the peer's own. */
+/** The states of A2A and bindu. A peer may use others. */
 const states = new Set<string>([...TaskState.literals, "submitted", "working", "unknown"])
 const maxState = 64
 
-/** Characters of a message on the way. The last words are in the result, up to the limits of a result. */
-const maxMessage = 65_536
-const cut = (text: string): string => (text.length <= maxMessage ? text : `${text.slice(0, maxMessage)}…`)
-
 /**
- * What has been told of a task so far, and so what is new in its next state. Where the content is withheld until it is
- * verified, only the states are told.
+ * Remembers what was told of a task, and finds what is new in its next state. While the content is withheld, until it is
+ * verified, only states are told.
  */
 export class Narration {
   #state: string | undefined
@@ -26,13 +22,13 @@ export class Narration {
     this.#isWithheld = isWithheld
   }
 
-  /** What the agent said since the last time, then the state and its message, and the artifacts that are whole. */
+  /** The new messages of the agent, or else a new state, and the artifacts that have become whole. */
   next(task: Task): ReadonlyArray<PeerEvent> {
     const whole = this.#isWithheld ? [] : task.artifacts.filter(({ id, isWhole }) => id !== null && isWhole === true)
     return [...this.#say(task), ...this.#show(whole, "unknown")]
   }
 
-  /** The end. The last words and the state are the result, so they are not told. Now every artifact is whole. */
+  /** The events at the end. The last messages and the state are in the result, so they are not told. Every artifact is whole. */
   end(task: Task, verified: Verified): ReadonlyArray<PeerEvent> {
     for (const message of lastWords(task)) this.#told.add(keyOf(message))
     this.#state = this.#shown(task.state)
@@ -61,7 +57,7 @@ export class Narration {
       const key = keyOf(message)
       if (this.#told.has(key)) continue
       this.#told.add(key)
-      events.push({ _tag: "Progress", state, message: cut(textOf(message.parts)) })
+      events.push({ _tag: "Progress", state, message: textOf(message.parts) })
     }
     if (events.length === 0 && state !== this.#state) events.push({ _tag: "Progress", state })
     this.#state = state

@@ -1,15 +1,15 @@
 import type { PeerResult } from "@bowline/runtime/peer/PeerClient"
 
 /**
- * What a state of the peer's means for whoever waits.
+ * What a state of a remote task means for the call that waits.
  *
- * - `ended`: the peer works on it no more.
- * - `handed-back`: the peer waits for the caller. The remote task stays open, for the next plan of the session.
- * - `settling`: it may be settled elsewhere, so it is waited for, but not for long.
- * - `working`: every other state, unknown ones too.
+ * - `ended`: the peer is done with it.
+ * - `handed-back`: the peer waits for the caller. The remote task stays open for the next plan of the session.
+ * - `authorizing`: somebody has to authorize the peer somewhere else. The call waits for that, but not for long.
+ * - `working`: every other state, known or not.
  */
 export type Standing =
-  | { readonly _tag: "ended" | "handed-back" | "settling"; readonly state: PeerResult["state"] }
+  | { readonly _tag: "ended" | "handed-back" | "authorizing"; readonly state: PeerResult["state"] }
   | { readonly _tag: "working" }
 
 const working: Standing = { _tag: "working" }
@@ -26,7 +26,7 @@ export const standingOf = (state: string): Standing => {
     case "trust-verification-required":
       return { _tag: "handed-back", state }
     case "auth-required":
-      return { _tag: "settling", state }
+      return { _tag: "authorizing", state }
     default:
       return working
   }

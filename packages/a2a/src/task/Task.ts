@@ -1,6 +1,6 @@
 import type { Schema } from "effect"
 
-/** What a peer sends, whatever its dialect. `bytes` are base64. `metadata` of a text may hold its signature. */
+/** A part of a message or an artifact, in every dialect. `bytes` are base64. `metadata` of a text may hold its signature. */
 export type Part =
   | { readonly _tag: "Text"; readonly text: string; readonly metadata?: Schema.Json }
   | { readonly _tag: "Data"; readonly data: Schema.Json }
@@ -19,14 +19,14 @@ export interface Message {
   readonly metadata: Schema.Json
 }
 
-/** Whether it is whole is known before the task is over only where a stream says so. */
+/** Before the task is over, only a stream says whether an artifact is whole. */
 export interface Artifact {
   readonly id: string | null
   readonly parts: ReadonlyArray<Part>
   readonly isWhole?: boolean
 }
 
-/** A remote task, as one answer of the peer shows it. One without an id can be neither polled nor cancelled. */
+/** A remote task as one answer of the peer shows it. Without an id it can be neither polled nor cancelled. */
 export interface Task {
   readonly id: string | null
   readonly contextId: string | null
@@ -37,7 +37,7 @@ export interface Task {
   readonly metadata: Schema.Json
 }
 
-/** The task with what was said since a message of ours: what came before it, an earlier call has told. */
+/** The task with only the messages behind one of ours. An earlier call has told those before it. */
 export const since = (task: Task, messageId: string): Task => ({
   ...task,
   history: task.history.slice(task.history.findLastIndex(({ id }) => id === messageId) + 1)

@@ -1,7 +1,7 @@
 import type { Schema } from "effect"
 import type { Artifact, Message, Part, Task } from "./Task.ts"
 
-/** One event of a peer's stream. A `Task` is all that is known of it, a message of the peer's being a task that is over. */
+/** One event of a peer's stream. A `Task` is the whole task; a message in place of a task counts as a task that is over. */
 export type Update =
   | { readonly _tag: "Task"; readonly task: Task }
   | {
@@ -17,7 +17,7 @@ export type Update =
       readonly taskId: string | null
       readonly contextId: string | null
       readonly artifact: Pick<Artifact, "id" | "parts">
-      /** Whether its parts go behind those of the artifact of the same id. */
+      /** Whether its parts are appended to the artifact of the same id. */
       readonly append: boolean
       readonly isLast: boolean
     }
@@ -37,7 +37,7 @@ type Piece = Extract<Update, { readonly _tag: "Artifact" }>
 const isPlain = (part: Part | undefined): part is Part & { readonly _tag: "Text" } =>
   part?._tag === "Text" && part.metadata === undefined
 
-/** Pieces of one text are one text. */
+/** Appends parts. Pieces of one text become one text. */
 const joined = (before: ReadonlyArray<Part>, parts: ReadonlyArray<Part>): ReadonlyArray<Part> => {
   const last = before.at(-1)
   const [first, ...others] = parts
@@ -50,14 +50,14 @@ const withArtifact = (artifacts: Task["artifacts"], { append, artifact, isLast }
   const { id, parts } = artifact
   const known = artifacts.findIndex((other) => id !== null && other.id === id)
   const before = artifacts[known]
-  // Pieces behind some that were told before: the rest comes with the task.
+  // The first pieces came in an earlier stream: the whole artifact comes with the task.
   if (before === undefined) return [...artifacts, { id, parts, isWhole: isLast && !append }]
   return artifacts.with(known, { id, parts: append ? joined(before.parts, parts) : parts, isWhole: isLast })
 }
 
 /**
- * The task as it is after an event of its stream. A message of the status moves to the history when a new one comes; of
- * what was there before, every event has told.
+ * The task after an event of its stream. When a new status message comes, the one before it becomes the history: older
+ * messages are already told.
  */
 export const apply = (before: Task | null, update: Update): Task => {
   if (update._tag === "Task") return update.task

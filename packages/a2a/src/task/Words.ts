@@ -33,8 +33,8 @@ const joined = (text: string, next: string): string =>
   /\s$/.test(text) || /^\s/.test(next) ? text + next : `${text}\n${next}`
 
 /**
- * A model reads text: data as JSON, a file of text as its text, any other file by its name, type and size. Every part is a
- * line of its own, unless there is white space between two of them.
+ * Parts as text for a model: data as JSON, a text file as its text, any other file as its name, type and size. Each part
+ * starts a new line, unless there is white space between two of them.
  */
 export const textOf = ([first, ...others]: ReadonlyArray<Part>): string =>
   first === undefined ? "" : others.map(partText).reduce(joined, partText(first))
@@ -74,13 +74,13 @@ export const artifactEvent = ({ parts }: Artifact, verified: Verified): PeerEven
     : { _tag: "Artifact", content: parts.map(described), mediaType: "application/json", verified }
 }
 
-/** Two messages of one key say the same: the message of a status comes again in the history. */
+/** Messages with the same key are the same message: a status message comes again in the history. */
 export const keyOf = (message: Message): string =>
   createHash("sha256")
     .update(`${message.id ?? ""}\n${textOf(message.parts)}`)
     .digest("base64")
 
-/** The messages that are the result: the status's, and without artifacts the last one that the agent said. */
+/** The messages in the result: the status message, and without artifacts also the last message of the agent. */
 export const lastWords = (task: Task): ReadonlyArray<Message> => {
   const said = task.artifacts.length === 0 ? task.history.findLast((message) => message.fromAgent) : undefined
   if (task.message === null) return said === undefined ? [] : [said]
@@ -88,8 +88,8 @@ export const lastWords = (task: Task): ReadonlyArray<Message> => {
 }
 
 /**
- * All that the peer says at the end, as text. `withDetails` adds what is beside the words, such as the terms of a payment. A
- * task that did not complete is never without a word.
+ * The result of a task as text. `withDetails` adds its metadata, such as the terms of a payment. A task that did not complete
+ * always has a text.
  */
 export const resultText = (task: Task, withDetails: boolean): string => {
   const words = lastWords(task)

@@ -1,7 +1,6 @@
 import { EgressRefusal } from "@bowline/runtime/egress/Egress"
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Option } from "effect"
-import { fromTransport, retryAfter } from "../../src/http/ExchangeError.ts"
+import { fromTransport } from "../../src/http/ExchangeError.ts"
 
 const failed = (code: string) => Object.assign(new Error("failed"), { code })
 
@@ -46,21 +45,5 @@ describe("a connection that the gateway does not make", () => {
       assert.deepStrictEqual([verdict, reason._tag], ["refused", "egress_denied"])
       assert.include(reason.message, "intranet.example")
     }
-  })
-})
-
-describe("Retry-After", () => {
-  const now = Date.UTC(2026, 0, 1, 0, 0, 0)
-  it.each([
-    ["7", 7_000],
-    ["0", 0],
-    ["Thu, 01 Jan 2026 00:00:30 GMT", 30_000],
-    ["Wed, 31 Dec 2025 23:59:30 GMT", 0]
-  ])("of %s is %i ms", (header, millis) => {
-    assert.deepStrictEqual(Option.map(retryAfter(header, now), Duration.toMillis), Option.some(millis))
-  })
-
-  it.each([undefined, "", "soon", "-1"])("of %s is none", (header) => {
-    assert.isTrue(Option.isNone(retryAfter(header, now)))
   })
 })

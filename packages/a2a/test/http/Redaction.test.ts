@@ -1,9 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { redactedText } from "../../src/http/Redaction.ts"
+import { Redaction } from "../../src/http/Redaction.ts"
 
 const secret = "QUJD/REVG"
 
-describe("redactedText", () => {
+const redactedBody = (text: string, secret: string) => new Redaction().addAuthorization(`Bearer ${secret}`).body(text)
+
+describe("the body of an answer", () => {
   it.each([
     ["as it is", '{"error":{"message":"Bearer QUJD/REVG?"}}', '{"error":{"message":"Bearer [redacted]?"}}'],
     ["with its slash escaped", String.raw`["QUJD\/REVG"]`, '["[redacted]"]'],
@@ -12,18 +14,18 @@ describe("redactedText", () => {
     ["beside a number that nobody can write", '[1e999,"QUJD/REVG"]', '[1e999,"[redacted]"]'],
     ["as deep as nobody nests", `${"[".repeat(9_999)}"QUJD/REVG"`, `${"[".repeat(9_999)}"[redacted]"`]
   ])("takes the secret out %s", (_, text, expected) => {
-    assert.strictEqual(redactedText(text, secret), expected)
+    assert.strictEqual(redactedBody(text, secret), expected)
   })
 
   it("keeps the names of members, though one of them be the secret", () => {
     assert.strictEqual(
-      redactedText('{"kind":"text","text":"a text"}', "text"),
+      redactedBody('{"kind":"text","text":"a text"}', "text"),
       '{"kind":"[redacted]","text":"a [redacted]"}'
     )
   })
 
   it("leaves what has nothing of it as it was, to the last blank", () => {
     const text = String.raw`{ "n": 12345678901234567890, "text": "two\nlines" }`
-    assert.strictEqual(redactedText(text, secret), text)
+    assert.strictEqual(redactedBody(text, secret), text)
   })
 })

@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import { Redacted } from "effect"
+import { Redacted, Schema } from "effect"
 import { inspect } from "node:util"
 import * as Ed25519 from "../../src/identity/Ed25519.ts"
 import * as GatewayIdentity from "../../src/identity/GatewayIdentity.ts"
@@ -29,3 +29,21 @@ it("does not show its seed", () => {
   const shown = inspect([identity, Ed25519.fromSeed(Redacted.make(seed))], { depth: 9, showHidden: true })
   assert.notMatch(shown, /ab, ?ab|abab|171, ?171|q6ur/i)
 })
+
+it.each(python.requests)("writes $title as Python does", ({ body, did, dumped, timestamp }) => {
+  assert.strictEqual(GatewayIdentity.pythonJson({ timestamp, did, body }), dumped)
+})
+
+it.each(python.dumps)("sorts the keys of an object as Python does: $dumped", ({ dumped, fields }) => {
+  assert.strictEqual(GatewayIdentity.pythonJson(fields), dumped)
+})
+
+it.prop(
+  "writes printable ASCII only, and nothing is lost",
+  { fields: Schema.Record(Schema.String, Schema.Union([Schema.String, Schema.Int])) },
+  ({ fields }) => {
+    const written = GatewayIdentity.pythonJson(fields)
+    assert.match(written, /^[\x20-\x7e]*$/)
+    assert.deepStrictEqual(JSON.parse(written), JSON.parse(JSON.stringify(fields)))
+  }
+)

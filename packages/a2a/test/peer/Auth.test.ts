@@ -9,7 +9,6 @@ import { TestClock } from "effect/testing"
 import * as Base58 from "../../src/identity/Base58.ts"
 import * as Ed25519 from "../../src/identity/Ed25519.ts"
 import * as GatewayIdentity from "../../src/identity/GatewayIdentity.ts"
-import * as PythonJson from "../../src/identity/PythonJson.ts"
 import { memory, question, reasonOf, start } from "./call.ts"
 
 const secrets = Layer.succeed(EnvironmentSecrets, {
@@ -74,7 +73,7 @@ describe("did_signed", () => {
         const timestamp = Number(headers["x-did-timestamp"])
         const signature = Option.getOrThrow(Base58.decode(headers["x-did-signature"] ?? "", 64))
         assert.isTrue(
-          Ed25519.isSignedBy(publicKey, PythonJson.stringify({ body, did: identity.did, timestamp }), signature)
+          Ed25519.isSignedBy(publicKey, GatewayIdentity.pythonJson({ body, did: identity.did, timestamp }), signature)
         )
       }
       assert.strictEqual(requests[0]?.headers["x-did-timestamp"], "1700000000")

@@ -10,8 +10,7 @@ export type PlanId = typeof PlanId.Type
 export const PlanState = Schema.Literals(["queued", "running", "completed", "failed", "aborted"])
 export type PlanState = typeof PlanState.Type
 
-/** One run of the planner for one question. Timestamps are ISO 8601 in UTC. */
-export const Plan = Schema.Struct({
+const fields = {
   plan_id: PlanId,
   session_id: SessionId,
   external_session_id: Schema.NullOr(ExternalSessionId),
@@ -27,7 +26,14 @@ export const Plan = Schema.Struct({
   final: Schema.NullOr(Final),
   error: Schema.NullOr(Failure),
   metadata: Schema.Record(Schema.String, Schema.String)
-})
+}
+
+/** One run of the planner for one question. Timestamps are ISO 8601 in UTC. */
+export const Plan = Schema.Struct({ ...fields, question: Schema.String })
 export type Plan = typeof Plan.Type
+
+/** A plan in a list: `question_preview` is the first 200 characters of its question. */
+export const PlanSummary = Schema.Struct({ ...fields, question_preview: Schema.String })
+export type PlanSummary = typeof PlanSummary.Type
 
 export const isSettled = (plan: Pick<Plan, "state">): boolean => plan.state !== "queued" && plan.state !== "running"

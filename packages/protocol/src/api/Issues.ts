@@ -24,12 +24,14 @@ const format = SchemaIssue.makeFormatterStandardSchemaV1({
 })
 
 const toText = (path: ReadonlyArray<PropertyKey>, index: (key: number) => string): string =>
-  path.reduce<string>(
-    (text, key) => (typeof key === "number" ? text + index(key) : text === "" ? String(key) : `${text}.${String(key)}`),
-    ""
-  )
+  path.reduce<string>((text, key) => {
+    if (typeof key === "number") return text + index(key)
+    const name = String(key)
+    if (!/^[\w$-]+$/.test(name)) return `${text}[${JSON.stringify(name)}]`
+    return text === "" ? name : `${text}.${name}`
+  }, "")
 
-/** `["agents", 0, "name"]` as `agents[0].name`. */
+/** `["agents", 0, "a name"]` as `agents[0]["a name"]`. */
 export const formatPath = (path: ReadonlyArray<PropertyKey>): string => toText(path, (key) => `[${key}]`)
 
 /** What is wrong, field by field, without the values: they may be secrets. */

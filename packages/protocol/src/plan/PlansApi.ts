@@ -1,5 +1,5 @@
 import { Failure, Final } from "@bowline/domain/plan/Outcome"
-import { Plan, PlanState, PlanId } from "@bowline/domain/plan/Plan"
+import { Plan, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Usage } from "@bowline/domain/plan/Usage"
 import { SessionId } from "@bowline/domain/session/Session"
@@ -52,6 +52,7 @@ const example = Schema.decodeSync(PlanRequest)({
 })
 
 const plan = Plan.annotate({ identifier: "Plan" })
+const summary = PlanSummary.annotate({ identifier: "PlanSummary" })
 const id = { id: Schema.String.annotate({ description: "`plan_id` of the plan" }) }
 const failures = [Unavailable, Internal] as const
 
@@ -92,7 +93,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
         state: Schema.optionalKey(PlanState),
         ...pageQuery
       },
-      success: Schema.Struct({ plans: Schema.Array(plan), ...pageEnd }),
+      success: Schema.Struct({ plans: Schema.Array(summary), ...pageEnd }),
       error: [InvalidRequest, NotFound, ...failures]
     }).annotate(OpenApi.Summary, "Your plans, newest first"),
     HttpApiEndpoint.get("get", "/plans/:id", {

@@ -171,7 +171,7 @@ describe("AnthropicMessagesProvider", () => {
         ])
       )
       const reader = yield* Effect.forkChild(attempt(yield* providerAt(host.url)))
-      yield* TestClock.adjust("1899 millis")
+      yield* TestClock.adjust("999 millis")
       assert.isUndefined(reader.pollUnsafe())
       yield* TestClock.adjust("1 millis")
       const { parts } = yield* Fiber.join(reader)

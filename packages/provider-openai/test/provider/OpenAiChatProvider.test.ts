@@ -229,7 +229,7 @@ describe("OpenAiChatProvider", () => {
       const late = Move.write('data: {"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":1}}\n\n')
       const host = yield* serve(events(said, stopped, Move.wait("900 millis"), late, Move.stall))
       const reader = yield* Effect.forkChild(attempt(yield* providerAt(host.url)))
-      yield* TestClock.adjust("1899 millis")
+      yield* TestClock.adjust("999 millis")
       assert.isUndefined(reader.pollUnsafe())
       yield* TestClock.adjust("1 millis")
       const { parts } = yield* Fiber.join(reader)
@@ -237,6 +237,38 @@ describe("OpenAiChatProvider", () => {
         parts.map(({ _tag }) => _tag),
         ["TextDelta", "UsageReported", "Finished"]
       )
+    }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+
+  it.effect.each([
+    ["the finish reason", [], 500, 1_000],
+    ["the end marker", [Move.write("data: [DONE]\n\n")], 40, 100]
+  ] as const)("counts the wait from %s, though comments keep the connection open", ([, end, pause, limit]) =>
+    Effect.gen(function* () {
+      const pings = Array.from({ length: 10 }, () => [Move.wait(pause), Move.write(": ping\n\n")]).flat()
+      const host = yield* serve(events(said, stopped, ...end, ...pings, Move.stall))
+      const reader = yield* Effect.forkChild(attempt(yield* providerAt(host.url)))
+      yield* TestClock.adjust(limit - 1)
+      assert.isUndefined(reader.pollUnsafe())
+      yield* TestClock.adjust(1)
+      assert.isDefined(reader.pollUnsafe())
+      assert.deepInclude((yield* Fiber.join(reader)).parts.at(-1), { _tag: "Finished", reason: "stop" })
+    }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+
+  it.effect("reads the usage that has come behind the finish, however slow its consumer is", () =>
+    Effect.gen(function* () {
+      const late = Move.write('data: {"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":1}}\n\n')
+      const host = yield* serve(events(said, stopped, Move.wait(10), late, Move.stall))
+      const provider = yield* providerAt(host.url)
+      const tags: Array<string> = []
+      const slow = Stream.runForEach(provider.stream(request), ({ _tag }) =>
+        Effect.sleep("5 seconds").pipe(Effect.andThen(Effect.sync(() => void tags.push(_tag))))
+      )
+      const reader = yield* Effect.forkChild(slow, { startImmediately: true })
+      for (let second = 0; second < 20; second++) yield* TestClock.adjust("1 second")
+      yield* Fiber.join(reader)
+      assert.deepStrictEqual(tags, ["TextDelta", "UsageReported", "Finished"])
     }).pipe(Effect.scoped, Effect.provide(memory))
   )
 
@@ -263,7 +295,20 @@ describe("OpenAiChatProvider", () => {
     ["a page", 200, "text/html", "<h1>Welcome</h1>", "stream_corrupt"],
     ["a whole completion", 200, "application/json", '{"choices":[{"message":{"content":"hi"}}]}', "stream_corrupt"],
     ["an error", 200, "application/json", '{"error":{"message":"Slow down","code":429}}', "rate_limited"],
+    ["an error in words", 200, "text/plain", '{"error":"Buy credits"}', "billing"],
+    ["an error in a list", 200, "application/json", '[{"error":{"message":"no","code":401}}]', "auth"],
+    ["an error by its status", 200, "application/json", '{"code":401,"message":"no"}', "auth"],
+    ["an error by its type", 200, "application/json", '{"object":"error","message":"Overloaded"}', "overloaded"],
+    ["an error of unknown meaning", 200, "application/json", '{"error":{"message":"boom"}}', "stream_corrupt"],
+    ["a page that says Bad gateway", 200, "text/html", "<h1>Bad gateway</h1>", "stream_corrupt"],
+    ["a page that speaks of credits", 200, "text/html", "<a>Buy credits</a>", "stream_corrupt"],
+    ["a page that speaks of a key", 200, "text/html", "<p>invalid_api_key</p>", "stream_corrupt"],
+    ["a page that speaks of a context", 200, "text/plain", "maximum context length", "stream_corrupt"],
+    ["JSON that is no error", 200, "application/json", '{"message":"Buy credits","plan":"free"}', "stream_corrupt"],
+    ["a text in JSON", 200, "application/json", '"Buy credits"', "stream_corrupt"],
+    ["an empty body", 200, "text/html", "", "stream_corrupt"],
     ["a redirect", 302, "text/html", "Moved", "unknown"],
+    ["a redirect to a page that speaks of credits", 302, "text/html", "<a>Buy credits</a>", "unknown"],
     ["a page of a proxy", 502, "text/html", "<h1>Bad gateway</h1>", "server_error"]
   ] as const)("fails on %s instead of an event stream", ([, status, type, body, reason]) =>
     Effect.gen(function* () {

@@ -3,93 +3,143 @@ import type { Stage } from "@bowline/domain/plan/Outcome"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Duration, Effect, Pull, Schedule } from "effect"
+import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
 import type { CredentialPool } from "./CredentialPool.ts"
 import * as Recourse from "./Recourse.ts"
 import * as RetryPolicy from "./RetryPolicy.ts"
-import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
-import type { PlansConfig } from "../config/PlansConfig.ts"
 import * as Target from "./Target.ts"
 
-/** Who is asked, attempt after attempt, until one has an answer. */
-export interface Retries {
-  /** Who is asked now. */
-  readonly target: () => Target.Target
-  /** The same, unless another plan has found meanwhile that its credential is to be left alone. */
-  readonly again: Effect.Effect<Target.Target, StorageError>
-  /**
-   * The attempt of that number has failed. Finds who is asked next, and gives the milliseconds to wait until then; fails
-   * with the reason where there is nobody.
-   */
-  readonly failed: (attempt: number, reason: ProviderErrorReason) => Effect.Effect<number, ProviderError | StorageError>
+/** Whom to ask for an answer, and until when. */
+export interface Subject {
+  readonly session: SessionId
+  /** As `provider/model`: the one to ask, and those that may take its place, in order. */
+  readonly models: ReadonlyArray<string>
+  /** Milliseconds since 1970: no attempt begins behind it. */
+  readonly deadline: number
+  /** What the plan waits for meanwhile. */
+  readonly stage: Stage
 }
 
-/** Begins with the first of the models that has a free credential. `stage` is what the waits and attempts belong to. */
-export const make = Effect.fnUntraced(function* (
-  pool: CredentialPool["Service"],
-  config: PlansConfig["Service"],
-  given: {
-    readonly session: SessionId
-    readonly models: ReadonlyArray<string>
-    /** Milliseconds since 1970. */
-    readonly deadline: number
-    readonly stage: Stage
-  }
-): Effect.fn.Return<Retries, ProviderError | StorageError> {
-  const { session, models, deadline, stage } = given
-  const waits = RetryPolicy.waits({ maxRetries: config.maxRetries, baseMs: Duration.toMillis(config.retryBase) })
-  let target = yield* Target.first(pool, session, models)
-  let tried = new Set<string>()
-  let failures: Array<ProviderErrorReason> = []
-  let nextWait = yield* Schedule.toStep(waits)
+interface Parts {
+  readonly pool: CredentialPool["Service"]
+  readonly targets: Target.Targets
+  readonly settings: RetryPolicy.RetrySettings
+}
 
-  return {
-    target: () => target,
-    again: Effect.suspend(() =>
-      Effect.map(Target.again(pool, session, target, tried), (next) => {
-        target = next
-        return next
-      })
-    ),
-    failed: Effect.fnUntraced(function* (attempt, reason) {
-      const error = new ProviderError({ reason })
-      const { credential, model } = target
-      failures.push(reason)
-      yield* pool.failed({ ...Target.use(target), reason, stage }).pipe(Effect.ignore({ log: "Warn" }))
-      tried.add(credential.id)
-      const other = yield* Target.pick(pool, session, model, tried)
-      const others = models.slice(models.indexOf(model) + 1)
-      const now = yield* Clock.currentTimeMillis
-      const recourse = Recourse.decide(failures, {
-        waitMs: yield* nextWait(now, reason).pipe(
-          Effect.map(([, wait]) => Duration.toMillis(wait)),
-          Pull.catchDone(() => Effect.undefined)
-        ),
-        hasOtherCredential: other._tag === "Picked",
-        hasOtherModel: others.length > 0,
-        timeLeftMs: deadline - now
-      })
-      if (recourse._tag === "GiveUp") return yield* error
-      if (recourse._tag === "OtherCredential" && other._tag === "Picked")
-        target = { model, credential: other.credential }
-      if (recourse._tag === "OtherModel") {
-        target = yield* Effect.mapError(Target.first(pool, session, others), (none) =>
-          none._tag === "ProviderError" ? error : none
-        )
-        yield* ProviderMetrics.failedOver(Target.asked(model), error.type)
-        tried = new Set()
-        failures = []
-        nextWait = yield* Schedule.toStep(waits)
-      }
-      yield* ProviderMetrics.retried(Target.asked(model), error.type)
-      const delay_ms = "delayMs" in recourse ? recourse.delayMs : 0
-      yield* Effect.annotateLogs(Effect.logWarning("provider_retry"), {
-        error_type: error.type,
-        attempt,
-        delay_ms,
-        credential: credential.id,
-        model
-      })
-      return delay_ms
-    })
+/** The waits of a step with one model: milliseconds until the next attempt, undefined once the retries are used up. */
+const countWaits = (settings: RetryPolicy.RetrySettings) =>
+  Effect.map(
+    Schedule.toStep(RetryPolicy.waits(settings)),
+    (step) => (now: number, reason: ProviderErrorReason) =>
+      step(now, reason).pipe(
+        Effect.map(([, wait]) => Duration.toMillis(wait)),
+        Pull.catchDone(() => Effect.undefined)
+      )
+  )
+
+type NextWait = Effect.Success<ReturnType<typeof countWaits>>
+
+/** Finds the target of each attempt, until one has an answer. */
+export class Retries {
+  readonly #parts: Parts
+  readonly #subject: Subject
+  #target: Target.Target
+  #nextWait: NextWait
+  /** The credentials, and why they have failed, with the model in use. */
+  #tried = new Set<string>()
+  #failures: Array<ProviderErrorReason> = []
+
+  private constructor(parts: Parts, subject: Subject, target: Target.Target, nextWait: NextWait) {
+    this.#parts = parts
+    this.#subject = subject
+    this.#target = target
+    this.#nextWait = nextWait
   }
-})
+
+  /** Begins with the first of the models that has a free credential. */
+  static readonly begin = Effect.fnUntraced(function* (
+    parts: Parts,
+    subject: Subject
+  ): Effect.fn.Return<Retries, ProviderError | StorageError> {
+    const target = yield* parts.targets.first(subject.session, subject.models)
+    return new Retries(parts, subject, target, yield* countWaits(parts.settings))
+  })
+
+  get target(): Target.Target {
+    return this.#target
+  }
+
+  /** The target again, unless another plan has met its credential with a fault meanwhile: then another one, if one is free. */
+  get again(): Effect.Effect<Target.Target, StorageError> {
+    return Effect.map(
+      this.#parts.targets.again(this.#subject.session, this.#target, this.#tried),
+      (target) => (this.#target = target)
+    )
+  }
+
+  /**
+   * The attempt of that number has failed. Finds the next target, and gives the milliseconds to wait until then; fails
+   * with the reason where there is none.
+   */
+  readonly failed = Effect.fnUntraced(function* (
+    this: Retries,
+    attempt: number,
+    reason: ProviderErrorReason
+  ): Effect.fn.Return<number, ProviderError | StorageError> {
+    const { pool, targets } = this.#parts
+    const { session, stage } = this.#subject
+    const error = new ProviderError({ reason })
+    const { credential, model } = this.#target
+    this.#failures.push(reason)
+    this.#tried.add(credential.id)
+    yield* pool.failed({ ...Target.use(this.#target), reason, stage }).pipe(Effect.ignore({ log: "Warn" }))
+    const other = yield* targets.pick(session, model, this.#tried)
+    const recourse = yield* this.#decide(reason, other._tag === "Picked")
+    if (recourse._tag === "GiveUp") return yield* error
+    if (recourse._tag === "OtherModel") yield* this.#failOver(error)
+    else if (recourse._tag === "OtherCredential" && other._tag === "Picked")
+      this.#target = { model, credential: other.credential }
+    const delay_ms = "delayMs" in recourse ? recourse.delayMs : 0
+    yield* ProviderMetrics.retried(Target.asked(model), error.type)
+    yield* Effect.annotateLogs(Effect.logWarning("provider_retry"), {
+      error_type: error.type,
+      attempt,
+      delay_ms,
+      credential: credential.id,
+      model
+    })
+    return delay_ms
+  })
+
+  get #otherModels(): ReadonlyArray<string> {
+    const { models } = this.#subject
+    return models.slice(models.indexOf(this.#target.model) + 1)
+  }
+
+  readonly #decide = Effect.fnUntraced(function* (
+    this: Retries,
+    reason: ProviderErrorReason,
+    hasOtherCredential: boolean
+  ) {
+    const now = yield* Clock.currentTimeMillis
+    return Recourse.decide(this.#failures, {
+      waitMs: yield* this.#nextWait(now, reason),
+      hasOtherCredential,
+      hasOtherModel: this.#otherModels.length > 0,
+      timeLeftMs: this.#subject.deadline - now
+    })
+  })
+
+  /** The next model has all its retries. Where it has no free credential either, the step fails as the last model did. */
+  readonly #failOver = Effect.fnUntraced(function* (this: Retries, error: ProviderError) {
+    const { targets, settings } = this.#parts
+    const { model } = this.#target
+    this.#target = yield* Effect.mapError(targets.first(this.#subject.session, this.#otherModels), (none) =>
+      none._tag === "ProviderError" ? error : none
+    )
+    yield* ProviderMetrics.failedOver(Target.asked(model), error.type)
+    this.#tried = new Set()
+    this.#failures = []
+    this.#nextWait = yield* countWaits(settings)
+  })
+}

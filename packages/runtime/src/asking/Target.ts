@@ -2,10 +2,10 @@ import { ProviderError, RateLimited } from "@bowline/domain/provider/ProviderErr
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
-import type { CredentialPool } from "./CredentialPool.ts"
 import type { ProviderCredential } from "../provider/Providers.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { Asked } from "../telemetry/ProviderMetrics.ts"
+import type { CredentialPool, Picked } from "./CredentialPool.ts"
 
 /** Who is asked: a model as `provider/model`, and the credential to ask with. */
 export interface Target {
@@ -13,7 +13,7 @@ export interface Target {
   readonly credential: ProviderCredential
 }
 
-export const providerOf = (model: string): string => model.slice(0, model.indexOf("/"))
+const providerOf = (model: string): string => model.slice(0, model.indexOf("/"))
 
 /** The model as its provider calls it. */
 export const ownName = (model: string): string => model.slice(model.indexOf("/") + 1)
@@ -25,54 +25,62 @@ export const use = ({ model, credential }: Target) => ({
   model
 })
 
-/** The model as metrics tell it. */
+/** The model as metrics name it. */
 export const asked = (model: string): Asked => ({ provider: providerOf(model), model: ownName(model) })
 
-/** A free credential for the model that is not to be avoided, if there is one; else the wait for the next one, if it is known. */
-export const pick = (
-  pool: CredentialPool["Service"],
-  session: SessionId,
-  model: string,
-  avoid: ReadonlySet<string> = new Set(),
-  prefer?: string
-) =>
-  retryWhileAway(
-    pool.pick({ provider: providerOf(model), model, session, avoid, ...(prefer === undefined ? {} : { prefer }) })
-  )
+/** Finds targets for the attempts of a session. */
+export interface Targets {
+  /** A free credential for the model that is not to be avoided, if there is one; else the wait for the next one, if it is known. */
+  readonly pick: (
+    session: SessionId,
+    model: string,
+    avoid?: ReadonlySet<string>,
+    prefer?: string
+  ) => Effect.Effect<Picked, StorageError>
+  /**
+   * The target for the next attempt of its step: the same one, unless its credential is bound by now and another one is free, best
+   * one that the step has not tried.
+   */
+  readonly again: (
+    session: SessionId,
+    target: Target,
+    tried: ReadonlySet<string>
+  ) => Effect.Effect<Target, StorageError>
+  /** The first of the models that has a free credential. Fails with the soonest time when none has. */
+  readonly first: (
+    session: SessionId,
+    models: ReadonlyArray<string>
+  ) => Effect.Effect<Target, ProviderError | StorageError>
+}
 
-/**
- * The target for the next attempt of its step: the same one, unless its credential is bound by now and another one is free, best
- * one that the step has not tried.
- */
-export const again = Effect.fnUntraced(function* (
-  pool: CredentialPool["Service"],
-  session: SessionId,
-  target: Target,
-  tried: ReadonlySet<string>
-): Effect.fn.Return<Target, StorageError> {
-  const { model, credential } = target
-  const others = new Set(tried)
-  others.delete(credential.id)
-  for (const avoid of others.size === 0 ? [others] : [others, new Set<string>()]) {
-    const picked = yield* pick(pool, session, model, avoid, credential.id)
-    if (picked._tag === "Picked") return { model, credential: picked.credential }
-  }
-  return target
-})
+export const make = (pool: CredentialPool["Service"]): Targets => {
+  const pick: Targets["pick"] = (session, model, avoid = new Set(), prefer) =>
+    retryWhileAway(
+      pool.pick({ provider: providerOf(model), model, session, avoid, ...(prefer === undefined ? {} : { prefer }) })
+    )
 
-/** The first of the models that has a free credential. Fails with the soonest time when none has. */
-export const first = Effect.fnUntraced(function* (
-  pool: CredentialPool["Service"],
-  session: SessionId,
-  models: ReadonlyArray<string>
-): Effect.fn.Return<Target, ProviderError | StorageError> {
-  const waits: Array<number> = []
-  for (const model of models) {
-    const picked = yield* pick(pool, session, model)
-    if (picked._tag === "Picked") return { model, credential: picked.credential }
-    if (picked.retryAfterMs !== undefined) waits.push(picked.retryAfterMs)
+  return {
+    pick,
+    again: Effect.fnUntraced(function* (session, target, tried) {
+      const { model, credential } = target
+      const others = new Set(tried)
+      others.delete(credential.id)
+      for (const avoid of others.size === 0 ? [others] : [others, new Set<string>()]) {
+        const picked = yield* pick(session, model, avoid, credential.id)
+        if (picked._tag === "Picked") return { model, credential: picked.credential }
+      }
+      return target
+    }),
+    first: Effect.fnUntraced(function* (session, models) {
+      const waits: Array<number> = []
+      for (const model of models) {
+        const picked = yield* pick(session, model)
+        if (picked._tag === "Picked") return { model, credential: picked.credential }
+        if (picked.retryAfterMs !== undefined) waits.push(picked.retryAfterMs)
+      }
+      const message = `No credential is free for ${models.join(", ")}`
+      const retryAfter = waits.length === 0 ? {} : { retryAfterMs: Math.min(...waits) }
+      return yield* new ProviderError({ reason: new RateLimited({ message, ...retryAfter }) })
+    })
   }
-  const message = `No credential is free for ${models.join(", ")}`
-  const retryAfter = waits.length === 0 ? {} : { retryAfterMs: Math.min(...waits) }
-  return yield* new ProviderError({ reason: new RateLimited({ message, ...retryAfter }) })
-})
+}

@@ -26,20 +26,22 @@ export class PlansConfig extends Context.Service<
     readonly allowsModel: (model: string) => boolean
     /** Plans that run or wait on this replica at once. */
     readonly maxPlans: number
+    /** Plans that wait for one session at once. */
+    readonly maxQueue: number
     readonly leaseTtl: Duration.Duration
-    /** How long running plans may go on when the gateway shuts down. */
+    /** How long plans may run on when the gateway shuts down. */
     readonly shutdownGrace: Duration.Duration
-    /** Whether plans of a dead process are gone on with. */
+    /** Whether plans of a dead process are resumed. */
     readonly resume: boolean
-    /** How long a reader that has left counts as connected, so that it can come back before its plan is aborted. */
+    /** How long a disconnected reader counts as connected, so that it can come back before its plan is aborted. */
     readonly streamGrace: Duration.Duration
-    /** How long a plan of a dead process may go on before a reader of it has come. */
+    /** How long a resumed plan may run before a reader of it has come. */
     readonly takeoverGrace: Duration.Duration
-    /** What is known of models beside the table. */
+    /** Facts about models that the table lacks, or has wrong. */
     readonly models: ModelTable.ModelOverrides
     /** By the name of a provider, for its models. They win over those for every model. */
     readonly providerTimers: ReadonlyMap<string, Partial<AttemptTimers>>
-    /** Tokens, of a model of which it is not known. */
+    /** Tokens, of a model that the table does not have. */
     readonly contextWindow: number
     /** Of every model; without it the model says, as `idleTimeout` does. */
     readonly firstTokenTimeout: Duration.Duration | undefined
@@ -52,19 +54,21 @@ export class PlansConfig extends Context.Service<
     readonly loop: LoopLimits
   }
 >()("@bowline/runtime/config/PlansConfig") {
-  /** What is not said is as by default; then no plan may name another model. */
+  /** Fields that are left out have their defaults: then a plan may name `model` and the `fallbackModels`, and no other. */
   static readonly layer = (
     given: Pick<PlansConfig["Service"], "model"> & Partial<PlansConfig["Service"]>
-  ): Layer.Layer<PlansConfig> => Layer.succeed(PlansConfig, { ...defaults, ...given })
+  ): Layer.Layer<PlansConfig> => {
+    const { model, fallbackModels = defaults.fallbackModels } = given
+    const allowsModel = (name: string) => name === model || fallbackModels.includes(name)
+    return Layer.succeed(PlansConfig, { ...defaults, allowsModel, ...given })
+  }
 }
 
-export const defaultLoopLimits: LoopLimits = { failures: 3, repeats: 5, pairs: 4 }
-
-const defaults: Omit<PlansConfig["Service"], "model"> = {
+const defaults: Omit<PlansConfig["Service"], "model" | "allowsModel"> = {
   fallbackModels: [],
   summaryModel: undefined,
-  allowsModel: () => false,
   maxPlans: 1_000,
+  maxQueue: 32,
   leaseTtl: Duration.seconds(15),
   shutdownGrace: Duration.seconds(30),
   resume: true,
@@ -78,5 +82,5 @@ const defaults: Omit<PlansConfig["Service"], "model"> = {
   attemptTimeout: Duration.seconds(1_800),
   maxRetries: 3,
   retryBase: Duration.seconds(1),
-  loop: defaultLoopLimits
+  loop: { failures: 3, repeats: 5, pairs: 4 }
 }

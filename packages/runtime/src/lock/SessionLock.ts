@@ -1,7 +1,7 @@
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Context, Duration, Effect, Latch, Layer, Option, RcMap, type Scope, Semaphore } from "effect"
+import { Clock, Context, Duration, Effect, FiberMap, Latch, Layer, Option, RcMap, type Scope, Semaphore } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { Notices, pollAfter } from "../store/Notices.ts"
@@ -67,6 +67,7 @@ export class SessionLock extends Context.Service<
       const replica = `replica_${(yield* UuidGenerator)()}`
       const held = new Map<SessionId, { readonly fence: number; readonly lost: () => void }>()
       const acquiring = new Set<SessionId>()
+      const releases = yield* FiberMap.make<SessionId, void>()
       let takeOvers = 0
       let hasLeft = false
       /** Sessions that another replica holds and that somebody here waits for. */
@@ -132,7 +133,12 @@ export class SessionLock extends Context.Service<
         }
         const orphans =
           takeOvers > 0 ? [] : Array.from(renewed).filter(([session]) => !held.has(session) && !acquiring.has(session))
-        return Effect.forEach(orphans, ([session, fence]) => release(session, fence), { discard: true })
+        // Each in a fiber of its own: a slow release must not keep the next renewal waiting.
+        return Effect.forEach(
+          orphans,
+          ([session, fence]) => FiberMap.run(releases, session, release(session, fence), { onlyIfMissing: true }),
+          { discard: true }
+        )
       }
 
       /** A renewal that comes behind would say that the replica lives. */

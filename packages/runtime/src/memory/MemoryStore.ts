@@ -40,6 +40,9 @@ const notNew = new InvalidRequest({
 const isCurrent = (session: SessionRecord, changes: ReadonlyArray<PlanChange>): boolean =>
   changes.every((change) => change._tag !== "Compacted" || coverage(session, change.compaction) !== undefined)
 
+/** The first 200 characters, none of them cut in half. */
+const preview = (question: string): string => Array.from(question.slice(0, 400)).slice(0, 200).join("")
+
 /** Whether an earlier try of the same commit has ended the plan. */
 const isSettledBy = ({ plan }: PlanRecord, changes: ReadonlyArray<PlanChange>): boolean =>
   changes.some(
@@ -127,20 +130,31 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
           (session === undefined || record.plan.session_id === session) &&
           (state === undefined || record.plan.state === state)
       )
-      return newestFirst(found, page, ({ plan }) => plan)
+      return newestFirst(found, page, ({ plan: { question, ...plan } }) => ({
+        ...plan,
+        question_preview: preview(question)
+      }))
     }),
   events: (id, after, limit) =>
     Effect.sync(() => {
       const rows = memory.plans.get(id)?.events ?? []
       return rows.filter((row) => row.seq + row.count - 1 > after).slice(0, limit)
     }),
-  takeOver: (replica, leaseTtl, limit) =>
+  queued: (replica) =>
+    Effect.sync(() =>
+      Array.from(memory.open.values()).flatMap((record) =>
+        record.replica === replica && record.plan.state === "queued" ? [record.plan.plan_id] : []
+      )
+    ),
+  takeOver: (replica, leaseTtl, limit, forgotten = []) =>
     Effect.map(Clock.currentTimeMillis, (now) => {
       memory.replicas.set(replica, now + Duration.toMillis(leaseTtl))
       let taken = 0
       return Array.from(memory.open.values()).flatMap((record) => {
         const session = memory.sessions.get(record.plan.session_id)
-        if (taken === limit || session === undefined || !memory.isLeft(record, session, replica, now)) return []
+        if (taken === limit || session === undefined) return []
+        const isForgotten = record.plan.state === "queued" && forgotten.includes(record.plan.plan_id)
+        if (!isForgotten && !memory.isLeft(record, session, replica, now)) return []
         taken++
         const isQueued = record.plan.state === "queued"
         const isDead = !record.isHandedOver && record.replica !== replica

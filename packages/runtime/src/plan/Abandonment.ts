@@ -5,20 +5,19 @@ import { type MessagePart, type NewMessage, MessageId } from "@bowline/domain/se
 import { unknownEffect } from "../history/LegalHistory.ts"
 import { fromEvents } from "../store/EventRow.ts"
 import type { AbandonedPlan, PlanChange, PlanCommit } from "../store/PlanStore.ts"
-import { headOf, shownText } from "../planner/Resumption.ts"
+import { headOf } from "../planner/Resumption.ts"
 
 const error = { code: "interrupted", message: "The process that ran the call is gone" }
 
 /**
- * The truth about a plan that nobody can go on with: it is over, and nobody knows what its open calls did. Text that was shown of an
- * unfinished answer is kept for show.
+ * The truth about a plan that no process can resume: it is over, and nobody knows what its open calls did. `text` is what was shown
+ * of an unfinished answer. It is kept for show.
  */
-export const settlement = (abandoned: AbandonedPlan, now: number, uuid: () => string): PlanCommit => {
+export const settlement = (abandoned: AbandonedPlan, text: string, now: number, uuid: () => string): PlanCommit => {
   const { plan, guard, tasks } = abandoned
   const open = tasks.filter(({ state }) => state === "running")
   const at = fromMillis(now)
   const { plan_id, session_id, stage, model, steps, tool_calls, usage } = plan
-  const text = shownText(abandoned)
   const outcome: Outcome = {
     state: "failed",
     error: {

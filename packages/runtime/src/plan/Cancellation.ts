@@ -3,35 +3,52 @@ import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Deferred, Effect, Schedule } from "effect"
+import { Deferred, Effect, type Scope } from "effect"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { PlanStore } from "../store/PlanStore.ts"
+import type { RemotePlans } from "../stream/RemotePlans.ts"
 import type { RunningPlans } from "./RunningPlans.ts"
+
+interface Services {
+  readonly running: RunningPlans["Service"]
+  readonly remote: RemotePlans["Service"]
+  readonly store: PlanStore["Service"]
+}
 
 /** How long a cancel waits for the plan to be settled before it answers with the plan as it is. */
 const settleTimeout = "30 seconds"
 
-/** Aborts a plan that is not over (`cancelled`), wherever it runs, and waits until it is settled, 15 s at most. */
-export const cancel = Effect.fnUntraced(function* (
-  running: RunningPlans["Service"],
-  store: PlanStore["Service"],
-  caller: CallerName,
-  id: PlanId
-): Effect.fn.Return<void, NotFound | StorageError> {
-  /** It may come to this process meanwhile, or go from it to another one. */
-  const isOver = Effect.gen(function* () {
-    const here = running.find(id)
-    here?.run.abort("cancelled")
-    if (here !== undefined) yield* Deferred.await(here.live.closed)
-    if (isSettled(yield* store.get(caller, id))) return true
+/** How long the first wait for news of the plan takes, in milliseconds; each later one takes twice as long. */
+const firstWait = 100
+
+/**
+ * Aborts a plan that is not over (`cancelled`), wherever it runs, and waits until it is settled, 30 s at most. The replica that
+ * runs the plan is told that it is read here, and so gives notice of its end; a notice may be lost, and then a look finds it.
+ */
+export const cancel = Effect.fnUntraced(
+  function* (
+    { running, remote, store }: Services,
+    caller: CallerName,
+    id: PlanId
+  ): Effect.fn.Return<void, NotFound | StorageError, Scope.Scope> {
+    /** It may come to this process meanwhile, or go from it to another one. */
+    const isOver = Effect.gen(function* () {
+      const here = running.find(id)
+      here?.run.abort("cancelled")
+      if (here !== undefined) yield* Deferred.await(here.live.closed)
+      return isSettled(yield* store.get(caller, id))
+    })
+    if (yield* isOver) return
+    const { news } = yield* remote.connect(id)
     yield* store.requestAbort(id, "cancelled")
-    return false
-  })
-  yield* isOver.pipe(
-    Effect.repeat({ until: (over) => over, schedule: Schedule.spaced("100 millis") }),
-    Effect.timeoutOption(settleTimeout)
-  )
-})
+    for (let wait = firstWait; ; wait *= 2) {
+      yield* Effect.timeoutOption(news, wait)
+      if (yield* isOver) return
+    }
+  },
+  Effect.scoped,
+  (cancelling) => Effect.timeoutOption(cancelling, settleTimeout)
+)
 
 /**
  * Ends the older plans of the session (`superseded`), wherever they run. Where the database does not say which, the log says so: the

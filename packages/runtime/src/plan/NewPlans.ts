@@ -42,9 +42,6 @@ import { PlanStore } from "../store/PlanStore.ts"
 import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 
-/** Plans that may wait for one session. */
-const maxQueue = 32
-
 /** How long a plan is kept for a caller who was not told that it is there. */
 const comeBackWithin = "60 seconds"
 
@@ -83,6 +80,8 @@ export class NewPlans extends Context.Service<
     >
     /** The plan, if it runs here; one that this process is about to run, and that may be stored already, is waited for. */
     readonly find: (id: PlanId) => Effect.Effect<RunningPlan | undefined>
+    /** Whether the plan runs here, or is about to. */
+    readonly isKnown: (id: PlanId) => boolean
   }
 >()("@bowline/runtime/plan/NewPlans") {
   static readonly layer = Layer.effect(
@@ -169,7 +168,7 @@ export class NewPlans extends Context.Service<
           created.openUnsafe()
         })
         const session = yield* store
-          .create(stored, maxQueue)
+          .create(stored, config.maxQueue)
           .pipe(
             Effect.onError((cause) =>
               isLostAnswer(cause)
@@ -186,6 +185,7 @@ export class NewPlans extends Context.Service<
       }, Effect.scoped)
 
       return {
+        isKnown: (id) => creations.has(id) || running.find(id) !== undefined,
         find: (id) =>
           Effect.suspend(() => creations.get(id)?.await ?? Effect.void).pipe(Effect.map(() => running.find(id))),
         start: (caller, request, came, idempotency, use) =>

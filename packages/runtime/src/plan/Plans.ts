@@ -1,5 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import { isSettled, type Plan, type PlanState, type PlanId } from "@bowline/domain/plan/Plan"
+import { isSettled, type Plan, type PlanState, type PlanId, type PlanSummary } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import {
   type HopsExceeded,
@@ -13,6 +13,7 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Context, Effect, Layer, Option, type Scope, Stream } from "effect"
+import { Asker } from "../asking/Asker.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { SessionCompaction } from "./SessionCompaction.ts"
 import type { Route } from "../peer/PeerClient.ts"
@@ -61,7 +62,7 @@ export class Plans extends Context.Service<
       caller: CallerName,
       filter: { readonly session?: string; readonly state?: PlanState },
       page: PageRequest
-    ) => Effect.Effect<Page<Plan>, NotFound | StorageError>
+    ) => Effect.Effect<Page<PlanSummary>, NotFound | StorageError>
     /**
      * The plan's frames behind `after` (0: from the start), live to the end. A cursor past the head is invalid; at the end of a
      * plan that is over there is nothing to read. A reader for as long as the scope is open.
@@ -165,7 +166,7 @@ export class Plans extends Context.Service<
         cancel: Effect.fnUntraced(function* (caller, id) {
           const plan = yield* store.get(caller, id)
           if (isSettled(plan)) return plan
-          yield* cancel(running, store, caller, id)
+          yield* cancel({ running, remote, store }, caller, id)
           return yield* store.get(caller, id)
         }),
         drain: Effect.andThen(running.drain, remote.close),
@@ -186,6 +187,7 @@ export class Plans extends Context.Service<
     Layer.provide([RunningPlans.layer, RemotePlans.layer]),
     Layer.provide(Planner.layer),
     Layer.provide(Compaction.layer),
+    Layer.provide(Asker.layer),
     Layer.provide([SessionLock.layer, GroupCommit.layer])
   )
 }

@@ -1,9 +1,9 @@
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { Clock, Duration, Effect, Latch, Layer, Option, Predicate } from "effect"
+import { Clock, Duration, Effect, Exit, Latch, Layer, Option, Predicate, Scope } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
-import { LeaseStore } from "../store/LeaseStore.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { Notices } from "../store/Notices.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
@@ -12,6 +12,7 @@ import { supersede } from "./Cancellation.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { type AbandonedPlan, type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 import * as Resumption from "../planner/Resumption.ts"
+import { NewPlans } from "./NewPlans.ts"
 import { RunningPlans } from "./RunningPlans.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
@@ -19,13 +20,22 @@ import * as StoredRequest from "../store/StoredRequest.ts"
 /** So many plans are taken over at once, though they are more than this replica may run: somebody has to. */
 const leastTaken = 100
 
-/** Settled side by side. */
+/** So many ends are written side by side. */
 const concurrency = 8
 
-/** A plan that nobody can go on with, and its end: the very same is written again until the store has answered. */
+/** Between two tries to write an end that the database rejects, in milliseconds. */
+const leastPause = 3_000
+const mostPause = 300_000
+
+/** The end of a plan that no process can resume. The very same commit is written again until the store has answered. */
 interface Ending {
   readonly abandoned: AbandonedPlan
-  readonly commit: PlanCommit
+  /** Holds the session's lease, so that nobody takes the plan over again. */
+  readonly scope: Scope.Closeable
+  commit: PlanCommit
+  /** How long the next try waits, and when it comes. Times in milliseconds. */
+  pause: number
+  due: number
 }
 
 const storedAgents = ({ request }: AbandonedPlan): ReadonlyArray<unknown> => {
@@ -40,9 +50,9 @@ const storedAgents = ({ request }: AbandonedPlan): ReadonlyArray<unknown> => {
 export const layer = Layer.effectDiscard(
   Effect.gen(function* () {
     const store = yield* PlanStore
-    const leases = yield* LeaseStore
     const lock = yield* SessionLock
     const running = yield* RunningPlans
+    const plans = yield* NewPlans
     const notices = yield* Notices
     const peers = yield* PeerClient
     const secretKey = yield* SecretKey
@@ -76,7 +86,13 @@ export const layer = Layer.effectDiscard(
       yield* Effect.ignore(notices.publish([{ _tag: "TakenOver", plan_id }]))
     })
 
-    const endings = new Set<Ending>()
+    const layerScope = yield* Effect.scope
+    const endings = new Map<PlanId, Ending>()
+
+    const drop = ({ abandoned, scope }: Ending) => {
+      endings.delete(abandoned.plan.plan_id)
+      return Scope.close(scope, Exit.void)
+    }
 
     const take = Effect.fnUntraced(function* (abandoned: AbandonedPlan) {
       const { plan_id } = abandoned.plan
@@ -86,20 +102,36 @@ export const layer = Layer.effectDiscard(
       const obstacle = Resumption.obstacle(abandoned, Option.getOrUndefined(request), { resume, localTools })
       if (obstacle === undefined && Option.isSome(request)) return yield* goOn(abandoned, request.value)
       const now = yield* Clock.currentTimeMillis
-      endings.add({ abandoned, commit: Abandonment.settlement(abandoned, now, uuid) })
+      const { plan, guard } = abandoned
+      const earlier = endings.get(plan_id)
+      if (earlier !== undefined) yield* drop(earlier)
+      const scope = yield* Scope.fork(layerScope)
+      const commit = Abandonment.settlement(abandoned, Resumption.shownText(abandoned), now, uuid)
+      const ending: Ending = { abandoned, scope, commit, pause: 0, due: now }
+      endings.set(plan_id, ending)
+      if (guard._tag === "Held") {
+        // Whoever has the session now ends the plan: the next write is refused.
+        const onLost = () => void (ending.due = 0)
+        yield* Scope.provide(lock.adopt(plan.session_id, guard.fence, onLost), scope)
+      }
       yield* Effect.annotateLogs(Effect.logWarning("plan_interrupted"), { reason: obstacle })
+    })
+
+    /** The store would reject the same commit again: the next one has no text, and those after it come ever more seldom. */
+    const postpone = Effect.fnUntraced(function* (ending: Ending) {
+      const now = yield* Clock.currentTimeMillis
+      ending.due = now + ending.pause
+      ending.pause = Math.min(Math.max(2 * ending.pause, leastPause), mostPause)
+      ending.commit = Abandonment.settlement(ending.abandoned, "", now, uuid)
     })
 
     const settle = Effect.fnUntraced(function* (ending: Ending) {
       const { abandoned, commit } = ending
-      const { plan_id, session_id, guard } = commit
-      const refused = yield* Effect.catchTag(store.commit([commit]), "StorageError", (error) => {
-        // What is refused once would be refused for ever.
-        if (!error.reason.isRetryable) endings.delete(ending)
-        return Effect.fail(error)
-      })
-      endings.delete(ending)
-      if (guard._tag === "Held") yield* Effect.ignore(leases.release(session_id, guard.fence), { log: "Warn" })
+      const { plan_id } = commit
+      const refused = yield* store
+        .commit([commit])
+        .pipe(Effect.tapError(({ reason }) => (reason.isRetryable ? Effect.void : postpone(ending))))
+      yield* drop(ending)
       if (refused.has(plan_id)) return
       const open = abandoned.tasks.filter(({ state }) => state === "running")
       yield* LeftTasks.cancelAll(peers, LeftTasks.reachable(storedAgents(abandoned)), abandoned.route, open)
@@ -119,7 +151,10 @@ export const layer = Layer.effectDiscard(
       // What is taken over is no less this replica's, when it is shut down, than what it runs.
       yield* running.reserve(Infinity)
       const limit = Math.max(running.room(), leastTaken)
-      const taken = yield* store.takeOver(lock.replica, leaseTtl, limit)
+      // Of this replica's own plans those whose creation was stored after nobody waited for it any more.
+      const queued = yield* store.queued(lock.replica)
+      const forgotten = queued.filter((id) => !plans.isKnown(id) && !endings.has(id))
+      const taken = yield* store.takeOver(lock.replica, leaseTtl, limit, forgotten)
       yield* Effect.forEach(taken, (abandoned) => caring(abandoned, take(abandoned)), {
         concurrency: "unbounded",
         discard: true
@@ -132,7 +167,9 @@ export const layer = Layer.effectDiscard(
 
     const recover = Effect.gen(function* () {
       if (yield* lock.isSteady) yield* taking
-      yield* Effect.forEach(Array.from(endings), (ending) => caring(ending.abandoned, settle(ending)), {
+      const now = yield* Clock.currentTimeMillis
+      const due = Array.from(endings.values()).filter((ending) => ending.due <= now)
+      yield* Effect.forEach(due, (ending) => caring(ending.abandoned, settle(ending)), {
         concurrency,
         discard: true
       })

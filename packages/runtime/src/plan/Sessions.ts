@@ -12,6 +12,7 @@ import { cancel } from "./Cancellation.ts"
 import * as Hops from "./Hops.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { RunningPlans } from "./RunningPlans.ts"
+import { RemotePlans } from "../stream/RemotePlans.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { type HandedBack, SessionStore } from "../store/SessionStore.ts"
 
@@ -50,6 +51,7 @@ export class Sessions extends Context.Service<
       const sessions = yield* SessionStore
       const plans = yield* PlanStore
       const running = yield* RunningPlans
+      const remote = yield* RemotePlans
       const lock = yield* SessionLock
       const peers = yield* PeerClient
       const route = Hops.onward(Hops.direct, yield* GatewayId)
@@ -62,7 +64,7 @@ export class Sessions extends Context.Service<
         const ids = open.flatMap(({ items }) => items.map(({ plan_id }) => plan_id))
         const end = (plan_id: PlanId) =>
           // One that was deleted meanwhile is over.
-          Effect.catchTag(cancel(running, plans, caller, plan_id), "NotFound", () => Effect.void)
+          Effect.catchTag(cancel({ running, remote, store: plans }, caller, plan_id), "NotFound", () => Effect.void)
         yield* Effect.forEach(ids, end, { concurrency: "unbounded", discard: true })
       })
 

@@ -1,13 +1,14 @@
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { FinishReason } from "../provider/Provider.ts"
 import type { Entry } from "../history/LegalHistory.ts"
-import type { PlacedCall } from "./Assembly.ts"
+import type { PlacedCall } from "../asking/Assembly.ts"
 
 /** What the provider has said in a step so far, everything that continued it included. */
 export interface Answer {
   readonly finish: FinishReason
   readonly text: string
   readonly parts: ReadonlyArray<MessagePart>
+  /** Those that may be made. */
   readonly calls: ReadonlyArray<PlacedCall>
   /** Why calls that the provider wrote besides cannot be made. */
   readonly dropped: ReadonlyArray<string>
@@ -37,17 +38,19 @@ export const corrections = (dropped: ReadonlyArray<string>): ReadonlyArray<Entry
     parts: [{ type: "text", text: `A tool call of yours was not made: ${reason}. Make it again if you need it.` }]
   }))
 
-/** Whether a finished answer has nothing in it that could be used: neither text nor a call that may be made. */
-export const isEmpty = ({ finish, text, calls }: Answer, mayCall: boolean): boolean =>
-  text.trim() === "" && !(mayCall && calls.length > 0) && ["stop", "tool_calls", "other"].includes(finish)
+/** Whether the provider brought the answer to its end. The calls of any other answer are never made. */
+export const isWhole = (finish: FinishReason): boolean => ["stop", "tool_calls", "other"].includes(finish)
+
+/** Whether a whole answer has nothing that could be used: neither text nor a call that may be made. */
+export const isEmpty = ({ finish, text, calls }: Answer): boolean =>
+  isWhole(finish) && text.trim() === "" && calls.length === 0
 
 /** What to ask besides so that the step goes on, if it is to: an answer cut at its limit, paused, or empty. */
 export const next = (
   answer: Answer,
-  mayCall: boolean,
   continued: Continued
 ): { readonly ask: ReadonlyArray<Entry>; readonly continued: Continued } | undefined => {
-  const why = isEmpty(answer, mayCall) ? "empty" : answer.finish
+  const why = isEmpty(answer) ? "empty" : answer.finish
   if (why !== "length" && why !== "pause" && why !== "empty") return undefined
   if (continued[why] >= limits[why]) return undefined
   const ask = why === "empty" ? [...corrections(answer.dropped), ...nudges.empty] : nudges[why]

@@ -3,14 +3,13 @@ import { MessageId, type Message, type NewMessage } from "@bowline/domain/sessio
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Effect } from "effect"
-import type { CredentialPool } from "../asking/CredentialPool.ts"
-import * as Target from "../asking/Target.ts"
+import type { Question } from "../asking/AnswerAttempt.ts"
+import type { Asker } from "../asking/Asker.ts"
 import type { Compaction } from "../compaction/Compaction.ts"
 import { contextBlocks } from "../compaction/Summary.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import { type Entry, legalHistory } from "../history/LegalHistory.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
-import type { ProviderRequest } from "../provider/Provider.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import type { Tool } from "../tool/Tool.ts"
@@ -22,7 +21,7 @@ import { systemPrompt } from "./SystemPrompt.ts"
 
 /** What the planner works with. */
 export interface Parts {
-  readonly pool: CredentialPool["Service"]
+  readonly asker: Asker["Service"]
   readonly sessions: SessionStore["Service"]
   readonly peers: PeerClient["Service"]
   readonly local: ReadonlyArray<Tool>
@@ -40,7 +39,7 @@ export interface Conversation {
   readonly lastAnswer: Message | undefined
   readonly loop: PlanLoop
   /** What the model is asked next. `corrections` are for this request only. */
-  readonly request: (mustAnswer: boolean, corrections: ReadonlyArray<Entry>) => Omit<ProviderRequest, "model" | "facts">
+  readonly request: (mustAnswer: boolean, corrections: ReadonlyArray<Entry>) => Question
 }
 
 /** The question as the history has it. It is named after its plan: the process that resumes the plan finds it by that name. */
@@ -51,11 +50,11 @@ const questionOf = (plan: PlanId, text: string): NewMessage => ({
 })
 
 /** Begins with the first model that can be asked now, if there is one, so that `plan.model` names it. */
-const skipUnavailable = Effect.fnUntraced(function* (pool: CredentialPool["Service"], run: PlanRun) {
+const skipUnavailable = Effect.fnUntraced(function* (asker: Asker["Service"], run: PlanRun) {
   if (run.models.length < 2) return
-  const target = yield* Target.first(pool, run.given.session_id, run.models).pipe(
-    Effect.catchTag("ProviderError", () => Effect.undefined)
-  )
+  const target = yield* asker
+    .first(run.given.session_id, run.models)
+    .pipe(Effect.catchTag("ProviderError", () => Effect.undefined))
   if (target !== undefined) run.use(target.model)
 })
 
@@ -67,7 +66,7 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
 
 /** Reads the session, gathers the tools, and asks the question. */
 export const begin = Effect.fnUntraced(function* (
-  { compaction, config, local, peers, pool, sessions }: Parts,
+  { asker, compaction, config, local, peers, sessions }: Parts,
   run: PlanRun
 ): Effect.fn.Return<Conversation, StorageError> {
   const { plan_id, session_id, journal, request, resumed, uuid } = run.given
@@ -76,7 +75,7 @@ export const begin = Effect.fnUntraced(function* (
   )
   const { tools, unreachable } = yield* Catalog.of(run, { peers, local, sessions })
   const delimiter = uuid()
-  yield* skipUnavailable(pool, run)
+  yield* skipUnavailable(asker, run)
 
   const question = questionOf(plan_id, request.question)
   const isAsked = resumed?.isAsked === true

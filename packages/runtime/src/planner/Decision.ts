@@ -39,7 +39,7 @@ export const stopReason = (
   { calls, finish }: Pick<Answer, "calls" | "finish">,
   withholding: StopReason | undefined
 ): StopReason | undefined => {
-  if (withholding === undefined && finish !== "length" && calls.length > 0) return undefined
+  if (calls.length > 0) return undefined
   const own = stopReasons[finish]
   return own === "stop" ? (withholding ?? own) : own
 }

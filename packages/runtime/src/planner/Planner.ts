@@ -3,7 +3,8 @@ import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Layer } from "effect"
-import { CredentialPool } from "../asking/CredentialPool.ts"
+import { Asker } from "../asking/Asker.ts"
+import * as Assembly from "../asking/Assembly.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
@@ -12,7 +13,6 @@ import { PeerClient } from "../peer/PeerClient.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { resultLimit } from "../tool/Envelope.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
-import * as Assembly from "./Assembly.ts"
 import * as Continuation from "./Continuation.ts"
 import * as Conversation from "./Conversation.ts"
 import { stopReason, withheld } from "./Decision.ts"
@@ -41,10 +41,11 @@ export class Planner extends Context.Service<
   static readonly layer = Layer.effect(
     Planner,
     Effect.gen(function* () {
-      const pool = yield* CredentialPool
       const config = yield* PlansConfig
+      const asker = yield* Asker
+      const askStep = Step.make(asker)
       const parts: Conversation.Parts = {
-        pool,
+        asker,
         config,
         sessions: yield* SessionStore,
         peers: yield* PeerClient,
@@ -102,9 +103,12 @@ export class Planner extends Context.Service<
           [run.progressed("provider")],
           before === undefined ? [{ event: "step", data: { step: steps, attempt: 1 } }] : []
         )
-        const question = () => request(withholding !== undefined, corrections)
-        const shorter = Effect.map(prompt.shorten, (isShorter) => (isShorter ? question() : undefined))
-        const answer = yield* Step.ask(pool, config, run, step, question(), shorter, before)
+        const answer = yield* askStep(run, step, {
+          question: () => request(withholding !== undefined, corrections),
+          mayCall: withholding === undefined,
+          shorten: prompt.shorten,
+          before
+        })
         return { answer, stop: stopReason(answer, withholding) }
       })
 

@@ -5,7 +5,7 @@ import { distance } from "fastest-levenshtein"
 import type { Tool, ToolInput } from "../tool/Tool.ts"
 import * as ToolName from "../tool/ToolName.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
-import type { ToolCall } from "./Assembly.ts"
+import type { ToolCall } from "../provider/Provider.ts"
 import type { StoredTask } from "../store/PlanStore.ts"
 
 /** A call before it is made: what it will be, or why it will not. */

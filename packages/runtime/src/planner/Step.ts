@@ -1,74 +1,55 @@
-import { EmptyAnswer, ProviderError, type ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
+import { EmptyAnswer, ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { Usage } from "@bowline/domain/plan/Usage"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
-import type { CredentialPool } from "../asking/CredentialPool.ts"
-import type { ProviderRequest } from "../provider/Provider.ts"
-import { type Entry, toldHistory } from "../history/LegalHistory.ts"
+import type { FinishedAnswer, Question } from "../asking/AnswerAttempt.ts"
+import type { Asker } from "../asking/Asker.ts"
+import { textOf } from "../asking/Assembly.ts"
+import * as Target from "../asking/Target.ts"
+import type { Entry } from "../history/LegalHistory.ts"
 import * as GenAi from "../telemetry/GenAi.ts"
 import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
-import type { Assembly } from "./Assembly.ts"
 import * as Continuation from "./Continuation.ts"
 import type { PlanRun } from "./PlanRun.ts"
-import type { PlansConfig } from "../config/PlansConfig.ts"
 import type { Attempts } from "./Resumption.ts"
-import * as Retries from "../asking/Retries.ts"
-import * as StepAttempt from "./StepAttempt.ts"
+import * as StepListener from "./StepListener.ts"
 import type { StepState } from "./StepState.ts"
-import * as Target from "../asking/Target.ts"
 
-const textOf = (parts: ReadonlyArray<MessagePart>): string =>
-  parts.reduce((all, part) => (part.type === "text" ? all + part.text : all), "")
-
-const correctCall: Entry = {
-  role: "user",
-  parts: [{ type: "text", text: "The arguments of your last tool call were not valid JSON. Make the call again." }]
-}
-
-const processGone = { code: "interrupted", message: "The process that made the attempt is gone" }
-
-export type Asked = Omit<ProviderRequest, "model" | "facts">
-
-/** The same request, mended for an attempt behind one that failed for this reason. */
-const mend = (request: Asked, reason: ProviderErrorReason): Asked => {
-  if (reason._tag === "history_rejected") return { ...request, messages: toldHistory(request.messages) }
-  return reason._tag === "tool_json" ? { ...request, messages: [...request.messages, correctCall] } : request
-}
+const processDied = { code: "interrupted", message: "The process that made the attempt died" }
 
 /** An answer, and what the provider has counted of the attempt that ended it. */
 export interface Given extends Continuation.Answer {
   readonly usage: Usage | undefined
 }
 
-/**
- * One answer, shown while it comes, out of as many attempts as it takes: with the run's target, and with those that take its
- * place, which the run keeps. A request that is refused as too long is made `shorter`, once, if it can be. What the attempts `before`
- * have shown, which another process has made, is taken back.
- */
-export const ask = (
-  pool: CredentialPool["Service"],
-  config: PlansConfig["Service"],
-  run: PlanRun,
-  state: StepState,
-  asked: Asked,
-  shorter: Effect.Effect<Asked | undefined, StorageError>,
-  before: Attempts | undefined
-): Effect.Effect<Given, ProviderError | StorageError> => {
-  const answer = answerTo(pool, config, run, state, asked, shorter, before).pipe(
-    Effect.tapErrorTag("ProviderError", (error) =>
-      state.failures.length === 0 ? Effect.void : tellExhausted(run, state, error)
-    )
-  )
-  return Effect.withSpan(answer, "step", { captureStackTrace: false, attributes: { [GenAi.step]: run.progress.steps } })
+/** What a step asks. */
+export interface Asked {
+  readonly question: () => Question
+  /** Whether the answer may call tools. */
+  readonly mayCall: boolean
+  /** Makes the question shorter, and says whether it is: for a provider that refuses it as too long. */
+  readonly shorten: Effect.Effect<boolean, StorageError>
+  /** The attempts that another process has made. What they have shown is retracted. */
+  readonly before: Attempts | undefined
 }
 
+/** Makes the steps of plans: each asks for one answer and shows it while it comes, with as many attempts as that takes. */
+export const make =
+  (asker: Asker["Service"]) =>
+  (run: PlanRun, state: StepState, asked: Asked): Effect.Effect<Given, ProviderError | StorageError> =>
+    Effect.withSpan(
+      Effect.tapErrorTag(answerTo(asker, run, state, asked), "ProviderError", (error) =>
+        state.failures.length === 0 ? Effect.void : tellExhausted(run, state.failures.length, error)
+      ),
+      "step",
+      { captureStackTrace: false, attributes: { [GenAi.step]: run.progress.steps } }
+    )
+
 /** A step has given up. Where nothing was tried again that is only worth a line if it might have helped. */
-const tellExhausted = Effect.fnUntraced(function* (run: PlanRun, state: StepState, error: ProviderError) {
-  const attempts = state.failures.length
+const tellExhausted = Effect.fnUntraced(function* ({ model }: PlanRun, attempts: number, error: ProviderError) {
   if (attempts === 1 && !error.isRetryable) return
-  yield* ProviderMetrics.retriesExhausted(Target.asked(run.model), error.type)
-  const { model } = run
+  yield* ProviderMetrics.retriesExhausted(Target.asked(model), error.type)
   yield* Effect.annotateLogs(Effect.logWarning("provider_retries_exhausted"), {
     error_type: error.type,
     attempts,
@@ -76,102 +57,60 @@ const tellExhausted = Effect.fnUntraced(function* (run: PlanRun, state: StepStat
   })
 })
 
-const answerTo = Effect.fnUntraced(function* (
-  pool: CredentialPool["Service"],
-  config: PlansConfig["Service"],
+/** Chooses the target, and announces the attempt where it follows those of another process. */
+const begin = Effect.fnUntraced(function* (
+  asker: Asker["Service"],
   run: PlanRun,
   state: StepState,
-  asked: Asked,
-  shorter: Effect.Effect<Asked | undefined, StorageError>,
-  before: Attempts = { last: 0, shown: [] }
-): Effect.fn.Return<Given, ProviderError | StorageError> {
-  const { journal, deadline, session_id } = run.given
+  { before = { last: 0, shown: [] }, shorten }: Asked
+) {
+  const { journal, deadline, session_id: session } = run.given
   const step = run.progress.steps
-  const mayCall = asked.toolChoice === "auto"
-
-  /** From now on the plan asks this one of its models. */
-  const goOnWith = (model: string) => {
-    if (model === run.model) return
-    run.use(model)
-    journal.append([run.progressed("provider")], [])
-  }
-
   for (const attempt of before.shown) journal.emit({ event: "text.retract", data: { step, attempt } })
-  const { models } = run
-  const retries = yield* Retries.make(pool, config, { session: session_id, models, deadline, stage: "provider" })
-  goOnWith(retries.target().model)
+  const subject = { session, models: run.models, deadline, stage: "provider" as const }
+  const asking = yield* asker.begin(subject, StepListener.make(run, state, shorten), before.last)
+  const next = asking.target()
+  StepListener.useModel(run, next.model)
+  if (before.last > 0) StepListener.tellRetry(run, { attempt: before.last, next, delayMs: 0, error: processDied })
+  return asking
+})
 
-  /** Tells that there will be another attempt; what was shown of this one is taken back. */
-  const tellRetry = Effect.fnUntraced(function* (
-    assembly: Assembly,
-    attempt: number,
-    error: ProviderError,
-    asked: string,
-    delay_ms: number
-  ) {
-    const { credential, model } = retries.target()
-    if (assembly.isShown) {
-      journal.emit({ event: "text.retract", data: { step, attempt } })
-      yield* ProviderMetrics.retracted(Target.asked(asked), error.type)
-    }
-    state.shownText = textOf(kept)
-    const { code, message } = error
-    const next = { attempt: attempt + 1, delay_ms, credential: credential.id, model }
-    journal.emit({ event: "retry", data: { step, ...next, error: { code, message } } })
-  })
+/** The answer so far, with what was said `before` in the step. Its calls are only those that may be made. */
+const joined = (before: ReadonlyArray<MessagePart>, answer: FinishedAnswer, mayCall: boolean): Given => {
+  const { finish, dropped, usage } = answer
+  const made = mayCall && Continuation.isWhole(finish) ? answer.calls : []
+  const calls = made.map((call) => ({ ...call, at: before.length + call.at }))
+  const parts = [...before, ...answer.parts]
+  return { finish, calls, dropped, parts, text: textOf(parts), usage }
+}
 
-  if (before.last > 0) {
-    const { credential, model } = retries.target()
-    const next = { attempt: before.last + 1, delay_ms: 0, credential: credential.id, model }
-    journal.emit({ event: "retry", data: { step, ...next, error: processGone } })
-  }
-
-  let base = asked
-  let mended = asked
-  let isShortened = false
-  let continued = Continuation.notContinued
+const answerTo = Effect.fnUntraced(function* (
+  asker: Asker["Service"],
+  run: PlanRun,
+  state: StepState,
+  asked: Asked
+): Effect.fn.Return<Given, ProviderError | StorageError> {
+  const asking = yield* begin(asker, run, state, asked)
   let kept: ReadonlyArray<MessagePart> = []
-  /** What goes on with the answer so far. */
+  let continued = Continuation.notContinued
+  /** What continues the answer so far. */
   let tail: ReadonlyArray<Entry> = []
-  const request = (): Asked => ({ ...base, messages: [...base.messages, ...tail] })
-  const first = before.last + 1
-  for (let attempt = first; ; attempt++) {
-    const target = attempt > first ? yield* retries.again : retries.target()
-    const { assembly, failure } = yield* StepAttempt.make(pool, config, run, state, target, attempt, mended)
-    if (failure !== undefined) {
-      const error = new ProviderError({ reason: failure })
-      state.failures.push(failure)
-      if (failure._tag === "context_overflow" && !isShortened) {
-        isShortened = true
-        const short = yield* shorter
-        if (short === undefined) return yield* error
-        journal.append([run.progressed("provider")], [])
-        base = short
-        mended = request()
-        yield* tellRetry(assembly, attempt, error, target.model, 0)
-        continue
-      }
-      const delay = yield* retries.failed(attempt, failure)
-      goOnWith(retries.target().model)
-      yield* tellRetry(assembly, attempt, error, target.model, delay)
-      yield* Effect.sleep(delay).pipe(run.stages.within("backoff"))
-      mended = mend(mended, failure)
-      continue
-    }
-    yield* pool.succeeded(Target.use(target)).pipe(Effect.ignore({ log: "Warn" }))
-    const { finish = "other", dropped, usage } = assembly
-    const calls = assembly.calls.map((call) => ({ ...call, at: kept.length + call.at }))
-    kept = [...kept, ...assembly.parts]
-    const answer = { finish, calls, dropped, parts: kept, text: textOf(kept), usage }
-    const next = Continuation.next(answer, mayCall, continued)
-    if (Continuation.isEmpty(answer, mayCall)) {
+  const question = Effect.sync((): Question => {
+    const base = asked.question()
+    return { ...base, messages: [...base.messages, ...tail] }
+  })
+  for (;;) {
+    const answer = joined(kept, yield* asking.ask(() => question), asked.mayCall)
+    state.keepText()
+    const next = Continuation.next(answer, continued)
+    if (Continuation.isEmpty(answer)) {
       const reason = new EmptyAnswer({ message: "The provider gave an empty answer" })
       state.failures.push(reason)
       if (next === undefined) return yield* new ProviderError({ reason })
     }
     if (next === undefined) return answer
     continued = next.continued
+    kept = answer.parts
     tail = [{ role: "assistant", parts: kept }, ...next.ask]
-    mended = request()
   }
 })

@@ -13,11 +13,30 @@ export interface AttemptUsage {
  * reads it.
  */
 export class StepState {
-  /** The text that readers have seen, without what was retracted. */
-  shownText = ""
   /** Why attempts have failed so far. */
   readonly failures: Array<ProviderErrorReason> = []
+  #keptText = ""
+  #shownText = ""
   #usage: AttemptUsage | undefined
+
+  /** The text that readers have seen, without what was retracted. */
+  get shownText(): string {
+    return this.#shownText
+  }
+
+  showText(delta: string): void {
+    this.#shownText += delta
+  }
+
+  /** The attempt has finished: the text so far stays, whatever becomes of the attempts that continue it. */
+  keepText(): void {
+    this.#keptText = this.#shownText
+  }
+
+  /** Takes back what the attempt has shown. */
+  retractText(): void {
+    this.#shownText = this.#keptText
+  }
 
   /** The provider has reported what the running attempt has used so far. */
   reportUsage(usage: AttemptUsage): void {

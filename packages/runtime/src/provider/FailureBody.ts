@@ -25,6 +25,13 @@ const describing = (body: unknown): unknown => {
   return Predicate.isObject(body) && body["error"] !== undefined && body["error"] !== null ? body["error"] : body
 }
 
+const isError = (body: unknown): boolean =>
+  Predicate.isObject(body) &&
+  (Predicate.isNotNullish(body["error"]) ||
+    body["type"] === "error" ||
+    body["object"] === "error" ||
+    asStatus(body["code"] ?? body["status"]) !== undefined)
+
 const link = /https?:\/\/\S+/g
 
 export const fromJson = (body: unknown): FailureBody => {
@@ -44,7 +51,13 @@ export const fromJson = (body: unknown): FailureBody => {
   }
 }
 
-/** Of a body that is not JSON, a page of a proxy above all, nothing is shown. */
+/** The error in a body under a status that is none. A page, or JSON that is no error, says nothing, whatever its words are. */
+export const fromJsonError = (text: string): FailureBody => {
+  const body = Option.getOrUndefined(parseJson(text))
+  return fromJson(isError(Array.isArray(body) ? body[0] : body) ? body : undefined)
+}
+
+/** Shows nothing of a body that is not JSON: mostly it is the page of a proxy. */
 export const fromText = (text: string): FailureBody =>
   Option.match(parseJson(text), {
     onNone: () => ({ ...fromJson(text), message: "" }),

@@ -15,11 +15,11 @@ export interface HttpWire {
   readonly answer: new (failureOf: (error: unknown) => ProviderErrorReason) => AnswerStream
 }
 
-/** How long the usage may come behind the finish reason: without it the answer is as whole. */
-const usageGrace = "1 second"
+/** Milliseconds that the usage may come behind the finish reason: without it the answer is as whole. */
+const usageGrace = 1_000
 
-/** How long the end of the body may come behind the last event: read to its end, the connection serves again. */
-const endGrace = "100 millis"
+/** Milliseconds that the end of the body may come behind the last event: read to its end, the connection serves again. */
+const endGrace = 100
 
 /** Bytes of a failure that are read. */
 const maxFailure = 64 * 1_024
@@ -62,7 +62,7 @@ export const make = Effect.fnUntraced(function* (wire: HttpWire) {
       classify(response, cleaned(body), clock.currentTimeMillisUnsafe())
     if (!isEventStream(response)) return yield* refusal(response, failureOf)
     const answer = new wire.answer((error) => failureOf(FailureBody.fromJson(error)))
-    return Stream.transformPull(response.stream, (pull) => Effect.succeed(read(pull, answer)))
+    return Stream.transformPull(response.stream, (pull) => Effect.succeed(read(pull, answer, clock)))
   })
 
   return (request: ProviderRequest): ReturnType<Provider["Service"]["stream"]> =>
@@ -93,7 +93,7 @@ const refusal = Effect.fnUntraced(function* (
     Effect.timeoutOption(failureTimeout),
     Effect.ignore
   )
-  const reason = failureOf(FailureBody.fromText(body))
+  const reason = failureOf(status < 400 ? FailureBody.fromJsonError(body) : FailureBody.fromText(body))
   return yield* Effect.fail(
     status < 300 && reason._tag === "unknown"
       ? new StreamCorrupt({ message: "The provider answered with something else than an event stream", status })
@@ -101,13 +101,13 @@ const refusal = Effect.fnUntraced(function* (
   )
 })
 
+type Bytes = Pull.Pull<Array.NonEmptyReadonlyArray<Uint8Array>, HttpClientError.HttpClientError>
 type Parts = Pull.Pull<Array.NonEmptyReadonlyArray<ProviderPart>, ProviderErrorReason>
 
-const read = (
-  bytes: Pull.Pull<Array.NonEmptyReadonlyArray<Uint8Array>, HttpClientError.HttpClientError>,
-  answer: AnswerStream
-): Parts => {
+const read = (bytes: Bytes, answer: AnswerStream, clock: Clock.Clock): Parts => {
   let ended = false
+  /** Milliseconds that are left to wait. Bytes that come meanwhile add nothing; the consumer's time takes nothing away. */
+  const left = { usage: usageGrace, end: endGrace }
 
   const give = (parts: ReadonlyArray<ProviderPart>): Parts =>
     Array.isReadonlyArrayNonEmpty(parts) ? Effect.succeed(parts) : next
@@ -125,7 +125,19 @@ const read = (
   const next: Parts = Effect.suspend(() => {
     if (answer.failure !== undefined) return Effect.fail(answer.failure)
     if (ended) return Cause.done()
-    return Pull.matchEffect(within(bytes), {
+    if (!answer.isFinished) return pull(bytes)
+    const grace = answer.isOver ? "end" : "usage"
+    if (left[grace] <= 0) return end()
+    const since = clock.currentTimeMillisUnsafe()
+    return pull(
+      Effect.timeoutOrElse(bytes, { duration: left[grace], orElse: () => Cause.done() }).pipe(
+        Effect.tap(() => Effect.sync(() => void (left[grace] -= clock.currentTimeMillisUnsafe() - since)))
+      )
+    )
+  })
+
+  const pull = (bytes: Bytes): Parts =>
+    Pull.matchEffect(bytes, {
       onSuccess: (chunks) => heard(answer.feed(chunks)),
       onFailure: (cause) => {
         const error = Cause.findError(cause)
@@ -135,12 +147,6 @@ const read = (
       },
       onDone: () => end()
     })
-  })
-
-  const within = (pull: typeof bytes): typeof bytes =>
-    answer.isFinished || answer.isOver
-      ? Effect.timeoutOrElse(pull, { duration: answer.isOver ? endGrace : usageGrace, orElse: () => Cause.done() })
-      : pull
 
   return next
 }

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { AbortReason, Outcome, Stage } from "@bowline/domain/plan/Outcome"
-import type { Plan, PlanState, PlanId } from "@bowline/domain/plan/Plan"
+import type { Plan, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
 import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { Usage } from "@bowline/domain/plan/Usage"
 import type { NewMessage } from "@bowline/domain/session/Message"
@@ -174,21 +174,24 @@ export class PlanStore extends Context.Service<
       owner: CallerName,
       filter: { readonly session?: SessionId; readonly state?: PlanState },
       page: PageRequest
-    ) => Effect.Effect<Page<Plan>, StorageError>
+    ) => Effect.Effect<Page<PlanSummary>, StorageError>
     /** Rows in order, from the one that holds `after + 1`, at most `limit` of them. */
     readonly events: (id: PlanId, after: number, limit: number) => Effect.Effect<ReadonlyArray<EventRow>, StorageError>
     /**
      * Takes over plans that were left behind: a compare-and-swap that gives each plan to one replica. A queued one is left when
      * another replica has it that has not said for a lease's time that it lives; it comes with a new fence of its own. A running
      * one is left when nobody holds a lease on its session, whoever had it: a replica that was paused may take over what it
-     * lost; it comes with the session's lease, and a new fence. Of more than `limit` the others are left for somebody else, or the
-     * next time. Says that the replica which asks lives.
+     * lost; it comes with the session's lease, and a new fence. The replica gets its own queued plans only if they are `forgotten`.
+     * Of more than `limit` the others are left for somebody else, or the next time. Says that the replica which asks lives.
      */
     readonly takeOver: (
       replica: ReplicaId,
       ttl: Duration.Duration,
-      limit: number
+      limit: number,
+      forgotten?: ReadonlyArray<PlanId>
     ) => Effect.Effect<ReadonlyArray<AbandonedPlan>, StorageError>
+    /** The plans of this replica that wait for their sessions. */
+    readonly queued: (replica: ReplicaId) => Effect.Effect<ReadonlyArray<PlanId>, StorageError>
     /**
      * Asks whichever replica has the plan to abort it, and tells it (`AbortRequested`): the first reason stays. Nothing happens if
      * it is over.

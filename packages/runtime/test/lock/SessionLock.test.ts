@@ -2,7 +2,7 @@ import { SessionId } from "@bowline/domain/session/Session"
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { pass } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Layer, Option, Scope } from "effect"
+import { type Duration, Effect, Exit, Fiber, Layer, Option, Scope } from "effect"
 import { PlansConfig } from "../../src/config/PlansConfig.ts"
 import { LeaseStore } from "../../src/store/LeaseStore.ts"
 import { SessionLock } from "../../src/lock/SessionLock.ts"
@@ -21,6 +21,8 @@ const setUp = () => {
     held: new Map<SessionId, number>(),
     renewals: 0,
     hasLeft: false,
+    /** How long the store takes for a release. */
+    releaseTakes: "0 seconds" as Duration.Input,
     released: new Array<readonly [SessionId, number]>()
   }
   const leases = Layer.mock(LeaseStore, {
@@ -37,7 +39,8 @@ const setUp = () => {
       }),
     leave: () => Effect.sync(() => void (state.hasLeft = true)),
     release: (id, fence) =>
-      Effect.sync(() => {
+      Effect.gen(function* () {
+        yield* Effect.sleep(state.releaseTakes)
         state.held.delete(id)
         state.released.push([id, fence])
       })
@@ -77,6 +80,29 @@ describe("SessionLock", () => {
       yield* pass("6 seconds", "1 second")
       assert.deepStrictEqual(state.released, [[other, 7]])
     }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("goes on renewing while many leases that nobody knows of are given back slowly, each of them once", () => {
+    const { state, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      const { told, ...holder } = listener()
+      yield* lock.acquire(session, holder)
+      const orphans = Array.from({ length: 40 }, (_, index) =>
+        SessionId.make(`session_00000000-0000-0000-0001-${String(index).padStart(12, "0")}`)
+      )
+      state.releaseTakes = "4 seconds"
+      for (const orphan of orphans) state.held.set(orphan, 7)
+      yield* pass("6 seconds", "1 second")
+      const { renewals } = state
+      yield* pass("10 seconds", "1 second")
+      state.releaseTakes = "0 seconds"
+      assert.isFalse(lock.isOverdue())
+      assert.isTrue(yield* lock.isSteady)
+      assert.deepStrictEqual([state.renewals - renewals, told.lost], [2, 0])
+      assert.deepStrictEqual(new Set(state.released.map(([id]) => id)), new Set(orphans))
+      assert.strictEqual(state.released.length, orphans.length)
+    }).pipe(Effect.scoped, Effect.provide(layer))
   })
 
   it.effect(

@@ -38,6 +38,20 @@ describe("Plans", () => {
     )
   )
 
+  it.effect("runs a plan that names a configured model, and refuses one that names another", () =>
+    Effect.gen(function* () {
+      for (const model of ["scripted/model", "scripted/second"]) {
+        const { frames } = yield* post({ question: "?", preferences: { model } })
+        assert.strictEqual(single(yield* readAll(frames), "plan").model, model)
+      }
+      const refused = yield* Effect.flip(post({ question: "?", preferences: { model: "scripted/third" } }))
+      assert.strictEqual(refused._tag, "InvalidRequest")
+    }).pipe(
+      Effect.provide(layer({ script: () => [say("ok")], config: { fallbackModels: ["scripted/second"] } })),
+      Effect.scoped
+    )
+  )
+
   it.effect("is aborted when its last reader leaves, and not before", () => {
     const { interruptedAt, peers } = stuckPeers()
     return Effect.gen(function* () {

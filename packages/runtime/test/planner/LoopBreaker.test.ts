@@ -1,8 +1,10 @@
 import type { TaskState } from "@bowline/domain/tool/TaskState"
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { defaultLoopLimits as defaultLimits, type LoopLimits } from "../../src/config/PlansConfig.ts"
+import type { LoopLimits } from "../../src/config/PlansConfig.ts"
 import { afterStep, type EndedCall, initial, isExhausted, type LoopState } from "../../src/planner/LoopBreaker.ts"
+
+const defaultLimits: LoopLimits = { failures: 3, repeats: 5, pairs: 4 }
 
 const call = (signature: string, state: TaskState, result: string = state, isPolling = false): EndedCall => ({
   signature,

@@ -5,9 +5,11 @@ import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, error, finish, say, usage } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Effect, Fiber, Layer, Stream } from "effect"
 import { Plans } from "../../src/plan/Plans.ts"
 import { CredentialPool } from "../../src/asking/CredentialPool.ts"
+import { Provider, type ProviderPart } from "../../src/provider/Provider.ts"
+import { SessionStore } from "../../src/store/SessionStore.ts"
 import { askBob, bob } from "../plan/Bob.ts"
 
 /** What a reader has when it is over: the deltas that were not taken back. */
@@ -208,6 +210,35 @@ describe("Step", () => {
         ])
       )
   )
+
+  it.effect.each([
+    ["content_filter", 1],
+    ["refusal", 1],
+    ["pause", 7]
+  ] as const)("does not make the calls of an answer that ends in %s", ([reason, attempts]) => {
+    let asked = 0
+    const adapter = Layer.succeed(Provider, {
+      name: "scripted",
+      stream: () => {
+        asked++
+        return Stream.make<ReadonlyArray<ProviderPart>>(
+          { _tag: "TextDelta", delta: "I" },
+          { _tag: "ToolCall", call: 0, id: "a", name: "bob_ask", arguments: '{"input":"x"}' },
+          { _tag: "Finished", reason, inferred: false }
+        )
+      }
+    })
+    return Effect.gen(function* () {
+      const { frames, session_id } = yield* TestKit.post({ question: "?", agents: [bob] })
+      const events = yield* TestKit.readAll(frames)
+      assert.isEmpty(TestKit.all(events, "task.started"))
+      const text = "I".repeat(attempts)
+      assert.deepInclude(TestKit.single(events, "final"), { stop_reason: reason, steps: 1, tool_calls: 0, text })
+      assert.strictEqual(asked, attempts)
+      const { items } = yield* (yield* SessionStore).messages(session_id, { limit: 10 })
+      assert.notInclude(JSON.stringify(items), "tool_call")
+    }).pipe(Effect.provide(TestKit.layerOfCredentials([adapter])), Effect.scoped)
+  })
 
   it.effect("asks once more for an answer that was empty, and then says so", () =>
     Effect.gen(function* () {

@@ -1,9 +1,9 @@
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Data, Effect, Predicate } from "effect"
-import { mkdir } from "node:fs/promises"
+import { chmodSync, mkdirSync, readdirSync, statSync } from "node:fs"
 import { join, resolve } from "node:path"
 
-/** Another process has the embedded database open: it is for one process only. */
+/** Another process has the embedded database open, which is for one process only. */
 export class DataDirInUse extends Data.TaggedError("DataDirInUse")<{ readonly dataDir: string }> {
   override get message(): string {
     return `Another process uses the embedded database in ${resolve(this.dataDir)}`
@@ -12,24 +12,48 @@ export class DataDirInUse extends Data.TaggedError("DataDirInUse")<{ readonly da
 
 const sqliteBusy = 5
 
+const attempt = <A>(run: () => A) =>
+  Effect.try({ try: run, catch: (cause) => new StorageError({ reason: new Rejected({ cause }) }) })
+
+/** Closes a folder of the gateway, and all in it, to other users, whatever the umask of the process is. Follows no links. */
+export const closeToOthers = (folder: string) =>
+  attempt(() => {
+    chmodSync(folder, 0o700)
+    for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+      const path = join(entry.parentPath, entry.name)
+      if (entry.isDirectory()) chmodSync(path, 0o700)
+      if (entry.isFile()) chmodSync(path, 0o600)
+    }
+  })
+
+/** A folder of another user, or one that the system shares such as `/tmp`, stays as open as it is. */
+const makeFolder = (dataDir: string) =>
+  attempt(() => {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+    const { uid, mode } = statSync(dataDir)
+    const isShared = (mode & 0o1000) !== 0
+    if (!isShared && uid === process.getuid?.()) chmodSync(dataDir, 0o700)
+  })
+
 /**
- * Makes the folder if there is none, and keeps every other process out until the scope closes. The lock is one of the
- * operating system, on a file of SQLite's: it goes with the process, however that ends, and does not depend on ids of
- * processes, which start anew in every container.
+ * Makes the folder if there is none, closes it to other users, and keeps every other process out until the scope closes. The
+ * operating system holds the lock, on a file of SQLite's: it ends with the process, however that ends, and does not depend on
+ * process ids, which start anew in every container.
  */
 export const lock = Effect.fnUntraced(function* (dataDir: string) {
-  const fail = (cause: unknown) => new StorageError({ reason: new Rejected({ cause }) })
-  yield* Effect.tryPromise({ try: () => mkdir(dataDir, { recursive: true }), catch: fail })
+  yield* makeFolder(dataDir)
   const { DatabaseSync } = yield* Effect.promise(() => import("node:sqlite"))
+  const path = join(dataDir, "lock")
   const file = yield* Effect.acquireRelease(
-    Effect.try({ try: () => new DatabaseSync(join(dataDir, "lock")), catch: fail }),
+    attempt(() => new DatabaseSync(path)),
     (file) => Effect.sync(() => file.close())
   )
+  yield* attempt(() => chmodSync(path, 0o600))
   yield* Effect.try({
     try: () => file.exec("begin exclusive"),
     catch: (cause) =>
       Predicate.hasProperty(cause, "errcode") && cause.errcode === sqliteBusy
         ? new DataDirInUse({ dataDir })
-        : fail(cause)
+        : new StorageError({ reason: new Rejected({ cause }) })
   })
 })

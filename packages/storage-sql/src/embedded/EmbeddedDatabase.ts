@@ -7,6 +7,7 @@ import { join } from "node:path"
 import { translateErrors } from "../internal/StorageErrors.ts"
 import * as DataDir from "./DataDir.ts"
 import { connect } from "./internal/Wire.ts"
+import { maintain } from "./internal/Maintenance.ts"
 
 /** The numbers of WASI: the files of the embedded database fail with such a number and nothing else. */
 const wasi = new Map<unknown, string>([
@@ -41,6 +42,8 @@ const open = Effect.fnUntraced(function* (dataDir: string) {
     yield* attempt(() => db.close())
     yield* attempt(() => rename(unfinished, folder))
   }
+  // PGlite makes files that everybody may write.
+  yield* DataDir.closeToOthers(folder)
   return yield* attempt(() => PGlite.create(folder))
 })
 
@@ -52,13 +55,20 @@ const open = Effect.fnUntraced(function* (dataDir: string) {
 export const make = Effect.fnUntraced(function* (dataDir: string) {
   yield* DataDir.lock(dataDir)
   const db = yield* Effect.acquireRelease(open(dataDir), (db) => Effect.promise(() => db.close()))
-  return yield* translateErrors(
+  let messages = 0
+  const client = yield* translateErrors(
     PgClient.make({
-      stream: () => connect(db),
+      stream: () => connect(db, () => messages++),
       username: "postgres",
       database: "postgres",
       minConnections: 1,
       maxConnections: 1
     })
   )
+  const isQuiet = Effect.suspend(() => {
+    const before = messages
+    return Effect.map(Effect.sleep("1 second"), () => messages === before)
+  })
+  yield* Effect.forkScoped(maintain(client, isQuiet))
+  return client
 })

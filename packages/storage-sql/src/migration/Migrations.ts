@@ -7,6 +7,7 @@ import { credentials } from "./internal/Credentials.ts"
 import { idempotency } from "./internal/Idempotency.ts"
 import { initial } from "./internal/Initial.ts"
 import { peers } from "./internal/Peers.ts"
+import { questions } from "./internal/Questions.ts"
 import { recovery } from "./internal/Recovery.ts"
 import { sessions } from "./internal/Sessions.ts"
 
@@ -18,7 +19,8 @@ const migrate = Migrator.make({})({
     "0003_peers": peers,
     "0004_sessions": sessions,
     "0005_idempotency": idempotency,
-    "0006_recovery": recovery
+    "0006_recovery": recovery,
+    "0007_questions": questions
   })
 }).pipe(
   Effect.catchTag("MigrationError", (error) =>

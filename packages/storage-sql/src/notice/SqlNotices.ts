@@ -1,7 +1,8 @@
+import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
 import { Audience, Notice, Notices } from "@bowline/runtime/store/Notices"
 import { PgClient, PgConnection } from "@effect/sql-pg"
-import { Effect, Layer, Option, Queue, Schema, Scope } from "effect"
-import type { SqlClient } from "effect/sql"
+import { type Cause, Duration, Effect, Latch, Layer, Option, Queue, Schedule, Schema, Scope } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
 import { deadlines, makeWithDeadline } from "../internal/Deadline.ts"
 import { translateErrors } from "../internal/StorageErrors.ts"
 
@@ -11,18 +12,22 @@ const Payload = Schema.fromJsonString(Notice)
 const encode = Schema.encodeSync(Payload)
 const decode = Schema.decodeUnknownOption(Payload)
 
-/** Tells all replicas, when the statement that it stands in is committed. */
+/** Publishes a notice to all replicas when the statement that contains it commits. */
 export const notify = (sql: SqlClient.SqlClient, notice: Notice) => sql`pg_notify(${channel}, ${encode(notice)})`
 
-/** Waits before the listener is set up again: longer each time, until it has heard. */
-const backOff = (failures: number): number => Math.min(100 * 2 ** failures, 5_000)
+/** How often a replica publishes a notice to itself, and how long that may take to arrive. */
+const heartbeat = Duration.seconds(5)
+
+/** The wait before the next attempt to listen. */
+const backOff = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("5 seconds")])
 
 const make = Effect.gen(function* () {
   const sql = yield* PgClient.PgClient
   const withDeadline = yield* makeWithDeadline
   const { subscribe, tell } = new Audience()
+  const own = (yield* UuidGenerator)()
+  const ownArrived = Latch.makeUnsafe(false)
   let listening = false
-  let failures = 0
 
   const change = (to: boolean) =>
     Effect.sync(() => {
@@ -31,26 +36,43 @@ const make = Effect.gen(function* () {
       tell({ _tag: "ListeningChanged" })
     })
 
+  // Through the pool: behind a pooler, a notice that the listening connection sends can reach itself while no other one does.
+  const beat = Effect.sync(() => ownArrived.closeUnsafe()).pipe(
+    Effect.andThen(sql`select pg_notify(${channel}, ${own})`),
+    Effect.andThen(ownArrived.await),
+    (arrival) => withDeadline(arrival, heartbeat),
+    Effect.andThen(change(true))
+  )
+
+  /** Tells the notices that arrive. A newer version publishes some that this one does not know: they are dropped. */
+  const receive = (queue: Queue.Dequeue<PgConnection.Notification, SqlError.SqlError>) =>
+    translateErrors(Queue.take(queue)).pipe(
+      Effect.map(({ payload }) => (payload === own ? ownArrived.openUnsafe() : Option.map(decode(payload), tell))),
+      Effect.forever
+    )
+
   /**
-   * Until the connection breaks, which is none of the pool's. It is closed before the listener is, who would wait for an answer of
-   * a server that may be gone. What a newer version says, and this one does not know, is left out.
+   * Listens on a connection outside the pool, and fails when it breaks or a heartbeat does not arrive. The connection closes
+   * before the listener, which would wait for an answer of a server that may be gone.
    */
   const listen = Effect.fnUntraced(function* (listener: Scope.Scope) {
     const connection = yield* translateErrors(PgConnection.make(sql.config))
-    const queue = yield* translateErrors(Scope.provide(connection.listen(channel), listener))
-    failures = 0
-    yield* change(true)
-    for (;;) {
-      const { payload } = yield* translateErrors(Queue.take(queue))
-      Option.map(decode(payload), tell)
-    }
+    const queue = yield* withDeadline(Scope.provide(connection.listen(channel), listener))
+    yield* Effect.raceFirst(receive(queue), Effect.repeat(beat, Schedule.spaced(heartbeat)))
   }, Effect.scoped)
+
+  /** Warns once for each loss, not for each attempt to listen again. */
+  const warn = (cause: Cause.Cause<unknown>) =>
+    Effect.flatMap(Schedule.CurrentMetadata, ({ attempt }) =>
+      attempt === 0 || listening ? Effect.logWarning("notices_lost", cause) : Effect.void
+    )
 
   yield* Effect.flatMap(Effect.scope, listen).pipe(
     Effect.scoped,
-    Effect.ensuring(change(false)),
-    Effect.catchCause((cause) => (failures === 0 ? Effect.logWarning("notices_lost", cause) : Effect.void)),
-    Effect.andThen(Effect.suspend(() => Effect.sleep(backOff(failures++)))),
+    Effect.tapCause(warn),
+    Effect.retry({ while: () => !listening, schedule: backOff }),
+    Effect.catchCause(() => change(false)),
+    Effect.andThen(Effect.sleep("100 millis")),
     Effect.forever,
     Effect.forkScoped
   )
@@ -66,5 +88,5 @@ const make = Effect.gen(function* () {
   })
 })
 
-/** Between the processes on one Postgres server, by `NOTIFY`. It keeps a connection for itself. */
+/** Notices between the replicas on one Postgres server, by `NOTIFY`. Keeps one connection open to listen. */
 export const layer = Layer.effect(Notices, make)

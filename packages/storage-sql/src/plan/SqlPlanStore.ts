@@ -1,7 +1,7 @@
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
-import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { type PlanCommit, PlanStore } from "@bowline/runtime/store/PlanStore"
 import type { EventRow } from "@bowline/runtime/store/EventRow"
 import { type Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -10,11 +10,29 @@ import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { notify } from "../notice/SqlNotices.ts"
 import { createPlan } from "./internal/CreatePlan.ts"
 import { findByKey } from "./internal/IdempotencyKeys.ts"
-import { planColumns, type PlanRow, toPlan } from "./internal/PlanRow.ts"
+import { planColumns, type PlanRow, summaryColumns, type SummaryRow, toPlan, toSummary } from "./internal/PlanRow.ts"
 import { takeOverPlans } from "./internal/TakeOverPlans.ts"
 import { writeBatch } from "./internal/WriteBatch.ts"
 
 const isOpen = "state in ('queued', 'running')"
+
+/**
+ * An earlier try of the same batch may commit while this one waits for its locks. This one has an older snapshot: it inserts
+ * what is stored already, or is refused because the earlier try has settled the plan. So it looks again before it believes that.
+ */
+const commit = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  batch: ReadonlyArray<PlanCommit>,
+  sessionTtl: Duration.Duration
+) {
+  const write = (commits: ReadonlyArray<PlanCommit>) =>
+    writeBatch(sql, commits, sessionTtl).pipe(
+      Effect.retry({ times: 1, while: ({ reason }) => reason._tag === "UniqueViolation" }),
+      Effect.map((refused) => new Set(refused.map(({ plan_id }) => plan_id)))
+    )
+  const refused = yield* write(batch)
+  return refused.size === 0 ? refused : yield* write(batch.filter(({ plan_id }) => refused.has(plan_id)))
+})
 
 const make = (
   sql: SqlClient.SqlClient,
@@ -23,12 +41,7 @@ const make = (
 ): PlanStore["Service"] => ({
   create: (plan, maxQueue) => withDeadline(createPlan(sql, plan, maxQueue, sessionTtl)),
   findByKey: (owner, idempotency, now) => withDeadline(findByKey(sql, owner, idempotency, now)),
-  commit: (batch) =>
-    batch.length === 0
-      ? Effect.succeed(new Set())
-      : withDeadline(writeBatch(sql, batch, sessionTtl)).pipe(
-          Effect.map((refused) => new Set(refused.map(({ plan_id }) => plan_id)))
-        ),
+  commit: (batch) => (batch.length === 0 ? Effect.succeed(new Set()) : withDeadline(commit(sql, batch, sessionTtl))),
   get: (owner, id) =>
     withDeadline(sql<PlanRow>`
 select ${sql.literal(planColumns)} from plans p
@@ -38,15 +51,15 @@ where p.id = ${id} and p.owner = ${owner}`).pipe(
       )
     ),
   list: (owner, { session, state }, page) =>
-    withDeadline(sql<PlanRow & { readonly ordinal: bigint }>`
-select ${sql.literal(planColumns)}, p.ordinal from plans p
+    withDeadline(sql<SummaryRow & { readonly ordinal: bigint }>`
+select ${sql.literal(summaryColumns)}, p.ordinal from plans p
 where ${sql.and([
       sql`p.owner = ${owner}`,
       ...(session === undefined ? [] : [sql`p.session_id = ${session}`]),
       ...(state === undefined ? [] : [sql`p.state = ${state}`]),
       ...(page.cursor === undefined ? [] : [sql`p.ordinal < ${page.cursor}`])
     ])}
-order by p.ordinal desc limit ${page.limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, page.limit, toPlan))),
+order by p.ordinal desc limit ${page.limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, page.limit, toSummary))),
   events: (id, after, limit) =>
     withDeadline(sql<EventRow>`
 select seq, count, event, payload from events
@@ -54,7 +67,13 @@ where plan_id = ${id} and seq + count - 1 > ${after}
   -- A row that begins at or before the cursor may reach beyond it.
   and seq >= coalesce((select max(e.seq) from events e where e.plan_id = ${id} and e.seq <= ${after}), 0)
 order by seq limit ${limit}`),
-  takeOver: (replica, ttl, limit) => withDeadline(takeOverPlans(sql, replica, ttl, limit)),
+  takeOver: (replica, ttl, limit, forgotten = []) =>
+    withDeadline(takeOverPlans(sql, { replica, ttl, limit, forgotten })),
+  queued: (replica) =>
+    withDeadline(sql<{ readonly id: PlanId }>`
+select id from plans where replica = ${replica} and state = 'queued'`).pipe(
+      Effect.map((rows) => rows.map(({ id }) => id))
+    ),
   requestAbort: (id, reason) =>
     withDeadline(sql`
 with asked as (

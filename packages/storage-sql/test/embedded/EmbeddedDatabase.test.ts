@@ -8,7 +8,7 @@ import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
-import { mkdirSync, writeFileSync } from "node:fs"
+import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
@@ -41,6 +41,33 @@ const startWriter = (dataDir: string) =>
       lines: Stream.orDie(Stream.fromAsyncIterable(createInterface({ input: child.stdout }), String))
     })
   )
+
+/** Every file and folder in the folder, and the folder itself, by its path from there, with the bits of its mode. */
+const modesIn = (folder: string) =>
+  ["", ...readdirSync(folder, { recursive: true, encoding: "utf8" })].map((path) => {
+    const stats = statSync(join(folder, path))
+    return { path, isFolder: stats.isDirectory(), mode: stats.mode & 0o7777 }
+  })
+
+/** The process gives everything to everybody until the scope closes. */
+const withoutUmask = Effect.acquireRelease(
+  Effect.sync(() => process.umask(0)),
+  (umask) => Effect.sync(() => process.umask(umask))
+)
+
+const checkPrivate = (dataDir: string) => {
+  const modes = modesIn(dataDir)
+  assert.deepStrictEqual(
+    modes.filter(({ isFolder, mode }) => isFolder && mode !== 0o700),
+    []
+  )
+  // Postgres makes a few files at every start that others could read, if they could enter the folder.
+  assert.deepStrictEqual(
+    modes.filter(({ isFolder, mode }) => !isFolder && (mode & 0o7133) !== 0),
+    []
+  )
+  assert.strictEqual(modes.find(({ path }) => path === "lock")?.mode, 0o600)
+}
 
 // To make a database takes seconds, on a busy machine many.
 describe("an embedded database", () => {
@@ -88,6 +115,34 @@ describe("an embedded database", () => {
       }).pipe(Effect.scoped)
       const stores = yield* open(dataDir)
       assert.strictEqual((yield* Effect.provide(Given.get(held), stores)).state, "running")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("is closed to other users of the machine, also in folders that were open to them", () =>
+    Effect.gen(function* () {
+      yield* withoutUmask
+      const dataDir = join(yield* temporaryFolder, "new", "data")
+      const use = Effect.gen(function* () {
+        yield* Effect.provide(Given.createHeld(), yield* open(dataDir))
+        checkPrivate(dataDir)
+      }).pipe(Effect.scoped)
+      yield* use
+      for (const { path, isFolder } of modesIn(dataDir)) chmodSync(join(dataDir, path), isFolder ? 0o755 : 0o666)
+      yield* use
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("leaves a folder as it is that the system shares, and closes what it makes there", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* temporaryFolder
+      chmodSync(dataDir, 0o1777)
+      writeFileSync(join(dataDir, "other"), "", { mode: 0o644 })
+      yield* open(dataDir)
+      const modes = new Map(modesIn(dataDir).map(({ path, mode }) => [path, mode]))
+      assert.deepStrictEqual(
+        ["", "other", "lock", "postgres"].map((path) => modes.get(path)),
+        [0o1777, 0o644, 0o600, 0o700]
+      )
     }).pipe(Effect.scoped)
   )
 

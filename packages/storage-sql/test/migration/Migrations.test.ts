@@ -8,6 +8,7 @@ import { credentials } from "../../src/migration/internal/Credentials.ts"
 import { idempotency } from "../../src/migration/internal/Idempotency.ts"
 import { initial } from "../../src/migration/internal/Initial.ts"
 import { peers } from "../../src/migration/internal/Peers.ts"
+import { recovery } from "../../src/migration/internal/Recovery.ts"
 import { sessions } from "../../src/migration/internal/Sessions.ts"
 import * as Migrations from "../../src/migration/Migrations.ts"
 import * as SqlPlanStore from "../../src/plan/SqlPlanStore.ts"
@@ -30,7 +31,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 3, name: "peers" },
         { migration_id: 4, name: "sessions" },
         { migration_id: 5, name: "idempotency" },
-        { migration_id: 6, name: "recovery" }
+        { migration_id: 6, name: "recovery" },
+        { migration_id: 7, name: "questions" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))
@@ -42,7 +44,8 @@ const earlier = {
   "0002_credentials": credentials,
   "0003_peers": peers,
   "0004_sessions": sessions,
-  "0005_idempotency": idempotency
+  "0005_idempotency": idempotency,
+  "0006_recovery": recovery
 }
 
 /** What a gateway of the first version has written. */

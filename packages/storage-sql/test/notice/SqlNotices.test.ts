@@ -4,10 +4,14 @@ import { LeaseStore } from "@bowline/runtime/store/LeaseStore"
 import { type Heard, Notices } from "@bowline/runtime/store/Notices"
 import * as Given from "@bowline/testing/store/Given"
 import { PgClient } from "@effect/sql-pg"
-import { assert, layer } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Exit, Layer, Queue, Schedule, Scope } from "effect"
+import { Reactivity } from "effect/reactivity"
 import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 import * as SqlNotices from "../../src/notice/SqlNotices.ts"
+import { cutWire } from "../postgres/cutWire.ts"
+import { freshDatabase } from "../postgres/freshDatabase.ts"
 import { onPostgres } from "../stores.ts"
 
 const plan_id = PlanId.make("plan_00000000-0000-0000-0000-000000000001")
@@ -162,5 +166,61 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
       yield* (yield* Notices).publish([advanced])
       assert.deepStrictEqual(yield* untilHeard(other.heard, "Advanced"), advanced)
     }).pipe(Effect.scoped)
+  )
+})
+
+/** A listener behind a wire that can drop notices. Answers of the server come in real time, everything else in virtual time. */
+const listenerOnWire = Effect.gen(function* () {
+  const wire = yield* cutWire(yield* freshDatabase)
+  const own = PgClient.makeClient({ url: wire.url }).pipe(Effect.provide(Reactivity.layer))
+  return { wire, listener: Effect.provideServiceEffect(listener, PgClient.PgClient, own) }
+})
+
+const afterHeartbeat = TestClock.adjust("5 seconds")
+
+describe("a replica that does not hear its own notices", () => {
+  it.effect("stops listening although its connection is open, and listens again when they arrive", () =>
+    Effect.gen(function* () {
+      const { wire, listener } = yield* listenerOnWire
+      const other = yield* listener
+      yield* TestClock.withLive(untilListening(other))
+      yield* Queue.clear(other.heard)
+      const isDropped = yield* wire.dropNotices
+      yield* afterHeartbeat
+      yield* isDropped
+      assert.isTrue(other.notices.isListening())
+      yield* afterHeartbeat
+      assert.strictEqual((yield* Queue.take(other.heard))._tag, "ListeningChanged")
+      assert.isFalse(other.notices.isListening())
+
+      yield* wire.passNotices
+      yield* TestClock.adjust("100 millis")
+      assert.strictEqual((yield* Queue.take(other.heard))._tag, "ListeningChanged")
+      assert.isTrue(other.notices.isListening())
+      yield* other.notices.publish([advanced])
+      assert.deepStrictEqual(yield* Queue.take(other.heard), advanced)
+    })
+  )
+
+  it.effect("does not listen where LISTEN is accepted and nothing arrives, and tries again within 5 s each time", () =>
+    Effect.gen(function* () {
+      const { wire, listener } = yield* listenerOnWire
+      let isDropped = yield* wire.dropNotices
+      const other = yield* listener
+      for (const wait of [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]) {
+        yield* isDropped
+        assert.isFalse(other.notices.isListening())
+        isDropped = yield* wire.dropNotices
+        yield* afterHeartbeat
+        yield* TestClock.adjust(wait)
+      }
+      assert.strictEqual(yield* Queue.size(other.heard), 0)
+      yield* isDropped
+      yield* wire.passNotices
+      yield* afterHeartbeat
+      yield* afterHeartbeat
+      assert.strictEqual((yield* Queue.take(other.heard))._tag, "ListeningChanged")
+      assert.isTrue(other.notices.isListening())
+    })
   )
 })

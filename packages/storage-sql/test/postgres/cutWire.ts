@@ -1,4 +1,4 @@
-import { Effect, Redacted } from "effect"
+import { Deferred, Effect, Redacted } from "effect"
 import { once } from "node:events"
 import { type AddressInfo, connect, createServer, type Socket } from "node:net"
 
@@ -11,6 +11,7 @@ export interface Break {
 
 const sync = 0x53
 const readyForQuery = 0x5a
+const notificationResponse = 0x41
 
 /** Parse, bind, describe, execute, close: the server acts on each, and so none goes before the sync at their end. */
 const partsOfStatement = new Set(Buffer.from("PBDEC"))
@@ -32,13 +33,17 @@ const eachMessage = (take: (type: number, message: Buffer) => void, hasType: boo
   }
 }
 
-/** A way to a database that breaks where it is told to, counted from then on; `sent` are the statements that have passed since. */
+/**
+ * A way to a database that breaks where it is told to, counted from then on; `sent` are the statements that have passed since.
+ * It can also drop the notices of the server, as a pooler does that gives a client's transactions to changing connections.
+ */
 export const cutWire = Effect.fnUntraced(function* (database: Redacted.Redacted) {
   const url = new URL(Redacted.value(database))
   const server = { host: url.hostname, port: Number(url.port) }
   const sockets = new Set<Socket>()
   let sent = 0
   let at: Break | undefined
+  let dropped: Deferred.Deferred<void> | undefined
   const breakAll = () => {
     for (const socket of sockets) socket.destroy()
   }
@@ -65,7 +70,8 @@ export const cutWire = Effect.fnUntraced(function* (database: Redacted.Redacted)
       held = []
     }, false)
     const fromServer = eachMessage((type, message) => {
-      if (!isBroken) client.write(message)
+      if (type === notificationResponse && dropped !== undefined) Deferred.doneUnsafe(dropped, Effect.void)
+      else if (!isBroken) client.write(message)
       else if (type === readyForQuery) breakAll()
     }, true)
     client.on("data", fromClient)
@@ -86,6 +92,13 @@ export const cutWire = Effect.fnUntraced(function* (database: Redacted.Redacted)
   return {
     url: Redacted.make(url.toString()),
     sent: () => sent,
+    /** Drops all notices from now on. Gives what waits for the first one. */
+    dropNotices: Effect.sync(() => {
+      const first = Deferred.makeUnsafe<void>()
+      dropped = first
+      return Deferred.await(first)
+    }),
+    passNotices: Effect.sync(() => (dropped = undefined)),
     breakAt: (wanted: Break) => {
       sent = 0
       at = wanted

@@ -5,7 +5,7 @@ import { json, text, type Fault, type Host, type HostRequest, type HostResponse 
 import { Network } from "../http/Network.ts"
 import type { RequestLog } from "../http/RequestLog.ts"
 import type { Act } from "./Act.ts"
-import { cardOf, cardPath, type CardMembers } from "./internal/AgentCard.ts"
+import { cardOf, cardPath, type CardMembers } from "./internal/ScriptedCard.ts"
 import { answer, Responder } from "./internal/Responder.ts"
 import { readRequest, type Method, type TaskIdName } from "./internal/StrictRequest.ts"
 import { noted, nothing, type ReceivedSend, type Seen } from "./Seen.ts"

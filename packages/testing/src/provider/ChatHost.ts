@@ -2,7 +2,7 @@ import { Effect, Schema } from "effect"
 import { json, type Host, type HostRequest } from "../http/Host.ts"
 import { ChatBody, toAsked } from "./internal/ChatBody.ts"
 import { toMoves } from "./internal/ChatChunk.ts"
-import { respond } from "./internal/respond.ts"
+import { answerTurn } from "./internal/answerTurn.ts"
 import { withFinish } from "./internal/withFinish.ts"
 import { player, type Asked, type Script } from "./Script.ts"
 import type { ProviderFailure } from "./Turn.ts"
@@ -22,7 +22,7 @@ export const make = (script: Script): Effect.Effect<Host> =>
       }
       return yield* decode(request.body).pipe(
         Effect.flatMap((body) =>
-          respond(withFinish(turnFor(toAsked(body))), (turn) => toMoves(turn, body.model), toFailure)
+          answerTurn(withFinish(turnFor(toAsked(body))), (turn) => toMoves(turn, body.model), toFailure)
         ),
         Effect.catchTag("SchemaError", ({ message }) => Effect.succeed(json(400, toFailure({ message }))))
       )

@@ -2,7 +2,7 @@ import { Effect, Schema } from "effect"
 import { json, type Host, type HostRequest } from "../http/Host.ts"
 import { MessagesBody, toAsked } from "./internal/MessagesBody.ts"
 import { toFailure, toMoves } from "./internal/MessagesEvent.ts"
-import { respond } from "./internal/respond.ts"
+import { answerTurn } from "./internal/answerTurn.ts"
 import { withFinish } from "./internal/withFinish.ts"
 import { player, type Asked, type Script } from "./Script.ts"
 
@@ -23,7 +23,7 @@ export const make = (script: Script): Effect.Effect<Host> =>
         return failure(400, "anthropic-version: header is required")
       return yield* decode(request.body).pipe(
         Effect.flatMap((body) =>
-          respond(withFinish(turnFor(toAsked(body))), (turn) => toMoves(turn, body.model), toFailure)
+          answerTurn(withFinish(turnFor(toAsked(body))), (turn) => toMoves(turn, body.model), toFailure)
         ),
         Effect.catchTag("SchemaError", ({ message }) => Effect.succeed(failure(400, message)))
       )

@@ -1,6 +1,6 @@
 import { Effect, Schema } from "effect"
 import { json, type Host, type HostRequest } from "../http/Host.ts"
-import { respond } from "./internal/respond.ts"
+import { answerTurn } from "./internal/answerTurn.ts"
 import { ResponsesBody, toAsked } from "./internal/ResponsesBody.ts"
 import { toMoves } from "./internal/ResponsesEvent.ts"
 import { withFinish } from "./internal/withFinish.ts"
@@ -22,7 +22,7 @@ export const make = (script: Script): Effect.Effect<Host> =>
       }
       return yield* decode(request.body).pipe(
         Effect.flatMap((body) =>
-          respond(withFinish(turnFor(toAsked(body))), (turn) => toMoves(turn, body.model), toFailure)
+          answerTurn(withFinish(turnFor(toAsked(body))), (turn) => toMoves(turn, body.model), toFailure)
         ),
         Effect.catchTag("SchemaError", ({ message }) => Effect.succeed(json(400, toFailure({ message }))))
       )

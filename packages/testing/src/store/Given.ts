@@ -73,6 +73,7 @@ interface GivenPlan extends Partial<
   readonly agents?: PlanRequest["agents"]
   readonly prior_summary?: string
   readonly preferences?: Preferences
+  readonly question?: string
   readonly created_at?: string
 }
 
@@ -80,7 +81,7 @@ interface GivenPlan extends Partial<
 export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
   const { owner, external_session_id = null, agents = [], prior_summary = "", created_at = at, ...others } = given
   const request: PlanRequest = {
-    question: "What is the answer?",
+    question: given.question ?? "What is the answer?",
     ...(external_session_id === null ? {} : { session_id: external_session_id }),
     agents,
     history: [],

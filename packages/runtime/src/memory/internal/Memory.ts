@@ -173,7 +173,8 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
     usage: Usage.empty,
     final: null,
     error: null,
-    metadata: plan.request.metadata
+    metadata: plan.request.metadata,
+    question: plan.request.question
   },
   ordinal: memory.nextOrdinal(),
   owner: plan.caller,

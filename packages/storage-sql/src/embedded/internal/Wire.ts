@@ -11,7 +11,7 @@ const simpleQuery = (text: string): Buffer => {
   return Buffer.concat([head, body])
 }
 
-/** Ends what a connection that broke may have left in the one session that there is. */
+/** Ends what a broken connection may have left open in the only session. */
 const reset = ["rollback", "discard all"].map(simpleQuery)
 
 /** How many of these bytes are whole messages: a type, a length that counts itself, and a body. */
@@ -26,10 +26,11 @@ const lengthOfWhole = (bytes: Buffer): number => {
 }
 
 /**
- * A connection to an embedded Postgres: it takes the bytes of a client of the wire protocol, hands each run of whole messages
- * on, and gives the answers. All connections share one session: a client uses one at a time. No statement can be cancelled.
+ * A connection to an embedded Postgres. It takes the bytes of a client of the wire protocol, passes each run of whole messages
+ * to the database, and returns the answers; `onMessages` hears of each run. All connections share one session, so a client uses
+ * one at a time. No statement can be cancelled.
  */
-export const connect = (db: PGlite): Duplex =>
+export const connect = (db: PGlite, onMessages: () => void): Duplex =>
   Duplex.from(async function* (chunks: AsyncIterable<Uint8Array>) {
     let bytes = Buffer.alloc(0)
     let isStarted = false
@@ -52,6 +53,7 @@ export const connect = (db: PGlite): Duplex =>
       const messages = bytes.subarray(0, length)
       bytes = bytes.subarray(length)
       if (messages[0] === terminate) return
+      onMessages()
       yield await db.runExclusive(() => db.execProtocolRaw(messages))
     }
   })

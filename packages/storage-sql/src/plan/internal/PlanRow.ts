@@ -1,18 +1,28 @@
-import type { Plan } from "@bowline/domain/plan/Plan"
+import type { Plan, PlanSummary } from "@bowline/domain/plan/Plan"
 
-export type PlanRow = Omit<Plan, "created_at" | "deadline_at" | "finished_at"> & {
+interface Times {
   readonly created_at: Date
   readonly deadline_at: Date
   readonly finished_at: Date | null
 }
 
-/** The columns of a `PlanRow`, of the plan `p`. */
-export const planColumns = `p.id as plan_id, p.session_id,
+type Row<A> = Omit<A, keyof Times> & Times
+
+export type PlanRow = Row<Plan>
+export type SummaryRow = Row<PlanSummary>
+
+const columns = `p.id as plan_id, p.session_id,
   (select s.external_id from sessions s where s.id = p.session_id) as external_session_id,
   p.state, p.stage, p.model, p.created_at, p.deadline_at, p.finished_at, p.steps, p.tool_calls, p.usage,
   p.final, p.error, p.metadata`
 
-export const toPlan = (row: PlanRow): Plan => ({
+/** The columns of a `PlanRow`, of the plan `p`. */
+export const planColumns = `${columns}, p.question`
+
+/** The columns of a `SummaryRow`. */
+export const summaryColumns = `${columns}, left(p.question, 200) as question_preview`
+
+const shown = (row: Row<Omit<Plan, "question">>) => ({
   plan_id: row.plan_id,
   session_id: row.session_id,
   external_session_id: row.external_session_id,
@@ -29,3 +39,7 @@ export const toPlan = (row: PlanRow): Plan => ({
   error: row.error,
   metadata: row.metadata
 })
+
+export const toPlan = (row: PlanRow): Plan => ({ ...shown(row), question: row.question })
+
+export const toSummary = (row: SummaryRow): PlanSummary => ({ ...shown(row), question_preview: row.question_preview })

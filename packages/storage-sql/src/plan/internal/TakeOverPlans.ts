@@ -29,12 +29,21 @@ const toTask = (row: TaskRow): StoredTask => ({
   started_at: row.started_at.toISOString()
 })
 
+interface Taking {
+  readonly replica: ReplicaId
+  readonly ttl: Duration.Duration
+  readonly limit: number
+  /** Queued plans of the replica that it does not run. */
+  readonly forgotten: ReadonlyArray<PlanId>
+}
+
 /**
- * A queued plan is abandoned when its replica is dead; a running one when nobody holds its session, even if its replica lives:
+ * A queued plan is abandoned when its replica is dead, or has forgotten it; a running one when nobody holds its session, even if its replica lives:
  * one that was paused for longer than a lease may not write, and its plan would never end. Rows that somebody else has locked
  * are being written, or taken over: they are skipped, so that this waits for nobody and gives each plan to one replica.
  */
-const take = (sql: SqlClient.SqlClient, replica: ReplicaId, ttl: Duration.Duration, limit: number) => {
+const take = (sql: SqlClient.SqlClient, { replica, ttl, limit, forgotten }: Taking) => {
+  const isForgotten = forgotten.length === 0 ? sql`false` : sql.in("p.id", forgotten)
   const expires = sql`now() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
   return sql<TakenRow>`
 with alive as (
@@ -50,7 +59,8 @@ with alive as (
     where p.state in ('queued', 'running') and case
       when p.state = 'running' then not exists (
         select from leases l where l.session_id = p.session_id and l.expires_at > now())
-      else p.replica <> ${replica} and not exists (
+      when p.replica = ${replica} then ${isForgotten}
+      else not exists (
         select from replicas r where r.id = p.replica and r.expires_at > now())
     end
     order by p.session_id, p.id
@@ -112,10 +122,10 @@ from tasks where ${sql.in("plan_id", plans)} order by ordinal`
 const byPlan = <Row extends OfPlan>(rows: ReadonlyArray<Row>) => Map.groupBy(rows, ({ plan_id }) => plan_id)
 
 /** Events and tasks are read behind the locks, since a statement sees nothing that was committed after it began. */
-export const takeOverPlans = (sql: SqlClient.SqlClient, replica: ReplicaId, ttl: Duration.Duration, limit: number) =>
+export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
   sql.withTransaction(
     Effect.gen(function* () {
-      const taken = yield* take(sql, replica, ttl, limit)
+      const taken = yield* take(sql, taking)
       if (taken.length === 0) return []
       const ids = taken.map(({ plan_id }) => plan_id)
       const tails = byPlan(yield* readTails(sql, ids))
@@ -124,7 +134,9 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, replica: ReplicaId, ttl:
         plan: toPlan(row),
         owner: row.owner,
         guard:
-          row.state === "queued" ? { _tag: "Queued", replica, fence: row.fence } : { _tag: "Held", fence: row.fence },
+          row.state === "queued"
+            ? { _tag: "Queued", replica: taking.replica, fence: row.fence }
+            : { _tag: "Held", fence: row.fence },
         request: row.request === null ? null : { request: row.request, secrets: row.request_secrets },
         route: row.route ?? direct,
         deaths: row.deaths,

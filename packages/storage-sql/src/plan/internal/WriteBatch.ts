@@ -20,7 +20,8 @@ import { batchRows } from "./BatchRows.ts"
  * - A queued plan is guarded by its own row. With the session's fence it is held: by the fence if it runs already; if not, by
  *   the lease, which must be its replica's, since another replica may have taken the queued plan over.
  * - A compaction is guarded by what it follows as well, unless an earlier try of it has been stored.
- * - `fresh` leaves out what an earlier try of the same commit has stored: its answer was lost with the connection.
+ * - `fresh` leaves out what an earlier try of the same commit has stored: its answer was lost with the connection. It sees only
+ *   what was committed before this statement began.
  * - `like` is true of every plan, and looks selective: the planner expects one row, and joins the tables by their indexes
  *   however small they were when it made the plan that it keeps.
  */

@@ -1,7 +1,7 @@
 import type { Part } from "../Act.ts"
-import { isFinal, type Said, type Scene } from "./Script.ts"
+import { isFinal, type Said, type Scene } from "./Scene.ts"
 import type { PeerTask } from "./TaskBook.ts"
-import type { Wire } from "./Wire.ts"
+import type { PeerWire } from "./PeerWire.ts"
 
 interface Names {
   readonly task: string
@@ -11,7 +11,7 @@ interface Names {
 }
 
 /** A2A 0.3 and bindu: results are bare, and known by their `kind`. */
-export const bareWire = (names: Names): Wire => {
+export const bareWire = (names: Names): PeerWire => {
   const message = (task: PeerTask, { by, messageId, metadata, parts }: Said, number: number) => ({
     kind: "message",
     role: by,

@@ -3,13 +3,20 @@ import { Result, Stream } from "effect"
 import { json, type HostRequest, type HostResponse } from "../../http/Host.ts"
 import type { Act } from "../Act.ts"
 import type { Call, ReceivedSend } from "../Seen.ts"
-import { isOver, type Scene } from "./Script.ts"
+import { isOver, type Scene } from "./Scene.ts"
 import type { SendParams } from "./SendParams.ts"
 import type { ReadRequest, RpcError, StrictRequest } from "./StrictRequest.ts"
+import { bareWire } from "./BareWire.ts"
+import { wire10 } from "./Wire10.ts"
 import { sceneAt, TaskBook, type Entry } from "./TaskBook.ts"
-import { follow } from "./TaskStream.ts"
-import type { Wire } from "./Wire.ts"
-import { wires } from "./Wires.ts"
+import { followTask } from "./followTask.ts"
+import type { PeerWire } from "./PeerWire.ts"
+
+const wires: { readonly [D in Dialect]: PeerWire } = {
+  "a2a-1.0": wire10,
+  "a2a-0.3": bareWire({ task: "taskId", context: "contextId", message: "messageId", artifact: "artifactId" }),
+  bindu: bareWire({ task: "task_id", context: "context_id", message: "message_id", artifact: "artifact_id" })
+}
 
 type RequestId = ReadRequest["id"]
 
@@ -48,7 +55,7 @@ const streamed = (id: RequestId, results: Stream.Stream<object>): HostResponse =
 /** What a peer does with requests of its dialect, and what it answers. Instants are in milliseconds. */
 export class Responder {
   readonly #manner: Manner
-  readonly #wire: Wire
+  readonly #wire: PeerWire
   readonly #tasks: TaskBook
 
   constructor(manner: Manner) {
@@ -129,6 +136,6 @@ export class Responder {
   #told(entry: Entry, scene: Scene, after: number): Stream.Stream<object> {
     const { task } = entry
     const look = () => Result.getOrElse(this.#tasks.find(task.id), () => entry)
-    return Stream.map(follow(scene, { entry, after }, look), (told) => this.#wire.told(task, told))
+    return Stream.map(followTask(scene, { entry, after }, look), (told) => this.#wire.told(task, told))
   }
 }

@@ -2,7 +2,7 @@ import { Deferred, Effect, Result } from "effect"
 import type { Act } from "../Act.ts"
 import type { SendParams } from "./SendParams.ts"
 import type { RpcError } from "./StrictRequest.ts"
-import { asked, become, isOver, plot, type Moment, type Scene } from "./Script.ts"
+import { asked, become, isOver, plot, type Moment, type Scene } from "./Scene.ts"
 
 /** The ids of a task. */
 export interface PeerTask {

@@ -1,7 +1,7 @@
 import type { Part } from "../Act.ts"
-import type { Said, Scene } from "./Script.ts"
+import type { Said, Scene } from "./Scene.ts"
 import type { PeerTask } from "./TaskBook.ts"
-import type { Wire } from "./Wire.ts"
+import type { PeerWire } from "./PeerWire.ts"
 
 const toPart = ({ file, kind, ...rest }: Part) => {
   if (kind === "data") return { ...rest, mediaType: "application/json" }
@@ -47,7 +47,7 @@ const taskAt = (task: PeerTask, scene: Scene) => ({
 })
 
 /** A2A 1.0: what it is, is said by the member that it stands under. */
-export const wire10: Wire = {
+export const wire10: PeerWire = {
   task: taskAt,
   sentTask: (task, scene) => ({ task: taskAt(task, scene) }),
   sentMessage: ({ contextId }, parts) => ({

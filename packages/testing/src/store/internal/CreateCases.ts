@@ -33,7 +33,8 @@ export const createCases: ReadonlyArray<StoreCase> = [
         usage: Usage.empty,
         final: null,
         error: null,
-        metadata: plan.request.metadata
+        metadata: plan.request.metadata,
+        question: plan.request.question
       })
       assert.deepEqual(yield* Given.eventsOf(stored), [
         Given.row(1, "session", JSON.stringify({ external_session_id: plan.request.session_id, created: true }))

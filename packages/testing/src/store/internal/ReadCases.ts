@@ -81,6 +81,23 @@ export const readCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title: "shows the whole question of a plan, and its first 200 characters in a list",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const [short, long] = ["Why?", `${"\u{1F600}".repeat(250)} ${"why ".repeat(10_000)}?`]
+      const owner = yield* Given.newOwner
+      yield* Given.create({ owner, question: short })
+      const stored = yield* Given.create({ owner, question: long })
+      assert.equal((yield* Given.get(stored)).question, long)
+      const { items } = yield* store.list(owner, {}, { limit: 10 })
+      assert.deepEqual(
+        items.map(({ question_preview }) => question_preview),
+        ["\u{1F600}".repeat(200), short]
+      )
+      assert(items.every((plan) => !("question" in plan)))
+    })
+  },
+  {
     title: "lists sessions newest first, page by page",
     test: Effect.gen(function* () {
       const sessions = yield* SessionStore

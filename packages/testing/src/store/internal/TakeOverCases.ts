@@ -194,6 +194,27 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title: "gives a replica of its own queued plans those that it has forgotten, once, with a new fence",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const replica = yield* Given.newReplica
+      const [forgotten, waiting] = [yield* Given.create({ replica }), yield* Given.create({ replica })]
+      const running = yield* Given.createHeld({ replica })
+      const other = yield* Given.create()
+      assert.deepEqual(new Set(yield* store.queued(replica)), new Set([forgotten.plan.plan_id, waiting.plan.plan_id]))
+      const ids = [forgotten, running].map(({ plan }) => plan.plan_id)
+      const taken = yield* store.takeOver(replica, Given.ttl, 10_000, ids)
+      const own = taken.filter(({ plan }) =>
+        [forgotten, waiting, running, other].some((stored) => stored.plan.plan_id === plan.plan_id)
+      )
+      assert.deepEqual(
+        own.map(({ plan, guard }) => [plan.plan_id, guard]),
+        [[forgotten.plan.plan_id, { _tag: "Queued", replica, fence: 1 }]]
+      )
+      assert.deepEqual(yield* store.commit([Given.commitOf(forgotten, [Given.settled()])]), new Set([ids[0]]))
+    })
+  },
+  {
     title: "leaves a plan that is over as it is",
     test: Effect.gen(function* () {
       const held = yield* Given.createHeld()

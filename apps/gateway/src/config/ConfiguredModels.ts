@@ -1,0 +1,62 @@
+import * as ModelTable from "@bowline/runtime/provider/ModelTable"
+import { Glob } from "effect"
+import type { ConfigFile } from "../file/ConfigFile.ts"
+import type { FileModel, FileProvider } from "../file/FileSchema.ts"
+import { modelsOf, type ProviderSettings } from "../file/ProviderSettings.ts"
+import type { Problem } from "../setting/Problem.ts"
+import { placeOf, type Sources } from "../setting/ReadSettings.ts"
+import type { Values } from "../setting/Settings.ts"
+
+/** Whether a name matches one of the globs. In `*` alone, `/` has no meaning: it matches every name. */
+export const anyOf = (globs: ReadonlyArray<string>): ((name: string) => boolean) => {
+  const patterns = globs.map((glob) => Glob.make(glob === "*" ? "**" : glob, { dot: true }))
+  return (name) => patterns.some(Glob.match(name))
+}
+
+const modelNames = ["model", "fallbackModels", "summaryModel"] as const
+
+/** The models that plans ask and may name, and settings whose models no provider offers. */
+export const choose = (
+  values: Values,
+  sources: Sources,
+  providers: ReadonlyArray<ProviderSettings>,
+  file: ConfigFile
+) => {
+  const { allowedModels, fallbackModels, model = providers[0]?.defaultModel ?? "openai/demo", summaryModel } = values
+  const configured = new Set([model, ...fallbackModels, ...file.providers.flatMap(modelsOf)])
+  const isNamed = allowedModels === undefined ? (name: string) => configured.has(name) : anyOf(allowedModels)
+  const names = providers.length === 0 ? ["openai"] : providers.map(({ name }) => name)
+  const isOffered = (name: string) =>
+    names.some((provider) => name.length > provider.length + 1 && name.startsWith(`${provider}/`))
+  const asked = { model, fallbackModels, summaryModel: summaryModel ?? [] }
+  const expected = `Expected models of a provider that is configured: ${names.join(", ")}`
+  return {
+    model,
+    fallbackModels,
+    summaryModel,
+    configured: summaryModel === undefined ? configured : configured.union(new Set([summaryModel])),
+    allows: (name: string) => isOffered(name) && isNamed(name),
+    problems: modelNames.flatMap((name): ReadonlyArray<Problem> =>
+      [asked[name]].flat().every(isOffered) ? [] : [{ place: placeOf(sources, name), expected }]
+    )
+  }
+}
+
+const toModel = ({ context_window, output_limit, price, reasoning }: FileModel): Partial<ModelTable.Model> => ({
+  ...(context_window === undefined ? {} : { contextWindow: context_window }),
+  ...(output_limit === undefined ? {} : { outputLimit: output_limit }),
+  ...(reasoning === undefined ? {} : { isReasoning: reasoning }),
+  ...(price === undefined ? {} : { price })
+})
+
+/** What the file says of models: under `models`, and of one provider's under that provider, which wins. */
+export const overridesOf = (
+  models: { readonly [name: string]: FileModel },
+  providers: ReadonlyArray<FileProvider>
+): ModelTable.ModelOverrides =>
+  ModelTable.overrides([
+    ...Object.entries(models).map(([name, model]) => [name, toModel(model)] as const),
+    ...providers.flatMap(({ models = {}, name }) =>
+      Object.entries(models).map(([id, model]) => [`${name}/${id}`, toModel(model)] as const)
+    )
+  ])

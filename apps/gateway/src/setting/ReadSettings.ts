@@ -1,0 +1,80 @@
+import { Data, Option, Record, Result, Schema } from "effect"
+import { formatPlace, toIssues, type Place, type Problem } from "./Problem.ts"
+import { clientSettings, fileVariable, laterVariables, type SettingName, table, Values } from "./Settings.ts"
+
+/** The configuration cannot be used. */
+export class InvalidConfiguration extends Data.TaggedError("InvalidConfiguration")<{
+  readonly problems: ReadonlyArray<Problem>
+}> {}
+
+export type Texts = { readonly [name: string]: string | undefined }
+
+/** The text of a setting, and where it stands. */
+export interface Given {
+  readonly text: string
+  readonly place: Place
+}
+
+/** What somebody has set, by the name of the setting. */
+export type Sources = ReadonlyMap<SettingName, Given>
+
+const given = (text: string | undefined, place: Place): Given | undefined =>
+  text === undefined || text === "" ? undefined : { text: text.trim(), place }
+
+/** Flags over variables over the file. An empty text says nothing. */
+export const collect = (flags: Texts, environment: Texts, file: Sources): Sources => {
+  const sources = new Map<SettingName, Given>()
+  for (const [name, { flag = "", variable = "" }] of Record.toEntries(table)) {
+    const found =
+      given(flags[flag], { _tag: "Flag", name: flag }) ??
+      given(environment[variable], { _tag: "Variable", name: variable }) ??
+      file.get(name)
+    if (found !== undefined) sources.set(name, found)
+  }
+  // One of the two says where the database is: the environment's folder wins over the file's URL.
+  if (sources.get("databaseUrl")?.place._tag === "File" && sources.get("dataDir")?.place._tag === "Variable") {
+    sources.delete("databaseUrl")
+  }
+  return sources
+}
+
+/** Where a setting is set, or would be. */
+export const placeOf = (sources: Sources, name: SettingName): Place =>
+  sources.get(name)?.place ?? { _tag: "Variable", name: table[name].variable ?? name }
+
+/** Whether what listens there can be reached from this machine only. */
+export const isLoopback = (host: string): boolean =>
+  host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
+
+const decodeValues = Schema.decodeUnknownResult(Values, { errors: "all" })
+const decodeHost = Schema.decodeUnknownOption(Values.fields.host)
+
+const known: ReadonlySet<string> = new Set(
+  [...Object.values(table), ...Object.values(clientSettings)]
+    .map(({ variable = "" }) => variable)
+    .concat(fileVariable, laterVariables)
+)
+
+const isSettingName = (name: PropertyKey): name is SettingName => Object.hasOwn(table, name)
+
+/** Reads every setting, or names all that are wrong, and the variables that do not exist, at once. */
+export const read = (sources: Sources, environment: Texts): Result.Result<Values, ReadonlyArray<Problem>> => {
+  const texts = Object.fromEntries(Array.from(sources, ([name, { text }]) => [name, text]))
+  const result = decodeValues(texts)
+  const wrong = Result.isSuccess(result) ? [] : toIssues(result.failure)
+  const problems = wrong.flatMap(({ expected, path: [name = ""] }) =>
+    isSettingName(name) ? [{ place: placeOf(sources, name), expected }] : []
+  )
+  const host = decodeHost(texts["host"])
+  if (!sources.has("apiKeys") && Option.isSome(host) && !isLoopback(host.value)) {
+    const expected = `Expected keys, since ${formatPlace(placeOf(sources, "host"))} can be reached from other machines`
+    problems.push({ place: placeOf(sources, "apiKeys"), expected })
+  }
+  for (const name of Object.keys(environment)) {
+    const isOurs = name.startsWith("BOWLINE_") && !name.startsWith("BOWLINE_TEST_")
+    if (isOurs && !known.has(name)) {
+      problems.push({ place: { _tag: "Variable", name }, expected: "There is no such variable" })
+    }
+  }
+  return Result.isSuccess(result) && problems.length === 0 ? Result.succeed(result.success) : Result.fail(problems)
+}

@@ -1,0 +1,82 @@
+import {
+  IdleTimeout,
+  ProviderError,
+  type ProviderErrorReason,
+  StreamTruncated
+} from "@bowline/domain/provider/ProviderError"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Clock, Duration, Effect } from "effect"
+import type { PlansConfig } from "../config/PlansConfig.ts"
+import * as Attempt from "../provider/Attempt.ts"
+import type { FinishReason, ProviderPart, ProviderRequest } from "../provider/Provider.ts"
+import * as AttemptSpan from "../telemetry/AttemptSpan.ts"
+import { Assembly } from "./Assembly.ts"
+import type { CredentialPool } from "./CredentialPool.ts"
+import type { Listener } from "./Listener.ts"
+import * as ModelLimits from "./ModelLimits.ts"
+import * as Target from "./Target.ts"
+
+/** What is asked, without the names of the model that is asked. */
+export type Question = Omit<ProviderRequest, "model" | "facts">
+
+/** An answer that its provider has finished. */
+export interface FinishedAnswer extends Pick<Assembly, "parts" | "calls" | "dropped" | "text" | "usage"> {
+  readonly finish: FinishReason
+}
+
+export type Attempted =
+  | { readonly _tag: "Finished"; readonly answer: FinishedAnswer }
+  | { readonly _tag: "Failed"; readonly reason: ProviderErrorReason }
+
+const truncated = new StreamTruncated({ message: "The answer ended before it was finished" })
+
+const finished = (assembly: Assembly): Effect.Effect<Attempted, ProviderError> => {
+  const { finish, parts, calls, dropped, text, usage } = assembly
+  return finish === undefined
+    ? Effect.fail(new ProviderError({ reason: truncated }))
+    : Effect.succeed({ _tag: "Finished", answer: { finish, parts, calls, dropped, text, usage } })
+}
+
+/** Makes attempts: one request to one target each, under the timers of its model. */
+export const make = (pool: CredentialPool["Service"], config: PlansConfig["Service"]) => {
+  /** Of all that may end a plan from outside, only its deadline is the provider's fault, and only after a long silence. */
+  const blameForDeadline = Effect.fnUntraced(function* (target: Target.Target, silentMs: number, listener: Listener) {
+    if (!(yield* listener.isDeadline)) return
+    const message = `Nothing for ${Duration.format(Duration.millis(silentMs))} until the deadline`
+    const reason = new IdleTimeout({ message })
+    yield* pool.failed({ ...Target.use(target), reason, stage: "provider" }).pipe(Effect.ignore({ log: "Warn" }))
+  })
+
+  return Effect.fnUntraced(function* (
+    target: Target.Target,
+    attempt: number,
+    question: Question,
+    listener: Listener
+  ): Effect.fn.Return<Attempted, StorageError> {
+    const { provider, id: credential } = target.credential
+    const { timers, facts } = ModelLimits.of(config, target.model)
+    const model = Target.ownName(target.model)
+    const clock = yield* Clock.Clock
+    const assembly = new Assembly(provider.name)
+
+    const take = (parts: ReadonlyArray<ProviderPart>): Effect.Effect<void, StorageError> => {
+      if (assembly.firstContentAt === undefined && parts.some(Attempt.isContent)) {
+        assembly.firstContentAt = clock.currentTimeMillisUnsafe()
+      }
+      const { usage } = assembly
+      for (const part of parts) assembly.take(part)
+      if (assembly.usage !== undefined && assembly.usage !== usage) listener.reported(attempt, assembly.usage)
+      return listener.heard(attempt, parts)
+    }
+    const cut = (silentMs: number) =>
+      silentMs < Duration.toMillis(timers.idle) ? Effect.void : blameForDeadline(target, silentMs, listener)
+    const ends = Attempt.run(provider.stream({ ...question, model, facts }), timers, take, cut).pipe(
+      Effect.flatMap(() => finished(assembly))
+    )
+    return yield* AttemptSpan.observe(ends, { provider, model, credential, attempt }, () => assembly).pipe(
+      listener.within("provider"),
+      Effect.ensuring(Effect.sync(listener.ended)),
+      Effect.catchTag("ProviderError", ({ reason }) => Effect.succeed<Attempted>({ _tag: "Failed", reason }))
+    )
+  })
+}

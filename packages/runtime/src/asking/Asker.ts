@@ -1,0 +1,95 @@
+import { ProviderError, type ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Context, Duration, Effect, Layer } from "effect"
+import { PlansConfig } from "../config/PlansConfig.ts"
+import { type Entry, toldHistory } from "../history/LegalHistory.ts"
+import * as AnswerAttempt from "./AnswerAttempt.ts"
+import { CredentialPool } from "./CredentialPool.ts"
+import type { Listener } from "./Listener.ts"
+import { Retries, type Subject } from "./Retries.ts"
+import * as Target from "./Target.ts"
+
+/** The attempts of one step, or of one summary: they share their retries and their numbers. */
+export interface Asking {
+  /** Who is asked now, or was asked last. */
+  readonly target: () => Target.Target
+  /**
+   * One finished answer, out of as many attempts as it takes. `question` is what to ask a model: its window may say how long
+   * that can be.
+   */
+  readonly ask: (
+    question: (model: string) => Effect.Effect<AnswerAttempt.Question>
+  ) => Effect.Effect<AnswerAttempt.FinishedAnswer, ProviderError | StorageError>
+}
+
+const correctCall: Entry = {
+  role: "user",
+  parts: [{ type: "text", text: "The arguments of your last tool call were not valid JSON. Make the call again." }]
+}
+
+/** The same question, mended for an attempt behind one that failed for this reason. */
+const mend = (question: AnswerAttempt.Question, reason: ProviderErrorReason): AnswerAttempt.Question => {
+  if (reason._tag === "history_rejected") return { ...question, messages: toldHistory(question.messages) }
+  return reason._tag === "tool_json" ? { ...question, messages: [...question.messages, correctCall] } : question
+}
+
+/** Asks providers for answers: it chooses the targets, runs the attempts, and makes those again that may help. */
+export class Asker extends Context.Service<
+  Asker,
+  {
+    /** The first of the models that has a free credential, with it. Fails with the soonest time when none has. */
+    readonly first: Target.Targets["first"]
+    /**
+     * Begins with the first of the models that has a free credential. Other processes have made `attempts` of the step before:
+     * the next one has the next number.
+     */
+    readonly begin: (
+      subject: Subject,
+      listener: Listener,
+      attempts?: number
+    ) => Effect.Effect<Asking, ProviderError | StorageError>
+  }
+>()("@bowline/runtime/asking/Asker") {
+  static readonly layer = Layer.effect(
+    Asker,
+    Effect.gen(function* () {
+      const pool = yield* CredentialPool
+      const config = yield* PlansConfig
+      const targets = Target.make(pool)
+      const settings = { maxRetries: config.maxRetries, baseMs: Duration.toMillis(config.retryBase) }
+      const attemptOf = AnswerAttempt.make(pool, config)
+
+      return {
+        first: targets.first,
+        begin: Effect.fnUntraced(function* (subject, listener, attempts = 0) {
+          const retries = yield* Retries.begin({ pool, targets, settings }, subject)
+          let attempt = attempts
+          let mayShorten = true
+          const ask: Asking["ask"] = Effect.fnUntraced(function* (question) {
+            let failures: ReadonlyArray<ProviderErrorReason> = []
+            for (;;) {
+              const target = attempt++ === attempts ? retries.target : yield* retries.again
+              const mended = failures.reduce(mend, yield* question(target.model))
+              const attempted = yield* attemptOf(target, attempt, mended, listener)
+              if (attempted._tag === "Finished") {
+                yield* pool.succeeded(Target.use(target)).pipe(Effect.ignore({ log: "Warn" }))
+                return attempted.answer
+              }
+              const { reason } = attempted
+              listener.failed(reason)
+              const isTooLong = mayShorten && reason._tag === "context_overflow"
+              if (isTooLong) mayShorten = false
+              const isShorter = isTooLong && (yield* listener.shorten)
+              const delayMs = isShorter ? 0 : yield* retries.failed(attempt, reason)
+              const error = new ProviderError({ reason })
+              yield* listener.retrying({ attempt, model: target.model, error, next: retries.target, delayMs })
+              yield* Effect.sleep(delayMs).pipe(listener.within("backoff"))
+              failures = isShorter ? [] : [...failures, reason]
+            }
+          })
+          return { target: () => retries.target, ask }
+        })
+      }
+    })
+  )
+}

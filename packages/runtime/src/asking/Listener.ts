@@ -1,0 +1,50 @@
+import type { Usage } from "@bowline/domain/plan/Usage"
+import type { ProviderError, ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Effect } from "effect"
+import type { ProviderPart } from "../provider/Provider.ts"
+import type { Target } from "./Target.ts"
+
+/** Counts what attempts use. */
+export interface Account {
+  /** The running attempt has used so much so far, by its provider's count. */
+  readonly reported: (attempt: number, usage: Usage) => void
+  /** The running attempt is over, however it ended. */
+  readonly ended: () => void
+}
+
+/** An attempt that follows one that failed. */
+export interface Retry {
+  /** The number of the one that failed, and its model. */
+  readonly attempt: number
+  readonly model: string
+  readonly error: ProviderError
+  readonly next: Target
+  readonly delayMs: number
+}
+
+/** Learns what happens while an answer is asked for. A step shows it to the plan's readers; of a summary only the usage counts. */
+export interface Listener extends Account {
+  /** Parts of the attempt have come. The timers of silence stand still until the listener is done with them. */
+  readonly heard: (attempt: number, parts: ReadonlyArray<ProviderPart>) => Effect.Effect<void, StorageError>
+  readonly failed: (reason: ProviderErrorReason) => void
+  readonly retrying: (retry: Retry) => Effect.Effect<void>
+  /** The provider refused the question as too long: makes it shorter, and says whether it is. Called once at most. */
+  readonly shorten: Effect.Effect<boolean, StorageError>
+  /** Marks what the plan waits for. */
+  readonly within: (stage: "provider" | "backoff") => <A, E, R>(wait: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /** Whether the plan's deadline interrupts the attempt, and nothing else. */
+  readonly isDeadline: Effect.Effect<boolean>
+}
+
+/** Nobody listens. */
+export const silent: Listener = {
+  reported: () => undefined,
+  ended: () => undefined,
+  heard: () => Effect.void,
+  failed: () => undefined,
+  retrying: () => Effect.void,
+  shorten: Effect.succeed(false),
+  within: () => (wait) => wait,
+  isDeadline: Effect.succeed(false)
+}

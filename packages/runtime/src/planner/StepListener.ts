@@ -1,0 +1,96 @@
+import type { ProviderError } from "@bowline/domain/provider/ProviderError"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Deferred, Effect } from "effect"
+import type { Listener } from "../asking/Listener.ts"
+import * as Target from "../asking/Target.ts"
+import type { ProviderPart } from "../provider/Provider.ts"
+import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
+import type { PlanRun } from "./PlanRun.ts"
+import type { StepState } from "./StepState.ts"
+
+/** Parts that a reader is handed at once. */
+const slice = 256
+
+/** Asks this model from now on, and lets readers of the plan know. */
+export const useModel = (run: PlanRun, model: string): void => {
+  if (model === run.model) return
+  run.use(model)
+  run.given.journal.append([run.progressed("provider")], [])
+}
+
+/** Tells readers that another attempt follows the one of that number. */
+export const tellRetry = (
+  run: PlanRun,
+  {
+    attempt,
+    next,
+    delayMs,
+    error
+  }: {
+    readonly attempt: number
+    readonly next: Target.Target
+    readonly delayMs: number
+    readonly error: Pick<ProviderError, "code" | "message">
+  }
+): void => {
+  const { code, message } = error
+  const { credential, model } = next
+  const step = run.progress.steps
+  const follows = { attempt: attempt + 1, delay_ms: delayMs, credential: credential.id, model }
+  run.given.journal.emit({ event: "retry", data: { step, ...follows, error: { code, message } } })
+}
+
+/** Shows the attempts of a step while they run, and writes down in its state what whoever ends the plan has to know. */
+export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"]): Listener => {
+  const { journal } = run.given
+  const step = run.progress.steps
+  /** The last attempt of which readers have seen a delta. */
+  let shown: number | undefined
+
+  const show = (attempt: number, part: ProviderPart): void => {
+    if (part._tag !== "TextDelta" && part._tag !== "ReasoningDelta") return
+    const { _tag, delta } = part
+    if (delta === "") return
+    shown = attempt
+    if (_tag === "TextDelta") state.showText(delta)
+    journal.emit({ event: _tag === "TextDelta" ? "text.delta" : "reasoning.delta", data: { step, attempt, delta } })
+  }
+  const heard = (attempt: number, parts: ReadonlyArray<ProviderPart>): Effect.Effect<void, StorageError> => {
+    for (const part of parts.slice(0, slice)) show(attempt, part)
+    // A reader gets what comes in one piece in pieces that it can take.
+    return parts.length <= slice
+      ? journal.keepUp
+      : Effect.andThen(
+          journal.flush,
+          Effect.suspend(() => heard(attempt, parts.slice(slice)))
+        )
+  }
+
+  return {
+    heard,
+    reported: (attempt, usage) => state.reportUsage({ step, attempt, usage }),
+    ended: () => run.countUsage(),
+    failed: (reason) => void state.failures.push(reason),
+    retrying: Effect.fnUntraced(function* (retry) {
+      const { attempt, model, error, next } = retry
+      useModel(run, next.model)
+      if (shown === attempt) {
+        journal.emit({ event: "text.retract", data: { step, attempt } })
+        yield* ProviderMetrics.retracted(Target.asked(model), error.type)
+      }
+      state.retractText()
+      tellRetry(run, retry)
+    }),
+    shorten: Effect.tap(shorten, (isShorter) =>
+      Effect.sync(() => {
+        if (isShorter) journal.append([run.progressed("provider")], [])
+      })
+    ),
+    within: (stage) => run.stages.within(stage),
+    isDeadline: Effect.suspend(() =>
+      Deferred.isDoneUnsafe(run.aborted)
+        ? Effect.map(Deferred.await(run.aborted), (reason) => reason === "deadline")
+        : Effect.succeed(false)
+    )
+  }
+}

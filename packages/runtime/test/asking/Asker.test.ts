@@ -1,0 +1,108 @@
+import { SessionId } from "@bowline/domain/session/Session"
+import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
+import { callTool, error, errorChunk, say, think, usage } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Layer } from "effect"
+import { TestClock } from "effect/testing"
+import { Asker } from "../../src/asking/Asker.ts"
+import { CredentialPool } from "../../src/asking/CredentialPool.ts"
+import { type Listener, silent } from "../../src/asking/Listener.ts"
+import { PlansConfig } from "../../src/config/PlansConfig.ts"
+
+const model = "scripted/model"
+const subject = {
+  session: SessionId.make(`session_${"a".repeat(36)}`),
+  models: [model],
+  deadline: 600_000,
+  stage: "provider" as const
+}
+const question = { system: "", messages: [], tools: [], toolChoice: "auto" as const }
+
+const provide = (script: Parameters<typeof ScriptedProvider.layer>[0]) =>
+  Effect.provide(
+    Asker.layer.pipe(
+      Layer.provide(CredentialPool.layerProvider),
+      Layer.provideMerge(ScriptedProvider.layer(script)),
+      Layer.provide(PlansConfig.layer({ model }))
+    )
+  )
+
+/** Writes down what a listener learns. */
+const listening = (shorten: Listener["shorten"] = silent.shorten) => {
+  const learned: Array<ReadonlyArray<unknown>> = []
+  const listener: Listener = {
+    ...silent,
+    reported: (attempt, { input_tokens }) => void learned.push(["used", attempt, input_tokens]),
+    ended: () => void learned.push(["ended"]),
+    heard: (attempt, parts) =>
+      Effect.sync(() => {
+        for (const part of parts) if (part._tag === "TextDelta") learned.push(["said", attempt, part.delta])
+      }),
+    failed: ({ _tag }) => void learned.push(["failed", _tag]),
+    retrying: ({ attempt, delayMs, next }) =>
+      Effect.sync(() => void learned.push(["retrying", attempt, delayMs > 0, next.model])),
+    shorten: Effect.tap(shorten, (isShorter) => Effect.sync(() => void learned.push(["shortened", isShorter])))
+  }
+  return { learned, listener }
+}
+
+describe("Asker", () => {
+  it.effect("gives one whole answer out of several attempts, and lets its listener know what each of them does", () =>
+    Effect.gen(function* () {
+      const { learned, listener } = listening()
+      const asking = yield* (yield* Asker).begin(subject, listener)
+      const asked = yield* Effect.forkChild(asking.ask(() => Effect.succeed(question)))
+      yield* TestClock.adjust("1 minute")
+      const { calls, finish, parts, text, usage } = yield* Fiber.join(asked)
+      assert.deepStrictEqual([finish, text, usage?.input_tokens], ["tool_calls", "It is ", 7])
+      assert.deepStrictEqual(
+        [parts.map(({ type }) => type), calls.map(({ at, name }) => [at, name])],
+        [["reasoning", "text"], [[2, "look"]]]
+      )
+      assert.deepStrictEqual(learned, [
+        ["used", 1, 5],
+        ["ended"],
+        ["failed", "server_error"],
+        ["retrying", 1, true, model],
+        ["said", 2, "It is "],
+        ["used", 2, 7],
+        ["ended"]
+      ])
+    }).pipe(
+      provide([
+        [usage({ input_tokens: 5 }), errorChunk({ message: "boom", code: 500 })],
+        [think("hm"), say("It is "), callTool("look", {}), usage({ input_tokens: 7 })]
+      ])
+    )
+  )
+
+  it.effect("numbers its attempts on behind those of another process, and shares the retries among its answers", () =>
+    Effect.gen(function* () {
+      const { learned, listener } = listening()
+      const asking = yield* (yield* Asker).begin(subject, listener, 2)
+      const ask = asking.ask(() => Effect.succeed(question))
+      const asked = yield* Effect.forkChild(Effect.result(Effect.andThen(ask, ask)))
+      yield* TestClock.adjust("1 minute")
+      assert.deepInclude(yield* Fiber.join(asked), { _tag: "Failure" })
+      const numbers = learned.flatMap(([what, attempt]) => (what === "said" || what === "retrying" ? [attempt] : []))
+      assert.deepStrictEqual(numbers, [3, 4, 5, 6])
+    }).pipe(provide([[error(500)], [say("one")], [error(500)], [error(500)], [error(500)]]))
+  )
+
+  it.effect("asks a question that was refused as too long once more, if it can be made shorter", () =>
+    Effect.gen(function* () {
+      const { learned, listener } = listening(Effect.succeed(true))
+      const asking = yield* (yield* Asker).begin(subject, listener)
+      const failure = yield* Effect.flip(asking.ask(() => Effect.succeed(question)))
+      assert.deepInclude(failure, { code: "context_overflow" })
+      assert.deepStrictEqual(learned, [
+        ["ended"],
+        ["failed", "context_overflow"],
+        ["shortened", true],
+        ["retrying", 1, false, model],
+        ["ended"],
+        ["failed", "context_overflow"]
+      ])
+    }).pipe(provide(() => [error(400, { code: "context_length_exceeded" })]))
+  )
+})

@@ -1,0 +1,35 @@
+import * as Given from "@bowline/testing/store/Given"
+import { describe, it } from "@effect/vitest"
+import { Effect, Layer, Redacted, Schedule } from "effect"
+import { readFileSync } from "node:fs"
+import * as SqlStore from "../src/SqlStore.ts"
+import { cutWire } from "./postgres/cutWire.ts"
+import { freshDatabase } from "./postgres/freshDatabase.ts"
+import { sessionTtl } from "./stores.ts"
+
+/** The timers that the system runs for open connections to a local port: `02` is that of keep-alive. */
+const timersOf = (port: number): ReadonlyArray<string> => {
+  const remote = `:${port.toString(16).toUpperCase().padStart(4, "0")}`
+  return readFileSync("/proc/net/tcp", "utf8")
+    .split("\n")
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, , address, state]) => address?.endsWith(remote) && state === "01")
+    .map(([, , , , , timer]) => timer?.slice(0, 2) ?? "")
+}
+
+describe("the stores on a Postgres server", () => {
+  it.live("have the system ask on every idle connection whether the server is still there", () =>
+    Effect.gen(function* () {
+      const { url } = yield* cutWire(yield* freshDatabase)
+      const stores = yield* Layer.build(SqlStore.layerPostgres({ url, maxConnections: 3, sessionTtl }))
+      yield* Effect.provide(Given.createHeld(), stores)
+      const port = Number(new URL(Redacted.value(url)).port)
+      yield* Effect.sync(() => timersOf(port)).pipe(
+        Effect.repeat({
+          until: (timers) => timers.length >= 3 && timers.every((timer) => timer === "02"),
+          schedule: Schedule.spaced("10 millis")
+        })
+      )
+    })
+  )
+})

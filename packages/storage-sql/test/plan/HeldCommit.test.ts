@@ -1,0 +1,120 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { SessionStore } from "@bowline/runtime/store/SessionStore"
+import { until } from "@bowline/testing/http/Move"
+import { say } from "@bowline/testing/provider/Turn"
+import * as Given from "@bowline/testing/store/Given"
+import { layerOnStore, post, readAll, single } from "@bowline/testing/TestKit"
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Duration, Effect, Fiber, Layer, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { onPostgres } from "../stores.ts"
+
+/** Each commit that inserts such events waits at its end for a lock that the test holds, however often it is cancelled. */
+const holdCommits = Effect.fnUntraced(function* (when: string) {
+  const sql = yield* SqlClient.SqlClient
+  const connection = yield* sql.reserve
+  const run = (text: string) => connection.executeUnprepared(text, [], undefined)
+  yield* run("select pg_advisory_lock(7)")
+  yield* sql`
+create function hold() returns trigger language plpgsql as $$ begin
+  loop
+    begin
+      perform pg_advisory_xact_lock(7);
+      return null;
+    exception when query_canceled then null;
+    end;
+  end loop;
+end $$`
+  yield* sql.unsafe(`
+create constraint trigger hold after insert on events deferrable initially deferred
+for each row when (${when}) execute function hold()`)
+  return { release: run("select pg_advisory_unlock(7)") }
+})
+
+/** Waits, on the real clock, until so many statements wait for a lock. */
+const untilBlocked = (statements: number) =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql<{ readonly pid: number }>`
+select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  ).pipe(
+    Effect.repeat({ until: (blocked) => blocked.length >= statements, schedule: Schedule.spaced("5 millis") }),
+    TestClock.withLive
+  )
+
+describe("a batch that is written again while its first try is being committed", () => {
+  it.effect("is stored once", () =>
+    Effect.gen(function* () {
+      const store = yield* PlanStore
+      const sessions = yield* SessionStore
+      const [held, ending] = [yield* Given.createHeld(), yield* Given.createHeld()]
+      const { release } = yield* holdCommits("true")
+      const batch = [
+        Given.commitOf(
+          held,
+          [yield* Given.appended("one"), Given.started(yield* Given.newTask, "tool")],
+          [Given.row(2, "step"), Given.row(3, "task.started")]
+        ),
+        Given.commitOf(
+          ending,
+          [yield* Given.appended("two"), Given.settled()],
+          [Given.row(2, "final"), Given.row(3, "done")]
+        )
+      ]
+      const first = yield* Effect.forkChild(store.commit(batch))
+      yield* untilBlocked(1)
+      const second = yield* Effect.forkChild(store.commit(batch))
+      yield* untilBlocked(2)
+      yield* release
+      assert.deepStrictEqual(yield* Fiber.join(first), new Set())
+      assert.deepStrictEqual(yield* Fiber.join(second), new Set())
+      for (const stored of [held, ending]) {
+        assert.deepStrictEqual(
+          (yield* Given.eventsOf(stored)).map(({ seq }) => seq),
+          [1, 2, 3]
+        )
+        assert.lengthOf(yield* sessions.history(stored.session_id), 1)
+      }
+      assert.strictEqual((yield* Given.get(ending)).state, "completed")
+    }).pipe(Effect.scoped, Effect.provide(onPostgres))
+  )
+
+  for (const [where, isLater] of [
+    ["in that batch", false],
+    ["later", true]
+  ] as const) {
+    it.effect(`ends a plan once, for its readers and in the store, when the end comes ${where}`, () => {
+      const [begin, end] = [Deferred.makeUnsafe<void>(), Deferred.makeUnsafe<void>()]
+      const script = [
+        [say("one "), until(Deferred.await(begin)), say("two"), ...(isLater ? [until(Deferred.await(end))] : [])]
+      ]
+      return Effect.gen(function* () {
+        const plans = yield* Plans
+        const { plan_id, frames } = yield* post({ question: "?" })
+        const reading = yield* Effect.forkChild(readAll(frames))
+        const { release } = yield* holdCommits("new.payload like '%two%' and new.event = 'text.delta'")
+        yield* Deferred.succeed(begin, undefined)
+        yield* untilBlocked(1)
+        yield* TestClock.adjust("10 seconds")
+        yield* TestClock.adjust("1 second")
+        yield* untilBlocked(2)
+        yield* release
+        yield* Deferred.succeed(end, undefined)
+        const events = (yield* Fiber.join(reading)).filter((event) => event !== "ping")
+        assert.strictEqual((yield* plans.get(anonymous, plan_id)).state, "completed")
+        assert.strictEqual(single(events, "final").text, "one two")
+        const replayed = yield* plans.events(anonymous, plan_id, 0)
+        assert.deepStrictEqual(yield* readAll(replayed.frames), events)
+      }).pipe(
+        Effect.scoped,
+        // Its renewals need no time of the clock.
+        Effect.provide(
+          Layer.provideMerge(layerOnStore({ script, config: { leaseTtl: Duration.hours(1) } }), onPostgres)
+        )
+      )
+    })
+  }
+})
