@@ -75,7 +75,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("are listened to on one connection, which is given up with the process", () =>
+  it.effect("are listened to on one connection, which is closed with the process", () =>
     Effect.gen(function* () {
       // The connection of the tests themselves was broken above.
       yield* untilListening({ notices: yield* Notices })
@@ -93,7 +93,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
     })
   )
 
-  it.effect("hold up the end of the process as little when the server does not answer any more", () =>
+  it.effect("do not hold up the end of the process when the server does not answer any more", () =>
     Effect.gen(function* () {
       // The connection of the tests themselves was broken above.
       yield* untilListening({ notices: yield* Notices })
@@ -108,7 +108,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
   )
 
   it.effect(
-    "tell of a lease that was given back, if another replica lives, and of a plan that somebody wants to end",
+    "tell of a lease that was released, if another replica is alive, and of a plan that somebody wants to end",
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
@@ -134,7 +134,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
       }).pipe(Effect.scoped)
   )
 
-  it.effect("tell that a replica has ended, if another one lives", () =>
+  it.effect("tell that a replica has ended, if another one is alive", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const leases = yield* LeaseStore
@@ -153,7 +153,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("leave out what a newer version says", () =>
+  it.effect("ignore what a newer version says", () =>
     Effect.gen(function* () {
       const sql = yield* PgClient.PgClient
       const other = yield* listener
