@@ -144,7 +144,7 @@ describe("the configuration file", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("gives way to the environment, value by value", () =>
+  it.effect("is overridden by the environment, value by value", () =>
     Effect.gen(function* () {
       const config = yield* load("all.yaml", everything, {
         ...variables,
@@ -173,7 +173,7 @@ describe("the configuration file", () => {
   )
 
   it.effect(
-    "asks the first model of its first provider, and others of its models if they are named, or wants to be told which",
+    "uses the first model of its first provider, and its other models if they are named; without models it asks which one",
     () =>
       Effect.gen(function* () {
         const provider = "providers: [{ name: local, wire: openai-chat, base_url: 'http://127.0.0.1:9/v1'"
@@ -186,7 +186,7 @@ describe("the configuration file", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.effect("that is wrong is told in all its places at once, with the environment's, and without what is in it", () =>
+  it.effect("reports all its mistakes at once, with those of the environment, and without its values", () =>
     Effect.gen(function* () {
       const found = yield* problems(
         "bad.yaml",
@@ -223,7 +223,7 @@ log: { level: $LOUD }
     }).pipe(Effect.scoped)
   )
 
-  it.effect("that names a variable which is not set, or is empty, is told where", () =>
+  it.effect("says where it names a variable that is not set or is empty", () =>
     Effect.gen(function* () {
       const text = '{"server": {"api_keys": {"ann": ["$NONE", "${EMPTY}", "$$NONE"]}}, "log": {"level": "$NONE"}}'
       assert.deepStrictEqual(yield* problems("a.json", text, { EMPTY: "" }), [
@@ -237,7 +237,7 @@ log: { level: $LOUD }
     }).pipe(Effect.scoped)
   )
 
-  it.effect("says of every provider, model and host what is wrong with it", () =>
+  it.effect("reports what is wrong with every provider, model and host", () =>
     Effect.gen(function* () {
       const found = yield* problems(
         "bad.jsonc",
@@ -277,7 +277,7 @@ log: { level: $LOUD }
     }).pipe(Effect.scoped)
   )
 
-  it.effect("says of every provider what it lacks", () =>
+  it.effect("reports what every provider lacks", () =>
     Effect.gen(function* () {
       const found = yield* problems(
         "a.yaml",
@@ -314,7 +314,7 @@ log: { level: $LOUD }
     }).pipe(Effect.scoped)
   )
 
-  it.effect("has to be there if it is named", () =>
+  it.effect("has to exist if it is named", () =>
     Effect.gen(function* () {
       const { problems } = yield* Effect.flip(fromEnvironment({ BOWLINE_CONFIG: "/nowhere/a.yaml" }, false))
       assert.deepStrictEqual(problems.map(formatProblem), ["/nowhere/a.yaml: The file cannot be read"])

@@ -51,7 +51,7 @@ const serve = Effect.fnUntraced(function* (
 })
 
 describe("a failure", () => {
-  it.live("tells the caller nothing of its cause, and the log all of it, under one id", () =>
+  it.live("hides its cause from the caller, and logs all of it, under one id", () =>
     Effect.gen(function* () {
       for (const [get, status, code] of [
         [Effect.die(new Error(secret)), 500, "internal"],
@@ -79,7 +79,7 @@ describe("a failure", () => {
     })
   )
 
-  it.live("in the middle of a stream asks the caller to come back, behind a whole frame", () =>
+  it.live("in the middle of a stream asks the caller to reconnect, after a whole frame", () =>
     Effect.gen(function* () {
       const frame = { seq: 1, event: "step", payload: '{"step":1,"attempt":1}' } as const
       for (const failure of [Stream.fail(unavailable), Stream.die(new Error(secret))]) {
@@ -95,7 +95,7 @@ describe("a failure", () => {
     })
   )
 
-  it.live("of a caller to take what it was given ends its connection", () =>
+  it.live("of a caller to read what it is sent ends its connection", () =>
     Effect.gen(function* () {
       const frame = { seq: 1, event: "step", payload: '{"step":1,"attempt":1}' } as const
       const frames = Stream.concat(Stream.succeed(frame), Stream.never)
@@ -113,7 +113,7 @@ describe("a failure", () => {
     })
   )
 
-  it.live("of a stream is not seen by a caller who waits for one object", () =>
+  it.live("of a stream is hidden from a caller who waits for one object", () =>
     Effect.gen(function* () {
       const after: Array<number> = []
       const frame = (seq: number, event: "session" | "done") => ({ seq, event, payload: "{}" }) as const

@@ -13,7 +13,7 @@ const ids = {
 }
 
 describe("a caller that waits for one object", () => {
-  it.effect("is told the plan when the database is away, and no more than that of a bug", () =>
+  it.effect("gets the id of its plan when the database is away, and nothing more than that of a bug", () =>
     Effect.gen(function* () {
       const plans = yield* Plans
       const failing = (reason: StorageError["reason"]) =>

@@ -129,7 +129,7 @@ describe("oauth2_client_credentials", () => {
     }).pipe(Effect.provide(memory.pipe(Layer.provide(secrets))))
   )
 
-  it.effect("has a token that is refused renewed, once for all calls that it was refused to", () =>
+  it.effect("renews a refused token once for all calls that were refused with it", () =>
     Effect.gen(function* () {
       const network = yield* Network
       const issuer = yield* tokenEndpoint

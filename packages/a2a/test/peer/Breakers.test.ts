@@ -164,7 +164,7 @@ describe("Breakers", () => {
     })
   )
 
-  it.effect("refuse no call that goes on with what was sent before, but count it", () =>
+  it.effect("refuse no call that resumes what was sent before, but count it", () =>
     Effect.gen(function* () {
       const { breakers, state, up } = yield* circuit
       const goesOn = breakers.guard(endpoint, untold, () => Effect.fail(down), true)
@@ -216,7 +216,7 @@ describe("a call", () => {
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("that is not made asks for no card either, but there is the one that was had before", () =>
+  it.effect("that is not made fetches no card either, but can use the card from before", () =>
     Effect.gen(function* () {
       const { discover } = yield* PeerClient
       const asked = Effect.fnUntraced(function* (known: boolean) {

@@ -33,7 +33,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
   const ask = (url: string, meanwhile?: () => Effect.Effect<void>) =>
     start(question(url, { dialect, streaming: true }), meanwhile)
 
-  it.effect("is told as it happens, and never polled", () =>
+  it.effect("is reported as it happens, and never polled", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, streams: true, acts: story })
       const { events, fiber } = yield* ask(peer.url)
@@ -82,7 +82,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
     ["closed", Trouble.cutsBehind(2)],
     ["reset", Trouble.resetsBehind(2)],
     ["silent for 30 seconds", Trouble.stallsBehind(2)]
-  ] as const)("is taken up again when its stream is %s, with nothing told twice and nothing missing", ([, trouble]) =>
+  ] as const)("is resumed when its stream is %s, with nothing reported twice and nothing missing", ([, trouble]) =>
     Effect.gen(function* () {
       const peer = yield* serve({
         dialect,
@@ -111,7 +111,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("is polled when its stream is lost, and cannot be taken up again", () =>
+  it.effect("is polled when its stream is lost and cannot be resumed", () =>
     Effect.gen(function* () {
       for (const trouble of [Trouble.answers(404), Trouble.silent, Trouble.stallsBehind(0), Trouble.breaks("reset")]) {
         const peer = yield* serve({ dialect, streams: true, acts: story })
@@ -159,7 +159,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("is not waited for longer than 60 seconds for somebody to log in, however often its stream ends", () =>
+  it.effect("waits for somebody to log in for 60 seconds at most, however often its stream ends", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, streams: true, acts: [becomes("auth-required", "Log in"), stays("1 hour")] })
       yield* peer.disturb("message/stream", Trouble.cutsBehind(2))
@@ -170,7 +170,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("is not taken up in a hot loop by a peer that closes every stream at once", () =>
+  it.effect("is not resumed in a hot loop when the peer closes every stream at once", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, streams: true, acts: [stuck] })
       yield* peer.disturb("message/stream", Trouble.cutsBehind(1))
@@ -238,7 +238,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("is waited for 60 seconds when it needs somebody to log in", () =>
+  it.effect("waits for 60 seconds when somebody has to log in", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, streams: true, acts: [becomes("auth-required", "Log in"), stays("1 hour")] })
       const { fiber } = yield* ask(peer.url)

@@ -53,7 +53,7 @@ describe("Issues", () => {
     assert.notInclude(JSON.stringify(found), "planted-secret")
   })
 
-  it("takes 64 levels of nesting, and not one more", () => {
+  it("accepts 64 levels of nesting, and not one more", () => {
     // The body, `agents`, the agent, `skills`, the skill and `input_schema` are six of them.
     const body = (levels: number) => ({
       question: "q",

@@ -25,7 +25,7 @@ const call: PeerClient["Service"]["call"] = ({ route }) =>
   })
 
 describe("Hops", () => {
-  it.effect("sends a plan on with one hop more, and with the gateway's own id behind those of the others", () =>
+  it.effect("sends a plan on with one hop more, and with the gateway's own id after those of the others", () =>
     Effect.gen(function* () {
       const gateway = yield* GatewayId
       for (const came of [undefined, { hops: 2, via: ["a", "b"] }]) {

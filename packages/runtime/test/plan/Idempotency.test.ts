@@ -24,7 +24,7 @@ const slow = () => [say("one"), wait("2 seconds"), say("two")]
 const plansOf = Effect.flatMap(Plans, (plans) => plans.list(anonymous, {}, { limit: 10 }))
 
 describe("an idempotency key", () => {
-  it("is stored so that neither it nor a body can be tried out without it", () => {
+  it("is stored so that nobody without it can guess it or a body from what is stored", () => {
     const body = { question: "?", agents: [{ auth: { type: "bearer", token: "1234" } }] }
     // A key that is longer than a block of the hash is hashed by HMAC itself.
     for (const key of ["k".repeat(20), "k".repeat(200)]) {
@@ -62,7 +62,7 @@ describe("an idempotency key", () => {
   )
 
   it.effect(
-    "keeps the plan for whoever has joined it when the first caller leaves, and ends it with the last one",
+    "keeps the plan running for a caller who has joined it when the first one disconnects, and ends it with the last one",
     () =>
       Effect.gen(function* () {
         const [first, second] = [yield* Scope.make(), yield* Scope.make()]
@@ -79,7 +79,7 @@ describe("an idempotency key", () => {
       }).pipe(Effect.provide(layer({ script: slow })))
   )
 
-  it.effect("joins its plan while the gateway drains, and is free where that refuses", () =>
+  it.effect("joins its plan while the gateway drains, and stays free where the gateway refuses a plan", () =>
     Effect.gen(function* () {
       const plans = yield* Plans
       const { plan_id } = yield* send(question)

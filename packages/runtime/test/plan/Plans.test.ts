@@ -52,7 +52,7 @@ describe("Plans", () => {
     )
   )
 
-  it.effect("is aborted when its last reader leaves, and not before", () => {
+  it.effect("is aborted when its last reader disconnects, and not before", () => {
     const { interruptedAt, peers } = stuckPeers()
     return Effect.gen(function* () {
       const plans = yield* Plans
@@ -151,7 +151,7 @@ describe("Plans", () => {
     }).pipe(Effect.provide(layer({ script: [[say("a"), wait("25 seconds"), say("b")]] })), Effect.scoped)
   )
 
-  it.effect("lets running plans go on for the grace, then aborts them, and takes no new ones", () =>
+  it.effect("lets running plans run on for the grace, then aborts them, and refuses new ones", () =>
     Effect.gen(function* () {
       const plans = yield* Plans
       const posted = yield* Effect.forEach(["short", "long"], (question) => post({ question }))

@@ -32,7 +32,7 @@ describe("replicas", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
-  it.effect("abort a plan soon that is to end before its own replica knows that it is stored", () => {
+  it.effect("abort a plan soon that is cancelled before its own replica knows that it is stored", () => {
     const late = Layer.effect(
       PlanStore,
       Effect.map(PlanStore, (plans) => ({
@@ -69,7 +69,7 @@ describe("replicas", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
-  it.effect("keep a plan that is read on another one only, and end it when that reader leaves", () =>
+  it.effect("keep a plan that is read on another one only, and end it when that reader disconnects", () =>
     Effect.gen(function* () {
       const [on, elsewhere] = [yield* replica, yield* replica]
       const [here, there] = [yield* Scope.make(), yield* Scope.make()]

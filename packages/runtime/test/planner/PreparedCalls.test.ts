@@ -50,7 +50,7 @@ const told = ({ calls, counted }: PreparedCalls.Left) => [
 ]
 
 describe("what is left of a step", () => {
-  it("starts what was not started, goes on with what was, and leaves alone what is over", () => {
+  it("starts what was not started, resumes what was, and leaves alone what is over", () => {
     const tasks = [task(1, "completed"), task(2, "running"), task(3, "invalid")]
     const parts = [call(1), call(2), call(3), call(4)]
     assert.deepStrictEqual(told(PreparedCalls.left(parts, tasks, tools, 10)), [4, [id(2), "Begun"], [id(4), "Ready"]])

@@ -4,7 +4,7 @@ import { TestClock } from "effect/testing"
 import { makeWithDeadline } from "../../src/internal/Deadline.ts"
 
 it.effect(
-  "takes a statement without an answer for 10 s for a database that is away, and does not wait for its end",
+  "treats a statement without an answer for 10 s as a database that is away, and does not wait for its end",
   () =>
     Effect.gen(function* () {
       const scope = yield* Scope.make()

@@ -79,7 +79,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("are listened to on one connection, which is given up with the process", () =>
+  it.effect("are listened to on one connection, which is closed with the process", () =>
     Effect.gen(function* () {
       // The connection of the tests themselves was broken above.
       yield* untilListening({ notices: yield* Notices })
@@ -97,7 +97,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
     })
   )
 
-  it.effect("hold up the end of the process as little when the server does not answer any more", () =>
+  it.effect("do not hold up the end of the process when the server does not answer any more", () =>
     Effect.gen(function* () {
       // The connection of the tests themselves was broken above.
       yield* untilListening({ notices: yield* Notices })
@@ -112,7 +112,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
   )
 
   it.effect(
-    "tell of a lease that was given back, if another replica lives, and of a plan that somebody wants to end",
+    "tell of a lease that was released, if another replica is alive, and of a plan that somebody wants to end",
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
@@ -138,7 +138,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
       }).pipe(Effect.scoped)
   )
 
-  it.effect("tell that a replica has ended, if another one lives", () =>
+  it.effect("tell that a replica has ended, if another one is alive", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const leases = yield* LeaseStore
@@ -157,7 +157,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("leave out what a newer version says", () =>
+  it.effect("ignore what a newer version says", () =>
     Effect.gen(function* () {
       const sql = yield* PgClient.PgClient
       const other = yield* listener
