@@ -105,7 +105,7 @@ describe.each(ways)("a task that is $how in $dialect", ({ dialect, streaming }) 
     }).pipe(Effect.provide([MemoryNetwork.layer, Logger.layer([logger])]))
   })
 
-  it.effect("is gone on with by the next process, and nothing is sent again", () =>
+  it.effect("is resumed by the next process, and nothing is sent again", () =>
     Effect.gen(function* () {
       const { peer, resumes } = yield* handedOver(story)
       const next = yield* from(peer.url, { resumes })
@@ -203,7 +203,7 @@ describe.each(ways)("a task that is $how in $dialect", ({ dialect, streaming }) 
   )
 })
 
-describe.each(dialects)("a task in %s whose stream cannot be taken up by the next process", (dialect) => {
+describe.each(dialects)("a task in %s to whose stream the next process cannot subscribe", (dialect) => {
   it.effect.each([Trouble.answers(404), Trouble.silent, Trouble.stallsBehind(0), Trouble.breaks("reset")])(
     "is polled",
     (trouble) =>
@@ -241,7 +241,7 @@ it.effect("a task is fetched whole when the next process hears only of its last 
   }).pipe(Effect.provide(MemoryNetwork.layer))
 )
 
-it.effect("a task is gone on with in the dialect in which its peer was spoken to last", () =>
+it.effect("a task is resumed in the dialect of the last call of its peer", () =>
   Effect.gen(function* () {
     const peer = yield* serve({ acts: [works("10 minutes"), completes("Done")] })
     const first = yield* start(question(peer.url, { dialect: "auto" }, { isHandedOver }))
@@ -266,13 +266,13 @@ const leftAlone = Effect.fnUntraced(function* (script: Partial<Parameters<typeof
 
 const times = (count: number, trouble: Trouble.Trouble) => Array.from({ length: count }, () => trouble)
 
-describe.each(dialects)("a task in %s whose card cannot be had when the next process needs it", (dialect) => {
+describe.each(dialects)("a task in %s whose card is unavailable when the next process needs it", (dialect) => {
   it.effect.each([
     times(1, Trouble.silent),
     times(1, Trouble.breaks("reset")),
     times(1, Trouble.answers(429, { "retry-after": "20" })),
     times(20, Trouble.answers(503))
-  ])("is gone on with as soon as the card can be had", (troubles) =>
+  ])("is resumed as soon as the card is there", (troubles) =>
     Effect.gen(function* () {
       const { peer, resumes } = yield* leftAlone({ dialect })
       yield* peer.disturb("card", ...troubles)
@@ -311,7 +311,7 @@ describe.each(dialects)("a task in %s whose card cannot be had when the next pro
   )
 })
 
-describe("a task that is gone on with", () => {
+describe("a task that is resumed", () => {
   it.effect.each([
     { card: "none", troubles: [], after: "50 millis" },
     { card: {}, troubles: times(100, Trouble.answers(503)), after: "31 seconds" }
@@ -353,7 +353,7 @@ describe("a task that is gone on with", () => {
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
-  it.effect("is gone on with though the circuit of its peer is open", () =>
+  it.effect("is resumed though the circuit of its peer is open", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ acts: [works("40 seconds"), completes("Done")] })
       const first = yield* start(question(peer.url, {}, { isHandedOver }))
@@ -369,7 +369,7 @@ describe("a task that is gone on with", () => {
   )
 })
 
-it.effect("the answer for a task that is gone on with counts only if it is verified, where it has to be", () =>
+it.effect("the answer for a resumed task counts only if it is verified, where it has to be", () =>
   Effect.gen(function* () {
     const peer = yield* serve({ acts: [works("1 second"), produces("A"), completes("Done")] })
     const trust = { verify_did: true, pinned_did: "did:bindu:ann:peer:00000000-0000-4000-8000-000000000001" }
