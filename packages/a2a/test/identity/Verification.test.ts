@@ -158,24 +158,26 @@ describe("the DID document", () => {
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
-  it.effect("that does not come holds up no interrupted call, and its request is closed when nobody waits", () =>
-    Effect.gen(function* () {
-      const open = yield* Deferred.make<void>()
-      const { asked, requests, verdict } = yield* peer(() =>
-        Effect.as(Deferred.await(open), json(200, documentOf(ann.did, ann.key)))
-      )
-      const first = yield* Effect.forkChild(verdict([good]), { startImmediately: true })
-      const second = yield* Effect.forkChild(verdict([good]), { startImmediately: true })
-      yield* Fiber.interrupt(first)
-      assert.isUndefined(second.pollUnsafe())
-      const [request] = yield* requests.all
-      yield* Fiber.interrupt(second)
-      assert.strictEqual(yield* request?.ended ?? Effect.never, "closed")
+  it.effect(
+    "that does not come delays nobody who is interrupted, and its request is closed when nobody waits for it",
+    () =>
+      Effect.gen(function* () {
+        const open = yield* Deferred.make<void>()
+        const { asked, requests, verdict } = yield* peer(() =>
+          Effect.as(Deferred.await(open), json(200, documentOf(ann.did, ann.key)))
+        )
+        const first = yield* Effect.forkChild(verdict([good]), { startImmediately: true })
+        const second = yield* Effect.forkChild(verdict([good]), { startImmediately: true })
+        yield* Fiber.interrupt(first)
+        assert.isUndefined(second.pollUnsafe())
+        const [request] = yield* requests.all
+        yield* Fiber.interrupt(second)
+        assert.strictEqual(yield* request?.ended ?? Effect.never, "closed")
 
-      yield* Deferred.succeed(open, undefined)
-      assert.deepStrictEqual(yield* verdict([good]), { verified: "yes" })
-      assert.strictEqual(yield* asked, 2)
-    }).pipe(Effect.provide(MemoryNetwork.layer))
+        yield* Deferred.succeed(open, undefined)
+        assert.deepStrictEqual(yield* verdict([good]), { verified: "yes" })
+        assert.strictEqual(yield* asked, 2)
+      }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 })
 

@@ -140,7 +140,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a call in %s", (dialect
   )
 })
 
-it.effect("a task that failed without a message is reported as such", () =>
+it.effect("a task that failed without a message still has a result", () =>
   Effect.gen(function* () {
     const peer = yield* serve({ acts: [fails()] })
     const { fiber } = yield* start(question(peer.url))

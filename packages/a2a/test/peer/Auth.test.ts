@@ -16,7 +16,7 @@ const secrets = Layer.succeed(EnvironmentSecrets, {
   get: (name: string) => Effect.succeed(name === "TOKEN" ? Option.some(Redacted.make("s3cret")) : Option.none())
 })
 
-it.effect("a token comes from the variable that is named, and is not seen in what is told", () =>
+it.effect("a token comes from the variable that is named, and is in no event", () =>
   Effect.gen(function* () {
     const peer = yield* serve({ token: "s3cret", acts: [completes()] })
     const { events, fiber } = yield* start(question(peer.url, { auth: { type: "bearer_env", env_var: "TOKEN" } }))

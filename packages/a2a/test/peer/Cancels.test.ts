@@ -98,7 +98,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a call in %s that leave
 })
 
 it.effect.each(["a2a-1.0", "bindu"] as const)(
-  "a task in %s that an earlier process has left is cancelled as soon as its card can be fetched, within 5 seconds in all",
+  "a task in %s that an earlier process left open is cancelled as soon as its card is there, within 5 seconds in all",
   (dialect) =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, acts: [stuck] })

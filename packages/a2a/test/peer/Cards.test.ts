@@ -94,7 +94,7 @@ describe("the dialect auto", () => {
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("stays what it was when the card can't be fetched any more", () =>
+  it.effect("stays what it was when the card becomes unavailable", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect: "a2a-1.0", streams: true, acts: [completes("Understood")] })
       yield* ask(peer)
@@ -106,7 +106,7 @@ describe("the dialect auto", () => {
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("stays what it was for a resumed task, and is what a new card says for others", () =>
+  it.effect("stays what it was for a task that is continued, and is what a new card says for others", () =>
     Effect.gen(function* () {
       const peer = yield* serve({
         dialect: "a2a-0.3",

@@ -203,7 +203,7 @@ describe.each(ways)("a task that is $how in $dialect", ({ dialect, streaming }) 
   )
 })
 
-describe.each(dialects)("a task in %s whose stream cannot be resumed by the next process", (dialect) => {
+describe.each(dialects)("a task in %s to whose stream the next process cannot subscribe", (dialect) => {
   it.effect.each([Trouble.answers(404), Trouble.silent, Trouble.stallsBehind(0), Trouble.breaks("reset")])(
     "is polled",
     (trouble) =>
@@ -241,7 +241,7 @@ it.effect("a task is fetched whole when the next process hears only of its last 
   }).pipe(Effect.provide(MemoryNetwork.layer))
 )
 
-it.effect("a task is resumed in the dialect in which its peer was last called", () =>
+it.effect("a task is resumed in the dialect of the last call of its peer", () =>
   Effect.gen(function* () {
     const peer = yield* serve({ acts: [works("10 minutes"), completes("Done")] })
     const first = yield* start(question(peer.url, { dialect: "auto" }, { isHandedOver }))
@@ -266,13 +266,13 @@ const leftAlone = Effect.fnUntraced(function* (script: Partial<Parameters<typeof
 
 const times = (count: number, trouble: Trouble.Trouble) => Array.from({ length: count }, () => trouble)
 
-describe.each(dialects)("a task in %s whose card cannot be fetched when the next process needs it", (dialect) => {
+describe.each(dialects)("a task in %s whose card is unavailable when the next process needs it", (dialect) => {
   it.effect.each([
     times(1, Trouble.silent),
     times(1, Trouble.breaks("reset")),
     times(1, Trouble.answers(429, { "retry-after": "20" })),
     times(20, Trouble.answers(503))
-  ])("is resumed as soon as the card can be fetched", (troubles) =>
+  ])("is resumed as soon as the card is there", (troubles) =>
     Effect.gen(function* () {
       const { peer, resumes } = yield* leftAlone({ dialect })
       yield* peer.disturb("card", ...troubles)
@@ -311,7 +311,7 @@ describe.each(dialects)("a task in %s whose card cannot be fetched when the next
   )
 })
 
-describe("a resumed task", () => {
+describe("a task that is resumed", () => {
   it.effect.each([
     { card: "none", troubles: [], after: "50 millis" },
     { card: {}, troubles: times(100, Trouble.answers(503)), after: "31 seconds" }

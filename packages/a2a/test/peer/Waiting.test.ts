@@ -153,7 +153,7 @@ describe("the wait for a task", () => {
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("continues when somebody logs in elsewhere, however often", () =>
+  it.effect("goes on when somebody authorizes the peer elsewhere, however often", () =>
     Effect.gen(function* () {
       const peer = yield* serve({
         acts: [
