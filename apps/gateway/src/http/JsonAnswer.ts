@@ -3,11 +3,17 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { PlanResult } from "@bowline/protocol/plan/PlansApi"
 import type { Plans } from "@bowline/runtime/plan/Plans"
+import type { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import type { PlanFrame } from "@bowline/runtime/store/EventRow"
 import type { PlanReader } from "@bowline/runtime/stream/LivePlan"
 import { Effect, Stream } from "effect"
 import { Refused } from "./Refusals.ts"
 import { fromFrames, tellsResult } from "./ToldResult.ts"
+
+interface Services {
+  readonly plans: Plans["Service"]
+  readonly streams: PlanStreams["Service"]
+}
 
 /** How long a reader that was asked to come back stays away. */
 const comeBackAfter = "250 millis"
@@ -18,7 +24,7 @@ const comeBackAfter = "250 millis"
  */
 export const waitFor = Effect.fnUntraced(
   function* (
-    plans: Plans["Service"],
+    { plans, streams }: Services,
     caller: CallerName,
     { plan_id, session_id }: { readonly plan_id: PlanId; readonly session_id: SessionId },
     frames: PlanReader
@@ -47,7 +53,7 @@ export const waitFor = Effect.fnUntraced(
         })
       }
       yield* Effect.sleep(comeBackAfter)
-      yield* Effect.scoped(Effect.flatMap(plans.events(caller, plan_id, seen), (reader) => readOut(reader.frames)))
+      yield* Effect.scoped(Effect.flatMap(streams.read(caller, plan_id, seen), (reader) => readOut(reader.frames)))
     }
     return yield* plans.get(caller, plan_id).pipe(
       Effect.map(({ state, final, error, usage }): PlanResult => ({
@@ -64,7 +70,7 @@ export const waitFor = Effect.fnUntraced(
       })
     )
   },
-  (waiting, _plans, _caller, { plan_id }) =>
+  (waiting, _services, _caller, { plan_id }) =>
     Effect.catchTag(
       waiting,
       "StorageError",
