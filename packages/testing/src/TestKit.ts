@@ -3,6 +3,7 @@ import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import type { Provider } from "@bowline/runtime/provider/Provider"
 import { Providers } from "@bowline/runtime/provider/Providers"
@@ -82,8 +83,8 @@ const decode = Schema.decodeUnknownEffect(PlanRequest)
 
 /** Posts a question as the only caller of an open gateway, and reads its stream while the scope is open. */
 export const post = Effect.fnUntraced(function* (body: unknown) {
-  const plans = yield* Plans
-  return yield* plans.start(anonymous, yield* Effect.orDie(decode(body)))
+  const streams = yield* PlanStreams
+  return yield* streams.start({ caller: anonymous, request: yield* Effect.orDie(decode(body)) })
 })
 
 const decodeEvent = Schema.decodeUnknownSync(PlanEvent, { onExcessProperty: "error" })

@@ -5,11 +5,17 @@ import * as Usage from "@bowline/domain/plan/Usage"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { PlanResult } from "@bowline/protocol/plan/PlansApi"
 import type { Plans } from "@bowline/runtime/plan/Plans"
+import type { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import type { PlanFrame } from "@bowline/runtime/store/EventRow"
 import type { PlanReader } from "@bowline/runtime/stream/LivePlan"
 import { Effect, Schema, Stream } from "effect"
 import Negotiator from "negotiator"
 import { Refused } from "./Refusals.ts"
+
+interface Services {
+  readonly plans: Plans["Service"]
+  readonly streams: PlanStreams["Service"]
+}
 
 /** Tells whether a caller prefers one JSON object to a stream. Between two equal preferences, the first one wins. */
 export const prefersJson = (accept = ""): boolean => {
@@ -50,7 +56,7 @@ const comeBackAfter = "250 millis"
  */
 export const waitFor = Effect.fnUntraced(
   function* (
-    plans: Plans["Service"],
+    { plans, streams }: Services,
     caller: CallerName,
     { plan_id, session_id }: { readonly plan_id: PlanId; readonly session_id: SessionId },
     frames: PlanReader
@@ -79,7 +85,7 @@ export const waitFor = Effect.fnUntraced(
         })
       }
       yield* Effect.sleep(comeBackAfter)
-      yield* Effect.scoped(Effect.flatMap(plans.events(caller, plan_id, seen), (reader) => readOut(reader.frames)))
+      yield* Effect.scoped(Effect.flatMap(streams.read(caller, plan_id, seen), (reader) => readOut(reader.frames)))
     }
     return yield* plans.get(caller, plan_id).pipe(
       Effect.map(({ state, final, error, usage }): PlanResult => ({
@@ -96,7 +102,7 @@ export const waitFor = Effect.fnUntraced(
       })
     )
   },
-  (waiting, _plans, _caller, { plan_id }) =>
+  (waiting, _services, _caller, { plan_id }) =>
     Effect.catchTag(
       waiting,
       "StorageError",

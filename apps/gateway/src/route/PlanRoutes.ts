@@ -6,6 +6,7 @@ import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/api/Authorization"
 import { idempotency } from "@bowline/runtime/store/Idempotency"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { Effect, Schema } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -38,6 +39,7 @@ export const layer = HttpApiBuilder.group(
   "plans",
   Effect.fnUntraced(function* (handlers) {
     const plans = yield* Plans
+    const streams = yield* PlanStreams
     const { maxBody } = yield* GatewayConfig
     const expectNothing = readNothing(maxBody)
     const readRequest = readSentJson(PlanRequest, maxBody)
@@ -46,14 +48,14 @@ export const layer = HttpApiBuilder.group(
       .handleRaw("start", ({ request, headers }) =>
         Effect.gen(function* () {
           const caller = yield* Caller
-          const came = { hops: headers["x-bowline-hops"] ?? 0, via: headers["x-bowline-via"] ?? [] }
+          const route = { hops: headers["x-bowline-hops"] ?? 0, via: headers["x-bowline-via"] ?? [] }
           const { text, value } = yield* readRequest(request)
           const key = headers["idempotency-key"]
           const sent: unknown = key === undefined ? undefined : JSON.parse(text)
           const same = key === undefined ? undefined : idempotency(key, sent)
-          const { frames, overdue, ...ids } = yield* plans.start(caller, value, came, same)
+          const { frames, overdue, ...ids } = yield* streams.start({ caller, request: value, route, idempotency: same })
           if (prefersJson(request.headers.accept)) {
-            return HttpServerResponse.jsonUnsafe(yield* waitFor(plans, caller, ids, frames))
+            return HttpServerResponse.jsonUnsafe(yield* waitFor({ plans, streams }, caller, ids, frames))
           }
           yield* closeWhen(overdue, request)
           return SseAnswer.fromStart(ids, frames)
@@ -79,11 +81,11 @@ export const layer = HttpApiBuilder.group(
           const plan_id = yield* planId(params.id)
           const header = headers["last-event-id"]
           const named = header === undefined ? "after" : "last-event-id"
-          const { session_id, frames, overdue } = yield* plans
-            .events(yield* Caller, plan_id, header ?? query.after ?? 0)
+          const { frames, overdue, ...ids } = yield* streams
+            .read(yield* Caller, plan_id, header ?? query.after ?? 0)
             .pipe(Effect.mapError((error) => (error._tag === "InvalidRequest" ? underName(named, error) : error)))
           yield* closeWhen(overdue, request)
-          return SseAnswer.fromLater({ plan_id, session_id }, frames)
+          return SseAnswer.fromLater(ids, frames)
         }).pipe(answer)
       )
       .handle("cancel", ({ params, request }) =>

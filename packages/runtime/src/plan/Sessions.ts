@@ -7,7 +7,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Effect, Layer, Scope } from "effect"
 import { GatewayId } from "../config/GatewayId.ts"
 import * as LeftTasks from "./LeftTasks.ts"
-import { PeerClient } from "../peer/PeerClient.ts"
+import { direct, PeerClient } from "../peer/PeerClient.ts"
 import { cancel } from "./Cancellation.ts"
 import * as Hops from "./Hops.ts"
 import { PlanStore } from "../store/PlanStore.ts"
@@ -54,7 +54,7 @@ export class Sessions extends Context.Service<
       const remote = yield* RemotePlans
       const lock = yield* SessionLock
       const peers = yield* PeerClient
-      const route = Hops.onward(Hops.direct, yield* GatewayId)
+      const route = Hops.onward(direct, yield* GatewayId)
 
       /** Ends every plan of the session that there is now. */
       const abortPlans = Effect.fnUntraced(function* (caller: CallerName, session: SessionId) {

@@ -10,13 +10,14 @@ import { createHash } from "node:crypto"
 import { canonicalJson } from "../../src/store/CanonicalJson.ts"
 import { idempotency } from "../../src/store/Idempotency.ts"
 import { Plans } from "../../src/plan/Plans.ts"
+import { PlanStreams } from "../../src/plan/PlanStreams.ts"
 import { Sessions } from "../../src/plan/Sessions.ts"
 
 const decode = Schema.decodeUnknownEffect(PlanRequest)
 
 const send = Effect.fnUntraced(function* (body: object, key: string = "a key") {
   const request = yield* Effect.orDie(decode(body))
-  return yield* (yield* Plans).start(anonymous, request, undefined, idempotency(key, body))
+  return yield* (yield* PlanStreams).start({ caller: anonymous, request, idempotency: idempotency(key, body) })
 })
 
 const question = { question: "?" }

@@ -211,7 +211,7 @@ describe("a plan whose process has died", () => {
       yield* pass("20 seconds", "1 second")
       if (unread === undefined || read === undefined) return
       const connection = yield* Scope.make()
-      yield* Scope.provide(second.plans.events(anonymous, read.plan_id, 0), connection)
+      yield* Scope.provide(second.streams.read(anonymous, read.plan_id, 0), connection)
       yield* pass("50 seconds", "1 second")
       assert.strictEqual((yield* second.plans.get(anonymous, unread.plan_id)).state, "running")
       yield* pass("20 seconds", "1 second")
@@ -230,7 +230,7 @@ describe("a plan whose process has died", () => {
       const second = yield* mortal({ script })
       const { plan_id } = yield* askAndKill(first, { preferences: { on_disconnect: "cancel" } })
       yield* pass("20 seconds", "1 second")
-      yield* Effect.scoped(Effect.andThen(second.plans.events(anonymous, plan_id, 0), pass("1 second")))
+      yield* Effect.scoped(Effect.andThen(second.streams.read(anonymous, plan_id, 0), pass("1 second")))
       yield* pass("100 millis")
       assert.strictEqual((yield* second.plans.get(anonymous, plan_id)).error?.reason, "disconnect")
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))

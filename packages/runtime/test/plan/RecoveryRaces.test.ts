@@ -33,7 +33,7 @@ describe("a remote task", () => {
       first.kill()
       yield* pass("25 seconds", "1 second")
       assert.strictEqual(again.calls[0]?.resumes?.taskId, "remote-1")
-      const { frames } = yield* second.plans.events(anonymous, plan_id, 0)
+      const { frames } = yield* second.streams.read(anonymous, plan_id, 0)
       const reader = yield* Effect.forkChild(Stream.runDrain(frames))
       yield* Scope.close(connection, Exit.void)
       yield* pass("1 second")

@@ -1,7 +1,6 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { Route } from "@bowline/runtime/peer/PeerClient"
-import { direct } from "@bowline/runtime/plan/Hops"
+import { direct, type Route } from "@bowline/runtime/peer/PeerClient"
 import type { AbandonedPlan, StoredTask } from "@bowline/runtime/store/PlanStore"
 import type { ReplicaId } from "@bowline/runtime/store/LeaseStore"
 import type { EventRow } from "@bowline/runtime/store/EventRow"
