@@ -158,7 +158,7 @@ export class SessionLock extends Context.Service<
         if (hasLeft) return Infinity
         const before = new Map(held)
         const asked = yield* Clock.currentTimeMillis
-        yield* settle(before, yield* leases.renew(replica, leaseTtl))
+        yield* settle(before, yield* Effect.timeout(leases.renew(replica, leaseTtl), ttl / 3))
         if (asked - renewed > (2 / 3) * ttl) steadySince = asked
         renewed = asked
         return ttl / 3

@@ -91,8 +91,8 @@ export class Journal implements Source {
   )
 
   /**
-   * Waits until all that was appended so far is stored, at most for as long as a plan's patience. Once sealed nothing is: whoever
-   * still comes waits for its interruption, and does nothing that is not stored.
+   * Waits until all that was appended so far is stored, 30 s at most. Once the journal is sealed nothing is stored any more: a
+   * caller then waits for its interruption, and does nothing that is not stored.
    */
   readonly flush: Effect.Effect<void, StorageError> = Effect.suspend(() => {
     if (this.#sealed) return Effect.never

@@ -59,8 +59,7 @@ with alive as (
   select session_id from leases where replica = ${replica} order by session_id for update
 )
 update leases l set expires_at = ${expiresIn(ttl)} from mine where l.session_id = mine.session_id
-returning l.session_id, l.fence`,
-        Duration.min(deadlines.usual, Duration.divideUnsafe(ttl, 3))
+returning l.session_id, l.fence`
       ).pipe(Effect.map((held) => new Map(held.map(({ session_id, fence }) => [session_id, fence])))),
     // A replica that is alone tells nobody: what a notice costs, every commit that notifies pays.
     release: (session, fence) =>
