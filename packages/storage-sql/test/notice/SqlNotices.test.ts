@@ -5,7 +5,7 @@ import { type Heard, Notices } from "@bowline/runtime/store/Notices"
 import * as Given from "@bowline/testing/store/Given"
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect, Exit, Layer, Queue, Schedule, Scope } from "effect"
+import { Effect, Exit, Layer, Logger, Queue, Schedule, Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
@@ -199,6 +199,32 @@ describe("a replica that does not hear its own notices", () => {
       assert.isTrue(other.notices.isListening())
       yield* other.notices.publish([advanced])
       assert.deepStrictEqual(yield* Queue.take(other.heard), advanced)
+    })
+  )
+
+  it.effect("warns once for each loss, however often it tries to listen again", () =>
+    Effect.gen(function* () {
+      const warnings: Array<unknown> = []
+      const logger = Logger.layer([Logger.make(({ message }) => warnings.push(message))])
+      const { wire, listener } = yield* listenerOnWire
+      const other = yield* Effect.provide(listener, logger)
+      for (const losses of [1, 2]) {
+        yield* TestClock.withLive(untilListening(other))
+        yield* Queue.clear(other.heard)
+        let isDropped = yield* wire.dropNotices
+        yield* afterHeartbeat
+        for (const wait of [100, 100, 200]) {
+          yield* isDropped
+          isDropped = yield* wire.dropNotices
+          yield* afterHeartbeat
+          yield* TestClock.adjust(wait)
+        }
+        yield* isDropped
+        assert.lengthOf(warnings, losses)
+        yield* wire.passNotices
+        yield* afterHeartbeat
+        yield* afterHeartbeat
+      }
     })
   )
 
