@@ -25,7 +25,7 @@ export class CompactionHealth {
 
   failed(session: SessionId, now: number): void {
     const { failures = 0, lastAt = now } = this.#troubles.peek(session) ?? {}
-    // A pause that is over is a new beginning.
+    // After a pause the count begins again.
     const isOver = failures >= limit && now >= lastAt + pause
     this.#troubles.set(session, { failures: isOver ? 1 : failures + 1, lastAt: now })
   }
