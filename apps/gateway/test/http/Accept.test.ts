@@ -16,7 +16,9 @@ describe("prefersJson", () => {
     ["application/json, text/event-stream", true],
     ["application/json;q=0.5, text/event-stream", false],
     ["text/event-stream;q=0.5, application/json", true],
-    ["application/json;q=0, */*", false]
+    ["application/json;q=0, */*", false],
+    ["application/json;version=1;q=0.9, text/event-stream;q=0.8", true],
+    ["text/event-stream, */*;q=0.1", false]
   ])("wants one object for %j: %s", (accept, expected) => {
     assert.strictEqual(prefersJson(accept), expected)
   })
