@@ -12,7 +12,7 @@ const bowline = Command.make("bowline").pipe(
   Command.withSubcommands([serve, ask, check, credentials])
 )
 
-/** A command that is written wrongly is an error like any other: one line on stderr. */
+/** Reports a wrong command line as one line on stderr, like every other error. */
 const usage = CliOutput.layerPresenter({
   present: (event) => {
     if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)

@@ -13,10 +13,10 @@ import { contentType, type Issue, make, type ProblemCode } from "@bowline/protoc
 import { Context, Data, Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
 
-/** What a request is called in its response, in problem documents and in the log. */
+/** The id of a request in its response, in problem documents and in the log. */
 export const RequestId = Context.Reference<string>("@bowline/gateway/http/RequestId", { defaultValue: () => "" })
 
-/** A request that is refused, or that failed: what the caller is told of it. */
+/** What the caller is told of a request that the gateway refuses, or that fails. */
 export class Refused extends Data.TaggedError("Refused")<{
   readonly code: ProblemCode
   readonly detail: string
@@ -32,10 +32,10 @@ export const invalid = (issues: ReadonlyArray<Issue>): Refused => {
   return new Refused({ code: "invalid_request", detail, issues })
 }
 
-/** A bug: the log has the cause, and the caller what to look for there. */
+/** A bug. The log has its cause; the caller gets the id under which to find it. */
 export const internal = new Refused({ code: "internal", detail: "The log has the cause under this request_id" })
 
-/** How many seconds to wait, where the same request may be taken later. */
+/** Seconds after which the caller may send the same request again. */
 const retryAfter = { "retry-after": "2" }
 
 const headersOf = ({ code, headers }: Refused) =>
@@ -91,7 +91,7 @@ const toRefused = (refusal: Refusal): Refused => {
   }
 }
 
-/** Answers a request with what its handler gives, or with the problem document of what it was refused for. */
+/** Answers a request with the result of its handler, or with the problem document of its refusal. */
 export const answer = <A, R>(handled: Effect.Effect<A, Refusal, R>) =>
   handled.pipe(
     Effect.tapErrorTag("StorageError", (error) => Effect.logError(error.message, error.reason.cause)),

@@ -13,20 +13,19 @@ import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { prefersJson } from "../http/Accept.ts"
 import * as SseAnswer from "../http/SseAnswer.ts"
 import { waitFor } from "../http/JsonAnswer.ts"
-import { toPageRequest } from "../http/Paging.ts"
 import { answer } from "../http/Refusals.ts"
 import { readNothing, readSentJson } from "../http/RequestBody.ts"
 
 const isPlanId = Schema.is(PlanId)
 
-/** What is not even an id of a plan is the id of none. */
+/** A text that is not an id of the right shape gets a 404, like an unknown id. */
 const planId = (id: string) => (isPlanId(id) ? Effect.succeed(id) : Effect.fail(new NotFound({ what: "plan" })))
 
-/** In the words of the caller: the issue is of what it has sent. */
+/** Reports the issues under the name of the parameter that the caller has sent. */
 const underName = (name: string, { issues }: InvalidRequest) =>
   new InvalidRequest({ issues: issues.map((issue) => ({ ...issue, path: [name] })) })
 
-/** Ends the connection, for as long as it is open. Nothing less helps with a caller who does not read: every write waits for it. */
+/** Closes the connection when it is overdue. Only that helps against a caller who does not read: every write waits for it. */
 const closeWhen = (overdue: Effect.Effect<void>, request: HttpServerRequest.HttpServerRequest) =>
   Effect.forkScoped(
     Effect.andThen(
@@ -67,7 +66,7 @@ export const layer = HttpApiBuilder.group(
             ...(session_id === undefined ? {} : { session: session_id }),
             ...(state === undefined ? {} : { state })
           }
-          const { items, next } = yield* plans.list(yield* Caller, filter, toPageRequest(page))
+          const { items, next } = yield* plans.list(yield* Caller, filter, page)
           return { plans: items, next_cursor: next }
         }).pipe(answer)
       )
