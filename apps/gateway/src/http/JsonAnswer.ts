@@ -8,7 +8,16 @@ import type { Plans } from "@bowline/runtime/plan/Plans"
 import type { PlanFrame } from "@bowline/runtime/store/EventRow"
 import type { PlanReader } from "@bowline/runtime/stream/LivePlan"
 import { Effect, Schema, Stream } from "effect"
+import Negotiator from "negotiator"
 import { Refused } from "./Refusals.ts"
+
+/** Tells whether a caller prefers one JSON object to a stream. Between two equal preferences, the first one wins. */
+export const prefersJson = (accept = ""): boolean => {
+  // The answers have no parameters such as `charset`, but a range with parameters means them, too.
+  const ranges = accept.replaceAll(/;(?!\s*q=)[^;,]*/gi, "")
+  const negotiator = new Negotiator({ headers: { accept: ranges } })
+  return negotiator.mediaType(["text/event-stream", "application/json"]) === "application/json"
+}
 
 const decodeFinal = Schema.decodeUnknownSync(Schema.fromJsonString(Final))
 const decodeFailure = Schema.decodeUnknownSync(Schema.fromJsonString(Failure))

@@ -5,7 +5,7 @@ import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/Sto
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Stream } from "effect"
-import { waitFor } from "../../src/http/JsonAnswer.ts"
+import { prefersJson, waitFor } from "../../src/http/JsonAnswer.ts"
 
 const ids = {
   plan_id: PlanId.make("plan_00000000-0000-4000-8000-000000000001"),
@@ -22,4 +22,27 @@ describe("a caller that waits for one object", () => {
       assert.strictEqual((yield* failing(new Rejected({ cause: "?" })))._tag, "StorageError")
     }).pipe(Effect.provide(Layer.mock(Plans, {})))
   )
+})
+
+describe("prefersJson", () => {
+  it.each([
+    [undefined, false],
+    ["", false],
+    ["*/*", false],
+    ["text/html", false],
+    ["text/event-stream", false],
+    ["application/json", true],
+    ["Application/JSON; charset=utf-8", true],
+    ["application/*", true],
+    ["application/json, text/plain, */*", true],
+    ["text/event-stream, application/json", false],
+    ["application/json, text/event-stream", true],
+    ["application/json;q=0.5, text/event-stream", false],
+    ["text/event-stream;q=0.5, application/json", true],
+    ["application/json;q=0, */*", false],
+    ["application/json;version=1;q=0.9, text/event-stream;q=0.8", true],
+    ["text/event-stream, */*;q=0.1", false]
+  ])("wants one object for %j: %s", (accept, expected) => {
+    assert.strictEqual(prefersJson(accept), expected)
+  })
 })
