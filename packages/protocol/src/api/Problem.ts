@@ -31,13 +31,14 @@ const fields = {
   retryable: Schema.Boolean,
   request_id: Schema.String,
   issues: Schema.optionalKey(Schema.Array(Issue)),
+  issues_left_out: Schema.optionalKey(Schema.Int),
   failed: Schema.optionalKey(Schema.Array(Schema.String)),
   plan_id: Schema.optionalKey(PlanId)
 }
 
 /**
  * A problem document of RFC 9457 with members of our own: `code`, `retryable`, `request_id`, for a rejected request
- * `issues`, for a gateway that is not ready `failed`, the names of the checks, and for a plan that goes on where its
+ * `issues` (100 at most, and how many more there are in `issues_left_out`), for a gateway that is not ready `failed`, the names of the checks, and for a plan that goes on where its
  * caller cannot wait for it any more `plan_id`.
  */
 export const Problem = Schema.Struct({ ...fields, status: Schema.Int, code: Schema.String })
@@ -45,7 +46,7 @@ export type Problem = typeof Problem.Type
 
 export const make = (
   code: ProblemCode,
-  rest: Pick<Problem, "detail" | "request_id" | "issues" | "failed" | "plan_id">
+  rest: Pick<Problem, "detail" | "request_id" | "issues" | "issues_left_out" | "failed" | "plan_id">
 ): Problem => ({ type: `urn:bowline:problem:${code}`, ...problems[code], code, ...rest })
 
 export const contentType = "application/problem+json"

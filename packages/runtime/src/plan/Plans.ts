@@ -30,6 +30,7 @@ import { cancel } from "./Cancellation.ts"
 import * as Hops from "./Hops.ts"
 import type { Idempotency } from "../store/Idempotency.ts"
 import { NewPlans } from "./NewPlans.ts"
+import { InputValidator } from "../tool/InputValidator.ts"
 import { Planner } from "../planner/Planner.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import * as Recovery from "./Recovery.ts"
@@ -185,7 +186,7 @@ export class Plans extends Context.Service<
   ).pipe(
     Layer.provide(NewPlans.layer),
     Layer.provide([RunningPlans.layer, RemotePlans.layer]),
-    Layer.provide(Planner.layer),
+    Layer.provide(Layer.provide(Planner.layer, InputValidator.layer)),
     Layer.provide(Compaction.layer),
     Layer.provide(Asker.layer),
     Layer.provide([SessionLock.layer, GroupCommit.layer])
