@@ -84,23 +84,23 @@ export class InputValidator extends Context.Service<
       /** Until when a schema is put aside for a caller, in milliseconds since 1970, and why. */
       const putAside = new Map<string, { readonly until: number; readonly verdict: Validation.Verdict }>()
 
-      const put = Effect.fnUntraced(function* (key: string, reason: string) {
+      const put = Effect.fnUntraced(function* (key: string, tool: string, reason: string) {
         const verdict: Validation.Verdict = { _tag: "Unusable", reason }
         putAside.delete(key)
         putAside.set(key, { until: (yield* Clock.currentTimeMillis) + restMs, verdict })
         const oldest = putAside.keys().next()
         if (putAside.size > maxPutAside && oldest.done !== true) putAside.delete(oldest.value)
-        yield* Effect.annotateLogs(Effect.logWarning("input_schema_put_aside"), { reason })
+        yield* Effect.annotateLogs(Effect.logWarning("input_schema_put_aside"), { tool, reason })
         return verdict
       })
 
-      const checkForeign = Effect.fnUntraced(function* (caller: CallerName, { inputSchema }: Tool, input: ToolInput) {
-        const question = { schema: JSON.stringify(inputSchema), input: JSON.stringify(input) }
+      const checkForeign = Effect.fnUntraced(function* (caller: CallerName, tool: Tool, input: ToolInput) {
+        const question = { schema: JSON.stringify(tool.inputSchema), input: JSON.stringify(input) }
         const key = createHash("sha256").update(`${caller}\n${question.schema}`).digest("base64")
         const now = yield* Clock.currentTimeMillis
         const known = putAside.get(key)
         if (known !== undefined && known.until > now) return known.verdict
-        return yield* Effect.catchTag(thread.check(question), "CheckEnded", ({ reason }) => put(key, reason))
+        return yield* Effect.catchTag(thread.check(question), "CheckEnded", ({ reason }) => put(key, tool.name, reason))
       })
 
       return {

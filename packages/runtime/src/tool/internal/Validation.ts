@@ -44,6 +44,8 @@ const compile = (schema: unknown): Validation => {
     // What is referred to becomes one function: inlined, 64 KiB of schema become gigabytes of code.
     inlineRefs: false,
     code: {
+      // It takes as long as all the rest, and a check runs a few times only.
+      optimize: false,
       process: (code) => {
         size += code.length
         if (size > maxCode) throw new Error("It is too complex")
