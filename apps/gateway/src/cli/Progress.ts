@@ -18,6 +18,8 @@ export const describe = (frame: SseFrame): string | undefined => {
       const { duration_ms, error, state } = frame.data
       return `← ${state}${error === undefined ? "" : `: ${error.message}`} (${Duration.format(Duration.millis(duration_ms))})`
     }
+    case "notice":
+      return frame.data.message
     default:
       return undefined
   }

@@ -21,15 +21,21 @@ export class Refused extends Data.TaggedError("Refused")<{
   readonly code: ProblemCode
   readonly detail: string
   readonly issues?: ReadonlyArray<Issue>
+  readonly issues_left_out?: number
   readonly failed?: ReadonlyArray<string>
   readonly plan_id?: PlanId
   readonly headers?: Readonly<Record<string, string>>
 }> {}
 
-export const invalid = (issues: ReadonlyArray<Issue>): Refused => {
+/** A longer list helps nobody, and a body can have thousands of wrong fields. */
+const maxIssues = 100
+
+export const invalid = (all: ReadonlyArray<Issue>): Refused => {
+  const issues = all.slice(0, maxIssues)
   const fields = [...new Set(issues.map(({ path }) => path))].filter((path) => path !== "")
   const detail = fields.length === 0 ? issues.map(({ message }) => message).join(". ") : `Wrong: ${fields.join(", ")}`
-  return new Refused({ code: "invalid_request", detail, issues })
+  const rest = all.length - issues.length
+  return new Refused({ code: "invalid_request", detail, issues, ...(rest > 0 && { issues_left_out: rest }) })
 }
 
 /** A bug. The log has its cause; the caller gets the id under which to find it. */
@@ -44,11 +50,12 @@ const headersOf = ({ code, headers }: Refused) =>
 /** The problem document of a refusal. */
 export const respond = (refused: Refused): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
   Effect.map(RequestId, (request_id) => {
-    const { detail, issues, failed, plan_id } = refused
+    const { detail, issues, issues_left_out, failed, plan_id } = refused
     const problem = make(refused.code, {
       detail,
       request_id,
       ...(issues === undefined ? {} : { issues }),
+      ...(issues_left_out === undefined ? {} : { issues_left_out }),
       ...(failed === undefined ? {} : { failed }),
       ...(plan_id === undefined ? {} : { plan_id })
     })

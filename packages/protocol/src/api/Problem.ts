@@ -31,13 +31,14 @@ const fields = {
   retryable: Schema.Boolean,
   request_id: Schema.String,
   issues: Schema.optionalKey(Schema.Array(Issue)),
+  issues_left_out: Schema.optionalKey(Schema.Int),
   failed: Schema.optionalKey(Schema.Array(Schema.String)),
   plan_id: Schema.optionalKey(PlanId)
 }
 
 /**
  * A problem document of RFC 9457 with members of our own: `code`, `retryable` and `request_id`; `issues` of a rejected
- * request; `failed`, the failed checks of a gateway that is not ready; and `plan_id` of a plan that may still run although
+ * request (100 at most; `issues_left_out` counts the others); `failed`, the failed checks of a gateway that is not ready; and `plan_id` of a plan that may still run although
  * its caller can no longer wait for it.
  */
 export const Problem = Schema.Struct({ ...fields, status: Schema.Int, code: Schema.String })
@@ -45,7 +46,7 @@ export type Problem = typeof Problem.Type
 
 export const make = (
   code: ProblemCode,
-  rest: Pick<Problem, "detail" | "request_id" | "issues" | "failed" | "plan_id">
+  rest: Pick<Problem, "detail" | "request_id" | "issues" | "issues_left_out" | "failed" | "plan_id">
 ): Problem => ({ type: `urn:bowline:problem:${code}`, ...problems[code], code, ...rest })
 
 export const contentType = "application/problem+json"

@@ -66,6 +66,17 @@ describe("Issues", () => {
     ])
   })
 
+  it("counts the values before it parses them, and names only the first wrong field of many", () => {
+    const entries = (count: number) => `{"question":"q","history":[${Array(count).fill(1).join()}]}`
+    // The body, the question, the history and the entries; what stands in a string is not counted.
+    assert.strictEqual(issues(entries(4_997)).length, 4_997)
+    assert.deepStrictEqual(issues(entries(4_998)), [{ path: "history[0]", message: "Expected object" }])
+    assert.deepStrictEqual(issues({ question: `"\\${"[,".repeat(60_000)}` }), [])
+    assert.deepStrictEqual(issues(`${"1,".repeat(50_000)}1`), [
+      { path: "", message: "Expected at most 50000 values, got 50001" }
+    ])
+  })
+
   it("says of a text that is not JSON, and of JSON that is not an object, just that", () => {
     assert.deepStrictEqual(issues('{"question": "q"'), [{ path: "", message: "Expected JSON" }])
     assert.deepStrictEqual(issues("[]"), [{ path: "", message: "Expected object" }])

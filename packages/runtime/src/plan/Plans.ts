@@ -27,6 +27,7 @@ import { SessionStore } from "../store/SessionStore.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
 import type { PlanReader } from "../stream/LivePlan.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
+import { InputValidator } from "../tool/InputValidator.ts"
 import { cancel } from "./Cancellation.ts"
 import * as Expiry from "./Expiry.ts"
 import { type Asked, NewPlans } from "./NewPlans.ts"
@@ -137,7 +138,7 @@ export class Plans extends Context.Service<
     Layer.provideMerge(PlanStreams.layer),
     Layer.provide(NewPlans.layer),
     Layer.provide([RunningPlans.layer, RemotePlans.layer]),
-    Layer.provide(Planner.layer),
+    Layer.provide(Layer.provide(Planner.layer, InputValidator.layer)),
     Layer.provide(Compaction.layer),
     Layer.provide(Asker.layer),
     Layer.provide([SessionLock.layer, GroupCommit.layer])
