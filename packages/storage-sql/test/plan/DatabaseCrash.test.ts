@@ -1,5 +1,5 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
-import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { until } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
 import { layerOnStore, post, seen, single } from "@bowline/testing/TestKit"
@@ -28,7 +28,7 @@ it.live("a crash of the database in mid-stream loses nothing that a reader has s
     ]
     const stores = SqlStore.layerPostgres({ url: Redacted.make(url), maxConnections: 5, sessionTtl })
     yield* Effect.gen(function* () {
-      const plans = yield* Plans
+      const streams = yield* PlanStreams
       const { plan_id, frames } = yield* post({ question: "?" })
       const sawLast = yield* Deferred.make<void>()
       const reading = yield* frames.pipe(
@@ -45,7 +45,7 @@ it.live("a crash of the database in mid-stream loses nothing that a reader has s
       yield* Deferred.succeed(isBack, undefined)
       const shown = (yield* Fiber.join(reading)).filter((item) => item !== "ping")
       assert.strictEqual(single(seen(shown), "final").text, [...words(0, 30), "seen ", ...words(30, 60)].join(""))
-      const { frames: stored } = yield* plans.events(anonymous, plan_id, 0)
+      const { frames: stored } = yield* streams.read(anonymous, plan_id, 0)
       assert.deepStrictEqual(yield* Stream.runCollect(stored), shown)
     }).pipe(Effect.scoped, Effect.provide(Layer.provideMerge(layerOnStore({ script }), stores)))
   }).pipe(Effect.scoped)
