@@ -8,7 +8,7 @@ import { awayLimit } from "../store/RetryWhileAway.ts"
 import type { SessionLock } from "../lock/SessionLock.ts"
 import * as Settlement from "./Settlement.ts"
 
-/** How long a plan that is over waits for its own fibers before the session is free all the same. */
+/** How long a plan that is over waits for its own fibers before it releases the session all the same. */
 const finalizers = "10 seconds"
 
 const log = (outcome: Outcome | undefined, end: Settlement.End): Effect.Effect<void> => {
@@ -37,7 +37,7 @@ const log = (outcome: Outcome | undefined, end: Settlement.End): Effect.Effect<v
  *
  * The planner runs in a fiber of its own. Whatever comes first ends the plan: its exit, an abort, or a journal that may not
  * write any more. The outcome is written at once from what the run knows; then the fiber is interrupted, and the session is
- * given back when the outcome is stored and the fiber is gone; for a fiber that does not let go nobody waits longer than 10 s.
+ * released when the outcome is stored and the fiber has ended. Nobody waits longer than 10 s for the fiber.
  */
 export const supervise = Effect.fnUntraced(function* (
   run: PlanRun,
