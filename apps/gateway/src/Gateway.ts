@@ -24,7 +24,7 @@ type Config = GatewayConfig["Service"]
 /** Connections of this process to a Postgres server. */
 const maxConnections = 10
 
-// What is not needed is not loaded: the embedded database alone costs more than all the rest.
+// Loaded only if needed: the embedded database alone costs more memory and time than everything else.
 const SqlStore = Effect.promise(() => import("@bowline/storage-sql/SqlStore"))
 const Demo = Effect.promise(() => import("./demo/Demo.ts"))
 
@@ -43,7 +43,7 @@ const stores = ({ database, sessionTtl }: Config) => {
   }
 }
 
-/** An adapter for each credential; where none is needed, one without. */
+/** One adapter for each credential, or one adapter without a credential if the provider needs none. */
 const adapters = ({ apiKeys, headers, wire, ...server }: ProviderSettings) => {
   const { layer } = wires[wire]
   const options = { ...server, headers: Record.map(headers, Redacted.value) }
@@ -78,7 +78,7 @@ const announcement = (config: Config) => {
   )
 }
 
-/** The plans, on their stores, and what they call. */
+/** The plans with their stores, providers and peers. */
 const runtime = (config: Config) =>
   Plans.layer.pipe(
     Layer.provideMerge(CredentialPool.layer),
@@ -93,8 +93,8 @@ const runtime = (config: Config) =>
   )
 
 /**
- * Ends the plans while their callers can still be told: it is built on top of the server, so that it closes first. The
- * server would cut the streams.
+ * Ends the plans while their callers are still connected. It is built on top of the server, so it closes first: the server
+ * would cut the streams.
  */
 const draining = Layer.effectDiscard(Effect.flatMap(Plans, (plans) => Effect.addFinalizer(() => plans.drain)))
 
@@ -103,7 +103,7 @@ const warnings = (config: Config) =>
 
 const server = HttpRouter.serve(HttpGateway.layer, {
   disableLogger: true,
-  // A caller's name of a session has up to 200 characters, each of them up to three in a URL.
+  // A caller's name of a session has up to 200 characters. In a URL each of them takes up to three.
   routerConfig: { maxParamLength: 600 }
 })
 

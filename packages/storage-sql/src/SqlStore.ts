@@ -19,15 +19,15 @@ interface Options {
   readonly isShared: boolean
 }
 
-/** Nobody else can have the database: whoever had it before is dead. */
+/** Ends all leases. No other process can have the database, so the one that took them is dead. */
 const endLeases = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   yield* translateErrors(sql.withTransaction(Effect.andThen(sql`delete from leases`, sql`delete from replicas`)))
 })
 
 /**
- * The stores on a database whose tables are brought up to date first. In one that is not shared, the leases of the
- * process that had it before end.
+ * The stores on a database. Brings its tables up to date first and, if the database is not shared, ends the leases of the
+ * previous process.
  */
 export const layerNoDeps = (options: Options) =>
   Layer.mergeAll(
@@ -36,7 +36,7 @@ export const layerNoDeps = (options: Options) =>
     SqlLeaseStore.layer(options),
     SqlCredentialStore.layer,
     SqlGatewayId.layer,
-    // Nobody else could be told; and the one connection of the embedded database cannot wait for notices.
+    // No other process could receive notices, and the one connection of the embedded database cannot wait for them.
     options.isShared ? SqlNotices.layer : Notices.layerMemory
   ).pipe(
     Layer.provide(Layer.effectDiscard(options.isShared ? Migrations.run : Effect.andThen(Migrations.run, endLeases)))
@@ -45,7 +45,7 @@ export const layerNoDeps = (options: Options) =>
 /** How long a connection is idle before the system asks whether the server is still there. */
 const keepAlive = "10 seconds"
 
-/** On a Postgres server, through at most `maxConnections` connections, one for renewals and one for notices. */
+/** The stores on a Postgres server, through at most `maxConnections` connections, one more for renewals and one for notices. */
 export const layerPostgres = ({
   url,
   maxConnections,
@@ -61,7 +61,7 @@ export const layerPostgres = ({
     )
   )
 
-/** On a Postgres inside this process, with its files in `dataDir`. Fails with `DataDirInUse` if another process has it. */
+/** The stores on a Postgres inside this process, with its files in `dataDir`. Fails with `DataDirInUse` if another process uses it. */
 export const layerEmbedded = ({
   dataDir,
   sessionTtl

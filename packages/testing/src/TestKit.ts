@@ -3,6 +3,7 @@ import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import type { Provider } from "@bowline/runtime/provider/Provider"
 import { Providers } from "@bowline/runtime/provider/Providers"
@@ -15,11 +16,11 @@ import { TestClock } from "effect/testing"
 import type * as Script from "./provider/Script.ts"
 import { ScriptedProvider } from "./provider/ScriptedProvider.ts"
 
-/** A peer whose card says nothing. */
+/** A peer with an empty card. */
 const noCard: PeerClient["Service"]["discover"] = () => Effect.succeed({ skills: [], did: null })
 
 interface Surroundings {
-  /** Without any there is nobody to call. */
+  /** Without a client no peer can be called. */
   readonly peers?: Partial<PeerClient["Service"]>
   readonly config?: Partial<PlansConfig["Service"]>
 }
@@ -42,7 +43,7 @@ const layerOnPool = <Out, E, In>(
     )
   )
 
-/** The runtime with a scripted provider, on whatever stores there are. */
+/** The runtime with a scripted provider, on the given stores. */
 export const layerOnStore = ({ script, ...surroundings }: Options) =>
   layerOnPool(Layer.provideMerge(CredentialPool.layerProvider, ScriptedProvider.layer(script)), surroundings)
 
@@ -53,7 +54,7 @@ export const layerOfCredentials = (adapters: ReadonlyArray<Layer.Layer<Provider>
   )
 
 interface MemoryOptions extends Options {
-  /** Puts faults between the plans and what is stored of them. */
+  /** Puts faults between the plans and their store. */
   readonly disturb?: (store: PlanStore["Service"]) => Partial<PlanStore["Service"]>
 }
 
@@ -69,7 +70,7 @@ export const layer = ({ disturb = () => ({}), ...options }: MemoryOptions) =>
     Layer.provideMerge(MemoryStore.layer)
   )
 
-/** Lets virtual time pass in steps, and between them every fiber come to its next wait. */
+/** Lets virtual time pass in steps. Between two steps every fiber runs to its next wait. */
 export const pass = Effect.fnUntraced(function* (duration: Duration.Input, step: Duration.Input = "100 millis") {
   const steps = Duration.toMillis(duration) / Duration.toMillis(step)
   for (let taken = 0; taken < steps; taken++) {
@@ -80,15 +81,15 @@ export const pass = Effect.fnUntraced(function* (duration: Duration.Input, step:
 
 const decode = Schema.decodeUnknownEffect(PlanRequest)
 
-/** Posts a question as the one caller of an open gateway, who reads it for as long as the scope is open. */
+/** Posts a question as the only caller of an open gateway, and reads its stream while the scope is open. */
 export const post = Effect.fnUntraced(function* (body: unknown) {
-  const plans = yield* Plans
-  return yield* plans.start(anonymous, yield* Effect.orDie(decode(body)))
+  const streams = yield* PlanStreams
+  return yield* streams.start({ caller: anonymous, request: yield* Effect.orDie(decode(body)) })
 })
 
 const decodeEvent = Schema.decodeUnknownSync(PlanEvent, { onExcessProperty: "error" })
 
-/** What a reader was given: events by the contract, to the letter, and comments. */
+/** What a reader got: comments, and events that match the contract exactly. */
 export const seen = (items: ReadonlyArray<ReaderItem>): ReadonlyArray<PlanEvent | "ping" | "reconnect"> =>
   items.map((item) =>
     typeof item === "string" ? item : decodeEvent({ event: item.event, data: JSON.parse(item.payload) as unknown })

@@ -25,11 +25,14 @@ const parameters = {
     Flag.filterMap(toAgent, () => "Expected name=url"),
     Flag.atLeast(0)
   ),
-  session: Flag.String("session").pipe(Flag.withDescription("Your name of the session to go on with"), Flag.optional),
+  session: Flag.String("session").pipe(
+    Flag.withDescription("Your name of the session that the question belongs to"),
+    Flag.optional
+  ),
   json: Flag.Boolean("json").pipe(Flag.withDescription("Print the outcome as one JSON object"), Flag.withDefault(false))
 }
 
-/** How long Ctrl-C waits for the plan to be cancelled. Then the connection is closed, which ends it as well. */
+/** How long Ctrl-C waits for the cancel. Then it closes the connection, which ends the plan as well. */
 const cancelTimeout = "3 seconds"
 
 const decodeRequest = Schema.decodeUnknownEffect(PlanRequest, { errors: "all" })
@@ -53,7 +56,7 @@ const toRequest = ({ agent, question, session }: Question) =>
     ...Option.match(session, { onNone: () => ({}), onSome: (session_id) => ({ session_id }) })
   }).pipe(Effect.mapError((error) => refused("invalid_request", error.message, fromSchema(error))))
 
-/** What has been seen of a plan. */
+/** What the command has read of its plan so far. */
 interface Seen {
   plan?: SseFrame["data"]
   usage: Usage.Usage
@@ -77,7 +80,7 @@ const toResult = (outcome: NonNullable<Seen["outcome"]>, usage: Usage.Usage): Pl
   return { plan_id, session_id, state: error.code === "aborted" ? "aborted" : "failed", error, usage }
 }
 
-/** The answer on stdout, all else on stderr. Fails when there is no answer. */
+/** Prints the answer on stdout and everything else on stderr. Fails without an answer. */
 const report = Effect.fnUntraced(function* ({ outcome, usage }: Seen, json: boolean) {
   if (outcome === undefined) return yield* failed("The plan ended without an outcome")
   if (json) yield* Console.log(JSON.stringify(toResult(outcome, usage)))
@@ -107,7 +110,7 @@ const run = Effect.fnUntraced(function* (question: Question) {
     return yield* new Ended({ code: exitCodes.interrupted, lines: ["Cancelled"] })
   })
 
-  // The stream of a plan that is cancelled may end before the cancel is answered.
+  // The stream of a cancelled plan may end before the answer to the cancel arrives.
   const followed = PlanStream.follow(gateway, payload, onFrame).pipe(
     Effect.exit,
     Effect.flatMap((exit) => (seen.interrupted ? Effect.never : exit))
@@ -118,7 +121,7 @@ const run = Effect.fnUntraced(function* (question: Question) {
       RequestRefused: ({ problem }) => refused(problem.code, problem.detail, problem.issues),
       HttpClientError: ({ cause }) => failed(`Cannot reach ${gateway.url}: ${reasonOf(cause)}`),
       SchemaError: () => failed(`What answers at ${gateway.url} is not a gateway of this version`),
-      StreamLost: () => failed("The stream of the plan broke, and could not be taken up again")
+      StreamLost: () => failed("The stream of the plan broke, and could not be resumed")
     })
   )
   yield* report(seen, question.json)

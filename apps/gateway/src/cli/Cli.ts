@@ -1,18 +1,28 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Console, Effect, Layer } from "effect"
 import { CliOutput, Command } from "effect/cli"
+import { fromProcess, unheeded } from "../config/GatewayConfig.ts"
 import { ask } from "./Ask.ts"
-import { check } from "./Check.ts"
 import { credentials } from "./Credentials.ts"
+import { misconfigured } from "./Ended.ts"
 import * as Process from "./Process.ts"
 import { serve } from "./Serve.ts"
+
+/** Lists what is wrong with the configuration, or shows what holds. It starts nothing. */
+const check = Command.make("check", {}, () =>
+  fromProcess({}).pipe(
+    Effect.tap((config) => Console.log(JSON.stringify(config.effective, null, 2))),
+    Effect.flatMap((config) => Effect.forEach(unheeded(config), (line) => Console.error(line), { discard: true })),
+    Effect.catchTag("InvalidConfiguration", ({ problems }) => misconfigured(problems))
+  )
+).pipe(Command.withDescription("Check the configuration, and show what holds and what does not"))
 
 const bowline = Command.make("bowline").pipe(
   Command.withDescription("An agent gateway that never gets stuck"),
   Command.withSubcommands([serve, ask, check, credentials])
 )
 
-/** A command that is written wrongly is an error like any other: one line on stderr. */
+/** Reports a wrong command line as one line on stderr, like every other error. */
 const usage = CliOutput.layerPresenter({
   present: (event) => {
     if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)

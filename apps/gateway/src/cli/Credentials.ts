@@ -19,7 +19,7 @@ const ask = Effect.fnUntraced(function* <A, E>(
   })
 })
 
-/** In columns, a line for each window, and one for a credential without. */
+/** A table with a line for each window, and one line for a credential without windows. */
 const table = (credentials: ReadonlyArray<Credential>): string => {
   const rows = credentials.flatMap(({ id, state, windows, last_used_at }) => {
     const used = last_used_at ?? "never"
@@ -45,7 +45,7 @@ const clear = Command.make("clear", { id: Argument.String("id") }, ({ id }) =>
   )
 ).pipe(Command.withDescription("Reset a credential: all its windows end"))
 
-/** Shows what binds the credentials of a gateway's providers. */
+/** Lists the credentials of a gateway's providers with their windows. */
 export const credentials = Command.make("credentials", {}, () =>
   ask((client) => client.credentials.list()).pipe(Effect.flatMap(({ credentials }) => Console.log(table(credentials))))
 ).pipe(

@@ -1,12 +1,12 @@
 import { Data, Predicate, Runtime } from "effect"
 import { formatProblem, type Problem } from "../setting/Problem.ts"
 
-/** A command that ends without success: what to say of it, on a line of its own, and the exit code of the process. */
+/** A command that ends without success: the lines to print, and the exit code of the process. */
 export class Ended extends Data.TaggedError("Ended")<{ readonly code: number; readonly lines: ReadonlyArray<string> }> {
   override readonly [Runtime.errorExitCode] = this.code
 }
 
-/** Exit codes: `sysexits.h` has the one of a configuration, shells have that of Ctrl-C. */
+/** Exit codes. 78 is `EX_CONFIG` of `sysexits.h`; 130 is what shells use for Ctrl-C. */
 export const exitCodes = { failed: 1, configuration: 78, interrupted: 130 } as const
 
 export const failed = (line: string): Ended => new Ended({ code: exitCodes.failed, lines: [line] })
@@ -19,7 +19,7 @@ const textOf = (cause: unknown): string => {
   return Predicate.isString(text) ? text : "an error without a message"
 }
 
-/** What a foreign error says at its root, in one line, and without who is named in a URL and the password there. */
+/** The message of an error's root cause in one line, without the user and password of a URL. */
 export const reasonOf = (cause: unknown): string => {
   if (cause instanceof AggregateError) return cause.errors.map(reasonOf).join(", ")
   if (Predicate.hasProperty(cause, "cause") && Predicate.isNotNullish(cause.cause)) return reasonOf(cause.cause)

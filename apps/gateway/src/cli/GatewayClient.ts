@@ -26,7 +26,7 @@ export const make = Effect.gen(function* () {
 
 const decodeProblem = HttpClientResponse.schemaBodyJson(Problem)
 
-/** The frames of a response, or why there are none. A stream that is silent for longer than pings allow has ended. */
+/** The frames of a response, or the problem in their place. A stream that is silent for longer than its pings allow counts as ended. */
 export const frames = (response: HttpClientResponse.HttpClientResponse) =>
   Stream.unwrap(
     Effect.gen(function* () {

@@ -4,14 +4,14 @@ import { Data, Effect, Stream } from "effect"
 import type { GatewayClient } from "./GatewayClient.ts"
 import { frames } from "./GatewayClient.ts"
 
-/** The stream broke, and whatever was tried, not one frame more came. */
+/** The stream broke, and no attempt to resume it brought another frame. */
 export class StreamLost extends Data.TaggedError("StreamLost") {}
 
-/** A minute: as long as a plan waits for a reader when another process has taken it over. */
+/** One minute: as long as a plan that another process has taken over waits for a reader. */
 const maxFailures = 120
 const backoff = "500 millis"
 
-/** Starts a plan and reads it to its end: a stream that ends without `done` is taken up where it broke. */
+/** Starts a plan and reads it to its end. It resumes a stream that ends without `done` behind the last frame. */
 export const follow = Effect.fnUntraced(function* (
   { client }: GatewayClient,
   payload: PlanRequest,
@@ -30,7 +30,7 @@ export const follow = Effect.fnUntraced(function* (
         })
   ).pipe(
     Effect.flatMap((response) => {
-      // The plan is there, but the gateway is not, or its database.
+      // The plan exists, but the gateway or its database is unavailable.
       if (response.status >= 500 && seen.last !== undefined) return Effect.void
       return Stream.runForEach(frames(response), (frame) => {
         seen.last = frame

@@ -1,7 +1,7 @@
 import type { SseFrame } from "@bowline/protocol/stream/SseFrame"
 import { Duration } from "effect"
 
-/** What a frame says to somebody who waits for the answer, if anything. */
+/** The line that shows a frame to somebody who waits for the answer, if it is worth one. */
 export const describe = (frame: SseFrame): string | undefined => {
   switch (frame.event) {
     case "session":
@@ -18,6 +18,8 @@ export const describe = (frame: SseFrame): string | undefined => {
       const { duration_ms, error, state } = frame.data
       return `← ${state}${error === undefined ? "" : `: ${error.message}`} (${Duration.format(Duration.millis(duration_ms))})`
     }
+    case "notice":
+      return frame.data.message
     default:
       return undefined
   }

@@ -52,5 +52,5 @@ const run = Effect.fnUntraced(
   Effect.catchTag("InvalidConfiguration", ({ problems }) => misconfigured(problems))
 )
 
-/** Serves until it is told to stop, and then ends well. */
+/** Serves until a signal stops it, and then shuts down. */
 export const serve = Command.make("serve", flags, run).pipe(Command.withDescription("Serve the gateway"))

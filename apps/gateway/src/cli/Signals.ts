@@ -1,9 +1,9 @@
 import { Effect } from "effect"
 
-/** A Ctrl-C under npm comes twice: what comes within this time, in milliseconds, is one. */
+/** Under npm a Ctrl-C arrives twice. Two signals within this time, in milliseconds, count as one. */
 const echo = 500
 
-/** Waits for SIGINT or SIGTERM. From then on a second one ends the process at once, as if nobody listened. */
+/** Waits for SIGINT or SIGTERM. A second signal then ends the process at once. */
 export const first = Effect.callback<void>((resume) => {
   const signals = ["SIGINT", "SIGTERM"] as const
   let since: number | undefined

@@ -7,7 +7,7 @@ import type { Problem } from "../setting/Problem.ts"
 import { placeOf, type Sources } from "../setting/ReadSettings.ts"
 import type { Values } from "../setting/Settings.ts"
 
-/** Whether a name matches one of the globs. In `*` alone, `/` has no meaning: it matches every name. */
+/** Tells whether a name matches one of the globs. `*` alone matches every name, with `/` or without. */
 export const anyOf = (globs: ReadonlyArray<string>): ((name: string) => boolean) => {
   const patterns = globs.map((glob) => Glob.make(glob === "*" ? "**" : glob, { dot: true }))
   return (name) => patterns.some(Glob.match(name))
@@ -15,7 +15,7 @@ export const anyOf = (globs: ReadonlyArray<string>): ((name: string) => boolean)
 
 const modelNames = ["model", "fallbackModels", "summaryModel"] as const
 
-/** The models that plans ask and may name, and settings whose models no provider offers. */
+/** The models that plans use and may name, and a problem for each setting whose model no provider offers. */
 export const choose = (
   values: Values,
   sources: Sources,
@@ -49,7 +49,7 @@ const toModel = ({ context_window, output_limit, price, reasoning }: FileModel):
   ...(price === undefined ? {} : { price })
 })
 
-/** What the file says of models: under `models`, and of one provider's under that provider, which wins. */
+/** What the file sets of models. A provider's own entry wins over the file's `models`. */
 export const overridesOf = (
   models: { readonly [name: string]: FileModel },
   providers: ReadonlyArray<FileProvider>

@@ -14,7 +14,7 @@ const callers = (keys: ReadonlyArray<CallerKey>) =>
     (keys = []) => keys.map(() => redacted)
   )
 
-/** A setting as it is written, or its default. */
+/** A setting as the operator wrote it, or its default. */
 const shown = (name: SettingName, values: Values, sources: Sources): unknown => {
   if (name === "apiKeys") return callers(values.apiKeys)
   const given = sources.get(name)
@@ -23,7 +23,7 @@ const shown = (name: SettingName, values: Values, sources: Sources): unknown => 
   return Duration.isDuration(value) ? table[name].default : (value ?? null)
 }
 
-/** Every section of the file with its settings. */
+/** All settings, in the sections of the file. */
 const sectionsOf = (values: Values, sources: Sources): Record<string, Record<string, unknown>> => {
   const sections: Record<string, Record<string, unknown>> = {}
   for (const [name, { path }] of Record.toEntries(table)) {
@@ -34,7 +34,7 @@ const sectionsOf = (values: Values, sources: Sources): Record<string, Record<str
   return sections
 }
 
-/** A query may have a key in it, as may what stands in front of the host. */
+/** A key may stand in the query, or in front of the host. */
 const withoutSecrets = (url: string): string => {
   const { origin, pathname } = new URL(url)
   return origin + pathname
@@ -53,7 +53,7 @@ const providerOf = (
   timeouts: Object.fromEntries(Object.entries(timeouts).map(([name, timeout]) => [name, Duration.format(timeout)]))
 })
 
-/** What holds, in the shape of the file, for people to read. Secrets are not in it. */
+/** The configuration in effect, in the shape of the file, for people to read. It contains no secrets. */
 export const describe = (
   values: Values,
   sources: Sources,

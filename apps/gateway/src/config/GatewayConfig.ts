@@ -22,7 +22,7 @@ import { laterVariables, type SettingName, type Values } from "../setting/Settin
 import * as ConfiguredModels from "./ConfiguredModels.ts"
 import * as EffectiveConfig from "./EffectiveConfig.ts"
 
-/** Where plans and sessions are kept. */
+/** Where plans and sessions are stored. */
 export type Database =
   | { readonly _tag: "Memory" }
   | { readonly _tag: "Embedded"; readonly dataDir: string }
@@ -38,42 +38,42 @@ const logLevels = {
   none: "None"
 } as const
 
-/** All that an operator sets. The variables are those of `docs/reference/configuration.md`. */
+/** Everything that an operator configures, see `docs/reference/configuration.md`. */
 export class GatewayConfig extends Context.Service<
   GatewayConfig,
   {
     readonly host: string
     readonly port: number
-    /** None: the gateway is open. */
+    /** Without any the gateway is open. */
     readonly callerKeys: ReadonlyArray<CallerKey>
     readonly isAdmin: (caller: CallerName) => boolean
     readonly database: Database
-    /** Who answers the planner. Without any the gateway runs its demo. */
+    /** The planner's providers. Without any the gateway runs its demo. */
     readonly providers: ReadonlyArray<ProviderSettings.ProviderSettings>
     readonly plans: PlansConfig["Service"]
-    /** What a request's `env_var` may name. */
+    /** The variables that a request's `env_var` may name. */
     readonly secrets: typeof EnvironmentSecrets.Service
-    /** What it encrypts the secrets of running plans with. */
+    /** Encrypts the secrets of running plans. */
     readonly secretKey: Option.Option<Redacted.Redacted<Uint8Array>>
-    /** Who it is to its peers. */
+    /** The gateway's identity towards its peers. */
     readonly identity: Option.Option<GatewayIdentity.Identity>
-    /** Where callers may make it connect to. */
+    /** Which hosts and addresses callers may make the gateway connect to. */
     readonly egress: EgressPolicy
-    /** What it shows to peers, and believes of them. */
+    /** Certificates and authorities for connections to peers. */
     readonly peerTls: PeerTls
-    /** As `provider/model`: those that the configuration itself names. */
+    /** The models that the configuration names, as `provider/model`. */
     readonly configuredModels: ReadonlySet<string>
-    /** Of the body of a request, in bytes. */
+    /** The largest body of a request, in bytes. */
     readonly maxBody: number
     readonly sessionTtl: Duration.Duration
     readonly log: { readonly level: LogLevel.LogLevel; readonly format: "json" | "pretty" }
     /** Where a setting is set, or would be. */
     readonly placeOf: (name: SettingName) => Place
-    /** All of it, as people read it: without secrets. */
+    /** The whole configuration for people to read, without secrets. */
     readonly effective: object
-    /** Variables that are set, and that this version does not honour. */
+    /** Variables that are set, but that this version does not honour. */
     readonly ignored: ReadonlyArray<string>
-    /** Variables that are set, and that others win over. */
+    /** Variables that are set, but that another variable wins over. */
     readonly overruled: ReadonlyArray<string>
   }
 >()("@bowline/gateway/config/GatewayConfig") {}
@@ -85,7 +85,7 @@ const databaseOf = ({ databaseUrl, dataDir }: Values): Database => {
 
 const identityNames = ["didSeed", "didAuthor", "didName"] as const
 
-/** Who the gateway is to its peers: all three settings, or none of them. */
+/** The gateway's identity, if all three settings are set. It is a mistake to set only some of them. */
 const identityOf = (
   { didAuthor: author, didName: name, didSeed: seed }: Values,
   sources: Sources
@@ -137,7 +137,7 @@ const plansOf = (
   loop: { failures: values.loopFailures, repeats: values.loopRepeats, pairs: values.loopPairs }
 })
 
-/** Reads an environment, flags, and the file that the environment names or that is there. Fails with every problem of all. */
+/** Reads flags, the environment and the file. Fails with every problem of all three. */
 export const fromEnvironment = Effect.fnUntraced(function* (
   environment: Texts,
   isTerminal: boolean,
@@ -183,14 +183,14 @@ export const fromEnvironment = Effect.fnUntraced(function* (
   })
 })
 
-/** The environment of this process; `flags` of the command line, by their names, win over its variables. */
+/** Reads the configuration of this process. `flags` are the command line's, by name. */
 export const fromProcess = (flags: Texts) =>
   Effect.suspend(() => fromEnvironment(process.env, process.stderr.isTTY, flags))
 
 const line = (names: ReadonlyArray<string>, what: string): ReadonlyArray<string> =>
   names.length === 0 ? [] : [`Set, and ${what}: ${names.join(", ")}`]
 
-/** What the operator has set in vain: a line for each reason. */
+/** Warns of variables that are set without effect: one line for each reason. */
 export const unheeded = ({
   ignored,
   overruled

@@ -6,7 +6,7 @@ import { demo } from "@bowline/testing/provider/DemoScript"
 import { Console, Context, Effect, Layer } from "effect"
 import { HttpServer } from "effect/http"
 
-/** A scripted provider and three small peers on ports of this machine, so that everything can be tried without a key. */
+/** A scripted provider and three small peers on local ports. With them everybody can try the gateway without a key. */
 export class Demo extends Context.Service<
   Demo,
   { readonly baseUrl: string; readonly peers: ReadonlyArray<DemoPeer> }
@@ -24,7 +24,7 @@ export class Demo extends Context.Service<
 const curl = (gateway: string, needsKey: boolean, body: object) =>
   `curl -N ${gateway}/plan ${needsKey ? `-H "Authorization: Bearer $BOWLINE_API_KEY" ` : ""}-H 'Content-Type: application/json' -d '${JSON.stringify(body)}'`
 
-/** Says on stderr, loudly, that this is the demo, and what to try. */
+/** Announces the demo on stderr, with commands to try. */
 export const announce = (needsKey: boolean) =>
   Effect.gen(function* () {
     const { peers } = yield* Demo

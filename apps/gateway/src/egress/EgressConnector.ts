@@ -14,7 +14,7 @@ import type { PeerTls, TlsIdentity } from "../file/PeerTls.ts"
 const refused = (host: string, objection: Option.Option<Objection>): Option.Option<EgressRefusal> =>
   Option.map(objection, (objection) => new EgressRefusal({ host, objection }))
 
-/** Gives the addresses of a name that may be connected to. The connection goes to one of these: nobody resolves the name again. */
+/** Resolves a name to the addresses that the policy allows. The connection uses one of them: nothing resolves the name again. */
 const guarded =
   (policy: EgressPolicy, lookup: LookupFunction): LookupFunction =>
   (host, options, callback) => {
@@ -36,7 +36,7 @@ const guarded =
     })
   }
 
-/** The options of a connection that shows and believes what is configured. The name of the host is verified in any case. */
+/** The options of a connection with the configured certificate and authorities. The host name is always verified. */
 const secured = ({ ca, cert, key }: TlsIdentity) => ({
   ...(ca === undefined ? {} : { ca }),
   ...(cert === undefined ? {} : { cert }),
@@ -44,9 +44,9 @@ const secured = ({ ca, cert, key }: TlsIdentity) => ({
 })
 
 /**
- * Opens connections for Undici to what the policy allows: a name by the addresses that it has now, an address by itself. A
- * connection that is refused fails with an `EgressRefusal`. Hosts in `tls` get what is configured for them, by host and port
- * before host alone. `lookup` stands in for the resolver of the system.
+ * Opens connections for Undici, as far as the policy allows: to a name by the addresses that it has now, to an address
+ * directly. A connection that is not allowed fails with an `EgressRefusal`. For TLS, an entry of `tls` for host and port wins
+ * over one for the host alone. `lookup` replaces the system's resolver.
  */
 export const make = (
   policy: EgressPolicy,
@@ -55,7 +55,7 @@ export const make = (
 ): buildConnector.connector => {
   const options = { lookup: guarded(policy, lookup) }
   const plain = buildConnector(options)
-  // One for each: sessions of TLS are kept by connector, and are nobody else's.
+  // One connector for each: a connector caches TLS sessions, which must not be shared between identities.
   const own = new Map(
     Array.from(tls, ([host, identity]) => [host, buildConnector({ ...options, ...secured(identity) })])
   )
@@ -65,14 +65,14 @@ export const make = (
   }
   return (options, callback) => {
     const { hostname, port, protocol } = options
-    // Node does not look an address up.
+    // Node.js calls no lookup for an address.
     const literal = isIP(hostname) === 0 ? Option.none() : refused(hostname, objectTo(policy, hostname, hostname))
     if (Option.isSome(literal)) return queueMicrotask(() => callback(literal.value, null))
     const connect = protocol === "https:" ? connectorOf(hostname, port) : plain
     connect(options, (error, socket) => {
       if (error !== null) return callback(error, null)
       const { remoteAddress } = socket
-      // Whatever led there: where the connection ended counts.
+      // However the connection got there, its real address decides.
       const reached =
         remoteAddress === undefined ? Option.none() : refused(hostname, objectTo(policy, hostname, remoteAddress))
       if (Option.isNone(reached)) return callback(null, socket)

@@ -5,12 +5,12 @@ import { Effect, Layer } from "effect"
 import type { PeerTls } from "../file/PeerTls.ts"
 import * as EgressConnector from "../egress/EgressConnector.ts"
 
-/** The gateway has timers of its own for every wait: the client's would blame the wrong stage. */
+/** The gateway has its own timer for every wait. Those of the client would blame the wrong stage. */
 const untimed: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) =>
   dispatch({ ...options, headersTimeout: 0, bodyTimeout: 0 }, handler)
 
 const client = (make: () => Agent) =>
-  // Fresh: a graph has two of them, which must not become one.
+  // Fresh, because a graph has two clients, and layers are shared otherwise.
   Layer.provide(
     Layer.fresh(NodeHttpClient.layerUndiciNoDispatcher),
     Layer.effect(
@@ -22,9 +22,9 @@ const client = (make: () => Agent) =>
     )
   )
 
-/** The HTTP client towards what the operator names, such as providers: no timers, no retries, no redirects. */
+/** The HTTP client for hosts that the operator names, such as providers. It has no timers, retries or redirects. */
 export const layer = client(() => new Agent())
 
-/** The same towards all that callers name. It connects to what the policy allows, with what is configured for the host. */
+/** The same client for hosts that callers name. It connects only where the policy allows, with the host's TLS configuration. */
 export const layerWithin = (policy: EgressPolicy, tls: PeerTls) =>
   client(() => new Agent({ connect: EgressConnector.make(policy, tls) }))

@@ -5,14 +5,13 @@ import { basename, resolve } from "node:path"
 import type { Issue, Problem } from "../setting/Problem.ts"
 import type { Sources, Texts } from "../setting/ReadSettings.ts"
 import { fileVariable } from "../setting/Settings.ts"
-import { parseText } from "./ConfigText.ts"
+import { parseText, substitute } from "./ConfigText.ts"
 import * as FileSchema from "./FileSchema.ts"
 import { settingsOf } from "./FileSettings.ts"
 import * as PeerTls from "./PeerTls.ts"
 import { providerIssues } from "./ProviderSettings.ts"
-import { substitute } from "./Variables.ts"
 
-/** What the file says, and all that is wrong with it. Without a file it says nothing. */
+/** What the file sets, and everything that is wrong with it. Without a file nothing is set. */
 export interface ConfigFile {
   readonly settings: Sources
   readonly providers: ReadonlyArray<FileSchema.FileProvider>
@@ -39,12 +38,12 @@ const readDocument = Effect.fnUntraced(function* (path: string) {
   )
 })
 
-/** Reads a file: one that cannot be read, or not be parsed, has one problem; any other has all that are in it. */
+/** Reads a file and collects all its problems. A file that cannot be read or parsed has exactly one. */
 const read = Effect.fnUntraced(
   function* (path: string, environment: Texts) {
     const { document, issues: unset } = substitute(yield* readDocument(path), environment)
     const { settings, issues: unwritable } = settingsOf(document)
-    // A text whose variable is not set may be empty: that is one problem, not two.
+    // If its variable is not set, a text may be empty. That is one problem, not two.
     const isKnown = ({ path }: Issue) => unset.some((issue) => path.every((key, at) => issue.path[at] === key))
     const unwritten = unwritable.filter((issue) => !isKnown(issue))
     const file = basename(path)

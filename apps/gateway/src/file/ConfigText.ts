@@ -2,6 +2,8 @@ import { Result } from "effect"
 import * as Yaml from "effect/encoding/Yaml"
 import { parse, type ParseError, printParseErrorCode } from "jsonc-parser"
 import { extname } from "node:path"
+import type { Issue } from "../setting/Problem.ts"
+import type { Texts } from "../setting/ReadSettings.ts"
 
 const fromJson = (text: string, isLenient: boolean): Result.Result<unknown, string> => {
   const errors: Array<ParseError> = []
@@ -16,11 +18,11 @@ const fromJson = (text: string, isLenient: boolean): Result.Result<unknown, stri
 const fromYaml = (text: string): Result.Result<unknown, string> =>
   Result.try({
     try: () => Yaml.parse(text) ?? {},
-    // What stands behind a `*` is meant as an alias, and may be a secret.
+    // YAML takes a text that begins with `*` for an alias. It may be a secret.
     catch: (error) => (error instanceof Error ? error.message.replace(/'\*.*'/, "after *") : "It cannot be read")
   })
 
-/** Parses JSON, JSON with comments, or YAML, as the name of the file says. What is wrong is told without what is in it. */
+/** Parses JSON, JSON with comments, or YAML, depending on the file's extension. Its errors never quote the content. */
 export const parseText = (path: string, text: string): Result.Result<unknown, string> => {
   switch (extname(path)) {
     case ".json":
@@ -33,4 +35,29 @@ export const parseText = (path: string, text: string): Result.Result<unknown, st
     default:
       return Result.fail("Expected a file whose name ends in .json, .jsonc, .yaml or .yml")
   }
+}
+
+const reference = /\$(?:\$|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))/g
+
+/** Replaces `$NAME` and `${NAME}` in the strings of a document by the variable's value, and `$$` by a dollar. A variable that is not set, or is empty, is an issue. */
+export const substitute = (
+  document: unknown,
+  environment: Texts
+): { readonly document: unknown; readonly issues: ReadonlyArray<Issue> } => {
+  const issues: Array<Issue> = []
+  const inText = (text: string, path: Issue["path"]) =>
+    text.replace(reference, (_, braced: string | undefined, plain: string | undefined) => {
+      const name = braced ?? plain
+      if (name === undefined) return "$"
+      const value = environment[name]
+      if (value === undefined || value === "") issues.push({ path, expected: `The variable ${name} is not set` })
+      return value ?? ""
+    })
+  const walk = (value: unknown, path: Issue["path"]): unknown => {
+    if (typeof value === "string") return inText(value, path)
+    if (Array.isArray(value)) return value.map((element: unknown, index) => walk(element, [...path, index]))
+    if (typeof value !== "object" || value === null) return value
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, walk(inner, [...path, key])]))
+  }
+  return { document: walk(document, []), issues }
 }

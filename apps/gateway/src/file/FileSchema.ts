@@ -7,7 +7,7 @@ const Tokens = (minimum: number) => Schema.Int.check(Schema.isBetween({ minimum,
 const Dollars = Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000 }))
 const Timer = Schema.optionalKey(duration("1ms"))
 
-/** What is said of a model. */
+/** What the file may set of a model. */
 const FileModel = Schema.Struct({
   context_window: Schema.optionalKey(Tokens(100)),
   output_limit: Schema.optionalKey(Tokens(1)),
@@ -34,7 +34,7 @@ const FileProvider = Schema.Struct({
 })
 export type FileProvider = typeof FileProvider.Type
 
-/** PEM, or the name of a file that has it. */
+/** PEM, or the name of a file with PEM. */
 const Pem = Schema.optionalKey(Schema.String)
 
 const FilePeerHost = Schema.Struct({ tls: Schema.Struct({ cert: Pem, key: Pem, ca: Pem }) })
@@ -42,7 +42,7 @@ export type FilePeerHost = typeof FilePeerHost.Type
 
 const HostName = matching(/^(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/, "Expected a host, or host:port")
 
-/** What the file may have beside settings. */
+/** What the file may contain beside settings. */
 const Lists = Schema.Struct({
   providers: Schema.optionalKey(Schema.Array(FileProvider)),
   models: Schema.optionalKey(Schema.Record(Schema.String, FileModel)),
@@ -54,6 +54,6 @@ const File = Schema.Struct({ ...sections, ...Lists.fields })
 
 const decodeFile = Schema.decodeUnknownResult(File, { errors: "all", onExcessProperty: "error" })
 
-/** Reads the lists of a document, or names everything that is wrong with it. The settings are read by `FileSettings`. */
+/** Reads the lists of a document, or reports everything that is wrong with it. `FileSettings` reads the settings. */
 export const decode = (document: unknown): Result.Result<Lists, ReadonlyArray<Issue>> =>
   Result.mapError(decodeFile(document), toIssues)

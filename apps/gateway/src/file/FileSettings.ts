@@ -5,7 +5,7 @@ import { type SettingName, table } from "../setting/Settings.ts"
 
 const Scalar = Schema.Union([Schema.String, Schema.Finite])
 
-/** As the file may write a setting. What it has to be is the same as in the environment. */
+/** How the file may write a setting. The setting's own schema then reads it as text, as it reads a variable. */
 const Value = Scalar.annotate({ message: "Expected text or a number" })
 
 const List = Schema.Union([
@@ -37,7 +37,7 @@ export const sections = Record.map(
     )
 )
 
-/** A setting of the file, as it would stand in the environment. */
+/** A setting of the file, as the environment would write it. */
 export interface FileSetting {
   readonly name: SettingName
   readonly path: Issue["path"]
@@ -50,7 +50,7 @@ const elements = (written: Written): ReadonlyArray<string> => {
   return Object.entries(written).flatMap(([name, values]) => [values].flat().map((value) => `${name}=${value}`))
 }
 
-/** Every setting that stands in a document, whatever else is wrong with it. An element of a list has no comma in it. */
+/** Collects every setting of a document, whatever else is wrong with the document. No element of a list has a comma. */
 export const settingsOf = (
   document: unknown
 ): { readonly settings: ReadonlyArray<FileSetting>; readonly issues: ReadonlyArray<Issue> } => {

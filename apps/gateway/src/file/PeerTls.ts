@@ -6,7 +6,7 @@ import { createSecureContext } from "node:tls"
 import type { Issue } from "../setting/Problem.ts"
 import type { FilePeerHost } from "./FileSchema.ts"
 
-/** What a connection to a peer's host shows and believes, as PEM. Without a `ca`, the authorities that Node knows. */
+/** The certificate and key that a connection to a peer's host presents, and the authorities that it trusts, as PEM. Without a `ca` it trusts those of Node.js. */
 export interface TlsIdentity {
   readonly cert?: string
   readonly key?: Redacted.Redacted
@@ -37,7 +37,7 @@ const readHost = Effect.fnUntraced(function* ({ tls }: FilePeerHost, folder: str
   }
   yield* Effect.try({
     try: () => {
-      // What is no certificate would be passed over in silence.
+      // Node.js silently ignores a `ca` that is no certificate.
       const authority = ca === undefined ? undefined : new X509Certificate(ca).toString()
       createSecureContext({ ca: authority, cert, key })
     },
@@ -50,7 +50,7 @@ const readHost = Effect.fnUntraced(function* ({ tls }: FilePeerHost, folder: str
   }
 })
 
-/** Reads the certificates and keys of the hosts; names of files are relative to the folder of the configuration file. */
+/** Reads the certificates and keys of all hosts. File names are relative to the folder of the configuration file. */
 export const load = Effect.fnUntraced(function* (given: { readonly [host: string]: FilePeerHost }, configFile: string) {
   const hosts = new Map<string, TlsIdentity>()
   const issues: Array<Issue> = []

@@ -5,17 +5,17 @@ import type { Sources } from "../setting/ReadSettings.ts"
 import { type SettingName, table, type Values } from "../setting/Settings.ts"
 import type { FileProvider } from "./FileSchema.ts"
 
-/** A provider that is configured, and how it is spoken to. */
+/** A configured provider, and how the gateway reaches it. */
 export interface ProviderSettings {
   /** What stands in front of the model in `provider/model`. */
   readonly name: string
   readonly wire: "chat" | "responses" | "messages"
   readonly baseUrl: string
-  /** One for each credential. A server of one's own may need none. */
+  /** One for each credential. A local server may need none. */
   readonly apiKeys: ReadonlyArray<Redacted.Redacted>
-  /** They may hold secrets, too. */
+  /** They may contain secrets, too. */
   readonly headers: Readonly<Record<string, Redacted.Redacted>>
-  /** As `provider/model`. None where nobody has named a model of it. */
+  /** As `provider/model`. Undefined if nobody has named a model of this provider. */
   readonly defaultModel: string | undefined
 }
 
@@ -24,10 +24,10 @@ const wires = { "openai-chat": "chat", "openai-responses": "responses", "anthrop
 const keys = (pool: ReadonlyArray<Redacted.Redacted> | undefined, key: Redacted.Redacted | undefined) =>
   pool ?? (key === undefined ? undefined : [key])
 
-/** OpenAI's own, its regional hosts too. */
+/** OpenAI's own hosts, the regional ones included. */
 const isOfficial = (baseUrl: string): boolean => /(^|\.)api\.openai\.com$/.test(new URL(baseUrl).hostname)
 
-/** What holds of the providers that have variables, where neither these nor the file say anything else. */
+/** Defaults of the providers that have variables. The variables and the file win over them. */
 const known = {
   openai: { wire: undefined, baseUrl: "https://api.openai.com/v1", defaultModel: "openai/gpt-5-mini" },
   anthropic: {
@@ -44,7 +44,7 @@ const known = {
 
 const isKnown = (name: string): name is keyof typeof known => Object.hasOwn(known, name)
 
-/** What the variables say of a provider: it wins over the file. */
+/** What the variables set of each provider. It wins over the file. */
 const fromVariables = (values: Values) => ({
   openai: {
     wire: values.openaiApi,
@@ -63,11 +63,11 @@ const fromVariables = (values: Values) => ({
   }
 })
 
-/** The models that a provider of the file has, as `provider/model`. */
+/** The models of a provider of the file, as `provider/model`. */
 export const modelsOf = ({ models = {}, name }: FileProvider): ReadonlyArray<string> =>
   Object.keys(models).map((model) => `${name}/${model}`)
 
-/** The providers of the file and then those that have a key or a base URL, the first one being that of the default model. */
+/** The providers of the file, then those whose variables set a key or a base URL. The first one has the default model. */
 export const fromValues = (values: Values, file: ReadonlyArray<FileProvider>): ReadonlyArray<ProviderSettings> => {
   const variables = fromVariables(values)
   const isSet = (name: keyof typeof known) =>
@@ -95,7 +95,7 @@ export const fromValues = (values: Values, file: ReadonlyArray<FileProvider>): R
   })
 }
 
-/** What the providers of the file lack, and names that two of them have. */
+/** Reports what providers of the file lack, and what stands there twice. */
 export const providerIssues = (file: ReadonlyArray<FileProvider>): ReadonlyArray<Issue> =>
   file.flatMap(({ api_keys = [], base_url, name, wire }, index) => {
     const issue = (key: string, expected: string): Issue => ({ path: ["providers", index, key], expected })
@@ -110,7 +110,7 @@ export const providerIssues = (file: ReadonlyArray<FileProvider>): ReadonlyArray
     ]
   })
 
-/** How long the providers of the file may be silent, where no variable says it of all. */
+/** The timers of the file's providers. A variable holds for all models, and wins. */
 export const timersOf = (
   file: ReadonlyArray<FileProvider>,
   sources: Sources
@@ -134,6 +134,6 @@ const pools = [
   ["openrouterApiKeys", "openrouterApiKey"]
 ] as const
 
-/** Variables of one key that are set, and that a pool of keys wins over. */
+/** Variables with one key that have no effect, because the variable with several keys is set, too. */
 export const overruled = (sources: Sources): ReadonlyArray<string> =>
   pools.flatMap(([pool, key]) => (sources.has(pool) && sources.has(key) ? [table[key].variable ?? key] : []))

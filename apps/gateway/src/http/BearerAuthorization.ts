@@ -7,7 +7,16 @@ import { Refused, respond } from "./Refusals.ts"
 
 const digestOf = (key: Redacted.Redacted): Buffer => createHash("sha256").update(Redacted.value(key)).digest()
 
-/** Finds the caller by the digest of its key. All keys are compared, in the same time. Without keys everybody is one caller. */
+/** Refuses every caller that the configuration does not name as an admin. */
+export const onlyAdmins = Effect.map(GatewayConfig, ({ isAdmin }) =>
+  Effect.flatMap(Caller, (caller) =>
+    isAdmin(caller)
+      ? Effect.void
+      : Effect.fail(new Refused({ code: "forbidden", detail: `${caller} is not one of BOWLINE_ADMIN_CALLERS` }))
+  )
+)
+
+/** Finds the caller by the digest of its key. Every key is compared, in constant time. Without keys everybody is the same caller. */
 export const layer = Layer.effect(
   Authorization,
   Effect.map(GatewayConfig, ({ callerKeys }) => {

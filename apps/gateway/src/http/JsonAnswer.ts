@@ -1,24 +1,62 @@
+import { Failure, Final } from "@bowline/domain/plan/Outcome"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import * as Usage from "@bowline/domain/plan/Usage"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { PlanResult } from "@bowline/protocol/plan/PlansApi"
 import type { Plans } from "@bowline/runtime/plan/Plans"
+import type { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import type { PlanFrame } from "@bowline/runtime/store/EventRow"
 import type { PlanReader } from "@bowline/runtime/stream/LivePlan"
-import { Effect, Stream } from "effect"
+import { Effect, Schema, Stream } from "effect"
+import Negotiator from "negotiator"
 import { Refused } from "./Refusals.ts"
-import { fromFrames, tellsResult } from "./ToldResult.ts"
 
-/** How long a reader that was asked to come back stays away. */
+interface Services {
+  readonly plans: Plans["Service"]
+  readonly streams: PlanStreams["Service"]
+}
+
+/** Tells whether a caller prefers one JSON object to a stream. Between two equal preferences, the first one wins. */
+export const prefersJson = (accept = ""): boolean => {
+  // The answers have no parameters such as `charset`, but a range with parameters means them, too.
+  const ranges = accept.replaceAll(/;(?!\s*q=)[^;,]*/gi, "")
+  const negotiator = new Negotiator({ headers: { accept: ranges } })
+  return negotiator.mediaType(["text/event-stream", "application/json"]) === "application/json"
+}
+
+const decodeFinal = Schema.decodeUnknownSync(Schema.fromJsonString(Final))
+const decodeFailure = Schema.decodeUnknownSync(Schema.fromJsonString(Failure))
+const decodeUsage = Schema.decodeUnknownSync(Schema.fromJsonString(Usage.Usage))
+
+/** Tells whether a frame is part of a plan's result. */
+const tellsResult = ({ event }: PlanFrame): boolean => event === "final" || event === "error" || event === "usage"
+
+/** The result of a plan out of its frames, if they have its end. The plan itself may have been deleted meanwhile. */
+const fromFrames = (
+  ids: Pick<PlanResult, "plan_id" | "session_id">,
+  frames: ReadonlyArray<PlanFrame>
+): PlanResult | undefined => {
+  const usage = frames
+    .filter(({ event }) => event === "usage")
+    .reduce((sum, { payload }) => Usage.add(sum, decodeUsage(payload)), Usage.empty)
+  const last = frames.findLast(({ event }) => event !== "usage")
+  if (last === undefined) return undefined
+  if (last.event === "final") return { ...ids, state: "completed", final: decodeFinal(last.payload), usage }
+  const error = decodeFailure(last.payload)
+  return { ...ids, state: error.code === "aborted" ? "aborted" : "failed", error, usage }
+}
+
+/** How long this reader waits before it reconnects. */
 const comeBackAfter = "250 millis"
 
 /**
- * Reads a plan to its end, whatever becomes of its readers, and gives it as one object. Where it cannot be read here any more, and
- * goes on for all that is known, the refusal names it.
+ * Reads a plan to its end, reconnecting as often as it must, and gives its result as one object. If this gateway can no
+ * longer read the plan while it may still run, the refusal names the plan.
  */
 export const waitFor = Effect.fnUntraced(
   function* (
-    plans: Plans["Service"],
+    { plans, streams }: Services,
     caller: CallerName,
     { plan_id, session_id }: { readonly plan_id: PlanId; readonly session_id: SessionId },
     frames: PlanReader
@@ -47,7 +85,7 @@ export const waitFor = Effect.fnUntraced(
         })
       }
       yield* Effect.sleep(comeBackAfter)
-      yield* Effect.scoped(Effect.flatMap(plans.events(caller, plan_id, seen), (reader) => readOut(reader.frames)))
+      yield* Effect.scoped(Effect.flatMap(streams.read(caller, plan_id, seen), (reader) => readOut(reader.frames)))
     }
     return yield* plans.get(caller, plan_id).pipe(
       Effect.map(({ state, final, error, usage }): PlanResult => ({
@@ -64,7 +102,7 @@ export const waitFor = Effect.fnUntraced(
       })
     )
   },
-  (waiting, _plans, _caller, { plan_id }) =>
+  (waiting, _services, _caller, { plan_id }) =>
     Effect.catchTag(
       waiting,
       "StorageError",

@@ -2,13 +2,13 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Effect, Layer } from "effect"
 import { createServer } from "node:http"
 
-/** How long the last responses may take when the gateway closes. Then their connections are cut. */
+/** How long the last responses may take when the gateway closes. Then it cuts their connections. */
 const closeGrace = "2 seconds"
 
-/** Listens on an address. Closes when what is served has ended. */
+/** Listens on an address. It closes after the last response has ended. */
 export const layer = (options: { readonly host: string; readonly port: number }) => {
   const server = createServer()
-  // While it closes, a connection that has had its answer is kept for nothing.
+  // While the server closes, nobody needs a connection whose response has ended.
   server.on("request", (_, response) => {
     response.once("close", () => {
       if (!server.listening) server.closeIdleConnections()

@@ -13,29 +13,35 @@ import { contentType, type Issue, make, type ProblemCode } from "@bowline/protoc
 import { Context, Data, Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
 
-/** What a request is called in its response, in problem documents and in the log. */
+/** The id of a request in its response, in problem documents and in the log. */
 export const RequestId = Context.Reference<string>("@bowline/gateway/http/RequestId", { defaultValue: () => "" })
 
-/** A request that is refused, or that failed: what the caller is told of it. */
+/** What the caller is told of a request that the gateway refuses, or that fails. */
 export class Refused extends Data.TaggedError("Refused")<{
   readonly code: ProblemCode
   readonly detail: string
   readonly issues?: ReadonlyArray<Issue>
+  readonly issues_left_out?: number
   readonly failed?: ReadonlyArray<string>
   readonly plan_id?: PlanId
   readonly headers?: Readonly<Record<string, string>>
 }> {}
 
-export const invalid = (issues: ReadonlyArray<Issue>): Refused => {
+/** A longer list helps nobody, and a body can have thousands of wrong fields. */
+const maxIssues = 100
+
+export const invalid = (all: ReadonlyArray<Issue>): Refused => {
+  const issues = all.slice(0, maxIssues)
   const fields = [...new Set(issues.map(({ path }) => path))].filter((path) => path !== "")
   const detail = fields.length === 0 ? issues.map(({ message }) => message).join(". ") : `Wrong: ${fields.join(", ")}`
-  return new Refused({ code: "invalid_request", detail, issues })
+  const rest = all.length - issues.length
+  return new Refused({ code: "invalid_request", detail, issues, ...(rest > 0 && { issues_left_out: rest }) })
 }
 
-/** A bug: the log has the cause, and the caller what to look for there. */
+/** A bug. The log has its cause; the caller gets the id under which to find it. */
 export const internal = new Refused({ code: "internal", detail: "The log has the cause under this request_id" })
 
-/** How many seconds to wait, where the same request may be taken later. */
+/** Seconds after which the caller may send the same request again. */
 const retryAfter = { "retry-after": "2" }
 
 const headersOf = ({ code, headers }: Refused) =>
@@ -44,11 +50,12 @@ const headersOf = ({ code, headers }: Refused) =>
 /** The problem document of a refusal. */
 export const respond = (refused: Refused): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
   Effect.map(RequestId, (request_id) => {
-    const { detail, issues, failed, plan_id } = refused
+    const { detail, issues, issues_left_out, failed, plan_id } = refused
     const problem = make(refused.code, {
       detail,
       request_id,
       ...(issues === undefined ? {} : { issues }),
+      ...(issues_left_out === undefined ? {} : { issues_left_out }),
       ...(failed === undefined ? {} : { failed }),
       ...(plan_id === undefined ? {} : { plan_id })
     })
@@ -91,7 +98,7 @@ const toRefused = (refusal: Refusal): Refused => {
   }
 }
 
-/** Answers a request with what its handler gives, or with the problem document of what it was refused for. */
+/** Answers a request with the result of its handler, or with the problem document of its refusal. */
 export const answer = <A, R>(handled: Effect.Effect<A, Refusal, R>) =>
   handled.pipe(
     Effect.tapErrorTag("StorageError", (error) => Effect.logError(error.message, error.reason.cause)),

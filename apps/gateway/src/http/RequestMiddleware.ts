@@ -8,7 +8,7 @@ import { internal, invalid, Refused, RequestId, respond } from "./Refusals.ts"
 
 const isSane = (id: string | undefined): id is string => id !== undefined && /^[\x20-\x7e]{1,128}$/.test(id)
 
-// The router does not mind the case of letters, nor slashes at the end or next to each other.
+// Like the router, this ignores case, trailing slashes and repeated slashes.
 const routes: Array<{ readonly method: string; readonly pattern: RegExp }> = []
 HttpApi.reflect(Api, {
   onGroup: () => undefined,
@@ -19,11 +19,11 @@ HttpApi.reflect(Api, {
     })
 })
 
-/** Nothing has this method and path. */
+/** No route has this method and path. */
 const notRouted = ({ method, url }: HttpServerRequest.HttpServerRequest): Refused => {
   const [path = ""] = url.split("?")
   const methods = routes.filter(({ pattern }) => pattern.test(path)).map((route) => route.method)
-  // With this very method it is the path that cannot be decoded.
+  // If the route has this method, the router could not decode the path.
   return methods.length === 0 || methods.includes(method)
     ? new Refused({ code: "not_found", detail: "There is no such route" })
     : new Refused({
@@ -37,13 +37,13 @@ const refusalOf = (error: unknown): Refused | undefined => {
   if (HttpServerError.isHttpServerError(error) && error.reason._tag === "RouteNotFound") {
     return notRouted(error.reason.request)
   }
-  // What the library could not encode is ours, all else is the caller's.
+  // A response that cannot be encoded is the gateway's fault; everything else is the caller's.
   return HttpApiError.HttpApiSchemaError.is(error) && error.kind !== "Body" && error.kind !== "ResponseHeaders"
     ? invalid(fromSchema(error.cause))
     : undefined
 }
 
-/** Answers what no handler has: a wrong route or query, or a bug. An interruption stays one. */
+/** Answers what no handler answers: an unknown route, a wrong query, or a bug. An interruption is passed on. */
 const rescue = <E>(cause: Cause.Cause<E>) => {
   if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
   const refused = refusalOf(Cause.squash(cause))
@@ -52,7 +52,7 @@ const rescue = <E>(cause: Cause.Cause<E>) => {
     : respond(refused)
 }
 
-/** Around every request: its id, in the response and in each line of the log, and a problem document for every failure. */
+/** Gives every request an id, which is in the response and in each line of the log, and turns every failure into a problem document. */
 export const layer = HttpRouter.middleware(
   Effect.map(
     UuidGenerator,

@@ -12,7 +12,7 @@ interface Ids {
   readonly session_id: SessionId
 }
 
-/** Frames that are there together go in one write. Where they cannot be read on, the caller is asked to come back. */
+/** Writes frames that are available together at once. If reading fails, it asks the caller to reconnect. */
 const toBytes = (ids: Ids, frames: PlanReader): Stream.Stream<Uint8Array> => {
   const encode = encoder(ids)
   const toText = (item: ReaderItem) => (item === "ping" ? ping : item === "reconnect" ? reconnect : encode(item))
@@ -35,8 +35,8 @@ const toResponse = (body: Stream.Stream<Uint8Array>) =>
 /** The frames of a plan from its start as server-sent events. */
 export const fromStart = (ids: Ids, frames: PlanReader) => toResponse(toBytes(ids, frames))
 
-// An empty write sends the head of the response: else a caller would wait for it until the next event.
+// An empty write sends the head of the response. Otherwise the caller would wait for it until the next event.
 const head = Stream.succeed(new Uint8Array(0))
 
-/** The frames of a plan from somewhere on, where there may be none for a while. */
+/** The frames of a plan from a later one on. The first of them may take a while. */
 export const fromLater = (ids: Ids, frames: PlanReader) => toResponse(Stream.concat(head, toBytes(ids, frames)))

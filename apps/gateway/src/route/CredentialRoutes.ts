@@ -2,25 +2,25 @@ import { Api } from "@bowline/protocol/api/Api"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import * as Admins from "../http/Admins.ts"
+import { onlyAdmins } from "../http/BearerAuthorization.ts"
 import { answer } from "../http/Refusals.ts"
 
-/** The state of credentials, for callers that are admins. */
+/** Shows admins the state of credentials, and resets it. */
 export const layer = HttpApiBuilder.group(
   Api,
   "credentials",
   Effect.fnUntraced(function* (handlers) {
     const pool = yield* CredentialPool
-    const onlyAdmins = yield* Admins.only
+    const admitted = yield* onlyAdmins
 
     return handlers.handleAll({
       list: () =>
-        onlyAdmins.pipe(
+        admitted.pipe(
           Effect.andThen(pool.list),
           Effect.map((credentials) => ({ credentials })),
           answer
         ),
-      clear: ({ params }) => onlyAdmins.pipe(Effect.andThen(pool.clear(params.id)), answer)
+      clear: ({ params }) => admitted.pipe(Effect.andThen(pool.clear(params.id)), answer)
     })
   })
 )

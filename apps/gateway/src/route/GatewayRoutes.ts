@@ -5,10 +5,10 @@ import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { answer, Refused } from "../http/Refusals.ts"
 
-/** A database that does not answer within this time is away. */
+/** A database that does not answer within this time counts as unavailable. */
 const pingTimeout = "2 seconds"
 
-/** Liveness and readiness. A provider is always configured: without one it is the demo's. */
+/** Liveness and readiness. A provider needs no check: without a configured one the gateway uses the demo's. */
 export const layer = HttpApiBuilder.group(
   Api,
   "gateway",

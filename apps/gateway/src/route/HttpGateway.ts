@@ -11,7 +11,7 @@ import * as PeerRoutes from "./PeerRoutes.ts"
 import * as PlanRoutes from "./PlanRoutes.ts"
 import * as SessionRoutes from "./SessionRoutes.ts"
 
-/** The page to read and try the API. It is large: it is loaded when somebody asks for it. */
+/** The page to read and try the API. It is large, so it is loaded on the first request. */
 const docs = HttpRouter.use(
   Effect.fnUntraced(function* (router) {
     const scope = yield* Effect.scope

@@ -6,7 +6,7 @@ import { answer, Refused } from "../http/Refusals.ts"
 
 const none = new Refused({ code: "not_found", detail: "The gateway has no identity" })
 
-/** The document of the gateway's own DID, for everybody. */
+/** Shows everybody the document of the gateway's DID. */
 export const layer = HttpApiBuilder.group(
   Api,
   "identity",

@@ -4,7 +4,7 @@ import type { Peer } from "@bowline/protocol/peer/PeersApi"
 import { PeerClient, type PeerStatus } from "@bowline/runtime/peer/PeerClient"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import * as Admins from "../http/Admins.ts"
+import { onlyAdmins } from "../http/BearerAuthorization.ts"
 import { answer } from "../http/Refusals.ts"
 
 const toPeer = ({ endpoint, dialect, card, breaker }: PeerStatus): Peer => ({
@@ -17,17 +17,17 @@ const toPeer = ({ endpoint, dialect, card, breaker }: PeerStatus): Peer => ({
   }
 })
 
-/** What this process knows of peers, for callers that are admins. */
+/** Shows admins the peers that this process has called. */
 export const layer = HttpApiBuilder.group(
   Api,
   "peers",
   Effect.fnUntraced(function* (handlers) {
     const client = yield* PeerClient
-    const onlyAdmins = yield* Admins.only
+    const admitted = yield* onlyAdmins
 
     return handlers.handleAll({
       list: () =>
-        onlyAdmins.pipe(
+        admitted.pipe(
           Effect.andThen(client.peers),
           Effect.map((peers) => ({ peers: peers.map(toPeer) })),
           answer

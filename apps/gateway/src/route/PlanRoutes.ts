@@ -6,27 +6,26 @@ import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/api/Authorization"
 import { idempotency } from "@bowline/runtime/store/Idempotency"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { Effect, Schema } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
-import { prefersJson } from "../http/Accept.ts"
 import * as SseAnswer from "../http/SseAnswer.ts"
-import { waitFor } from "../http/JsonAnswer.ts"
-import { toPageRequest } from "../http/Paging.ts"
+import { prefersJson, waitFor } from "../http/JsonAnswer.ts"
 import { answer } from "../http/Refusals.ts"
 import { readNothing, readSentJson } from "../http/RequestBody.ts"
 
 const isPlanId = Schema.is(PlanId)
 
-/** What is not even an id of a plan is the id of none. */
+/** A text that is not an id of the right shape gets a 404, like an unknown id. */
 const planId = (id: string) => (isPlanId(id) ? Effect.succeed(id) : Effect.fail(new NotFound({ what: "plan" })))
 
-/** In the words of the caller: the issue is of what it has sent. */
+/** Reports the issues under the name of the parameter that the caller has sent. */
 const underName = (name: string, { issues }: InvalidRequest) =>
   new InvalidRequest({ issues: issues.map((issue) => ({ ...issue, path: [name] })) })
 
-/** Ends the connection, for as long as it is open. Nothing less helps with a caller who does not read: every write waits for it. */
+/** Closes the connection when it is overdue. Only that helps against a caller who does not read: every write waits for it. */
 const closeWhen = (overdue: Effect.Effect<void>, request: HttpServerRequest.HttpServerRequest) =>
   Effect.forkScoped(
     Effect.andThen(
@@ -40,6 +39,7 @@ export const layer = HttpApiBuilder.group(
   "plans",
   Effect.fnUntraced(function* (handlers) {
     const plans = yield* Plans
+    const streams = yield* PlanStreams
     const { maxBody } = yield* GatewayConfig
     const expectNothing = readNothing(maxBody)
     const readRequest = readSentJson(PlanRequest, maxBody)
@@ -48,14 +48,14 @@ export const layer = HttpApiBuilder.group(
       .handleRaw("start", ({ request, headers }) =>
         Effect.gen(function* () {
           const caller = yield* Caller
-          const came = { hops: headers["x-bowline-hops"] ?? 0, via: headers["x-bowline-via"] ?? [] }
+          const route = { hops: headers["x-bowline-hops"] ?? 0, via: headers["x-bowline-via"] ?? [] }
           const { text, value } = yield* readRequest(request)
           const key = headers["idempotency-key"]
           const sent: unknown = key === undefined ? undefined : JSON.parse(text)
           const same = key === undefined ? undefined : idempotency(key, sent)
-          const { frames, overdue, ...ids } = yield* plans.start(caller, value, came, same)
+          const { frames, overdue, ...ids } = yield* streams.start({ caller, request: value, route, idempotency: same })
           if (prefersJson(request.headers.accept)) {
-            return HttpServerResponse.jsonUnsafe(yield* waitFor(plans, caller, ids, frames))
+            return HttpServerResponse.jsonUnsafe(yield* waitFor({ plans, streams }, caller, ids, frames))
           }
           yield* closeWhen(overdue, request)
           return SseAnswer.fromStart(ids, frames)
@@ -67,7 +67,7 @@ export const layer = HttpApiBuilder.group(
             ...(session_id === undefined ? {} : { session: session_id }),
             ...(state === undefined ? {} : { state })
           }
-          const { items, next } = yield* plans.list(yield* Caller, filter, toPageRequest(page))
+          const { items, next } = yield* plans.list(yield* Caller, filter, page)
           return { plans: items, next_cursor: next }
         }).pipe(answer)
       )
@@ -81,11 +81,11 @@ export const layer = HttpApiBuilder.group(
           const plan_id = yield* planId(params.id)
           const header = headers["last-event-id"]
           const named = header === undefined ? "after" : "last-event-id"
-          const { session_id, frames, overdue } = yield* plans
-            .events(yield* Caller, plan_id, header ?? query.after ?? 0)
+          const { frames, overdue, ...ids } = yield* streams
+            .read(yield* Caller, plan_id, header ?? query.after ?? 0)
             .pipe(Effect.mapError((error) => (error._tag === "InvalidRequest" ? underName(named, error) : error)))
           yield* closeWhen(overdue, request)
-          return SseAnswer.fromLater({ plan_id, session_id }, frames)
+          return SseAnswer.fromLater(ids, frames)
         }).pipe(answer)
       )
       .handle("cancel", ({ params, request }) =>

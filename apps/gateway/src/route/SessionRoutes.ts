@@ -8,7 +8,6 @@ import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
-import { toPageRequest } from "../http/Paging.ts"
 import { answer, Refused } from "../http/Refusals.ts"
 import { readJson, readNothing } from "../http/RequestBody.ts"
 
@@ -26,7 +25,7 @@ export const layer = HttpApiBuilder.group(
     return handlers
       .handle("list", ({ query }) =>
         Effect.gen(function* () {
-          const { items, next } = yield* sessions.list(yield* Caller, toPageRequest(query))
+          const { items, next } = yield* sessions.list(yield* Caller, query)
           return { sessions: items, next_cursor: next }
         }).pipe(answer)
       )
@@ -38,7 +37,7 @@ export const layer = HttpApiBuilder.group(
       .handle("messages", ({ params, query }) =>
         Effect.gen(function* () {
           const { session_id } = yield* sessions.find(yield* Caller, params.id)
-          const { items, next } = yield* sessions.messages(session_id, toPageRequest(query))
+          const { items, next } = yield* sessions.messages(session_id, query)
           return { messages: items, next_cursor: next }
         }).pipe(answer)
       )

@@ -2,7 +2,7 @@ import { CallerName } from "@bowline/domain/caller/CallerName"
 import { Effect, Redacted, Schema, SchemaIssue, SchemaTransformation } from "effect"
 import { list, matching, split } from "./SettingText.ts"
 
-/** A bearer key, and who holds it. A caller may have several keys. */
+/** A bearer key and its caller. A caller may have several keys. */
 const CallerKey = Schema.Struct({ name: CallerName, key: Schema.Redacted(Schema.String) })
 export type CallerKey = typeof CallerKey.Type
 

@@ -1,7 +1,7 @@
 import { listSetting, optional, setting } from "./Setting.ts"
 import { duration, globs, integer, model, models, secretKey, trueOrFalse } from "./SettingText.ts"
 
-/** How plans run, and what they ask. */
+/** How plans run, and which models they use. */
 export const planSettings = {
   model: optional(model, {
     variable: "BOWLINE_MODEL",
@@ -99,7 +99,7 @@ export const planSettings = {
   })
 }
 
-/** How long a plan goes on without a reader. */
+/** How long a plan runs without a reader. */
 export const streamSettings = {
   streamGrace: setting(duration("0s"), {
     path: ["streams", "grace"],

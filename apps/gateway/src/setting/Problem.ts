@@ -7,13 +7,13 @@ export interface Issue {
   readonly expected: string
 }
 
-/** Where something is said. */
+/** Where a setting or a problem stands. */
 export type Place =
   | { readonly _tag: "Variable"; readonly name: string }
   | { readonly _tag: "Flag"; readonly name: string }
   | { readonly _tag: "File"; readonly file: string; readonly path: ReadonlyArray<PropertyKey> }
 
-/** What is wrong with the configuration, and where. It never has the value in it: that may be a secret. */
+/** What is wrong with the configuration, and where. It never contains the value, which may be a secret. */
 export interface Problem {
   readonly place: Place
   readonly expected: string
@@ -42,7 +42,7 @@ const format = SchemaIssue.makeFormatterStandardSchemaV1({
   }
 })
 
-/** Everything that a schema found. */
+/** Lists everything that a schema found wrong. */
 export const toIssues = ({ issue }: Schema.SchemaError): ReadonlyArray<Issue> =>
   format(issue).issues.map(({ message, path = [] }) => ({
     path: path.map((segment) => (typeof segment === "object" ? segment.key : segment)),

@@ -3,7 +3,7 @@ import { httpUrl, oneOf, secret, secrets } from "./SettingText.ts"
 
 const unset = "none"
 
-/** The providers that have variables. The file says the same, and more, under `providers`. */
+/** Variables of the best known providers. The file sets the same, and more, under `providers`. */
 export const providerVariables = {
   openaiApiKey: optional(secret, { variable: "OPENAI_API_KEY", secret: true, unset, doc: "the key of `openai`" }),
   openaiApiKeys: optional(secrets, {

@@ -9,19 +9,19 @@ export class InvalidConfiguration extends Data.TaggedError("InvalidConfiguration
 
 export type Texts = { readonly [name: string]: string | undefined }
 
-/** The text of a setting, and where it stands. */
+/** The text of a setting, and where it was set. */
 export interface Given {
   readonly text: string
   readonly place: Place
 }
 
-/** What somebody has set, by the name of the setting. */
+/** What the operator has set, by the name of the setting. */
 export type Sources = ReadonlyMap<SettingName, Given>
 
 const given = (text: string | undefined, place: Place): Given | undefined =>
   text === undefined || text === "" ? undefined : { text: text.trim(), place }
 
-/** Flags over variables over the file. An empty text says nothing. */
+/** Flags win over variables, variables over the file. An empty text counts as not set. */
 export const collect = (flags: Texts, environment: Texts, file: Sources): Sources => {
   const sources = new Map<SettingName, Given>()
   for (const [name, { flag = "", variable = "" }] of Record.toEntries(table)) {
@@ -31,18 +31,18 @@ export const collect = (flags: Texts, environment: Texts, file: Sources): Source
       file.get(name)
     if (found !== undefined) sources.set(name, found)
   }
-  // One of the two says where the database is: the environment's folder wins over the file's URL.
+  // Both name the database, so a folder in the environment wins over a URL in the file.
   if (sources.get("databaseUrl")?.place._tag === "File" && sources.get("dataDir")?.place._tag === "Variable") {
     sources.delete("databaseUrl")
   }
   return sources
 }
 
-/** Where a setting is set, or would be. */
+/** Where a setting is set, or else its variable. */
 export const placeOf = (sources: Sources, name: SettingName): Place =>
   sources.get(name)?.place ?? { _tag: "Variable", name: table[name].variable ?? name }
 
-/** Whether what listens there can be reached from this machine only. */
+/** Tells whether only this machine can reach a server that listens there. */
 export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
 
@@ -57,7 +57,7 @@ const known: ReadonlySet<string> = new Set(
 
 const isSettingName = (name: PropertyKey): name is SettingName => Object.hasOwn(table, name)
 
-/** Reads every setting, or names all that are wrong, and the variables that do not exist, at once. */
+/** Reads every setting, or reports at once all that are wrong and all variables that do not exist. */
 export const read = (sources: Sources, environment: Texts): Result.Result<Values, ReadonlyArray<Problem>> => {
   const texts = Object.fromEntries(Array.from(sources, ([name, { text }]) => [name, text]))
   const result = decodeValues(texts)

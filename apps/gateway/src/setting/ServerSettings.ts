@@ -3,7 +3,7 @@ import { callerKeys, callerNames } from "./CallerKeys.ts"
 import { listSetting, optional, setting } from "./Setting.ts"
 import { duration, egressRules, globs, integer, matching, oneOf, seed, size, url } from "./SettingText.ts"
 
-/** Who may come in, and where the gateway listens. */
+/** Where the gateway listens, and who may call it. */
 export const serverSettings = {
   host: setting(matching(/^[A-Za-z0-9.:-]+$/, "Expected a name or an address of this machine to listen on"), {
     variable: "BOWLINE_HOST",
@@ -52,7 +52,7 @@ export const serverSettings = {
   })
 }
 
-/** Where plans and sessions are kept, and for how long. */
+/** Where plans and sessions are stored, and for how long. */
 export const storeSettings = {
   databaseUrl: optional(Schema.RedactedFromValue(url(["postgres:", "postgresql:"], "Expected a postgres:// URL")), {
     variable: "DATABASE_URL",
@@ -77,7 +77,7 @@ export const storeSettings = {
     variable: "BOWLINE_LEASE_TTL",
     path: ["sessions", "lease_ttl"],
     default: "15s",
-    doc: "how long a lease lasts that is not renewed, at least `1s`"
+    doc: "how long a lease lasts without a renewal, at least `1s`"
   }),
   maxQueue: setting(integer(0, 1_000_000), {
     path: ["sessions", "max_queue"],
@@ -86,17 +86,17 @@ export const storeSettings = {
   })
 }
 
-/** Where callers may make the gateway connect to, who it is to its peers, and what it logs. */
+/** Egress, the gateway's identity, and its log. */
 export const edgeSettings = {
   egressAllow: listSetting(egressRules, {
     variable: "BOWLINE_EGRESS_ALLOW",
     path: ["egress", "allow"],
-    doc: "hosts, `*.suffixes`, addresses and networks that callers may make it connect to, see [egress](#egress)"
+    doc: "hosts, `*.suffixes`, addresses and networks that callers may make the gateway connect to, see [egress](#egress)"
   }),
   egressDeny: listSetting(egressRules, {
     variable: "BOWLINE_EGRESS_DENY",
     path: ["egress", "deny"],
-    doc: "the same that they may not make it connect to"
+    doc: "the same, but which they may not make it connect to"
   }),
   didSeed: optional(seed, {
     variable: "BOWLINE_DID_SEED",

@@ -1,26 +1,26 @@
 import { Effect, Schema, type Struct } from "effect"
 
-/** What is known of a setting beside its values. */
+/** What is known of a setting, beside its type. */
 interface Description {
-  /** The variable that sets it. Without one only the file does. */
+  /** The variable that sets it. */
   readonly variable?: string
   /** The flag of `bowline serve` that sets it, without its dashes. */
   readonly flag?: string
-  /** Section and key in the file. Without it the file does not set it, or says it elsewhere. */
+  /** Section and key in the file. */
   readonly path?: readonly [section: string, key: string]
-  /** Whether nobody may see its value. */
+  /** Whether its value must not be shown. */
   readonly secret?: true
-  /** Whether it takes text with commas, for which the file may write a list. */
+  /** Whether it is a comma list. The file may write it as a list. */
   readonly list?: true
-  /** What it is, as the reference says it. */
+  /** The description in the reference, in Markdown. */
   readonly doc: string
-  /** What holds where nobody sets it, as it would be written. */
+  /** The default, as an operator would write it. */
   readonly default?: string
-  /** The same in words, where that says more. */
+  /** The default in words, if there is no fixed one. */
   readonly unset?: string
 }
 
-/** One thing that an operator sets: everywhere it can be set, and how its text is read. */
+/** One thing that an operator can set: where, and how its text is read. */
 export interface Setting<
   S extends Schema.ConstraintDecoder<unknown> = Schema.ConstraintDecoder<unknown>
 > extends Description {
@@ -36,13 +36,13 @@ export const setting = <A>(
   schema: Schema.withDecodingDefaultKey<Schema.Codec<A, string>>(Effect.succeed(description.default))(schema)
 })
 
-/** A setting that nobody has to set. */
+/** A setting without a default. */
 export const optional = <A>(
   schema: Schema.Codec<A, string>,
   description: Description & { readonly unset: string }
 ): Setting<Schema.optionalKey<Schema.Codec<A, string>>> => ({ ...description, schema: Schema.optionalKey(schema) })
 
-/** A list that is empty where nobody sets it. */
+/** A comma list, empty by default. */
 export const listSetting = <A>(
   schema: Schema.Codec<ReadonlyArray<A>, string>,
   description: Omit<Description, "list">
@@ -53,7 +53,7 @@ export const listSetting = <A>(
   schema: Schema.withDecodingDefaultTypeKey<Schema.Codec<ReadonlyArray<A>, string>>(Effect.succeed([]))(schema)
 })
 
-/** From a setting to its schema. */
+/** Maps a setting to its schema. */
 export interface SchemaOf extends Struct.Lambda {
   <S extends Schema.ConstraintDecoder<unknown>>(setting: Setting<S>): S
   readonly "~lambda.out": this["~lambda.in"] extends Setting<infer S> ? S : never

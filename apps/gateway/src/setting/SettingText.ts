@@ -1,7 +1,7 @@
 import * as EgressRule from "@bowline/runtime/egress/EgressRule"
 import { ByteSize, Duration, Effect, Option, Predicate, Schema, SchemaIssue, SchemaTransformation } from "effect"
 
-/** Says what was expected, whatever is wrong with a text. It never repeats the text: that may be a secret. */
+/** Reports what was expected, whatever is wrong with a text. It never repeats the text, which may be a secret. */
 const expecting =
   (expected: string) =>
   <S extends Schema.Constraint>(schema: S) =>
@@ -37,7 +37,7 @@ export const integer = (minimum: number, maximum: number) =>
 
 const units: { readonly [unit: string]: string } = { ms: "millis", s: "seconds", m: "minutes", h: "hours", d: "days" }
 
-/** `500ms`, `90s`, `2m`, `1h`, `30d`, in the words of Effect. */
+/** Reads `500ms`, `90s`, `2m`, `1h`, `30d`: Effect spells the units out. */
 const Spelled = Schema.String.check(Schema.isPattern(/^\d{1,12}(\.\d{1,3})? ?(ms|s|m|h|d)$/)).pipe(
   Schema.decodeTo(
     Schema.DurationFromString,

@@ -5,7 +5,7 @@ import { edgeSettings, serverSettings, storeSettings } from "./ServerSettings.ts
 import { type Setting, type SchemaOf, optional, setting } from "./Setting.ts"
 import { httpUrl, matching } from "./SettingText.ts"
 
-/** Everything that an operator sets of a gateway, but for the lists of the file: providers, models and hosts of peers. */
+/** Everything that an operator can set, except the lists of the file: providers, models and hosts of peers. */
 export const settings = {
   ...serverSettings,
   ...storeSettings,
@@ -17,16 +17,16 @@ export const settings = {
 
 export type SettingName = keyof typeof settings
 
-/** The same, for those who treat all settings alike. */
+/** The same settings, for code that treats all alike. */
 export const table: Readonly<Record<SettingName, Setting>> = settings
 
 const schemaOf = Struct.lambda<SchemaOf>((setting) => setting.schema)
 
-/** The values of all settings, read from their texts. */
+/** Reads the values of all settings from their texts. */
 export const Values = Schema.Struct(Struct.map(settings, schemaOf))
 export type Values = typeof Values.Type
 
-/** What the commands of the command line that speak to a gateway read. */
+/** The settings of commands that call a gateway. */
 export const clientSettings = {
   url: setting(httpUrl, {
     variable: "BOWLINE_URL",
@@ -43,7 +43,7 @@ export const clientSettings = {
 
 export const ClientValues = Schema.Struct(Struct.map(clientSettings, schemaOf))
 
-/** Names the file. It is read before all else. */
+/** Names the file, which is read first. */
 export const fileVariable = "BOWLINE_CONFIG"
 
 /** Variables of the contract that this version does not honour. */

@@ -23,7 +23,7 @@ const check = Effect.fnUntraced(function* (
 }, Effect.scoped)
 
 describe("bowline check", () => {
-  it.live("prints what holds, of the file that is there and of the environment, without secrets", () =>
+  it.live("prints the settings in effect, from the file and the environment, without secrets", () =>
     Effect.gen(function* () {
       const file = `
 server: { port: 1, max_body: 1MiB, api_keys: { ann: planted-secret-1 } }
@@ -67,7 +67,7 @@ providers:
     })
   )
 
-  it.live("lists all that is wrong, each in its place, and ends with 78", () =>
+  it.live("lists every mistake with its place, and exits with 78", () =>
     Effect.gen(function* () {
       const { code, stderr, stdout } = yield* check(
         { "bowline.config.jsonc": '{ "server": { "port": 70000, "prot": 1 }, "streams": { "grace": 5 } } // oh' },
@@ -88,7 +88,7 @@ providers:
     })
   )
 
-  it.live("names the variables that are set in vain, beside what holds", () =>
+  it.live("names the variables that have no effect, beside the settings in effect", () =>
     Effect.gen(function* () {
       const { code, stderr, stdout } = yield* check(
         {},
@@ -104,7 +104,7 @@ providers:
     })
   )
 
-  it.live("takes no file where there are two", () =>
+  it.live("reads no file where there are two", () =>
     Effect.gen(function* () {
       const { code, stderr } = yield* check({ "bowline.config.json": "{}", "bowline.config.yaml": "{}" })
       assert.deepStrictEqual(

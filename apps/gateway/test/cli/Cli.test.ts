@@ -33,7 +33,7 @@ const demo = Effect.gen(function* () {
 })
 
 describe("bowline ask", () => {
-  it.live("prints the answer and nothing else, and goes on with a session", () =>
+  it.live("prints the answer and nothing else, and continues a session", () =>
     Effect.gen(function* () {
       const { url } = yield* start((asked) => [say(`answer ${asked.messages.length}`)])
       const first = yield* (yield* ask(url, "What?", "--session", "s")).ended
@@ -69,7 +69,7 @@ describe("bowline ask", () => {
     })
   )
 
-  it.live("takes a stream that breaks up where it broke, and shows nothing twice", () =>
+  it.live("resumes a stream that breaks, and shows nothing twice", () =>
     Effect.gen(function* () {
       const network = yield* Network
       const final = { stop_reason: "stop", text: "answer", usage: Usage.empty, steps: 1, tool_calls: 0, duration_ms: 1 }
@@ -160,7 +160,7 @@ describe("bowline", () => {
 })
 
 describe("bowline serve", () => {
-  it.live("does not start with a configuration that is wrong, and says all that is", () =>
+  it.live("does not start with a wrong configuration, and lists every mistake", () =>
     Effect.gen(function* () {
       const { ended } = yield* bowline(["serve", "--host", "0.0.0.0"], { BOWLINE_PORT: "x", OPENAI_API: "messages" })
       const { stderr, code } = yield* ended
@@ -173,7 +173,7 @@ describe("bowline serve", () => {
     })
   )
 
-  it.live("names the flag that is wrong, or where it cannot keep anything, and why", () =>
+  it.live("names the flag or variable that it cannot use, and why", () =>
     Effect.gen(function* () {
       const { BOWLINE_DATA_DIR: folder } = yield* databases.embedded
       const file = join(folder, "file")
@@ -261,7 +261,7 @@ describe("bowline serve, embedded", () => {
 })
 
 describe("bowline credentials", () => {
-  it.live("prints a table of what binds the credentials, and resets one", () =>
+  it.live("prints a table of the credentials and their windows, and resets one", () =>
     Effect.gen(function* () {
       const { url } = yield* start([[error(429, { message: "Too many requests" })], [say("x")]], {
         OPENAI_API_KEYS: "planted-key-one,planted-key-two"

@@ -17,7 +17,7 @@ describe("the reason of a failure", () => {
     }
   })
 
-  it("has no user and password of a URL", () => {
+  it("does not show the user and the password of a URL", () => {
     assert.strictEqual(reasonOf(new Error("no postgres://me:p@ss@host/db there")), "no postgres://host/db there")
   })
 })

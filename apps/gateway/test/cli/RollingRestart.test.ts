@@ -25,7 +25,7 @@ const refuse = (port: number, requests: number) =>
   )
 
 describe("bowline ask", () => {
-  it.live("prints the answer, once, of a gateway that is started again in the midst of it", () =>
+  it.live("prints the answer once, though the gateway restarts in the middle of it", () =>
     Effect.gen(function* () {
       const network = yield* Network
       const asked = yield* Deferred.make<void>()

@@ -58,7 +58,7 @@ const left = Effect.fnUntraced(function* (grace: string, script: Script) {
 })
 
 describe("a gateway with a file", () => {
-  it.live("asks the provider of the file, as the file says, and shows its model what it has room for", () =>
+  it.live("asks the provider of the file, as the file says, and shows its model no more than it has room for", () =>
     Effect.gen(function* () {
       const { requests, text } = yield* configured(script, {})
       assert.match(text, /^event: final$/m)
@@ -77,7 +77,7 @@ describe("a gateway with a file", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("holds the provider to the timers, and callers to the egress rules, of the file", () =>
+  it.live("applies the timers of the file to the provider, and its egress rules to callers", () =>
     Effect.gen(function* () {
       const silent = yield* configured(
         () => [stall],
@@ -111,7 +111,7 @@ describe("a gateway with a file", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("goes on with a plan whose reader comes back within the grace", () =>
+  it.live("lets a plan run on whose reader comes back within the grace", () =>
     Effect.gen(function* () {
       const proceed = yield* Deferred.make<void>()
       const { plan, seen, shown, url } = yield* left("1h", [[say("a"), until(Deferred.await(proceed)), say("b")]])

@@ -147,7 +147,7 @@ describe("GatewayConfig", () => {
     })
   )
 
-  it.effect("takes a local server that needs no key, a database in memory, and any model of the provider", () =>
+  it.effect("accepts a local server that needs no key, a database in memory, and any model of the provider", () =>
     Effect.gen(function* () {
       const config = yield* load({
         OPENAI_BASE_URL: "http://127.0.0.1:9/v1",
@@ -213,7 +213,7 @@ describe("GatewayConfig", () => {
   )
 
   it.effect.each(["c2hvcnQ=", "ab".repeat(32), "no base64", Buffer.alloc(33).toString("base64")])(
-    "takes no secret key that is %s, and does not show it",
+    "refuses a secret key that is %s, and does not show it",
     (text) =>
       Effect.gen(function* () {
         assert.deepStrictEqual(yield* problems({ BOWLINE_SECRET_KEY: text }), [

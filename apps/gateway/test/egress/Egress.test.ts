@@ -35,7 +35,7 @@ const ended = Effect.fnUntraced(
 const open = { BOWLINE_HOST: "0.0.0.0" }
 
 describe("a peer that a caller names", () => {
-  it.live("is reached on a gateway's own machine by a gateway that only its own machine can reach", () =>
+  it.live("is reached on the gateway's own machine when only that machine can reach the gateway", () =>
     Effect.gen(function* () {
       const { task } = yield* ended({}, "127.0.0.1")
       assert.strictEqual(task["state"], "completed")
@@ -54,7 +54,7 @@ describe("a peer that a caller names", () => {
     [open, "localhost", "BOWLINE_EGRESS_ALLOW"],
     [{ ...open, BOWLINE_EGRESS_ALLOW: "10.0.0.0/8,peer.example" }, "2130706433", "BOWLINE_EGRESS_ALLOW"]
   ] as const)(
-    "is not connected to when %j and it is at %s, at once, with what to set",
+    "is refused at once when %j and it is at %s, with the setting that allows it",
     ([environment, host, variable]) =>
       Effect.gen(function* () {
         const { reached, task } = yield* ended(environment, host)

@@ -52,7 +52,7 @@ const objection = (client: HttpClient.HttpClient, url: string) =>
   )
 
 describe("a connection", () => {
-  it.live("goes to a name by the addresses that are allowed, and by no others", () =>
+  it.live("goes to a name at its allowed addresses, and at no others", () =>
     Effect.gen(function* () {
       const { url, requests } = yield* host
       const named = url.replace("127.0.0.1", "peer.example")
@@ -70,7 +70,7 @@ describe("a connection", () => {
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 
-  it.live("is judged by the one answer that it is then made with, each time anew", () =>
+  it.live("is judged each time by the one DNS answer that it is then made with", () =>
     Effect.gen(function* () {
       const { url, requests } = yield* host
       const named = url.replace("127.0.0.1", "peer.example")
@@ -85,7 +85,7 @@ describe("a connection", () => {
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 
-  it.live("to an address that is written out is judged too, in every spelling", () =>
+  it.live("to an address in the URL is judged too, in every spelling", () =>
     Effect.gen(function* () {
       const { url, requests } = yield* host
       const client = yield* clientOf(closed)
@@ -111,7 +111,7 @@ describe("a connection", () => {
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 
-  it.live("is closed when it ended elsewhere than it was meant to", () =>
+  it.live("is closed when it has reached another address than intended", () =>
     Effect.gen(function* () {
       const { url, requests } = yield* host
       // Most systems take this address for their own loopback address.
@@ -132,7 +132,7 @@ describe("a connection", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("to a name that is not there fails as such", () =>
+  it.live("to a name that does not exist fails as such", () =>
     Effect.gen(function* () {
       const lookup: LookupFunction = (_host, _options, callback) =>
         callback(Object.assign(new Error("not there"), { code: "ENOTFOUND" }), [])

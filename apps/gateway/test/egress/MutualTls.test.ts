@@ -115,7 +115,7 @@ describe("a peer behind mutual TLS", () => {
     [{ cert: "client.pem", key: "client.pem" }, "Expected PEM of certificates, and of the key of the first one"],
     [{ cert: "authority.pem", key: "client-key.pem" }, "Expected PEM of certificates, and of the key of the first one"],
     [{ ca: "client-key.pem" }, "Expected PEM of certificates, and of the key of the first one"]
-  ] as const)("is not configured with %j", ([tls, expected]) =>
+  ] as const)("cannot be configured with %j", ([tls, expected]) =>
     Effect.gen(function* () {
       const { environment } = yield* set({ tls, host: () => "peer.example:443" })
       const { problems } = yield* Effect.flip(fromEnvironment(environment, false))

@@ -30,7 +30,7 @@ const pour = (url: string, first: string, piece: string) =>
   })
 
 describe("a body", () => {
-  it.live("is taken up to the limit, and not a byte further", () =>
+  it.live("is accepted up to the limit, and not a byte further", () =>
     Effect.gen(function* () {
       const { url } = yield* start([], { BOWLINE_MAX_BODY: "2KiB" })
       const ofSize = (size: number) => `{"question":" ${" ".repeat(size - 16)}"}`
@@ -40,7 +40,7 @@ describe("a body", () => {
     })
   )
 
-  it.live("that says that it is too large is refused before it is sent", () =>
+  it.live("whose declared length is too large is refused before it is sent", () =>
     Effect.gen(function* () {
       const { url } = yield* start([], { BOWLINE_MAX_BODY: "2KiB" })
       const { answer } = yield* pour(url, head(url, `Content-Length: ${limit + 1}`), "")

@@ -31,7 +31,7 @@ const threeTurns = Effect.fnUntraced(function* (url: string) {
 describe.each(Object.entries(stores))("compaction over HTTP, %s", (_, store) => {
   const start = startOn(store)
 
-  it.live("summarises with the model that BOWLINE_SUMMARY_MODEL names, once, and goes on with the planner's", () =>
+  it.live("summarises with the model that BOWLINE_SUMMARY_MODEL names, once, and continues with the planner's", () =>
     Effect.gen(function* () {
       const gateway = yield* start((asked) => [say(isSummary(asked) ? "FACT 4711" : "fine")], {
         ...small,
@@ -51,7 +51,7 @@ describe.each(Object.entries(stores))("compaction over HTTP, %s", (_, store) => 
     })
   )
 
-  it.live("compacts a session when it is asked to, and says null when there is nothing to be gained", () =>
+  it.live("compacts a session on request, and answers null when there is nothing to gain", () =>
     Effect.gen(function* () {
       const gateway = yield* start((asked) => [say(isSummary(asked) ? "FACT 4711" : "fine")], small)
       const { url } = gateway
@@ -77,7 +77,7 @@ describe.each(Object.entries(stores))("compaction over HTTP, %s", (_, store) => 
     }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
-  it.live("says that it cannot when there is no summary to be had, and changes nothing", () =>
+  it.live("answers unavailable when no summary can be made, and changes nothing", () =>
     Effect.gen(function* () {
       const { url } = yield* start((asked) => (isSummary(asked) ? [error(500)] : [say("fine")]), small)
       yield* threeTurns(url)

@@ -12,7 +12,7 @@ const bob = { authorization: "Bearer key-of-bob" }
 const fresh = (id: string) => ({ id, provider: "openai", state: "ok", windows: [], last_used_at: null })
 
 describe("credentials", () => {
-  it.live("are shown to an admin with what binds them, reset by one, and never with their keys", () =>
+  it.live("are shown to an admin with their windows and never with their keys, and reset by an admin", () =>
     Effect.gen(function* () {
       const script = [[error(401, { message: `Incorrect API key provided: ${keys[0]}` })], [say("a")], [say("b")]]
       const { url, provider } = yield* start(script, { ...pool, ...callers })
@@ -44,7 +44,7 @@ describe("credentials", () => {
     })
   )
 
-  it.live("show a model that their provider does not have, until it is time or one of them is reset", () =>
+  it.live("show a model that their provider does not have, until the window ends or one of them is reset", () =>
     Effect.gen(function* () {
       const { url } = yield* start([[error(404, { message: "The model does not exist" })], [say("there it is")]], pool)
       const { body } = yield* post(`${url}/plan`, { question: "?" })
@@ -64,7 +64,7 @@ describe("credentials", () => {
     })
   )
 
-  it.live("are nobody's business but an admin's", () =>
+  it.live("are for admins only", () =>
     Effect.gen(function* () {
       const { url } = yield* start([], { ...pool, ...callers })
       for (const [method, path] of [
@@ -81,7 +81,7 @@ describe("credentials", () => {
     })
   )
 
-  it.live("are everybody's where nobody needs a key, and nobody's where no admin is named", () =>
+  it.live("are for everybody where nobody needs a key, and for nobody where no admin is named", () =>
     Effect.gen(function* () {
       const open = yield* start([])
       assert.deepStrictEqual((yield* send(`${open.url}/credentials`)).body, { credentials: [fresh("openai-1")] })

@@ -7,7 +7,7 @@ import { Effect } from "effect"
 import { eventsOf, post, start } from "./RunningGateway.ts"
 
 describe("failover", () => {
-  it.live("goes on with another provider's model when the first one has no more to offer, and says so", () =>
+  it.live("continues with another provider's model when the first one has nothing left to try, and says so", () =>
     Effect.gen(function* () {
       const network = yield* Network
       const anthropic = yield* network.serve(yield* MessagesHost.make([[say("from the "), say("other side")]]))

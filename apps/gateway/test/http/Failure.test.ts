@@ -3,6 +3,7 @@ import { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { SessionCompaction } from "@bowline/runtime/plan/SessionCompaction"
@@ -23,9 +24,14 @@ const unavailable = new StorageError({ reason: new Unavailable({ cause: new Erro
 const overdue = Effect.never
 const rejected = new StorageError({ reason: new Rejected({ cause: new Error(secret) }) })
 
+interface Faulty {
+  readonly plans?: Partial<Plans["Service"]>
+  readonly streams?: Partial<PlanStreams["Service"]>
+}
+
 /** The edge over plans that fail, with what it logs. */
 const serve = Effect.fnUntraced(function* (
-  plans: Partial<Plans["Service"]>,
+  { plans = {}, streams = {} }: Faulty,
   ping: PlanStore["Service"]["ping"] = Effect.void
 ) {
   const config = yield* fromEnvironment({}, false)
@@ -34,6 +40,7 @@ const serve = Effect.fnUntraced(function* (
   const context = yield* HttpRouter.serve(HttpGateway.layer, { disableLogger: true, disableListenLog: true }).pipe(
     Layer.provide([
       Layer.mock(Plans, plans),
+      Layer.mock(PlanStreams, streams),
       Layer.mock(PlanStore, { isDurable: false, ping }),
       Layer.mock(SessionStore, {}),
       Layer.mock(Sessions, {}),
@@ -51,14 +58,14 @@ const serve = Effect.fnUntraced(function* (
 })
 
 describe("a failure", () => {
-  it.live("tells the caller nothing of its cause, and the log all of it, under one id", () =>
+  it.live("hides its cause from the caller, and logs all of it, under one id", () =>
     Effect.gen(function* () {
       for (const [get, status, code] of [
         [Effect.die(new Error(secret)), 500, "internal"],
         [Effect.fail(rejected), 500, "internal"],
         [Effect.fail(unavailable), 503, "unavailable"]
       ] as const) {
-        const { url, logged } = yield* serve({ get: () => get })
+        const { url, logged } = yield* serve({ plans: { get: () => get } })
         const { headers, body, text } = yield* send(`${url}/plans/${plan_id}`)
         assert.deepInclude(body, { status, code, retryable: status === 503 })
         assert.strictEqual(headers.get("retry-after"), status === 503 ? "2" : null)
@@ -72,19 +79,21 @@ describe("a failure", () => {
 
   it.live("of the database makes the gateway unready, and leaves it alive", () =>
     Effect.gen(function* () {
-      const { url } = yield* serve({ isDraining: Effect.succeed(false) }, Effect.fail(unavailable))
+      const { url } = yield* serve({ plans: { isDraining: Effect.succeed(false) } }, Effect.fail(unavailable))
       const { body } = yield* send(`${url}/ready`)
       assert.deepInclude(body, { status: 503, code: "unavailable", failed: ["database"] })
       assert.deepStrictEqual((yield* send(`${url}/health`)).body, { status: "ok" })
     })
   )
 
-  it.live("in the middle of a stream asks the caller to come back, behind a whole frame", () =>
+  it.live("in the middle of a stream asks the caller to reconnect, after a whole frame", () =>
     Effect.gen(function* () {
       const frame = { seq: 1, event: "step", payload: '{"step":1,"attempt":1}' } as const
       for (const failure of [Stream.fail(unavailable), Stream.die(new Error(secret))]) {
         const frames = Stream.concat(Stream.make(frame, "ping" as const), failure)
-        const { url, logged } = yield* serve({ events: () => Effect.succeed({ session_id, frames, overdue }) })
+        const { url, logged } = yield* serve({
+          streams: { read: () => Effect.succeed({ plan_id, session_id, frames, overdue }) }
+        })
         const { status, text } = yield* send(`${url}/plans/${plan_id}/events`)
         assert.strictEqual(status, 200)
         const data = `{"plan_id":"${plan_id}","session_id":"${session_id}","step":1,"attempt":1}`
@@ -95,12 +104,14 @@ describe("a failure", () => {
     })
   )
 
-  it.live("of a caller to take what it was given ends its connection", () =>
+  it.live("of a caller to read what it is sent ends its connection", () =>
     Effect.gen(function* () {
       const frame = { seq: 1, event: "step", payload: '{"step":1,"attempt":1}' } as const
       const frames = Stream.concat(Stream.succeed(frame), Stream.never)
       const reading = { plan_id, session_id, frames, overdue: Effect.void }
-      const { url } = yield* serve({ events: () => Effect.succeed(reading), start: () => Effect.succeed(reading) })
+      const { url } = yield* serve({
+        streams: { read: () => Effect.succeed(reading), start: () => Effect.succeed(reading) }
+      })
       const requests = [
         send(`${url}/plans/${plan_id}/events`),
         send(`${url}/plan`, {
@@ -113,25 +124,26 @@ describe("a failure", () => {
     })
   )
 
-  it.live("of a stream is not seen by a caller who waits for one object", () =>
+  it.live("of a stream is hidden from a caller who waits for one object", () =>
     Effect.gen(function* () {
       const after: Array<number> = []
       const frame = (seq: number, event: "session" | "done") => ({ seq, event, payload: "{}" }) as const
       const { url } = yield* serve({
-        start: () =>
-          Effect.succeed({
-            plan_id,
-            session_id,
-            frames: Stream.make(frame(1, "session"), "reconnect" as const),
-            overdue
-          }),
-        events: (_caller, _id, seq) => {
-          after.push(seq)
-          const last = after.length === 1 ? ("reconnect" as const) : frame(2, "done")
-          return Effect.succeed({ session_id, frames: Stream.make(last), overdue })
+        streams: {
+          start: () =>
+            Effect.succeed({
+              plan_id,
+              session_id,
+              frames: Stream.make(frame(1, "session"), "reconnect" as const),
+              overdue
+            }),
+          read: (_caller, _id, seq) => {
+            after.push(seq)
+            const last = after.length === 1 ? ("reconnect" as const) : frame(2, "done")
+            return Effect.succeed({ plan_id, session_id, frames: Stream.make(last), overdue })
+          }
         },
-        get: () => Effect.fail(unavailable),
-        isDraining: Effect.succeed(false)
+        plans: { get: () => Effect.fail(unavailable), isDraining: Effect.succeed(false) }
       })
       const { status } = yield* send(`${url}/plan`, {
         method: "POST",

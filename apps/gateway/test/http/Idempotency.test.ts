@@ -105,7 +105,7 @@ describe("an Idempotency-Key", () => {
     })
   )
 
-  it.live("makes whoever joins a reader: the plan goes on when the first caller leaves", () =>
+  it.live("makes everybody who joins a reader: the plan runs on when the first caller disconnects", () =>
     Effect.gen(function* () {
       const proceed = yield* Deferred.make<void>()
       const { url, provider } = yield* start([[say("x"), until(Deferred.await(proceed)), say("y")], [stall]])

@@ -104,7 +104,7 @@ describe("a request of did_signed", () => {
 })
 
 describe("a token endpoint", () => {
-  it.live("is asked within the rules of egress, as the peer itself", () =>
+  it.live("is asked within the egress rules, like the peer itself", () =>
     Effect.gen(function* () {
       const peer = yield* ScriptedPeer.serve({ acts: [completes("hi")] }).pipe(Effect.provide(LoopbackNetwork.layer))
       const { url, provider } = yield* start([[callTool("bob_ask", { input: "?" })], [say("ok")]], {

@@ -4,7 +4,7 @@ import { Effect, Metric } from "effect"
 import { post, start } from "./RunningGateway.ts"
 
 describe("the metrics of a gateway", () => {
-  it.live("have no series for each model that callers come up with", () =>
+  it.live("have no series for each model that callers invent", () =>
     Effect.gen(function* () {
       const script = [[say("a")], [say("b")], [say("c")]]
       const { url } = yield* start(script, { BOWLINE_MODEL: "openai/ours", BOWLINE_ALLOWED_MODELS: "*" })

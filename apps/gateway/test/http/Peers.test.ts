@@ -32,7 +32,7 @@ const callers = { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob", BOWLINE_ADM
 const ann = { authorization: "Bearer key-of-ann" }
 
 describe("hops", () => {
-  it.live("are as many as the plan allows, 5 if it does not say", () =>
+  it.live("are limited to what the plan allows, to 5 by default", () =>
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("ok")])
       for (const [hops, max_hops, status] of [
@@ -76,7 +76,7 @@ describe("hops", () => {
     })
   )
 
-  it.live("are told to peers with the ids of the gateways, and what comes back is refused", () =>
+  it.live("are sent to peers with the ids of the gateways, and a plan that comes back is refused", () =>
     Effect.gen(function* () {
       const peer = yield* ScriptedPeer.serve({ acts: [completes("Here")] })
       const { url } = yield* start(askOnce)
@@ -98,7 +98,7 @@ describe("hops", () => {
 })
 
 describe("an agent", () => {
-  it.live("goes on with the task that it has handed back, when the session asks again", () =>
+  it.live("continues the task that it has handed back, when the session asks again", () =>
     Effect.gen(function* () {
       const peer = yield* ScriptedPeer.serve({
         acts: ({ continues }) => [continues ? completes("A bowline") : becomes("input-required", "For which load?")]
@@ -171,7 +171,7 @@ describe("peers", () => {
     }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
-  it.live("are nobody's business but an admin's", () =>
+  it.live("are for admins only", () =>
     Effect.gen(function* () {
       const { url } = yield* start([], callers)
       const bob = yield* send(`${url}/peers`, { headers: { authorization: "Bearer key-of-bob" } })

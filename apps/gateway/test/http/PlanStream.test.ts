@@ -70,7 +70,7 @@ describe("a plan", () => {
     })
   )
 
-  it.live("answers 200 as one object too when it fails, and says how", () =>
+  it.live("is answered as one object with 200 also when it fails, and says how", () =>
     Effect.gen(function* () {
       const { url } = yield* start([[stall]])
       const { status, body } = yield* post(`${url}/plan`, { question: "?", preferences: { timeout_ms: 100 } })
@@ -79,7 +79,7 @@ describe("a plan", () => {
     })
   )
 
-  it.live("ends when its only caller leaves, also one that waits for one object", () =>
+  it.live("ends when its only caller disconnects, also one that waits for one object", () =>
     Effect.gen(function* () {
       const { url, provider } = yield* start([[say("x"), stall], [stall]])
       const seen = yield* readUntil(`${url}/plan`, "text.delta", asking())
@@ -97,7 +97,7 @@ describe("a plan", () => {
     })
   )
 
-  it.live("is read on behind the last event that was seen, and answers at once though there is nothing new", () =>
+  it.live("is read on after the last event that was seen, and answers at once even if there is nothing new", () =>
     Effect.gen(function* () {
       const proceed = yield* Deferred.make<void>()
       const { url } = yield* start([[say("a"), until(Deferred.await(proceed)), say("b")]])
@@ -137,7 +137,7 @@ describe("a plan", () => {
     })
   )
 
-  it.live("is cancelled once, however often that is said", () =>
+  it.live("is cancelled once, however often somebody asks for it", () =>
     Effect.gen(function* () {
       const { url } = yield* start([[say("x"), stall]])
       const stream = yield* Effect.forkChild(post(`${url}/plan`, { question: "?" }, streamed))

@@ -128,7 +128,7 @@ describe("a refused request", () => {
     })
   )
 
-  it.live("is one that brings something where nothing is needed", () =>
+  it.live("is one with a field or a body that is not allowed, where none is needed", () =>
     Effect.gen(function* () {
       const { url } = yield* start([])
       const codeOf = (path: string, body: string | null, headers: Record<string, string>) =>
@@ -176,7 +176,7 @@ describe("a refused request", () => {
     })
   )
 
-  it.live("is called what the caller calls it, if that can be printed", () =>
+  it.live("keeps the id that the caller gave it, if that can be printed", () =>
     Effect.gen(function* () {
       const { url } = yield* start([])
       const named = (id: string) =>

@@ -50,7 +50,7 @@ const agent = (url: string, fields: object = {}) => ({
 describe.each(Object.entries(stores))("a caller who keeps the history itself, %s", (_, store) => {
   const start = startOn(store)
 
-  it.live("gives it with the question, and what was said before it", () =>
+  it.live("sends it with the question, and a summary of what was said before it", () =>
     Effect.gen(function* () {
       const gateway = yield* start(() => [say("ok")])
       const { url } = gateway
@@ -85,7 +85,7 @@ describe.each(Object.entries(stores))("a caller who keeps the history itself, %s
     })
   )
 
-  it.live("gives as much of it as it may, and can read all of it page by page", () =>
+  it.live("sends as much of it as the limit allows, and can read all of it page by page", () =>
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("ok")])
       const history = Array.from({ length: 1_000 }, (_, index) => ({
@@ -107,7 +107,7 @@ describe.each(Object.entries(stores))("a caller who keeps the history itself, %s
     })
   )
 
-  it.live("gives a history to a new session only, and what was said before to any", () =>
+  it.live("sends a history to a new session only, and a summary of what was said before to any", () =>
     Effect.gen(function* () {
       const gateway = yield* start(() => [say("ok")])
       const { url } = gateway
@@ -149,7 +149,7 @@ describe.each(Object.entries(stores))("the sessions of a caller, %s", (_, store)
 describe.each(Object.entries(stores))("a revert, %s", (_, store) => {
   const start = startOn(store)
 
-  it.live("drops what came behind a message, for callers and in prompts", () =>
+  it.live("drops what came after a message, for callers and in prompts", () =>
     Effect.gen(function* () {
       const gateway = yield* start(({ messages }) => [say(`answer ${messages.length}`)])
       const { url } = gateway
@@ -176,7 +176,7 @@ describe.each(Object.entries(stores))("a revert, %s", (_, store) => {
     })
   )
 
-  it.live("is refused for a message that there is not, and then aborts nothing", () =>
+  it.live("is refused for a message that does not exist, and then aborts nothing", () =>
     Effect.gen(function* () {
       const { url } = yield* start([[say("ok")], [stall]])
       yield* ask(url, "s")
@@ -215,7 +215,7 @@ describe.each(Object.entries(stores))("a revert, %s", (_, store) => {
     })
   )
 
-  it.live("cancels what the dropped calls have left with peers, where that needs no secret", () =>
+  it.live("cancels the tasks that the dropped calls have left at peers, where that needs no secret", () =>
     Effect.gen(function* () {
       const { url } = yield* start([[say("ok")], [callTool("bob_ask", { input: "?" })], [say("which one?")]])
       const peer = yield* ScriptedPeer.serve({ acts: [becomes("input-required", "Which one?")] })
@@ -232,7 +232,7 @@ describe.each(Object.entries(stores))("a revert, %s", (_, store) => {
 describe.each(Object.entries(stores))("the time of a session, %s", (_, store) => {
   const start = startOn(store)
 
-  it.live("is as long as it is configured, from its last plan on", () =>
+  it.live("is as long as configured, counted from its last plan", () =>
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("ok")], { BOWLINE_SESSION_TTL: "90m" })
       yield* ask(url, "s")
@@ -246,7 +246,7 @@ describe.each(Object.entries(stores))("the time of a session, %s", (_, store) =>
 describe.each(Object.entries(stores))("the deletion of a session, %s", (_, store) => {
   const start = startOn(store)
 
-  it.live("takes its plans, messages and events with it, and can be asked for once", () =>
+  it.live("deletes its plans, messages and events, and succeeds once", () =>
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("ok")])
       const { body } = yield* ask(url, "s")
@@ -279,7 +279,7 @@ describe.each(Object.entries(stores))("the deletion of a session, %s", (_, store
     })
   )
 
-  it.live("is its owner's business", () =>
+  it.live("is for its owner only", () =>
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("ok")], { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob" })
       const [ann, bob] = ["key-of-ann", "key-of-bob"].map((key) => ({ authorization: `Bearer ${key}` }))

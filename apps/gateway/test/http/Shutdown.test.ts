@@ -7,7 +7,7 @@ import { eventsOf, post, send, start } from "./RunningGateway.ts"
 const stream = { accept: "text/event-stream" }
 
 describe("a gateway that shuts down", () => {
-  it.live("takes no more plans, says so, and lets those that run finish", () =>
+  it.live("refuses new plans, says so, and lets running plans finish", () =>
     Effect.gen(function* () {
       const proceed = yield* Deferred.make<void>()
       const scope = yield* Scope.make()
@@ -33,7 +33,7 @@ describe("a gateway that shuts down", () => {
     })
   )
 
-  it.live("ends the plans that are still running behind the grace, and tells their callers", () =>
+  it.live("ends the plans that still run after the grace, and tells their callers", () =>
     Effect.gen(function* () {
       const scope = yield* Scope.make()
       const script = [[say("a"), until(Effect.never)]]

@@ -72,7 +72,7 @@ describe("what was seen", () => {
     starts(stored([]))
   })
 
-  it("is missing when a frame behind the last one was seen", () => {
+  it("is missing when a frame after the last one was seen", () => {
     starts(stored([...whole, { seq: whole.length + 1, event: "text.delta", data: "{}" }]), `seen: ${whole.length + 1}`)
   })
 
@@ -116,7 +116,7 @@ describe("the stream", () => {
     starts(problems(["session"], ...beginning, finished, final, done), "session at 0, 1 of")
   })
 
-  it("has no end, two, or something behind it", () => {
+  it("has no end, two, or something after it", () => {
     starts(problems(...beginning, finished), "final or error at  of", "done at  of")
     starts(problems(...beginning, finished, final, error, done), "final or error at 7, 8")
     starts(problems(...beginning, finished, final, done, done), "final or error at 7 of 10", "done at 8, 9")
@@ -150,7 +150,7 @@ describe("the end", () => {
     starts(endIsTrue(interrupted({ hasDied: false })), "interrupted, though")
   })
 
-  it("is an interruption of what could be gone on with: no call is open, its peer knows it, or it may be made again", () => {
+  it("is an interruption of a plan that could be resumed: no call is open, its peer knows it, or it may be made again", () => {
     const ending = (...events: ReadonlyArray<readonly [string, object?]>) =>
       endIsTrue(interrupted({ replay: framed(...events, error, done) }))
     starts(ending(...beginning, finished), "interrupted, though it could")
@@ -169,7 +169,7 @@ describe("the end", () => {
     starts(endIsTrue(plan({ state: "failed", error: "internal" })), "failed: internal")
   })
 
-  it("is told otherwise by the stream", () => {
+  it("differs from the one in the stream", () => {
     starts(endIsTrue(interrupted({ replay: whole })), "interrupted, but the stream", "interrupted, though it could")
     starts(
       endIsTrue(plan({ replay: framed(...beginning, finished, ...answer, error, done) })),
@@ -177,7 +177,7 @@ describe("the end", () => {
     )
   })
 
-  it("is not what the provider has said, or has a text that was retracted, or that nobody was shown", () => {
+  it("is not what the provider has said, or has text that was retracted or never shown", () => {
     const ending = (text: string, shown: ReadonlyArray<readonly [string, object?]>) =>
       endIsTrue(plan({ replay: framed(...beginning, finished, ...shown, ["final", { text }], done) }))
     starts(ending("soyes", answer), "the answer is soyes, not yes")
@@ -268,7 +268,7 @@ describe("the history", () => {
     )
   })
 
-  it("has two plans in each other", () => {
+  it("mixes two plans", () => {
     starts(
       historyIsLegal(told(user, ["user", [text], "q"], ["assistant", [text]], ["assistant", [text], "q"])),
       "message 3 stands behind those of another plan",
@@ -280,7 +280,7 @@ describe("the history", () => {
 describe("the calls", () => {
   const arrival = (key: string, messageId: string, isIdempotent = false) => ({ key, messageId, isIdempotent })
 
-  it("came once, or again with the same id where they may", () => {
+  it("came once, or again with the same id where that is allowed", () => {
     starts(callsAreOnce([arrival("a", "1"), arrival("b", "2"), arrival("c", "3", true), arrival("c", "3", true)]))
   })
 

@@ -53,7 +53,7 @@ const cases = [
 ]
 
 describe.each(cases)("a compaction of a gateway that is killed, $title", ({ database, resume, delays }) => {
-  it.live("is there as a whole or not at all, and the session is compacted again", () =>
+  it.live("is stored as a whole or not at all, and the session is compacted again", () =>
     Effect.gen(function* () {
       const prompts: Array<ReadonlyArray<string>> = []
       let summarise = (summary: string): Turn => [say(summary)]

@@ -34,7 +34,7 @@ const checkRefusals = Effect.fnUntraced(function* (url: string, planId: string) 
 })
 
 describe("a database that is away", () => {
-  it.live("for longer than a lease costs no plan, and a reader nothing that it has seen", () =>
+  it.live("for longer than a lease costs no plan, and no reader loses what it has seen", () =>
     Effect.gen(function* () {
       const [away, back] = [gate(), gate()]
       const { gateway, database } = yield* begin(
@@ -62,7 +62,7 @@ describe("a database that is away", () => {
     })
   )
 
-  it.live("without a word for longer than a plan waits ends it as storage, and its session can be used again", () =>
+  it.live("without an answer for longer than a plan waits ends it as storage, and its session can be used again", () =>
     Effect.gen(function* () {
       const away = gate()
       let requests = 0

@@ -28,7 +28,7 @@ const two = Effect.gen(function* () {
 })
 
 describe("a caller that waits for one object of a plan", () => {
-  it.live("is told the plan when the gateway shuts down and leaves it to another one, and reads on there", () =>
+  it.live("gets the id of its plan when the gateway shuts down and hands it over, and reads on elsewhere", () =>
     Effect.gen(function* () {
       const { a, b } = yield* two
       const { isAsked, proceed } = yield* gated("leave me")
@@ -47,7 +47,7 @@ describe("a caller that waits for one object of a plan", () => {
     }).pipe(Effect.provide(cluster))
   )
 
-  it.live("is told so, too, of a plan that runs on another one; who reads it there is asked to come back", () =>
+  it.live("gets the id also of a plan that runs on another gateway; a reader of its stream is asked to reconnect", () =>
     Effect.gen(function* () {
       const { a, b } = yield* two
       const { isAsked, proceed } = yield* gated("run elsewhere")
@@ -76,7 +76,7 @@ describe("a caller that waits for one object of a plan", () => {
     }).pipe(Effect.provide(cluster))
   )
 
-  it.live("gets it from the one that took the plan over, where its own has lost the lease", () =>
+  it.live("gets it from the gateway that took the plan over, where its own has lost the lease", () =>
     Effect.gen(function* () {
       const { a, b } = yield* two
       const { isAsked, proceed } = yield* gated("take me over")

@@ -77,7 +77,7 @@ const hangs: Host = () => Effect.never
 
 describe("a gateway that is told to end while it runs plans", () => {
   it.live(
-    "leaves them to another one on its Postgres: their readers lose nothing, their peers are asked once; the others it aborts",
+    "hands them over to another one on its Postgres: their readers lose nothing, their peers are asked once; it aborts the others",
     () =>
       Effect.flatMap(databases.postgres, (database) => handOver(17, database, true)).pipe(
         Effect.provide(LoopbackNetwork.layer)
@@ -86,7 +86,7 @@ describe("a gateway that is told to end while it runs plans", () => {
   )
 
   it.live(
-    "leaves them to the next start on the embedded database",
+    "hands them over to the next start on the embedded database",
     () =>
       Effect.flatMap(databases.embedded, (database) => handOver(2, database, false)).pipe(
         Effect.provide(LoopbackNetwork.layer)
@@ -94,7 +94,7 @@ describe("a gateway that is told to end while it runs plans", () => {
     60_000
   )
 
-  it.live("ends in time with a provider and peers that hang, also when they are told", () =>
+  it.live("ends in time with a provider and peers that hang, also when it cancels their tasks", () =>
     Effect.gen(function* () {
       const network = yield* Network
       const peer = yield* network.serve(hangs)
@@ -126,7 +126,7 @@ describe("a gateway that is told to end while it runs plans", () => {
   )
 
   it.live(
-    "aborts all of them where nothing is kept",
+    "aborts all of them where nothing is stored",
     () =>
       Effect.flatMap(databases.memory, (database) => handOver(2, database, false)).pipe(
         Effect.provide(LoopbackNetwork.layer)

@@ -56,7 +56,7 @@ layer(Cluster.layer(2), onRealClock)("an Idempotency-Key on two gateways", (it) 
     })
   )
 
-  it.effect("joins a plan that runs on the other one as its reader, and gets its stream and its object for good", () =>
+  it.effect("joins a plan that runs on the other one as its reader, and gets its stream, and later its object", () =>
     Effect.gen(function* () {
       const { gateways, answer } = yield* Cluster
       const [one, other] = gateways.map(({ url }) => url)

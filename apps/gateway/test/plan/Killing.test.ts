@@ -42,7 +42,7 @@ const timeout = 6_000_000
 
 describe("gateways that are killed at any instant", () => {
   it.live(
-    "two on one Postgres: lose nothing that was seen, call nothing twice, and settle or go on with what was left",
+    "two on one Postgres: lose nothing that was seen, call nothing twice, and settle or resume every plan",
     () =>
       Effect.gen(function* () {
         const settings = yield* databases.postgres
@@ -52,7 +52,7 @@ describe("gateways that are killed at any instant", () => {
   )
 
   it.live(
-    "one on the embedded database: loses nothing that was seen, calls nothing twice, and settles or goes on with what was left",
+    "one on the embedded database: loses nothing that was seen, calls nothing twice, and settles or resumes every plan",
     () =>
       Effect.flatMap(databases.embedded, (settings) => kill(1, 4, settings, Effect.succeed([]))).pipe(
         Effect.provide(LoopbackNetwork.layer)

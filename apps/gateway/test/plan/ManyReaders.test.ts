@@ -32,7 +32,7 @@ const sizeOf = ({ id, event, data }: Frame) =>
   Buffer.byteLength(`id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}`)
 
 describe("a plan with 1,000 readers", () => {
-  it.live("keeps nobody waiting for ten of them that take nothing, keeps little for these, and closes on them", () =>
+  it.live("waits for none of ten readers that read nothing, buffers little for them, and disconnects them", () =>
     Effect.gen(function* () {
       const network = yield* Network
       const everybodyIsThere = yield* Deferred.make<void>()

@@ -17,7 +17,7 @@ const thinking = [
 ]
 
 describe("a session with a model that reasons", () => {
-  it.live("shows the model in its next question what it had thought, in front of what it had said", () =>
+  it.live("shows the model at the next question what it thought, in front of what it said", () =>
     Effect.gen(function* () {
       const network = yield* Network
       const host = yield* network.serve(yield* ResponsesHost.make([[...thinking, Turn.say("one")], [Turn.say("two")]]))

@@ -63,7 +63,7 @@ layer(Cluster.layer(3), onRealClock)("three gateways on one Postgres", (it) => {
     })
   )
 
-  it.effect("hand a session over to who interrupts the plan of another one, once that has settled", () =>
+  it.effect("give a session to a plan that interrupts one of another gateway, once that is settled", () =>
     Effect.gen(function* () {
       const [a, b] = (yield* Cluster).gateways
       const { answer } = yield* Cluster
@@ -88,7 +88,7 @@ layer(Cluster.layer(3), onRealClock)("three gateways on one Postgres", (it) => {
     })
   )
 
-  it.effect("give a reader who goes to the next one after every event each event once, in order", () =>
+  it.effect("give each event once, in order, to a reader who moves to the next gateway after every event", () =>
     Effect.gen(function* () {
       const { gateways, answer } = yield* Cluster
       const at = (index: number) => gateways[index % gateways.length]?.url ?? ""
@@ -113,7 +113,7 @@ layer(Cluster.layer(3), onRealClock)("three gateways on one Postgres", (it) => {
     })
   )
 
-  it.effect("count a reader on another one, and end the plan when that has left, too", () =>
+  it.effect("count a reader on another gateway, and end the plan when that reader has disconnected, too", () =>
     Effect.gen(function* () {
       const [a, b] = (yield* Cluster).gateways
       const { answer } = yield* Cluster

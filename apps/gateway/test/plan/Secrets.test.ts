@@ -250,7 +250,7 @@ describe("secrets", () => {
   it.live.each([
     ["encrypted", gateway],
     ["not at all without a key", { ...gateway, BOWLINE_SECRET_KEY: "" }]
-  ] as const)("of a plan that runs are kept %s, and of one that is over nowhere", ([, environment]) =>
+  ] as const)("of a running plan are kept %s, and of an ended one nowhere", ([, environment]) =>
     Effect.gen(function* () {
       const network = yield* Network
       const provider = yield* network.serve(refusing(yield* ChatHost.make(script)))
@@ -284,7 +284,7 @@ describe("secrets", () => {
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 
-  it.live("are not told by a gateway that cannot start with them", () =>
+  it.live("are not shown by a gateway that cannot start with them", () =>
     Effect.forEach(
       [
         { BOWLINE_API_KEYS: planted.ann },

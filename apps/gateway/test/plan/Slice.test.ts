@@ -62,7 +62,7 @@ describe.each(Object.entries(databases))("the gateway, %s", (_, database) => {
     }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
-  it.live("leaves nothing running behind a caller who leaves", () =>
+  it.live("leaves nothing running when the caller disconnects", () =>
     Effect.gen(function* () {
       const { gateway, provider, peer, bob } = yield* setUp(yield* database, [callBob, [say("Well, "), stall]])
       const polled = (event: string) => (frame: Frame) => frame.event === event
@@ -121,7 +121,7 @@ describe.each(Object.entries(databases))("the gateway, %s", (_, database) => {
 const { embedded, postgres } = databases
 
 describe.each(Object.entries({ embedded, postgres }))("the gateway, %s", (_, database) => {
-  it.live("has lost nothing that was seen when it is killed, and goes on with the plan until somebody ends it", () =>
+  it.live("loses nothing that was seen when it is killed, and resumes the plan until somebody ends it", () =>
     Effect.gen(function* () {
       const { gateway, peer, settings, bob } = yield* setUp({ ...(yield* database), BOWLINE_LEASE_TTL: "1s" }, [
         callBob,

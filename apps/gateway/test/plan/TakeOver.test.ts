@@ -34,7 +34,7 @@ const killed = Effect.fnUntraced(function* (config: string) {
 })
 
 describe("a plan of a gateway that was killed", () => {
-  it.live("is not gone on with where the configuration says so", () =>
+  it.live("is not resumed where the configuration says so", () =>
     Effect.gen(function* () {
       const { id, url } = yield* killed("plans: { resume: false }")
       const { error, state } = yield* settled(url, id)
@@ -43,7 +43,7 @@ describe("a plan of a gateway that was killed", () => {
     }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
-  it.live("ends when no reader comes in the time that is configured; by default that is a long one", () =>
+  it.live("ends when no reader comes in the configured time, which is long by default", () =>
     Effect.gen(function* () {
       const [short, long] = yield* Effect.all([killed("streams: { takeover_grace: 1s }"), killed("{}")], {
         concurrency: 2

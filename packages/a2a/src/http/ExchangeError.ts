@@ -36,7 +36,7 @@ export const failure = (
   after: Option.Option<Duration.Duration> = Option.none()
 ): ExchangeError => new ExchangeError({ reason, verdict, after })
 
-/** No address, no connection, or a certificate that is not trusted (the codes of `X509_V_ERR_…` in OpenSSL, and Node's own). */
+/** No address, no connection, or a certificate that is not trusted: the codes of `X509_V_ERR_…` in OpenSSL, and of Node. */
 const neverReached = new Set([
   "EADDRNOTAVAIL",
   "EAI_AGAIN",

@@ -10,7 +10,7 @@ import * as Verification from "../identity/Verification.ts"
 import { withoutWords } from "../identity/Withheld.ts"
 import * as Breakers from "./Breakers.ts"
 import * as Cancels from "./Cancels.ts"
-import { converse } from "./Conversation.ts"
+import { runCall } from "./RunningCall.ts"
 import { Disclosure } from "./Disclosure.ts"
 import { answerLimit } from "./Polling.ts"
 import * as PeerLink from "./PeerLink.ts"
@@ -65,7 +65,7 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
             cancelOpenTask = () => cancels.cancelOpen(link, remote.state)
             const known = continues ?? { taskId: null, contextId: agent.context_id ?? null }
             const disclosure = new Disclosure(link.target.auth.redaction, onEvent)
-            return yield* converse({ call, link, remote, ids: link.codec.ids(known, uuid), verification, disclosure })
+            return yield* runCall({ call, link, remote, ids: link.codec.ids(known, uuid), verification, disclosure })
           },
           Effect.mapError(
             ({ reason }) => new PeerError({ reason: agent.trust?.verify_did === true ? withoutWords(reason) : reason })

@@ -61,7 +61,7 @@ describe("a token", () => {
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
-  it.effect("comes to all that wait for it, though the first of them leaves", () =>
+  it.effect("reaches everybody who waits for it, though the first one stops waiting", () =>
     Effect.gen(function* () {
       const open = yield* Deferred.make<void>()
       const { asked, get } = yield* given((count) => Effect.as(Deferred.await(open), token(count)))
@@ -74,7 +74,7 @@ describe("a token", () => {
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
-  it.effect("is given up with its request when nobody waits for it any more", () =>
+  it.effect("is abandoned with its request when nobody waits for it any more", () =>
     Effect.gen(function* () {
       const { get, requests } = yield* given(() => Effect.never)
       const waiting = yield* Effect.forkChild(get(), { startImmediately: true })

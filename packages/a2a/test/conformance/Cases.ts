@@ -108,7 +108,7 @@ export const cases: ReadonlyArray<ConformanceCase> = [
     })
   },
   {
-    title: "hands input-required back, and goes on with the same task",
+    title: "hands input-required back, and continues the same task",
     test: Effect.fnUntraced(function* (serve) {
       const got: Array<Received> = []
       const server = yield* serve((received) => {
@@ -139,7 +139,7 @@ export const cases: ReadonlyArray<ConformanceCase> = [
     })
   },
   {
-    title: "goes on with a task that another process has handed over, and sends nothing again",
+    title: "resumes a task that another process has handed over, and sends nothing again",
     test: Effect.fnUntraced(function* (serve) {
       const got: Array<Received> = []
       const server = yield* serve((received) => {

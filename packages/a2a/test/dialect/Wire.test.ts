@@ -84,7 +84,7 @@ describe.each([a2a03, bindu])("an update of $dialect that names no task", (codec
 })
 
 describe("A2A 1.0", () => {
-  it("takes an empty id that may be left out for none", () => {
+  it("reads an empty id that may be left out as none", () => {
     const task = Result.getOrThrow(a2a10.taskOf({ message: { taskId: "", contextId: "", parts: [{ text: "Hi" }] } }))
     assert.deepInclude(task, { id: null, contextId: null })
   })

@@ -38,7 +38,7 @@ describe("a failed connection", () => {
 })
 
 describe("a connection that the gateway does not make", () => {
-  it("is refused for good, under a code of its own, with what to set", () => {
+  it("is refused for good, under a code of its own, with the setting that allows it", () => {
     const refusal = new EgressRefusal({ host: "intranet.example", objection: "private" })
     for (const cause of [refusal, new TypeError("fetch failed", { cause: refusal })]) {
       const { reason, verdict } = fromTransport(cause)

@@ -47,14 +47,14 @@ describe("a key", () => {
     assert.isTrue(Result.isFailure(found(ann.did, documentOf(ann.did, key))))
   })
 
-  it("is the one that a did:key is", () => {
+  it("is the one that a did:key contains", () => {
     for (const did of [`did:key:${multibase([0xed, 0x01])}`, `did:key:${multibase([])}`]) {
       assert.deepStrictEqual(found(did, documentOf(did, bob.key, ann.key)), Result.succeed(1))
       assert.isTrue(Result.isFailure(found(did, documentOf(did, bob.key))))
     }
   })
 
-  it("may be any where the method does not say which, but not more than 8 of them", () => {
+  it("may be any of the document where the method does not say which, but only of the first 8", () => {
     const keys = Array.from({ length: 20 }, (_, index) => agent(index).key)
     assert.deepStrictEqual(found(web, documentOf(web, bob.key, ann.key)), Result.succeed(2))
     assert.deepStrictEqual(found(web, documentOf(web, ...keys, ...keys)), Result.succeed(8))

@@ -110,7 +110,7 @@ describe("the DID document", () => {
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
-  it.effect("is asked for anew when its key does not fit, but not within 10 seconds", () =>
+  it.effect("is fetched again when its key does not fit, but not within 10 seconds", () =>
     Effect.gen(function* () {
       const { asked, verified } = yield* peer((count) =>
         Effect.succeed(json(200, documentOf(web, count === 1 ? mallory.key : ann.key)))
@@ -132,7 +132,7 @@ describe("the DID document", () => {
     ["is no JSON", text(200, "<html>")],
     ["is larger than 64 KiB", json(200, { ...documentOf(ann.did, ann.key), more: "x".repeat(65_536) })],
     ["is somewhere else", text(307, "", { location: "http://elsewhere.test/did/resolve" })]
-  ] as const)("that %s makes nothing believed, and is asked for again by the next call", ([, answer]) =>
+  ] as const)("that %s makes no answer believed, and is fetched again by the next call", ([, answer]) =>
     Effect.gen(function* () {
       const { verdict, verified } = yield* peer((count) =>
         Effect.succeed(count === 1 ? answer : json(200, documentOf(ann.did, ann.key)))
@@ -144,7 +144,7 @@ describe("the DID document", () => {
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
-  it.effect("that does not come is waited for 2 seconds", () =>
+  it.effect("that does not come ends the wait after 2 seconds", () =>
     Effect.gen(function* () {
       const { verdict } = yield* peer(() => Effect.never)
       const waiting = yield* Effect.forkChild(verdict([good]), { startImmediately: true })
@@ -158,28 +158,30 @@ describe("the DID document", () => {
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
-  it.effect("that does not come holds up nobody who leaves, and its request is closed when all have left", () =>
-    Effect.gen(function* () {
-      const open = yield* Deferred.make<void>()
-      const { asked, requests, verdict } = yield* peer(() =>
-        Effect.as(Deferred.await(open), json(200, documentOf(ann.did, ann.key)))
-      )
-      const first = yield* Effect.forkChild(verdict([good]), { startImmediately: true })
-      const second = yield* Effect.forkChild(verdict([good]), { startImmediately: true })
-      yield* Fiber.interrupt(first)
-      assert.isUndefined(second.pollUnsafe())
-      const [request] = yield* requests.all
-      yield* Fiber.interrupt(second)
-      assert.strictEqual(yield* request?.ended ?? Effect.never, "closed")
+  it.effect(
+    "that does not come delays nobody who is interrupted, and its request is closed when nobody waits for it",
+    () =>
+      Effect.gen(function* () {
+        const open = yield* Deferred.make<void>()
+        const { asked, requests, verdict } = yield* peer(() =>
+          Effect.as(Deferred.await(open), json(200, documentOf(ann.did, ann.key)))
+        )
+        const first = yield* Effect.forkChild(verdict([good]), { startImmediately: true })
+        const second = yield* Effect.forkChild(verdict([good]), { startImmediately: true })
+        yield* Fiber.interrupt(first)
+        assert.isUndefined(second.pollUnsafe())
+        const [request] = yield* requests.all
+        yield* Fiber.interrupt(second)
+        assert.strictEqual(yield* request?.ended ?? Effect.never, "closed")
 
-      yield* Deferred.succeed(open, undefined)
-      assert.deepStrictEqual(yield* verdict([good]), { verified: "yes" })
-      assert.strictEqual(yield* asked, 2)
-    }).pipe(Effect.provide(MemoryNetwork.layer))
+        yield* Deferred.succeed(open, undefined)
+        assert.deepStrictEqual(yield* verdict([good]), { verified: "yes" })
+        assert.strictEqual(yield* asked, 2)
+      }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 })
 
-it("what is verified is all that the result shows: the status message, artifacts, or the last words", () => {
+it("all that the result shows is verified: the status message, artifacts, or the last words", () => {
   const said = (...parts: ReadonlyArray<Part>) => ({ id: null, fromAgent: true, parts, metadata: null })
   const asked = { ...said(unsigned("question")), fromAgent: false }
   const task = { id: "1", contextId: null, state: "completed", metadata: null, message: null, artifacts: [] }

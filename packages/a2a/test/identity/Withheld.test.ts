@@ -5,7 +5,7 @@ import { memory, question, reasonOf, start } from "../peer/call.ts"
 import { agent } from "./Agent.ts"
 
 describe("a peer that has to sign what it says", () => {
-  it.effect("says nothing where no connection is made to it: what that failed with is told", () =>
+  it.effect("says nothing where no connection is made to it: the error of the connection is reported", () =>
     Effect.gen(function* () {
       const trust = { verify_did: true, pinned_did: agent(1).did }
       const call = yield* start(question("http://away.test", { trust }))

@@ -27,7 +27,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a call in %s", (dialect
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("takes a message for a task that is completed", () =>
+  it.effect("reads a message as a completed task", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, acts: [replies("No task needed")] })
       const { fiber } = yield* start(question(peer.url, { dialect }))
@@ -39,7 +39,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a call in %s", (dialect
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("tells everything that the peer says once, also what it said between two polls, and artifacts whole", () =>
+  it.effect("reports all that the peer says once, also what it said between two polls, and artifacts whole", () =>
     Effect.gen(function* () {
       const peer = yield* serve({
         dialect,
@@ -125,7 +125,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a call in %s", (dialect
       }).pipe(Effect.provide(memory))
   )
 
-  it.effect("waits on in a state that nobody knows", () =>
+  it.effect("keeps waiting in an unknown state", () =>
     Effect.gen(function* () {
       const peer = yield* serve({
         dialect,
@@ -140,7 +140,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a call in %s", (dialect
   )
 })
 
-it.effect("a task that failed without a word is said to have done so", () =>
+it.effect("a task that failed without a message still has a result", () =>
   Effect.gen(function* () {
     const peer = yield* serve({ acts: [fails()] })
     const { fiber } = yield* start(question(peer.url))

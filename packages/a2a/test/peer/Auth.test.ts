@@ -16,7 +16,7 @@ const secrets = Layer.succeed(EnvironmentSecrets, {
   get: (name: string) => Effect.succeed(name === "TOKEN" ? Option.some(Redacted.make("s3cret")) : Option.none())
 })
 
-it.effect("a token comes from the variable that is named, and is not seen in what is told", () =>
+it.effect("a token comes from the variable that is named, and is in no event", () =>
   Effect.gen(function* () {
     const peer = yield* serve({ token: "s3cret", acts: [completes()] })
     const { events, fiber } = yield* start(question(peer.url, { auth: { type: "bearer_env", env_var: "TOKEN" } }))
@@ -129,7 +129,7 @@ describe("oauth2_client_credentials", () => {
     }).pipe(Effect.provide(memory.pipe(Layer.provide(secrets))))
   )
 
-  it.effect("has a token that is refused renewed, once for all calls that it was refused to", () =>
+  it.effect("renews a refused token once for all calls that were refused with it", () =>
     Effect.gen(function* () {
       const network = yield* Network
       const issuer = yield* tokenEndpoint

@@ -164,7 +164,7 @@ describe("Breakers", () => {
     })
   )
 
-  it.effect("refuse no call that goes on with what was sent before, but count it", () =>
+  it.effect("refuse no call that resumes a task, but count it", () =>
     Effect.gen(function* () {
       const { breakers, state, up } = yield* circuit
       const goesOn = breakers.guard(endpoint, untold, () => Effect.fail(down), true)
@@ -199,7 +199,7 @@ describe("Breakers", () => {
 })
 
 describe("a call", () => {
-  it.effect("of a peer that has answered 5xx five times is not made, and the client says so to whoever asks", () =>
+  it.effect("of a peer that has answered 5xx five times is not made, and the client says so", () =>
     Effect.gen(function* () {
       const peer = yield* ScriptedPeer.serve({ acts: [completes("Here")] })
       yield* peer.disturb("message/send", ...Array.from({ length: 5 }, () => answers(503)))
@@ -216,7 +216,7 @@ describe("a call", () => {
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("that is not made asks for no card either, but there is the one that was had before", () =>
+  it.effect("that is not made asks for no card either, and uses the card that is known", () =>
     Effect.gen(function* () {
       const { discover } = yield* PeerClient
       const asked = Effect.fnUntraced(function* (known: boolean) {

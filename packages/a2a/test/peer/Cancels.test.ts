@@ -10,7 +10,7 @@ import * as A2aPeerClient from "../../src/peer/A2aPeerClient.ts"
 import { memory, question, reasonOf, start } from "./call.ts"
 
 describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a call in %s that leaves its task unfinished", (dialect) => {
-  it.effect("stops to poll and cancels the task, interrupted in the middle of a wait of 5 seconds", () =>
+  it.effect("stops polling and cancels the task, interrupted in the middle of a wait of 5 seconds", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, acts: [stuck] })
       const { fiber } = yield* start(question(peer.url, { dialect }))
@@ -85,7 +85,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a call in %s that leave
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("sends no cancel when it is interrupted while it tells of a task that is over", () =>
+  it.effect("sends no cancel when it is interrupted while it reports a task that is over", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, acts: [says("Look"), completes()] })
       const { fiber } = yield* start(question(peer.url, { dialect }), () => Effect.never)
@@ -98,7 +98,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a call in %s that leave
 })
 
 it.effect.each(["a2a-1.0", "bindu"] as const)(
-  "a task in %s that an earlier process has left is cancelled as soon as its card can be had, within 5 seconds in all",
+  "a task in %s that an earlier process left open is cancelled as soon as its card is there, within 5 seconds in all",
   (dialect) =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, acts: [stuck] })
@@ -165,7 +165,7 @@ it.effect("a bindu peer that does not understand taskId gets task_id, once, and 
   }).pipe(Effect.provide(memory))
 )
 
-it.effect("a first cancel is spelt the second way too when the first one is not understood", () =>
+it.effect("a first cancel is spelled the second way too when the first spelling is not understood", () =>
   Effect.gen(function* () {
     const peer = yield* serve({ dialect: "bindu", taskIdName: "task_id", acts: [stuck] })
     const { fiber } = yield* start(question(peer.url, { dialect: "bindu" }))

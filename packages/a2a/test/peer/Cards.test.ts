@@ -61,7 +61,7 @@ describe("the dialect auto", () => {
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("keeps a card for as long as the peer says, and asks whether it is still good then", () =>
+  it.effect("keeps a card for as long as the peer says, and then asks whether it is still good", () =>
     Effect.gen(function* () {
       const network = yield* Network
       const result = { kind: "message", role: "agent", parts: [{ kind: "text", text: "Understood" }] }
@@ -94,7 +94,7 @@ describe("the dialect auto", () => {
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("stays what it was when the card can't be had any more", () =>
+  it.effect("stays what it was when the card becomes unavailable", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect: "a2a-1.0", streams: true, acts: [completes("Understood")] })
       yield* ask(peer)
@@ -106,7 +106,7 @@ describe("the dialect auto", () => {
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("stays what it was for a task that is gone on with, and is what a new card says for others", () =>
+  it.effect("stays what it was for a task that is continued, and is what a new card says for others", () =>
     Effect.gen(function* () {
       const peer = yield* serve({
         dialect: "a2a-0.3",
@@ -166,7 +166,7 @@ describe("the dialect auto", () => {
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("is not asked of the card where the request names it, but who has to have signed is", () =>
+  it.effect("is not read from the card where the request names it; the DID that has to sign is", () =>
     Effect.gen(function* () {
       const did = "did:bindu:author:echo:438b4815-7ebe-d853-b95d-48b32b68fa3a"
       const asked = Effect.fnUntraced(function* (trust: Trust) {
@@ -247,7 +247,7 @@ describe("discover", () => {
   )
 })
 
-it.effect("the peers that were spoken to are known with their dialect and their card", () =>
+it.effect("the peers that were called are listed with their dialect and their card", () =>
   Effect.gen(function* () {
     const client = yield* PeerClient
     const carded = yield* serve({ dialect: "a2a-1.0", card: { name: "One" }, acts: [completes()] })

@@ -78,7 +78,7 @@ describe.each(ways)("a task that is $how in $dialect", ({ dialect, streaming }) 
     assert.deepStrictEqual([yield* messagesOf(peer), yield* peer.requests.open], [1, 0], at)
   }, Effect.scoped)
 
-  it.effect("runs on when it is handed over, with its sockets closed and nothing to complain of", () => {
+  it.effect("runs on when it is handed over, with its sockets closed and nothing in the log", () => {
     const lines: Array<unknown> = []
     const logger = Logger.make(({ message }) => lines.push(message))
     return Effect.gen(function* () {
@@ -91,7 +91,7 @@ describe.each(ways)("a task that is $how in $dialect", ({ dialect, streaming }) 
     }).pipe(Effect.provide([MemoryNetwork.layer, Logger.layer([logger])]))
   })
 
-  it.effect("runs on also when it is handed over before the peer has said its name", () => {
+  it.effect("runs on also when it is handed over before the peer has sent its id", () => {
     const lines: Array<unknown> = []
     const logger = Logger.make(({ message }) => lines.push(message))
     return Effect.gen(function* () {
@@ -105,7 +105,7 @@ describe.each(ways)("a task that is $how in $dialect", ({ dialect, streaming }) 
     }).pipe(Effect.provide([MemoryNetwork.layer, Logger.layer([logger])]))
   })
 
-  it.effect("is gone on with by the next process, and nothing is sent again", () =>
+  it.effect("is resumed by the next process, and nothing is sent again", () =>
     Effect.gen(function* () {
       const { peer, resumes } = yield* handedOver(story)
       const next = yield* from(peer.url, { resumes })
@@ -159,7 +159,7 @@ describe.each(ways)("a task that is $how in $dialect", ({ dialect, streaming }) 
       }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
-  it.effect("is cancelled also by a next process that did not come to ask for it", () =>
+  it.effect("is cancelled also by a next process that is interrupted before it asks for the task", () =>
     Effect.gen(function* () {
       const { peer, resumes } = yield* handedOver([stuck])
       const { polls } = yield* peer.seen
@@ -203,7 +203,7 @@ describe.each(ways)("a task that is $how in $dialect", ({ dialect, streaming }) 
   )
 })
 
-describe.each(dialects)("a task in %s whose stream cannot be taken up by the next process", (dialect) => {
+describe.each(dialects)("a task in %s to whose stream the next process cannot subscribe", (dialect) => {
   it.effect.each([Trouble.answers(404), Trouble.silent, Trouble.stallsBehind(0), Trouble.breaks("reset")])(
     "is polled",
     (trouble) =>
@@ -241,7 +241,7 @@ it.effect("a task is fetched whole when the next process hears only of its last 
   }).pipe(Effect.provide(MemoryNetwork.layer))
 )
 
-it.effect("a task is gone on with in the dialect in which its peer was spoken to last", () =>
+it.effect("a task is resumed in the dialect of the last call of its peer", () =>
   Effect.gen(function* () {
     const peer = yield* serve({ acts: [works("10 minutes"), completes("Done")] })
     const first = yield* start(question(peer.url, { dialect: "auto" }, { isHandedOver }))
@@ -266,13 +266,13 @@ const leftAlone = Effect.fnUntraced(function* (script: Partial<Parameters<typeof
 
 const times = (count: number, trouble: Trouble.Trouble) => Array.from({ length: count }, () => trouble)
 
-describe.each(dialects)("a task in %s whose card cannot be had when the next process needs it", (dialect) => {
+describe.each(dialects)("a task in %s whose card is unavailable when the next process needs it", (dialect) => {
   it.effect.each([
     times(1, Trouble.silent),
     times(1, Trouble.breaks("reset")),
     times(1, Trouble.answers(429, { "retry-after": "20" })),
     times(20, Trouble.answers(503))
-  ])("is gone on with as soon as the card can be had", (troubles) =>
+  ])("is resumed as soon as the card is there", (troubles) =>
     Effect.gen(function* () {
       const { peer, resumes } = yield* leftAlone({ dialect })
       yield* peer.disturb("card", ...troubles)
@@ -311,11 +311,11 @@ describe.each(dialects)("a task in %s whose card cannot be had when the next pro
   )
 })
 
-describe("a task that is gone on with", () => {
+describe("a task that is resumed", () => {
   it.effect.each([
     { card: "none", troubles: [], after: "50 millis" },
     { card: {}, troubles: times(100, Trouble.answers(503)), after: "31 seconds" }
-  ] as const)("is one of A2A 0.3 where the card is not there, or not for 30 seconds", ({ after, card, troubles }) =>
+  ] as const)("is one of A2A 0.3 where there is no card, or none for 30 seconds", ({ after, card, troubles }) =>
     Effect.gen(function* () {
       const { peer, resumes } = yield* leftAlone({ card, acts: [works("1 second"), completes("Done")] })
       yield* peer.disturb("card", ...troubles)
@@ -325,7 +325,7 @@ describe("a task that is gone on with", () => {
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
-  it.effect("has a peer that is unreachable when there is nobody to ask for the card for 30 seconds", () =>
+  it.effect("has an unreachable peer when nobody answers the request for the card for 30 seconds", () =>
     Effect.gen(function* () {
       const gone = yield* call("http://nobody.test", { dialect: "auto" }, { resumes: unknown })
       yield* TestClock.adjust("29 seconds")
@@ -353,7 +353,7 @@ describe("a task that is gone on with", () => {
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
-  it.effect("is gone on with though the circuit of its peer is open", () =>
+  it.effect("is resumed though the circuit of its peer is open", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ acts: [works("40 seconds"), completes("Done")] })
       const first = yield* start(question(peer.url, {}, { isHandedOver }))
@@ -369,7 +369,7 @@ describe("a task that is gone on with", () => {
   )
 })
 
-it.effect("the answer for a task that is gone on with counts only if it is verified, where it has to be", () =>
+it.effect("the answer for a resumed task counts only if it is verified, where it has to be", () =>
   Effect.gen(function* () {
     const peer = yield* serve({ acts: [works("1 second"), produces("A"), completes("Done")] })
     const trust = { verify_did: true, pinned_did: "did:bindu:ann:peer:00000000-0000-4000-8000-000000000001" }

@@ -154,6 +154,22 @@ describe("a message that may end with the beginning of a token", () => {
     }).pipe(Effect.provide(client))
   )
 
+  it.effect("is not told before the next one comes", () =>
+    Effect.gen(function* () {
+      const acts = [says("Reading"), pause, says("It is s3cr"), pause, says("et"), pause, completes("Done")]
+      const peer = yield* serve({ streams: true, token, acts })
+      const { events, fiber } = yield* start(question(peer.url, { auth: bearer, streaming: true }))
+      const messages = () =>
+        events.flatMap((event) => (event._tag === "Progress" && event.message ? [event.message] : []))
+      yield* TestClock.adjust("10 seconds")
+      assert.deepStrictEqual(messages(), ["Reading"])
+      yield* TestClock.adjust("5 seconds")
+      assert.deepStrictEqual(messages(), ["Reading", "It is s3cr", "et"])
+      yield* TestClock.adjust("10 seconds")
+      yield* Fiber.join(fiber)
+    }).pipe(Effect.provide(client))
+  )
+
   it.effect("is not cut in the middle of one", () =>
     Effect.gen(function* () {
       const { everything } = yield* shownBy([says("m".repeat(65_530) + token), pause, completes("Done")])

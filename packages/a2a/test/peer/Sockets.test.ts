@@ -36,7 +36,7 @@ describe("over real sockets", () => {
       }).pipe(Effect.provide(sockets))
   )
 
-  it.live("an answer above 8 MiB is left off while it is read", () =>
+  it.live("reading stops where an answer exceeds 8 MiB", () =>
     Effect.gen(function* () {
       const network = yield* Network
       const endless = yield* network.serve(() =>

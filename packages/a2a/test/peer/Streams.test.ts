@@ -33,7 +33,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
   const ask = (url: string, meanwhile?: () => Effect.Effect<void>) =>
     start(question(url, { dialect, streaming: true }), meanwhile)
 
-  it.effect("is told as it happens, and never polled", () =>
+  it.effect("is reported as it happens, and never polled", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, streams: true, acts: story })
       const { events, fiber } = yield* ask(peer.url)
@@ -82,36 +82,38 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
     ["closed", Trouble.cutsBehind(2)],
     ["reset", Trouble.resetsBehind(2)],
     ["silent for 30 seconds", Trouble.stallsBehind(2)]
-  ] as const)("is taken up again when its stream is %s, with nothing told twice and nothing missing", ([, trouble]) =>
-    Effect.gen(function* () {
-      const peer = yield* serve({
-        dialect,
-        streams: true,
-        acts: [
-          says("Reading"),
-          works("20 seconds"),
-          says("Writing"),
-          works("30 seconds"),
-          produces("A"),
-          completes("Done")
-        ]
-      })
-      yield* peer.disturb("message/stream", trouble)
-      const { events, fiber } = yield* ask(peer.url)
-      yield* TestClock.adjust("2 minutes")
-      assert.deepInclude(yield* Fiber.join(fiber), { state: "completed", content: "Done\n\nA" })
-      const { cancels, polls, refused, streams, subscriptions } = yield* peer.seen
-      assert.deepStrictEqual([streams.length, subscriptions.length, cancels, refused], [1, 1, [], []])
-      assert.strictEqual(polls.length, 1)
-      assert.deepStrictEqual(
-        told(events).filter((words) => words !== undefined),
-        ["Reading", "Writing", "A"]
-      )
-      assert.strictEqual(yield* peer.requests.open, 0)
-    }).pipe(Effect.provide(memory))
+  ] as const)(
+    "is subscribed to again when its stream is %s, with nothing told twice and nothing missing",
+    ([, trouble]) =>
+      Effect.gen(function* () {
+        const peer = yield* serve({
+          dialect,
+          streams: true,
+          acts: [
+            says("Reading"),
+            works("20 seconds"),
+            says("Writing"),
+            works("30 seconds"),
+            produces("A"),
+            completes("Done")
+          ]
+        })
+        yield* peer.disturb("message/stream", trouble)
+        const { events, fiber } = yield* ask(peer.url)
+        yield* TestClock.adjust("2 minutes")
+        assert.deepInclude(yield* Fiber.join(fiber), { state: "completed", content: "Done\n\nA" })
+        const { cancels, polls, refused, streams, subscriptions } = yield* peer.seen
+        assert.deepStrictEqual([streams.length, subscriptions.length, cancels, refused], [1, 1, [], []])
+        assert.strictEqual(polls.length, 1)
+        assert.deepStrictEqual(
+          told(events).filter((words) => words !== undefined),
+          ["Reading", "Writing", "A"]
+        )
+        assert.strictEqual(yield* peer.requests.open, 0)
+      }).pipe(Effect.provide(memory))
   )
 
-  it.effect("is polled when its stream is lost, and cannot be taken up again", () =>
+  it.effect("is polled when its stream is lost, and the peer refuses another one", () =>
     Effect.gen(function* () {
       for (const trouble of [Trouble.answers(404), Trouble.silent, Trouble.stallsBehind(0), Trouble.breaks("reset")]) {
         const peer = yield* serve({ dialect, streams: true, acts: story })
@@ -159,7 +161,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("is not waited for longer than 60 seconds for somebody to log in, however often its stream ends", () =>
+  it.effect("waits for somebody to log in for 60 seconds at most, however often its stream ends", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, streams: true, acts: [becomes("auth-required", "Log in"), stays("1 hour")] })
       yield* peer.disturb("message/stream", Trouble.cutsBehind(2))
@@ -170,7 +172,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("is not taken up in a hot loop by a peer that closes every stream at once", () =>
+  it.effect("is not subscribed to in a hot loop when the peer closes every stream at once", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, streams: true, acts: [stuck] })
       yield* peer.disturb("message/stream", Trouble.cutsBehind(1))
@@ -238,7 +240,7 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("is waited for 60 seconds when it needs somebody to log in", () =>
+  it.effect("waits for 60 seconds when somebody has to log in", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, streams: true, acts: [becomes("auth-required", "Log in"), stays("1 hour")] })
       const { fiber } = yield* ask(peer.url)

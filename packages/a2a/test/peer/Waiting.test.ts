@@ -47,7 +47,7 @@ describe("the wait for a task", () => {
     ["425", Trouble.answers(425)],
     ["429", Trouble.answers(429)],
     ["503", Trouble.answers(503)]
-  ] as const)("gets over %s", ([, trouble]) =>
+  ] as const)("survives %s", ([, trouble]) =>
     Effect.gen(function* () {
       const peer = yield* serve({ acts: [works("20 seconds"), completes("Done")] })
       yield* peer.disturb("tasks/get", ...Array.replicate(trouble, 2))
@@ -79,7 +79,7 @@ describe("the wait for a task", () => {
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("starts to count anew with every good answer", () =>
+  it.effect("starts to count again with every good answer", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ acts: [works("100 seconds"), completes("Done")] })
       const { fiber } = yield* start(question(peer.url))
@@ -135,7 +135,7 @@ describe("the wait for a task", () => {
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("tells auth-required, waits for 60 seconds, and hands it back with the task open", () =>
+  it.effect("reports auth-required, waits for 60 seconds, and hands the open task back", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ acts: [works("2 seconds"), becomes("auth-required", "Log in at example.com")] })
       const { events, fiber } = yield* start(question(peer.url))
@@ -153,7 +153,7 @@ describe("the wait for a task", () => {
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("goes on when auth-required is settled elsewhere, however often", () =>
+  it.effect("goes on when somebody authorizes the peer elsewhere, however often", () =>
     Effect.gen(function* () {
       const peer = yield* serve({
         acts: [
@@ -185,7 +185,7 @@ describe("the send", () => {
     }).pipe(Effect.provide(memory))
   )
 
-  it.effect("is given up as unreachable within seconds when nobody is there", () =>
+  it.effect("fails as unreachable within seconds when nobody is there", () =>
     Effect.gen(function* () {
       const call = yield* start(question("http://host-1.test"))
       yield* TestClock.adjust("7 seconds")

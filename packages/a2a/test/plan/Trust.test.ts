@@ -72,7 +72,7 @@ const completed = (message: ReadonlyArray<Part>, artifact: ReadonlyArray<Part> =
 })
 const data: Part = { _tag: "Data", data: { sum: 1 } }
 
-describe("what a peer says that has to sign it", () => {
+describe("the answer of a peer that has to sign it", () => {
   it.effect.each([
     ["is not signed", completed([unsigned("SESAME")]), document],
     ["is signed by somebody else", completed([mallory.signed("SESAME")]), document],
@@ -112,7 +112,7 @@ describe("what a peer says that has to sign it", () => {
     }).pipe(Effect.provide(plans), Effect.scoped)
   )
 
-  it.effect("is not believed of a peer that is another one than the pinned one", () =>
+  it.effect("is not believed when it comes from another peer than the pinned one", () =>
     Effect.gen(function* () {
       const url = yield* serve(completed([mallory.signed("SESAME")]), json(200, documentOf(mallory.did, mallory.key)))
       const { events, everything } = yield* ask(url, { verify_did: true, pinned_did: ann.did })
@@ -121,7 +121,7 @@ describe("what a peer says that has to sign it", () => {
     }).pipe(Effect.provide(plans), Effect.scoped)
   )
 
-  it.effect("is not told as the name of a state either", () =>
+  it.effect("is not shown as the name of a state either", () =>
     Effect.gen(function* () {
       const url = yield* serve({ result: result("SESAME", [], []) }, document)
       const { events, everything } = yield* ask(url, { verify_did: true, pinned_did: ann.did })

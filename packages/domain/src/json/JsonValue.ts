@@ -1,4 +1,4 @@
-/** Deeper than this nobody nests on purpose, and what is far deeper cannot be written as JSON again. */
+/** Nobody nests deeper on purpose, and a value that is far deeper cannot be written as JSON again. */
 const maxDepth = 64
 
 /** Says why a parsed value cannot be kept as JSON, if so: it is nested too deep, or holds a number that JSON cannot write. */

@@ -64,7 +64,7 @@ export const Did = Schema.String.check(
   Schema.isPattern(/^did:[a-z0-9]+:[A-Za-z0-9._:%-]{1,500}$/u, { message: "Expected a DID: did:<method>:<id>" })
 )
 
-/** Whether a peer's answers must be signed, and by whom. Without `pinned_did` it is whoever the card says. */
+/** Whether a peer's answers must be signed, and by whom. Without `pinned_did` the card names the signer. */
 export const Trust = Schema.Struct({
   verify_did: Schema.optionalKey(Schema.Boolean),
   pinned_did: Schema.optionalKey(Did)
@@ -93,7 +93,7 @@ export const Agent = Schema.Struct({
 })
 export type Agent = typeof Agent.Type
 
-/** What is kept and shown of an agent: no secret of it, and of `auth` its type only. */
+/** An agent as it is stored and shown: without its secrets, and with the type of `auth` only. */
 export const AgentSummary = Schema.Struct({
   name: AgentName,
   endpoint: Schema.String,

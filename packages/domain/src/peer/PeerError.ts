@@ -16,7 +16,7 @@ export class Rpc extends Data.TaggedClass("rpc")<
 > {}
 /** 401, 403, or a variable of the environment that is not there: it is named, and nothing was sent. */
 export class Auth extends Data.TaggedClass("auth")<Details & { readonly status?: number }> {}
-/** 402. `terms` is all of the answer: what is to be paid, and how. */
+/** 402. `terms` is the whole answer, which says what to pay, and how. */
 export class PaymentRequired extends Data.TaggedClass("payment_required")<Details & { readonly terms?: Schema.Json }> {}
 export class ResponseTooLarge extends Data.TaggedClass("response_too_large")<Details> {}
 /** What the peer said is not signed, or not by the DID that it has to be: the content is withheld. */

@@ -66,6 +66,7 @@ export const PlanEvent = Schema.Union([
     duration_ms: Schema.Int,
     error: Schema.optionalKey(TaskError)
   }),
+  event("notice", { code: Schema.String, message: Schema.String, data: Schema.optionalKey(Schema.Json) }),
   event("compaction", Compacted.fields),
   event("usage", { ...attempt, ...Usage.fields }),
   event("final", Final.fields),

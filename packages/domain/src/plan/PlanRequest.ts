@@ -4,7 +4,7 @@ import { ExternalSessionId } from "../session/Session.ts"
 
 const intBetween = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
-/** An integer that may be left out: the contract names what it is then. */
+/** An integer that may be left out. The contract names its default. */
 const intOr = (schema: typeof TimeoutMs, fallback: number) =>
   schema.annotate({ default: fallback }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(fallback)))
 
@@ -32,7 +32,7 @@ export const Metadata = Schema.Record(Schema.String, Schema.String.check(Schema.
   Schema.makeFilter((entries) => Object.keys(entries).length <= 16 || "Expected at most 16 entries")
 )
 
-/** What somebody has said before, as a caller tells it who keeps the history itself. */
+/** An earlier message, from a caller that keeps the history itself. */
 export const HistoryEntry = Schema.Struct({ role: Schema.Literals(["user", "assistant"]), content: Schema.String })
 
 /**

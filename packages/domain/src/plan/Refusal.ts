@@ -3,7 +3,7 @@ import { Data } from "effect"
 /** Another plan has the session, and the request asked not to wait, or too many wait already. */
 export class SessionBusy extends Data.TaggedError("SessionBusy")<{ readonly message: string }> {}
 
-/** No such thing, or somebody else's: the two look the same. */
+/** It does not exist, or belongs to another caller: the two look the same. */
 export class NotFound extends Data.TaggedError("NotFound")<{
   readonly what: "plan" | "session" | "message" | "credential"
 }> {
@@ -12,7 +12,7 @@ export class NotFound extends Data.TaggedError("NotFound")<{
   }
 }
 
-/** A request that is well-formed, and asks for what is not there or not allowed. `path` leads to the field. */
+/** A well-formed request that asks for something that does not exist or is not allowed. `path` leads to the field. */
 export class InvalidRequest extends Data.TaggedError("InvalidRequest")<{
   readonly issues: ReadonlyArray<{ readonly path: ReadonlyArray<PropertyKey>; readonly message: string }>
 }> {}

@@ -23,7 +23,7 @@ export const TaskState = Schema.Literals([
 ])
 export type TaskState = typeof TaskState.Type
 
-/** The ends of a task in which the peer waits for somebody: the next call of the same skill goes on with the remote task. */
+/** The ends of a task in which the peer waits for an answer: the next call of the same skill continues the remote task. */
 export const handedBack: ReadonlySet<TaskState> = new Set<TaskState>([
   "input-required",
   "auth-required",

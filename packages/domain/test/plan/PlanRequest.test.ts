@@ -34,7 +34,7 @@ describe("PlanRequest", () => {
     assert.deepInclude(request.agents[0], { auth: { type: "none" }, dialect: "auto" })
   })
 
-  it("takes what stands on a limit, and names every field that is beyond it", () => {
+  it("accepts what is on a limit, and names every field that is beyond it", () => {
     const cases: ReadonlyArray<readonly [good: object, bad: object, ...paths: ReadonlyArray<string>]> = [
       [{ question: "x".repeat(200_000) }, { question: "x".repeat(200_001) }, "question"],
       [{ question: " ?" }, { question: " \n" }, "question"],

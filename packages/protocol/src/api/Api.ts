@@ -9,11 +9,11 @@ import { SessionsApi } from "../session/SessionsApi.ts"
 
 const decodeSpec = Schema.decodeSync(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
 
-/** The library describes an event for a stream that failed. Ours ends with an `error` frame instead. */
+/** Effect describes an event for a failed stream. Bowline's streams end with an `error` frame instead. */
 const withoutFailureEvent = (spec: object) =>
   decodeSpec(JSON.stringify(spec, (key, value: unknown) => (key === "x-effect-stream" ? undefined : value)))
 
-/** The whole HTTP API: the server implements it, the typed client and the OpenAPI document are derived from it. */
+/** The whole HTTP API. The server implements it; the typed client and the OpenAPI document are derived from it. */
 export class Api extends HttpApi.make("bowline")
   .add(PlansApi, SessionsApi, CredentialsApi, PeersApi, IdentityApi, GatewayApi)
   .annotateMerge(

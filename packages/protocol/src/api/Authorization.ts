@@ -6,7 +6,7 @@ import { Unauthorized } from "./Problem.ts"
 /** Who sent the request. */
 export class Caller extends Context.Service<Caller, CallerName>()("@bowline/protocol/api/Caller") {}
 
-/** Finds the caller by the bearer key. A gateway without keys has one caller, who needs none. */
+/** Finds the caller by the bearer key. A gateway without keys has one caller, who needs no key. */
 export class Authorization extends HttpApiMiddleware.Service<Authorization, { provides: Caller }>()(
   "@bowline/protocol/api/Authorization",
   {

@@ -1,7 +1,7 @@
 import { Effect, Option, Result, Schema, SchemaIssue, SchemaTransformation } from "effect"
 import { Base64Url } from "effect/encoding"
 
-/** A parameter of a query: one that is there twice is none. */
+/** A parameter of a query. It may not be repeated. */
 export const Parameter = Schema.String.annotate({ message: "Expected one value" })
 
 const decodeCursor = (text: string): Option.Option<number> =>
@@ -11,7 +11,7 @@ const decodeCursor = (text: string): Option.Option<number> =>
     Option.map(Number)
   )
 
-/** Where a page of a list starts: a number to the gateway, opaque to callers. */
+/** Where a page of a list starts. It is a number to the gateway, and opaque to callers. */
 export const Cursor = Parameter.annotate({ description: "The `next_cursor` of the page before" }).pipe(
   Schema.decodeTo(
     Schema.Int,
@@ -26,10 +26,7 @@ export const Cursor = Parameter.annotate({ description: "The `next_cursor` of th
   )
 )
 
-/** How many entries a page has where the caller does not say. */
-export const defaultLimit = 50
-
-const Limit = Parameter.annotate({ description: `Entries of a page: 1 to 200, ${defaultLimit} if not given` })
+const Limit = Parameter.annotate({ description: "Entries of a page: 1 to 200, 50 if not given" })
   .check(Schema.isPattern(/^\d{1,9}$/u, { message: "Expected an integer between 1 and 200" }))
   .pipe(
     Schema.decodeTo(
@@ -37,11 +34,12 @@ const Limit = Parameter.annotate({ description: `Entries of a page: 1 to 200, ${
         Schema.isBetween({ minimum: 1, maximum: 200 }, { message: "Expected an integer between 1 and 200" })
       ),
       SchemaTransformation.numberFromString
-    )
+    ),
+    Schema.withDecodingDefaultKey(Effect.succeed("50"))
   )
 
 /** The query of every list. */
-export const pageQuery = { limit: Schema.optionalKey(Limit), cursor: Schema.optionalKey(Cursor) }
+export const pageQuery = { limit: Limit, cursor: Schema.optionalKey(Cursor) }
 
-/** What stands beside the entries of every list: where the next page starts, or null at the end. */
+/** What every list has beside its entries: where the next page starts, or null at the end. */
 export const pageEnd = { next_cursor: Schema.NullOr(Cursor) }

@@ -2,7 +2,7 @@ import { PlanId } from "@bowline/domain/plan/Plan"
 import { Schema } from "effect"
 import { HttpApiSchema } from "effect/http-api"
 
-/** The codes of refusals: the status of each, whether the same request may help later, and what it means. */
+/** The codes of refusals, each with its status, its meaning, and whether the same request may succeed later. */
 export const problems = {
   invalid_request: { status: 400, retryable: false, title: "The request is not valid" },
   unauthorized: { status: 401, retryable: false, title: "A valid key is required" },
@@ -20,7 +20,7 @@ export const problems = {
 } as const
 export type ProblemCode = keyof typeof problems
 
-/** A field that is wrong, such as `agents[0].skills[2].id`. The path is empty where the whole body is meant. */
+/** A wrong field, such as `agents[0].skills[2].id`. An empty path means the whole body. */
 export const Issue = Schema.Struct({ path: Schema.String, message: Schema.String })
 export type Issue = typeof Issue.Type
 
@@ -31,21 +31,22 @@ const fields = {
   retryable: Schema.Boolean,
   request_id: Schema.String,
   issues: Schema.optionalKey(Schema.Array(Issue)),
+  issues_left_out: Schema.optionalKey(Schema.Int),
   failed: Schema.optionalKey(Schema.Array(Schema.String)),
   plan_id: Schema.optionalKey(PlanId)
 }
 
 /**
- * A problem document of RFC 9457 with members of our own: `code`, `retryable`, `request_id`, for a rejected request
- * `issues`, for a gateway that is not ready `failed`, the names of the checks, and for a plan that goes on where its
- * caller cannot wait for it any more `plan_id`.
+ * A problem document of RFC 9457 with members of our own: `code`, `retryable` and `request_id`; `issues` of a rejected
+ * request (100 at most; `issues_left_out` counts the others); `failed`, the failed checks of a gateway that is not ready; and `plan_id` of a plan that may still run although
+ * its caller can no longer wait for it.
  */
 export const Problem = Schema.Struct({ ...fields, status: Schema.Int, code: Schema.String })
 export type Problem = typeof Problem.Type
 
 export const make = (
   code: ProblemCode,
-  rest: Pick<Problem, "detail" | "request_id" | "issues" | "failed" | "plan_id">
+  rest: Pick<Problem, "detail" | "request_id" | "issues" | "issues_left_out" | "failed" | "plan_id">
 ): Problem => ({ type: `urn:bowline:problem:${code}`, ...problems[code], code, ...rest })
 
 export const contentType = "application/problem+json"

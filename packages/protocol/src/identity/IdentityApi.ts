@@ -26,7 +26,7 @@ export class IdentityApi extends HttpApiGroup.make("identity")
     }).annotateMerge(
       OpenApi.annotations({
         summary: "Who the gateway is to its peers",
-        description: "The key that its requests to peers are signed with. 404 where it has no identity."
+        description: "The key that signs its requests to peers. 404 without an identity."
       })
     )
   )

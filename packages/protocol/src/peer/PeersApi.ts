@@ -4,7 +4,7 @@ import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
 import { Forbidden, Internal } from "../api/Problem.ts"
 
-/** A peer that this process has spoken to. Timestamps are ISO 8601 in UTC. */
+/** A peer that this process has called. Timestamps are ISO 8601 in UTC. */
 export const Peer = Schema.Struct({
   endpoint: Schema.String,
   dialect: Schema.NullOr(Dialect),

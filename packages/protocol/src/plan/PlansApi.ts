@@ -22,7 +22,7 @@ import { SseFrame } from "../stream/SseFrame.ts"
 import { IdempotencyKey } from "./IdempotencyKey.ts"
 import { routeHeaders } from "./RouteHeaders.ts"
 
-/** A plan that ran, however it ended, as one object. */
+/** A plan that ran, as one object, however it ended. */
 export const PlanResult = Schema.Struct({
   plan_id: PlanId,
   session_id: SessionId,
@@ -56,7 +56,7 @@ const summary = PlanSummary.annotate({ identifier: "PlanSummary" })
 const id = { id: Schema.String.annotate({ description: "`plan_id` of the plan" }) }
 const failures = [Unavailable, Internal] as const
 
-/** An event's number as a caller writes it. */
+/** The number of an event, as a caller writes it. */
 const Seq = Parameter.check(Schema.isPattern(/^\d{1,15}$/u, { message: "Expected the number of an event, or 0" })).pipe(
   Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString)
 )
@@ -120,7 +120,10 @@ export class PlansApi extends HttpApiGroup.make("plans")
       success: plan,
       error: [InvalidRequest, NotFound, PayloadTooLarge, UnsupportedMediaType, ...failures]
     }).annotateMerge(
-      OpenApi.annotations({ summary: "Cancel a plan", description: "A plan that is over stays as it is: 200 as well." })
+      OpenApi.annotations({
+        summary: "Cancel a plan",
+        description: "A plan that is over stays as it is, and gets a 200, too."
+      })
     )
   )
   .middleware(Authorization)

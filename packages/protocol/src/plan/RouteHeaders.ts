@@ -18,5 +18,5 @@ const Via = Schema.String.annotate({ description: "Their ids, comma separated, t
     )
   )
 
-/** How a plan says on which way it has come, where gateways call each other. */
+/** The gateways that a plan has come through, when gateways call each other. */
 export const routeHeaders = { "x-bowline-hops": Schema.optionalKey(Hops), "x-bowline-via": Schema.optionalKey(Via) }

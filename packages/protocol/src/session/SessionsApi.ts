@@ -59,7 +59,7 @@ export class SessionsApi extends HttpApiGroup.make("sessions")
     }).annotateMerge(
       OpenApi.annotations({
         summary: "Replace all but the newest turns by a summary",
-        description: "Refused while the session has a plan that is not over. `null`: there is nothing to be gained."
+        description: "Refused while the session has a plan that is not over. `null` if there is nothing to compact."
       })
     ),
     HttpApiEndpoint.delete("delete", "/sessions/:id", {
@@ -69,7 +69,7 @@ export class SessionsApi extends HttpApiGroup.make("sessions")
     }).annotateMerge(
       OpenApi.annotations({
         summary: "Delete a session and all it owns",
-        description: "Plans of it that are not over are aborted first (`cancelled`)."
+        description: "Its plans that are not over are aborted first (`cancelled`)."
       })
     )
   )

@@ -4,15 +4,15 @@ import { SessionId } from "@bowline/domain/session/Session"
 import { Schema, Stream, Struct, Tuple } from "effect"
 import { Sse } from "effect/encoding"
 
-/** Says that the gateway is there, after 10 s without a frame. */
+/** Shows that the gateway is alive, after 10 s without a frame. */
 export const ping = ": ping\n\n"
 
-/** Stands behind the last frame where the gateway ends a stream though the plan is not over: come back with its id. */
+/** The last line of a stream that the gateway ends before the plan is over: the client reconnects with the last id. */
 export const reconnect = ": reconnect\n\n"
 
 /**
- * Makes frames of a plan's events: `id` is the `seq`, and the `data` is the payload, the text of a JSON object, with
- * `plan_id` and `session_id` in front of its fields. It is joined as text, since it happens for every delta.
+ * Makes frames of a plan's events. `id` is the `seq`; `data` is the payload, the text of a JSON object, with `plan_id` and
+ * `session_id` in front of its fields. It joins texts instead of objects, because it runs for every delta.
  */
 export const encoder = (ids: { readonly plan_id: PlanId; readonly session_id: SessionId }) => {
   const head = `{"plan_id":${JSON.stringify(ids.plan_id)},"session_id":${JSON.stringify(ids.session_id)}`
@@ -58,7 +58,7 @@ const decodeFrame = Schema.decodeUnknownEffect(SseFrame)
 
 const names: ReadonlySet<string> = new Set(PlanEvent.members.map((member) => member.fields.event.schema.literal))
 
-/** Reads a stream of frames. Comments are left out, and so are events that this version does not know. */
+/** Reads a stream of frames. It drops comments, and events that this version does not know. */
 export const decode = <E>(
   bytes: Stream.Stream<Uint8Array, E>
 ): Stream.Stream<SseFrame, E | Sse.Retry | Sse.SseError | Schema.SchemaError> =>

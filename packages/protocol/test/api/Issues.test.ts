@@ -53,7 +53,7 @@ describe("Issues", () => {
     assert.notInclude(JSON.stringify(found), "planted-secret")
   })
 
-  it("takes 64 levels of nesting, and not one more", () => {
+  it("accepts 64 levels of nesting, and not one more", () => {
     // The body, `agents`, the agent, `skills`, the skill and `input_schema` are six of them.
     const body = (levels: number) => ({
       question: "q",
@@ -63,6 +63,17 @@ describe("Issues", () => {
     assert.deepStrictEqual(issues(body(59)), [{ path: "", message: "Expected at most 64 levels of nesting" }])
     assert.deepStrictEqual(issues("[".repeat(1_000_000) + "]".repeat(1_000_000)), [
       { path: "", message: "Expected at most 64 levels of nesting" }
+    ])
+  })
+
+  it("counts the values before it parses them, and names only the first wrong field of many", () => {
+    const entries = (count: number) => `{"question":"q","history":[${Array(count).fill(1).join()}]}`
+    // The body, the question, the history and the entries; what stands in a string is not counted.
+    assert.strictEqual(issues(entries(4_997)).length, 4_997)
+    assert.deepStrictEqual(issues(entries(4_998)), [{ path: "history[0]", message: "Expected object" }])
+    assert.deepStrictEqual(issues({ question: `"\\${"[,".repeat(60_000)}` }), [])
+    assert.deepStrictEqual(issues(`${"1,".repeat(50_000)}1`), [
+      { path: "", message: "Expected at most 50000 values, got 50001" }
     ])
   })
 

@@ -46,7 +46,7 @@ describe("SseFrame", () => {
     })
   )
 
-  it.effect("passes over events and fields that it does not know", () =>
+  it.effect("ignores events and fields that it does not know", () =>
     Effect.gen(function* () {
       const text =
         encode({ seq: 1, event: "approval.requested", payload: '{"task_id":"x"}' }) +

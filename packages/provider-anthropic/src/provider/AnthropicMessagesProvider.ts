@@ -5,13 +5,13 @@ import { type HttpClient, HttpClientRequest } from "effect/http"
 import { toMessagesRequest } from "./internal/MessagesRequest.ts"
 import { MessagesStream } from "./internal/MessagesStream.ts"
 
-/** A server of Anthropic's Messages, or of a copy of them. */
+/** A server that speaks Anthropic's Messages. */
 export interface AnthropicMessagesOptions {
   /** What stands in front of the model in `provider/model`: `anthropic`, unless it is given. */
   readonly name?: string
-  /** Without `/v1`. A query is kept. */
+  /** Without `/v1`. Requests keep its query. */
   readonly baseUrl: string
-  /** A server of one's own may need none. */
+  /** Some servers need none. */
   readonly apiKey?: Redacted.Redacted
   readonly headers?: Readonly<Record<string, string>>
 }

@@ -140,7 +140,7 @@ describe("AnthropicMessagesProvider", () => {
     [500, refused("api_error", "Internal server error"), "server_error"],
     [504, refused("timeout_error", "Request timed out"), "server_error"],
     [529, refused("overloaded_error", "Overloaded"), "overloaded"]
-  ] as const)("takes a %i of %j for %s, as a status and in the midst of an answer", ([status, body, reason]) =>
+  ] as const)("reads a %i of %j as %s, as a status and in the middle of an answer", ([status, body, reason]) =>
     Effect.gen(function* () {
       const event = Move.write(`event: error\ndata: ${JSON.stringify(body)}\n\n`)
       const host = yield* serve(({ url }) =>
@@ -163,7 +163,7 @@ describe("AnthropicMessagesProvider", () => {
     }).pipe(Effect.scoped, Effect.provide(memory))
   )
 
-  it.effect("waits for the end of the message behind the stop reason for a second, and no longer", () =>
+  it.effect("waits after the stop reason for the end of the message, a second and no longer", () =>
     Effect.gen(function* () {
       const host = yield* serve(
         yield* MessagesHost.make([

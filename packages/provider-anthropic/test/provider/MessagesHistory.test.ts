@@ -16,13 +16,13 @@ const faultsOf = Effect.fnUntraced(function* (messages: ProviderRequest["message
 
 describe("toMessagesRequest", () => {
   it.effect.prop(
-    "makes a request that the server takes of whatever has become of a history",
+    "turns any history into a request that the server accepts",
     { messages: RandomHistory },
     ({ messages }) => Effect.map(faultsOf(legalHistory(messages)), (found) => assert.isEmpty(found))
   )
 
   it.effect.prop(
-    "makes one, too, of a history whose calls are told in text",
+    "does so, too, with a history whose calls are told in text",
     { messages: RandomHistory },
     ({ messages }) => Effect.map(faultsOf(toldHistory(legalHistory(messages))), (found) => assert.isEmpty(found))
   )

@@ -17,7 +17,7 @@ const asked = (request: ProviderRequest) =>
   })
 
 describe("toMessagesRequest", () => {
-  it("makes of a history what the wire asks for: roles that alternate, results first, only thoughts of its own", () => {
+  it("turns a history into what the wire asks for: roles that alternate, results first, only thoughts of its own", () => {
     assert.deepStrictEqual<unknown>(toMessagesRequest(conversation, "anthropic"), golden("conversation.messages"))
   })
 
@@ -39,7 +39,7 @@ describe("toMessagesRequest", () => {
     assert.notProperty(without, "tool_choice")
   })
 
-  it("sends no system text that is empty", () => {
+  it("sends no empty system text", () => {
     assert.notProperty(toMessagesRequest({ ...conversation, system: "" }, "anthropic"), "system")
   })
 
@@ -48,7 +48,7 @@ describe("toMessagesRequest", () => {
     [{ contextWindow: 200_000, outputLimit: 64_000, isReasoning: false }, 32_000],
     [{ contextWindow: 200_000, isReasoning: false }, 8_192],
     [undefined, 8_192]
-  ])("takes the limit that is not given from what is known of the model: %j", (facts, max_tokens) => {
+  ])("uses the known limit of the model where none is given: %j", (facts, max_tokens) => {
     const { maxOutputTokens, ...unlimited } = conversation
     assert.deepInclude(toMessagesRequest({ ...unlimited, facts }, "anthropic"), { max_tokens })
     assert.deepInclude(toMessagesRequest({ ...conversation, facts }, "anthropic"), { max_tokens: maxOutputTokens })

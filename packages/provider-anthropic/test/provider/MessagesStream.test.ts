@@ -61,7 +61,7 @@ describe("MessagesStream", () => {
     ["refusal", "refusal"],
     ["pause_turn", "pause"],
     ["something_new", "other"]
-  ])("takes the stop reason %s for %s", (reason, expected) => {
+  ])("reads the stop reason %s as %s", (reason, expected) => {
     const { parts } = decode(events(message, ends(reason), over))
     assert.deepStrictEqual<unknown>(parts, [finished(expected)])
   })
@@ -78,7 +78,7 @@ describe("MessagesStream", () => {
     }
   })
 
-  it("believes what was finished, whatever comes behind it", () => {
+  it("believes what was finished, whatever comes after it", () => {
     const one = events(message, ...text(0, "one"), stop(0), ends("end_turn"))
     const expected = { parts: [said("one"), finished("stop")], failure: null }
     for (const behind of [
@@ -103,7 +103,7 @@ describe("MessagesStream", () => {
     ["a delta in a block of another kind", [delta(0, { type: "input_json_delta", partial_json: "{}" })]],
     ["a text that is none", [delta(0, { type: "text_delta", text: 2 })]],
     ["a finish in the midst of a call", [start(1, { type: "tool_use", id: "a", name: "a" }), ends("tool_use")]]
-  ])("fails on %s, and gives nothing of what comes behind it", (_, wrong) => {
+  ])("fails on %s, and emits nothing of what comes after it", (_, wrong) => {
     const { parts, failure } = decode(
       events(message, ...text(0, "one"), ...wrong) +
         events(delta(0, { type: "text_delta", text: "three" }), ends("end_turn"))
@@ -132,7 +132,7 @@ describe("MessagesStream", () => {
     assert.deepStrictEqual([parts, failure], [[said("one"), said("two")], "unknown"])
   })
 
-  it("takes the name of the event for its type, where the data have none", () => {
+  it("uses the name of the event as its type, where the data have none", () => {
     const { parts } = decode(
       "event: message_start\ndata: {}\n\n" +
         'event: message_delta\ndata: {"delta":{"stop_reason":"end_turn"}}\n\n' +
@@ -168,7 +168,7 @@ describe("MessagesStream", () => {
     ])
   })
 
-  it("makes up the ids that are missing or taken, makes one of two equal calls, and drops one without a name", () => {
+  it("invents ids that are missing or taken, merges two equal calls, and drops a call without a name", () => {
     const calls = [
       ...call(0, { id: "a", name: "x" }, "1"),
       ...call(1, { name: "x" }, "2"),
@@ -188,7 +188,7 @@ describe("MessagesStream", () => {
     )
   })
 
-  it("counts tokens that are null, none or fewer than before as those that it knew", () => {
+  it("keeps the count that it knew where tokens are null, none or fewer than before", () => {
     const { parts } = decode(
       events(
         {

@@ -7,8 +7,8 @@ import { ResponsesStream } from "./internal/ResponsesStream.ts"
 import type { OpenAiServer } from "./OpenAiServer.ts"
 
 /**
- * OpenAI's Responses behind the provider port. The server stores nothing: what the model thought is kept in the history,
- * encrypted, and replayed to the provider of the same name. The client must not retry.
+ * OpenAI's Responses behind the provider port. The server stores nothing: the history keeps the model's encrypted reasoning, and
+ * the provider of the same name gets it again. The client must not retry.
  */
 export const layer = (server: OpenAiServer): Layer.Layer<Provider, never, HttpClient.HttpClient> =>
   providerLayer(server, { path: "/responses", toBody: toResponsesRequest, answer: ResponsesStream })

@@ -8,7 +8,7 @@ import { toChatRequest } from "../../src/provider/internal/ChatRequest.ts"
 const golden = (name: string): unknown => JSON.parse(readFileSync(`${import.meta.dirname}/golden/${name}.json`, "utf8"))
 
 describe("toChatRequest", () => {
-  it("makes of a history what the wire asks for: calls with their results, no reasoning, no partial text", () => {
+  it("turns a history into what the wire asks for: calls with their results, no reasoning, no partial text", () => {
     assert.deepStrictEqual<unknown>(
       toChatRequest(golden("conversation") as ProviderRequest),
       golden("conversation.chat")
@@ -40,7 +40,7 @@ describe("toChatRequest", () => {
     assert.notProperty(without, "tool_choice")
   })
 
-  it("sends no system message that is empty", () => {
+  it("sends no empty system message", () => {
     const { messages } = toChatRequest({ ...(golden("conversation") as ProviderRequest), system: "" }) as {
       messages: ReadonlyArray<{ role: string }>
     }

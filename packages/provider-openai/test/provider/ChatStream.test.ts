@@ -49,7 +49,7 @@ describe("ChatStream", () => {
     })
   }
 
-  it.each(["\n", "\r\n", "\r"])("takes lines that end in %j", (end) => {
+  it.each(["\n", "\r\n", "\r"])("reads lines that end in %j", (end) => {
     const lines = [
       ": comment",
       "id: 1",
@@ -63,7 +63,7 @@ describe("ChatStream", () => {
     assert.deepStrictEqual(decode(lines.join(end)).parts, [text("one"), stopped])
   })
 
-  it("takes an event only when its end has come", () => {
+  it("reads an event only when its end has come", () => {
     const { parts, failure } = decode(
       events(delta({ content: "one" })),
       'data: {"choices":[{"finish_reason":"stop"}]}\n'
@@ -71,7 +71,7 @@ describe("ChatStream", () => {
     assert.deepStrictEqual([parts, failure], [[text("one")], "stream_truncated"])
   })
 
-  it("passes over empty events, empty choices and chunks that say nothing", () => {
+  it("ignores empty events, empty choices and chunks that say nothing", () => {
     const { parts } = decode(
       "data:\n\nevent: ping\n\n",
       events({ choices: [] }, {}, { choices: [{ index: 0 }] }, delta({ role: "assistant", content: "" })),
@@ -87,7 +87,7 @@ describe("ChatStream", () => {
     ["calls that are no list", events(delta({ tool_calls: {} }))],
     ["a call that is no object", events(delta({ tool_calls: [5] }))],
     ["choices that are no list", events({ choices: {} })]
-  ])("fails on %s, and gives nothing of what comes behind it", (_, corrupt) => {
+  ])("fails on %s, and emits nothing of what comes after it", (_, corrupt) => {
     const { parts, failure } = decode(
       events(delta({ content: "one" })),
       corrupt + events(delta({ content: "two" }, "stop"))
@@ -108,7 +108,7 @@ describe("ChatStream", () => {
     assert.strictEqual(decode(events(delta({ content: "one" })), sent).failure, "unknown")
   })
 
-  it("believes what was finished, whatever comes behind it", () => {
+  it("believes what was finished, whatever comes after it", () => {
     const one = events(delta({ content: "one" }, "stop"))
     for (const behind of ["data: {\n\n", events({ error: { message: "boom" } }), events(delta({}, "length"))]) {
       assert.deepStrictEqual(decode(one, behind), { parts: [text("one"), stopped], failure: null })
@@ -130,7 +130,7 @@ describe("ChatStream", () => {
     )
   })
 
-  it("takes another id for another call, where the server counts none", () => {
+  it("reads another id as another call, where the server does not number its calls", () => {
     const expected = [
       ["1", "a", "{}"],
       ["2", "a", "{}"]
@@ -146,7 +146,7 @@ describe("ChatStream", () => {
     )
   })
 
-  it("makes up the ids that are missing or taken, and makes one of two equal calls", () => {
+  it("invents ids that are missing or taken, and merges two equal calls", () => {
     assert.deepStrictEqual(
       callsOf(
         calls(fragment(0, "1", "a", "call_0"), fragment(1, "2", "b"), fragment(2, "3", "a", "call_0")),
@@ -160,7 +160,7 @@ describe("ChatStream", () => {
     )
   })
 
-  it("drops a call without a name, and takes arguments that are an object", () => {
+  it("drops a call without a name, and accepts arguments that are an object", () => {
     assert.deepStrictEqual(
       callsOf(
         calls(fragment(0, "{}", undefined, "1")),
@@ -178,7 +178,7 @@ describe("ChatStream", () => {
     ])
   })
 
-  it("counts tokens that are none as none", () => {
+  it("counts invalid numbers of tokens as 0", () => {
     const { parts } = decode(
       events({ usage: { prompt_tokens: -1, completion_tokens: "7" } }, delta({ content: "x" }, "stop"))
     )

@@ -90,7 +90,7 @@ describe.each([
 })
 
 describe("OpenAiChatProvider", () => {
-  it.effect("is heard, though nothing is said, while comments keep the connection open", () =>
+  it.effect("reports comments as a sign of life, though they have no content", () =>
     Effect.gen(function* () {
       const pause = Move.wait("1 second")
       const host = yield* serve(
@@ -208,7 +208,7 @@ describe("OpenAiChatProvider", () => {
     }).pipe(Effect.scoped, Effect.provide(memory))
   )
 
-  it.effect("asks over the wire what it was asked to ask", () =>
+  it.effect("sends over the wire what it was asked to send", () =>
     Effect.gen(function* () {
       const conversation = JSON.parse(
         readFileSync(`${import.meta.dirname}/golden/conversation.json`, "utf8")
@@ -224,7 +224,7 @@ describe("OpenAiChatProvider", () => {
     }).pipe(Effect.scoped, Effect.provide(memory))
   )
 
-  it.effect("waits for the usage behind the finish reason for a second, and no longer", () =>
+  it.effect("waits after the finish reason for the usage, a second and no longer", () =>
     Effect.gen(function* () {
       const late = Move.write('data: {"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":1}}\n\n')
       const host = yield* serve(events(said, stopped, Move.wait("900 millis"), late, Move.stall))
@@ -272,7 +272,7 @@ describe("OpenAiChatProvider", () => {
     }).pipe(Effect.scoped, Effect.provide(memory))
   )
 
-  it.effect("does not wait for the end of a connection that the end marker has come on", () =>
+  it.effect("does not wait for the connection to end after the end marker", () =>
     Effect.gen(function* () {
       const host = yield* serve(events(said, stopped, Move.write("data: [DONE]\n\n"), Move.stall))
       const reader = yield* Effect.forkChild(attempt(yield* providerAt(host.url)))
@@ -320,7 +320,7 @@ describe("OpenAiChatProvider", () => {
     }).pipe(Effect.scoped, Effect.provide(memory))
   )
 
-  it.live("tells a connection that could not be made from one that was lost", () =>
+  it.live("distinguishes a connection that could not be made from one that was lost", () =>
     Effect.gen(function* () {
       const { url } = yield* Effect.scoped(serve(() => Effect.never))
       const { error } = yield* attempt(yield* providerAt(url))

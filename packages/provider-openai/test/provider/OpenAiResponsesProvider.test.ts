@@ -122,7 +122,7 @@ describe("OpenAiResponsesProvider", () => {
     }).pipe(Effect.scoped, Effect.provide(memory))
   )
 
-  it.effect("asks over the wire what it was asked to ask", () =>
+  it.effect("sends over the wire what it was asked to send", () =>
     Effect.gen(function* () {
       const conversation = JSON.parse(golden("conversation.json")) as ProviderRequest
       const host = yield* serve(yield* ResponsesHost.make(() => [Turn.say("ok")]))
@@ -136,7 +136,7 @@ describe("OpenAiResponsesProvider", () => {
     }).pipe(Effect.scoped, Effect.provide(memory))
   )
 
-  it.effect("gives the model back what it thought, where it thought it", () =>
+  it.effect("returns the model's thoughts to it, where it had them", () =>
     Effect.gen(function* () {
       const host = yield* serve(recorded("reasoning and calls"))
       const provider = yield* providerAt(host.url, { name: "azure" })

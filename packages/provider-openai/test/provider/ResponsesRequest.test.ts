@@ -11,7 +11,7 @@ const conversation = { ...(golden("conversation") as ProviderRequest), model: "g
 const body = golden("conversation.responses") as { readonly input: ReadonlyArray<{ readonly type: string }> }
 
 describe("toResponsesRequest", () => {
-  it("makes of a history the items of the wire, with its own reasoning in front of what came of it", () => {
+  it("turns a history into the items of the wire, with its own reasoning in front of what followed from it", () => {
     assert.deepStrictEqual<unknown>(toResponsesRequest(conversation, "openai"), body)
   })
 
@@ -67,7 +67,7 @@ describe("toResponsesRequest", () => {
     assert.notProperty(without, "tool_choice")
   })
 
-  it("sends a limit of the answer, if there is one, and no instructions that are empty", () => {
+  it("sends a limit of the answer, if there is one, and no empty instructions", () => {
     const limited = toResponsesRequest({ ...conversation, system: "", maxOutputTokens: 512 }, "openai")
     assert.propertyVal(limited, "max_output_tokens", 512)
     assert.notProperty(limited, "instructions")

@@ -72,7 +72,7 @@ describe("ResponsesStream", () => {
       [event("function_call_arguments.done", { item_id: "x", arguments: "{}" })]
     ],
     ["JSON that is no object", [5]]
-  ])("fails on %s, and gives nothing of what comes behind it", (_, sent) => {
+  ])("fails on %s, and emits nothing of what comes after it", (_, sent) => {
     const { parts, failure } = decode(
       events(message, says("m", "one")),
       events(...sent, added("message", "n"), says("n", "three"), completed)
@@ -87,7 +87,7 @@ describe("ResponsesStream", () => {
     }
   })
 
-  it("believes what was finished, whatever comes behind it", () => {
+  it("believes what was finished, whatever comes after it", () => {
     const one = events(message, says("m", "one"), completed)
     const failed = event("failed", { response: { error: { code: "server_error", message: "boom" } } })
     for (const behind of ["data: {\n\n", "data: [DONE]\n\n", events(failed), events(says("x", "two"), completed)]) {
@@ -95,7 +95,7 @@ describe("ResponsesStream", () => {
     }
   })
 
-  it("passes over events and items that it does not know", () => {
+  it("ignores events and items that it does not know", () => {
     const { parts } = decode(
       ": comment\n\nevent: keepalive\ndata: {}\n\n",
       events(event("queued"), added("web_search_call", "w"), event("web_search_call.searching", { item_id: "w" })),
@@ -104,7 +104,7 @@ describe("ResponsesStream", () => {
     assert.deepStrictEqual(parts, [text("one"), finished("stop")])
   })
 
-  it("takes the name of an event for its type, where its data have none", () => {
+  it("uses the name of an event as its type, where its data have none", () => {
     const { parts } = decode(events(message, says("m", "one")), 'event: response.completed\ndata: {"response":{}}\n\n')
     assert.deepStrictEqual(parts, [text("one"), finished("stop")])
   })
@@ -153,7 +153,7 @@ describe("ResponsesStream", () => {
     )
   })
 
-  it("makes up the ids that are missing or taken, and drops a call without a name", () => {
+  it("invents ids that are missing or taken, and drops a call without a name", () => {
     const call = (item: string, fields: object) => added("function_call", item, { arguments: "{}", ...fields })
     assert.deepStrictEqual(
       callsOf(
@@ -179,7 +179,7 @@ describe("ResponsesStream", () => {
     ])
   })
 
-  it("hands no call on that was cut, though another finish came than the length", () => {
+  it("emits no call that was cut, also when the answer ended for another reason than its length", () => {
     const call = { call_id: "c", name: "a", arguments: "{" }
     const cut = event("incomplete", { response: { incomplete_details: { reason: "steered" } } })
     const begun = added("function_call", "1", call)
@@ -189,7 +189,7 @@ describe("ResponsesStream", () => {
     }
   })
 
-  it("tells which of the texts are on the way to the answer", () => {
+  it("marks the texts that are commentary on the way to the answer", () => {
     const sent = [
       added("message", "m", { phase: "commentary" }),
       says("m", "I look."),

@@ -16,7 +16,7 @@ import type { Listener } from "./Listener.ts"
 import * as ModelLimits from "./ModelLimits.ts"
 import * as Target from "./Target.ts"
 
-/** What is asked, without the names of the model that is asked. */
+/** A request to any model: the target adds the model. */
 export type Question = Omit<ProviderRequest, "model" | "facts">
 
 /** An answer that its provider has finished. */
@@ -37,9 +37,9 @@ const finished = (assembly: Assembly): Effect.Effect<Attempted, ProviderError> =
     : Effect.succeed({ _tag: "Finished", answer: { finish, parts, calls, dropped, text, usage } })
 }
 
-/** Makes attempts: one request to one target each, under the timers of its model. */
+/** Makes single attempts: one request to one target, under the timers of its model. */
 export const make = (pool: CredentialPool["Service"], config: PlansConfig["Service"]) => {
-  /** Of all that may end a plan from outside, only its deadline is the provider's fault, and only after a long silence. */
+  /** An attempt that a plan's end cuts off puts its credential aside only at the deadline, after a long silence. */
   const blameForDeadline = Effect.fnUntraced(function* (target: Target.Target, silentMs: number, listener: Listener) {
     if (!(yield* listener.isDeadline)) return
     const message = `Nothing for ${Duration.format(Duration.millis(silentMs))} until the deadline`

@@ -11,12 +11,9 @@ import * as Target from "./Target.ts"
 
 /** The attempts of one step, or of one summary: they share their retries and their numbers. */
 export interface Asking {
-  /** Who is asked now, or was asked last. */
+  /** Whom the attempt that runs asks, or the last one did. */
   readonly target: () => Target.Target
-  /**
-   * One finished answer, out of as many attempts as it takes. `question` is what to ask a model: its window may say how long
-   * that can be.
-   */
+  /** Makes attempts until one finishes its answer. `question` is what to ask a model: it may depend on the model's window. */
   readonly ask: (
     question: (model: string) => Effect.Effect<AnswerAttempt.Question>
   ) => Effect.Effect<AnswerAttempt.FinishedAnswer, ProviderError | StorageError>
@@ -27,22 +24,19 @@ const correctCall: Entry = {
   parts: [{ type: "text", text: "The arguments of your last tool call were not valid JSON. Make the call again." }]
 }
 
-/** The same question, mended for an attempt behind one that failed for this reason. */
+/** The same question, mended after an attempt that failed for this reason. */
 const mend = (question: AnswerAttempt.Question, reason: ProviderErrorReason): AnswerAttempt.Question => {
   if (reason._tag === "history_rejected") return { ...question, messages: toldHistory(question.messages) }
   return reason._tag === "tool_json" ? { ...question, messages: [...question.messages, correctCall] } : question
 }
 
-/** Asks providers for answers: it chooses the targets, runs the attempts, and makes those again that may help. */
+/** Asks providers for answers: chooses the targets, runs the attempts, and retries where a retry may help. */
 export class Asker extends Context.Service<
   Asker,
   {
-    /** The first of the models that has a free credential, with it. Fails with the soonest time when none has. */
+    /** The first of the models that has a free credential. If none has, fails with the soonest time at which one will be free. */
     readonly first: Target.Targets["first"]
-    /**
-     * Begins with the first of the models that has a free credential. Other processes have made `attempts` of the step before:
-     * the next one has the next number.
-     */
+    /** Begins with the first of the models that has a free credential. `attempts` is the number of the last attempt before. */
     readonly begin: (
       subject: Subject,
       listener: Listener,

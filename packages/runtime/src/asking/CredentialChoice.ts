@@ -4,8 +4,9 @@ import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError
 import type { Array as Arrays } from "effect"
 
 /**
- * What a failure puts aside: all of a credential, one model on it, or one model of the provider, whichever its credential.
- * `durations` are milliseconds: of the first window, of the next one if nothing succeeds in between, and so on; the last one stays.
+ * What a failure puts aside: a credential, one model on a credential, or one model on every credential of its provider.
+ * `durations` are milliseconds: those of the first window, of the next one if no attempt succeeds in between, and so on. All
+ * further windows last as long as the last one.
  */
 export interface CredentialWindow {
   readonly scope: "credential" | "credential_model" | "model"
@@ -32,9 +33,9 @@ const until = (window: CredentialWindow, retryAfterMs: number | undefined): Cred
   retryAfterMs === undefined ? window : { ...window, durations: [retryAfterMs] }
 
 /**
- * The window that a failure opens, by the table of `docs/reference/provider.md`; none if it was not the key's fault. `stage` is
- * what the plan was waiting for: only an answer of a provider can be to blame, and silence only where the plan itself had
- * asked, not for a summary.
+ * The window that a failure opens, by the table of `docs/reference/provider.md`; undefined if the credential is not to blame.
+ * `stage` is the stage of the plan: a credential is blamed in the stages `provider` and `compaction` only, and for silence only
+ * in the stage `provider`.
  */
 export const windowFor = (reason: ProviderErrorReason, stage: Stage): CredentialWindow | undefined => {
   if (stage !== "provider" && stage !== "compaction") return undefined
@@ -57,10 +58,10 @@ export const windowFor = (reason: ProviderErrorReason, stage: Stage): Credential
 
 export type CredentialChoice =
   | { readonly _tag: "Free"; readonly id: string }
-  /** Milliseconds until one is free again; 0 if it was only to be avoided. */
+  /** Milliseconds until a credential is free again; 0 if one is free and to be avoided. */
   | { readonly _tag: "None"; readonly retryAfterMs: number }
 
-/** Milliseconds until no window binds the credential for this model any more. */
+/** Milliseconds until the last window that binds the credential for this model ends. */
 const leftMs = (rows: ReadonlyArray<CredentialRow>, id: string, model: string): number =>
   rows.reduce(
     (left, row) =>
@@ -73,8 +74,8 @@ const leftMs = (rows: ReadonlyArray<CredentialRow>, id: string, model: string): 
   )
 
 /**
- * Which credential to ask with: the preferred one, else the one that was not used for the longest time,
- * of those that no window binds. `ids` are in the order of the configuration, which decides between equals.
+ * Chooses among the credentials that no window binds: the preferred one, else the one that is unused for the longest time.
+ * `ids` are in the order of the configuration, which decides between equals.
  */
 export const choose = (
   ids: ReadonlyArray<string>,

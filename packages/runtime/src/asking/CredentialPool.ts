@@ -12,7 +12,7 @@ import { type CredentialRow, CredentialStore } from "../store/CredentialStore.ts
 import { type ProviderCredential, Providers } from "../provider/Providers.ts"
 import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
 
-/** A credential of a provider, asked for a model, which is `provider/model` wherever credentials are concerned. */
+/** The use of a credential for a model, which is named as `provider/model`. */
 interface Use {
   readonly provider: string
   readonly credential: string
@@ -20,8 +20,8 @@ interface Use {
 }
 
 /**
- * What to ask with. `Exhausted`: nothing is free, and after so many milliseconds something is; 0 if only `avoid` is in the
- * way, none if the provider is not configured.
+ * The credential to ask with. `Exhausted`: none is free; one will be in `retryAfterMs` milliseconds, which is 0 if a free one is
+ * to be avoided, and undefined if the provider is not configured.
  */
 export type Picked =
   | { readonly _tag: "Picked"; readonly credential: ProviderCredential }
@@ -30,31 +30,30 @@ export type Picked =
 /** How old the stored time of a credential's last use may be, in milliseconds. */
 const useGranularity = 10_000
 
-/** Which credential a plan asks with, by what all replicas have seen of them. Contract: `docs/reference/provider.md`. */
+/** Chooses credentials, by what all replicas know of them. Contract: `docs/reference/provider.md`. */
 export class CredentialPool extends Context.Service<
   CredentialPool,
   {
     /**
-     * The preferred credential, which is the session's if none is named, else the one that was not used for the longest time, of
-     * those that no window binds and that are not to be avoided. A choice among several is kept for the session, unless
-     * something was to be preferred or avoided: then it is for this once.
+     * Picks among the credentials that no window binds and that are not to be avoided: the preferred one, else the session's, else
+     * the one that is unused for the longest time. The session keeps the choice, unless the caller preferred or avoided one.
      */
     readonly pick: (wanted: {
       readonly provider: string
       readonly model: string
       readonly session: SessionId
-      /** Ids that the step has given up. */
+      /** The ids of credentials that failed in this step. */
       readonly avoid: ReadonlySet<string>
       readonly prefer?: string
     }) => Effect.Effect<Picked, StorageError>
-    /** An attempt has failed while the plan was in this stage: opens the window that belongs to it, if any. */
+    /** An attempt has failed in this stage of the plan. Opens the window that belongs to the failure, if any. */
     readonly failed: (
       use: Use & { readonly reason: ProviderErrorReason; readonly stage: Stage }
     ) => Effect.Effect<void, StorageError>
-    /** An attempt has finished: what was counted of its credential is forgotten. Mostly it writes nothing. */
+    /** An attempt has finished: the failures of its credential no longer count. Writes only if there are any, or every 10 s. */
     readonly succeeded: (use: Use) => Effect.Effect<void, StorageError>
     readonly list: Effect.Effect<ReadonlyArray<Credential>, StorageError>
-    /** Resets a credential, and gives it. Models that its provider did not have may be asked again. */
+    /** Ends the windows of a credential, and those of models that its provider did not have. Gives the credential. */
     readonly clear: (id: string) => Effect.Effect<Credential, NotFound | StorageError>
   }
 >()("@bowline/runtime/asking/CredentialPool") {
@@ -63,11 +62,11 @@ export class CredentialPool extends Context.Service<
     Effect.gen(function* () {
       const providers = yield* Providers
       const store = yield* CredentialStore
-      /** What this process has chosen: between two plans that choose at once nothing is stored yet. */
+      /** What this process has chosen: of two plans that choose at the same time, neither finds the other's choice in the store. */
       const chosen = new Map<string, number>()
-      /** Of which uses something is counted, as far as this process has seen. */
+      /** Uses with failures that count, as far as this process knows. */
       const counted = new Set<string>()
-      /** When this process has stored a use. */
+      /** When this process last stored a use. */
       const stored = new Map<string, number>()
 
       const note = (rows: ReadonlyArray<CredentialRow>) => {
@@ -138,7 +137,7 @@ export class CredentialPool extends Context.Service<
     })
   )
 
-  /** Of the one provider there is; what happens to its credential is remembered in this process. */
+  /** For an app with one provider. This process alone remembers what happens to its credential. */
   static readonly layerProvider = CredentialPool.layer.pipe(
     Layer.provide([Providers.layerProvider, MemoryCredentialStore.layer])
   )
@@ -149,7 +148,7 @@ const keyOf = (credential: string, model: string | null): string => `${credentia
 const lastUseOf = (rows: ReadonlyArray<CredentialRow>, id: string): number | null =>
   rows.find((row) => row.credential === id && row.model === null)?.lastUsed ?? null
 
-/** A model that the provider does not have is passed over with every credential, and the fault of none. */
+/** A model that its provider does not have is shown with every credential, and changes the state of none. */
 const show = (provider: string, id: string, rows: ReadonlyArray<CredentialRow>): Credential => {
   const own = rows.filter((row) => row.provider === provider && row.credential === id)
   const missing = rows.filter((row) => row.provider === provider && row.credential === null)

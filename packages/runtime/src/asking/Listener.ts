@@ -7,15 +7,15 @@ import type { Target } from "./Target.ts"
 
 /** Counts what attempts use. */
 export interface Account {
-  /** The running attempt has used so much so far, by its provider's count. */
+  /** The provider has reported what the running attempt has used so far. */
   readonly reported: (attempt: number, usage: Usage) => void
   /** The running attempt is over, however it ended. */
   readonly ended: () => void
 }
 
-/** An attempt that follows one that failed. */
+/** An attempt that follows a failed one. */
 export interface Retry {
-  /** The number of the one that failed, and its model. */
+  /** The number and the model of the failed one. */
   readonly attempt: number
   readonly model: string
   readonly error: ProviderError
@@ -23,7 +23,7 @@ export interface Retry {
   readonly delayMs: number
 }
 
-/** Learns what happens while an answer is asked for. A step shows it to the plan's readers; of a summary only the usage counts. */
+/** Learns what the attempts at an answer do. A step shows it to the plan's readers; a summary only counts the usage. */
 export interface Listener extends Account {
   /** Parts of the attempt have come. The timers of silence stand still until the listener is done with them. */
   readonly heard: (attempt: number, parts: ReadonlyArray<ProviderPart>) => Effect.Effect<void, StorageError>
@@ -31,7 +31,7 @@ export interface Listener extends Account {
   readonly retrying: (retry: Retry) => Effect.Effect<void>
   /** The provider refused the question as too long: makes it shorter, and says whether it is. Called once at most. */
   readonly shorten: Effect.Effect<boolean, StorageError>
-  /** Marks what the plan waits for. */
+  /** Marks the stage of the plan for as long as it waits. */
   readonly within: (stage: "provider" | "backoff") => <A, E, R>(wait: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /** Whether the plan's deadline interrupts the attempt, and nothing else. */
   readonly isDeadline: Effect.Effect<boolean>

@@ -9,12 +9,12 @@ const silence = {
   other: { firstToken: Duration.seconds(120), idle: Duration.seconds(120) }
 }
 
-/** What a plan takes a model for: by what is configured of it, else by the table. */
+/** What plans assume about a model: the configuration counts first, then the table of models. */
 export interface ModelLimits {
   /** Tokens of prompt and answer together. */
   readonly contextWindow: number
   readonly timers: AttemptTimers
-  /** Nothing, of a model that nobody knows. */
+  /** Undefined for a model that neither the configuration nor the table has. */
   readonly facts: ModelTable.Model | undefined
 }
 

@@ -6,19 +6,19 @@ export type Recourse =
   | { readonly _tag: "SameCredential" | "OtherCredential"; readonly delayMs: number }
   | { readonly _tag: "OtherModel" | "GiveUp" }
 
-/** What is left to a step, and of its plan. */
+/** What a step may still do. */
 export interface Chances {
-  /** The wait before its next retry with this model, if it may make one. */
+  /** The wait before the next retry with this model; undefined once the retries are used up. */
   readonly waitMs: number | undefined
   readonly hasOtherCredential: boolean
   readonly hasOtherModel: boolean
   readonly timeLeftMs: number
 }
 
-/** Less time than this is not enough to begin with another model. */
+/** A plan that has less time than this does not begin with another model. */
 const failoverMs = 5_000
 
-/** Failures that another model may not have. */
+/** Whether another model may succeed where this one failed. */
 const isOfModel = (reason: ProviderErrorReason): boolean =>
   reason.isRetryable ? reason._tag !== "tool_json" : ["auth", "billing", "model_unavailable"].includes(reason._tag)
 
@@ -28,9 +28,9 @@ const isSilence = (reason: ProviderErrorReason): boolean =>
   reason._tag === "first_token_timeout" || reason._tag === "idle_timeout"
 
 /**
- * Decides by why the attempts with this model have failed so far. A key that is refused, is asked to wait, or was silent twice
- * gives way to another one if that is free; what time may heal is tried again with the same one; and when that is used up, the
- * next model has a go, as long as there is time for it.
+ * Decides by the reasons for which the attempts with this model have failed. A credential that is refused, is asked to wait, or
+ * was silent twice gives way to another one that is free. A failure that time may heal is retried with the same credential. When
+ * the retries are used up, the next model follows, if the plan has enough time left.
  */
 export const decide = (reasons: ReadonlyArray<ProviderErrorReason>, chances: Chances): Recourse => {
   const last = reasons.at(-1)

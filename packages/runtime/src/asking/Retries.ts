@@ -14,9 +14,9 @@ export interface Subject {
   readonly session: SessionId
   /** As `provider/model`: the one to ask, and those that may take its place, in order. */
   readonly models: ReadonlyArray<string>
-  /** Milliseconds since 1970: no attempt begins behind it. */
+  /** Milliseconds since 1970: no attempt begins after it. */
   readonly deadline: number
-  /** What the plan waits for meanwhile. */
+  /** The plan's stage while it waits for the answer. */
   readonly stage: Stage
 }
 
@@ -26,7 +26,7 @@ interface Parts {
   readonly settings: RetryPolicy.RetrySettings
 }
 
-/** The waits of a step with one model: milliseconds until the next attempt, undefined once the retries are used up. */
+/** Counts the waits with one model: milliseconds until the next attempt, undefined once the retries are used up. */
 const countWaits = (settings: RetryPolicy.RetrySettings) =>
   Effect.map(
     Schedule.toStep(RetryPolicy.waits(settings)),
@@ -45,7 +45,7 @@ export class Retries {
   readonly #subject: Subject
   #target: Target.Target
   #nextWait: NextWait
-  /** The credentials, and why they have failed, with the model in use. */
+  /** The credentials that have failed with the model in use, and why. */
   #tried = new Set<string>()
   #failures: Array<ProviderErrorReason> = []
 
@@ -69,7 +69,7 @@ export class Retries {
     return this.#target
   }
 
-  /** The target again, unless another plan has met its credential with a fault meanwhile: then another one, if one is free. */
+  /** The same target, unless a window binds its credential by now: then another credential, if one is free. */
   get again(): Effect.Effect<Target.Target, StorageError> {
     return Effect.map(
       this.#parts.targets.again(this.#subject.session, this.#target, this.#tried),
@@ -77,10 +77,7 @@ export class Retries {
     )
   }
 
-  /**
-   * The attempt of that number has failed. Finds the next target, and gives the milliseconds to wait until then; fails
-   * with the reason where there is none.
-   */
+  /** The attempt of that number has failed. Chooses the next target, and gives the milliseconds to wait; fails if there is none. */
   readonly failed = Effect.fnUntraced(function* (
     this: Retries,
     attempt: number,

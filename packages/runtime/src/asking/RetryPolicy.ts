@@ -11,7 +11,7 @@ export interface RetrySettings {
 /** The longest wait that a provider may ask for. */
 const maxRetryAfterMs = 60_000
 
-/** Why another attempt may help only once. */
+/** Reasons for which one retry may help, and a second one does not. */
 const onceOnly: ReadonlyArray<ReadonlyArray<ProviderErrorReason["_tag"]>> = [
   ["first_token_timeout", "idle_timeout"],
   ["tool_json"],
@@ -24,8 +24,8 @@ export const retryAfterMs = (reason: ProviderErrorReason): number | undefined =>
   "retryAfterMs" in reason ? reason.retryAfterMs : undefined
 
 /**
- * The waits behind the failures of a step with one model, as many as it may make retries. They double, half of each being random.
- * What the provider asks for takes the place of one, with up to a tenth added.
+ * The waits after the failures of a step with one model: one for each retry. They double, and half of each is random. A wait
+ * that the provider asks for replaces one of them, with up to a tenth added.
  */
 export const waits = ({ maxRetries, baseMs }: RetrySettings) =>
   Schedule.exponential(baseMs).pipe(
@@ -40,7 +40,7 @@ export const waits = ({ maxRetries, baseMs }: RetrySettings) =>
     )
   )
 
-/** Whether to make another attempt after this wait, in a step whose attempts have failed for these reasons. */
+/** Whether a retry after this wait is worth it, in a step whose attempts have failed for these reasons. */
 export const isWorth = (reasons: ReadonlyArray<ProviderErrorReason>, waitMs: number, timeLeftMs: number): boolean => {
   const last = reasons.at(-1)
   if (last === undefined || !isRetried(last) || waitMs > timeLeftMs) return false

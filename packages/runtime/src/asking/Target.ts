@@ -7,7 +7,7 @@ import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { Asked } from "../telemetry/ProviderMetrics.ts"
 import type { CredentialPool, Picked } from "./CredentialPool.ts"
 
-/** Who is asked: a model as `provider/model`, and the credential to ask with. */
+/** Whom an attempt asks: a model as `provider/model`, with a credential. */
 export interface Target {
   readonly model: string
   readonly credential: ProviderCredential
@@ -30,7 +30,7 @@ export const asked = (model: string): Asked => ({ provider: providerOf(model), m
 
 /** Finds targets for the attempts of a session. */
 export interface Targets {
-  /** A free credential for the model that is not to be avoided, if there is one; else the wait for the next one, if it is known. */
+  /** A free credential for the model, other than those to avoid; else the wait until one is free, if it is known. */
   readonly pick: (
     session: SessionId,
     model: string,
@@ -38,15 +38,15 @@ export interface Targets {
     prefer?: string
   ) => Effect.Effect<Picked, StorageError>
   /**
-   * The target for the next attempt of its step: the same one, unless its credential is bound by now and another one is free, best
-   * one that the step has not tried.
+   * The target for the next attempt: the same one, unless a window binds its credential by now and another credential is free.
+   * Credentials that the step has not tried come first.
    */
   readonly again: (
     session: SessionId,
     target: Target,
     tried: ReadonlySet<string>
   ) => Effect.Effect<Target, StorageError>
-  /** The first of the models that has a free credential. Fails with the soonest time when none has. */
+  /** The first of the models that has a free credential. If none has, fails with the soonest time at which one will be free. */
   readonly first: (
     session: SessionId,
     models: ReadonlyArray<string>

@@ -14,16 +14,16 @@ import * as Cut from "./Cut.ts"
 import * as Summariser from "./Summariser.ts"
 import * as TokenEstimate from "./TokenEstimate.ts"
 
-/** What of a session a model gets to read, and how much that is. */
+/** What a model reads of a session, and its size. */
 export interface Prompt {
   readonly messages: ReadonlyArray<Entry>
-  /** What is not in the messages, the oldest first. */
+  /** Summaries of what the messages leave out, the oldest first. */
   readonly summaries: ReadonlyArray<string>
-  /** Of all the prompt, counted by the tokenizer. */
+  /** Tokens of the whole prompt, counted by the tokenizer. */
   readonly tokens: number
 }
 
-/** `Failed` has what can be done without a summary: nothing of it is stored. */
+/** What came of a compaction. `Failed`: there is no summary, and the prompt, which is not stored, is as short as it gets without one. */
 export type Made =
   | { readonly _tag: "NothingToGain" }
   | { readonly _tag: "Shortened"; readonly prompt: Prompt }
@@ -31,34 +31,34 @@ export type Made =
   | { readonly _tag: "Failed"; readonly prompt: Prompt }
 
 export interface Wanted extends Summariser.SummaryWanted {
-  /** The question of the plan that runs, if one does. */
+  /** The question of the running plan, if there is one. */
   readonly question: { readonly id: MessageId; readonly entry: Entry } | undefined
-  /** A prompt of that size was refused: whatever it is made of, it has to become shorter. */
+  /** A provider has refused a prompt of that size as too long. */
   readonly isRefused: boolean
   /** What the prompt has beside its messages, with these summaries. */
   readonly frame: (summaries: ReadonlyArray<string>) => Parameters<typeof TokenEstimate.ofFrame>[1]
 }
 
-/** A summary is taken for so much of a window before it is there. */
+/** A summary that is not made yet is estimated at this share of the window. */
 const summaryShare = 0.1
 
-/** So much of a history that was refused may stay, if the estimate says that there is no room at all. */
+/** The share of a refused history that may stay, if the estimate leaves less room for it. */
 const mostKept = 0.8
 
 const beginning: Entry = { role: "user", parts: [{ type: "text", text: leftOut }] }
 
-/** A session as its model reads it, with its weight in tokens. */
+/** A session with its tokens, as the model of the prompt counts them. */
 interface WeighedSession {
   readonly count: TokenEstimate.CountTokens
   readonly history: ReadonlyArray<Message>
   readonly summary: SessionSummary
   readonly summaries: ReadonlyArray<string>
-  /** The history, behind the question of the plan that runs where a compaction has covered that. */
+  /** The history. If a compaction has covered the question of the running plan, the question stands in front. */
   readonly messages: ReadonlyArray<TokenEstimate.Weighed>
   readonly tokens: number
   /** Where the question stands among the messages. */
   readonly question: number | undefined
-  /** Of the frame, without summaries, and with those that there are. */
+  /** Tokens of the frame, without the summaries and with them. */
   readonly frame: { readonly bare: number; readonly summarised: number }
 }
 
@@ -89,14 +89,14 @@ const weigh = Effect.fnUntraced(function* (
   }
 })
 
-/** How much of the model's window the prompt may take, and how much of that its messages. */
+/** The tokens that the prompt may have, and the share of its messages. */
 const roomOf = (
   { tokens, frame: { bare, summarised } }: WeighedSession,
   limits: ContextBudget.Limits,
   isRefused: boolean
 ) => {
   const budget = ContextBudget.threshold(limits)
-  // What is summarised already becomes a part of the next summary, which is no longer than that.
+  // The next summary takes in the summaries so far, and is no longer than the reserve.
   const reserve = ContextBudget.outputReserve(limits)
   const told = summarised - bare
   const fits = budget - bare - Math.max(Math.min(told, reserve), summaryShare * limits.contextWindow)
@@ -104,7 +104,7 @@ const roomOf = (
   return { budget, room: isRefused ? Math.max(estimated, mostKept * tokens) : estimated }
 }
 
-/** The prompt that a cut leaves, where `summaries` tell what it has left out. `frame` are the tokens of the prompt's frame. */
+/** The prompt after a cut. `frame` is the number of tokens of the prompt's frame with these summaries. */
 const promptOf = (
   { count, messages }: WeighedSession,
   question: Wanted["question"],
@@ -117,7 +117,7 @@ const promptOf = (
   return { messages: [...again, ...Cut.rest(count, entries, cut)], summaries, tokens: frame + cut.tokens }
 }
 
-/** The prompt without a summary: its results are shortened if that is enough, else a mark stands for what is left out. */
+/** The prompt without a new summary: it keeps every message with shortened results if they fit, else a mark stands for the head. */
 const promptWithout = (session: WeighedSession, question: Wanted["question"], cut: Cut.Cut, budget: number): Prompt => {
   const { frame, messages, summaries } = session
   const short = Cut.shortenResults(messages, budget - frame.summarised)
@@ -125,11 +125,11 @@ const promptWithout = (session: WeighedSession, question: Wanted["question"], cu
   return short === undefined ? { ...prompt, messages: [beginning, ...prompt.messages] } : prompt
 }
 
-/** Makes a long session short: decides what goes, and has it summarised. What it makes is for the holder of the session to store. */
+/** Shortens long sessions: decides which messages go, and has them summarised. The holder of the session stores the result. */
 export class Compaction extends Context.Service<
   Compaction,
   {
-    /** Reads what is stored of the session. The caller holds the session, and has written everything of it. */
+    /** Reads the stored session. The caller holds the session, and nothing of it is still to be written. */
     readonly make: (wanted: Wanted) => Effect.Effect<Made, StorageError>
   }
 >()("@bowline/runtime/compaction/Compaction") {

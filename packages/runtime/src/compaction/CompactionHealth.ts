@@ -1,7 +1,7 @@
 import type { SessionId } from "@bowline/domain/session/Session"
 import { LruCache } from "../cache/LruCache.ts"
 
-/** So many failures in a row pause the summaries of a session, for so many milliseconds. */
+/** After this many failures in a row a session is not summarised for this many milliseconds. */
 const limit = 3
 const pause = 10 * 60_000
 
@@ -14,7 +14,7 @@ interface Trouble {
   readonly lastAt: number
 }
 
-/** Of which sessions this process could not make a summary lately. It is a saving, and so not kept. */
+/** The sessions whose summaries failed lately in this process. It only saves requests, so it is not stored. */
 export class CompactionHealth {
   readonly #troubles = new LruCache<SessionId, Trouble>(capacity)
 
@@ -25,7 +25,7 @@ export class CompactionHealth {
 
   failed(session: SessionId, now: number): void {
     const { failures = 0, lastAt = now } = this.#troubles.peek(session) ?? {}
-    // A pause that is over is a new beginning.
+    // After a pause the count begins again.
     const isOver = failures >= limit && now >= lastAt + pause
     this.#troubles.set(session, { failures: isOver ? 1 : failures + 1, lastAt: now })
   }

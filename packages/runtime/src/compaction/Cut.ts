@@ -6,35 +6,32 @@ import type { CountTokens, Weighed } from "./TokenEstimate.ts"
 
 export type HistoryEntry = Pick<Message, "role" | "parts">
 
-/** A result that keeps its head and its tail only. */
+/** A result of which only head and tail stay. */
 export interface Shortening {
   readonly message: number
   readonly part: number
   readonly tokens: number
 }
 
-/** What of a history goes into the summary, and what is shortened of the rest. */
+/** Which messages of a history go into the summary, and which results of the rest are shortened. */
 export interface Cut {
-  /** So many messages of the head are replaced by the summary. */
+  /** Messages at the head that the summary replaces. */
   readonly covered: number
-  /**
-   * The question of the plan that runs is among them, and is asked again in front of the rest: what follows begins with a step,
-   * or there is nothing that follows.
-   */
+  /** The question of the running plan is among them: it is asked again, in front of the steps that stay. */
   readonly asksAgain: boolean
   readonly shortened: ReadonlyArray<Shortening>
-  /** What is left, the question that is asked again included. */
+  /** Tokens of what stays, with the question that is asked again. */
   readonly tokens: number
 }
 
-/** Less of a result says nothing. */
+/** Tokens: a result that is shortened to less is useless. */
 const leastResult = 256
 
 const sum = (tokens: ReadonlyArray<number>): number => tokens.reduce((total, one) => total + one, 0)
 
 /**
- * Whether nothing in front of a place waits for a result behind it. A call of the plan that runs waits until it has one, any
- * other may never get one.
+ * Whether a history can be cut at a place: no call in front of it has its result behind it. A call of the running plan without a
+ * result still waits for one; any other may never get one.
  */
 const pairs = (messages: ReadonlyArray<HistoryEntry>, own: number): ((at: number) => boolean) => {
   const answered = new Map<TaskId, number>()
@@ -52,7 +49,7 @@ const pairs = (messages: ReadonlyArray<HistoryEntry>, own: number): ((at: number
   return (at) => (openUntil[at - 1] ?? -1) < at
 }
 
-/** Shortens the results that a cut leaves, so that all of it has no more than so many tokens. */
+/** Shortens the results that a cut leaves, so that the rest has at most `target` tokens; undefined if it cannot. */
 const shorten = (messages: ReadonlyArray<Weighed<HistoryEntry>>, cut: Cut, target: number): Cut | undefined => {
   const results = messages.flatMap((weighed, message) =>
     weighed.message.parts.flatMap((part, index) =>
@@ -69,7 +66,7 @@ const shorten = (messages: ReadonlyArray<Weighed<HistoryEntry>>, cut: Cut, targe
   return { ...cut, shortened: long.map((one) => ({ ...one, tokens })), tokens: cut.tokens - saved }
 }
 
-/** What is left to do without a summary: every message stays, and the results are shortened until all have room. */
+/** The cut without a summary: every message stays, and the results are shortened until all of them fit. */
 export const shortenResults = (messages: ReadonlyArray<Weighed<HistoryEntry>>, room: number): Cut | undefined =>
   shorten(
     messages,
@@ -78,13 +75,14 @@ export const shortenResults = (messages: ReadonlyArray<Weighed<HistoryEntry>>, r
   )
 
 /**
- * Where a history is cut that is too long, for a window, or a prompt that was refused, of `size` tokens, of which the messages
- * may have `room`. Whole turns go, but for the newest that have room in 30 % of the size; if the plan that runs is too long by
- * itself, steps of it; if its last step is, the results in that are shortened. Nothing, if there is nothing to be gained.
+ * Decides where to cut a history that is too long. `size` is the number of tokens of the window, or of a refused prompt; the
+ * messages may have `room` of them. Whole turns go, except the newest ones that fit into 30 % of the size. If the running plan
+ * alone is too long, its oldest steps go; if its last step alone is too long, the results in it are shortened. Gives undefined
+ * if a cut gains nothing.
  */
 export const decide = (given: {
   readonly messages: ReadonlyArray<Weighed<HistoryEntry>>
-  /** Where the question of the plan that runs stands, if one does: it stays in the prompt. Asked again, it is in front. */
+  /** The place of the running plan's question, which stays in the prompt; undefined if no plan runs. */
   readonly question: number | undefined
   readonly size: number
   readonly room: number
@@ -122,11 +120,11 @@ export const decide = (given: {
   const base = at(lastStep ?? lastTurn ?? 0)
   const short = shorten(messages, base, keep) ?? shorten(messages, base, room)
   if (short !== undefined) return short
-  // Not even the last step can stay: its model knows of it by the summary.
+  // Not even the last step can stay: the summary tells the model about it.
   return own + 1 < end && places.at(-1) === end && fits(room)(end) ? at(end) : undefined
 }
 
-/** What stays of a history after a cut, without the question that is asked again. */
+/** The messages that stay after a cut, without the question that is asked again. */
 export const rest = <A extends Pick<Message, "role" | "parts">>(
   count: CountTokens,
   messages: ReadonlyArray<A>,

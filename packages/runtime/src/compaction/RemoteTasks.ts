@@ -3,7 +3,7 @@ import type { Entry } from "../history/LegalHistory.ts"
 import type { HandedBack } from "../store/SessionStore.ts"
 import * as ToolName from "../tool/ToolName.ts"
 
-/** What the peers call the tasks that they have handed back, by the newest call of each skill. */
+/** The peers' ids of the tasks that they have handed back, by the newest call of each skill. */
 export const waitingTasks = (
   messages: ReadonlyArray<Entry>,
   waiting: ReadonlyArray<HandedBack>

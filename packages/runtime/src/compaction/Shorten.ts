@@ -1,7 +1,7 @@
 import { truncate } from "../tool/Envelope.ts"
 import type { CountTokens } from "./TokenEstimate.ts"
 
-/** The most that each may have, so that all together have no more than `room`; there is no limit if they fit. */
+/** The largest size that each may have so that all of them fit into `room`; `Infinity` if they fit as they are. */
 export const fairShare = (sizes: ReadonlyArray<number>, room: number): number => {
   let left = room
   for (const [at, size] of [...sizes].sort((a, b) => a - b).entries()) {
@@ -12,10 +12,10 @@ export const fairShare = (sizes: ReadonlyArray<number>, room: number): number =>
   return Infinity
 }
 
-/** What a mark of what was left out takes, and a word on each side of it. */
+/** Characters of the mark for an omission, with a word on each side. */
 const least = 40
 
-/** Head and tail of a text that is no more than so many tokens, or as few as a text that was cut can have. */
+/** Cuts the middle out of a text that has more than so many tokens. At least 40 characters stay. */
 export const toTokens = (count: CountTokens, text: string, tokens: number): string => {
   let short = text
   let limit = text.length

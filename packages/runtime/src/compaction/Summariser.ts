@@ -17,18 +17,18 @@ import { waitingTasks } from "./RemoteTasks.ts"
 import * as Summary from "./Summary.ts"
 import * as TokenEstimate from "./TokenEstimate.ts"
 
-/** For whom a session is summarised. */
+/** The session to summarise, and who does it. */
 export interface SummaryWanted {
   readonly session: SessionId
-  /** As `provider/model`: the one that the prompt is for, and those that may take its place. */
+  /** As `provider/model`: the model of the prompt, and those that may take its place. */
   readonly models: ReadonlyArray<string>
-  /** Tokens: of the window, or of what was refused as too long. */
+  /** Tokens of the window, or of the prompt that was refused as too long. */
   readonly size: number
-  /** What the peers call tasks that the caller knows of. */
+  /** The peers' ids of tasks that the caller knows of. */
   readonly remoteTasks: ReadonlyMap<TaskId, string>
-  /** Milliseconds since 1970: no attempt begins behind it. */
+  /** Milliseconds since 1970: no attempt begins after it. */
   readonly deadline: number
-  /** How long a summary may take, where nothing else ends whoever asks. */
+  /** How long the summary may take, for a caller that has no time limit of its own. */
   readonly timeout: Duration.Input
   readonly account: Account
 }
@@ -40,19 +40,19 @@ interface Parts {
   readonly uuid: () => string
 }
 
-/** A longer summary leaves no room for the rest: a share of the window. */
+/** A summary above this share of the window is refused: it leaves no room for the rest. */
 const longestSummary = 0.4
 
-/** Characters of a head that are counted by the tokenizer while its summary is asked for. */
+/** Characters of the longest head that the tokenizer counts: a longer one is estimated. */
 const longestCounted = 500_000
 
-/** A short prompt that was refused does not say that its model takes no longer one: what is summarised must not suffer by it. */
+/** Tokens. A model that has refused a shorter prompt still gets a request for a summary of this size. */
 const smallestWindow = 8_000
 
-/** A summary is asked of so many models at most. */
+/** Models to ask for one summary, at most. */
 const maxModels = 3
 
-/** What to ask each model, as far as its window allows. */
+/** The request for a summary, as long as the window of each model allows. */
 const questionOf = Effect.fnUntraced(function* (
   { sessions, config, uuid }: Parts,
   { session, models, size, remoteTasks: known }: SummaryWanted,
@@ -63,7 +63,7 @@ const questionOf = Effect.fnUntraced(function* (
   const delimiter = uuid()
   return Effect.fnUntraced(function* (model: string) {
     const { contextWindow, facts } = ModelLimits.of(config, model)
-    // A refusal says something about the model that the prompt is for, and nothing about another one.
+    // The refusal came from the model of the prompt: it says nothing about the windows of other models.
     const refused = model === models[0] ? Math.max(size, smallestWindow) : Infinity
     const limits = { ...facts, contextWindow: Math.min(refused, contextWindow) }
     const isHuge = JSON.stringify(head).length > longestCounted
@@ -79,12 +79,12 @@ const questionOf = Effect.fnUntraced(function* (
   })
 })
 
-/** Has the heads of histories summarised: gives the summary, or nothing where there is none to be had, and the log says why. */
+/** Makes summaries of the heads of histories. Gives undefined if it cannot make one: the log says why. */
 export const make = (parts: Parts) => {
   const { asker, config } = parts
   const health = new CompactionHealth()
 
-  /** Asks for the summary, and gives the type of the failure where there is none. */
+  /** Asks for the summary. A failure is the type of the error, for the log and the metrics. */
   const ask = Effect.fnUntraced(
     function* (
       { session, models, size, deadline, account }: SummaryWanted,

@@ -26,9 +26,9 @@ const block = (tag: string, delimiter: string, text: string): string =>
   [`<${tag} ${delimiter}>`, text.replaceAll(delimiter, ""), `</${tag} ${delimiter}>`].join("\n")
 
 /**
- * What the model of summaries is asked: to write one that has everything in it of the summaries before, the oldest first, and
- * of the messages that it takes the place of. The prompt has no more than `room` tokens; what is too long of the messages is
- * shortened, and of the summaries only if they leave the messages less than half of it.
+ * The request for a summary: it is to contain the earlier summaries, the oldest first, and the messages that it replaces. The
+ * prompt has at most `room` tokens. Messages that are too long are shortened; summaries only if they leave the messages less
+ * than half of the room.
  */
 export const request = (
   count: CountTokens,
@@ -36,7 +36,7 @@ export const request = (
     readonly summaries: ReadonlyArray<string | null | undefined>
     readonly head: ReadonlyArray<Entry>
     readonly remoteTasks: RemoteTasks
-    /** Random, and not to be guessed by who wrote what is summarised. */
+    /** Random, so that nobody who wrote a message can guess it. */
     readonly delimiter: string
     readonly room: number
     readonly maxOutputTokens: number
@@ -60,7 +60,7 @@ export const request = (
   }
 }
 
-/** The summary that a finished answer is, or why it is none. One that was cut short, or refused, has lost facts. */
+/** The summary in a finished answer, or why it is refused. An answer that was cut or refused has lost facts. */
 export const accept = (answer: {
   readonly finish: FinishReason
   readonly text: string
@@ -71,8 +71,9 @@ export const accept = (answer: {
 }
 
 /**
- * How summaries are told to the planner, as a part of its system prompt: it stays the same until the next compaction, so that
- * the prompt's cache does, too, and nobody takes it for what the user said. Nothing, if there is none.
+ * The part of the planner's system prompt that has the summaries; undefined without summaries. It stands in the system prompt so
+ * that the model does not take it for words of the user. It does not change before the next compaction, so that the prompt stays
+ * in the provider's cache.
  */
 export const contextBlock = (
   delimiter: string,
@@ -86,7 +87,7 @@ export const contextBlock = (
   ].join("\n\n")
 }
 
-/** The same, made once for a list: a plan needs it in every step, and lists of summaries change with compactions only. */
+/** The same, made once for each list: a plan needs it in every step, and the list changes only with a compaction. */
 export const contextBlocks = (delimiter: string): ((summaries: ReadonlyArray<string>) => string | undefined) => {
   let last: { readonly of: ReadonlyArray<string>; readonly text: string | undefined } | undefined
   return (summaries) => {

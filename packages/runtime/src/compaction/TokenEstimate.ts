@@ -4,28 +4,28 @@ import { fileNote, fileText, isImage, isPdf } from "../provider/FileText.ts"
 import type { ProviderRequest } from "../provider/Provider.ts"
 import type { Entry } from "../history/LegalHistory.ts"
 
-/** How many tokens a text is, for a model. */
+/** Counts the tokens of a text, for a model. */
 export type CountTokens = (text: string) => number
 
-/** The models of OpenAI's whose tokenizer is the one that is used here. */
+/** OpenAI's models with the tokenizer that is used here, o200k. */
 const exact = /(^|[/:])(gpt-(4o|4\.1|4\.5|[5-9]|oss)|chatgpt|o\d)/
 
-/** How many tokens a model may make of what is one of o200k. See decision 0017 for where the numbers are from. */
+/** The number of a model's tokens for one token of o200k, at most. Decision 0017 says where the numbers come from. */
 export const allowance = (model: string): number => {
   const name = model.toLowerCase()
   if (exact.test(name)) return 1
   return name.includes("claude") ? 1.6 : 1.3
 }
 
-/** The time that the tokenizer takes grows with the square of a word: what has no space is cut. */
+/** Characters. The tokenizer's time grows with the square of a word's length, so text without spaces is cut into pieces. */
 const longestPiece = 256
 
-/** What is no word of a language takes the tokenizer longest, and is about so many tokens a character: base64, and its like. */
+/** Text that has no words, such as base64, takes the tokenizer longest. It has about so many tokens for each character. */
 const run = /[A-Za-z0-9+/=_-]{256,}/g
 const runTokens = 0.75
 const isEncoded = (found: string): boolean => new Set(found.slice(0, 256)).size > 24
 
-/** Of a longer text so many pieces are counted, for all of it: nobody may hold up everybody else. */
+/** Of a longer text only so many pieces are counted, and stand for all of it: counting blocks the event loop. */
 const longestText = 131_072
 const samples = 8
 const margin = 1.1
@@ -53,7 +53,7 @@ const countPieces = (text: string, count: CountTokens): number => {
   let tokens = 0
   for (let at = 0; at < text.length;) {
     const piece = text.slice(at, at + longestPiece)
-    // A word begins with the space in front of it.
+    // The space in front of a word belongs to the word.
     const space = at + longestPiece < text.length ? piece.lastIndexOf(" ") : -1
     const end = space > 0 ? space : piece.length
     tokens += count(piece.slice(0, end))
@@ -63,44 +63,44 @@ const countPieces = (text: string, count: CountTokens): number => {
 }
 
 /**
- * Counts for a model, by its `provider/model`: exactly for newer ones of OpenAI's, rather too many for others. The tokenizer
- * is loaded when this is first run, which takes a quarter of a second.
+ * Counts for a model, named as `provider/model`: exactly for OpenAI's newer models, rather too many for others. The first run
+ * loads the tokenizer, which takes a quarter of a second.
  */
 export const forModel = (model: string): Effect.Effect<CountTokens> =>
   Effect.map(
     Effect.promise(() => import("gpt-tokenizer/encoding/o200k_base")),
     ({ countTokens, setMergeCacheSize }): CountTokens => {
-      // By default it would keep a hundred thousand words.
+      // The default caches a hundred thousand words.
       setMergeCacheSize(4_096)
       const factor = allowance(model)
-      // What looks like a mark of the model's own is text like any other.
+      // Text that looks like a special token of the model is ordinary text.
       const plain = { disallowedSpecial: new Set<string>() }
       return (text) => Math.ceil(factor * countText(text, (piece) => countTokens(piece, plain)))
     }
   )
 
-/** At a glance, and rather too many: for what is so long that to count it would hold up everybody else. */
+/** Estimates by the length, and rather too many: for text so long that counting it would block the event loop. */
 export const roughly =
   (model: string): CountTokens =>
   (text) =>
     Math.ceil((allowance(model) * Buffer.byteLength(text)) / 2.5)
 
-/** More than any model makes of it: a token is at least a byte. Needs no tokenizer. */
+/** An upper limit for every model, without a tokenizer: a token is at least a byte. */
 export const atMost =
   (model: string): CountTokens =>
   (text) =>
     Math.ceil(allowance(model) * Buffer.byteLength(text))
 
-/** Of what frames a message, a call or a result. */
+/** Tokens around a message, a call or a result. */
 const frame = 8
 
-/** What most models take for an image of a usual size. */
+/** Tokens that most models count for an image of usual size. */
 const image = 1_600
 
-/** A page of a PDF is read as text and as an image, and seldom has less than so many bytes. */
+/** A model reads a PDF's page as text and as an image. A page seldom has fewer bytes than this. */
 const page = { tokens: 3_000, bytes: 30_000 }
 
-/** What there is to count: texts, and tokens beside them. */
+/** Texts to count, and tokens to add to them. */
 interface Countable {
   readonly texts: ReadonlyArray<string>
   readonly tokens: number
@@ -133,7 +133,7 @@ const inPart = (part: MessagePart): Countable => {
   }
 }
 
-/** What a part is in a prompt: nothing, if it is never replayed. */
+/** Tokens of a part in a prompt: 0 for a part that is never sent again. */
 export const ofPart = (count: CountTokens, part: MessagePart): number => total(count, inPart(part))
 
 /** A message, with the tokens of each of its parts. */
@@ -155,10 +155,10 @@ export const weigh = <Message extends Entry>(count: CountTokens, message: Messag
     message.parts.map((part) => ofPart(count, part))
   )
 
-/** Characters that are counted at once: of text that makes no words they take ten milliseconds or so. */
+/** Characters to count at once: text without words takes about ten milliseconds. */
 const longestSlice = 8_192
 
-/** Cuts in front of a space where there is one near the end, so that a word is counted as one. */
+/** Cuts in front of a space if one is near the end, so that words stay whole. */
 const slices = (text: string): ReadonlyArray<string> => {
   const found: Array<string> = []
   for (let at = 0; at < text.length;) {
@@ -171,7 +171,7 @@ const slices = (text: string): ReadonlyArray<string> => {
   return found
 }
 
-/** Counts slice by slice, and lets others run in between; rather too many where a word is cut. */
+/** Counts slice by slice, and lets other fibers run in between. Counts rather too many where it cuts a word. */
 const countAll = (count: CountTokens, { texts, tokens }: Countable): Effect.Effect<number> =>
   Effect.reduce(
     texts.flatMap(slices),
@@ -183,7 +183,7 @@ const countAll = (count: CountTokens, { texts, tokens }: Countable): Effect.Effe
       )
   )
 
-/** The same as `weigh` of each message, but lets others run in between. */
+/** The same as `weigh` of each message, but lets other fibers run in between. */
 export const weighAll = <Message extends Entry>(
   count: CountTokens,
   messages: ReadonlyArray<Message>
@@ -203,21 +203,21 @@ const inFrame = ({ system, tools }: Pick<ProviderRequest, "system" | "tools">): 
   tokens: frame * (tools.length + 1)
 })
 
-/** What a prompt has beside its messages. */
+/** Tokens of the rest of a prompt, beside its messages. */
 export const ofFrame = (count: CountTokens, given: Parameters<typeof inFrame>[0]): number =>
   total(count, inFrame(given))
 
-/** The same as `ofFrame`, but lets others run in between. */
+/** The same as `ofFrame`, but lets other fibers run in between. */
 export const weighFrame = (count: CountTokens, given: Parameters<typeof inFrame>[0]): Effect.Effect<number> =>
   countAll(count, inFrame(given))
 
-/** What the provider itself has counted: prompt and answer of its last step, which were the first `messages` of the history. */
+/** The tokens that the provider has reported for the prompt and the answer of the last step: the first `messages` of the history. */
 export interface Reported {
   readonly tokens: number
   readonly messages: number
 }
 
-/** A prompt: what the provider has counted of it, and an estimate of what was added; or one of all, `frame` included. */
+/** Tokens of a prompt: those that the provider has reported, plus an estimate of later messages; else an estimate of all, with the `frame`. */
 export const ofPrompt = (
   frame: number,
   messages: ReadonlyArray<Pick<Weighed, "tokens">>,

@@ -4,17 +4,17 @@ import type { Entry } from "../history/LegalHistory.ts"
 import { fairShare, toTokens } from "./Shorten.ts"
 import type { CountTokens } from "./TokenEstimate.ts"
 
-/** A part of a history as somebody tells it who was there. */
+/** A part of a history, retold as text. */
 interface Told {
   readonly who: string
   readonly text: string
   readonly isResult: boolean
 }
 
-/** What remote tasks are called by the peers that have them. */
+/** The peers' ids of remote tasks. */
 export type RemoteTasks = ReadonlyMap<TaskId, string>
 
-/** What is cut shorter than this says nothing. */
+/** Tokens: a text that is cut shorter is useless. */
 const leastTold = 128
 
 const tell = (messages: ReadonlyArray<Entry>, remote: RemoteTasks): ReadonlyArray<Told> => {
@@ -45,7 +45,7 @@ const tell = (messages: ReadonlyArray<Entry>, remote: RemoteTasks): ReadonlyArra
   )
 }
 
-/** Those for which it holds, made so short that all together they fit, or as short as they can be. */
+/** Shortens the parts that may be shortened until all parts fit, or until they cannot become shorter. */
 const shorten = (
   count: CountTokens,
   told: ReadonlyArray<Told>,
@@ -62,8 +62,8 @@ const shorten = (
 }
 
 /**
- * A history as text of at most so many tokens, in the order in which it happened. What is too long loses its middle: results
- * first, then what was said, and then what happened between the beginning and the end.
+ * A history as text of at most so many tokens, in its order. If it is too long, results lose their middle first, then messages,
+ * and then the middle of the history goes.
  */
 export const transcript = (
   count: CountTokens,

@@ -5,10 +5,10 @@ import * as ToolName from "../tool/ToolName.ts"
 
 export type Entry = Pick<Message, "role" | "parts">
 
-/** What stands in for the result of a call that was interrupted. */
+/** The result of an interrupted call. */
 export const unknownEffect = "The call was interrupted. Whether it had an effect is unknown."
 
-/** What stands in front of a history that does not begin with the user, as one that was cut between two steps. */
+/** The first message of a history that does not begin with the user: it was cut between two steps. */
 export const leftOut = "[The beginning of the conversation is left out here.]"
 
 const missing = (call: ToolCallPart): ToolResultPart => ({
@@ -18,15 +18,15 @@ const missing = (call: ToolCallPart): ToolResultPart => ({
   content: unknownEffect
 })
 
-/** Whether somebody who reads a message learns anything by this part of it. */
+/** Whether the part says anything to the model. */
 const says = (part: MessagePart): boolean =>
   part.type === "text" ? part.text.trim() !== "" : part.type === "tool_call" || part.type === "file"
 
-/** Up to the last part that says something: a thought that nothing came of is refused where it is the last. */
+/** Up to the last part that says something: providers refuse a message that ends with a thought. */
 const withoutTail = (parts: ReadonlyArray<MessagePart>): ReadonlyArray<MessagePart> =>
   parts.slice(0, parts.findLastIndex(says) + 1)
 
-/** Every server wants to hear the user first. */
+/** Every provider refuses a history that does not begin with the user. */
 const begunByUser = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entry> =>
   messages[0]?.role === "user" ? messages : [{ role: "user", parts: [{ type: "text", text: leftOut }] }, ...messages]
 
@@ -39,7 +39,7 @@ const isList = (value: Schema.Json): value is Schema.JsonArray => Array.isArray(
 const wellFormedObject = (input: Schema.JsonObject): Schema.JsonObject =>
   Object.fromEntries(Object.entries(input).map(([key, value]) => [key.toWellFormed(), wellFormed(value)]))
 
-/** Half a character, which a cut leaves, is not JSON to some servers; a name that a tool cannot have is refused by all. */
+/** Some providers refuse half a surrogate pair, which a cut leaves, and all of them an illegal tool name. */
 const legalPart = (part: MessagePart): MessagePart => {
   switch (part.type) {
     case "text":
@@ -58,7 +58,7 @@ const legalPart = (part: MessagePart): MessagePart => {
 }
 
 /**
- * A history that every provider takes: the user begins; each call has its one result directly behind it (one that is missing
+ * A history that every provider accepts: the user begins; each call has its one result directly behind it (one that is missing
  * says `interrupted`; orphans and duplicates are gone), files only of the user, thoughts only in front of what came of them, no
  * partial text, no message that says nothing. What is stored stays as it is.
  */

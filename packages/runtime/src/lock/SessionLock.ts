@@ -8,15 +8,15 @@ import { Notices, pollAfter } from "../store/Notices.ts"
 import { LeaseStore, type ReplicaId } from "../store/LeaseStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 
-/** What somebody who wants a session is told. */
+/** Who waits for a session, or holds it. */
 export interface Listener {
-  /** How many plans are in front: 1 is the next one. */
+  /** The place in the line: 1 is the next one. */
   readonly onQueued: (position: number) => void
   /** The lease is gone, and with it the right to write. */
   readonly onLost: () => void
 }
 
-/** Who has the session in this process, and behind it who waits, in the order in which they came. */
+/** Those who want the session in this process, in the order in which they came. The first one holds it, or asks for its lease. */
 interface Line {
   readonly turn: Semaphore.Semaphore
   readonly members: Array<Listener>
@@ -32,8 +32,8 @@ export class SessionLock extends Context.Service<
     /** This process, as the store knows it. */
     readonly replica: ReplicaId
     /**
-     * Whether the leases have been renewed in time for a while. When the database has been away, every lease has expired: whoever
-     * lives has to have renewed its own before anybody takes over from the dead.
+     * Whether the leases have been renewed in time for a while. While the database is away every lease expires: every living replica
+     * must have the time to renew its own before anybody takes plans over.
      */
     readonly isSteady: Effect.Effect<boolean>
     /** Waits for the session, as long as there is one, and gives its fence. It is free again when the scope closes. */
@@ -41,20 +41,20 @@ export class SessionLock extends Context.Service<
       session: SessionId,
       listener: Listener
     ) => Effect.Effect<number, NotFound | StorageError, Scope.Scope>
-    /** While it runs, leases that nobody here holds are not given back: whoever takes plans over has yet to `adopt` theirs. */
+    /** While the effect runs, unknown leases are not released: it takes plans over, and has yet to `adopt` their leases. */
     readonly takingOver: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
     /**
-     * Holds the session whose lease was taken over with this fence, until the scope closes. Whoever waits for the session stands behind
-     * it, in this process, too: nobody acquires one that has a plan which runs.
+     * Holds the session whose lease was taken over with this fence, until the scope closes. Those who wait for the session in this
+     * process stay behind it: the store grants no lease on a session with a running plan.
      */
     readonly adopt: (
       session: SessionId,
       fence: number,
       onLost: Listener["onLost"]
     ) => Effect.Effect<void, never, Scope.Scope>
-    /** Whether the leases could not be renewed for their whole time: others may have taken the sessions, and nobody has said so yet. */
+    /** Whether no renewal has succeeded for the time of a lease: other replicas may hold the sessions by now. */
     readonly isOverdue: () => boolean
-    /** This process takes no session any more, and what it has left in the store is everybody's. */
+    /** From now on this process acquires no session, and other replicas may take over its plans in the store. */
     readonly leave: Effect.Effect<void>
   }
 >()("@bowline/runtime/lock/SessionLock") {
@@ -89,7 +89,7 @@ export class SessionLock extends Context.Service<
         const own = { fence, lost }
         held.set(session, own)
         return Effect.addFinalizer(() => {
-          // Whoever has it next may be in this process.
+          // The next holder may be in this process.
           if (held.get(session) === own) held.delete(session)
           return Effect.andThen(
             release(session, fence),
@@ -158,7 +158,7 @@ export class SessionLock extends Context.Service<
         if (hasLeft) return Infinity
         const before = new Map(held)
         const asked = yield* Clock.currentTimeMillis
-        yield* settle(before, yield* leases.renew(replica, leaseTtl))
+        yield* settle(before, yield* Effect.timeout(leases.renew(replica, leaseTtl), ttl / 3))
         if (asked - renewed > (2 / 3) * ttl) steadySince = asked
         renewed = asked
         return ttl / 3

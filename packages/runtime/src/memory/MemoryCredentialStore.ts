@@ -20,7 +20,7 @@ const show = (
   lastUsed
 })
 
-/** In this process, and gone with it. */
+/** Keeps windows of credentials in this process only. */
 export const layer: Layer.Layer<CredentialStore> = Layer.sync(CredentialStore, () => {
   const entries = new Map<string, Entry>()
   const sticky = new Map<string, string>()
@@ -37,7 +37,7 @@ export const layer: Layer.Layer<CredentialStore> = Layer.sync(CredentialStore, (
     Array.from(entries.values()).filter((entry) => entry.provider === provider && entry.credential === credential)
 
   const use = (provider: string, credential: string, now: number) => {
-    // Of two uses in one millisecond, too, one is the later one.
+    // Also of two uses in one millisecond one is the later one.
     lastUse = Math.max(lastUse + 1, now * 1_000)
     entryOf({ provider, credential, model: null }).lastUsed = lastUse
   }

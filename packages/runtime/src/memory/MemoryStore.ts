@@ -29,14 +29,14 @@ import { LeaseStore } from "../store/LeaseStore.ts"
 import { newPrior } from "../store/PriorSummaries.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 
-/** How long a replica is taken to live that has not said so yet. */
+/** How long a replica counts as alive before its first renewal. */
 const firstBreath = Duration.seconds(10)
 
 const notNew = new InvalidRequest({
   issues: [{ path: ["history"], message: "Expected no history: the session is there already, and has its own" }]
 })
 
-/** Whether the compactions among the changes still follow what they were made of. */
+/** Whether the history that the compactions summarise is still the session's. */
 const isCurrent = (session: SessionRecord, changes: ReadonlyArray<PlanChange>): boolean =>
   changes.every((change) => change._tag !== "Compacted" || coverage(session, change.compaction) !== undefined)
 
@@ -233,7 +233,7 @@ interface Options {
   readonly sessionTtl: Duration.Duration
 }
 
-/** Everything in this process, and gone with it, the id of the gateway too: no database at all. */
+/** All stores in this process, without a database: what they hold is lost with the process, the id of the gateway too. */
 export const layerWith = ({
   sessionTtl
 }: Options): Layer.Layer<PlanStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices> =>

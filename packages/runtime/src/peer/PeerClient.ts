@@ -1,8 +1,8 @@
 import type { Agent, Dialect, Skill } from "@bowline/domain/peer/Agent"
-import type { PeerError } from "@bowline/domain/peer/PeerError"
+import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import type { Verified } from "@bowline/domain/plan/PlanEvent"
 import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
-import { Context, type Duration, type Effect, type Schema } from "effect"
+import { Context, type Duration, Effect, Layer, type Schema } from "effect"
 
 /** The peer's own names of a task. */
 export interface RemoteIds {
@@ -15,6 +15,9 @@ export interface Route {
   readonly hops: number
   readonly via: ReadonlyArray<string>
 }
+
+/** The way of a plan that no gateway has sent. */
+export const direct: Route = { hops: 0, via: [] }
 
 /** One call of a peer's skill. `taskId` goes with it as the idempotency key. `input` has matched the skill's schema. */
 export interface PeerCall {
@@ -105,6 +108,18 @@ export class PeerClient extends Context.Service<
      */
     readonly cancel: (left: LeftTask) => Effect.Effect<void>
   }
->()("@bowline/runtime/peer/PeerClient") {}
+>()("@bowline/runtime/peer/PeerClient") {
+  /** For an app without peers: an agent that a request names cannot be reached. */
+  static readonly layerNone = Layer.succeed(PeerClient, {
+    discover: () => unreachable,
+    peers: Effect.succeed([]),
+    call: () => unreachable,
+    cancel: () => Effect.void
+  })
+}
+
+const unreachable = Effect.suspend(() =>
+  Effect.fail(new PeerError({ reason: new Unreachable({ message: "This gateway calls no peers" }) }))
+)
 
 export const cancelTimeout: Duration.Input = "5 seconds"

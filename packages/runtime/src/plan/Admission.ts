@@ -27,6 +27,26 @@ const variablesOf = (auth: AgentAuth): ReadonlyArray<readonly [field: string, na
   }
 }
 
+/** What is wrong with the input schemas. They are looked at only if they are not too many, and not too long together. */
+const schemaIssues = ({ agents }: PlanRequest): InvalidRequest["issues"] => {
+  const schemas = agents.flatMap(({ skills = [] }, index) =>
+    skills.flatMap(({ input_schema }, position) =>
+      input_schema === undefined
+        ? []
+        : [{ path: ["agents", index, "skills", position, "input_schema"], schema: input_schema }]
+    )
+  )
+  const characters = schemas.reduce((sum, { schema }) => sum + ToolSchema.charactersOf(schema), 0)
+  if (characters > ToolSchema.maxCharacters) {
+    const message = `Expected input schemas of at most ${ToolSchema.maxCharacters} characters together, got ${characters}`
+    return [{ path: ["agents"], message }]
+  }
+  return schemas.flatMap(({ path, schema }) => {
+    const message = ToolSchema.problem(schema)
+    return message === undefined ? [] : [{ path, message }]
+  })
+}
+
 /** What a well-formed request asks for that cannot be: unknown models, forbidden variables, bad schemas, names that collide. */
 export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issues"] => {
   const issues: Array<InvalidRequest["issues"][number]> = []
@@ -49,8 +69,6 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
     }
     agent.skills?.forEach((skill, position) => {
       const path = ["agents", index, "skills", position]
-      const wrong = skill.input_schema === undefined ? undefined : ToolSchema.problem(skill.input_schema)
-      if (wrong !== undefined) report([...path, "input_schema"], `Expected a JSON Schema 2020-12: ${wrong}`)
       const tool = ToolName.forSkill(agent.name, skill.id)
       const owner = tools.get(tool)
       const own = `skill ${skill.id} of agent ${agent.name}`
@@ -59,5 +77,5 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
     })
   })
   if (tools.size > maxTools) report(["agents"], `Expected at most ${maxTools} tools, got ${tools.size}`)
-  return issues
+  return issues.length > 0 ? issues : schemaIssues(request)
 }

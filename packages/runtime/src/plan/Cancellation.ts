@@ -31,7 +31,7 @@ export const cancel = Effect.fnUntraced(
     caller: CallerName,
     id: PlanId
   ): Effect.fn.Return<void, NotFound | StorageError, Scope.Scope> {
-    /** It may come to this process meanwhile, or go from it to another one. */
+    /** The plan may move to this process in the meantime, or from it to another one. */
     const isOver = Effect.gen(function* () {
       const here = running.find(id)
       here?.run.abort("cancelled")
@@ -51,8 +51,8 @@ export const cancel = Effect.fnUntraced(
 )
 
 /**
- * Ends the older plans of the session (`superseded`), wherever they run. Where the database does not say which, the log says so: the
- * plan that supersedes them waits for them.
+ * Ends the older plans of the session (`superseded`), wherever they run. If the database does not answer, the plan that supersedes
+ * them waits for them instead, and the log says `supersede_failed`.
  */
 export const supersede = (
   running: RunningPlans["Service"],

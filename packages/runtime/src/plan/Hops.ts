@@ -1,9 +1,6 @@
 import { HopsExceeded } from "@bowline/domain/plan/Refusal"
 import type { Route } from "../peer/PeerClient.ts"
 
-/** The way of a plan that no gateway has sent. */
-export const direct: Route = { hops: 0, via: [] }
-
 /** Why a plan that came on this way is not run, if so: more gateways than it may go through, or this one for a second time. */
 export const refusal = (came: Route, gateway: string, maxHops: number): HopsExceeded | undefined => {
   if (came.via.includes(gateway)) return new HopsExceeded({ message: "The plan has come back to this gateway" })

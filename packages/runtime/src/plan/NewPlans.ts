@@ -27,7 +27,7 @@ import {
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { GatewayId } from "../config/GatewayId.ts"
-import type { Route } from "../peer/PeerClient.ts"
+import { direct, type Route } from "../peer/PeerClient.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { toFrame } from "../store/EventRow.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
@@ -42,43 +42,47 @@ import { PlanStore } from "../store/PlanStore.ts"
 import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 
-/** How long a plan is kept for a caller who was not told that it is there. */
+/** How long a plan runs for a caller who was not told that it exists. */
 const comeBackWithin = "60 seconds"
 
-/** Whether what was asked of the database may have happened all the same. */
+/** Whether the database may have done what it was asked to do. */
 const isLostAnswer = (cause: Cause.Cause<{ readonly _tag: string } | StorageError>): boolean => {
   const error = Option.getOrUndefined(Cause.findErrorOption(cause))
   return error instanceof StorageError && error.reason.isRetryable
 }
 
+/** A question, and who asks it. */
+export interface Asked {
+  readonly caller: CallerName
+  readonly request: PlanRequest
+  /** The way on which other gateways have sent the plan here, if they have. */
+  readonly route?: Route | undefined
+  /** The key that is to stand for the plan. */
+  readonly idempotency?: Idempotency | undefined
+}
+
 type Session = Effect.Success<ReturnType<PlanStore["Service"]["create"]>>
 
-/** Who asked for a plan has left before it was there: it is born without a reader. */
-const leave = (start: Fiber.Fiber<RunningPlan, unknown>) =>
+/** The caller has disconnected before the plan was there: nobody reads the plan. */
+const disconnect = (start: Fiber.Fiber<RunningPlan, unknown>) =>
   Effect.flatMap(Fiber.await(start), (exit) =>
     Exit.isSuccess(exit) ? Effect.scoped(exit.value.live.attach) : Effect.void
   )
 
-/** From a request to a plan that runs: it is checked, stored, and started. */
+/** Checks requests, stores their plans, and starts them. */
 export class NewPlans extends Context.Service<
   NewPlans,
   {
-    /**
-     * `came` is the way on which the plan came to this gateway, `idempotency` the key that is to stand for it. Nobody comes between a plan and its first use: a caller who leaves before
-     * is one who leaves it.
-     */
+    /** A caller that is interrupted before `use` counts as a reader that has disconnected from the plan. */
     readonly start: <A, R>(
-      caller: CallerName,
-      request: PlanRequest,
-      came: Route,
-      idempotency: Idempotency | undefined,
+      asked: Asked,
       use: (plan: RunningPlan) => Effect.Effect<A, never, R>
     ) => Effect.Effect<
       A,
       InvalidRequest | HopsExceeded | SessionBusy | NotAccepting | IdempotencyConflict | PlanExists | StorageError,
       R
     >
-    /** The plan, if it runs here; one that this process is about to run, and that may be stored already, is waited for. */
+    /** The plan, if it runs here. Waits for a plan that this process is about to run, and that may be stored already. */
     readonly find: (id: PlanId) => Effect.Effect<RunningPlan | undefined>
     /** Whether the plan runs here, or is about to. */
     readonly isKnown: (id: PlanId) => boolean
@@ -97,7 +101,7 @@ export class NewPlans extends Context.Service<
       const localTools = (yield* LocalTools).map(({ name }) => name)
       const uuid = yield* UuidGenerator
       const starts = yield* FiberSet.make()
-      /** Plans that are being stored, and are not run yet. */
+      /** Plans that are being stored, and do not run yet. */
       const creations = new Map<PlanId, Latch.Latch>()
 
       const check = (request: PlanRequest, came: Route) =>
@@ -126,7 +130,7 @@ export class NewPlans extends Context.Service<
         })
       }
 
-      /** Runs a plan that was stored though the answer was lost: who asked may come back, with its key, as a reader who was cut off may. */
+      /** Runs a plan that was stored though the answer was lost: its caller may come back with the key. */
       const adopt = Effect.fnUntraced(
         function* (plan: PlanStart, new_session_id: SessionId) {
           const stored = yield* Effect.retry(store.get(plan.caller, plan.plan_id), {
@@ -141,12 +145,7 @@ export class NewPlans extends Context.Service<
         (adopting) => Effect.ignore(adopting)
       )
 
-      const start = Effect.fnUntraced(function* (
-        caller: CallerName,
-        request: PlanRequest,
-        came: Route,
-        idempotency: Idempotency | undefined
-      ) {
+      const start = Effect.fnUntraced(function* ({ caller, request, route: came = direct, idempotency }: Asked) {
         yield* check(request, came)
         yield* running.reserve()
         const createdAt = yield* Clock.currentTimeMillis
@@ -178,7 +177,7 @@ export class NewPlans extends Context.Service<
           )
         const started = yield* Effect.ensuring(run(plan, session), decided)
         if (request.preferences.on_busy === "interrupt" && !session.created) {
-          // The plan is there, and so is its key: it is not refused any more, at worst it waits for the older ones.
+          // The plan and its key are stored, so it is not refused any more: at worst it waits for the older plans.
           yield* supersede(running, store, caller, started.run.given)
         }
         return started
@@ -188,12 +187,12 @@ export class NewPlans extends Context.Service<
         isKnown: (id) => creations.has(id) || running.find(id) !== undefined,
         find: (id) =>
           Effect.suspend(() => creations.get(id)?.await ?? Effect.void).pipe(Effect.map(() => running.find(id))),
-        start: (caller, request, came, idempotency, use) =>
+        start: (asked, use) =>
           Effect.uninterruptibleMask((restore) =>
             Effect.gen(function* () {
-              const fiber = yield* FiberSet.run(starts, start(caller, request, came, idempotency))
+              const fiber = yield* FiberSet.run(starts, start(asked))
               const plan = yield* restore(Fiber.join(fiber)).pipe(
-                Effect.onInterrupt(() => FiberSet.run(starts, leave(fiber)))
+                Effect.onInterrupt(() => FiberSet.run(starts, disconnect(fiber)))
               )
               return yield* use(plan)
             })

@@ -8,7 +8,7 @@ import { awayLimit } from "../store/RetryWhileAway.ts"
 import type { SessionLock } from "../lock/SessionLock.ts"
 import * as Settlement from "./Settlement.ts"
 
-/** How long a plan that is over waits for its own fibers before the session is free all the same. */
+/** How long a plan that is over waits for its own fibers before it releases the session all the same. */
 const finalizers = "10 seconds"
 
 const log = (outcome: Outcome | undefined, end: Settlement.End): Effect.Effect<void> => {
@@ -27,6 +27,46 @@ const log = (outcome: Outcome | undefined, end: Settlement.End): Effect.Effect<v
   return Effect.annotateLogs(line, { code, reason, stage })
 }
 
+/** Waits for the session, and holds it until the scope of the plan closes. */
+const hold = Effect.fnUntraced(function* ({ given, stages }: PlanRun, lock: SessionLock["Service"]) {
+  const { journal, session_id } = given
+  const fence = yield* lock
+    .acquire(session_id, {
+      onQueued: (position) => journal.emit({ event: "queued", data: { position, reason: "session_busy" } }),
+      onLost: () => journal.lose()
+    })
+    .pipe(
+      // With the session the plan is gone, too.
+      Effect.catchTag("NotFound", () => Effect.fail(new LeaseLost())),
+      stages.within("queue")
+    )
+  journal.guard = { _tag: "Held", fence }
+  journal.append([{ _tag: "Held", fence }], [])
+})
+
+/** Closes the readers' streams when the end is stored, or when they have waited long enough, and returns when it is stored. */
+const close = Effect.fnUntraced(function* (run: PlanRun, live: LivePlan, end: Settlement.End, outcome?: Outcome) {
+  const { journal } = run.given
+  const lost = Effect.catchTags(Deferred.await(journal.stopped), {
+    LeaseLost: () => Effect.void,
+    StorageError: () => Effect.never
+  })
+  const stored = (within: Duration.Input) =>
+    Effect.timeoutOption(Effect.raceFirst(Effect.as(journal.written, true), Effect.as(lost, false)), within)
+
+  if (outcome === undefined) {
+    if (end._tag === "HandedOver") yield* stored(awayLimit)
+    return live.close("reconnect")
+  }
+  // A plan that has waited for the database once does not let its readers wait again.
+  const wait = outcome.state !== "completed" && outcome.error.code === "storage" ? "1 second" : awayLimit
+  const isStored = yield* stored(wait)
+  live.close(Option.contains(isStored, true) ? "done" : "reconnect")
+  // The session is held until the outcome is stored: another plan would find one that never ended.
+  if (Option.isNone(isStored)) yield* Effect.raceFirst(journal.written, Effect.ignore(Deferred.await(journal.stopped)))
+  if (Option.contains(isStored, false)) run.leave("lost")
+})
+
 /**
  * Runs a plan to its one end.
  *
@@ -37,7 +77,7 @@ const log = (outcome: Outcome | undefined, end: Settlement.End): Effect.Effect<v
  *
  * The planner runs in a fiber of its own. Whatever comes first ends the plan: its exit, an abort, or a journal that may not
  * write any more. The outcome is written at once from what the run knows; then the fiber is interrupted, and the session is
- * given back when the outcome is stored and the fiber is gone; for a fiber that does not let go nobody waits longer than 10 s.
+ * released when the outcome is stored and the fiber has ended. Nobody waits longer than 10 s for the fiber.
  */
 export const supervise = Effect.fnUntraced(function* (
   run: PlanRun,
@@ -45,26 +85,12 @@ export const supervise = Effect.fnUntraced(function* (
   lock: SessionLock["Service"],
   planner: Planner["Service"]
 ) {
+  const { journal, deadline } = run.given
   const scope = yield* Effect.scope
-  const { journal, session_id, deadline } = run.given
 
-  const hold = Effect.gen(function* () {
-    const fence = yield* lock
-      .acquire(session_id, {
-        onQueued: (position) => journal.emit({ event: "queued", data: { position, reason: "session_busy" } }),
-        onLost: () => journal.lose()
-      })
-      .pipe(
-        Scope.provide(scope),
-        // With the session the plan is gone, too.
-        Effect.catchTag("NotFound", () => Effect.fail(new LeaseLost())),
-        run.stages.within("queue")
-      )
-    journal.guard = { _tag: "Held", fence }
-    journal.append([{ _tag: "Held", fence }], [])
-  })
-  // One that was taken over while it ran came with its session.
-  const work = Effect.andThen(journal.guard._tag === "Held" ? Effect.void : hold, planner.run(run))
+  // A running plan that was taken over came with its session.
+  const holding = journal.guard._tag === "Held" ? Effect.void : Scope.provide(hold(run, lock), scope)
+  const work = Effect.andThen(holding, planner.run(run))
 
   // Detached, since a parent waits for its children without a limit. It is interrupted below, whatever ends the plan.
   const fiber = yield* Effect.forkDetach(work)
@@ -89,27 +115,7 @@ export const supervise = Effect.fnUntraced(function* (
   if (outcome === undefined) Settlement.handOver(run, end._tag === "HandedOver" ? "handed over" : "lost")
   else Settlement.settle(run, end, outcome, now)
 
-  const lost = Effect.catchTags(Deferred.await(journal.stopped), {
-    LeaseLost: () => Effect.void,
-    StorageError: () => Effect.never
-  })
-  const stored = (within: Duration.Input) =>
-    Effect.timeoutOption(Effect.raceFirst(Effect.as(journal.written, true), Effect.as(lost, false)), within)
-
-  const close = Effect.gen(function* () {
-    if (outcome === undefined) {
-      if (end._tag === "HandedOver") yield* stored(awayLimit)
-      return live.close("reconnect")
-    }
-    // A plan that has waited for the database once does not let its readers wait again.
-    const wait = outcome.state !== "completed" && outcome.error.code === "storage" ? "1 second" : awayLimit
-    const isStored = yield* stored(wait)
-    live.close(Option.contains(isStored, true) ? "done" : "reconnect")
-    // The session is kept until the outcome is stored: whoever took it before would find a plan that never ended.
-    if (Option.isNone(isStored))
-      yield* Effect.raceFirst(journal.written, Effect.ignore(Deferred.await(journal.stopped)))
-    if (Option.contains(isStored, false)) run.leave("lost")
-  })
-  yield* Effect.all([close, Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)], { concurrency: "unbounded" })
+  const released = Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)
+  yield* Effect.all([close(run, live, end, outcome), released], { concurrency: "unbounded" })
   yield* log(run.elsewhere === "lost" ? undefined : outcome, end)
 })

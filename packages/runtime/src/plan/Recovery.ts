@@ -17,7 +17,7 @@ import { RunningPlans } from "./RunningPlans.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
 
-/** So many plans are taken over at once, though they are more than this replica may run: somebody has to. */
+/** At least so many plans are taken over at once, even beyond what this replica may run: some replica has to. */
 const leastTaken = 100
 
 /** So many ends are written side by side. */
@@ -44,8 +44,8 @@ const storedAgents = ({ request }: AbandonedPlan): ReadonlyArray<unknown> => {
 }
 
 /**
- * Takes over what others have left behind, and goes on with it, or settles it: at the start, when somebody says that he leaves, and
- * else every third of a lease, at most 3 s.
+ * Takes over plans that nobody runs, and resumes or settles them: at the start, when another replica leaves, and otherwise every
+ * third of a lease, at most every 3 s.
  */
 export const layer = Layer.effectDiscard(
   Effect.gen(function* () {
@@ -60,7 +60,7 @@ export const layer = Layer.effectDiscard(
     const { leaseTtl, resume, takeoverGrace } = yield* PlansConfig
     const uuid = yield* UuidGenerator
 
-    const goOn = Effect.fnUntraced(function* (abandoned: AbandonedPlan, request: PlanRequest) {
+    const resumePlan = Effect.fnUntraced(function* (abandoned: AbandonedPlan, request: PlanRequest) {
       const { plan, owner: caller, guard, route } = abandoned
       const { plan_id, session_id, model } = plan
       yield* running.run({
@@ -78,7 +78,7 @@ export const layer = Layer.effectDiscard(
         resumed: guard._tag === "Held" ? Resumption.read(abandoned) : undefined,
         awaited: takeoverGrace
       })
-      // Its process may have died before it did that.
+      // Its process may have died before it ended the older plans.
       if (guard._tag === "Queued" && request.preferences.on_busy === "interrupt") {
         yield* supersede(running, store, caller, plan)
       }
@@ -100,7 +100,7 @@ export const layer = Layer.effectDiscard(
         StoredRequest.restore(stored, plan_id, secretKey)
       )
       const obstacle = Resumption.obstacle(abandoned, Option.getOrUndefined(request), { resume, localTools })
-      if (obstacle === undefined && Option.isSome(request)) return yield* goOn(abandoned, request.value)
+      if (obstacle === undefined && Option.isSome(request)) return yield* resumePlan(abandoned, request.value)
       const now = yield* Clock.currentTimeMillis
       const { plan, guard } = abandoned
       const earlier = endings.get(plan_id)
@@ -138,7 +138,7 @@ export const layer = Layer.effectDiscard(
       yield* Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id }]))
     })
 
-    /** One plan that cannot be taken care of holds up no other. */
+    /** A failure with one plan delays no other. */
     const caring = <E>({ owner: caller, plan }: AbandonedPlan, care: Effect.Effect<void, E>) => {
       const { plan_id, session_id } = plan
       return care.pipe(
@@ -148,7 +148,7 @@ export const layer = Layer.effectDiscard(
     }
 
     const taking = Effect.gen(function* () {
-      // What is taken over is no less this replica's, when it is shut down, than what it runs.
+      // A drain waits for what is being taken over as for what runs.
       yield* running.reserve(Infinity)
       const limit = Math.max(running.room(), leastTaken)
       // Of this replica's own plans those whose creation was stored after nobody waited for it any more.

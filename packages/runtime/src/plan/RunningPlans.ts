@@ -1,16 +1,17 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotAccepting } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
-import { Context, Deferred, type Duration, Effect, Fiber, FiberMap, Latch, Layer, Option, type Scope } from "effect"
+import { Context, type Duration, Effect, Layer, type Scope } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import type { PlanFrame } from "../store/EventRow.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
+import * as AbortRequests from "./AbortRequests.ts"
+import * as Keeper from "./Keeper.ts"
 import { Journal } from "../stream/Journal.ts"
 import { LivePlan } from "../stream/LivePlan.ts"
-import { Notices, pollAfter } from "../store/Notices.ts"
 import * as RemoteReaders from "../stream/RemoteReaders.ts"
 import * as GenAi from "../telemetry/GenAi.ts"
 import { Planner } from "../planner/Planner.ts"
@@ -23,22 +24,19 @@ import type { Resumed } from "../planner/Resumption.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
 
-/** A plan asks so many models at most. */
+/** How many models a plan may ask. */
 const maxModels = 3
 
-/** After this time a plan is there that was asked to end before it was. */
-const startPoll = 250
-
-/** How long plans that were told to end may hold up the end of the process. */
+/** How long plans that were told to end may delay the end of the process. */
 const shutdownTimeout = "15 seconds"
 
-/** A plan in this process, from its creation until its session is given back. */
+/** A plan in this process, from its creation until its session is released. */
 export interface RunningPlan {
   readonly run: PlanRun
   readonly live: LivePlan
 }
 
-/** A plan that is stored and that nobody runs. */
+/** A stored plan that nobody runs yet. */
 export interface Ready extends PlanStart {
   readonly session_id: SessionId
   /** What its next write is guarded by. Where it is `Held`, the session's lease came with the plan. */
@@ -47,7 +45,7 @@ export interface Ready extends PlanStart {
   readonly head: number
   readonly recent: ReadonlyArray<PlanFrame>
   readonly resumed: Resumed | undefined
-  /** How long somebody may be on the way who reads it: nobody who reads it now knows that it is here. */
+  /** How long the plan runs without a reader before it counts as unread; for a plan whose readers do not know yet that it is here. */
   readonly awaited: Duration.Input | undefined
 }
 
@@ -55,19 +53,19 @@ export interface Ready extends PlanStart {
 export class RunningPlans extends Context.Service<
   RunningPlans,
   {
-    /** Runs the plan in a fiber of its own. One that this process has lost and that came back begins when nothing of it is left. */
+    /** Runs the plan in a fiber of its own. If the process has lost the plan and got it back, it begins when the older fiber has ended. */
     readonly run: (plan: Ready) => Effect.Effect<RunningPlan>
     readonly find: (id: PlanId) => RunningPlan | undefined
     /**
-     * A place for one more plan until the scope closes: by then it runs, and has one as long as it does. There are as many as this
-     * replica may run, and so many `more`; meanwhile it is not idle.
+     * Keeps a place free for one more plan until the scope closes. There are as many places as this replica may run plans, and so
+     * many `more`. A drain waits for places, too.
      */
     readonly reserve: (more?: number) => Effect.Effect<void, NotAccepting, Scope.Scope>
     /** How many more plans this replica may run. */
     readonly room: () => number
     /**
-     * Refuses new plans, and lets those that run go on for the grace. Then those that another process can go on with are left to it,
-     * and the rest is aborted.
+     * Refuses new plans, and lets plans run on for the grace. Then it hands over those that another process can resume, and aborts
+     * the rest.
      */
     readonly drain: Effect.Effect<void>
     readonly isDraining: () => boolean
@@ -81,77 +79,40 @@ export class RunningPlans extends Context.Service<
       const lock = yield* SessionLock
       const planner = yield* Planner
       const writer = yield* GroupCommit
-      const notices = yield* Notices
       const peers = yield* PeerClient
       const secretKey = yield* SecretKey
       const uuid = yield* UuidGenerator
-      const fibers = yield* FiberMap.make<PlanId, void>()
-      const plans = new Map<PlanId, RunningPlan>()
-      /** Requests that are admitted, and are no plans yet. */
-      let starting = 0
-      let draining = false
-      /** Whether every plan ends here. */
-      let ending = false
 
-      const room = () => config.maxPlans - plans.size - starting
+      const keeper = yield* Keeper.make<PlanId, RunningPlan>({
+        capacity: config.maxPlans,
+        end: ({ run }) => run.end("shutdown"),
+        replace: ({ run }) => run.given.journal.lose(),
+        endWithin: shutdownTimeout,
+        abandon: ({ live }) => live.close("reconnect")
+      })
+      yield* RemoteReaders.serve((id) => keeper.find(id)?.live)
+      const readAbortRequests = yield* AbortRequests.listen(lock.replica, {
+        isIdle: keeper.isIdle,
+        abort: (id, reason) => {
+          const plan = keeper.find(id)
+          plan?.run.abort(reason)
+          return plan !== undefined
+        }
+      })
 
-      yield* RemoteReaders.serve((id) => plans.get(id)?.live)
-
-      const idle = Latch.makeUnsafe(true)
-      const count = (change: () => void) =>
-        Effect.sync(() => {
-          change()
-          if (plans.size === 0 && starting === 0) idle.openUnsafe()
-          else idle.closeUnsafe()
+      const open = (plan: Ready, scope: Scope.Scope): RunningPlan => {
+        const { session_id, guard, head, recent, awaited: _, resumed, ...start } = plan
+        const { plan_id, request } = start
+        const { on_disconnect } = request.preferences
+        const onUnread = Effect.sync(() => {
+          if (on_disconnect === "cancel") run.abort("disconnect")
         })
-      const sendAway = Effect.sync(() => {
-        for (const { live } of plans.values()) live.close("reconnect")
-      })
-      const endAll = Effect.suspend(() => {
-        // They have had their time.
-        if (ending) return Effect.void
-        ending = true
-        for (const { run } of plans.values()) run.end("shutdown")
-        return Effect.timeoutOrElse(idle.await, { duration: shutdownTimeout, orElse: () => sendAway })
-      })
-      yield* Effect.addFinalizer(() => endAll)
-
-      /** Whether somebody has asked for an end, and is to be looked for. */
-      const asked = Latch.makeUnsafe(true)
-      yield* notices.subscribe(({ _tag }) => {
-        if (_tag === "AbortRequested" || _tag === "ListeningChanged") asked.openUnsafe()
-      })
-      const listen = Effect.gen(function* () {
-        asked.closeUnsafe()
-        const requests = plans.size + starting === 0 ? [] : yield* store.abortRequests(lock.replica)
-        for (const { plan_id, reason } of requests) plans.get(plan_id)?.run.abort(reason)
-        return requests.some(({ plan_id }) => !plans.has(plan_id)) ? startPoll : pollAfter(notices)
-      }).pipe(
-        Effect.catchCause((cause) => Effect.as(Effect.logWarning("abort_requests_failed", cause), startPoll)),
-        Effect.flatMap((wait) => Effect.timeoutOption(asked.await, wait)),
-        Effect.forever
-      )
-      yield* Effect.forkScoped(listen)
-
-      const life = Effect.fnUntraced(function* (plan: Ready, started: Deferred.Deferred<RunningPlan>) {
-        const { session_id, guard, head, recent, awaited, resumed, ...start } = plan
-        const { plan_id, request, model } = start
-        const live = new LivePlan(
-          yield* Effect.scope,
-          Effect.sync(() => {
-            if (request.preferences.on_disconnect === "cancel") run.abort("disconnect")
-          }),
-          config.streamGrace
-        )
+        const live = new LivePlan(scope, onUnread, config.streamGrace)
         const journal = new Journal({ plan_id, session_id }, guard, head, live, writer.notify)
-        const first = request.preferences.model ?? config.model
-        const chain = [first, ...config.fallbackModels.filter((other) => other !== first)].slice(0, maxModels)
-        // One that is gone on with may have given the first ones up.
-        const models = chain.includes(model) ? chain.slice(chain.indexOf(model)) : [model]
         const run: PlanRun = new PlanRun({
           ...start,
           session_id,
-          models,
+          models: modelsOf(start, config),
           resumed,
           journal,
           uuid,
@@ -160,65 +121,56 @@ export class RunningPlans extends Context.Service<
         })
         live.head = head
         live.publish(recent, start.createdAt)
-        const running: RunningPlan = { run, live }
-        if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => journal.lose())
+        return { run, live }
+      }
+
+      /** From here on the plan has a fiber, and whoever looks for it finds it. */
+      const life = Effect.fnUntraced(function* (plan: Ready, announce: (plan: RunningPlan) => Effect.Effect<void>) {
+        const { session_id, guard, awaited, request, route } = plan
+        const running = open(plan, yield* Effect.scope)
+        const { run, live } = running
+        if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => run.given.journal.lose())
         if (awaited !== undefined) {
           yield* Effect.forkScoped(live.awaitReader(awaited), { startImmediately: true })
         }
-        yield* count(() => plans.set(plan_id, running))
-        if (ending) run.end("shutdown")
-        // Somebody may have asked for its end while nobody ran it.
-        if (awaited !== undefined) asked.openUnsafe()
-        yield* Deferred.succeed(started, running)
+        yield* announce(running)
+        // Its end may have been requested while nobody ran it.
+        if (awaited !== undefined) readAbortRequests()
         yield* Effect.ensuring(
           supervise(run, live, lock, planner),
           Effect.sync(() => live.close("reconnect"))
         )
-        if (run.elsewhere === undefined)
-          yield* LeftTasks.cancelAll(peers, request.agents, start.route, run.tasks.abandoned)
+        if (run.elsewhere === undefined) {
+          yield* LeftTasks.cancelAll(peers, request.agents, route, run.tasks.abandoned)
+        }
       }, Effect.scoped)
 
       return {
-        run: Effect.fnUntraced(function* (plan) {
+        run: (plan) => {
           const { plan_id, session_id, caller } = plan
-          const lost = plans.get(plan_id)
-          if (lost !== undefined) {
-            lost.run.given.journal.lose()
-            const fiber = yield* FiberMap.get(fibers, plan_id)
-            if (Option.isSome(fiber)) yield* Fiber.await(fiber.value)
-          }
-          const started = Deferred.makeUnsafe<RunningPlan>()
           const attributes = { [GenAi.plan]: plan_id, [GenAi.conversation]: session_id }
-          const running = life(plan, started).pipe(
-            Effect.ensuring(count(() => plans.delete(plan_id))),
-            Effect.annotateLogs({ plan_id, session_id, caller })
-          )
-          yield* FiberMap.run(
-            fibers,
-            plan_id,
-            Effect.withSpan(running, "plan", { attributes, captureStackTrace: false })
-          )
-          return yield* Deferred.await(started)
-        }),
-        find: (id) => plans.get(id),
-        room,
-        reserve: (more = 0) =>
-          Effect.asVoid(
-            Effect.acquireRelease(
-              Effect.suspend(() => {
-                if (draining) return Effect.fail(new NotAccepting({ code: "draining" }))
-                if (room() + more <= 0) return Effect.fail(new NotAccepting({ code: "unavailable" }))
-                return count(() => starting++)
-              }),
-              () => count(() => starting--)
-            )
+          return keeper.run(plan_id, (announce) => {
+            const annotated = Effect.annotateLogs(life(plan, announce), { plan_id, session_id, caller })
+            return Effect.withSpan(annotated, "plan", { attributes, captureStackTrace: false })
+          })
+        },
+        find: keeper.find,
+        room: keeper.room,
+        reserve: (more) =>
+          Effect.mapError(
+            keeper.reserve(more),
+            (refusal) => new NotAccepting({ code: refusal === "full" ? "unavailable" : refusal })
           ),
-        isDraining: () => draining,
-        drain: Effect.suspend(() => {
-          draining = true
-          return Effect.timeoutOrElse(idle.await, { duration: config.shutdownGrace, orElse: () => endAll })
-        }).pipe(Effect.andThen(lock.leave))
+        isDraining: keeper.isDraining,
+        drain: Effect.andThen(keeper.drain(config.shutdownGrace), lock.leave)
       }
     })
   )
+}
+
+/** The models that the plan may ask, the one that it asks first in front. A resumed plan may have given up the first ones. */
+const modelsOf = ({ request, model }: PlanStart, config: PlansConfig["Service"]): ReadonlyArray<string> => {
+  const first = request.preferences.model ?? config.model
+  const chain = [first, ...config.fallbackModels.filter((other) => other !== first)].slice(0, maxModels)
+  return chain.includes(model) ? chain.slice(chain.indexOf(model)) : [model]
 }

@@ -39,7 +39,7 @@ export class SessionCompaction extends Context.Service<
   {
     /**
      * Compacts everything but the newest turns, as a plan does that is too long; null if there is nothing to be gained. Whoever
-     * asks while the session is being compacted waits for the same compaction; it ends when the last of them has left. It takes the
+     * asks while the session is being compacted waits for the same compaction; it ends when the last caller disconnects. It takes the
      * session as a plan does, and fails with `SessionBusy` if one is not over.
      */
     readonly compact: (caller: CallerName, id: string) => Effect.Effect<Compacted | null, Failure>

@@ -7,7 +7,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Effect, Layer, Scope } from "effect"
 import { GatewayId } from "../config/GatewayId.ts"
 import * as LeftTasks from "./LeftTasks.ts"
-import { PeerClient } from "../peer/PeerClient.ts"
+import { direct, PeerClient } from "../peer/PeerClient.ts"
 import { cancel } from "./Cancellation.ts"
 import * as Hops from "./Hops.ts"
 import { PlanStore } from "../store/PlanStore.ts"
@@ -16,7 +16,7 @@ import { RemotePlans } from "../stream/RemotePlans.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { type HandedBack, SessionStore } from "../store/SessionStore.ts"
 
-/** How long a session is waited for whose plans have been told to end. */
+/** How long to wait for a session whose plans have been told to end. */
 const freeTimeout = "30 seconds"
 
 const busy = new SessionBusy({ message: "A plan of the session has not ended yet" })
@@ -54,7 +54,7 @@ export class Sessions extends Context.Service<
       const remote = yield* RemotePlans
       const lock = yield* SessionLock
       const peers = yield* PeerClient
-      const route = Hops.onward(Hops.direct, yield* GatewayId)
+      const route = Hops.onward(direct, yield* GatewayId)
 
       /** Ends every plan of the session that there is now. */
       const abortPlans = Effect.fnUntraced(function* (caller: CallerName, session: SessionId) {
@@ -71,11 +71,11 @@ export class Sessions extends Context.Service<
       const cancelAll = ({ agents }: Session, left: ReadonlyArray<HandedBack>) =>
         LeftTasks.cancelAll(peers, LeftTasks.reachable(agents), route, left)
 
-      /** Why the session is not to be had: by its own id, as its name may be a new one's by now. */
+      /** Why the session is not available. Asked by its id, since its name may belong to a new session by now. */
       const refusal = (caller: CallerName, session: SessionId) =>
         Effect.andThen(sessions.find(caller, session), Effect.fail(busy))
 
-      /** Waits for what frees the session, and says what it is where that takes too long. */
+      /** Waits until the session is free, and refuses where that takes too long. */
       const inTime = <A, E>(freeing: Effect.Effect<A, E>, caller: CallerName, session: SessionId) =>
         Effect.timeoutOrElse(freeing, { duration: freeTimeout, orElse: () => refusal(caller, session) })
 
@@ -84,14 +84,14 @@ export class Sessions extends Context.Service<
         const { session_id } = session
         yield* sessions.message(session_id, to)
         const scope = yield* Effect.scope
-        // It stands in the line before it ends those in front, so that whoever comes meanwhile is behind it.
+        // It joins the line before it ends the plans in front, so that a plan that comes meanwhile is behind it.
         const acquired = Effect.provideService(lock.acquire(session_id, unheard), Scope.Scope, scope)
         const [fence] = yield* inTime(
           Effect.all([acquired, abortPlans(caller, session_id)], { concurrency: "unbounded" }),
           caller,
           session_id
         )
-        // Whoever asked may have left: what is dropped is cancelled all the same.
+        // Also when the caller has disconnected: what is dropped is cancelled.
         yield* sessions.revert(session_id, fence, to).pipe(
           Effect.flatMap((left) => cancelAll(session, left)),
           Effect.uninterruptible,
@@ -108,13 +108,13 @@ export class Sessions extends Context.Service<
           const deletion = Effect.gen(function* () {
             yield* abortPlans(caller, session_id)
             const left = yield* sessions.handedBack(session_id)
-            // Whoever asked may have left: what the session has left with peers is named nowhere any more.
+            // Also when the caller has disconnected: afterwards nothing names the tasks that peers still have.
             return yield* sessions.delete(session_id).pipe(
               Effect.tap((isDeleted) => (isDeleted ? cancelAll(session, left) : Effect.void)),
               Effect.uninterruptible
             )
           })
-          // Where it is not deleted a plan has come meanwhile.
+          // Nothing is deleted where a plan has come meanwhile: then it tries again.
           yield* inTime(Effect.repeat(deletion, { until: (isDeleted) => isDeleted }), caller, session_id)
         })
       }

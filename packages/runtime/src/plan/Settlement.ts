@@ -13,7 +13,7 @@ import type { TaskEnd } from "../planner/PlanTasks.ts"
 import type { LeaseLost } from "../store/LeaseStore.ts"
 
 const phrases: Record<AbortReason, string> = {
-  disconnect: "The caller has left",
+  disconnect: "The caller disconnected",
   deadline: "The deadline has passed",
   cancelled: "The plan was cancelled",
   superseded: "A newer plan has taken the session",

@@ -3,18 +3,18 @@ import type { FinishReason } from "../provider/Provider.ts"
 import type { Entry } from "../history/LegalHistory.ts"
 import type { PlacedCall } from "../asking/Assembly.ts"
 
-/** What the provider has said in a step so far, everything that continued it included. */
+/** The answer of a step so far, with its continuations. */
 export interface Answer {
   readonly finish: FinishReason
   readonly text: string
   readonly parts: ReadonlyArray<MessagePart>
   /** Those that may be made. */
   readonly calls: ReadonlyArray<PlacedCall>
-  /** Why calls that the provider wrote besides cannot be made. */
+  /** Why other calls cannot be made. */
   readonly dropped: ReadonlyArray<string>
 }
 
-/** How often a step went on already, and why. */
+/** How often a step was continued, and why. */
 export interface Continued {
   readonly length: number
   readonly pause: number
@@ -31,7 +31,7 @@ const nudges: Record<keyof Continued, ReadonlyArray<Entry>> = {
   empty: [{ role: "user", parts: [{ type: "text", text: "Your answer was empty. Answer in text, or call a tool." }] }]
 }
 
-/** Tells the model about its calls that were dropped, if there are any. */
+/** Messages that tell the model which of its calls were dropped. */
 export const corrections = (dropped: ReadonlyArray<string>): ReadonlyArray<Entry> =>
   dropped.map((reason) => ({
     role: "user",
@@ -45,7 +45,7 @@ export const isWhole = (finish: FinishReason): boolean => ["stop", "tool_calls",
 export const isEmpty = ({ finish, text, calls }: Answer): boolean =>
   isWhole(finish) && text.trim() === "" && calls.length === 0
 
-/** What to ask besides so that the step goes on, if it is to: an answer cut at its limit, paused, or empty. */
+/** What to add to the question to continue an answer that was cut at its limit, paused or empty; undefined if the step ends. */
 export const next = (
   answer: Answer,
   continued: Continued

@@ -73,7 +73,7 @@ export const begin = Effect.fnUntraced(function* (
   const [stored, summary] = yield* retryWhileAway(
     Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
   )
-  const { tools, unreachable } = yield* Catalog.of(run, { peers, local, sessions })
+  const { notices, tools, unreachable } = yield* Catalog.of(run, { peers, local, sessions })
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)
 
@@ -83,7 +83,7 @@ export const begin = Effect.fnUntraced(function* (
     const deadline_at = fromMillis(run.given.deadline)
     journal.append(
       [{ _tag: "MessageAppended", message: question, at: fromMillis(yield* Clock.currentTimeMillis) }],
-      [{ event: "plan", data: { model: run.model, deadline_at } }]
+      [{ event: "plan", data: { model: run.model, deadline_at } }, ...notices]
     )
   }
 

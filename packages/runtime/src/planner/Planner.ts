@@ -12,6 +12,7 @@ import type { Entry } from "../history/LegalHistory.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { resultLimit } from "../tool/Envelope.ts"
+import { InputValidator } from "../tool/InputValidator.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as Continuation from "./Continuation.ts"
 import * as Conversation from "./Conversation.ts"
@@ -44,6 +45,7 @@ export class Planner extends Context.Service<
       const config = yield* PlansConfig
       const asker = yield* Asker
       const askStep = Step.make(asker)
+      const validator = yield* InputValidator
       const parts: Conversation.Parts = {
         asker,
         config,
@@ -52,6 +54,11 @@ export class Planner extends Context.Service<
         local: yield* LocalTools,
         compaction: yield* Compaction
       }
+
+      const parseFor =
+        ({ given }: PlanRun): PreparedCalls.ParseInput =>
+        (tool, text) =>
+          validator.parse(given.caller, tool, text)
 
       /** Makes calls, and tells the model what came of them. */
       const call = Effect.fnUntraced(function* (
@@ -74,7 +81,8 @@ export class Planner extends Context.Service<
         const { lastAnswer, tools } = conversation
         if (resumed === undefined || lastAnswer === undefined) return false
         const asked = lastAnswer.parts.filter((part) => part.type === "tool_call")
-        const { calls, counted } = PreparedCalls.left(asked, resumed.tasks, tools, request.preferences.max_tool_calls)
+        const { max_tool_calls } = request.preferences
+        const { calls, counted } = yield* PreparedCalls.left(asked, resumed.tasks, tools, parseFor(run), max_tool_calls)
         run.count({ tool_calls: counted })
         if (calls.length === 0) return false
         yield* call(run, conversation, calls)
@@ -131,7 +139,8 @@ export class Planner extends Context.Service<
             before = undefined
             const now = yield* Clock.currentTimeMillis
             const budget = max_tool_calls - run.progress.tool_calls
-            const calls = stop === undefined ? PreparedCalls.prepare(answer.calls, tools, budget, () => uuid()) : []
+            const made = stop === undefined ? answer.calls : []
+            const calls = yield* PreparedCalls.prepare(made, tools, parseFor(run), budget, uuid)
             const written = calls.map(({ part }) => part)
             const said = Assembly.inOrder(answer.parts, answer.calls, written)
             if (stop !== undefined) return { final: finalOf(run, stop, answer.text, now), parts: said }

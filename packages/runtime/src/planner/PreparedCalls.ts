@@ -1,10 +1,10 @@
 import type { ToolCallPart } from "@bowline/domain/session/Message"
 import { TaskId } from "@bowline/domain/tool/TaskState"
-import { Result, type Schema } from "effect"
+import { Effect, Result, type Schema } from "effect"
 import { distance } from "fastest-levenshtein"
+import type * as InputValidator from "../tool/InputValidator.ts"
 import type { Tool, ToolInput } from "../tool/Tool.ts"
 import * as ToolName from "../tool/ToolName.ts"
-import * as ToolSchema from "../tool/ToolSchema.ts"
 import type { ToolCall } from "../provider/Provider.ts"
 import type { StoredTask } from "../store/PlanStore.ts"
 
@@ -30,41 +30,56 @@ const unknownTool = (name: string, tools: ReadonlyMap<string, Tool>): string => 
   return `There is no tool ${JSON.stringify(start)}${near.length === 0 ? "" : `. The nearest: ${near.join(", ")}`}`
 }
 
+/** Checks arguments for the plan's caller: `InputValidator.parse`. */
+export type ParseInput = (
+  tool: Tool | undefined,
+  text: string
+) => Effect.Effect<Result.Result<ToolInput, InputValidator.WrongInput>>
+
+type Call = Pick<ToolCall, "name" | "arguments">
+
+/** Looks up and checks a call. One that `isSpent` comes after as many as the plan may make. */
+const prepareOne = Effect.fnUntraced(function* (
+  { arguments: text, name }: Call,
+  tools: ReadonlyMap<string, Tool>,
+  parse: ParseInput,
+  task_id: string,
+  isSpent: boolean
+): Effect.fn.Return<Prepared> {
+  const tool = tools.get(name)
+  const input = yield* parse(tool, text)
+  const shown = Result.isSuccess(input) ? input.success : input.failure.input
+  const part: ToolCallPart = {
+    type: "tool_call",
+    task_id: TaskId.make(task_id),
+    tool: ToolName.legal(name),
+    ...(typeof shown === "string" ? { input: {}, raw_input: text } : { input: shown })
+  }
+  const refused = (state: "invalid" | "rejected", message: string): Prepared => ({
+    _tag: "Refused",
+    part,
+    tool,
+    state,
+    input: shown,
+    message
+  })
+  if (tool === undefined) return refused("invalid", unknownTool(name, tools))
+  if (Result.isFailure(input)) return refused("invalid", input.failure.message)
+  if (isSpent) return refused("rejected", "No more tool calls may be made in this plan. Answer with what you have.")
+  return { _tag: "Ready", part, tool, input: input.success }
+})
+
 /** Looks up and checks the calls of a step, of which at most `budget` may be made. */
 export const prepare = (
-  calls: ReadonlyArray<Pick<ToolCall, "name" | "arguments">>,
+  calls: ReadonlyArray<Call>,
   tools: ReadonlyMap<string, Tool>,
+  parse: ParseInput,
   budget: number,
-  nextId: (index: number) => string
-): ReadonlyArray<Prepared> =>
-  calls.map((call, index): Prepared => {
-    const tool = tools.get(call.name)
-    const input = ToolSchema.parseInput(tool?.inputSchema ?? {}, call.arguments)
-    const isObject = Result.isSuccess(input) || typeof input.failure.input !== "string"
-    const shown = Result.isSuccess(input) ? input.success : input.failure.input
-    const part: ToolCallPart = {
-      type: "tool_call",
-      task_id: TaskId.make(nextId(index)),
-      tool: ToolName.legal(call.name),
-      input: typeof shown === "string" ? {} : shown,
-      ...(isObject ? {} : { raw_input: call.arguments })
-    }
-    const refused = (state: "invalid" | "rejected", message: string): Prepared => ({
-      _tag: "Refused",
-      part,
-      tool,
-      state,
-      input: shown,
-      message
-    })
-    if (tool === undefined) return refused("invalid", unknownTool(call.name, tools))
-    if (Result.isFailure(input)) return refused("invalid", input.failure.message)
-    if (index >= budget)
-      return refused("rejected", "No more tool calls may be made in this plan. Answer with what you have.")
-    return { _tag: "Ready", part, tool, input: input.success }
-  })
+  nextId: () => string
+): Effect.Effect<ReadonlyArray<Prepared>> =>
+  Effect.forEach(calls, (call, index) => prepareOne(call, tools, parse, nextId(), index >= budget))
 
-/** What is left to do of the last step that was answered, in the process that goes on with it. */
+/** What is left to do of the last step that was answered, in the process that resumes the plan. */
 export interface Left {
   /** Those that have no result. What has begun is not started again. */
   readonly calls: ReadonlyArray<Prepared>
@@ -73,26 +88,27 @@ export interface Left {
 }
 
 /** `parts` are all calls of the step, `tasks` all of the plan, of which at most `max` may be made. */
-export const left = (
+export const left = Effect.fnUntraced(function* (
   parts: ReadonlyArray<ToolCallPart>,
   tasks: ReadonlyArray<StoredTask>,
   tools: ReadonlyMap<string, Tool>,
+  parse: ParseInput,
   max: number
-): Left => {
+): Effect.fn.Return<Left> {
   const ids = new Set(parts.map(({ task_id }) => task_id))
-  // Each call of the steps before has its row, those too that were refused since there were too many.
+  // Each call of the steps before has its row, also one that was refused because there were too many.
   const before = Math.min(tasks.filter(({ task_id }) => !ids.has(task_id)).length, max)
   const budget = max - before
-  const made = parts.map(({ input, raw_input, tool }) => ({
-    name: tool,
-    arguments: raw_input ?? JSON.stringify(input)
-  }))
-  const calls = prepare(made, tools, budget, (index) => parts[index]?.task_id ?? "").flatMap((prepared) => {
-    const { part, tool } = prepared
+  const calls: Array<Prepared> = []
+  for (const [index, part] of parts.entries()) {
+    const tool = tools.get(part.tool)
     const task = tasks.find(({ task_id }) => task_id === part.task_id)
-    if (task === undefined) return [prepared]
-    if (task.state !== "running" || tool === undefined) return []
-    return [{ _tag: "Begun" as const, part, tool, input: part.input, task }]
-  })
+    if (task === undefined) {
+      const call = { name: part.tool, arguments: part.raw_input ?? JSON.stringify(part.input) }
+      calls.push(yield* prepareOne(call, tools, parse, part.task_id, index >= budget))
+    } else if (task.state === "running" && tool !== undefined) {
+      calls.push({ _tag: "Begun", part, tool, input: part.input, task })
+    }
+  }
   return { calls, counted: before + Math.min(parts.length, budget) }
-}
+})

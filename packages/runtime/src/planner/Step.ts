@@ -18,7 +18,7 @@ import type { StepState } from "./StepState.ts"
 
 const processDied = { code: "interrupted", message: "The process that made the attempt died" }
 
-/** An answer, and what the provider has counted of the attempt that ended it. */
+/** The answer of a step, and the usage that the provider has reported of its last attempt. */
 export interface Given extends Continuation.Answer {
   readonly usage: Usage | undefined
 }
@@ -30,11 +30,11 @@ export interface Asked {
   readonly mayCall: boolean
   /** Makes the question shorter, and says whether it is: for a provider that refuses it as too long. */
   readonly shorten: Effect.Effect<boolean, StorageError>
-  /** The attempts that another process has made. What they have shown is retracted. */
+  /** The attempts of the process that had the plan before. The step retracts what they have shown. */
   readonly before: Attempts | undefined
 }
 
-/** Makes the steps of plans: each asks for one answer and shows it while it comes, with as many attempts as that takes. */
+/** Runs the steps of plans. A step asks for one answer, in as many attempts as it takes, and shows it while it comes. */
 export const make =
   (asker: Asker["Service"]) =>
   (run: PlanRun, state: StepState, asked: Asked): Effect.Effect<Given, ProviderError | StorageError> =>
@@ -46,7 +46,7 @@ export const make =
       { captureStackTrace: false, attributes: { [GenAi.step]: run.progress.steps } }
     )
 
-/** A step has given up. Where nothing was tried again that is only worth a line if it might have helped. */
+/** The step has failed. If it made no retry, that is worth a line of the log only where a retry might have helped. */
 const tellExhausted = Effect.fnUntraced(function* ({ model }: PlanRun, attempts: number, error: ProviderError) {
   if (attempts === 1 && !error.isRetryable) return
   yield* ProviderMetrics.retriesExhausted(Target.asked(model), error.type)
@@ -57,7 +57,7 @@ const tellExhausted = Effect.fnUntraced(function* ({ model }: PlanRun, attempts:
   })
 })
 
-/** Chooses the target, and announces the attempt where it follows those of another process. */
+/** Chooses the first target. After the attempts of another process, announces the next one as a retry. */
 const begin = Effect.fnUntraced(function* (
   asker: Asker["Service"],
   run: PlanRun,
@@ -75,7 +75,7 @@ const begin = Effect.fnUntraced(function* (
   return asking
 })
 
-/** The answer so far, with what was said `before` in the step. Its calls are only those that may be made. */
+/** The answer so far, behind the parts that came `before` in the step. It has only the calls that may be made. */
 const joined = (before: ReadonlyArray<MessagePart>, answer: FinishedAnswer, mayCall: boolean): Given => {
   const { finish, dropped, usage } = answer
   const made = mayCall && Continuation.isWhole(finish) ? answer.calls : []
@@ -93,7 +93,7 @@ const answerTo = Effect.fnUntraced(function* (
   const asking = yield* begin(asker, run, state, asked)
   let kept: ReadonlyArray<MessagePart> = []
   let continued = Continuation.notContinued
-  /** What continues the answer so far. */
+  /** Follows the question in the request, so that the model continues its answer. */
   let tail: ReadonlyArray<Entry> = []
   const question = Effect.sync((): Question => {
     const base = asked.question()

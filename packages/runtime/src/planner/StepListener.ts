@@ -8,10 +8,10 @@ import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { StepState } from "./StepState.ts"
 
-/** Parts that a reader is handed at once. */
+/** Parts that go to the journal at once: a reader can take so many. */
 const slice = 256
 
-/** Asks this model from now on, and lets readers of the plan know. */
+/** The plan asks this model from now on. */
 export const useModel = (run: PlanRun, model: string): void => {
   if (model === run.model) return
   run.use(model)
@@ -40,11 +40,11 @@ export const tellRetry = (
   run.given.journal.emit({ event: "retry", data: { step, ...follows, error: { code, message } } })
 }
 
-/** Shows the attempts of a step while they run, and writes down in its state what whoever ends the plan has to know. */
+/** Shows the attempts of a step to the plan's readers, and keeps in the step's state what the plan's end has to know. */
 export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"]): Listener => {
   const { journal } = run.given
   const step = run.progress.steps
-  /** The last attempt of which readers have seen a delta. */
+  /** The last attempt that has shown a delta. */
   let shown: number | undefined
 
   const show = (attempt: number, part: ProviderPart): void => {
@@ -57,7 +57,6 @@ export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"
   }
   const heard = (attempt: number, parts: ReadonlyArray<ProviderPart>): Effect.Effect<void, StorageError> => {
     for (const part of parts.slice(0, slice)) show(attempt, part)
-    // A reader gets what comes in one piece in pieces that it can take.
     return parts.length <= slice
       ? journal.keepUp
       : Effect.andThen(

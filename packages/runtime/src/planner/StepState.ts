@@ -8,10 +8,7 @@ export interface AttemptUsage {
   readonly usage: Usage
 }
 
-/**
- * What a plan knows of the step that runs. Each step begins with an empty one; the step writes it, and whoever ends the plan
- * reads it.
- */
+/** The state of a running step. Each step begins with an empty one; the step writes it, and the end of the plan reads it. */
 export class StepState {
   /** Why attempts have failed so far. */
   readonly failures: Array<ProviderErrorReason> = []
@@ -28,12 +25,12 @@ export class StepState {
     this.#shownText += delta
   }
 
-  /** The attempt has finished: the text so far stays, whatever becomes of the attempts that continue it. */
+  /** The attempt has finished: a later retract leaves the text so far. */
   keepText(): void {
     this.#keptText = this.#shownText
   }
 
-  /** Takes back what the attempt has shown. */
+  /** Drops what the attempt has shown. */
   retractText(): void {
     this.#shownText = this.#keptText
   }

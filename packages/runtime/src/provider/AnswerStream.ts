@@ -14,11 +14,11 @@ type Finished = Extract<ProviderPart, { readonly _tag: "Finished" }>
 const maxEventSize = 8 * 1_024 * 1_024
 
 /**
- * The state of one answer that comes as server-sent events: bytes in, parts out, without an effect, since this is where the
- * time of a plan goes. A wire says what its events mean, and gives the calls of the answer when it is over.
+ * The state of one answer that comes as server-sent events: bytes in, parts out. It runs no effects, since a plan spends most of
+ * its time here. A wire says what its events mean, and gives the calls of the answer at its end.
  *
- *   open ──finish──▶ finished ──settle, end of stream, or its loss──▶ over
- *     └──fail, corrupt, settle, end of stream──▶ failed
+ *   open ──finish──▶ finished ──close, end of stream, or its loss──▶ over
+ *     └──fail, corrupt, close, end of stream──▶ failed
  */
 export abstract class AnswerStream {
   readonly #decoder = new TextDecoder()
@@ -30,22 +30,22 @@ export abstract class AnswerStream {
   #failure: ProviderErrorReason | undefined
   readonly #failureOf: (error: unknown) => ProviderErrorReason
 
-  /** `failureOf` classifies an error that comes in the midst of the answer. */
+  /** `failureOf` classifies an error that comes within the answer. */
   constructor(failureOf: (error: unknown) => ProviderErrorReason) {
     this.#failureOf = failureOf
   }
 
   protected abstract take(chunk: Fields, event: string): void
 
-  /** All calls that the answer holds, whole, and those that cannot be made. */
+  /** All calls of the answer, and those that were dropped. */
   protected abstract calls(): ReadonlyArray<ToolCall | CallDropped>
 
-  /** The provider has said that the answer is finished: what may come still is its usage. */
+  /** The provider has said that the answer is finished. Its usage may still come. */
   get isFinished(): boolean {
     return this.#finish !== undefined
   }
 
-  /** All parts were given, and nothing that comes counts. */
+  /** The answer is complete. Later events do not count. */
   get isOver(): boolean {
     return this.#isOver
   }
@@ -54,7 +54,7 @@ export abstract class AnswerStream {
     return this.#failure
   }
 
-  /** Parts that came before a failure are given. */
+  /** Gives the parts in these bytes, up to a failure. */
   feed(chunks: ReadonlyArray<Uint8Array>): ReadonlyArray<ProviderPart> {
     for (const chunk of chunks) {
       const tooLarge = this.#parser.feed(this.#decoder.decode(chunk, { stream: true }))
@@ -63,9 +63,9 @@ export abstract class AnswerStream {
     return this.#flush()
   }
 
-  /** The stream has ended, or was lost for that reason. */
+  /** The stream has ended, or the connection is lost for this reason. */
   end(lost?: ProviderErrorReason): ReadonlyArray<ProviderPart> {
-    this.settle(lost)
+    this.close(lost)
     return this.#flush()
   }
 
@@ -73,7 +73,7 @@ export abstract class AnswerStream {
     this.#parts.push(part)
   }
 
-  /** The model that answers, by the provider's own account. */
+  /** The provider names the model that answers. */
   protected nameModel(model: unknown): void {
     if (typeof model === "string" && model !== "") this.#model = model
   }
@@ -83,23 +83,23 @@ export abstract class AnswerStream {
     this.#finish ??= { _tag: "Finished", reason, inferred }
   }
 
-  /** The end marker of some wires, whatever stands in front of it. */
+  /** The end marker of some wires has come. */
   protected done(): void {
-    this.settle()
+    this.close()
   }
 
-  /** Nothing follows: what is finished is over, anything else has failed. */
-  protected settle(lost?: ProviderErrorReason): void {
+  /** Nothing follows: a finished answer is over, any other one has failed. */
+  protected close(lost?: ProviderErrorReason): void {
     this.fail(lost ?? new StreamTruncated({ message: "The answer ended before the provider said that it is finished" }))
   }
 
   protected fail(reason: ProviderErrorReason): void {
-    // Whatever follows what finished the answer takes nothing back.
+    // A failure after the finish does not take the answer back.
     if (this.#finish === undefined) this.#failure ??= reason
-    else this.#close(this.#finish)
+    else this.#complete(this.#finish)
   }
 
-  /** What the provider says of a failure. */
+  /** The provider reports a failure. */
   protected error(error: unknown): void {
     this.fail(this.#failureOf(error))
   }
@@ -108,7 +108,7 @@ export abstract class AnswerStream {
     this.fail(new StreamCorrupt({ message: `The provider sent ${what}` }))
   }
 
-  #close(finished: Finished): void {
+  #complete(finished: Finished): void {
     if (this.#isOver || this.#failure !== undefined) return
     this.#isOver = true
     const named = this.#model === undefined ? finished : { ...finished, model: this.#model }

@@ -16,7 +16,7 @@ export interface AttemptTimers {
   readonly total: Duration.Duration
 }
 
-/** What the timers of silence wait for. */
+/** Whether a part ends the provider's silence. */
 export const isContent = (part: ProviderPart): boolean =>
   part._tag === "ToolCallFragment" ||
   ((part._tag === "TextDelta" || part._tag === "ReasoningDelta") && part.delta !== "")
@@ -24,9 +24,9 @@ export const isContent = (part: ProviderPart): boolean =>
 const fail = (reason: ProviderErrorReason) => Effect.fail(new ProviderError({ reason }))
 
 /**
- * Runs an attempt and hands on its parts as they come. The time that `onParts` takes is not the provider's silence: the
- * timers of content stand still meanwhile. `onCut` runs when it is interrupted, with the milliseconds since the
- * last part, whether that was content or not.
+ * Runs an attempt under its timers, and hands its parts to `onParts` as they come. The first-token and the idle timer stand still
+ * while `onParts` runs: that time is not the provider's silence. `onCut` runs on interruption, with the milliseconds since the
+ * last part of any kind.
  */
 export const run = <E, R>(
   attempt: Stream.Stream<ProviderPart, ProviderError>,
@@ -70,7 +70,7 @@ export const run = <E, R>(
           const message = `No content for ${Duration.format(limit)}`
           return yield* fail(hasContent ? new IdleTimeout({ message }) : new FirstTokenTimeout({ message }))
         }
-        // The first content may come while this sleeps: the shorter limit counts from there.
+        // The first content may come during the sleep, and the idle limit, which may be shorter, counts from it.
         yield* Effect.sleep(Math.min(total, content, now + Duration.toMillis(timers.idle)) - now)
       }
     })

@@ -1,9 +1,9 @@
 import type { CallDropped, ToolCall } from "./Provider.ts"
 
-/** A call as the provider wrote it; without an id or a name these are empty. */
+/** A call as the provider wrote it. An id or a name that it left out is empty. */
 type WrittenCall = Omit<ToolCall, "_tag">
 
-/** The calls, each with an id of its own. One without a name cannot be made; one that is there twice is one. */
+/** Gives each call an id of its own. Drops calls without a name, and the second of two equal ones. */
 export const withOwnIds = (written: ReadonlyArray<WrittenCall>): ReadonlyArray<ToolCall | CallDropped> => {
   const dropped: Array<CallDropped> = []
   const calls = new Map<string, ToolCall>()

@@ -90,7 +90,7 @@ const serverFault = any(
   "try again"
 )
 
-/** What a failure in the midst of a stream means by its type, where it names no status. */
+/** The status that the type of a failure stands for, where the failure comes within a stream and names none. */
 const statuses: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
   invalid_prompt: 400,
@@ -111,8 +111,8 @@ const statuses: Readonly<Record<string, number>> = {
 }
 
 /**
- * What a provider's failure means, by the table of `docs/reference/provider.md`, rows 2 to 10. `status` is that of the
- * response; under 400 the failure came in its body, and may name a status of its own. `now` is in milliseconds.
+ * Classifies a provider's failure by the table of `docs/reference/provider.md`. `status` is that of the response. Below 400 the
+ * failure came in the body, which may name another status. `now` is in milliseconds since 1970.
  */
 export const classify = (
   response: { readonly status: number; readonly headers: Readonly<Record<string, string | undefined>> },
@@ -167,7 +167,7 @@ const connectCodes = any(
 )
 const abortCodes = any("ABORT", "UND_ERR_DESTROYED", "UND_ERR_CLOSED")
 
-/** The codes and names in a chain of causes, from the outside in. */
+/** The codes and names in a chain of causes, the outermost first. */
 const codesOf = (cause: unknown, depth = 0): ReadonlyArray<string> => {
   if (!Predicate.isObject(cause) || depth > 5) return []
   const own = [cause["code"], cause["name"]].filter((value) => typeof value === "string")
@@ -175,8 +175,8 @@ const codesOf = (cause: unknown, depth = 0): ReadonlyArray<string> => {
 }
 
 /**
- * Row 12: the connection that failed, and how. Only its code is shown: the message of an error may hold anything.
- * `isAnswering` is whether the head of an answer had come.
+ * Classifies the failure of a connection. Its message shows the code only: the error's own message may contain a secret.
+ * `isAnswering`: the head of the response had come.
  */
 export const classifyTransport = (cause: unknown, isAnswering: boolean): Transport => {
   const codes = codesOf(cause)

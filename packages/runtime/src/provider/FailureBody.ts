@@ -1,9 +1,9 @@
 import { Option, Predicate, Schema } from "effect"
 
-/** What a failure says of itself, whatever the server's dialect. `signals` is all of it in lower case, without links. */
+/** What a server says about a failure, in any dialect. `signals` is all of it in lower case, without links. */
 export interface FailureBody {
   readonly message: string
-  /** Its codes and its type. */
+  /** Its codes, its status and its type, where they are texts. */
   readonly codes: ReadonlyArray<string>
   /** The HTTP status that it names. */
   readonly status: number | undefined
@@ -51,13 +51,13 @@ export const fromJson = (body: unknown): FailureBody => {
   }
 }
 
-/** The error in a body under a status that is none. A page, or JSON that is no error, says nothing, whatever its words are. */
+/** The JSON error in the body of a response that is not a failure by its status. The words of any other body are not read. */
 export const fromJsonError = (text: string): FailureBody => {
   const body = Option.getOrUndefined(parseJson(text))
   return fromJson(isError(Array.isArray(body) ? body[0] : body) ? body : undefined)
 }
 
-/** Shows nothing of a body that is not JSON: mostly it is the page of a proxy. */
+/** The failure in a body. If it is not JSON, mostly a proxy's page, its words are read and none of them is shown. */
 export const fromText = (text: string): FailureBody =>
   Option.match(parseJson(text), {
     onNone: () => ({ ...fromJson(text), message: "" }),
@@ -67,7 +67,7 @@ export const fromText = (text: string): FailureBody =>
 const keys = /\b(?:sk|rk|pk|gsk|xai)[-_][\w*.-]{8,}|\bAIza[\w-]{20,}/g
 const maxMessage = 500
 
-/** Fit to be shown: short, and without what a server repeats of the request's keys, whole or masked by itself. */
+/** Makes a failure fit to be shown: short, and without keys of the request that the server repeats, also masked ones. */
 export const cleaned = (secrets: ReadonlyArray<string>) => {
   const long = secrets.filter((secret) => secret.length >= 4)
   return (body: FailureBody): FailureBody => ({

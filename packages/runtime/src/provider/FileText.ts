@@ -2,7 +2,7 @@ import type { FilePart } from "@bowline/domain/session/Message"
 import { Result } from "effect"
 import { Base64 } from "effect/encoding"
 
-/** The kinds of images that every provider with eyes can see. */
+/** The kinds of images that every provider of models with vision accepts. */
 export const isImage = ({ media_type }: FilePart): boolean => /^image\/(png|jpeg|gif|webp)$/.test(media_type)
 
 export const isPdf = ({ media_type }: FilePart): boolean => media_type === "application/pdf"
@@ -11,12 +11,12 @@ export const isPdf = ({ media_type }: FilePart): boolean => media_type === "appl
 export const fileUrl = (file: FilePart): string =>
   "data" in file ? `data:${file.media_type};base64,${file.data}` : file.url
 
-/** What can be read in a file of text that came with its content. */
+/** The text of a text file that came with its content. */
 export const fileText = (file: FilePart): string | undefined => {
   if (!("data" in file) || !file.media_type.startsWith("text/")) return undefined
   return Result.getOrUndefined(Base64.decodeString(file.data))
 }
 
-/** What a model is told of a file that it cannot be shown. */
+/** What stands for a file that the wire cannot carry. */
 export const fileNote = (file: FilePart): string =>
   `[A file that cannot be shown: ${file.name ?? "without a name"} (${file.media_type})${"url" in file ? `, at ${file.url}` : ""}]`

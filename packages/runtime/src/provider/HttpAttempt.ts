@@ -6,33 +6,33 @@ import { classify, classifyTransport } from "./Classification.ts"
 import * as FailureBody from "./FailureBody.ts"
 import type { Provider, ProviderPart, ProviderRequest } from "./Provider.ts"
 
-/** A wire over HTTP: JSON is posted, and the answer is an event stream. */
+/** A wire over HTTP: the request is JSON, the answer an event stream. */
 export interface HttpWire {
   readonly post: HttpClientRequest.HttpClientRequest
-  /** What no message of a failure may show. */
+  /** Texts that no message of a failure may show. */
   readonly secrets: ReadonlyArray<string>
   readonly toBody: (request: ProviderRequest) => object
   readonly answer: new (failureOf: (error: unknown) => ProviderErrorReason) => AnswerStream
 }
 
-/** Milliseconds that the usage may come behind the finish reason: without it the answer is as whole. */
+/** Milliseconds to wait for the usage after the finish reason. The answer is whole without it. */
 const usageGrace = 1_000
 
-/** Milliseconds that the end of the body may come behind the last event: read to its end, the connection serves again. */
+/** Milliseconds to wait for the end of the body after the last event: a connection that is read to its end can be reused. */
 const endGrace = 100
 
-/** Bytes of a failure that are read. */
+/** Bytes to read of a failure's body. */
 const maxFailure = 64 * 1_024
 const failureTimeout = "1 second"
 
-/** The path is added to that of the base URL, whose query is kept. */
+/** Appends the path to that of the base URL, and keeps the query. */
 export const endpoint = (baseUrl: string, path: string): URL => {
   const url = new URL(baseUrl)
   url.pathname = url.pathname.replace(/\/+$/, "") + path
   return url
 }
 
-/** Where the provider of that base URL is asked. */
+/** The host and the port of a base URL. */
 export const serverOf = (baseUrl: string): NonNullable<Provider["Service"]["server"]> => {
   const { hostname, port, protocol } = new URL(baseUrl)
   return {
@@ -42,8 +42,8 @@ export const serverOf = (baseUrl: string): NonNullable<Provider["Service"]["serv
 }
 
 /**
- * One request an attempt, no retry, no redirect, no timer of an answer that is not finished. The client must not retry
- * either.
+ * One request for each attempt. It does not retry, follows no redirect, and has no timer before the answer is finished. The
+ * client must not retry either.
  */
 export const make = Effect.fnUntraced(function* (wire: HttpWire) {
   const client = HttpClient.withScope(yield* HttpClient.HttpClient)
@@ -79,7 +79,7 @@ const isEventStream = ({ status, headers }: HttpClientResponse.HttpClientRespons
   status < 300 &&
   (headers["content-type"] ?? "text/event-stream").toLowerCase().startsWith("text/event-stream")
 
-/** Reads no further and no longer than it has to, and fails: the status is known, whatever becomes of the body. */
+/** Fails with what the status and the body say. Reads 64 KiB of the body at most, and for 1 s at most. */
 const refusal = Effect.fnUntraced(function* (
   { status, stream }: HttpClientResponse.HttpClientResponse,
   failureOf: (body: FailureBody.FailureBody) => ProviderErrorReason
@@ -106,7 +106,7 @@ type Parts = Pull.Pull<Array.NonEmptyReadonlyArray<ProviderPart>, ProviderErrorR
 
 const read = (bytes: Bytes, answer: AnswerStream, clock: Clock.Clock): Parts => {
   let ended = false
-  /** Milliseconds that are left to wait. Bytes that come meanwhile add nothing; the consumer's time takes nothing away. */
+  /** Milliseconds left to wait. Bytes that come meanwhile do not prolong it, and a slow consumer does not shorten it. */
   const left = { usage: usageGrace, end: endGrace }
 
   const give = (parts: ReadonlyArray<ProviderPart>): Parts =>

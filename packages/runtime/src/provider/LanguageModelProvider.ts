@@ -13,7 +13,7 @@ import { classifyAi, classifyPart } from "./internal/AiFailure.ts"
 import { toPrompt, toToolkit } from "./internal/AiPrompt.ts"
 import { type FinishReason, Provider, type ProviderPart, type ProviderRequest, type ToolCall } from "./Provider.ts"
 
-/** Those that say that the answer is finished. */
+/** The reasons that mean that the answer is finished. */
 const finishReasons: Readonly<Partial<Record<Response.FinishReason, FinishReason>>> = {
   stop: "stop",
   length: "length",
@@ -26,14 +26,14 @@ const finishReasons: Readonly<Partial<Record<Response.FinishReason, FinishReason
 const truncated = new StreamTruncated({ message: "The answer ended before the model said that it is finished" })
 
 /**
- * Any `LanguageModel` of `effect/ai` as the provider `name`. It asks the one model that it was made for, with the settings that
- * it was made with, whatever model and limit of the answer the request names. Reasoning is shown, and not sent again.
+ * Any `LanguageModel` of `effect/ai` as the provider `name`. It always asks this one model with its own settings: the model and
+ * the limit of the answer in the request do not count. Reasoning is shown, and not sent again.
  *
- * The contract is kept as far as the model's adapter keeps it. An adapter that takes the end of a stream for success, and
- * makes a finish of it, cannot be told from one that was told so: only an end without a `finish`, and a `finish` for an
- * unknown reason, are `stream_truncated`. What a failure means is what its `AiError` says, and the response that it holds. An
- * abort in the model's own code is `unknown`, since nobody can know whose it was. Usage comes with the finish: a failed
- * attempt counts none. Neither the adapter nor the client below it may retry, and both have to let go when interrupted.
+ * The provider keeps the contract as far as the model's adapter does. It cannot detect an adapter that makes a finish of every
+ * end of a stream: only an end without a `finish`, and a `finish` for an unknown reason, are `stream_truncated`. A failure is
+ * classified by its `AiError` and the response in it. An abort in the model's own code is `unknown`, since nobody can know who
+ * caused it. Usage comes with the finish: a failed attempt counts none. Neither the adapter nor the client below it may retry,
+ * and both must stop when interrupted.
  */
 export const layer = (options: {
   /** What stands in front of the model in `provider/model`. */
@@ -79,7 +79,7 @@ const attempt = (
 type Part = Response.StreamPart<Record<string, Tool.Any>, "deferred">
 type Taken = Stream.Stream<ProviderPart, ProviderErrorReason>
 
-/** The state of one answer: parts of `effect/ai` in, ours out. */
+/** The state of one answer: turns parts of `effect/ai` into ours. */
 class Answer {
   readonly #calls: Array<Omit<ToolCall, "_tag">> = []
   /** The ids of calls, in the order in which they began. */
@@ -96,7 +96,7 @@ class Answer {
       case "tool-params-delta":
         return this.#fragment(this.#placeOf(part.id))
       case "tool-call":
-        // What the provider calls itself is not ours to call.
+        // The provider makes this call itself.
         if (part.providerExecuted) return Stream.empty
         return this.#call(part.id, part.name, asText(part.params))
       case "finish":
@@ -106,7 +106,7 @@ class Answer {
     }
   }
 
-  /** A call that was not written in pieces begins with its end; so does one whose id is taken. */
+  /** A call that did not come in pieces begins here; so does a second call with the same id. */
   #call(id: string, name: string, args: string): Taken {
     const isTaken = this.#calls.some((call) => call.id === id)
     const call = isTaken ? this.#begun.push(id) - 1 : this.#placeOf(id)

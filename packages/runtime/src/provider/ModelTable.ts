@@ -6,7 +6,7 @@ export interface Model {
   readonly contextWindow: number
   /** Tokens of one answer. */
   readonly outputLimit?: number
-  /** It thinks without being asked to, and may be silent meanwhile. */
+  /** It thinks without being asked to, and may be silent for long. */
   readonly isReasoning: boolean
   /** US dollars for a million tokens. `cached` is for what was read from a cache, where that costs less. */
   readonly price?: { readonly input: number; readonly cached?: number; readonly output: number }
@@ -23,7 +23,7 @@ const normalise = (id: string): string =>
     .replace(prefixes, "")
     .replace(/[^a-z0-9]+/g, "-")
 
-/** What an operator says of models. What it does not say of one is as in the table. */
+/** What the configuration says about models. The table says the rest. */
 export interface ModelOverrides {
   /** Of one model of one provider, by its `provider/model` in lower case. */
   readonly exact: ReadonlyMap<string, Partial<Model>>
@@ -33,7 +33,7 @@ export interface ModelOverrides {
 
 export const noOverrides: ModelOverrides = { exact: new Map(), named: new Map() }
 
-/** A key that has a provider in front is of its model alone; any other one is a name as the table has it. */
+/** A key with a provider in front means one model of that provider; any other key is a name like those of the table. */
 export const overrides = (entries: ReadonlyArray<readonly [key: string, model: Partial<Model>]>): ModelOverrides => ({
   exact: new Map(entries.filter(([key]) => key.includes("/")).map(([key, model]) => [key.toLowerCase(), model])),
   named: new Map(entries.filter(([key]) => !key.includes("/")).map(([key, model]) => [normalise(key), model]))
@@ -47,8 +47,8 @@ const longest = (name: string, isKnown: (name: string) => boolean): string => {
 
 /**
  * Looks a model up by any of the ways to write its id: with a provider in front, with dots or dashes, with a date, a `-latest`
- * or a variant behind. Of several names that fit, the longest one counts; so a variant that has no name of its own is taken
- * for what it is a variant of. Without a context window there is none that is known.
+ * or a variant behind. Of several names that fit, the longest one counts: an unknown variant counts as the model that it is a
+ * variant of. A result without a context window means that the window is not known.
  */
 export const find = (
   id: string,

@@ -16,7 +16,7 @@ export interface ToolDefinition {
 export interface ProviderRequest {
   /** The provider's own name of the model, without the `provider/` in front. */
   readonly model: string
-  /** What the table knows of the model. */
+  /** What the table says about the model. */
   readonly facts?: Model | undefined
   readonly system: string
   readonly messages: ReadonlyArray<Pick<Message, "role" | "parts">>
@@ -24,8 +24,8 @@ export interface ProviderRequest {
   /** `none`: the tools stay declared, and the model has to answer in text. */
   readonly toolChoice: "auto" | "none"
   /**
-   * At most so many tokens of answer. Where none is given, no limit is sent, unless the wire insists on one: then the adapter
-   * takes it from `facts`.
+   * Tokens of answer at most. Without it the request has no limit, unless the wire requires one: then the adapter takes it from
+   * `facts`.
    */
   readonly maxOutputTokens?: number
 }
@@ -33,13 +33,15 @@ export interface ProviderRequest {
 export type FinishReason = "stop" | "tool_calls" | "length" | "content_filter" | "refusal" | "pause" | "other"
 
 /**
- * One piece of an attempt. `ReasoningEnded` closes a run of reasoning, and `TextEnded` one of text, with what the provider
- * wants to see again with it. `ToolCallFragment` only says that a call is being written, for the timers; a `ToolCall` is
- * whole, comes after the last content, directly before `Finished`, and `arguments` is its text as the model wrote it. `call`,
- * counted from 0, is the same in both: where the first fragment came, the call stands among text and reasoning.
- * `Heard` are bytes that say nothing yet, or nothing at all, such as a comment that keeps the connection open.
- * `CallDropped` stands there for a call that nobody could make; `reason` goes on from "it was not made:", for the model.
- * `UsageReported` may come several times, the last one counts, also when the attempt fails after it.
+ * One piece of an attempt.
+ *
+ * `ReasoningEnded` closes a run of reasoning, and `TextEnded` a run of text, with what the provider wants to see again with it.
+ * `ToolCallFragment` says that the model writes a call: the timers need it. A `ToolCall` is whole; it comes after the last
+ * content, directly before `Finished`, and `arguments` is the text that the model wrote. `call`, counted from 0, is the same in
+ * both: the call stands among text and reasoning where its first fragment came. `CallDropped` takes the place of a call that
+ * nobody can make; `reason` tells the model why, after "A tool call of yours was not made:". `Heard` means bytes without a part,
+ * such as a comment that keeps the connection open. `UsageReported` may come several times: the last one counts, also when
+ * the attempt fails after it.
  */
 export type ProviderPart =
   | { readonly _tag: "TextDelta"; readonly delta: string }
@@ -74,11 +76,11 @@ export class Provider extends Context.Service<
   {
     /** What stands in front of the model in `provider/model`. */
     readonly name: string
-    /** Where it is asked, if that is over HTTP: for operators. */
+    /** The server, if the provider is asked over HTTP: for the spans. */
     readonly server?: { readonly address: string; readonly port: number }
     /**
-     * One attempt: one request, no retry. The stream ends with exactly one `Finished` as its last part, or fails, and
-     * never just ends. Interruption closes the connection at once.
+     * One attempt: one request, no retry. The stream either ends with exactly one `Finished` as its last part, or fails.
+     * Interruption closes the connection at once.
      */
     readonly stream: (request: ProviderRequest) => Stream.Stream<ProviderPart, ProviderError>
   }

@@ -21,7 +21,7 @@ export class Providers extends Context.Service<
     readonly all: ReadonlyArray<ConfiguredProvider>
   }
 >()("@bowline/runtime/provider/Providers") {
-  /** One layer for each credential. Those whose providers have one name are the pool of it, in this order. */
+  /** One layer for each credential. Layers whose providers have the same name form its pool, in this order. */
   static readonly layer = <E, R>(adapters: ReadonlyArray<Layer.Layer<Provider, E, R>>) =>
     Layer.effect(
       Providers,
@@ -31,7 +31,7 @@ export class Providers extends Context.Service<
       )
     )
 
-  /** The one provider there is, with one credential. */
+  /** For an app with one provider that has one credential. */
   static readonly layerProvider: Layer.Layer<Providers, never, Provider> = Layer.effect(
     Providers,
     Effect.map(Provider, (provider) => make([provider]))

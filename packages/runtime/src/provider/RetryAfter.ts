@@ -8,7 +8,7 @@ const duration = /^(?:([\d.]+)h)?(?:([\d.]+)m)?(?:([\d.]+)s)?(?:([\d.]+)ms)?$/
 
 const numeral = (text: string): number | undefined => (/^\d+(\.\d+)?$/.test(text) ? Number(text) : undefined)
 
-/** A past or unreadable one counts as absent: it would make a hot loop. */
+/** A wait that is past or unreadable counts as absent: it would make a hot loop. */
 const positive = (millis: number | undefined): number | undefined =>
   millis !== undefined && millis > 0 ? Math.ceil(millis) : undefined
 
@@ -30,7 +30,7 @@ const fromReset = (text: string, now: number): number | undefined => {
   return (hours ?? 0) * 3_600_000 + (minutes ?? 0) * 60_000 + (seconds ?? 0) * 1_000 + (millis ?? 0)
 }
 
-/** In milliseconds from `now`, which is in milliseconds since the epoch. */
+/** The wait that the server asks for, in milliseconds. `now` is in milliseconds since 1970. */
 export const retryAfter = (headers: Headers, now: number): number | undefined => {
   const millis = positive(numeral(headers["retry-after-ms"]?.trim() ?? ""))
   if (millis !== undefined) return millis
@@ -39,7 +39,7 @@ export const retryAfter = (headers: Headers, now: number): number | undefined =>
   return positive(seconds === undefined ? untilHttpDate(text, now) : seconds * 1_000)
 }
 
-/** The latest reset of the limits that are used up; a limit that does not say how much of it remains counts. */
+/** The wait until the last of the used-up limits is reset. A limit that does not say what remains of it counts as used up. */
 export const rateLimitReset = (headers: Headers, now: number): number | undefined => {
   const resets = Object.entries(headers).flatMap(([name, text]) => {
     if (!name.startsWith("x-ratelimit-reset") || text === undefined) return []

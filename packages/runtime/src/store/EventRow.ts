@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 
 /** One event of a plan as a reader gets it. `payload` is the text of a JSON object, without `plan_id` and `session_id`. */
 export interface PlanFrame {
@@ -27,6 +27,12 @@ export const toFrame = (seq: number, event: PlanEvent): PlanFrame => ({
   event: event.event,
   payload: encode(event)
 })
+
+const decode = Schema.decodeUnknownSync(PlanEvent)
+
+/** The event that a frame shows. */
+export const toEvent = ({ event, payload }: PlanFrame): PlanEvent =>
+  decode({ event, data: JSON.parse(payload) as unknown })
 
 type Delta = Extract<PlanEvent, { readonly event: "text.delta" | "reasoning.delta" }>
 

@@ -3,7 +3,7 @@ import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Latch, Layer, Schedule } from "effect"
 import { type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 
-/** What one plan has to write, taken at once: it is told exactly one of the three ends. */
+/** All that one plan has to write at this time. Exactly one of its three ends is called. */
 export interface Taken {
   readonly commit: PlanCommit
   readonly stored: (now: number) => void
@@ -11,7 +11,7 @@ export interface Taken {
   readonly failed: (error: StorageError) => void
 }
 
-/** Where a plan's commits come from: nothing, when it has nothing to write. */
+/** Where a plan's commits come from. It has none when the plan has nothing to write. */
 export interface Source {
   readonly take: () => Taken | undefined
 }
@@ -35,7 +35,7 @@ export class GroupCommit extends Context.Service<
       const pending = Latch.makeUnsafe(false)
 
       const write = (batch: ReadonlyArray<Taken>): Effect.Effect<void> =>
-        // The store recognises a commit that comes again because its answer was lost.
+        // The store recognises a commit that is repeated because its answer was lost.
         store.commit(batch.map(({ commit }) => commit)).pipe(
           Effect.catchDefect((cause) => Effect.fail(new StorageError({ reason: new Rejected({ cause }) }))),
           Effect.tapError((error) => Effect.logError("storage: a batch of events was not written", error.reason.cause)),
@@ -43,7 +43,7 @@ export class GroupCommit extends Context.Service<
           Effect.flatMap((refused) => settle(batch, refused)),
           Effect.catchTag("StorageError", (error) => {
             const [first, ...others] = batch
-            // One plan's rows must not take the other plans' with them.
+            // A plan whose rows are rejected must not fail the other plans of the batch.
             if (others.length > 0) return Effect.forEach(batch, (taken) => write([taken]), { discard: true })
             return Effect.sync(() => first?.failed(error))
           })

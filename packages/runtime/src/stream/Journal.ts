@@ -10,7 +10,7 @@ import { fromEvents, isDelta, toFrame } from "../store/EventRow.ts"
 import type { Source, Taken } from "./GroupCommit.ts"
 import type { LivePlan } from "./LivePlan.ts"
 
-/** Events that may wait to be written before whoever produces them has to, and characters of those that are no deltas. */
+/** So many events, and so many characters of events other than deltas, may wait to be written before their producer has to wait. */
 const maxBacklog = 256
 const maxCharacters = 262_144
 
@@ -19,11 +19,11 @@ const charactersOf = ({ data }: PlanEvent): number =>
 
 /**
  * The one ordered queue of what a plan writes. Numbers are given when an event is appended; a frame is sent when it is
- * stored. Once sealed, what still comes from the plan's fibers is dropped: the plan is over.
+ * stored. A sealed journal drops what the plan's fibers still append: the plan is over.
  */
 export class Journal implements Source {
   guard: Guard
-  /** Fails when the plan must stop: somebody else has it, and nothing is written any more; or the database refused its rows. */
+  /** Fails when the plan must stop: another process has it, and nothing more is written; or the database rejected its rows. */
   readonly stopped = Deferred.makeUnsafe<never, LeaseLost | StorageError>()
   readonly #plan: { readonly plan_id: PlanId; readonly session_id: SessionId }
   readonly #live: LivePlan
@@ -68,13 +68,13 @@ export class Journal implements Source {
     this.append([], [event])
   }
 
-  /** Says, whenever it is asked, whether all that was appended before is stored by then. */
+  /** Returns a function that says whether all that was appended before this call is stored. */
   mark(): () => boolean {
     const until = this.#appended
     return () => this.#stored >= until
   }
 
-  /** Somebody else has the plan: it stops, and writes nothing more. */
+  /** Another process has the plan: it stops here, and writes nothing more. */
   lose(): void {
     this.#sealed = true
     Deferred.doneUnsafe(this.stopped, Effect.fail(new LeaseLost()))
@@ -85,14 +85,14 @@ export class Journal implements Source {
     this.#sealed = true
   }
 
-  /** Waits for the writer when too much waits for it. */
+  /** Waits for the writer while too much waits to be written. */
   readonly keepUp: Effect.Effect<void, StorageError> = Effect.suspend(() =>
     this.#events.length > maxBacklog || this.#characters > maxCharacters ? this.flush : Effect.void
   )
 
   /**
-   * Waits until all that was appended so far is stored, at most for as long as a plan's patience. Once sealed nothing is: whoever
-   * still comes waits for its interruption, and does nothing that is not stored.
+   * Waits until all that was appended so far is stored, 30 s at most. Once the journal is sealed nothing is stored any more: a
+   * caller then waits for its interruption, and does nothing that is not stored.
    */
   readonly flush: Effect.Effect<void, StorageError> = Effect.suspend(() => {
     if (this.#sealed) return Effect.never
@@ -102,7 +102,7 @@ export class Journal implements Source {
   })
   readonly #unlessSealed = Effect.suspend(() => (this.#sealed ? Effect.never : Effect.void))
 
-  /** The same, however long it takes. */
+  /** The same without a bound. */
   readonly written: Effect.Effect<void> = Effect.suspend(() => this.#reached(this.#appended))
 
   #reached(until: number): Effect.Effect<void> {
@@ -153,7 +153,7 @@ export class Journal implements Source {
           Deferred.doneUnsafe(this.stopped, Effect.fail(error))
           return
         }
-        // How the plan ended must not be lost with something else that was refused.
+        // A rejection of earlier rows must not lose the end of the plan.
         this.#changes = settled
         this.#events = events.slice(-2)
         this.#notify(this)

@@ -3,8 +3,8 @@ import type { PlanFrame } from "../store/EventRow.ts"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 
 /**
- * What a reader of a plan is given: a frame; `ping`, after 10 s of silence; or `reconnect`, when the gateway ends the stream
- * though the plan is not over for this reader, who comes back with the last seq that it has seen.
+ * What a reader of a plan gets: a frame; `ping`, after 10 s of silence; or `reconnect`, when the gateway ends the stream before
+ * the plan is over for this reader. The reader then comes back with the last seq that it has seen.
  */
 export type ReaderItem = PlanFrame | "ping" | "reconnect"
 
@@ -12,15 +12,15 @@ export type ReaderItem = PlanFrame | "ping" | "reconnect"
 export type PlanReader = Stream.Stream<ReaderItem, StorageError>
 
 /**
- * What somebody who reads a plan is given. `overdue` is done when the reader was cut off and has had 10 s to take what was
- * waiting for it: whoever has not read to the end by then takes nothing any more, and its connection is to be closed.
+ * The frames for one reader. `overdue` is done when the reader was cut off and has had 10 s to take what was waiting for it:
+ * a reader that has not come to the end by then does not read any more, and its connection is to be closed.
  */
 export interface Reading {
   readonly frames: PlanReader
   readonly overdue: Effect.Effect<void>
 }
 
-/** What a reader may leave untaken before it is cut off; the frame that goes beyond it always fits. */
+/** How much may wait for a reader before it is cut off. The frame that exceeds it always fits. */
 const maxFrames = 1_024
 const maxCharacters = 1_048_576
 
@@ -30,13 +30,13 @@ const keptCharacters = 262_144
 
 const silenceMs = 10_000
 
-/** How long a reader that the gateway itself cut off still counts as connected, at least. */
+/** How long at least a reader that the gateway cut off still counts as connected. */
 const cutOffGrace = Duration.seconds(60)
 
 /** How long it has to take what is left for it. */
 const takeWithin = Duration.seconds(10)
 
-/** How a stream ends for its readers: behind the frame `done`, or with the plan going on. */
+/** How a stream ends for its readers: behind the frame `done`, or before the plan is over. */
 type End = "done" | "reconnect"
 
 interface Reader {
@@ -82,7 +82,7 @@ export class LivePlan {
   readonly #grace: Duration.Duration
 
   /**
-   * The scope is the plan's. `onAbandoned` runs when the last reader has gone while the plan goes on; one that has left counts as
+   * The scope is the plan's. `onAbandoned` runs when the last reader has gone while the plan runs; a disconnected one counts as
    * connected for the grace.
    */
   constructor(scope: Scope.Scope, onAbandoned: Effect.Effect<void>, grace: Duration.Duration = Duration.zero) {
@@ -126,7 +126,7 @@ export class LivePlan {
     Reading & {
       readonly head: number
       readonly frames: Stream.Stream<ReaderItem>
-      /** Ends the stream though it is not the reader who leaves. */
+      /** Ends the stream of a reader that is still connected. */
       readonly cutOff: Effect.Effect<void>
     },
     never,
@@ -163,7 +163,7 @@ export class LivePlan {
     return { head, frames: Stream.fromPull(Effect.succeed(take)), overdue, cutOff }
   })
 
-  /** Counts as a reader until one has come, for so long at most: whoever reads the plan does not know yet that it is here. */
+  /** Counts as a reader until the first one comes, for so long at most: the plan's readers do not know yet that it is here. */
   awaitReader(within: Duration.Input): Effect.Effect<void> {
     return Effect.acquireUseRelease(
       Effect.sync(() => this.#connected++),
@@ -172,7 +172,7 @@ export class LivePlan {
     )
   }
 
-  /** A reader that takes no frames: it is told that there are new ones, and at first, and finds them in the store. */
+  /** A reader that reads the store itself: it is called at first, and whenever there are new frames. */
   watch(tell: () => void): Effect.Effect<void, never, Scope.Scope> {
     const enter = Effect.sync(() => {
       this.#connected++
@@ -205,7 +205,7 @@ export class LivePlan {
   #give(reader: Reader, frames: ReadonlyArray<PlanFrame>): void {
     for (const frame of frames) {
       const isFull = reader.frames >= maxFrames || reader.characters >= maxCharacters
-      // The last frame often comes right behind a large one: whoever has waited for it is not sent away.
+      // The last frame often comes right behind a large one: a reader that has waited for it is not cut off.
       if (isFull && frame.event !== "done") {
         this.#cutOff(reader)
         return
@@ -234,7 +234,7 @@ export class LivePlan {
     })
   }
 
-  /** A reader has left, and counts as connected for this time. */
+  /** A reader has disconnected, and counts as connected for this time. */
   #leave(grace: Duration.Duration): Effect.Effect<void> {
     if (Duration.isZero(grace)) return this.#gone
     return Effect.asVoid(Effect.forkIn(Effect.delay(this.#gone, grace), this.#scope))

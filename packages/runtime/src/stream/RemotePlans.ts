@@ -3,16 +3,16 @@ import { Array, Context, Effect, Latch, Layer, type Scope } from "effect"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { type Notice, Notices, pollAfter } from "../store/Notices.ts"
 
-/** How often it is said which plans are read here. */
+/** How often the other replicas are told which plans are read here. */
 const renewal = "5 seconds"
 
-/** Of one notice: Postgres takes less than 8,000 bytes. */
+/** The ids in one notice: Postgres accepts less than 8,000 bytes. */
 const maxPlans = 100
 
 export interface RemotePlan {
   /** Waits until there may be something new in the store. */
   readonly news: Effect.Effect<void>
-  /** Whether this process is not to be waited in any more. */
+  /** Whether readers in this process must stop waiting. */
   readonly isClosed: () => boolean
 }
 
@@ -22,7 +22,7 @@ export class RemotePlans extends Context.Service<
   {
     /** A reader of the plan until the scope closes. */
     readonly connect: (id: PlanId) => Effect.Effect<RemotePlan, never, Scope.Scope>
-    /** From now on nobody waits here. */
+    /** Ends all waits here, now and from now on. */
     readonly close: Effect.Effect<void>
   }
 >()("@bowline/runtime/stream/RemotePlans") {
@@ -52,7 +52,7 @@ export class RemotePlans extends Context.Service<
         if (heard._tag === "ListeningChanged") wakeAll()
       })
 
-      // One after the other: whoever comes and goes is heard to do so in this order.
+      // One after the other, so that the notices keep the order in which readers come and go.
       yield* Effect.gen(function* () {
         yield* pending.await
         pending.closeUnsafe()
@@ -88,7 +88,7 @@ export class RemotePlans extends Context.Service<
           )
           return {
             news: Effect.suspend(() => Effect.timeoutOption(latch.await, pollAfter(notices))).pipe(
-              // Before whoever waited looks: what comes from then on wakes it again.
+              // Closed before the reader looks, so that later news wakes it again.
               Effect.andThen(Effect.sync(() => latch.closeUnsafe()))
             ),
             isClosed: () => isClosed

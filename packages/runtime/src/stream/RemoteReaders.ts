@@ -4,7 +4,7 @@ import type { ReplicaId } from "../store/LeaseStore.ts"
 import type { LivePlan } from "./LivePlan.ts"
 import { type Notice, Notices } from "../store/Notices.ts"
 
-/** How long a replica that does not say any more that it reads a plan is believed to. */
+/** How long a replica counts as a reader without saying again that it reads the plan. */
 const expiry = "15 seconds"
 
 /** A replica that reads a plan of this one. */
@@ -14,8 +14,8 @@ interface RemoteReader {
 }
 
 /**
- * Counts other replicas that read a plan of this process as readers of it, until they say that they have left, or say nothing
- * for a while; and tells them what is new. Plans that nobody reads elsewhere cost nothing.
+ * Counts other replicas that read a plan of this process as readers of it, until they say that they stop, or say nothing for a
+ * while, and tells them when there are new events. Plans that nobody reads elsewhere cost nothing.
  */
 export const serve = Effect.fnUntraced(function* (find: (id: PlanId) => LivePlan | undefined) {
   const notices = yield* Notices
@@ -24,7 +24,7 @@ export const serve = Effect.fnUntraced(function* (find: (id: PlanId) => LivePlan
   const news = new Set<PlanId>()
   const pending = Latch.makeUnsafe(false)
 
-  /** With nothing heard at all, nobody is known to have left. */
+  /** While no notices arrive at all, silence does not mean that a reader has stopped. */
   const stay = Effect.fnUntraced(function* (id: PlanId, live: LivePlan, reader: RemoteReader) {
     yield* live.watch(() => {
       news.add(id)
@@ -60,7 +60,7 @@ export const serve = Effect.fnUntraced(function* (find: (id: PlanId) => LivePlan
   yield* notices.subscribe((heard) => {
     if (heard._tag === "Reading") for (const id of heard.plan_ids) enter(heard.replica, id)
     if (heard._tag === "Left") for (const id of heard.plan_ids) leave(heard.replica, id)
-    // What was said meanwhile was not heard: everybody has the whole time again.
+    // Notices were missed meanwhile: every reader has the whole time again.
     if (heard._tag === "ListeningChanged") for (const { renewed } of readers.values()) renewed.openUnsafe()
   })
 

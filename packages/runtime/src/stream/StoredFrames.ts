@@ -28,8 +28,8 @@ export const between = (
   )
 
 /**
- * The stored frames behind `after`: of a plan that runs elsewhere up to `done`, or until nobody may wait here any more, of
- * one that is over those that are there.
+ * The stored frames behind `after`. Of a plan that runs elsewhere they come live up to `done`, or until readers here must stop
+ * waiting; of a plan that is over they are those in the store.
  */
 export const follow = (
   store: PlanStore["Service"],

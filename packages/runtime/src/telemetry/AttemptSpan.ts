@@ -5,7 +5,7 @@ import type { FinishReason, Provider } from "../provider/Provider.ts"
 import * as GenAi from "./GenAi.ts"
 import * as ProviderMetrics from "./ProviderMetrics.ts"
 
-/** An attempt that is about to be made. */
+/** The attempt to observe. */
 export interface Subject {
   readonly provider: Provider["Service"]
   /** As the provider calls it. */
@@ -14,7 +14,7 @@ export interface Subject {
   readonly attempt: number
 }
 
-/** What there is to tell of an attempt when it is over. */
+/** What an attempt has come to, for its span and its metrics. */
 export interface Told {
   readonly finish: FinishReason | undefined
   readonly isInferred: boolean
@@ -24,7 +24,7 @@ export interface Told {
   readonly firstContentAt: number | undefined
 }
 
-/** Whoever interrupts an attempt ends the plan. */
+/** The error type of an attempt. Only the end of its plan interrupts an attempt. */
 const typeOf = (exit: Exit.Exit<unknown, ProviderError | { readonly _tag: string }>): string | undefined => {
   if (Exit.isSuccess(exit)) return undefined
   const error = Option.getOrUndefined(Exit.findErrorOption(exit))
@@ -32,7 +32,7 @@ const typeOf = (exit: Exit.Exit<unknown, ProviderError | { readonly _tag: string
   return error instanceof ProviderError ? error.type : error._tag
 }
 
-/** A span for the attempt, below the one that is open, and its metrics. `told` is asked once, when it is over. */
+/** Gives an attempt its span, below the open one, and its metrics. Calls `told` once, at the end of the attempt. */
 export const observe = <A, E extends ProviderError | { readonly _tag: string }, R>(
   self: Effect.Effect<A, E, R>,
   { provider, model, credential, attempt }: Subject,

@@ -1,6 +1,6 @@
 /**
- * How OpenTelemetry's semantic conventions for generative AI call what is told of an attempt, and in `bowline.` what they have
- * no word for.
+ * The attributes of spans and metrics, by the names of OpenTelemetry's semantic conventions for generative AI. Attributes that
+ * the conventions do not have begin with `bowline.`.
  */
 export const conversation = "gen_ai.conversation.id"
 export const operation = "gen_ai.operation.name"

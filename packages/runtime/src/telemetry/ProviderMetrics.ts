@@ -2,7 +2,7 @@ import type { Usage } from "@bowline/domain/plan/Usage"
 import { Context, Effect, Layer, Metric } from "effect"
 import * as GenAi from "./GenAi.ts"
 
-/** What is asked, as metrics tell it apart: the model as its provider calls it. */
+/** The labels of a metric: the provider, and the model as the provider calls it. */
 export interface Asked {
   readonly provider: string
   readonly model: string
@@ -30,13 +30,16 @@ const tokenUsage = Metric.histogram("gen_ai.client.token.usage", {
 const counter = (name: string, description: string) =>
   Metric.counter(`bowline.${name}`, { description, incremental: true })
 
-const attempts = counter("provider.attempts", "Requests to a provider; those without an error type have finished")
-const retries = counter("provider.retries", "Attempts that are made again, by why the last one failed")
+const attempts = counter(
+  "provider.attempts",
+  "Requests to a provider; those without an error type have finished their answer"
+)
+const retries = counter("provider.retries", "Retries, by why the attempt before failed")
 const exhausted = counter("provider.retries_exhausted", "Steps that gave up, by why their last attempt failed")
-const retracts = counter("provider.retracts", "Attempts whose text was taken back")
-const failovers = counter("provider.failovers", "Steps that went on with the next model, by why this one was left")
-const putAside = counter("credentials.put_aside", "Windows that were opened, by the failure that did")
-const noSummary = counter("compactions.failed", "Summaries that could not be made, by why")
+const retracts = counter("provider.retracts", "Attempts whose text was retracted")
+const failovers = counter("provider.failovers", "Steps that changed to the next model, by why this one failed")
+const putAside = counter("credentials.put_aside", "Windows that were opened for a credential, by the failure")
+const noSummary = counter("compactions.failed", "Summaries that failed, by reason")
 
 const labels = ({ provider, model }: Asked, errorType?: string) => ({
   [GenAi.provider]: provider,
@@ -56,7 +59,7 @@ const ofAttempt = (asked: Asked, errorType: string | undefined) => {
   }
 }
 
-/** The series of one runtime: its models, and its metrics with their labels, which to put together costs more than to count. */
+/** The metrics of one runtime with their labels: they are kept, since to make them costs more than to count. */
 class Series {
   readonly #isTold: (model: string) => boolean
   readonly #ofAttempts = new Map<string, ReturnType<typeof ofAttempt>>()
@@ -78,12 +81,12 @@ class Series {
   }
 }
 
-/** Every model is told apart, unless the app says which: callers may be free to name as many as they like. */
+/** By default every model has series of its own. An app whose callers may name any model limits that. */
 const Told = Context.Reference<Series>("@bowline/runtime/telemetry/ProviderMetrics/Told", {
   defaultValue: () => new Series(() => true)
 })
 
-/** The models that are told apart, as `provider/model`. All others are counted together, as `other`. */
+/** Only these models, named as `provider/model`, have series of their own. All others are counted together, as `other`. */
 export const layerOfModels = (models: ReadonlySet<string>): Layer.Layer<never> =>
   Layer.sync(Told, () => new Series((model) => models.has(model)))
 
@@ -101,7 +104,7 @@ export const failedOver = counted(failovers)
 export const credentialPutAside = counted(putAside)
 export const compactionFailed = counted(noSummary)
 
-/** An attempt is over. `errorType` is undefined when it has finished. */
+/** Counts an attempt that is over. `errorType` is undefined if it has finished its answer. */
 export const attempted = (
   asked: Asked,
   told: {

@@ -8,7 +8,7 @@ import type { AgentDid, JsonSchema, Tool, ToolResult } from "./Tool.ts"
 import * as ToolName from "./ToolName.ts"
 
 /** What a skill takes that does not say what it takes. */
-const textInput: JsonSchema = {
+export const textInput: JsonSchema = {
   type: "object",
   properties: { input: { type: "string", description: "What the agent is asked, in plain words" } },
   required: ["input"],

@@ -1,66 +1,169 @@
 import * as JsonValue from "@bowline/domain/json/JsonValue"
-import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js"
+import { Ajv2020 } from "ajv/dist/2020.js"
 import { Result } from "effect"
-import type { JsonSchema, ToolInput } from "./Tool.ts"
+import type { JsonSchema } from "./Tool.ts"
 
-/** Compiling costs milliseconds, and the same catalogs come again and again. */
-const compiled = new Map<string, Result.Result<ValidateFunction, string>>()
-const maxCompiled = 1_000
-/** Compiling a large one holds up everybody. */
-const maxSchema = 65_536
+/** Bounds on one schema. `characters` are those of its JSON. */
+const limits = { characters: 65_536, references: 512, alternatives: 1_024, patterns: 128 }
 
-const compile = (schema: JsonSchema): Result.Result<ValidateFunction, string> => {
-  const unfit = JsonValue.problem(schema)
-  if (unfit !== undefined) return Result.fail(unfit)
-  const key = JSON.stringify(schema)
-  if (key.length > maxSchema) return Result.fail(`Expected at most ${maxSchema} characters`)
-  const known = compiled.get(key)
-  if (known !== undefined) return known
-  const validate = Result.try({
-    // One of its own for each schema: those of two callers may have the same `$id`.
-    try: () =>
-      new Ajv2020({
-        strict: false,
-        validateFormats: false,
-        allErrors: true,
-        logger: false,
-        unicodeRegExp: false
-      }).compile(schema),
-    catch: (error) => (error instanceof Error ? error.message : String(error))
-  })
-  const oldest = compiled.keys().next()
-  if (compiled.size >= maxCompiled && oldest.done !== true) compiled.delete(oldest.value)
-  compiled.set(key, validate)
-  return validate
+/** How many characters the schemas of one plan may have together: each is looked at before the plan starts. */
+export const maxCharacters = 524_288
+
+/** Knows the meta-schema of 2020-12 and nothing else. It compiles no schema of a stranger. */
+const metaSchema = new Ajv2020({ strict: false, validateFormats: false, logger: false })
+
+/** The meta-schema's own documents, which a schema may refer to. */
+const isMetaSchema = (document: string): boolean => document.startsWith("https://json-schema.org/draft/2020-12/")
+
+/** Keywords with schemas by names: what stands in them is a name, not a keyword. */
+const byName: ReadonlySet<string> = new Set([
+  "$defs",
+  "definitions",
+  "properties",
+  "patternProperties",
+  "dependentSchemas",
+  "dependencies"
+])
+/** Keywords with values: nothing in them is a keyword. */
+const ofValues: ReadonlySet<string> = new Set(["const", "default", "enum", "examples"])
+
+/** What costs time in a schema. */
+interface Parts {
+  readonly references: Array<string>
+  readonly anchors: Set<string>
+  readonly patterns: Array<string>
+  alternatives: number
+  /** Schemas with an `$id` of their own inside: references in them lead elsewhere. */
+  hasDocuments: boolean
 }
 
-/** Says what is wrong with a schema, if anything is. */
-export const problem = (schema: JsonSchema): string | undefined => {
-  const validate = compile(schema)
-  return Result.isFailure(validate) ? validate.failure : undefined
-}
-
-const isObject = (value: unknown): value is ToolInput =>
+const isRecord = (value: unknown): value is { readonly [key: string]: unknown } =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** The arguments of a call as the model wrote them, parsed and matched with the schema; or what is wrong, and where. */
-export const parseInput = (
-  schema: JsonSchema,
-  text: string
-): Result.Result<ToolInput, { readonly input: ToolInput | string; readonly message: string }> => {
-  const parsed = Result.try(() => (text.trim() === "" ? {} : (JSON.parse(text) as unknown)))
-  if (Result.isFailure(parsed)) return Result.fail({ input: text, message: "The arguments are not valid JSON" })
-  const input = parsed.success
-  if (!isObject(input)) return Result.fail({ input: text, message: "The arguments are not a JSON object" })
-  const unfit = JsonValue.problem(input)
-  if (unfit !== undefined) return Result.fail({ input: text, message: `The arguments cannot be used. ${unfit}` })
-  const validate = compile(schema)
-  if (Result.isFailure(validate)) {
-    return Result.fail({ input, message: `The schema of the tool cannot be used: ${validate.failure}` })
+const size = (value: unknown): number =>
+  Array.isArray(value) ? value.length : isRecord(value) ? Object.keys(value).length : 0
+
+const countKeyword = (parts: Parts, key: string, value: unknown, isRoot: boolean): void => {
+  switch (key) {
+    case "$ref":
+    case "$dynamicRef":
+      if (typeof value === "string") parts.references.push(value)
+      return
+    case "$anchor":
+    case "$dynamicAnchor":
+      if (typeof value === "string") parts.anchors.add(value)
+      return
+    case "$id":
+      if (!isRoot) parts.hasDocuments = true
+      return
+    case "pattern":
+      if (typeof value === "string") parts.patterns.push(value)
+      return
+    case "patternProperties":
+      if (isRecord(value)) parts.patterns.push(...Object.keys(value))
+      return
+    case "if":
+    case "not":
+      parts.alternatives++
+      return
+    case "allOf":
+    case "anyOf":
+    case "oneOf":
+    case "dependentSchemas":
+    case "dependencies":
+      parts.alternatives += size(value)
   }
-  if (validate.success(input)) return Result.succeed(input)
-  const issues = (validate.success.errors ?? []).map(
-    (error) => `${error.instancePath === "" ? "/" : error.instancePath}: ${error.message ?? error.keyword}`
+}
+
+/** Walks the schema once, without recursion. */
+const partsOf = (schema: JsonSchema): Parts => {
+  const parts: Parts = { references: [], anchors: new Set(), patterns: [], alternatives: 0, hasDocuments: false }
+  const open: Array<{ readonly value: unknown; readonly isByName: boolean }> = [{ value: schema, isByName: false }]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { isByName, value } = next
+    if (Array.isArray(value)) {
+      for (const item of value) open.push({ value: item, isByName: false })
+    } else if (isRecord(value)) {
+      for (const [key, inner] of Object.entries(value)) {
+        if (!isByName) countKeyword(parts, key, inner, value === schema)
+        if (isByName || !ofValues.has(key)) open.push({ value: inner, isByName: !isByName && byName.has(key) })
+      }
+    }
+  }
+  return parts
+}
+
+const decodePointer = (pointer: string): ReadonlyArray<string> | undefined => {
+  const decoded = Result.try(() => decodeURIComponent(pointer))
+  if (Result.isFailure(decoded)) return undefined
+  return decoded.success
+    .split("/")
+    .slice(1)
+    .map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"))
+}
+
+const leadsSomewhere = (schema: JsonSchema, pointer: string): boolean => {
+  let value: unknown = schema
+  for (const key of decodePointer(pointer) ?? [""]) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return false
+    value = Reflect.get(value, key)
+  }
+  return true
+}
+
+/** Whether a reference leads to a place in the schema, or to the meta-schema. No other document is fetched. */
+const isResolvable = (schema: JsonSchema, { anchors }: Parts, reference: string): boolean => {
+  const [document = "", fragment = ""] = reference.split("#", 2)
+  if (isMetaSchema(document)) return true
+  const base = URL.parse(typeof schema["$id"] === "string" ? schema["$id"] : "", "schema:///")
+  if (base === null || URL.parse(document, base.href)?.href !== base.href) return false
+  return fragment === "" || (fragment.startsWith("/") ? leadsSomewhere(schema, fragment) : anchors.has(fragment))
+}
+
+const isPattern = (pattern: string): boolean => Result.isSuccess(Result.try(() => new RegExp(pattern)))
+
+const countProblem = ({ alternatives, patterns, references }: Parts): string | undefined => {
+  const counts = { references: references.length, alternatives, patterns: patterns.length }
+  for (const name of ["references", "alternatives", "patterns"] as const) {
+    if (counts[name] > limits[name]) return `at most ${limits[name]} ${name}, got ${counts[name]}`
+  }
+  return undefined
+}
+
+const metaSchemaProblem = (schema: JsonSchema): string | undefined =>
+  Result.match(
+    Result.try({
+      try: () => metaSchema.validateSchema(schema),
+      catch: (error) => (error instanceof Error ? error.message : String(error))
+    }),
+    {
+      onFailure: (message) => message,
+      onSuccess: (isValid) =>
+        isValid === true ? undefined : metaSchema.errorsText(metaSchema.errors, { dataVar: "schema" })
+    }
   )
-  return Result.fail({ input, message: `The arguments do not match the schema. ${issues.slice(0, 10).join("; ")}` })
+
+/** How many characters the schema has as JSON. */
+export const charactersOf = (schema: JsonSchema): number => JSON.stringify(schema).length
+
+/**
+ * Says what was expected of a schema in place of what it is, if anything. Everything is counted, and nothing is compiled: a schema that passes may still
+ * turn out to be unusable when its tool is first called.
+ */
+export const problem = (schema: JsonSchema): string | undefined => {
+  const unfit = JsonValue.problem(schema)
+  if (unfit !== undefined) return unfit
+  const characters = charactersOf(schema)
+  if (characters > limits.characters) return `Expected at most ${limits.characters} characters, got ${characters}`
+  const parts = partsOf(schema)
+  const tooMany = countProblem(parts)
+  if (tooMany !== undefined) return `Expected ${tooMany}`
+  const wrong = metaSchemaProblem(schema)
+  if (wrong !== undefined) return `Expected a JSON Schema 2020-12: ${wrong}`
+  const pattern = parts.patterns.find((text) => !isPattern(text))
+  if (pattern !== undefined) return `Expected regular expressions, got ${JSON.stringify(pattern)}`
+  const reference = parts.hasDocuments ? undefined : parts.references.find((text) => !isResolvable(schema, parts, text))
+  return reference === undefined
+    ? undefined
+    : `Expected references to places in the schema, got ${JSON.stringify(reference)}`
 }

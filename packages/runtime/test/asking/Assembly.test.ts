@@ -76,7 +76,7 @@ describe("Assembly", () => {
     })
   )
 
-  it.effect("puts the calls of an answer that went on behind what was said before", () =>
+  it.effect("puts the calls of a continuation after what was said before", () =>
     Effect.gen(function* () {
       const stored = yield* storedOf(
         [say("one "), finish("length")],

@@ -63,7 +63,7 @@ const auth = new Auth({ message })
 const rateLimited = new RateLimited({ message })
 
 describe("CredentialPool", () => {
-  it.effect("spreads new sessions over the credentials, by order and then by last use, and keeps each to its own", () =>
+  it.effect("spreads new sessions over the credentials, by order and then by last use, and keeps each on its own", () =>
     Effect.gen(function* () {
       const names = ["a", "b", "c", "d"]
       const first = yield* Effect.forEach(names, (name) => pick(name), { concurrency: "unbounded" })
@@ -112,7 +112,7 @@ describe("CredentialPool", () => {
     }).pipe(withCredentials(1))
   )
 
-  it.effect("counts anew after a success, which does not end a window that runs", () =>
+  it.effect("counts from the start after a success, which does not end a running window", () =>
     Effect.gen(function* () {
       yield* fail("scripted-1", rateLimited)
       yield* TestClock.adjust("30 seconds")

@@ -46,7 +46,7 @@ describe("ModelLimits", () => {
     ["scripted/model", 120, 120],
     ["scripted/gpt-4.1", 120, 120],
     ["scripted/gpt-5-mini-2025-08-07", 600, 300]
-  ] as const)("lets %s be silent for %i s before its first content, and for %i s behind it", ([model, first, next]) =>
+  ] as const)("lets %s be silent for %i s before its first content, and for %i s after it", ([model, first, next]) =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* givenUp([stall], { model }), [first, firstToken])
       assert.deepStrictEqual(yield* givenUp([say("a"), stall], { model }), [next, idle])
@@ -61,7 +61,7 @@ describe("ModelLimits", () => {
     })
   )
 
-  it.effect("waits for a model that takes over as long as for any of its kind", () =>
+  it.effect("waits for a fallback model as long as for any of its kind", () =>
     Effect.gen(function* () {
       const config = { model: "scripted/gpt-5", fallbackModels: ["scripted/gpt-4.1"] }
       assert.deepStrictEqual(yield* givenUp([stall], config), [720, firstToken])
@@ -77,7 +77,7 @@ describe("ModelLimits", () => {
     })
   )
 
-  it.effect("believes what is configured of a model, and of its provider", () =>
+  it.effect("uses what is configured for a model, and for its provider", () =>
     Effect.gen(function* () {
       const models = ModelTable.overrides([["gpt-3.5-turbo", { contextWindow: 10_000, isReasoning: true }]])
       const config = { model: "scripted/gpt-3.5-turbo", models }

@@ -37,14 +37,14 @@ const worth = (reasons: ReadonlyArray<Reason.ProviderErrorReason>, waitMs = 1_00
   isWorth(reasons, waitMs, timeLeftMs)
 
 describe("RetryPolicy", () => {
-  it.effect("waits half of a bound to all of it, and doubles the bound, three times", () =>
+  it.effect("waits between half of a bound and all of it, and doubles the bound, three times", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* drawing(0)(attemptsOf()), [0, 500, 1_500, 3_500])
       assert.deepStrictEqual(yield* drawing(0.999_999)(attemptsOf()), [0, 1_000, 3_000, 7_000])
     })
   )
 
-  it.effect("waits for as long as the provider asks, and up to a tenth more, in the place of a wait of its own", () =>
+  it.effect("waits for as long as the provider asks, and up to a tenth more, instead of a wait of its own", () =>
     Effect.gen(function* () {
       const failures = [server, limited(30_000), limited()]
       assert.deepStrictEqual(yield* drawing(0)(attemptsOf(...failures)), [0, 500, 30_500, 32_500])

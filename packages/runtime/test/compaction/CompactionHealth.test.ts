@@ -20,7 +20,7 @@ describe("CompactionHealth", () => {
     assert.isFalse(health.isPaused(session(2), 0))
   })
 
-  it("begins to count anew after a success, and after a pause", () => {
+  it("counts from the start after a success, and after a pause", () => {
     const health = failing(2)
     health.succeeded(session(1))
     health.failed(session(1), 0)

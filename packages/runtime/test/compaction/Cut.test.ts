@@ -125,7 +125,7 @@ describe("decide", () => {
     assert.notStrictEqual(cut.covered, own + 1)
   })
 
-  it.prop("leaves what fits, and gives up only on a plan of which not even the question does", random, (given) => {
+  it.prop("leaves what fits, and gives up only when the question alone does not fit", random, (given) => {
     const { messages, cut, own, room, keep } = cutOf(given)
     if (cut !== undefined) return assert.isAtMost(cut.tokens, room)
     const question = messages[own]?.tokens ?? 0
@@ -200,7 +200,7 @@ describe("decide", () => {
     assert.isUndefined(decide([turn(100), turn(100)], false, 750))
   })
 
-  it("covers all that there is when not even the newest turn fits and no plan runs", () => {
+  it("covers everything when not even the newest turn fits and no plan runs", () => {
     assert.deepInclude(decide([turn(100), turn(500)], false, 750), { covered: 4, tokens: 0 })
   })
 
@@ -236,7 +236,7 @@ describe("decide", () => {
     })
   })
 
-  it("takes an open call of the plan that runs for one whose result may still come", () => {
+  it("treats an open call of the running plan as one whose result may still come", () => {
     const [question, asked] = history([turn(50, [10])], true)
     assert.isDefined(question)
     assert.isDefined(asked)

@@ -6,7 +6,7 @@ const Size = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000 }))
 
 describe("fairShare", () => {
   it.prop(
-    "lets all have no more than the room, and leaves next to none of it",
+    "gives all together no more than the room, and wastes next to none of it",
     { sizes: Schema.Array(Size), room: Size },
     ({ sizes, room }) => {
       const share = fairShare(sizes, room)

@@ -40,7 +40,7 @@ describe("request", () => {
     )
   })
 
-  it("hands over the summaries before, whoever carried them, and the conversation behind them", () => {
+  it("passes on the earlier summaries, whoever carried them, and the conversation after them", () => {
     const { text } = ask({
       summaries: ["the caller's: 17 crates", null, "", "our own: 4 ships"],
       head: [said("and 9 carts")]
@@ -58,7 +58,7 @@ describe("request", () => {
     assert.lengthOf(text.match(/D-1/g) ?? [], 4)
   })
 
-  it("keeps a prompt in its room, and shortens the conversation before the summaries", () => {
+  it("keeps a prompt in its room, and shortens the conversation first, then the summaries", () => {
     const summary = "fact ".repeat(300)
     const long = [said("word ".repeat(20_000))]
     const { text, system } = ask({ summaries: [summary], head: long, room: 1_500 })
@@ -71,7 +71,7 @@ describe("request", () => {
     assert.include(less.text, "word")
   })
 
-  it("hands on every fact through ten compactions, those of the caller too, if each summary keeps what it is given", () => {
+  it("passes on every fact through ten compactions, those of the caller too, if each summary keeps what it is given", () => {
     const priors = ["## Facts\n- fact-caller"]
     let stored: string | null = null
     for (let round = 1; round <= 10; round++) {
@@ -84,18 +84,18 @@ describe("request", () => {
 })
 
 describe("accept", () => {
-  it("takes what was written to its end", () => {
+  it("accepts a summary that was written to its end", () => {
     assert.deepStrictEqual(Summary.accept({ finish: "stop", text: " ## Goal\n" }), Result.succeed("## Goal"))
   })
 
   it.each(["length", "content_filter", "refusal", "pause", "tool_calls", "other"] as const)(
-    "takes nothing that ended with %s",
+    "accepts nothing that ended with %s",
     (finish) => {
       assert.deepStrictEqual(Summary.accept({ finish, text: "## Goal" }), Result.fail("unfinished"))
     }
   )
 
-  it("takes nothing that is blank", () => {
+  it("accepts nothing blank", () => {
     assert.deepStrictEqual(Summary.accept({ finish: "stop", text: " \n" }), Result.fail("empty"))
   })
 })

@@ -24,7 +24,7 @@ const rubbish = (size: number, first: number, letters: number) => {
 
 describe("TokenEstimate", () => {
   it.prop(
-    "is no less than the truth by more than 15 %, and no more than a word for each piece",
+    "is at most 15 % below the truth, and at most a word above it for each piece",
     { text: Schema.String },
     ({ text }) => {
       for (const long of [text, text.repeat(40)]) {
@@ -34,7 +34,7 @@ describe("TokenEstimate", () => {
     }
   )
 
-  it("is no less than the truth by more than 15 % of what is too long to be counted whole", () => {
+  it("is at most 15 % below the truth for text that is too long to be counted whole", () => {
     const sentence = "The 7 knots of the harbour, and what a sailor pays for each of them (in 1912), are in table B. "
     const base64 = Buffer.from(Array.from({ length: 60_000 }, (_, at) => (at * at * 31 + at * 7) % 251)).toString(
       "base64"
@@ -67,7 +67,7 @@ describe("TokenEstimate", () => {
     assert.isAbove(count(text), 1_000)
   })
 
-  it("takes the marks of a model for text", () => {
+  it("counts the special tokens of a model as text", () => {
     assert.isAbove(count("<|endoftext|><|im_start|>"), 2)
   })
 
@@ -83,7 +83,7 @@ describe("TokenEstimate", () => {
     ["ollama/llama3.3", 1.3],
     ["anthropic/claude-opus-4-7", 1.6],
     ["bedrock/us.anthropic.claude-sonnet-4-5", 1.6]
-  ])("takes %s for one that makes %d tokens of one", (model, factor) => {
+  ])("multiplies the count for %s by %d", (model, factor) => {
     assert.strictEqual(TokenEstimate.allowance(model), factor)
   })
 
@@ -191,7 +191,7 @@ describe("weigh", () => {
 describe("ofPrompt", () => {
   const messages = [100, 200, 300].map((tokens) => ({ tokens }))
 
-  it("goes by what the provider has counted, and estimates what was added only", () => {
+  it("uses what the provider has counted, and estimates only what was added", () => {
     assert.strictEqual(TokenEstimate.ofPrompt(50, messages, { tokens: 5_000, messages: 2 }), 5_300)
   })
 

@@ -61,7 +61,7 @@ describe("transcript", () => {
   })
 
   it.prop(
-    "has room where it is told to, whatever the history",
+    "keeps to the room that it is given, whatever the history",
     { messages: RandomHistory, room: Schema.Int.check(Schema.isBetween({ minimum: 60, maximum: 400 })) },
     ({ messages, room }) => {
       const long = messages.map(({ role, parts }) => ({

@@ -106,7 +106,7 @@ describe("an address", () => {
 const Bits = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2 ** 32 - 1 }))
 
 it.prop(
-  "an address of IPv4 is judged the same in every dress that is connected to as IPv4",
+  "an address of IPv4 is judged the same in every form that connects as IPv4",
   { bits: Bits, allowsLocal: Schema.Boolean },
   ({ allowsLocal, bits }) => {
     const bytes = [24, 16, 8, 0].map((shift) => (bits >>> shift) & 255)
@@ -178,13 +178,13 @@ describe("a policy", () => {
     "a b",
     "127.1",
     "a:80"
-  ])("has no rule %j", (text) => {
+  ])("accepts no rule %j", (text) => {
     assert.isTrue(Option.isNone(EgressRule.parse(text)))
   })
 })
 
 describe("a refusal", () => {
-  it("names the host and what to set, and not the address", () => {
+  it("names the host and the setting that allows it, and not the address", () => {
     const { message } = new EgressRefusal({ host: "intranet.example", objection: "private" })
     assert.include(message, "intranet.example")
     assert.include(message, "private")

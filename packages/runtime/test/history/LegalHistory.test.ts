@@ -38,7 +38,7 @@ describe("legalHistory", () => {
     }
   })
 
-  it.prop("leaves nothing half, and no message that says nothing", random, ({ messages }) => {
+  it.prop("leaves nothing half done, and no empty message", random, ({ messages }) => {
     for (const { role, parts } of legalHistory(messages)) {
       assert.isTrue(parts.some(says))
       assert.notExists(parts.find((part) => part.type === "text" && (part.partial === true || part.text === "")))
@@ -65,7 +65,7 @@ describe("legalHistory", () => {
     assert.deepStrictEqual(idsOf(partsOf(legal), "tool_call"), [...new Set(idsOf(partsOf(called), "tool_call"))])
   })
 
-  it.prop("leaves a history alone that is legal", random, ({ messages }) => {
+  it.prop("leaves a legal history alone", random, ({ messages }) => {
     const legal = legalHistory(messages)
     assert.deepStrictEqual(legalHistory(legal), legal)
   })
@@ -101,7 +101,7 @@ describe("legalHistory", () => {
     assert.deepStrictEqual(legal[2]?.parts.slice(1), [result(b, "fine")])
   })
 
-  it("keeps thoughts in front of what came of them, and drops one that nothing came of", () => {
+  it("keeps a thought in front of what followed from it, and drops one that nothing followed from", () => {
     const thought: MessagePart = { type: "reasoning", text: "Hm", provider: "p", signature: "s" }
     const legal = legalHistory([
       question,
@@ -111,7 +111,7 @@ describe("legalHistory", () => {
     assert.deepStrictEqual(legal, [question, { role: "assistant", parts: [thought, words("So")] }])
   })
 
-  it("gives a tool a name that a tool can have, and mends characters that were cut in two", () => {
+  it("gives a tool a legal name, and mends characters that were cut in two", () => {
     const parts: ReadonlyArray<MessagePart> = [
       { type: "tool_call", task_id: a, tool: "ask peer/1?", input: { "\ud83d": ["\ud83d", { deep: "\ude00" }] } }
     ]
@@ -127,7 +127,7 @@ describe("legalHistory", () => {
 })
 
 describe("toldHistory", () => {
-  it.prop("tells calls and results in text, and leaves no message that says nothing", random, ({ messages }) => {
+  it.prop("tells calls and results in text, and leaves no empty message", random, ({ messages }) => {
     const told = toldHistory(legalHistory(messages))
     for (const { role, parts } of told) {
       assert.notStrictEqual(role, "tool")

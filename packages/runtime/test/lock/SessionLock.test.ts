@@ -72,7 +72,7 @@ describe("SessionLock", () => {
     }).pipe(Effect.scoped, Effect.provide(layer))
   })
 
-  it.effect("gives back a lease that nobody knows of", () => {
+  it.effect("releases a lease that nobody knows of", () => {
     const { state, layer } = setUp()
     return Effect.gen(function* () {
       yield* SessionLock
@@ -106,7 +106,7 @@ describe("SessionLock", () => {
   })
 
   it.effect(
-    "keeps its plans while the database is away, and leaves the others theirs for a while when it is back",
+    "keeps its plans while the database is away, and takes no other plans over for a while when it is back",
     () => {
       const { state, layer } = setUp()
       return Effect.gen(function* () {
@@ -127,7 +127,7 @@ describe("SessionLock", () => {
     }
   )
 
-  it.effect("asks again at once for a session that another replica gives back", () => {
+  it.effect("asks again at once for a session that another replica releases", () => {
     const { state, word, layer } = setUp()
     return Effect.gen(function* () {
       const lock = yield* SessionLock
@@ -145,7 +145,7 @@ describe("SessionLock", () => {
     }).pipe(Effect.scoped, Effect.provide(layer))
   })
 
-  it.effect("asks again without word, too: seldom, and often while none arrives", () => {
+  it.effect("asks again without a notice, too: seldom, and often while no notices arrive", () => {
     const { state, word, layer } = setUp()
     return Effect.gen(function* () {
       const lock = yield* SessionLock
@@ -170,7 +170,7 @@ describe("SessionLock", () => {
     }).pipe(Effect.scoped, Effect.provide(layer))
   })
 
-  it.effect("leaves alone what is being taken over, and holds what was", () => {
+  it.effect("does not release the lease of a plan that is being taken over, and keeps it afterwards", () => {
     const { state, layer } = setUp()
     return Effect.gen(function* () {
       const lock = yield* SessionLock
@@ -212,7 +212,7 @@ describe("SessionLock", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("says nothing more of itself, and takes nothing, once it has left", () => {
+  it.effect("renews nothing and acquires nothing once it has left", () => {
     const { state, layer } = setUp()
     return Effect.gen(function* () {
       const lock = yield* SessionLock

@@ -6,6 +6,7 @@ import { layerOnStore, pass, post } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect, Fiber, Layer } from "effect"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
+import { PlanStreams } from "../../src/plan/PlanStreams.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import { PlanStore } from "../../src/store/PlanStore.ts"
 
@@ -27,7 +28,7 @@ const replica = Effect.fnUntraced(function* (settling: Duration.Input = 0) {
   )
   const plans = Context.get(context, Plans)
   return {
-    start: Effect.provideService(post({ question: "?" }), Plans, plans),
+    start: Effect.provideService(post({ question: "?" }), PlanStreams, Context.get(context, PlanStreams)),
     cancel: (id: PlanId) => Effect.forkChild(plans.cancel(anonymous, id)),
     statements: () => statements
   }

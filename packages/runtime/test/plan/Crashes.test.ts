@@ -61,7 +61,7 @@ const check = Effect.fnUntraced(function* (
   { sent }: ReturnType<typeof world>
 ) {
   const events = yield* replayed(survivor, plan_id, "1 minute")
-  const stored = yield* Stream.runCollect((yield* survivor.plans.events(anonymous, plan_id, 0)).frames)
+  const stored = yield* Stream.runCollect((yield* survivor.streams.read(anonymous, plan_id, 0)).frames)
   const rows = stored.filter((item) => typeof item !== "string")
   assert.deepStrictEqual(
     rows.map(({ seq }) => seq),

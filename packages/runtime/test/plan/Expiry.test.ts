@@ -57,7 +57,7 @@ describe("a session", () => {
 })
 
 describe("the sweeper", () => {
-  it.effect("goes on in batches while there is more, and comes again every minute, also after a failure", () =>
+  it.effect("continues in batches while there is more, and starts again every minute, also after a failure", () =>
     Effect.gen(function* () {
       const swept: Array<string> = []
       const unavailable = new StorageError({ reason: new Unavailable({ cause: "away" }) })

@@ -22,7 +22,7 @@ const askAndDrain = Effect.fnUntraced(function* (process: Effect.Success<ReturnT
 })
 
 describe("a plan that runs at a shutdown", () => {
-  it.effect("is left to the next process, which goes on with it at once; its readers are sent there", () =>
+  it.effect("is handed over to the next process, which resumes it at once; its readers are asked to reconnect", () =>
     Effect.gen(function* () {
       const first = yield* mortal({ script: () => [say("half"), usage({ input_tokens: 5 }), stall], config })
       const second = yield* mortal({ script: () => [say("whole")] })
@@ -35,7 +35,7 @@ describe("a plan that runs at a shutdown", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
-  it.effect("keeps what peers do for it", () => {
+  it.effect("keeps its tasks at peers running", () => {
     const stuck = peer(Effect.never)
     const ready = peer()
     return Effect.gen(function* () {
@@ -48,7 +48,7 @@ describe("a plan that runs at a shutdown", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   })
 
-  it.effect("is aborted where nobody can go on with it, and its peers are told", () => {
+  it.effect("is aborted where nobody can resume it, and its tasks at peers are cancelled", () => {
     const unknown = peer(Effect.never, null)
     const token = { ...bob, auth: { type: "bearer", token: "secret" } }
     return Effect.gen(function* () {
@@ -66,7 +66,7 @@ describe("a plan that runs at a shutdown", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   })
 
-  it.effect("does not hold it up where nothing can be stored any more, and sends its readers away", () =>
+  it.effect("does not delay the shutdown where nothing can be stored any more, and asks its readers to reconnect", () =>
     Effect.gen(function* () {
       const process = yield* mortal({ script: () => [say("half"), stall], config })
       const { frames } = yield* process.on(post({ question: "?", ...stays }))
@@ -80,7 +80,7 @@ describe("a plan that runs at a shutdown", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
-  it.effect("does not count as one that its process has died of", () =>
+  it.effect("is resumed after any number of shutdowns, which do not count as deaths", () =>
     Effect.gen(function* () {
       const script = () => [say("half"), stall]
       let process = yield* mortal({ script, config })

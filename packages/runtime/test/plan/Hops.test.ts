@@ -5,16 +5,17 @@ import { layer, readAll } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { GatewayId } from "../../src/config/GatewayId.ts"
-import type { PeerClient, Route } from "../../src/peer/PeerClient.ts"
+import { direct, type PeerClient, type Route } from "../../src/peer/PeerClient.ts"
 import * as Hops from "../../src/plan/Hops.ts"
 import { Plans } from "../../src/plan/Plans.ts"
+import { PlanStreams } from "../../src/plan/PlanStreams.ts"
 import { askBob, bob } from "./Bob.ts"
 
 const request = (max_hops: number) =>
   Effect.orDie(Schema.decodeUnknownEffect(PlanRequest)({ question: "?", agents: [bob], preferences: { max_hops } }))
 
 const start = Effect.fnUntraced(function* (max_hops: number, came?: Route) {
-  return yield* (yield* Plans).start(anonymous, yield* request(max_hops), came)
+  return yield* (yield* PlanStreams).start({ caller: anonymous, request: yield* request(max_hops), route: came })
 })
 
 const routes: Array<Route> = []
@@ -25,7 +26,7 @@ const call: PeerClient["Service"]["call"] = ({ route }) =>
   })
 
 describe("Hops", () => {
-  it.effect("sends a plan on with one hop more, and with the gateway's own id behind those of the others", () =>
+  it.effect("sends a plan on with one hop more, and with the gateway's own id after those of the others", () =>
     Effect.gen(function* () {
       const gateway = yield* GatewayId
       for (const came of [undefined, { hops: 2, via: ["a", "b"] }]) {
@@ -56,7 +57,7 @@ describe("Hops", () => {
   )
 
   it("lets a plan through that has come as far as it may, from whichever gateway", () => {
-    assert.isUndefined(Hops.refusal(Hops.direct, "g", 0))
+    assert.isUndefined(Hops.refusal(direct, "g", 0))
     assert.isUndefined(Hops.refusal({ hops: 5, via: ["a", "gg"] }, "g", 5))
     assert.isDefined(Hops.refusal({ hops: 6, via: [] }, "g", 5))
   })

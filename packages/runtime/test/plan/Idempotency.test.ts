@@ -10,13 +10,14 @@ import { createHash } from "node:crypto"
 import { canonicalJson } from "../../src/store/CanonicalJson.ts"
 import { idempotency } from "../../src/store/Idempotency.ts"
 import { Plans } from "../../src/plan/Plans.ts"
+import { PlanStreams } from "../../src/plan/PlanStreams.ts"
 import { Sessions } from "../../src/plan/Sessions.ts"
 
 const decode = Schema.decodeUnknownEffect(PlanRequest)
 
 const send = Effect.fnUntraced(function* (body: object, key: string = "a key") {
   const request = yield* Effect.orDie(decode(body))
-  return yield* (yield* Plans).start(anonymous, request, undefined, idempotency(key, body))
+  return yield* (yield* PlanStreams).start({ caller: anonymous, request, idempotency: idempotency(key, body) })
 })
 
 const question = { question: "?" }
@@ -24,7 +25,7 @@ const slow = () => [say("one"), wait("2 seconds"), say("two")]
 const plansOf = Effect.flatMap(Plans, (plans) => plans.list(anonymous, {}, { limit: 10 }))
 
 describe("an idempotency key", () => {
-  it("is stored so that neither it nor a body can be tried out without it", () => {
+  it("is stored so that nobody without it can guess it or a body from what is stored", () => {
     const body = { question: "?", agents: [{ auth: { type: "bearer", token: "1234" } }] }
     // A key that is longer than a block of the hash is hashed by HMAC itself.
     for (const key of ["k".repeat(20), "k".repeat(200)]) {
@@ -62,7 +63,7 @@ describe("an idempotency key", () => {
   )
 
   it.effect(
-    "keeps the plan for whoever has joined it when the first caller leaves, and ends it with the last one",
+    "keeps the plan running for a caller who has joined it when the first one disconnects, and ends it with the last one",
     () =>
       Effect.gen(function* () {
         const [first, second] = [yield* Scope.make(), yield* Scope.make()]
@@ -79,7 +80,7 @@ describe("an idempotency key", () => {
       }).pipe(Effect.provide(layer({ script: slow })))
   )
 
-  it.effect("joins its plan while the gateway drains, and is free where that refuses", () =>
+  it.effect("joins its plan while the gateway drains, and stays free where the gateway refuses a plan", () =>
     Effect.gen(function* () {
       const plans = yield* Plans
       const { plan_id } = yield* send(question)

@@ -6,6 +6,7 @@ import { assert } from "@effect/vitest"
 import { Context, type Duration, Effect, Fiber, Layer, Scope, Stream } from "effect"
 import type { PeerCall, PeerClient } from "../../src/peer/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
+import { PlanStreams } from "../../src/plan/PlanStreams.ts"
 import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
 import { LeaseStore } from "../../src/store/LeaseStore.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
@@ -62,11 +63,13 @@ export const mortal = Effect.fnUntraced(function* ({ dies = () => undefined, ...
   yield* Effect.addFinalizer((exit) => (isDead ? Effect.void : Scope.close(scope, exit)))
   const context = yield* Layer.buildWithScope(Layer.provide(Layer.fresh(layerOnStore(options)), stores), scope)
   const plans = Context.get(context, Plans)
+  const streams = Context.get(context, PlanStreams)
   return {
     kill,
     plans,
-    on: <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, Exclude<R, Plans>> =>
-      Effect.provideService(effect, Plans, plans)
+    streams,
+    on: <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+      effect.pipe(Effect.provideService(Plans, plans), Effect.provideService(PlanStreams, streams))
   }
 })
 
@@ -104,7 +107,7 @@ export const askAndKill = Effect.fnUntraced(function* (process: Mortal, body: ob
 })
 
 const follow = (process: Mortal, plan_id: PlanId) =>
-  Effect.flatMap(process.plans.events(anonymous, plan_id, 0), ({ frames }) =>
+  Effect.flatMap(process.streams.read(anonymous, plan_id, 0), ({ frames }) =>
     Effect.forkChild(Effect.map(Stream.runCollect(frames), seen))
   )
 

@@ -73,7 +73,7 @@ describe("PlanSupervisor", () => {
       }).pipe(Effect.provide(layer({ script: [askBob], peers: stuckPeers().peers, config })))
     )
 
-    it.effect("is not what a cancel is, which never touches a credential", () =>
+    it.effect("does not touch the credential when the plan was cancelled instead", () =>
       Effect.gen(function* () {
         assert.deepStrictEqual(yield* credentialAfter("provider", "cancelled"), [])
       }).pipe(Effect.provide(layer({ script: () => [stall], config })))
@@ -107,7 +107,7 @@ describe("PlanSupervisor", () => {
     }).pipe(Effect.provide(layer({ script: [askBob, [say("fine")]], peers })), Effect.scoped)
   })
 
-  it.effect("waits for the session in the order of asking, says so, and never mixes two histories", () =>
+  it.effect("waits for the session in the order of the requests, says so, and never mixes two histories", () =>
     Effect.gen(function* () {
       const ask = (question: string) => post({ question, session_id: "s" })
       const [first, ...others] = [yield* ask("one"), yield* ask("two"), yield* ask("three")] as const
@@ -142,7 +142,7 @@ describe("PlanSupervisor", () => {
   )
 
   it.effect(
-    "takes over from the older plans of the session when it may interrupt them, and refuses when it may not wait",
+    "interrupts the older plans of the session when it may interrupt them, and is refused when it may not wait",
     () =>
       Effect.gen(function* () {
         const first = yield* post({ question: "1", session_id: "s" })
@@ -163,7 +163,7 @@ describe("PlanSupervisor", () => {
       }).pipe(Effect.provide(layer({ script: () => [wait("1 minute"), say("at last")] })), Effect.scoped)
   )
 
-  it.effect("frees the session after 10 s though a tool of the plan that ended does not let go", () => {
+  it.effect("releases the session after 10 s though a tool of the ended plan still runs", () => {
     const hung = Deferred.makeUnsafe<void>()
     const call: PeerClient["Service"]["call"] = () => Effect.onInterrupt(Effect.never, () => Deferred.await(hung))
     return Effect.gen(function* () {

@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Plans } from "../../src/plan/Plans.ts"
+import { PlanStreams } from "../../src/plan/PlanStreams.ts"
 import { askBob, bob, names, stuckPeers } from "./Bob.ts"
 
 describe("Plans", () => {
@@ -52,14 +53,15 @@ describe("Plans", () => {
     )
   )
 
-  it.effect("is aborted when its last reader leaves, and not before", () => {
+  it.effect("is aborted when its last reader disconnects, and not before", () => {
     const { interruptedAt, peers } = stuckPeers()
     return Effect.gen(function* () {
       const plans = yield* Plans
+      const streams = yield* PlanStreams
       const caller = yield* Scope.make()
       const { plan_id } = yield* post({ question: "?", agents: [bob] }).pipe(Scope.provide(caller))
       const other = yield* Scope.make()
-      yield* plans.events(anonymous, plan_id, 0).pipe(Scope.provide(other))
+      yield* streams.read(anonymous, plan_id, 0).pipe(Scope.provide(other))
       yield* TestClock.adjust("1 second")
       yield* Scope.close(caller, Exit.void)
       yield* TestClock.adjust("1 second")
@@ -75,20 +77,20 @@ describe("Plans", () => {
 
   it.effect("runs on without a reader when the caller asked for it, and can be read from any seq later", () =>
     Effect.gen(function* () {
-      const plans = yield* Plans
+      const streams = yield* PlanStreams
       const { plan_id } = yield* Effect.scoped(post({ question: "?", preferences: { on_disconnect: "continue" } }))
       yield* TestClock.adjust("1 minute")
       const whole = yield* Effect.scoped(
-        Effect.flatMap(plans.events(anonymous, plan_id, 0), ({ frames }) => Stream.runCollect(frames))
+        Effect.flatMap(streams.read(anonymous, plan_id, 0), ({ frames }) => Stream.runCollect(frames))
       )
       assert.strictEqual(single(seen(whole), "final").text, "ab")
       for (let after = 1; after < whole.length; after++) {
         const rest = yield* Effect.scoped(
-          Effect.flatMap(plans.events(anonymous, plan_id, after), ({ frames }) => Stream.runCollect(frames))
+          Effect.flatMap(streams.read(anonymous, plan_id, after), ({ frames }) => Stream.runCollect(frames))
         )
         assert.deepStrictEqual(rest, whole.slice(after))
       }
-      const past = yield* Effect.scoped(plans.events(anonymous, plan_id, whole.length + 1)).pipe(Effect.flip)
+      const past = yield* Effect.scoped(streams.read(anonymous, plan_id, whole.length + 1)).pipe(Effect.flip)
       assert.strictEqual(past._tag, "InvalidRequest")
     }).pipe(Effect.provide(layer({ script: [[say("a"), wait("30 seconds"), say("b")]] })))
   )
@@ -151,7 +153,7 @@ describe("Plans", () => {
     }).pipe(Effect.provide(layer({ script: [[say("a"), wait("25 seconds"), say("b")]] })), Effect.scoped)
   )
 
-  it.effect("lets running plans go on for the grace, then aborts them, and takes no new ones", () =>
+  it.effect("lets running plans run on for the grace, then aborts them, and refuses new ones", () =>
     Effect.gen(function* () {
       const plans = yield* Plans
       const posted = yield* Effect.forEach(["short", "long"], (question) => post({ question }))

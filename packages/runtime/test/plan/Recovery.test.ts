@@ -20,7 +20,7 @@ const history = Effect.fnUntraced(function* (session_id: Parameters<SessionStore
 })
 
 describe("a plan whose process has died", () => {
-  it.effect("takes back the text of the attempt that was not finished, and asks again", () =>
+  it.effect("retracts the text of the unfinished attempt, and asks again", () =>
     Effect.gen(function* () {
       const first = yield* mortal({ script: () => [say("half"), stall] })
       const second = yield* mortal({ script: () => [say("whole")] })
@@ -48,7 +48,7 @@ describe("a plan whose process has died", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
-  it.effect("waits on for a task that its peer knows, and sends nothing again", () => {
+  it.effect("keeps waiting for a task that its peer knows, and sends nothing again", () => {
     const stuck = peer(Effect.never)
     const ready = peer()
     return Effect.gen(function* () {
@@ -85,7 +85,7 @@ describe("a plan whose process has died", () => {
   })
 
   it.effect(
-    "ends, and says that nobody knows what a call did that may have been made; what peers still do is ended",
+    "ends, says that the outcome of a call that may have been made is unknown, and cancels its tasks at peers",
     () => {
       let calls = 0
       const unknown = peer(Effect.never, null)
@@ -116,7 +116,7 @@ describe("a plan whose process has died", () => {
     }
   )
 
-  it.effect("makes a call once more, with the same id, if its skill says that it may", () => {
+  it.effect("repeats a call with the same id, if its skill says that it may", () => {
     const stuck = peer(Effect.never, null)
     const ready = peer()
     const agents = [{ ...bob, skills: [{ id: "ask", idempotent: true }] }]
@@ -132,7 +132,7 @@ describe("a plan whose process has died", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   })
 
-  it.effect("is not gone on with where that is switched off, and after two more processes have died of it", () =>
+  it.effect("is not resumed where that is switched off, and after two more processes have died of it", () =>
     Effect.gen(function* () {
       const script = () => [say("half"), stall]
       const first = yield* mortal({ script })
@@ -179,7 +179,7 @@ describe("a plan whose process has died", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
-  it.effect("has its session until it is over: a new plan waits behind it", () =>
+  it.effect("keeps its session until it is over: a new plan waits behind it", () =>
     Effect.gen(function* () {
       const first = yield* mortal({ script: () => [say("half"), stall] })
       const second = yield* mortal({ script: () => [wait("10 seconds"), say("whole")] })
@@ -197,7 +197,7 @@ describe("a plan whose process has died", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
-  it.effect("is kept for a minute when its caller left with the process, and for as long as somebody reads it", () =>
+  it.effect("runs on for a minute without its caller, and for as long as somebody reads it", () =>
     Effect.gen(function* () {
       const script = () => [say("half"), stall]
       const preferences = { on_disconnect: "cancel" }
@@ -211,7 +211,7 @@ describe("a plan whose process has died", () => {
       yield* pass("20 seconds", "1 second")
       if (unread === undefined || read === undefined) return
       const connection = yield* Scope.make()
-      yield* Scope.provide(second.plans.events(anonymous, read.plan_id, 0), connection)
+      yield* Scope.provide(second.streams.read(anonymous, read.plan_id, 0), connection)
       yield* pass("50 seconds", "1 second")
       assert.strictEqual((yield* second.plans.get(anonymous, unread.plan_id)).state, "running")
       yield* pass("20 seconds", "1 second")
@@ -223,20 +223,20 @@ describe("a plan whose process has died", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
-  it.effect("is left by a caller who has come back to it, as soon as he leaves", () =>
+  it.effect("is aborted as soon as a caller who has come back to it disconnects", () =>
     Effect.gen(function* () {
       const script = () => [say("half"), stall]
       const first = yield* mortal({ script })
       const second = yield* mortal({ script })
       const { plan_id } = yield* askAndKill(first, { preferences: { on_disconnect: "cancel" } })
       yield* pass("20 seconds", "1 second")
-      yield* Effect.scoped(Effect.andThen(second.plans.events(anonymous, plan_id, 0), pass("1 second")))
+      yield* Effect.scoped(Effect.andThen(second.streams.read(anonymous, plan_id, 0), pass("1 second")))
       yield* pass("100 millis")
       assert.strictEqual((yield* second.plans.get(anonymous, plan_id)).error?.reason, "disconnect")
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
-  it.effect("ends as its caller asked while nobody ran it, or at its deadline; what a peer does for it is ended", () =>
+  it.effect("ends as its caller asked while nobody ran it, or at its deadline, and cancels its task at a peer", () =>
     Effect.gen(function* () {
       const bobs = [peer(Effect.never), peer(Effect.never)] as const
       for (const reason of ["cancelled", "deadline"] as const) {
@@ -258,7 +258,7 @@ describe("a plan whose process has died", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
-  it.effect("is gone on with by the very process that was paused for longer than its lease", () => {
+  it.effect("is resumed by the very process that was paused for longer than its lease", () => {
     const calls = peer(Effect.delay(Effect.succeed(hi), "1 minute"))
     return Effect.gen(function* () {
       const process = yield* mortal({ script: [askBob, [say("ok")]], peers: calls.peers })

@@ -21,7 +21,7 @@ const has = (batch: ReadonlyArray<PlanCommit>, tag: string) =>
 const config = { shutdownGrace: Duration.seconds(1) }
 
 describe("a remote task", () => {
-  it.effect("is not cancelled by a process that is cut off from the database while another one goes on with it", () => {
+  it.effect("is not cancelled by a process that is cut off from the database while another one resumes it", () => {
     const stuck = peer(Effect.never)
     const again = peer(Effect.never)
     return Effect.gen(function* () {
@@ -33,7 +33,7 @@ describe("a remote task", () => {
       first.kill()
       yield* pass("25 seconds", "1 second")
       assert.strictEqual(again.calls[0]?.resumes?.taskId, "remote-1")
-      const { frames } = yield* second.plans.events(anonymous, plan_id, 0)
+      const { frames } = yield* second.streams.read(anonymous, plan_id, 0)
       const reader = yield* Effect.forkChild(Stream.runDrain(frames))
       yield* Scope.close(connection, Exit.void)
       yield* pass("1 second")
@@ -109,7 +109,7 @@ describe("a remote task", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   })
 
-  it.effect("whose time was over before somebody came to it is looked at once more, and then cancelled", () => {
+  it.effect("whose time was over before it was taken over is asked for once more, and then cancelled", () => {
     const agents = [{ ...bob, skills: [{ id: "ask", timeout_ms: 10_000 }] }]
     const [stuck, again] = [peer(Effect.never), peer(Effect.never)]
     return Effect.gen(function* () {
@@ -162,7 +162,7 @@ describe("an end that somebody has asked for", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
-  it.effect("is not lost with the process that was about to do it", () =>
+  it.effect("is not lost with the process that was about to carry it out", () =>
     Effect.gen(function* () {
       const script = () => [say("half"), stall]
       const first = yield* mortal({ script, dies: (batch) => (has(batch, "Settled") ? "before" : undefined) })
@@ -179,7 +179,7 @@ describe("an end that somebody has asked for", () => {
 })
 
 describe("a process", () => {
-  it.effect("that is shut down while it takes a plan over leaves that to the next one, too", () =>
+  it.effect("that is shut down while it takes a plan over leaves that plan to the next one, too", () =>
     Effect.gen(function* () {
       const script = () => [say("half"), stall]
       const first = yield* mortal({ script })
@@ -208,7 +208,7 @@ describe("a process", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
-  it.effect("stores a call that it refuses with its end, or not at all", () => {
+  it.effect("stores a refused call together with its end, or not at all", () => {
     let isTorn = false
     return Effect.gen(function* () {
       const process = yield* mortal({

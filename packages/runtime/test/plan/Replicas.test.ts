@@ -5,13 +5,19 @@ import { layerOnStore, pass, post, readAll, single } from "@bowline/testing/Test
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Context, Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
 import { Plans } from "../../src/plan/Plans.ts"
+import { PlanStreams } from "../../src/plan/PlanStreams.ts"
 import { PlanStore } from "../../src/store/PlanStore.ts"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 
 /** One of several on the same stores. */
 const replica = Effect.map(
   Layer.build(Layer.fresh(layerOnStore({ script: () => [say("one"), wait("2 seconds"), say("two")] }))),
-  (context) => Effect.provideService(Plans, Context.get(context, Plans))
+  (context) =>
+    <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+      effect.pipe(
+        Effect.provideService(Plans, Context.get(context, Plans)),
+        Effect.provideService(PlanStreams, Context.get(context, PlanStreams))
+      )
 )
 
 const moment = pass("1 millis", "1 millis")
@@ -32,7 +38,7 @@ describe("replicas", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
-  it.effect("abort a plan soon that is to end before its own replica knows that it is stored", () => {
+  it.effect("abort a plan soon that is cancelled before its own replica knows that it is stored", () => {
     const late = Layer.effect(
       PlanStore,
       Effect.map(PlanStore, (plans) => ({
@@ -61,7 +67,7 @@ describe("replicas", () => {
       const { plan_id, frames } = yield* on(post({ question: "?" }))
       const here = yield* Effect.forkChild(Stream.runCollect(frames))
       yield* moment
-      const reader = yield* elsewhere(Effect.flatMap(Plans, (plans) => plans.events(anonymous, plan_id, 0)))
+      const reader = yield* elsewhere(Effect.flatMap(PlanStreams, (streams) => streams.read(anonymous, plan_id, 0)))
       const seen: Array<unknown> = []
       yield* Effect.forkChild(Stream.runForEach(reader.frames, (frame) => Effect.sync(() => seen.push(frame))))
       yield* pass("3 seconds")
@@ -69,13 +75,14 @@ describe("replicas", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
-  it.effect("keep a plan that is read on another one only, and end it when that reader leaves", () =>
+  it.effect("keep a plan that is read on another one only, and end it when that reader disconnects", () =>
     Effect.gen(function* () {
       const [on, elsewhere] = [yield* replica, yield* replica]
       const [here, there] = [yield* Scope.make(), yield* Scope.make()]
       const { plan_id } = yield* Scope.provide(on(post({ question: "?" })), here)
       const plans = yield* elsewhere(Effect.map(Plans, (plans) => plans))
-      yield* Scope.provide(plans.events(anonymous, plan_id, 0), there)
+      const streams = yield* elsewhere(Effect.map(PlanStreams, (streams) => streams))
+      yield* Scope.provide(streams.read(anonymous, plan_id, 0), there)
       yield* moment
       yield* Scope.close(here, Exit.void)
       yield* pass("1 second")

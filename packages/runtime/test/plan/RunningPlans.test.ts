@@ -16,7 +16,7 @@ const reading = Effect.fnUntraced(function* (body: object) {
 })
 
 describe("RunningPlans", () => {
-  it.effect("goes on with the other plans when a commit dies or never answers", () => {
+  it.effect("keeps the other plans running when a commit dies or never answers", () => {
     let commits = 0
     return Effect.gen(function* () {
       const dead = yield* reading({ question: "dead" })
@@ -43,7 +43,7 @@ describe("RunningPlans", () => {
     )
   })
 
-  it.effect("cuts off no reader that reads, whatever a peer has to say at once", () =>
+  it.effect("cuts off no reader that reads, however much a peer says at once", () =>
     Effect.gen(function* () {
       const { frames } = yield* post({ question: "?", agents: [bob] })
       const events = yield* readAll(frames)
@@ -71,7 +71,7 @@ describe("RunningPlans", () => {
     )
   )
 
-  it.effect("lets a caller leave while the database does not answer, and ends the plan when it is there", () => {
+  it.effect("lets a caller disconnect while the database is silent, and ends the plan when it answers", () => {
     const answer = Deferred.makeUnsafe<void>()
     return Effect.gen(function* () {
       const plans = yield* Plans
@@ -208,7 +208,7 @@ describe("RunningPlans", () => {
     }).pipe(Effect.provide(layer({ script: () => [wait("1 hour")], config: { maxPlans: 5 } })), Effect.scoped)
   )
 
-  it.effect("blames a database that is away on the stage in which it was missed", () => {
+  it.effect("reports a database that is away under the stage that needed it", () => {
     let isAway: boolean | undefined
     return Effect.gen(function* () {
       const { plan_id } = yield* post({ question: "?", agents: [bob] })

@@ -32,7 +32,7 @@ const threeTurns = Effect.forEach([1, 2, 3], (turn) => ask(`turn-${turn} ${words
 const slowly: Script = (asked) => (isSummary(asked) ? [wait("10 seconds"), say("the summary")] : [say("noted")])
 
 describe("a compaction that is asked for", () => {
-  it.effect("covers all but the newest turns, and has nothing to gain directly behind that", () =>
+  it.effect("covers all but the newest turns, and has nothing to gain directly after that", () =>
     Effect.gen(function* () {
       yield* threeTurns
       assert.deepInclude(yield* compact, { summary: "the summary", messages_compacted: 4 })
@@ -56,7 +56,7 @@ describe("a compaction that is asked for", () => {
     }).pipe(provide(slowly))
   )
 
-  it.effect("outlives the one who asked first, and ends when the last one leaves", () =>
+  it.effect("outlives the caller who asked first, and ends when the last one disconnects", () =>
     Effect.gen(function* () {
       yield* threeTurns
       const first = yield* begin
@@ -78,7 +78,7 @@ describe("a compaction that is asked for", () => {
     }).pipe(provide(slowly))
   )
 
-  it.effect("begins anew after a failure, which all who waited for it are told", () => {
+  it.effect("starts again after a failure, which everybody who waited for it is told", () => {
     let calls = 0
     return Effect.gen(function* () {
       yield* threeTurns
@@ -94,7 +94,7 @@ describe("a compaction that is asked for", () => {
     )
   })
 
-  it.effect("fails after half an hour of a model that never comes to an end, and lets go of the session", () =>
+  it.effect("fails after half an hour of a model that never comes to an end, and releases the session", () =>
     Effect.gen(function* () {
       yield* threeTurns
       const compacting = yield* Effect.forkChild(Effect.flip(compact), { startImmediately: true })
@@ -118,7 +118,7 @@ describe("a compaction that is asked for", () => {
     )
   )
 
-  it.effect("has a plan that comes meanwhile wait behind it", () =>
+  it.effect("makes a plan that comes meanwhile wait behind it", () =>
     Effect.gen(function* () {
       yield* threeTurns
       const compacting = yield* begin
@@ -142,7 +142,7 @@ describe("a compaction that is asked for", () => {
     }).pipe(provide(() => [stall]))
   )
 
-  it.effect("is refused when another replica does not let go of the session, and begins nothing", () =>
+  it.effect("is refused when another replica does not release the session, and starts nothing", () =>
     Effect.gen(function* () {
       yield* threeTurns
       yield* (yield* LeaseStore).acquire((yield* session).session_id, "replica_other", Duration.hours(1))

@@ -46,7 +46,7 @@ const deleted = askingPeers()
 const stuck = stuckPeers()
 
 describe("a revert", () => {
-  it.effect("waits until the plan that it aborts has let go of the session", () =>
+  it.effect("waits until the plan that it aborts has released the session", () =>
     Effect.gen(function* () {
       yield* readAll((yield* ask()).frames)
       const { frames } = yield* ask({ agents: [bob] })
@@ -65,7 +65,7 @@ describe("a revert", () => {
     }).pipe(Effect.provide(layer({ script: [[say("ok")], askBob], peers: stuck.peers })), Effect.scoped)
   )
 
-  it.effect("has what comes meanwhile wait behind it", () =>
+  it.effect("makes what comes meanwhile wait behind it", () =>
     Effect.gen(function* () {
       yield* readAll((yield* ask()).frames)
       const { message_id } = yield* first
@@ -82,7 +82,7 @@ describe("a revert", () => {
     }).pipe(Effect.provide(layer({ script: () => [say("ok")] })), Effect.scoped)
   )
 
-  it.effect("tells peers to end the tasks that the dropped calls have left", () =>
+  it.effect("cancels the tasks that the dropped calls have left at peers", () =>
     Effect.gen(function* () {
       yield* readAll((yield* ask({ agents: [bob] })).frames)
       yield* revert((yield* first).message_id)
@@ -157,7 +157,7 @@ describe("a revert", () => {
 })
 
 describe("a deletion", () => {
-  it.effect("tells peers to end the tasks that wait for the session, once it is gone", () =>
+  it.effect("cancels the tasks at peers that wait for the session, once it is deleted", () =>
     Effect.gen(function* () {
       yield* readAll((yield* ask({ agents: [bob] })).frames)
       yield* (yield* Sessions).delete(anonymous, "s")

@@ -1,15 +1,20 @@
 import { say } from "@bowline/testing/provider/Turn"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
-import { layer, post, readAll } from "@bowline/testing/TestKit"
+import { all, layer, post, readAll, single } from "@bowline/testing/TestKit"
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 
 it.effect("offers 128 tools at most, however many the cards of agents name", () =>
   Effect.gen(function* () {
     const agents = ["a", "b", "c"].map((name) => ({ name, endpoint: `http://${name}.test/` }))
-    yield* readAll((yield* post({ question: "?", agents })).frames)
+    const events = yield* readAll((yield* post({ question: "?", agents })).frames)
     const [asked] = yield* (yield* ScriptedProvider).asked.all
     assert.strictEqual(asked?.tools.length, 128)
+    const { code, data, message } = single(events, "notice")
+    const tools = Array.from({ length: 64 }, (_, index) => `c_skill-${index}`)
+    const reason = "A plan has at most 128 tools"
+    assert.deepStrictEqual(data, { agent: "c", tools: tools.map((tool) => ({ tool, reason })) })
+    assert.deepStrictEqual([code, message], ["tool_missing", `Tools of the agent c are missing: ${tools.join(", ")}`])
   }).pipe(
     Effect.provide(
       layer({
@@ -22,4 +27,51 @@ it.effect("offers 128 tools at most, however many the cards of agents name", () 
     ),
     Effect.scoped
   )
+)
+
+it.effect(
+  "leaves out a skill of a card whose schema cannot be used, and tells the caller in front of the first step",
+  () =>
+    Effect.gen(function* () {
+      const agents = [{ name: "bob", endpoint: "http://bob.test/" }]
+      const events = yield* readAll((yield* post({ question: "?", agents })).frames)
+      const [asked] = yield* (yield* ScriptedProvider).asked.all
+      assert.deepStrictEqual(
+        asked?.tools.map(({ name }) => name),
+        ["bob_good"]
+      )
+      assert.deepStrictEqual(
+        all(events, "notice").map(({ data }) => data),
+        [
+          {
+            agent: "bob",
+            tools: [
+              {
+                tool: "bob_deep",
+                reason: "Its input schema cannot be used. Expected at most 1024 alternatives, got 1025"
+              }
+            ]
+          }
+        ]
+      )
+      const names = events.map((item) => (typeof item === "string" ? item : item.event))
+      assert.deepStrictEqual(names.slice(0, 4), ["session", "plan", "notice", "step"])
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: [[say("ok")]],
+          peers: {
+            discover: () =>
+              Effect.succeed({
+                skills: [
+                  { id: "deep", input_schema: { anyOf: Array.from({ length: 1_025 }, () => true) } },
+                  { id: "good", input_schema: { type: "object" } }
+                ],
+                did: null
+              })
+          }
+        })
+      ),
+      Effect.scoped
+    )
 )

@@ -46,7 +46,7 @@ const steps = (count: number) => Array.from({ length: count }, () => [askBob, [s
 describe("a task that a peer hands back", () => {
   for (const state of ["input-required", "auth-required", "payment-required", "trust-verification-required"] as const) {
     const { continued, peers } = peersThat(state, "completed", "completed")
-    it.effect(`is gone on with by the next plan of the session, once: ${state}`, () =>
+    it.effect(`is continued by the next plan of the session, once: ${state}`, () =>
       Effect.gen(function* () {
         const ends = []
         for (let plan = 0; plan < 3; plan++) ends.push(...all(yield* ask(), "task.finished"))
@@ -64,7 +64,7 @@ describe("a task that a peer hands back", () => {
   }
 
   const ended = peersThat("completed", "failed", "canceled", "rejected")
-  it.effect("is none that has ended", () =>
+  it.effect("is not one that has ended", () =>
     Effect.gen(function* () {
       for (let plan = 0; plan < 5; plan++) yield* ask()
       assert.deepStrictEqual(ended.continued, [null, null, null, null, null])
@@ -72,7 +72,7 @@ describe("a task that a peer hands back", () => {
   )
 
   const others = peersThat("input-required")
-  it.effect("is nothing to another session, agent, endpoint or skill", () =>
+  it.effect("is not continued by another session, agent, endpoint or skill", () =>
     Effect.gen(function* () {
       yield* ask()
       yield* ask({ session_id: "other" })
@@ -100,7 +100,7 @@ describe("a task that a peer hands back", () => {
   )
 
   const answered = peersThat("input-required", "completed", "completed")
-  it.effect("is gone on with in the same plan, by the first call of its skill, and the model knows that", () =>
+  it.effect("is continued in the same plan, by the first call of its skill, and the model knows that", () =>
     Effect.gen(function* () {
       yield* ask()
       assert.deepStrictEqual(answered.continued, [null, task(1), null])
@@ -118,7 +118,7 @@ describe("a task that a peer hands back", () => {
   )
 
   const unreached = peersThat("input-required", "circuit_open", "unsent", "unsent", "completed")
-  it.effect("stays open when the call that was to go on with it never reached the peer", () =>
+  it.effect("stays open when the call that was to continue it never reached the peer", () =>
     Effect.gen(function* () {
       yield* ask()
       yield* ask()
@@ -139,7 +139,7 @@ describe("a task that a peer hands back", () => {
 
   for (const refusal of ["refused", "payment"] as const) {
     const { continued, peers } = peersThat("input-required", refusal, "completed", "input-required", refusal)
-    it.effect(`is let go when the peer does not go on with it, in this plan and in the next ones: ${refusal}`, () =>
+    it.effect(`is dropped when the peer does not continue it, in this plan and in the next ones: ${refusal}`, () =>
       Effect.gen(function* () {
         yield* ask()
         yield* ask()
@@ -156,7 +156,7 @@ describe("a task that a peer hands back", () => {
   }
 
   const unpaid = peersThat("payment", "completed")
-  it.effect("is none that the peer wants to be paid for before it takes it, and the model gets all of the terms", () =>
+  it.effect("is not one that the peer wants to be paid for first, and the model gets all of the terms", () =>
     Effect.gen(function* () {
       const finished = single(yield* ask(), "task.finished")
       assert.deepInclude(finished, {
@@ -172,7 +172,7 @@ describe("a task that a peer hands back", () => {
   )
 
   const refused = peersThat("refused")
-  it.effect("is none that was refused, and the model gets what the peer says besides", () =>
+  it.effect("is not one that was refused, and the model gets what the peer says besides", () =>
     Effect.gen(function* () {
       yield* ask()
       assert.include((yield* results)[0], 'No such task\n{"reason":"TASK_NOT_FOUND"}')

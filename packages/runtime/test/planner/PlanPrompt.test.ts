@@ -34,7 +34,7 @@ const history = (count: number, length: number) =>
   ]).flat()
 
 describe("a prompt that is too long for a step", () => {
-  it.effect("is summarised by one call, and goes on with the summary and the newest turns", () =>
+  it.effect("is summarised by one call, and continues with the summary and the newest turns", () =>
     Effect.gen(function* () {
       yield* threeTurns
       const events = yield* ask(`turn-4 ${words(700)}`)
@@ -116,7 +116,7 @@ describe("a prompt that is too long for a step", () => {
     }).pipe(provide(keepFacts))
   )
 
-  it.effect("goes on as it is when there is no summary to be had and it fits", () =>
+  it.effect("stays as it is when no summary can be made and it fits", () =>
     Effect.gen(function* () {
       const reader = yield* Effect.forkChild(ask("now", { history: history(3, 850) }))
       yield* pass("1 minute", "1 second")
@@ -130,7 +130,7 @@ describe("a prompt that is too long for a step", () => {
     }).pipe(provide((asked) => (isSummary(asked) ? [error(500)] : [say("fine")])))
   )
 
-  it.effect("takes a summary that was cut at its limit for none, and counts it", () =>
+  it.effect("treats a summary that was cut at its limit as a failure, and counts it", () =>
     Effect.gen(function* () {
       const events = yield* ask("now", { history: history(3, 850) })
       assert.strictEqual(single(events, "final").text, "fine")
@@ -146,7 +146,7 @@ describe("a prompt that is too long for a step", () => {
     )
   )
 
-  it.effect("takes a summary that leaves no room for anything else for none", () =>
+  it.effect("treats a summary that leaves no room for anything else as a failure", () =>
     Effect.gen(function* () {
       const events = yield* ask("now", { history: history(3, 850) })
       assert.strictEqual(single(events, "final").text, "fine")
@@ -155,7 +155,7 @@ describe("a prompt that is too long for a step", () => {
     }).pipe(provide((asked) => (isSummary(asked) ? [say(words(2_000))] : [say("fine")])))
   )
 
-  it.effect("takes what the caller had summarised into the next summary, however long it is", () =>
+  it.effect("puts what the caller had summarised into the next summary, however long it is", () =>
     Effect.gen(function* () {
       const events = yield* ask("now", { history: history(3, 300), prior_summary: `FACT-0 ${words(2_500)}` })
       assert.strictEqual(single(events, "compaction").summary, "FACT-0")
@@ -183,7 +183,7 @@ describe("a prompt that is too long for a step", () => {
     )
   )
 
-  it.effect("has its results shortened when there is no summary to be had and it does not fit", () =>
+  it.effect("has its results shortened when no summary can be made and it does not fit", () =>
     Effect.gen(function* () {
       const reader = yield* Effect.forkChild(ask("now", { agents: [bob] }))
       yield* pass("1 minute", "1 second")
@@ -226,7 +226,7 @@ describe("a prompt that is too long for a step", () => {
     }).pipe(provide((asked) => (isSummary(asked) ? [error(500)] : [say("fine")]), { config: { maxRetries: 0 } }))
   )
 
-  it.effect("is summarised in the time that is left to its plan, and its deadline is the fault of no credential", () =>
+  it.effect("is summarised in the time that is left to its plan, and its deadline is blamed on no credential", () =>
     Effect.gen(function* () {
       const preferences = { timeout_ms: 60_000 }
       const reader = yield* Effect.forkChild(ask("now", { history: history(3, 850), preferences }))
@@ -239,7 +239,7 @@ describe("a prompt that is too long for a step", () => {
     }).pipe(provide(() => [usage({ input_tokens: 3 }), stall], { config: { idleTimeout: Duration.seconds(30) } }))
   )
 
-  it.effect("goes on when the model of summaries is silent, which is the fault of no credential", () =>
+  it.effect("continues when the model of summaries is silent, which is blamed on no credential", () =>
     Effect.gen(function* () {
       const reader = yield* Effect.forkChild(ask("now", { history: history(3, 850) }))
       yield* pass("5 minutes", "1 second")
@@ -249,7 +249,7 @@ describe("a prompt that is too long for a step", () => {
     }).pipe(provide((asked) => (isSummary(asked) ? [stall] : [say("fine")])))
   )
 
-  it.effect("has a key that is refused for a summary put aside, like any other", () =>
+  it.effect("puts a key aside that is refused for a summary, like any other", () =>
     Effect.gen(function* () {
       const events = yield* ask("now", { history: history(3, 850) })
       assert.strictEqual(single(events, "error").code, "provider_rate_limited")

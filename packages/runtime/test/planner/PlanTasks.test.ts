@@ -6,7 +6,7 @@ import { Effect, Fiber } from "effect"
 import { bob, names } from "../plan/Bob.ts"
 
 describe("PlanTasks", () => {
-  it.effect("tells nothing of a task that has ended, though its call does not let go", () =>
+  it.effect("reports nothing about a task that has ended, though its call runs on", () =>
     Effect.gen(function* () {
       const { frames } = yield* post({ question: "?", agents: [bob], preferences: { tool_timeout_ms: 1_000 } })
       const reading = yield* Effect.forkChild(readAll(frames))

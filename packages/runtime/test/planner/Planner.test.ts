@@ -103,7 +103,7 @@ describe("Planner", () => {
     )
   })
 
-  it.effect("goes on without a tool that takes too long or fails", () => {
+  it.effect("continues without a tool that takes too long or fails", () => {
     const interruptedAt: Array<number> = []
     const started = Latch.makeUnsafe(false)
     const call: PeerClient["Service"]["call"] = ({ skill }) =>
@@ -188,7 +188,7 @@ describe("Planner", () => {
     }).pipe(Effect.provide(layer({ script, peers: { call } })), Effect.scoped)
   })
 
-  it.effect("keeps what no provider would take out of the history, and goes on", () => {
+  it.effect("keeps out of the history what no provider would accept, and continues", () => {
     const deep = `{"input":${"[".repeat(10_000)}${"]".repeat(10_000)}}`
     return Effect.gen(function* () {
       const events = yield* readAll((yield* post({ question: "?", agents: [bob] })).frames)

@@ -2,6 +2,8 @@ import type { ToolCallPart } from "@bowline/domain/session/Message"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { InputValidator } from "../../src/tool/InputValidator.ts"
 import * as PreparedCalls from "../../src/planner/PreparedCalls.ts"
 import type { StoredTask } from "../../src/store/PlanStore.ts"
 import type { Tool } from "../../src/tool/Tool.ts"
@@ -45,29 +47,45 @@ const task = (index: number, state: StoredTask["state"]): StoredTask => ({
   started_at: "2026-01-02T03:04:05.678Z"
 })
 
-const told = ({ calls, counted }: PreparedCalls.Left) => [
-  counted,
-  ...calls.map((prepared) => [prepared.part.task_id, prepared._tag === "Refused" ? prepared.state : prepared._tag])
-]
+/** What is left of the step, in short. */
+const told = Effect.fnUntraced(function* (
+  parts: ReadonlyArray<ToolCallPart>,
+  tasks: ReadonlyArray<StoredTask>,
+  max: number
+) {
+  const validator = yield* InputValidator
+  const parse = (tool: Tool | undefined, text: string) => validator.parse(anonymous, tool, text)
+  const { calls, counted } = yield* PreparedCalls.left(parts, tasks, tools, parse, max)
+  return [
+    counted,
+    ...calls.map((prepared) => [prepared.part.task_id, prepared._tag === "Refused" ? prepared.state : prepared._tag])
+  ]
+}, Effect.provide(InputValidator.layer))
 
 describe("what is left of a step", () => {
-  it("starts what was not started, goes on with what was, and leaves alone what is over", () => {
-    const tasks = [task(1, "completed"), task(2, "running"), task(3, "invalid")]
-    const parts = [call(1), call(2), call(3), call(4)]
-    assert.deepStrictEqual(told(PreparedCalls.left(parts, tasks, tools, 10)), [4, [id(2), "Begun"], [id(4), "Ready"]])
-  })
+  it.effect("starts what was not started, resumes what was, and leaves alone what is over", () =>
+    Effect.gen(function* () {
+      const tasks = [task(1, "completed"), task(2, "running"), task(3, "invalid")]
+      const parts = [call(1), call(2), call(3), call(4)]
+      assert.deepStrictEqual(yield* told(parts, tasks, 10), [4, [id(2), "Begun"], [id(4), "Ready"]])
+    })
+  )
 
-  it("finds again what is wrong with a call that nobody has answered", () => {
-    const parts = [call(1, { input: {}, raw_input: "{" }), call(2, { input: {} }), call(3, { tool: "eve_ask" })]
-    const invalid = parts.map(({ task_id }) => [task_id, "invalid"])
-    assert.deepStrictEqual(told(PreparedCalls.left(parts, [], tools, 10)), [3, ...invalid])
-  })
+  it.effect("finds again what is wrong with a call that nobody has answered", () =>
+    Effect.gen(function* () {
+      const parts = [call(1, { input: {}, raw_input: "{" }), call(2, { input: {} }), call(3, { tool: "eve_ask" })]
+      const invalid = parts.map(({ task_id }) => [task_id, "invalid"])
+      assert.deepStrictEqual(yield* told(parts, [], 10), [3, ...invalid])
+    })
+  )
 
-  it("lets the plan make as many calls as it might have made", () => {
-    const before = [task(7, "completed"), task(8, "rejected"), task(9, "failed")]
-    const parts = [call(1), call(2), call(3)]
-    const tasks = [...before, task(1, "completed")]
-    assert.deepStrictEqual(told(PreparedCalls.left(parts, tasks, tools, 5)), [5, [id(2), "Ready"], [id(3), "rejected"]])
-    assert.deepStrictEqual(told(PreparedCalls.left([call(1)], before, tools, 2)), [2, [id(1), "rejected"]])
-  })
+  it.effect("lets the plan make as many calls as it might have made", () =>
+    Effect.gen(function* () {
+      const before = [task(7, "completed"), task(8, "rejected"), task(9, "failed")]
+      const parts = [call(1), call(2), call(3)]
+      const tasks = [...before, task(1, "completed")]
+      assert.deepStrictEqual(yield* told(parts, tasks, 5), [5, [id(2), "Ready"], [id(3), "rejected"]])
+      assert.deepStrictEqual(yield* told([call(1)], before, 2), [2, [id(1), "rejected"]])
+    })
+  )
 })

@@ -68,7 +68,7 @@ describe("Step", () => {
     }).pipe(provide([[error(429)], [error(500)], [error(529)], [say("kept"), cut]]))
   )
 
-  it.effect("takes back what was shown before it asks again, so that nothing is read twice", () =>
+  it.effect("retracts what was shown before it asks again, so that nothing is read twice", () =>
     Effect.gen(function* () {
       const { events } = yield* run()
       assert.deepStrictEqual(TestKit.all(events, "text.retract"), [{ step: 1, attempt: 1 }])
@@ -138,7 +138,7 @@ describe("Step", () => {
     )
   )
 
-  it.effect("tells which model is in use when the first one has no credential left behind a tool", () =>
+  it.effect("tells which model is in use when the first one has no credential left after a tool", () =>
     Effect.gen(function* () {
       const pool = yield* CredentialPool
       const { plan_id, frames } = yield* TestKit.post({ question: "?", agents: [bob] })
@@ -174,7 +174,7 @@ describe("Step", () => {
     )
   )
 
-  it.effect("is cancelled in the midst of a wait, and asks nobody any more", () =>
+  it.effect("is cancelled in the middle of a wait, and asks nobody any more", () =>
     Effect.gen(function* () {
       const plans = yield* Plans
       const { plan_id } = yield* TestKit.post({ question: "?" })
@@ -190,7 +190,7 @@ describe("Step", () => {
   )
 
   it.effect(
-    "goes on where the provider stopped at its limit, three times, and does not make the calls of a cut answer",
+    "continues where the provider stopped at its limit, three times, and does not make the calls of a cut answer",
     () =>
       Effect.gen(function* () {
         const { events, requests } = yield* run()

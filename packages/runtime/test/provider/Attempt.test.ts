@@ -42,7 +42,7 @@ describe("Attempt", () => {
     })
   )
 
-  it.effect("tells whoever cuts it how long nothing was heard, and takes a comment for no content", () =>
+  it.effect("reports how long nothing was heard when it is interrupted, and does not count a comment as content", () =>
     Effect.gen(function* () {
       const comments = Stream.forever(after(10, { _tag: "Heard" }))
       assert.deepStrictEqual(yield* outcome(comments), [120, "first_token_timeout"])
@@ -62,7 +62,7 @@ describe("Attempt", () => {
     })
   )
 
-  it.effect("fails after 60 s of silence behind content, of which reasoning and fragments of calls are some", () =>
+  it.effect("fails after 60 s of silence after content, which includes reasoning and fragments of calls", () =>
     Effect.gen(function* () {
       const parts: ReadonlyArray<ProviderPart> = [
         say("a"),
@@ -74,7 +74,7 @@ describe("Attempt", () => {
     })
   )
 
-  it.effect("counts the silence behind the first content from there, however early that comes", () =>
+  it.effect("counts the silence after the first content from there, however early that comes", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* outcome(Stream.concat(after(10, say("a")), silence)), [70, "idle_timeout"])
     })

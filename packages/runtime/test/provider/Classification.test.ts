@@ -141,18 +141,18 @@ const rows: ReadonlyArray<Row> = [
 ]
 
 describe("classify", () => {
-  it.each(rows)("takes for %s a %i of %j", (reason, status, body) => {
+  it.each(rows)("reads as %s a %i of %j", (reason, status, body) => {
     const text = typeof body === "string" ? body : JSON.stringify(body)
     assert.strictEqual(classify({ status, headers: {} }, FailureBody.fromText(text), 0)._tag, reason)
   })
 
-  it("says what the provider said, and else its status, and nothing of a page", () => {
+  it("shows what the provider said, or else its status, and nothing of a page", () => {
     const messageOf = (body: string) => classify({ status: 500, headers: {} }, FailureBody.fromText(body), 0).message
     assert.strictEqual(messageOf('{"error":{"message":"boom"}}'), "boom")
     assert.strictEqual(messageOf("<html>secret</html>"), "The provider answered with status 500")
   })
 
-  it("takes the reset of a used up limit for a 429 only", () => {
+  it("uses the reset of a used up limit for a 429 only", () => {
     const headers = { "x-ratelimit-reset-requests": "2s", "x-ratelimit-remaining-requests": "0" }
     const body = FailureBody.fromText("")
     assert.deepInclude(classify({ status: 429, headers }, body, 0), { retryAfterMs: 2_000 })
@@ -177,13 +177,13 @@ describe("classifyTransport", () => {
     ["reset", undefined],
     ["abort", failure({ name: "AbortError" })],
     ["abort", failure({ code: "UND_ERR_ABORTED" })]
-  ] as const)("tells a %s by the codes of %o and its causes, and shows nothing else of it", (kind, cause) => {
+  ] as const)("recognises a %s by the codes of %o and its causes, and shows nothing else of it", (kind, cause) => {
     const reason = classifyTransport(cause, false)
     assert.strictEqual(reason.kind, kind)
     assert.notInclude(reason.message, "secret")
   })
 
-  it("takes what breaks behind the head of an answer for a lost connection, whatever its code", () => {
+  it("reads what breaks after the head of an answer as a lost connection, whatever its code", () => {
     assert.strictEqual(classifyTransport(failure({ code: "ETIMEDOUT" }), true).kind, "reset")
   })
 })

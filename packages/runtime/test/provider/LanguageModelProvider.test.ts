@@ -123,7 +123,7 @@ describe("LanguageModelProvider", () => {
     }).pipe(Effect.scoped, Effect.provide(plans(provider, peers)))
   })
 
-  it.effect("hands calls on only with the finish, and says which had no name", () =>
+  it.effect("emits calls only with the finish, and says which had no name", () =>
     Effect.gen(function* () {
       const calls = Stream.make(call("a", '{"b":'), call("", {}), call("a", { b: 1 }), finish("tool-calls"))
       assert.deepStrictEqual((yield* attempt(calls)).parts.slice(-4), [
@@ -195,7 +195,7 @@ describe("LanguageModelProvider", () => {
     }).pipe(Effect.scoped, Effect.provide(plans(provider)))
   })
 
-  it.effect("is over with the finish, whatever the model does behind it", () =>
+  it.effect("ends with the finish, whatever the model does after it", () =>
     Effect.gen(function* () {
       const { parts, reason } = yield* attempt(Stream.concat(Stream.make(finish("stop"), say("more")), Stream.never))
       assert.deepNestedInclude(parts.at(-1), { _tag: "Finished" })
@@ -226,7 +226,7 @@ describe("LanguageModelProvider", () => {
     ["transport", { kind: "connect" }, network("ECONNREFUSED")],
     ["unknown", {}, network("ABORT_ERR")],
     ["unknown", {}, new AiError.UnknownError({ description: "This operation was aborted" })]
-  ])("takes for %s %o what the model says", ([tag, data, said]) =>
+  ])("reports as %s %o what the model says", ([tag, data, said]) =>
     Effect.gen(function* () {
       const { parts, reason } = yield* attempt(Stream.concat(Stream.make(say("Half")), failure(said)))
       assert.deepStrictEqual(parts, [{ _tag: "TextDelta", delta: "Half" }])

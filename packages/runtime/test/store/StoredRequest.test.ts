@@ -93,7 +93,7 @@ describe("a stored request", () => {
     }
   })
 
-  it.prop("is nothing without its token, and keeps none without a key", { withBearer }, ({ withBearer }) => {
+  it.prop("cannot be restored without its token, which is not kept without a key", { withBearer }, ({ withBearer }) => {
     const stored = store(requestOf(withBearer), planId, Option.none())
     assert.isNull(stored.secrets)
     assert.deepStrictEqual(restored(stored), Option.none())
@@ -117,7 +117,7 @@ describe("a stored request", () => {
     assert.deepStrictEqual(restored(stored, planId, Option.some(Redacted.make(new Uint8Array(5)))), Option.none())
   })
 
-  it("is nothing when any byte of its secrets is another, or missing", () => {
+  it("cannot be restored when any byte of its secrets is changed or missing", () => {
     const stored = store(requestOf([{ type: "bearer", token: "" }]), planId, key)
     const bytes = Buffer.from(stored.secrets ?? "", "base64")
     assert.isAbove(bytes.length, 12 + 16 + planted.length)
@@ -138,11 +138,11 @@ describe("a stored request", () => {
     assert.strictEqual(new Set(secrets).size, secrets.length)
   })
 
-  it.prop("is nothing when it is no request", { request: Schema.Json }, ({ request }) => {
+  it.prop("cannot be restored when it is no request", { request: Schema.Json }, ({ request }) => {
     assert.deepStrictEqual(restored({ request, secrets: null }), Option.none())
   })
 
-  it.prop("is nothing when its secrets are not its own", { secrets: Schema.String }, ({ secrets }) => {
+  it.prop("cannot be restored when its secrets are not its own", { secrets: Schema.String }, ({ secrets }) => {
     assert.deepStrictEqual(restored({ ...store(requestOf([]), planId, key), secrets }), Option.none())
   })
 })

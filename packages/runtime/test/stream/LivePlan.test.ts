@@ -65,7 +65,7 @@ describe("LivePlan", () => {
     })
   )
 
-  it.effect("sends nobody away before the end for one large frame", () =>
+  it.effect("cuts off nobody before the end because of one large frame", () =>
     Effect.gen(function* () {
       const { live } = yield* make
       const { frames } = yield* live.attach
@@ -75,7 +75,7 @@ describe("LivePlan", () => {
     })
   )
 
-  it.effect("gives a reader that it cut off 10 s for what it was given", () =>
+  it.effect("gives a reader that it cut off 10 s to read what it was given", () =>
     Effect.gen(function* () {
       const { live } = yield* make
       const { overdue } = yield* live.attach
@@ -122,7 +122,7 @@ describe("LivePlan", () => {
       })
   )
 
-  describe.each(Object.entries(readers))("when a %s leaves", (_, enter) => {
+  describe.each(Object.entries(readers))("when a %s disconnects", (_, enter) => {
     it.effect("is abandoned at once without a grace", () =>
       Effect.gen(function* () {
         const { live, abandoned } = yield* make
@@ -131,7 +131,7 @@ describe("LivePlan", () => {
       })
     )
 
-    it.effect("is abandoned behind the grace, and not if it comes back within it", () =>
+    it.effect("is abandoned after the grace, and not if the reader comes back within it", () =>
       Effect.gen(function* () {
         const { live, abandoned } = yield* makeWith(Duration.seconds(5))
         yield* (yield* comes(enter(live))).leaves
@@ -147,7 +147,7 @@ describe("LivePlan", () => {
       })
     )
 
-    it.effect("gives each of two that leave its own grace", () =>
+    it.effect("gives each of two that disconnect its own grace", () =>
       Effect.gen(function* () {
         const { live, abandoned } = yield* makeWith(Duration.seconds(5))
         const [one, other] = [yield* comes(enter(live)), yield* comes(enter(live))]
@@ -174,7 +174,7 @@ describe("LivePlan", () => {
     )
   })
 
-  it.effect("ends with its plan, though a reader has left within the grace", () =>
+  it.effect("ends with its plan, though a reader has disconnected within the grace", () =>
     Effect.gen(function* () {
       const plan = yield* Scope.make()
       const live = new LivePlan(plan, Effect.die("abandoned"), Duration.seconds(5))
@@ -184,7 +184,7 @@ describe("LivePlan", () => {
     })
   )
 
-  it.effect("is not abandoned by readers who leave when the plan is over", () =>
+  it.effect("is not abandoned by readers who disconnect when the plan is over", () =>
     Effect.gen(function* () {
       const { live, abandoned } = yield* make
       yield* Effect.scoped(

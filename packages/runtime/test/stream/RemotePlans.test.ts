@@ -49,7 +49,7 @@ describe("RemotePlans", () => {
     }
   )
 
-  it.effect("let nobody wait any more once they are closed, those who come then neither", () => {
+  it.effect("let nobody wait any more once they are closed, not even those who come later", () => {
     const { layer } = setUp()
     return Effect.gen(function* () {
       const plans = yield* RemotePlans
@@ -79,7 +79,7 @@ describe("RemotePlans", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("let a reader look every 5 s, every 250 ms when no word arrives, and at once when it does again", () => {
+  it.effect("let a reader look every 5 s, every 250 ms when no notices arrive, and at once when they do again", () => {
     const { layer, listen } = setUp()
     return Effect.gen(function* () {
       const { news } = yield* connect

@@ -67,7 +67,7 @@ describe("RemoteReaders", () => {
     })
   )
 
-  it.effect("are believed to be there for as long as no word arrives, and 15 s more", () =>
+  it.effect("are believed to be there for as long as no notices arrive, and 15 s more", () =>
     Effect.gen(function* () {
       const { tell, listen, leave, abandoned } = yield* setUp
       tell(reading)

@@ -164,7 +164,7 @@ describe("ProviderMetrics", () => {
     })
   )
 
-  it.effect("count all models together that the app does not know of", () =>
+  it.effect("count all unknown models together", () =>
     Effect.gen(function* () {
       const { measured } = yield* observed(
         {

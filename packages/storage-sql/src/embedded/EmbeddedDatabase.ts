@@ -9,7 +9,7 @@ import * as DataDir from "./DataDir.ts"
 import { connect } from "./internal/Wire.ts"
 import { maintain } from "./internal/Maintenance.ts"
 
-/** The numbers of WASI: the files of the embedded database fail with such a number and nothing else. */
+/** The errors of the embedded database's files have a WASI number and no text. */
 const wasi = new Map<unknown, string>([
   [2, "EACCES: permission denied"],
   [19, "EDQUOT: quota exceeded"],
@@ -19,8 +19,8 @@ const wasi = new Map<unknown, string>([
   [69, "EROFS: read-only file system"]
 ])
 
-/** What has no text of its own gets one. */
-const told = (cause: unknown): unknown =>
+/** Gives an error that has only a number a text. */
+const describe = (cause: unknown): unknown =>
   cause instanceof Error || !Predicate.hasProperty(cause, "errno")
     ? cause
     : new Error(wasi.get(cause.errno) ?? `The file system failed with ${String(cause.errno)}`)
@@ -28,10 +28,10 @@ const told = (cause: unknown): unknown =>
 const attempt = <A>(promise: () => Promise<A>) =>
   Effect.tryPromise({
     try: promise,
-    catch: (cause) => new StorageError({ reason: new Rejected({ cause: told(cause) }) })
+    catch: (cause) => new StorageError({ reason: new Rejected({ cause: describe(cause) }) })
   })
 
-/** The folder appears under its name when it is complete: a process that dies while it makes it leaves nothing half made. */
+/** Creates the folder under another name and renames it when it is complete, in case the process dies meanwhile. */
 const open = Effect.fnUntraced(function* (dataDir: string) {
   const { PGlite } = yield* Effect.promise(() => import("@electric-sql/pglite"))
   const folder = join(dataDir, "postgres")
@@ -42,15 +42,15 @@ const open = Effect.fnUntraced(function* (dataDir: string) {
     yield* attempt(() => db.close())
     yield* attempt(() => rename(unfinished, folder))
   }
-  // PGlite makes files that everybody may write.
+  // PGlite creates files that everybody may write.
   yield* DataDir.closeToOthers(folder)
   return yield* attempt(() => PGlite.create(folder))
 })
 
 /**
  * A client of a Postgres that runs inside this process, on the files in `dataDir`. It has one connection, so that
- * transactions wait for one another; a connection that broke is replaced. What was written outlives the process, but not
- * always the machine: the files are not synced. Fails with `DataDirInUse` when another process has the folder.
+ * transactions wait for one another; it replaces a connection that broke. Committed data survives the end of the process, but not
+ * always that of the machine: the files are not synced. Fails with `DataDirInUse` if another process uses the folder.
  */
 export const make = Effect.fnUntraced(function* (dataDir: string) {
   yield* DataDir.lock(dataDir)

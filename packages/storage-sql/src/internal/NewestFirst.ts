@@ -1,6 +1,6 @@
 import type { Page } from "@bowline/runtime/store/Page"
 
-/** A page out of rows that were read newest first, one more than `limit` of them if there are. */
+/** Makes a page of rows that were read newest first, with one row more than `limit` if the page is not the last one. */
 export const newestFirst = <Row extends { readonly ordinal: bigint }, A>(
   rows: ReadonlyArray<Row>,
   limit: number,

@@ -1,2 +1,2 @@
-/** Postgres keeps no NUL in a text, and half a surrogate pair is not UTF-8: what a peer or a model names may hold both. */
+/** Replaces what Postgres rejects in a text, and peers and models do send: NUL, and half of a surrogate pair. */
 export const storable = (text: string): string => text.toWellFormed().replaceAll("\0", "\uFFFD")

@@ -30,7 +30,7 @@ const migrate = Migrator.make({})({
   )
 )
 
-/** Brings the tables up to date. Of several processes that start at once, one does it, and the others wait for it. */
+/** Brings the tables up to date. When several processes start at once, one migrates and the others wait for it. */
 export const run = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const lock = sql`select pg_advisory_xact_lock(hashtextextended('bowline/migrations', 0))`

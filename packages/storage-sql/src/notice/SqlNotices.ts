@@ -28,11 +28,13 @@ const make = Effect.gen(function* () {
   const own = (yield* UuidGenerator)()
   const ownArrived = Latch.makeUnsafe(false)
   let listening = false
+  let warned = false
 
   const change = (to: boolean) =>
     Effect.sync(() => {
       if (listening === to) return
       listening = to
+      if (to) warned = false
       tell({ _tag: "ListeningChanged" })
     })
 
@@ -63,9 +65,11 @@ const make = Effect.gen(function* () {
 
   /** Warns once for each loss, not for each attempt to listen again. */
   const warn = (cause: Cause.Cause<unknown>) =>
-    Effect.flatMap(Schedule.CurrentMetadata, ({ attempt }) =>
-      attempt === 0 || listening ? Effect.logWarning("notices_lost", cause) : Effect.void
-    )
+    Effect.suspend(() => {
+      if (warned) return Effect.void
+      warned = true
+      return Effect.logWarning("notices_lost", cause)
+    })
 
   yield* Effect.flatMap(Effect.scope, listen).pipe(
     Effect.scoped,

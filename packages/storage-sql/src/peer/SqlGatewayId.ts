@@ -3,7 +3,7 @@ import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { makeWithDeadline } from "../internal/Deadline.ts"
 
-/** The id that the database has been given with its tables. */
+/** The id of the gateway, which the migration that created the table generated. */
 export const layer = Layer.effect(
   GatewayId,
   Effect.gen(function* () {

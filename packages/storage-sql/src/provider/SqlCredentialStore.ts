@@ -39,7 +39,7 @@ insert into credentials_state as c (provider, credential, model, last_used_at) v
 on conflict (provider, credential, model) do update set last_used_at = greatest(c.last_used_at, now())`
 
   return {
-    // A session that keeps to a credential has used it: there is a row of it.
+    // A session that prefers a credential has used it, so the credential has a row that can carry `sticky`.
     read: (provider, model, session) =>
       withDeadline(sql<Row & { readonly sticky: string | null }>`
 select ${sql.literal(columns)},

@@ -21,8 +21,8 @@ const make = (
 ): LeaseStore["Service"] => {
   const expiresIn = (ttl: Duration.Duration) => sql`now() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
   return {
-    // The session is locked first: the fence does not grow under a batch that is being written. Of two who ask at once, the
-    // second one waits for the lock, and then meets a lease that runs.
+    // Locks the session first, so that the fence does not grow while a batch is written. Of two replicas that ask at once, the
+    // second one waits for the lock and then finds a lease that has not expired.
     acquire: (session, replica, ttl) =>
       withDeadline(
         Effect.gen(function* () {
@@ -43,12 +43,12 @@ with free as (
 update sessions s set fence = l.fence from leased l where s.id = l.session_id
 returning l.session_id, l.fence`
           if (lease !== undefined) return Option.some(lease.fence)
-          // Asked again: the session may have been deleted during the wait for it.
+          // The session may have been deleted while the statement waited for it.
           const [there] = yield* sql`select from sessions where id = ${session}`
           return there === undefined ? yield* new NotFound({ what: "session" }) : Option.none()
         })
       ),
-    // Locked in the order in which they are taken over by somebody else, who may be about to.
+    // Locks leases in the same order as a take-over by another replica, which may happen at the same time.
     renew: (replica, ttl) =>
       withDeadline(
         renewing<Held>`
@@ -59,10 +59,9 @@ with alive as (
   select session_id from leases where replica = ${replica} order by session_id for update
 )
 update leases l set expires_at = ${expiresIn(ttl)} from mine where l.session_id = mine.session_id
-returning l.session_id, l.fence`,
-        Duration.min(deadlines.usual, Duration.divideUnsafe(ttl, 3))
+returning l.session_id, l.fence`
       ).pipe(Effect.map((held) => new Map(held.map(({ session_id, fence }) => [session_id, fence])))),
-    // A replica that is alone tells nobody: what a notice costs, every commit that notifies pays.
+    // Sends no notice if this is the only replica: all commits that notify wait for one another.
     release: (session, fence) =>
       withDeadline(
         sql`
@@ -73,7 +72,7 @@ select ${notify(sql, { _tag: "LeaseReleased", session_id: session })} from relea
 where exists (select from replicas r where r.id <> l.replica and r.expires_at > now())`,
         deadlines.short
       ).pipe(Effect.asVoid),
-    // Locked as `renew` does it, which may be under way: leases in their order, and the replica after them.
+    // Locks in the same order as `renew`, which may run at the same time: leases by session, then the replica.
     leave: (replica) =>
       withDeadline(
         sql`
@@ -92,8 +91,8 @@ where exists (select from replicas r where r.id <> ${replica} and r.expires_at >
 }
 
 /**
- * In a database that is shared, renewals have a connection of their own: while all the others wait, for a lock or for a slow
- * server, the replica would seem dead and lose its plans.
+ * Leases in Postgres. In a shared database, renewals use a connection of their own: when all others wait for a lock or a slow
+ * server, the replica still renews and keeps its plans.
  */
 export const layer = ({ isShared }: { readonly isShared: boolean }) =>
   Layer.effect(

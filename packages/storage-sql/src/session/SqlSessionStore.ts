@@ -17,7 +17,7 @@ interface SummaryRow {
   readonly priors: ReadonlyArray<string> | null
 }
 
-/** What callers have said of earlier history, and the summary does not say yet. */
+/** The summary, and those prior summaries of callers that are not in it yet. */
 const summaryColumns = `s.summary,
   (select json_agg(p.summary order by p.seq) from prior_summaries p
     where p.session_id = s.id and p.seq > s.covered_priors) as priors`
@@ -53,7 +53,7 @@ const messageColumns = "id as message_id, seq, role, parts, plan_id, created_at,
 const toMessage = (row: MessageRow): Message => ({ ...row, created_at: row.created_at.toISOString() })
 
 const make = (sql: SqlClient.SqlClient, withDeadline: WithDeadline): SessionStore["Service"] => ({
-  // Postgres takes no NUL: nothing is named like that.
+  // No id contains a NUL, and Postgres rejects a parameter that does.
   find: (owner, id) =>
     (id.includes("\0")
       ? Effect.succeed([])

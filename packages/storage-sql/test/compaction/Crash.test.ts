@@ -162,7 +162,7 @@ const onPostgres = Effect.map(freshDatabase, (url) =>
 ).pipe(Layer.unwrap)
 
 describe.each(Object.entries(writes))("a compaction %s", (_, write) => {
-  it.live("is there as a whole or not at all when the connection breaks between two statements", () =>
+  it.live("is stored as a whole or not at all when the connection breaks between two statements", () =>
     Effect.gen(function* () {
       const whole = yield* prepare
       assert.deepStrictEqual(yield* runOnCut(write, whole, never), { error: undefined, sent: write.statements })
@@ -181,7 +181,7 @@ describe.each(Object.entries(writes))("a compaction %s", (_, write) => {
     }).pipe(Effect.provide(onPostgres))
   )
 
-  it.live("is not there at all when the server's process dies with a part of the rows written, or in the commit", () =>
+  it.live("is not stored at all when the server's process dies with a part of the rows written, or in the commit", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* sql`

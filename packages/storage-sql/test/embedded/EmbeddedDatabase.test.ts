@@ -146,7 +146,7 @@ describe("an embedded database", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("starts in a folder that a process left half made", () =>
+  it.live("starts in a folder that a process has left unfinished", () =>
     Effect.gen(function* () {
       const dataDir = yield* temporaryFolder
       mkdirSync(join(dataDir, "postgres.new"))
@@ -157,7 +157,7 @@ describe("an embedded database", () => {
 })
 
 layer(onEmbedded, { excludeTestServices: true })("the one connection of an embedded database", (it) => {
-  it.effect("is whole again after a statement was interrupted that runs, alone and in a transaction", () =>
+  it.effect("is usable again after a running statement was interrupted, alone and in a transaction", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* sql`create table users (name text)`
@@ -182,7 +182,7 @@ layer(onEmbedded, { excludeTestServices: true })("the one connection of an embed
     })
   )
 
-  it.effect("is whole again after a transaction was interrupted between its statements", () =>
+  it.effect("is usable again after a transaction was interrupted between its statements", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* sql`create table people (name text)`
@@ -207,7 +207,7 @@ layer(onEmbedded, { excludeTestServices: true })("the one connection of an embed
     })
   )
 
-  it.effect("runs one transaction after the other, and goes on after a statement that failed", () =>
+  it.effect("runs one transaction after the other, and continues after a statement that failed", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* sql`create table counters (n int not null)`

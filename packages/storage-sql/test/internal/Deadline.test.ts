@@ -1,10 +1,18 @@
+import { CallerName } from "@bowline/domain/caller/CallerName"
+import { PlanId } from "@bowline/domain/plan/Plan"
+import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { PgClient } from "@effect/sql-pg"
 import { assert, it } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Scope } from "effect"
+import { Context, Deferred, Effect, Exit, Fiber, Layer, Schedule, Scope } from "effect"
+import { Reactivity } from "effect/reactivity"
 import { TestClock } from "effect/testing"
 import { makeWithDeadline } from "../../src/internal/Deadline.ts"
+import * as SqlStore from "../../src/SqlStore.ts"
+import { freshDatabase } from "../postgres/freshDatabase.ts"
+import { sessionTtl } from "../stores.ts"
 
 it.effect(
-  "takes a statement without an answer for 10 s for a database that is away, and does not wait for its end",
+  "treats a statement without an answer for 10 s as a database that is away, and does not wait for its end",
   () =>
     Effect.gen(function* () {
       const scope = yield* Scope.make()
@@ -48,4 +56,39 @@ it.effect("ends each statement before what its layer stands on is closed", () =>
     assert.deepStrictEqual(log, ["the statement has ended", "the pool is closed"])
     assert.strictEqual((yield* Fiber.join(asking)).reason._tag, "unavailable")
   })
+)
+
+const caller = CallerName.make("somebody")
+const plan = PlanId.make("plan_00000000-0000-0000-0000-000000000000")
+
+it.live("ends a statement that hangs when the stores close, while their connections are still open", () =>
+  Effect.gen(function* () {
+    const url = yield* freshDatabase
+    const pool = yield* Layer.build(PgClient.layer({ url, maxConnections: 5, applicationName: "pool" }))
+    const scope = yield* Scope.make()
+    const stores = yield* Layer.buildWithScope(SqlStore.layerNoDeps({ sessionTtl, isShared: true }), scope).pipe(
+      Effect.provide(pool)
+    )
+    const sql = yield* PgClient.makeClient({ url })
+    // A transaction would see the same activity all the time.
+    const watcher = yield* PgClient.makeClient({ url })
+    const untilWaiting = (count: number) =>
+      Effect.repeat(
+        watcher`select from pg_stat_activity where datname = current_database() and application_name = 'pool'
+          and wait_event_type = 'Lock'`,
+        { until: (waiting) => waiting.length === count, schedule: Schedule.spaced("5 millis") }
+      )
+    yield* sql.withTransaction(
+      Effect.gen(function* () {
+        yield* sql`lock table plans in access exclusive mode`
+        const asking = yield* Effect.forkChild(Effect.flip(Context.get(stores, PlanStore).get(caller, plan)))
+        yield* untilWaiting(1)
+        yield* Scope.close(scope, Exit.void)
+        const exit = asking.pollUnsafe()
+        assert(exit !== undefined && Exit.isSuccess(exit))
+        assert.strictEqual(exit.value._tag, "StorageError")
+        yield* untilWaiting(0)
+      })
+    )
+  }).pipe(Effect.scoped, Effect.provide(Reactivity.layer))
 )

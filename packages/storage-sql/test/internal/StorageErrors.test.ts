@@ -17,7 +17,7 @@ const cases = [
   ["rejected", new SqlError({ reason: new UniqueViolation({ cause: "twice", constraint: "plans_pkey" }) })]
 ] as const
 
-it.effect("says of each failure of the database whether it passes", () =>
+it.effect("says of each failure of the database whether it is temporary", () =>
   Effect.gen(function* () {
     for (const [expected, error] of cases) {
       for (const failing of [Effect.fail(error), Effect.die(error)]) {

@@ -5,7 +5,7 @@ import { type Heard, Notices } from "@bowline/runtime/store/Notices"
 import * as Given from "@bowline/testing/store/Given"
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect, Exit, Layer, Queue, Schedule, Scope } from "effect"
+import { Effect, Exit, Layer, Logger, Queue, Schedule, Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
@@ -79,7 +79,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("are listened to on one connection, which is given up with the process", () =>
+  it.effect("are listened to on one connection, which is closed with the process", () =>
     Effect.gen(function* () {
       // The connection of the tests themselves was broken above.
       yield* untilListening({ notices: yield* Notices })
@@ -97,7 +97,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
     })
   )
 
-  it.effect("hold up the end of the process as little when the server does not answer any more", () =>
+  it.effect("do not hold up the end of the process when the server does not answer any more", () =>
     Effect.gen(function* () {
       // The connection of the tests themselves was broken above.
       yield* untilListening({ notices: yield* Notices })
@@ -112,7 +112,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
   )
 
   it.effect(
-    "tell of a lease that was given back, if another replica lives, and of a plan that somebody wants to end",
+    "tell of a lease that was released, if another replica is alive, and of a plan that somebody wants to end",
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
@@ -138,7 +138,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
       }).pipe(Effect.scoped)
   )
 
-  it.effect("tell that a replica has ended, if another one lives", () =>
+  it.effect("tell that a replica has ended, if another one is alive", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const leases = yield* LeaseStore
@@ -157,7 +157,7 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("leave out what a newer version says", () =>
+  it.effect("ignore what a newer version says", () =>
     Effect.gen(function* () {
       const sql = yield* PgClient.PgClient
       const other = yield* listener
@@ -199,6 +199,32 @@ describe("a replica that does not hear its own notices", () => {
       assert.isTrue(other.notices.isListening())
       yield* other.notices.publish([advanced])
       assert.deepStrictEqual(yield* Queue.take(other.heard), advanced)
+    })
+  )
+
+  it.effect("warns once for each loss, however often it tries to listen again", () =>
+    Effect.gen(function* () {
+      const warnings: Array<unknown> = []
+      const logger = Logger.layer([Logger.make(({ message }) => warnings.push(message))])
+      const { wire, listener } = yield* listenerOnWire
+      const other = yield* Effect.provide(listener, logger)
+      for (const losses of [1, 2]) {
+        yield* TestClock.withLive(untilListening(other))
+        yield* Queue.clear(other.heard)
+        let isDropped = yield* wire.dropNotices
+        yield* afterHeartbeat
+        for (const wait of [100, 100, 200]) {
+          yield* isDropped
+          isDropped = yield* wire.dropNotices
+          yield* afterHeartbeat
+          yield* TestClock.adjust(wait)
+        }
+        yield* isDropped
+        assert.lengthOf(warnings, losses)
+        yield* wire.passNotices
+        yield* afterHeartbeat
+        yield* afterHeartbeat
+      }
     })
   )
 

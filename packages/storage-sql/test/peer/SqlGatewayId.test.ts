@@ -21,7 +21,7 @@ describe("the id of a gateway", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("is on the way that a plan keeps on which it calls peers", () =>
+  it.live("is in the stored route of a plan", () =>
     Effect.gen(function* () {
       const url = yield* freshDatabase
       yield* Effect.gen(function* () {

@@ -1,8 +1,5 @@
-import { spawn } from "node:child_process"
-import { once } from "node:events"
-import { join } from "node:path"
-import { createInterface } from "node:readline"
 import type { TestProject } from "vitest/node"
+import { type Server, startServer } from "./startServer.ts"
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -11,41 +8,18 @@ declare module "vitest" {
   }
 }
 
-interface Server {
-  readonly url: string
-  readonly stop: () => Promise<void>
-}
-
-const startServer = async (): Promise<Server> => {
+const sharedServer = async (): Promise<Pick<Server, "url" | "stop">> => {
   const given = process.env["DATABASE_URL"]
-  if (given !== undefined && given !== "") return { url: given, stop: async () => {} }
-  const keeper = spawn(process.execPath, [join(import.meta.dirname, "keepServer.ts")], {
-    // A session of its own: it must outlive a Ctrl-C, to clean up when this process is gone.
-    detached: true,
-    stdio: ["pipe", "pipe", "inherit"]
-  })
-  const ended = once(keeper, "close")
-  const url = await Promise.race([
-    once(createInterface({ input: keeper.stdout }), "line").then(([line]) => String(line)),
-    ended.then(() => undefined)
-  ])
-  if (url === undefined) throw new Error("No Postgres for the tests: the reason is printed above")
-  return {
-    url,
-    stop: async () => {
-      keeper.stdin.end()
-      await ended
-    }
-  }
+  return given === undefined || given === "" ? startServer() : { url: given, stop: async () => {} }
 }
 
 // Vitest loads this file once for each project that names it: they share one server, and the last one stops it.
 declare global {
-  var bowlinePostgres: { users: number; readonly server: Promise<Server> } | undefined
+  var bowlinePostgres: { users: number; readonly server: Promise<Pick<Server, "url" | "stop">> } | undefined
 }
 
 export default async (project: TestProject) => {
-  const shared = (globalThis.bowlinePostgres ??= { users: 0, server: startServer() })
+  const shared = (globalThis.bowlinePostgres ??= { users: 0, server: sharedServer() })
   shared.users++
   const server = await shared.server
   project.provide("postgresUrl", server.url)

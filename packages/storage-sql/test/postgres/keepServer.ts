@@ -1,5 +1,6 @@
 // A program of its own that owns a Postgres for as long as its stdin stays open: however the test run ends, `kill -9`
-// included, the pipe closes, and the server and its folder go. Prints the URL of the server on stdout once it is ready.
+// included, the pipe closes, and the server and its folder go. Prints the URL of the server on stdout once it is ready. A line
+// on stdin crashes the server and starts it again, and the URL is printed again.
 import { type ChildProcess, spawn, spawnSync } from "node:child_process"
 import { randomBytes } from "node:crypto"
 import { once } from "node:events"
@@ -97,7 +98,8 @@ const startSomewhere = async (bin: string, data: string, user: RunAs) => {
 
 // A Ctrl-C on the terminal reaches the whole process group: the tests may still need the server to clean up after them.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => {})
-const abandoned = once(process.stdin.resume(), "close")
+const commands = createInterface({ input: process.stdin })
+const abandoned = once(process.stdin, "close")
 // Who ended before it could read the URL has closed stdin too.
 process.stdout.on("error", () => {})
 
@@ -109,11 +111,23 @@ try {
   const bin = findBinaries(user, folder)
   initialise(bin, data, password, user)
   const { server, port } = await startSomewhere(bin, data, user)
-  process.stdout.write(`postgres://bowline:${password}@127.0.0.1:${port}/postgres\n`)
-  await Promise.race([abandoned, once(server, "close")])
-  if (server.exitCode === null && server.signalCode === null) {
-    server.kill("SIGQUIT")
-    await once(server, "close")
+  const sayUrl = () => process.stdout.write(`postgres://bowline:${password}@127.0.0.1:${port}/postgres\n`)
+  sayUrl()
+  for (let running = server; ;) {
+    const isCrash = await Promise.race([
+      once(commands, "line").then(() => true),
+      abandoned.then(() => false),
+      once(running, "close").then(() => false)
+    ])
+    if (running.exitCode === null && running.signalCode === null) {
+      running.kill("SIGQUIT")
+      await once(running, "close")
+    }
+    if (!isCrash) break
+    const again = await start(bin, data, port, user)
+    if (typeof again === "string") throw new Error(`Postgres did not start again:\n${again}`)
+    running = again
+    sayUrl()
   }
 } finally {
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 })

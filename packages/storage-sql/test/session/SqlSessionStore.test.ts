@@ -173,7 +173,7 @@ from generate_series(1, ${count}) n`
     20_000
   )
 
-  it.effect("take a compaction of a plan once, though its answer was lost and it comes again", () =>
+  it.effect("store a compaction of a plan once, though its answer was lost and it is sent again", () =>
     Effect.gen(function* () {
       const store = yield* PlanStore
       const sessions = yield* SessionStore

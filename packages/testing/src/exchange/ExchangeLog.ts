@@ -1,16 +1,16 @@
 import { Deferred, Effect, Stream, SubscriptionRef } from "effect"
 
-/** A request on the record, and how its exchange ends. */
+/** A recorded request, and how its exchange ended. */
 export type Recorded<Request, Ending> = Request & { readonly ended: Effect.Effect<Ending> }
 
 /** The requests that a fake got, in order. */
 export interface ExchangeLog<Request, Ending> {
   readonly all: Effect.Effect<ReadonlyArray<Recorded<Request, Ending>>>
-  /** Waits until there are that many, and gives them all. */
+  /** Waits until there are `count` requests, and gives them all. */
   readonly awaitCount: (count: number) => Effect.Effect<ReadonlyArray<Recorded<Request, Ending>>>
   /** How many exchanges have not ended. */
   readonly open: Effect.Effect<number>
-  /** Puts a request on the record, and gives what to say when its exchange ends. */
+  /** Records a request. The result has to be called when its exchange ends. */
   readonly begin: (request: Request) => Effect.Effect<(ending: Ending) => Effect.Effect<void>>
 }
 

@@ -8,18 +8,18 @@ export interface HostRequest {
   readonly body: string
 }
 
-/** Each piece of `body` is written by itself. The head leaves at once, before the first piece. */
+/** Each piece of `body` is one write. The head is sent at once, before the first piece. */
 export interface HostResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: Stream.Stream<Uint8Array, Fault>
 }
 
-/** The host breaks the connection: `cut` closes it in mid-answer (FIN), `reset` throws it away (RST). */
+/** The host breaks the connection: `cut` closes it in mid-answer (FIN), `reset` resets it (RST). */
 export class Fault extends Data.TaggedError("Fault")<{ readonly kind: "cut" | "reset" }> {}
 
 /**
- * A scripted HTTP service. What it waits for, it waits on the `Clock`; it is interrupted when the client leaves. A `Fault`
+ * A scripted HTTP service. It waits on the `Clock`, and is interrupted when the client disconnects. A `Fault`
  * breaks the connection before the head of the answer. A defect is a bug of the script: it is answered with 500 and logged.
  */
 export type Host = (request: HostRequest) => Effect.Effect<HostResponse, Fault>

@@ -81,7 +81,7 @@ const answer = Effect.fnUntraced(function* (host: Host, request: HostRequest, ou
   })
 })
 
-// Goes on when the bytes have left the process: a break right behind them would take them back else.
+// Waits until the bytes have left the process: a break right behind them would drop them.
 const write = (outgoing: ServerResponse, bytes: Uint8Array) =>
   Effect.callback<void>((resume) => {
     outgoing.write(bytes, () => resume(Effect.void))

@@ -7,7 +7,7 @@ import { respond } from "./internal/respond.ts"
 import { Network } from "./Network.ts"
 import * as RequestLog from "./RequestLog.ts"
 
-/** The host's end of a connection: its head, then its pieces, as they come. */
+/** The host's end of a connection: the head, then each piece when it comes. */
 interface Connection {
   readonly head: Deferred.Deferred<HostResponse, Fault>
   readonly pieces: Queue.Queue<Uint8Array, Fault | Cause.Done>
@@ -109,6 +109,6 @@ const transportError = (request: HttpClientRequest.HttpClientRequest, cause: Err
 
 const failure = (code: string, message: string): Error => Object.assign(new Error(message), { code })
 
-/** What undici says of it. */
+/** The errors of undici. */
 const broken = (fault: Fault): Error =>
   fault.kind === "reset" ? failure("ECONNRESET", "read ECONNRESET") : failure("UND_ERR_SOCKET", "other side closed")

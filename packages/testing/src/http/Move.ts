@@ -24,22 +24,22 @@ export const wait = (duration: Duration.Input): Pace => until(Effect.sleep(durat
 /** Waits for something that the test decides, such as a `Deferred`. */
 export const until = (effect: Effect.Effect<void>): Pace => ({ _tag: "Wait", effect })
 
-/** Not a byte more, and the connection stays open. */
+/** Writes nothing more, and keeps the connection open. */
 export const stall: Pace = until(Effect.never)
 
 /** Closes the connection before the body is whole: over HTTP/1.1 a chunked body without its last chunk. */
 export const cut: Pace = { _tag: "Break", kind: "cut" }
 
-/** Throws the connection away (RST). Bytes that the client has not read yet may be lost. */
+/** Resets the connection (RST). Bytes that the client has not read yet may be lost. */
 export const reset: Pace = { _tag: "Break", kind: "reset" }
 
 /**
- * From here on every write is made in pieces of so many bytes, also in the middle of a character. On a socket, a client
- * that is busy reads several of them at once: `slow` keeps them apart.
+ * From here on every write is split into pieces of `size` bytes, also in the middle of a character. On a socket, a busy client
+ * reads several pieces at once: `slow` keeps them apart.
  */
 export const split = (size: number): Pace => ({ _tag: "Split", size })
 
-/** From here on there is a pause in front of every piece. */
+/** From here on there is a pause before every piece. */
 export const slow = (delay: Duration.Input): Pace => ({ _tag: "Slow", delay })
 
 const pieces = (bytes: Uint8Array, size: number): ReadonlyArray<Uint8Array> =>

@@ -10,8 +10,8 @@ export interface ServedHost {
 }
 
 /**
- * Where hosts are served: on ports of the loopback address, or in memory, for clients of the same layer. A host goes
- * with its scope; then connections to it are refused.
+ * Serves hosts: on ports of the loopback address, or in memory for clients of the same layer. A host stops with its scope; then
+ * connections to it are refused.
  */
 export class Network extends Context.Service<
   Network,

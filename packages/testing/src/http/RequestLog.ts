@@ -7,7 +7,7 @@ export type Ending = "answered" | "closed" | Fault["kind"]
 
 export type RecordedRequest = Recorded<HostRequest, Ending>
 
-/** The requests of a host, on the record from the moment when they are whole. */
+/** The requests of a host. A request is recorded when it is complete. */
 export type RequestLog = ExchangeLog<HostRequest, Ending>
 
 /** The fault in a cause, if the host broke the connection by itself. */
@@ -17,7 +17,7 @@ export const faultOf = (cause: Cause.Cause<Fault>): Fault | undefined =>
 const endingOf = (exit: Exit.Exit<unknown, Fault>): Ending =>
   Exit.isSuccess(exit) ? "answered" : (faultOf(exit.cause)?.kind ?? "closed")
 
-/** Runs an exchange on the record: interruption is a client that left. */
+/** Runs an exchange and records it. An interruption is a client that disconnected. */
 export const record = <A>(log: RequestLog, request: HostRequest, exchange: Effect.Effect<A, Fault>) =>
   Effect.acquireUseRelease(
     log.begin(request),

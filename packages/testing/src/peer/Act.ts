@@ -10,7 +10,7 @@ export const data = (data: JsonObject): Part => ({ kind: "data", data })
 /** A file: `{name, mimeType, bytes}` with base64 bytes, or `{name, mimeType, uri}`. */
 export const file = (file: JsonObject): Part => ({ kind: "file", file })
 
-/** What a peer does with a task, in order. Only `Pass` takes time. The end of the list leaves the task as it is, for ever. */
+/** What a peer does with a task, in order. Only `Pass` takes time. After the last act the task stays as it is. */
 export type Act =
   | { readonly _tag: "Pass"; readonly duration: Duration.Duration; readonly state?: string }
   | {
@@ -34,7 +34,7 @@ export const stays = (duration: Duration.Input): Act & { readonly _tag: "Pass" }
   duration: Duration.fromInputUnsafe(duration)
 })
 
-/** In the state `working` for ever: nothing behind it is ever reached. */
+/** Stays in the state `working` for ever: later acts are never reached. */
 export const stuck: Act = { _tag: "Pass", duration: Duration.infinity, state: "working" }
 
 /** Any state, known or not, with a message of the status or without. `metadata` is the message's. */
@@ -66,5 +66,5 @@ export const appends = (content: string | ReadonlyArray<Part>): Act => ({
 export const completes = (content?: string | ReadonlyArray<Part>): Act => becomes("completed", content)
 export const fails = (why?: string): Act => becomes("failed", why)
 
-/** No task at all: the answer to the send is a message. It has to be the only act. */
+/** Answers the send with a message instead of a task. It has to be the only act. */
 export const replies = (content: string | ReadonlyArray<Part>): Act => ({ _tag: "Reply", parts: partsOf(content) })

@@ -47,7 +47,7 @@ const demos: ReadonlyArray<{
   }
 ]
 
-/** Serves the three peers of the demo, which behave well, slowly and badly. */
+/** Serves the three peers of the demo: one answers at once, one is slow, and one never ends. */
 export const serveAll: Effect.Effect<ReadonlyArray<DemoPeer>, never, Network | Scope.Scope> = Effect.forEach(
   demos,
   Effect.fnUntraced(function* ({ acts, description, name, skill }) {

@@ -18,7 +18,7 @@ export interface PeerScript {
   readonly path?: string
   /** Members that go over those of the card. `none`: there is no card. */
   readonly card?: CardMembers | "none"
-  /** The bearer token that it insists on. */
+  /** The bearer token that it requires. */
   readonly token?: string
   /** The one name of the parameter for a task that it understands: `id`, or `taskId` in bindu. */
   readonly taskIdName?: TaskIdName
@@ -26,7 +26,7 @@ export interface PeerScript {
   readonly streams?: boolean
   /** A cancelled task is `canceled`, unless the peer ignores it. */
   readonly onCancel?: "obey" | "ignore"
-  /** What it does with a message, from the moment when it came. */
+  /** What it does with a message, from the moment when the message arrives. */
   readonly acts: ReadonlyArray<Act> | ((send: ReceivedSend) => ReadonlyArray<Act>)
 }
 
@@ -42,13 +42,13 @@ export interface ScriptedPeer {
   readonly awaitSeen: (predicate: (seen: Seen) => boolean) => Effect.Effect<Seen>
   /** Waits for the first cancel: the id of its task. */
   readonly cancelled: Effect.Effect<string>
-  /** Makes trouble for the next requests, one each, behind those that are in trouble already. */
+  /** Queues troubles for the next requests, one for each. */
   readonly disturb: (target: Target, ...troubles: ReadonlyArray<Trouble>) => Effect.Effect<void>
 }
 
 /**
- * Serves a peer that speaks its dialect and nothing else: a request that breaks it is refused. A task goes through its acts
- * on the `Clock`, from the moment when its message came.
+ * Serves a peer that speaks exactly its dialect and refuses any other request. A task goes through its acts on the `Clock`, from
+ * the moment when its message arrives.
  */
 export const serve = Effect.fnUntraced(function* (
   script: PeerScript
@@ -94,7 +94,7 @@ export const serve = Effect.fnUntraced(function* (
         card === "none" ? text(404, "") : json(200, cardOf({ dialect, streams, url: `${url.origin}${path}` }, card))
       )
     }
-    // The other dialect's place of a card is asked for too: that is no mistake.
+    // Clients also look for a card in the place of the other dialect.
     if (method === "GET") return Effect.succeed(text(404, ""))
     if (method !== "POST" || url.pathname !== path) return refuse(404, `There is no ${method} ${url.pathname}`)
     if (headers["content-type"] !== "application/json") return refuse(415, "Expected application/json")

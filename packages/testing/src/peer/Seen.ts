@@ -3,18 +3,18 @@ import type { HostRequest } from "../http/Host.ts"
 import type { SendParams } from "./internal/SendParams.ts"
 import type { Method, RpcError } from "./internal/StrictRequest.ts"
 
-/** A message as the peer got it, in the words of A2A 0.3. The ids are the client's where it makes them, else the peer's. */
+/** A message as the peer got it, in the form of A2A 0.3. The ids are the client's where it makes them, else the peer's. */
 export type ReceivedSend = SendParams & {
   readonly taskId: string
   readonly contextId: string
-  /** It goes on with a task that the peer has handed back. */
+  /** It continues a task that the peer handed back. */
   readonly continues: boolean
   readonly headers: HostRequest["headers"]
 }
 
 /**
- * What a peer saw, in order: messages, those that asked for a stream apart, the tasks of polls, cancels and subscriptions, and
- * what was wrong with what it refused.
+ * What a peer received, in order: messages, messages that asked for a stream, the tasks of polls, cancels and subscriptions, and
+ * why it refused requests.
  */
 export interface Seen {
   readonly sends: ReadonlyArray<ReceivedSend>

@@ -3,14 +3,14 @@ import { Fault, text, type HostResponse } from "../http/Host.ts"
 import { cut, reset, stall, toStream, write, type Move } from "../http/Move.ts"
 
 /**
- * What goes wrong with one request. `instead`: it is not handled. `after`: it is, but its answer is spoilt, so that the peer
- * has acted and the client does not get to know.
+ * What goes wrong with one request. `instead`: the peer does not handle it. `after`: the peer handles it and then spoils the
+ * answer, so that it has acted and the client does not know.
  */
 export type Trouble =
   | { readonly when: "instead"; readonly answer: HostResponse }
   | { readonly when: "after"; readonly spoil: (answer: HostResponse) => Effect.Effect<HostResponse, Fault> }
 
-/** Another answer: a status with headers such as `Retry-After`, or something that is no answer of the dialect's. */
+/** Another answer: a status with headers such as `Retry-After`, or a body that is not of the dialect. */
 export const answers = (status: number, headers?: Readonly<Record<string, string>>, body = ""): Trouble => ({
   when: "instead",
   answer: text(status, body, headers)
@@ -36,7 +36,7 @@ const breaksOff = (move: Move): Trouble => ({
   spoil: (answer) => Effect.succeed({ ...answer, body: toStream([write("{"), move]) })
 })
 
-/** The answer begins; then the connection is closed, or thrown away, or nothing more comes. */
+/** The answer begins; then the connection is closed or reset, or nothing more comes. */
 export const cutsAnswer: Trouble = breaksOff(cut)
 export const resetsAnswer: Trouble = breaksOff(reset)
 export const stallsAnswer: Trouble = breaksOff(stall)
@@ -47,7 +47,7 @@ const breaksBehind = (events: number, move: Move): Trouble => ({
     Effect.succeed({ ...answer, body: Stream.concat(Stream.take(answer.body, events), toStream([move])) })
 })
 
-/** A stream breaks behind so many events, one way or the other. The task goes on. */
+/** A stream breaks after that number of events, in one way or another. The task goes on. */
 export const cutsBehind = (events: number): Trouble => breaksBehind(events, cut)
 export const resetsBehind = (events: number): Trouble => breaksBehind(events, reset)
 export const stallsBehind = (events: number): Trouble => breaksBehind(events, stall)

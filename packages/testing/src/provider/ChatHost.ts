@@ -9,7 +9,7 @@ import type { ProviderFailure } from "./Turn.ts"
 
 const decode = Schema.decodeUnknownEffect(ChatBody)
 
-/** What a recorded request asked. A body that is none of the format is a defect. */
+/** The question of a recorded request. A body of another format is a defect. */
 export const asked = (request: HostRequest): Effect.Effect<Asked> =>
   decode(request.body).pipe(Effect.map(toAsked), Effect.orDie)
 

@@ -4,8 +4,8 @@ import { question, results, type Asked } from "./Script.ts"
 import { callTool, say, type Turn } from "./Turn.ts"
 
 /**
- * A provider for a gateway that has none: it calls the tools that the question names, by agent or by name, or all of them;
- * quotes what they said; and without tools says how many questions it has seen. Words come some milliseconds apart.
+ * A provider for a gateway without one. It calls the tools that the question names, by agent or by name, or all of them, and
+ * quotes their results. Without tools it says how many questions it has seen. Words come some milliseconds apart.
  */
 export const demo = (asked: Asked): Turn => {
   const said = results(asked)
@@ -19,7 +19,7 @@ export const demo = (asked: Asked): Turn => {
   )
 }
 
-/** A tool's name is its agent's, `_`, and its skill's, in the characters that providers take. */
+/** The name of a tool is the agent's, `_` and the skill's, in the characters that providers accept. */
 const wanted = (tools: ReadonlyArray<ToolDefinition>, text: string): ReadonlyArray<ToolDefinition> => {
   const words = text
     .split(/[^\p{L}\p{N}._-]+/u)
@@ -36,7 +36,7 @@ const wanted = (tools: ReadonlyArray<ToolDefinition>, text: string): ReadonlyArr
   return named.length > 0 ? named : tools
 }
 
-/** Without the envelope in which results of tools are handed to a model. */
+/** Takes off the envelope around the result of a tool. */
 const quote = (result: string): string =>
   `A tool said: “${shorten(result.replaceAll(/^<\/?result .*>$/gm, "").trim())}”.`
 

@@ -3,7 +3,7 @@ import type { FinishReason, ProviderPart } from "@bowline/runtime/provider/Provi
 import { cut, reset, split } from "../http/Move.ts"
 import * as Turn from "./Turn.ts"
 
-/** What an attempt has to give for a turn, on every implementation of the provider port. */
+/** What an attempt must give for a turn, in every implementation of the provider port. */
 export interface ProviderCase {
   readonly title: string
   readonly turn: Turn.Turn
@@ -13,7 +13,7 @@ export interface ProviderCase {
   readonly failure?: ProviderErrorReason["_tag"]
 }
 
-/** The parts that a case is about: without fragments of calls and bytes that say nothing, and without the name of the model, which not every server gives. */
+/** The parts that a case is about: without fragments of calls, bytes without meaning, and the name of the model, which not every server gives. */
 export const shown = (parts: ReadonlyArray<ProviderPart>): ReadonlyArray<ProviderPart> =>
   parts.flatMap((part) => {
     if (part._tag === "ToolCallFragment" || part._tag === "Heard") return []

@@ -9,11 +9,11 @@ import type { ProviderFailure } from "./Turn.ts"
 
 const decode = Schema.decodeUnknownEffect(ResponsesBody, { onExcessProperty: "error" })
 
-/** What a recorded request asked. A body that is none of the format is a defect. */
+/** The question of a recorded request. A body of another format is a defect. */
 export const asked = (request: HostRequest): Effect.Effect<Asked> =>
   decode(request.body).pipe(Effect.map(toAsked), Effect.orDie)
 
-/** A server of OpenAI's Responses, at `/v1`, played from a script. Usage behind the finish is told with it. */
+/** A server of OpenAI's Responses, at `/v1`, played from a script. Usage behind the finish is sent with the finish. */
 export const make = (script: Script): Effect.Effect<Host> =>
   Effect.map(player(script), (turnFor): Host =>
     Effect.fnUntraced(function* (request) {

@@ -21,7 +21,7 @@ export interface Asked {
   readonly toolChoice: ProviderRequest["toolChoice"]
 }
 
-/** The turns for the requests in their order; or a function that decides by what was asked. */
+/** The turns for the requests in order, or a function that chooses the turn for a request. */
 export type Script = ReadonlyArray<Turn> | ((asked: Asked) => Turn)
 
 /** The last question: what the user said last. */
@@ -34,7 +34,7 @@ export const results = (asked: Asked): ReadonlyArray<string> => {
   return asked.messages.slice(since + 1).flatMap((message) => (message.role === "tool" ? [message.content] : []))
 }
 
-/** Gives each request its turn. A request too many is refused with 400, and a message that names it. */
+/** Gives each request its turn. A request without a turn is refused with 400, and the message names it. */
 export const player = (script: Script): Effect.Effect<(asked: Asked) => Turn> =>
   Effect.sync(() => {
     let requests = 0

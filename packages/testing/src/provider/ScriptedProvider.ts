@@ -28,7 +28,7 @@ export class ScriptedProvider extends Context.Service<
   ScriptedProvider,
   { readonly asked: ExchangeLog.ExchangeLog<Script.Asked, Ending> }
 >()("@bowline/testing/provider/ScriptedProvider") {
-  /** With a record of what was asked. */
+  /** Records the requests. */
   static readonly layer = (script: Script.Script, options?: Options): Layer.Layer<Provider | ScriptedProvider> =>
     Layer.effectContext(
       Effect.gen(function* () {
@@ -43,7 +43,7 @@ export class ScriptedProvider extends Context.Service<
       })
     )
 
-  /** Without a record, for a process that lives on. */
+  /** Records nothing, for a process that runs for long. */
   static readonly layerProvider = (script: Script.Script, options?: Options): Layer.Layer<Provider> =>
     Layer.effect(Provider, make(script, options))
 }
@@ -59,7 +59,7 @@ const make = (script: Script.Script, options: Options = {}): Effect.Effect<Provi
     stream: (request) => Stream.suspend(() => play(turnFor(Script.fromRequest(request))))
   }))
 
-/** Moves behind which nothing of a turn is seen any more. */
+/** The moves that end a turn: a reader sees nothing behind them. */
 const isLast = (move: TurnMove): boolean =>
   ["Break", "ErrorChunk", "Refused"].includes(move._tag) || (move._tag === "Raw" && !move.text.startsWith(":"))
 
@@ -81,7 +81,7 @@ const play = (written: Turn): Stream.Stream<ProviderPart, ProviderError> => {
   return Stream.concat(parts, ending(moves, turn[last]))
 }
 
-/** Behind the finish, a provider is waited for no longer than its usage may take. */
+/** Behind the finish, an attempt waits for the usage, and no longer. */
 const patiently = (effect: Effect.Effect<void>): Effect.Effect<void> =>
   Effect.timeoutOrElse(effect, { duration: "1 second", orElse: () => Effect.void })
 

@@ -2,7 +2,7 @@ import type { Usage } from "@bowline/domain/plan/Usage"
 import type { FinishReason } from "@bowline/runtime/provider/Provider"
 import type { Pace } from "../http/Move.ts"
 
-/** One thing that a scripted provider does in its answer, in order. */
+/** One step of a scripted provider's answer. */
 export type TurnMove =
   | { readonly _tag: "Say" | "Think" | "Refuse" | "Raw"; readonly text: string }
   | { readonly _tag: "Call"; readonly id: string | null | undefined; readonly name: string; readonly arguments: string }
@@ -41,8 +41,8 @@ export const think = (text: string): TurnMove => ({ _tag: "Think", text })
 export const refuse = (text: string): TurnMove => ({ _tag: "Refuse", text })
 
 /**
- * A call of a tool, written in several fragments. Arguments in a string are taken as they are, parsable or not. An `id` of
- * null is not sent; without one it is made up.
+ * A call of a tool, written in several fragments. Arguments in a string are sent as they are, parsable or not. An `id` of null
+ * is not sent; an absent one is generated.
  */
 export const callTool = (name: string, args: unknown, options?: { readonly id?: string | null }): TurnMove => ({
   _tag: "Call",
@@ -56,10 +56,10 @@ export const usage = (tokens: Partial<Usage>): TurnMove => ({
   usage: { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0, reasoning_tokens: 0, ...tokens }
 })
 
-/** Says that the answer is finished. What comes behind is sent still. */
+/** Finishes the answer. Moves behind it are still sent. */
 export const finish = (reason: Exclude<FinishReason, "refusal" | "pause">): TurnMove => ({ _tag: "Finish", reason })
 
-/** The connection ends well, and the provider has not said that it is finished. */
+/** The connection closes normally, without a finish. */
 export const noFinish: TurnMove = { _tag: "NoFinish" }
 
 /** The end marker of the wire, without a finish reason. */
@@ -68,10 +68,10 @@ export const doneOnly: TurnMove = { _tag: "Done" }
 /** From here on everything goes in one write, made at the next wait or at the end. */
 export const oneWrite: TurnMove = { _tag: "OneWrite" }
 
-/** Bytes of a wire, as they are. Without a wire, anything but a comment (`:`) is a corrupt stream. */
+/** Raw bytes. Without a wire format, anything but a comment (`:`) is a corrupt stream. */
 export const raw = (text: string): TurnMove => ({ _tag: "Raw", text })
 
-/** An error in the midst of an answer whose status was 200. */
+/** An error in the middle of an answer with status 200. */
 export const errorChunk = (error: ProviderFailure): TurnMove => ({ _tag: "ErrorChunk", error })
 
 /** An answer with this status instead of a stream. Only waits may stand in front of it. */

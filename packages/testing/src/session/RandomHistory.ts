@@ -12,7 +12,7 @@ const Name = Schema.Literals(["search", "ask peer/1: prices?", "", "a".repeat(10
 
 const Phase = Schema.optionalKey(Schema.Literals(["commentary", "final_answer"]))
 
-/** What may have become of a history: anything, by anybody, in any order. */
+/** Any messages in any order, as a damaged history may hold them. */
 export const RandomHistory = Schema.Array(
   Schema.Struct({
     role: Schema.Literals(["user", "assistant", "tool"]),
@@ -34,9 +34,8 @@ export const RandomHistory = Schema.Array(
 )
 
 /**
- * What a server would find fault with in what it was asked, beside what it has to look at the format for: calls without their
- * results directly behind them, ids that are there twice or hold what it does not take, names of tools that no tool can have,
- * messages that say nothing, and characters that are half there.
+ * What a server of any format would refuse in a request: calls without their results directly behind them, duplicate or
+ * invalid ids, invalid names of tools, empty messages, and half characters.
  */
 export const faults = ({ messages }: Asked, body: string): ReadonlyArray<string> => {
   const found: Array<string> = []

@@ -112,7 +112,7 @@ describe("a scripted peer", () => {
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
-  it.effect("is in trouble for as many requests as it is told, and acts unless the trouble comes instead", () =>
+  it.effect("has trouble for as many requests as told, and then acts, unless the trouble replaces its act", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect: "bindu", acts: [stuck] })
       yield* peer.disturb("message/send", Trouble.answers(503, {}, "no"), Trouble.cutsAnswer)
@@ -179,7 +179,7 @@ describe("a scripted peer in A2A 1.0", () => {
     }).pipe(Effect.provide(MemoryNetwork.layer))
   )
 
-  it.effect("does not take up the stream of a task that is over", () =>
+  it.effect("does not resume the stream of a task that is over", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect: "a2a-1.0", streams: true, acts: [completes()] })
       yield* post(peer.url, send({ message: asked, configuration: { returnImmediately: true } }), version)
@@ -256,7 +256,7 @@ describe("a scripted peer that streams", () => {
   )
 })
 
-it.effect("a scripted peer goes on with a task that it has handed back, and not with one that is over", () =>
+it.effect("a scripted peer continues a task that it has handed back, and not one that is over", () =>
   Effect.gen(function* () {
     const peer = yield* serve({
       acts: ({ continues }) => [continues ? completes("Done") : becomes("input-required", "Which?")]

@@ -38,7 +38,7 @@ describe("ScriptedProvider", () => {
     )
   }
 
-  it.effect("waits in virtual time, and sees who leaves meanwhile", () =>
+  it.effect("waits in virtual time, and sees who disconnects meanwhile", () =>
     Effect.gen(function* () {
       const { asked } = yield* ScriptedProvider
       const done = yield* Effect.forkChild(attempt(request()))

@@ -9,7 +9,7 @@ interface Block {
   readonly [field: string]: unknown
 }
 
-/** The wire insists on a limit. Of a model that nothing is known about it is one that every model in use has room for. */
+/** The wire requires a limit. For an unknown model it is one that every model in use allows. */
 const limitOf = ({ maxOutputTokens, facts }: ProviderRequest): number =>
   maxOutputTokens ?? Math.min(facts?.outputLimit ?? 8_192, 32_000)
 
@@ -30,7 +30,7 @@ const fromFile = (file: FilePart): Block => {
     : { type: "document", source: { type: "text", media_type: "text/plain", data }, ...title }
 }
 
-/** Text that is blank is refused, and partial text never sent; thoughts go to the provider that signed them only. */
+/** Leaves out blank text, which the wire refuses, partial text, and thoughts that another provider has signed. */
 const toBlocks = (part: MessagePart, provider: string): ReadonlyArray<Block> => {
   switch (part.type) {
     case "text":
@@ -58,7 +58,7 @@ interface Turn {
   readonly content: ReadonlyArray<Block>
 }
 
-/** Roles alternate: neighbours of one role are one message. A thought cannot be the last that the model said. */
+/** Joins neighbours of one role, since roles must alternate. The wire refuses a last message of the model that ends in a thought. */
 const toTurns = ({ messages }: ProviderRequest, provider: string): ReadonlyArray<Turn> => {
   const turns: Array<Turn> = []
   for (const message of messages.toReversed()) {
@@ -74,11 +74,11 @@ const toTurns = ({ messages }: ProviderRequest, provider: string): ReadonlyArray
   return turns.toReversed()
 }
 
-/** What stands in front of the last block, and it, is worth keeping for the next request. */
+/** Has the provider cache everything up to the last block for the next request. */
 const cached = (blocks: ReadonlyArray<Block>): ReadonlyArray<Block> =>
   blocks.map((block, at) => (at === blocks.length - 1 ? { ...block, cache_control: { type: "ephemeral" } } : block))
 
-/** The body of a request in the Messages format. `provider` is this one's name, whose thoughts are sent back unchanged. */
+/** The body of a request in the Messages format. Thoughts that `provider` has signed are sent back to it unchanged. */
 export const toMessagesRequest = (request: ProviderRequest, provider: string): object => ({
   model: request.model,
   max_tokens: limitOf(request),
@@ -87,7 +87,7 @@ export const toMessagesRequest = (request: ProviderRequest, provider: string): o
   messages: toTurns(request, provider).map((turn, at, { length }) =>
     at === length - 1 ? { ...turn, content: cached(turn.content) } : turn
   ),
-  // A server refuses a choice among no tools.
+  // Servers refuse `tool_choice` without tools.
   ...(request.tools.length === 0
     ? {}
     : {

@@ -25,7 +25,7 @@ const blockOf: Readonly<Record<string, string>> = {
 }
 const kinds = Object.values(blockOf)
 
-/** A block of the answer's content. Of a kind that is not known, nothing is. */
+/** A block of the answer's content. Of an unknown kind only the kind counts. */
 interface Block {
   readonly kind: string
   readonly start: Fields
@@ -33,15 +33,14 @@ interface Block {
   readonly call: number
   isOpen: boolean
   signature: string
-  /** The arguments of a call, as far as they have come. */
+  /** The arguments of a call so far. */
   json: string
 }
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "")
 
 /**
- * An answer in the Messages format. Events and kinds of blocks that are not known are passed over; those that are have to
- * come in their order.
+ * An answer in the Messages format. Unknown events and kinds of blocks are ignored; known ones must come in order.
  *
  *   message_start ──▶ content_block_start ──delta*──▶ content_block_stop ──▶ … ──▶ message_delta ──▶ message_stop
  */
@@ -161,7 +160,7 @@ export class MessagesStream extends AnswerStream {
   #stopMessage(): void {
     const hasCalls = this.#calls.length > 0
     if ((this.#hasText || hasCalls) && !this.#isInCall) this.finish(hasCalls ? "tool_calls" : "stop", true)
-    this.settle()
+    this.close()
   }
 
   #open(index: unknown): Block | undefined {

@@ -2,7 +2,7 @@ import type { Usage } from "@bowline/domain/plan/Usage"
 import type { Fields } from "@bowline/runtime/provider/AnswerStream"
 import { Predicate } from "effect"
 
-/** What an answer has reported of its tokens so far. */
+/** The tokens that an answer has reported so far. */
 export interface Counts {
   readonly input: number
   readonly read: number
@@ -16,7 +16,7 @@ export const none: Counts = { input: 0, read: 0, written: 0, output: 0, thinking
 const atLeast = (known: number, value: unknown): number =>
   typeof value === "number" && Number.isFinite(value) ? Math.max(known, Math.trunc(value)) : known
 
-/** Reports are cumulative, and leave out what they do not know, or say that it is null or 0. */
+/** Adds a report. Reports are cumulative; a count that a report does not know is missing, null or 0. */
 export const counted = (known: Counts, usage: Fields): Counts => {
   const details = usage["output_tokens_details"]
   return {
@@ -28,7 +28,7 @@ export const counted = (known: Counts, usage: Fields): Counts => {
   }
 }
 
-/** The wire's `input_tokens` are only those that no cache had to do with; its `output_tokens` include the thinking. */
+/** The wire's `input_tokens` exclude tokens read from or written to a cache; its `output_tokens` include the thinking. */
 export const fromCounts = ({ input, read, written, output, thinking }: Counts): Usage => ({
   input_tokens: input + read + written,
   output_tokens: output,

@@ -1,10 +1,10 @@
-/** In front of the data of a thought that was redacted: signatures are base64, which has no colon. */
+/** Marks the data of a redacted thought. Signatures are base64, which has no colon. */
 const redacted = "redacted_thinking:"
 
-/** What stands for the signature of a thought that the provider shows to nobody. */
+/** The signature of a redacted thought, made of its data. */
 export const redactedSignature = (data: string): string => redacted + data
 
-/** The block that a thought was, for the provider that signed it. */
+/** The block of a thought, as the provider that signed it wants it back. */
 export const fromSigned = (text: string, signature: string) =>
   signature.startsWith(redacted)
     ? { type: "redacted_thinking", data: signature.slice(redacted.length) }

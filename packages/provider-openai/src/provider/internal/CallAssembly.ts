@@ -12,8 +12,8 @@ interface Slot {
 const text = (value: unknown): string => (typeof value === "string" ? value : "")
 
 /**
- * Puts the calls of an answer together from their fragments, by index. Name and id may come only once, or with every
- * fragment; another id under the same index is another call, since some servers give every call the index 0.
+ * Assembles the calls of an answer from their fragments, by index. Name and id may come only once, or with every fragment.
+ * Another id under the same index is another call: some servers give every call the index 0.
  */
 export class CallAssembly {
   readonly #slots: Array<Slot> = []
@@ -22,7 +22,7 @@ export class CallAssembly {
     return this.#slots.length === 0
   }
 
-  /** The number of the call that it belongs to; nothing, if it is no fragment at all. */
+  /** Gives the number of the call that the fragment belongs to; undefined if it is not a fragment. */
   add(fragment: unknown): number | undefined {
     if (!Predicate.isObject(fragment)) return undefined
     const written = fragment["function"] ?? {}

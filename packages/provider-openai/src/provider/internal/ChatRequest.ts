@@ -16,7 +16,7 @@ const fromFile = (file: FilePart): object => {
   return { type: "text", text: text === undefined ? fileNote(file) : `${file.name ?? file.media_type}:\n\n${text}` }
 }
 
-/** Many copies of the server take a list of parts from models with eyes only. */
+/** Without a file a plain text: many servers accept a list of parts only for models with vision. */
 const fromUser = (parts: Entry["parts"]): string | ReadonlyArray<object> => {
   if (!parts.some(({ type }) => type === "file")) return texts(parts).join("\n\n")
   return parts.flatMap((part) =>
@@ -54,7 +54,7 @@ const fromEntry = ({ role, parts }: Entry): ReadonlyArray<object> => {
   }
 }
 
-/** Models of OpenAI's that reason take only the new word for it; many copies of its server know only the old one. */
+/** OpenAI's reasoning models accept only the new name of the limit; many other servers know only the old one. */
 const limitOf = ({ model, maxOutputTokens }: ProviderRequest): object => {
   if (maxOutputTokens === undefined) return {}
   return /(^|[/:])(o\d|gpt-[5-9])/.test(model)
@@ -72,7 +72,7 @@ export const toChatRequest = (request: ProviderRequest): object => ({
     ...(request.system === "" ? [] : [{ role: "system", content: request.system }]),
     ...request.messages.flatMap(fromEntry)
   ],
-  // A server refuses a choice among no tools.
+  // Servers refuse `tool_choice` without tools.
   ...(request.tools.length === 0
     ? {}
     : {

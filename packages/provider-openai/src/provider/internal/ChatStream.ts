@@ -16,7 +16,7 @@ const finishReasons: Readonly<Record<string, FinishReason>> = {
 
 const isText = (value: unknown): value is string => typeof value === "string" && value !== ""
 
-/** An answer in the Chat Completions format. The end marker finishes a text by itself, where no call was begun. */
+/** An answer in the Chat Completions format. The end marker alone finishes an answer that has text and no call. */
 export class ChatStream extends AnswerStream {
   readonly #calls = new CallAssembly()
   #hasText = false
@@ -28,7 +28,7 @@ export class ChatStream extends AnswerStream {
 
   protected override done(): void {
     if (this.#hasText && this.#calls.isEmpty) this.finish(this.#hasRefusal ? "refusal" : "stop", true)
-    this.settle()
+    this.close()
   }
 
   protected override take(chunk: Fields, event: string): void {

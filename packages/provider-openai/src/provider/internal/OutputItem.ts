@@ -24,7 +24,7 @@ export class OutputItem {
     this.#arguments = text(item["arguments"])
   }
 
-  /** Of a call without an id of its own some servers take the one that its result will name. */
+  /** Some servers give a call no id of its own, and refer to it by its `call_id`. */
   static idOf(item: Fields): string {
     return text(item["id"]) || text(item["call_id"])
   }
@@ -33,7 +33,7 @@ export class OutputItem {
     return this.#isOpen
   }
 
-  /** It is done, and was not cut short. */
+  /** It has ended, and was not cut. */
   get isWhole(): boolean {
     return this.#isWhole
   }
@@ -47,20 +47,20 @@ export class OutputItem {
     this.#written += fragment
   }
 
-  /** All of the call's arguments at once: they count more than their pieces. */
+  /** All of the call's arguments. They replace the pieces. */
   rewrite(whole: unknown): void {
     this.#arguments = text(whole) || this.#written || this.#arguments
     this.#written = ""
   }
 
-  /** Whether what follows is in another paragraph of the reasoning than what came before. */
+  /** Whether a new paragraph of the reasoning begins. */
   turnTo(paragraph: unknown): boolean {
     const isTurn = this.#paragraph !== undefined && this.#paragraph !== paragraph
     this.#paragraph = paragraph
     return isTurn
   }
 
-  /** What it says of itself at its end is what counts. */
+  /** The end of an item repeats its fields: these count. */
   complete(item: Fields): void {
     this.#isOpen = false
     this.#isWhole = item["status"] !== "incomplete"

@@ -6,11 +6,11 @@ import type { OpenAiServer } from "../OpenAiServer.ts"
 
 interface Wire extends Pick<HttpAttempt.HttpWire, "answer"> {
   readonly path: string
-  /** `provider` is the name of the provider that sends it. */
+  /** `provider` is the name of the provider. */
   readonly toBody: (request: ProviderRequest, provider: string) => object
 }
 
-/** The provider of a server, on one of the wires that it speaks. */
+/** A provider for a server, on one of the server's wires. */
 export const providerLayer = (server: OpenAiServer, wire: Wire): Layer.Layer<Provider, never, HttpClient.HttpClient> =>
   Layer.effect(Provider, make(server, wire))
 

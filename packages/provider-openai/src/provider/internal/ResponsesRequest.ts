@@ -6,14 +6,14 @@ type Entry = Pick<Message, "role" | "parts">
 
 const textOf = (part: MessagePart): string => (part.type === "text" && part.partial !== true ? part.text : "")
 
-/** Beside PDFs, what the server makes text of. It refuses any other. */
+/** Kinds that the server converts to text, and PDFs. It refuses any other file. */
 const isDocument = (file: FilePart): boolean =>
   isPdf(file) ||
   /^(text\/.+|application\/(json|rtf|msword|vnd\.(ms-excel|ms-powerpoint|(openxmlformats-office|oasis\.open)document\..+)))$/.test(
     file.media_type
   )
 
-/** The server tells the kind by the name, too. */
+/** The server also looks at the name to find out the kind. */
 const nameOf = (file: FilePart): string | undefined => {
   if (isPdf(file)) return "file.pdf"
   return file.media_type.startsWith("text/") ? "file.txt" : undefined
@@ -29,7 +29,7 @@ const fromFile = (file: FilePart): object => {
     : { type: "input_file", filename, file_data: fileUrl(file) }
 }
 
-/** Texts that follow each other are one. */
+/** Joins texts that follow each other. */
 const fromUser = (parts: Entry["parts"]): ReadonlyArray<object> => {
   const content: Array<object> = []
   let texts: Array<string> = []
@@ -60,8 +60,8 @@ const message = (text: string, phase: string | undefined): ReadonlyArray<object>
       ]
 
 /**
- * The items in the order in which they were written: a model wants to see its reasoning in front of what came of it. The
- * ids of items are left out: what has one is looked up on the server, which has stored nothing.
+ * The items in their original order: a model needs its reasoning in front of what followed from it. The items have no ids: the
+ * server would look them up, and it has stored nothing.
  */
 const fromAssistant = (parts: Entry["parts"], provider: string): ReadonlyArray<object> => {
   const items: Array<object> = []
@@ -110,19 +110,19 @@ const fromEntry = ({ role, parts }: Entry, provider: string): ReadonlyArray<obje
 }
 
 /**
- * The body of a request in the Responses format, which stores nothing on the server. Of the reasoning only that is sent
- * which `provider` has signed; partial text never.
+ * The body of a request in the Responses format. The server is to store nothing. Reasoning is sent only if `provider` has signed
+ * it; partial text never is.
  */
 export const toResponsesRequest = (request: ProviderRequest, provider: string): object => ({
   model: request.model,
   stream: true,
   store: false,
-  // A model that does not reason refuses a request for what it would have thought, encrypted.
+  // A model that does not reason refuses a request for encrypted reasoning.
   ...(request.facts?.isReasoning === false ? {} : { include: ["reasoning.encrypted_content"] }),
   ...(request.system === "" ? {} : { instructions: request.system }),
   input: request.messages.flatMap((entry) => fromEntry(entry, provider)),
   ...(request.maxOutputTokens === undefined ? {} : { max_output_tokens: request.maxOutputTokens }),
-  // A server refuses a choice among no tools.
+  // Servers refuse `tool_choice` without tools.
   ...(request.tools.length === 0
     ? {}
     : {

@@ -12,10 +12,7 @@ const incompleteReasons: Readonly<Record<string, FinishReason>> = {
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "")
 
-/**
- * An answer in the Responses format. Each event names its item, and comes between the one that adds the item and the one
- * that says that it is done.
- */
+/** An answer in the Responses format. The events of an item come between the one that adds it and the one that ends it. */
 export class ResponsesStream extends AnswerStream {
   readonly #items = new Map<string, OutputItem>()
   #begunCalls = 0
@@ -61,7 +58,7 @@ export class ResponsesStream extends AnswerStream {
       case "response.incomplete":
         return this.#end(response, type === "response.completed")
       case "response.failed":
-        // One that does not say why is the server's fault.
+        // A failure without a reason counts as the server's.
         return this.error(Predicate.isObject(response["error"]) ? response : { code: "server_error" })
     }
   }
@@ -101,7 +98,7 @@ export class ResponsesStream extends AnswerStream {
     else this.corrupt("an event of an item that is not open")
   }
 
-  /** Some servers say of an answer that was cut short that it is complete, and why not in its details. */
+  /** Some servers send a cut answer as completed, and say in its details why it was cut. */
   #end(response: Fields, isCompleted: boolean): void {
     const details = Predicate.isObject(response["incomplete_details"]) ? response["incomplete_details"] : {}
     const reason = text(details["reason"])
@@ -110,7 +107,7 @@ export class ResponsesStream extends AnswerStream {
     const items = Array.from(this.#items.values()).filter((item) => isWhole || item.isWhole)
     this.#calls = withOwnIds(items.flatMap((item) => (item.type === "function_call" ? [item.call] : [])))
     this.finish(isWhole ? this.#wholeReason() : (incompleteReasons[reason] ?? "other"))
-    this.settle()
+    this.close()
   }
 
   #wholeReason(): FinishReason {

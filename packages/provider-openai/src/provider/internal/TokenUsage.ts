@@ -7,7 +7,7 @@ const tokens = (value: unknown): number =>
 
 const detail = (value: unknown, name: string): number => (Predicate.isObject(value) ? tokens(value[name]) : 0)
 
-/** The two formats differ in two words. The input includes the cached tokens, the output those of reasoning. */
+/** Both formats have the same fields under two names. The input includes cached tokens, the output those of reasoning. */
 export const fromUsage = (usage: Fields, input: "prompt" | "input", output: "completion" | "output"): Usage => ({
   input_tokens: tokens(usage[`${input}_tokens`]),
   output_tokens: tokens(usage[`${output}_tokens`]),

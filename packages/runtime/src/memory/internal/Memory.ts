@@ -43,12 +43,12 @@ export interface SessionRecord {
   fence: number
   lease: { readonly replica: ReplicaId; readonly fence: number; expires: number } | undefined
   readonly agents: Map<string, AgentSummary>
-  /** Without those that were reverted, whose numbers are not given again. */
+  /** Without reverted ones, whose numbers are not used again. */
   messages: Array<Message>
   lastSeq: number
   summary: string | null
   coveredSeq: number
-  /** What callers have said of earlier history, and how many of them the summary says, too. */
+  /** The callers' summaries of earlier history, and how many of them the session's summary covers. */
   readonly priors: Array<string>
   coveredPriors: number
   readonly plans: Set<PlanId>
@@ -100,7 +100,7 @@ export class Memory {
     return this.#names.get(nameOf(owner, id))
   }
 
-  /** Who has the key of this owner at this time. */
+  /** The plan that the owner's key stands for at this time. */
   findKey(owner: CallerName, key: string, now: string): TakenKey | undefined {
     const taken = this.keys.get(nameOf(owner, key))
     return taken !== undefined && taken.expires_at > now && this.plans.has(taken.plan_id) ? taken : undefined
@@ -119,7 +119,7 @@ export class Memory {
     if (guard._tag === "Queued") return plan.state === "queued" && replica === guard.replica && fence === guard.fence
     const session = this.sessions.get(plan.session_id)
     if (session?.fence !== guard.fence) return false
-    // One that is still queued may be another replica's by now.
+    // A queued plan may belong to another replica by now.
     return plan.state === "running" || session.lease?.replica === replica
   }
 
@@ -127,7 +127,7 @@ export class Memory {
     return lease !== undefined && lease.expires > now
   }
 
-  /** Who had it is dead; or, of a plan that runs, nobody has its session. */
+  /** Whether the plan's replica is dead or, of a running plan, nobody holds its session. */
   isLeft({ plan, replica }: PlanRecord, session: SessionRecord, asking: ReplicaId, now: number): boolean {
     return plan.state === "running" ? !this.hasLease(session, now) : replica !== asking && !this.isAlive(replica, now)
   }
@@ -195,7 +195,7 @@ const tailOf = (events: ReadonlyArray<EventRow>): ReadonlyArray<EventRow> => {
   return step === -1 ? [...events] : events.slice(step)
 }
 
-/** A plan that was just taken over, as whoever got it sees it. */
+/** A plan that was just taken over, for the replica that has it now. */
 export const abandoned = (record: PlanRecord, guard: Guard): AbandonedPlan => ({
   plan: record.plan,
   owner: record.owner,
@@ -207,7 +207,7 @@ export const abandoned = (record: PlanRecord, guard: Guard): AbandonedPlan => ({
   tasks: Array.from(record.tasks.values(), Struct.omit(["reverted"]))
 })
 
-/** Where a compaction still follows what it was made of: the number of the last message that it covers. */
+/** The number of the last message that the compaction covers, if the session still has the history that it summarises. */
 export const coverage = ({ coveredSeq, messages }: SessionRecord, compaction: Compaction): number | undefined => {
   const seq = messages.find(({ message_id }) => message_id === compaction.through)?.seq ?? 0
   return compaction.covered_seq === coveredSeq && seq > coveredSeq ? seq : undefined

@@ -9,7 +9,7 @@ import { shownSummary } from "../../store/PriorSummaries.ts"
 import { compact, coverage, type Memory, type SessionRecord, type Task } from "./Memory.ts"
 import { newestFirst } from "./NewestFirst.ts"
 
-/** Sessions that one sweep deletes, and keys. */
+/** How many sessions, and how many keys, one sweep deletes. */
 const sweepSize = 100
 
 /** The first of the values that are wanted; none is looked at behind them. */
@@ -68,7 +68,7 @@ const dropSummary = (session: SessionRecord): void => {
   session.messages = session.messages.map((message) => ({ ...message, compacted: false }))
 }
 
-/** Drops what came behind the message, and gives the tasks whose calls were dropped. */
+/** Drops the messages behind this one, and returns the tasks whose calls were dropped. */
 const dropBehind = (memory: Memory, session: SessionRecord, seq: number): ReadonlyArray<Task> => {
   const dropped = session.messages.filter((message) => message.seq > seq)
   session.messages = session.messages.filter((message) => message.seq <= seq)
@@ -98,7 +98,7 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
   })
   const messagesOf = (id: SessionId): ReadonlyArray<Message> => memory.sessions.get(id)?.messages ?? []
   const isFree = ({ session_id }: SessionRecord): boolean => memory.openPlans(session_id).length === 0
-  /** The session, if whoever has this fence may write it. */
+  /** The session, if this fence may still write it. */
   const fenced = (id: SessionId, fence: number) =>
     Effect.suspend(() => {
       const session = memory.sessions.get(id)

@@ -8,7 +8,7 @@ const cleaned = FailureBody.cleaned([])
 
 const cleanedText = (text: string): string => cleaned(FailureBody.fromJson(text)).message
 
-/** What a reason of `effect/ai` would have been as the status of a response. */
+/** The HTTP status that a reason of `effect/ai` stands for. */
 const statuses: Partial<Record<AiError.AiErrorReason["_tag"], number>> = {
   RateLimitError: 429,
   AuthenticationError: 401,
@@ -24,7 +24,7 @@ const waitOf = (reason: AiError.AiErrorReason, now: number): number | undefined 
     : undefined
 }
 
-/** Headers that the model's client keeps secret say nothing here. */
+/** Leaves out headers that the model's client has redacted. */
 const headersOf = (headers: Readonly<Record<string, unknown>>): Record<string, string> =>
   Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) =>
@@ -33,8 +33,8 @@ const headersOf = (headers: Readonly<Record<string, unknown>>): Record<string, s
   )
 
 /**
- * What a failure of a `LanguageModel` means. The response counts where the error holds it, as on our own wires; else what the
- * model's adapter has made of it. `now` is in milliseconds.
+ * Classifies a failure of a `LanguageModel`: by the response, where the error has it, else by the reason that the model's adapter
+ * gives. `now` is in milliseconds since 1970.
  */
 export const classifyAi = (reason: AiError.AiErrorReason, now: number): ProviderErrorReason => {
   const message = cleanedText(reason.message)
@@ -62,7 +62,7 @@ const fromResponse = (reason: AiError.AiErrorReason, now: number): ProviderError
   if (reason._tag === "UnknownError" && answered === undefined) {
     return new Unknown({ message: cleanedText(reason.message) })
   }
-  // An adapter that tells a quota from a rate has read more than the status, which is 429 for both.
+  // The status is 429 for a used-up quota and for a rate limit. The adapter has read the body, and knows which it is.
   const status = reason._tag === "QuotaExhaustedError" ? 402 : (answered?.status ?? statuses[reason._tag] ?? 400)
   const wait = waitOf(reason, now)
   const headers = {
@@ -73,7 +73,7 @@ const fromResponse = (reason: AiError.AiErrorReason, now: number): ProviderError
   return classify({ status, headers }, cleaned(body), now)
 }
 
-/** What an error means that comes as a part of an answer, in whatever shape the adapter has for it. */
+/** Classifies an error that comes as a part of an answer, in the shape that the adapter has for it. */
 export const classifyPart = (error: unknown, now: number): ProviderErrorReason =>
   AiError.isAiError(error)
     ? classifyAi(error.reason, now)

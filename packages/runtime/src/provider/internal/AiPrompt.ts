@@ -14,7 +14,7 @@ const fromText = (part: MessagePart): ReadonlyArray<Prompt.TextPartEncoded> =>
 const fromCall = (part: MessagePart): ReadonlyArray<Prompt.ToolCallPartEncoded> =>
   part.type === "tool_call" ? [{ type: "tool-call", id: part.task_id, name: part.tool, params: part.input }] : []
 
-/** Content in base64, or where it can be fetched; what the model cannot be shown is for its adapter to say. */
+/** A file's content in base64, or its URL. The model's adapter decides what to do with a kind that the model cannot read. */
 const fromFile = (part: MessagePart): ReadonlyArray<Prompt.FilePartEncoded> =>
   part.type === "file"
     ? [
@@ -27,7 +27,7 @@ const fromFile = (part: MessagePart): ReadonlyArray<Prompt.FilePartEncoded> =>
       ]
     : []
 
-/** The messages of a request. A result names its tool here, too. Reasoning and partial text are never sent. */
+/** The messages of a request. A result names its tool, as `effect/ai` wants it. Reasoning and partial text are never sent. */
 export const toPrompt = ({ system, messages }: ProviderRequest): ReadonlyArray<Prompt.MessageEncoded> => {
   const tools = new Map(messages.flatMap(({ parts }) => parts.flatMap(fromCall)).map(({ id, name }) => [id, name]))
   const results = (parts: Parts): ReadonlyArray<Prompt.ToolResultPartEncoded> =>
@@ -62,7 +62,7 @@ export const toPrompt = ({ system, messages }: ProviderRequest): ReadonlyArray<P
 const toolOf = ({ name, description, inputSchema }: ProviderRequest["tools"][number]) =>
   Tool.dynamic(name, { description, parameters: inputSchema })
 
-/** Declares the tools. The planner calls them, the model never does. */
+/** Declares the tools. The planner calls them, never `effect/ai`. */
 export const toToolkit = ({
   tools
 }: ProviderRequest): Toolkit.WithHandler<Record<string, ReturnType<typeof toolOf>>> => ({

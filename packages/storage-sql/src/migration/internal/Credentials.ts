@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** A key cannot be null: an empty `credential` stands for all of the provider, an empty `model` for every model. */
+/** A key column cannot be null: an empty `credential` stands for all credentials of the provider, an empty `model` for all models. */
 const tables = [
   `create table credentials_state (
     provider text collate "C" not null,

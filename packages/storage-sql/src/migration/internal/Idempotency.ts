@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** A key is taken before the plan that it stands for is written, in the same transaction: that there is one is checked at its end. */
+/** The transaction takes a key before it inserts the plan, so the foreign key is checked at the end of the transaction. */
 const changes = [
   `create table idempotency (
     owner text not null,

@@ -2,8 +2,8 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
 /**
- * Ids sort and compare as bytes (`collate "C"`). Documents are `json`, not `jsonb`: their text comes back as it was written, and
- * may hold an escaped NUL, which models and peers do send. An ordinal is the order of creation, for pages newest first.
+ * Ids sort and compare as bytes (`collate "C"`). Documents are `json`, not `jsonb`: Postgres returns their text as it was written,
+ * and accepts an escaped NUL, which models and peers do send. An ordinal is the order of creation, for pages newest first.
  */
 const tables = [
   `create table sessions (
@@ -70,7 +70,7 @@ const tables = [
     reverted boolean not null default false,
     primary key (session_id, seq)
   )`,
-  // What goes into a prompt does not grow with what was compacted.
+  // The cost of reading a prompt does not grow with the messages that were compacted.
   `create index messages_in_prompt on messages (session_id, seq) where compacted_by is null and not reverted`,
 
   `create table tasks (
@@ -91,7 +91,7 @@ const tables = [
     primary key (plan_id, id)
   )`,
 
-  // Without a foreign key: it would be checked for each row of the busiest table, and a plan's guard has locked its plan already.
+  // No foreign key: Postgres would check it for each row of the busiest table, and the guard of the write has locked the plan.
   `create table events (
     plan_id text collate "C" not null,
     seq int not null,

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** The id of the gateway is made here, once for all replicas. Tasks have an ordinal, in the order in which they have started. */
+/** Generates the id of the gateway, once for all replicas. The ordinal of tasks is the order in which they started. */
 const changes = [
   `create table gateway (
     id text primary key,

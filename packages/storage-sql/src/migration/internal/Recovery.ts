@@ -2,8 +2,8 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
 /**
- * What the next process needs to go on with a plan. `request` and `request_secrets`, which are encrypted, are there until the plan is
- * over; a plan of an earlier version has none. `handed_over` says that the take-over that comes next is no death.
+ * What the next process needs to resume a plan. `request` and the encrypted `request_secrets` are kept until the plan is over; a
+ * plan of an earlier version has none. `handed_over` means that the next take-over does not count as a death.
  */
 const changes = [
   `alter table plans

@@ -2,10 +2,9 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
 /**
- * `reverted_count` are the messages that were reverted, of the `last_seq` that there ever were. `covered_priors` is the number of the
- * last entry of `prior_summaries` that the summary says, too. The events of what is in `deleted_plans` are still to be deleted. That
- * a message belongs to a plan is not checked: it belongs to the plan's session, and to delete a plan would look for its messages
- * among all there are.
+ * `reverted_count` counts the reverted messages among the `last_seq` that were ever written. `covered_priors` is the `seq` of the last
+ * entry of `prior_summaries` that the summary includes. `deleted_plans` lists plans whose events are still to be purged. Messages
+ * have no foreign key to plans: it would make the deletion of a plan search all messages, and they are deleted with the session.
  */
 const changes = [
   `alter table sessions

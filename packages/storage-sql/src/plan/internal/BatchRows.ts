@@ -2,14 +2,14 @@ import type { PlanChange, PlanCommit } from "@bowline/runtime/store/PlanStore"
 import type { Compaction } from "@bowline/runtime/store/SessionStore"
 import { storable } from "../../internal/Storable.ts"
 
-/** A plan's guard, and what is counted once per plan. `fence` is the session's: held already, or to be held from now on. */
+/** A plan's guard, and what a batch has once per plan. `fence` is that of the session, which the plan holds or is about to hold. */
 interface GuardRow {
   readonly plan_id: string
   readonly session_id: string
   readonly replica: string | null
   readonly queue_fence: number | null
   readonly fence: number | null
-  /** Where to look whether an earlier try of the same commit was stored: its last event, or its last message. */
+  /** The last event and the last message of the commit. If they are stored, an earlier try of the commit succeeded. */
   readonly last_seq: number | null
   readonly last_message: string | null
   readonly messages: number
@@ -27,11 +27,11 @@ interface EventRow {
   readonly payload: string
 }
 
-/** What becomes of the plan's row: null leaves a column as it is. */
+/** Changes of the plan's row. Null leaves a column as it is. */
 interface PlanRow {
   readonly plan_id: string
   readonly state: string | null
-  /** Whether the stage is said: there may be none. */
+  /** Whether the batch sets the stage, which may be null. */
   readonly staged: boolean
   readonly stage: string | null
   readonly fence: number | null
@@ -59,12 +59,12 @@ interface CompactionRow {
   readonly id: string
   readonly summary: string
   readonly through: string
-  /** What it follows. */
+  /** The `covered_seq` that the session had when the compaction was made. */
   readonly covered_seq: number
   readonly prior_seq: number
 }
 
-/** Null leaves a column as it is. Of a task that was started in an earlier commit, what only its start says is missing. */
+/** A new task, or changes of one. Null leaves a column as it is; the optional columns are set for a new task only. */
 interface TaskRow {
   readonly plan_id: string
   readonly id: string
@@ -76,7 +76,7 @@ interface TaskRow {
   readonly input?: string
   readonly started_at?: string
   readonly state: string | null
-  /** Whether the ids of the remote task are said: a call that has not arrived takes them back. */
+  /** Whether the batch sets the ids of the remote task. It sets them to null for a call that has not arrived. */
   readonly accepted: boolean
   readonly remote_task_id: string | null
   readonly remote_context_id: string | null
@@ -85,7 +85,7 @@ interface TaskRow {
   readonly finished_at: string | null
 }
 
-/** A batch as rows, per kind. Documents are JSON texts. */
+/** The rows of a batch by table. Documents are JSON texts. */
 export interface BatchRows {
   readonly guards: ReadonlyArray<GuardRow>
   readonly events: ReadonlyArray<EventRow>
@@ -178,7 +178,7 @@ const changePlan = (
   }
 }
 
-/** Folds the changes of each plan, so that no row is written twice. */
+/** Merges the changes of each plan, so that the batch writes no row twice. */
 export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
   const guards: Array<GuardRow> = []
   const events: Array<EventRow> = []

@@ -17,7 +17,7 @@ interface SessionRow {
   readonly external_session_id: ExternalSessionId | null
 }
 
-/** Finds or makes the session, and locks it until the transaction ends. */
+/** Finds or creates the session, and locks it until the transaction ends. */
 const upsertSession = (sql: SqlClient.SqlClient, plan: NewPlan, sessionTtl: Duration.Duration) => {
   const { caller, request, new_session_id } = plan
   const named = request.session_id ?? null
@@ -41,7 +41,7 @@ union all
 select id, external_id from upserted`
 }
 
-/** Writes the plan, unless the session is too busy for it: then nothing, and it gives how many plans there are. */
+/** Inserts the plan, unless more than `maxOpen` plans of the session are queued or running. Returns whether it did. */
 const insertPlan = (sql: SqlClient.SqlClient, plan: NewPlan, session: SessionRow, maxOpen: number) => {
   const { session_id, external_session_id } = session
   const created = session_id === plan.new_session_id
@@ -71,7 +71,7 @@ with open_plans as (
   select plan.id, e.seq, e.count, e.event, e.payload
   from plan, json_to_recordset(${JSON.stringify(events)}::json) as e(seq int, count int, event text, payload text)
 ), replica as (
-  -- A replica that has not said yet that it lives would seem dead, and its plan abandoned.
+  -- A new replica has not renewed yet. Without this row it would count as dead, and its plan as abandoned.
   insert into replicas (id, expires_at) select ${plan.replica}, now() + interval '10 seconds' from plan
   on conflict do nothing
 )
@@ -101,7 +101,7 @@ interface PriorsRow {
   readonly prior_seq: number
 }
 
-/** Looked at and numbered behind the lock on the session. */
+/** Reads and numbers the prior summaries while the transaction holds the lock on the session. */
 const insertPriorSummary = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, given: string, session: SessionId) {
   const [row] = yield* sql<PriorsRow>`
 select s.summary, p.priors, coalesce(p.prior_seq, 0) as prior_seq
@@ -129,7 +129,7 @@ export const createPlan = (sql: SqlClient.SqlClient, plan: NewPlan, maxQueue: nu
       const created = session.session_id === plan.new_session_id
       if (!created && plan.messages.length > 0) return yield* notNew
       const isAlone = plan.request.preferences.on_busy === "reject"
-      // Besides the plan that has the session.
+      // One plan has the session; the others wait for it.
       const [result] = yield* insertPlan(sql, plan, session, isAlone ? 0 : maxQueue)
       if (result?.is_stored !== true) {
         return yield* new SessionBusy({

@@ -12,9 +12,9 @@ interface TakenKey {
 }
 
 /**
- * Takes the key for the plan, also one that has expired. If another plan has it, this fails, and with it the transaction; if another
- * transaction is about to take it, this waits until that is decided. To be called behind the lock on the plan's session: whoever has
- * a key waits for no session.
+ * Takes the key for the plan, also if the key has expired. Fails, and with it the transaction, if another plan has the key; waits
+ * if another transaction is taking it. Call it while the transaction holds the lock on the plan's session: no deadlock is
+ * possible, because no transaction that has a key waits for a session.
  */
 export const takeKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -30,7 +30,7 @@ on conflict (owner, key) do update
   where i.expires_at <= ${fromMillis(createdAt)}::timestamptz
 returning i.plan_id`
   if (ours.length > 0) return
-  // The conflict has locked the row: it is still there.
+  // The conflict locked the row, so it still exists.
   const [taken] = yield* sql<TakenKey>`select plan_id, body from idempotency where owner = ${caller} and key = ${key}`
   if (taken === undefined) return yield* Effect.die("A key that is taken has no plan")
   return yield* new PlanExists({ plan_id: yield* planOf(taken, idempotency) })

@@ -1,7 +1,6 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { Route } from "@bowline/runtime/peer/PeerClient"
-import { direct } from "@bowline/runtime/plan/Hops"
+import { direct, type Route } from "@bowline/runtime/peer/PeerClient"
 import type { AbandonedPlan, StoredTask } from "@bowline/runtime/store/PlanStore"
 import type { ReplicaId } from "@bowline/runtime/store/LeaseStore"
 import type { EventRow } from "@bowline/runtime/store/EventRow"
@@ -98,8 +97,8 @@ from taken p order by p.ordinal`
 }
 
 /**
- * From the last step on; before the first one, all there is. Row by row back from the last one by the primary key: a plan that looked
- * for the last step would be free to read everything before it, too, which may be very much.
+ * Reads the events from the last `step` on, or all events if there is none. Walks back row by row along the primary key: a query
+ * for the last `step` lets Postgres read everything before it, too, which can be a lot.
  */
 const readTails = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<OfPlan & EventRow>`
 with recursive tail as (
@@ -121,7 +120,7 @@ from tasks where ${sql.in("plan_id", plans)} order by ordinal`
 
 const byPlan = <Row extends OfPlan>(rows: ReadonlyArray<Row>) => Map.groupBy(rows, ({ plan_id }) => plan_id)
 
-/** Events and tasks are read behind the locks, since a statement sees nothing that was committed after it began. */
+/** Reads events and tasks in statements of their own, behind the locks: a statement does not see what commits after it began. */
 export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
   sql.withTransaction(
     Effect.gen(function* () {

@@ -8,7 +8,7 @@ import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { storable } from "../../internal/Storable.ts"
 
-/** Locks the session until the transaction ends, for whoever has this fence. */
+/** Locks the session until the transaction ends. Fails if its fence is another one. */
 const lock = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, session: SessionId, fence: number) {
   const [row] = yield* sql<{ readonly covered_seq: number; readonly summary: string | null }>`
 select covered_seq, summary from sessions where id = ${session} and fence = ${fence} for no key update`
@@ -28,7 +28,7 @@ export const compact = (sql: SqlClient.SqlClient, session: SessionId, fence: num
       const seq = yield* seqOf(sql, session, compaction.through)
       const summary = storable(compaction.summary)
       if (seq === undefined) return yield* new LeaseLost()
-      // An earlier try has been stored, and its answer was lost.
+      // An earlier try was stored, and its answer was lost.
       if (before.covered_seq === seq && before.summary === summary) return
       if (before.covered_seq !== compaction.covered_seq || seq <= before.covered_seq) return yield* new LeaseLost()
       yield* sql`
@@ -47,7 +47,7 @@ with uncovered as (
 )
 update sessions set summary = null, covered_seq = 0, covered_priors = 0 where id = ${session}`
 
-/** What was called is looked for here: Postgres reads no document that holds an escaped NUL. */
+/** Finds calls here and not in SQL: Postgres cannot read into a document that contains an escaped NUL. */
 const callsIn = (messages: ReadonlyArray<Pick<Message, "plan_id" | "parts">>) =>
   messages.flatMap(({ plan_id, parts }) =>
     parts.flatMap((part) => (part.type === "tool_call" ? [{ plan_id, id: part.task_id }] : []))

@@ -2,18 +2,18 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 
-/** What one statement deletes. */
+/** How many rows one statement deletes. */
 const sessionsAtOnce = 20
 const plansAtOnce = 50
 const eventsAtOnce = 5_000
 const keysAtOnce = 500
 
-/** Batches that a deletion purges itself. What is left then is swept, as nobody can see it any more. */
+/** How many batches of events a deletion purges itself. The sweeper purges the rest, which no caller can see any more. */
 const batchesOfDeletion = 20
 
 /**
- * Deletes locked sessions with what belongs to them. Events belong to nothing: nobody can see them without their plan, and
- * `deleted_plans` says which ones have to go.
+ * Deletes locked sessions and everything that references them. Events have no foreign key: without their plan no caller can see
+ * them, and `deleted_plans` lists whose events are still to be purged.
  */
 const remove = (sql: SqlClient.SqlClient, sessions: ReadonlyArray<SessionId>) =>
   sql<{ readonly plan_id: string }>`
@@ -24,7 +24,7 @@ with noted as (
 )
 select id as plan_id from noted`.pipe(Effect.map((rows) => rows.map(({ plan_id }) => plan_id)))
 
-/** A batch of the events of deleted plans; with the last of them the plans are forgotten. */
+/** Purges a batch of events of deleted plans. Removes the plans from `deleted_plans` when no event is left. */
 const purge = (sql: SqlClient.SqlClient, plans?: ReadonlyArray<string>) =>
   sql<{ readonly plans: number; readonly events: number }>`
 with next as materialized (
@@ -52,13 +52,13 @@ const purgeAll = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, plans: R
 
 const isFree = "not exists (select from plans p where p.session_id = s.id and p.state in ('queued', 'running'))"
 
-/** One session, which a plan that comes at the same time waits for. */
+/** Deletes one session. A plan that is created at the same time waits until this is done. */
 export const deleteSession = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, session: SessionId) {
   const plans = yield* sql.withTransaction(
     Effect.gen(function* () {
       const [locked] = yield* sql`select id from sessions where id = ${session} for update`
       if (locked === undefined) return []
-      // Read behind the lock: a plan that was created while it was waited for is seen.
+      // Reads behind the lock, to see a plan that was created while this waited for it.
       const [free] = yield* sql`select true as free from sessions s where s.id = ${session} and ${sql.literal(isFree)}`
       return free === undefined ? undefined : yield* remove(sql, [session])
     })
@@ -68,7 +68,7 @@ export const deleteSession = Effect.fnUntraced(function* (sql: SqlClient.SqlClie
   return true
 })
 
-/** A batch of the idempotency keys that have expired. One that is locked is just being taken again. Gives how many there were. */
+/** Deletes a batch of expired idempotency keys, and returns how many. Skips a locked one, which a new plan is taking. */
 const forgetKeys = (sql: SqlClient.SqlClient, now: string) =>
   sql`
 delete from idempotency i using (
@@ -78,8 +78,8 @@ delete from idempotency i using (
 returning i.key`.pipe(Effect.map((rows) => rows.length))
 
 /**
- * A batch of what deletions have left, one of keys that have expired, and one of sessions that have expired. Sessions that somebody has locked get a plan, or
- * are being written.
+ * Deletes a batch each of events that deletions left, of expired keys and of expired sessions. Skips locked sessions: they get
+ * a plan or are written. Returns whether more may be left.
  */
 export const sweep = (sql: SqlClient.SqlClient, now: string) =>
   sql.withTransaction(

@@ -8,7 +8,7 @@ type Body<A> = Effect.Effect<A, HttpClientError.HttpClientError>
 
 const decodeJson = Schema.decodeEffect(Schema.fromJsonString(Schema.Json))
 
-/** A response whose body comes from a stream of effect's own: a `ReadableStream` would leave the `TestClock`'s sight. */
+/** A response with an Effect stream as its body: the `TestClock` does not see the waits of a `ReadableStream`. */
 export class MemoryResponse extends Inspectable.Class implements HttpClientResponse.HttpClientResponse {
   readonly [HttpIncomingMessage.TypeId]: typeof HttpIncomingMessage.TypeId = HttpIncomingMessage.TypeId
   readonly [HttpClientResponse.TypeId]: typeof HttpClientResponse.TypeId = HttpClientResponse.TypeId

@@ -1,7 +1,7 @@
 import { Effect, Stream } from "effect"
 import { Fault, text, type Host, type HostRequest } from "../Host.ts"
 
-/** A bug of the script is logged, and told to its client, which would wait for ever else. */
+/** A bug of a script is logged, and answered with 500: its client would wait for ever. */
 export const respond = (host: Host, request: HostRequest) =>
   Effect.suspend(() => host(request)).pipe(
     Effect.map((response) => ({

@@ -10,7 +10,7 @@ interface Names {
   readonly artifact: string
 }
 
-/** A2A 0.3 and bindu: results are bare, and known by their `kind`. */
+/** A2A 0.3 and bindu: a result stands alone, and its `kind` says what it is. */
 export const bareWire = (names: Names): PeerWire => {
   const message = (task: PeerTask, { by, messageId, metadata, parts }: Said, number: number) => ({
     kind: "message",

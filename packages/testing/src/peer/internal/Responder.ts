@@ -37,7 +37,7 @@ const overAlready = {
 
 const encoder = new TextEncoder()
 
-/** The answer to a request that is understood, or that is not. */
+/** The answer to a request: a result, or an error. */
 export const answer = (id: RequestId, result: Result.Result<object, RpcError>): HostResponse =>
   json(200, {
     jsonrpc: "2.0",
@@ -52,7 +52,7 @@ const streamed = (id: RequestId, results: Stream.Stream<object>): HostResponse =
   body: Stream.map(results, (result) => encoder.encode(`data: ${JSON.stringify({ jsonrpc: "2.0", id, result })}\n\n`))
 })
 
-/** What a peer does with requests of its dialect, and what it answers. Instants are in milliseconds. */
+/** Answers the requests of a dialect. Instants are in milliseconds. */
 export class Responder {
   readonly #manner: Manner
   readonly #wire: PeerWire
@@ -64,7 +64,7 @@ export class Responder {
     this.#tasks = new TaskBook(manner.obeysCancel)
   }
 
-  /** What a request asks for, if a peer in this state can be asked for it. */
+  /** The call that a request makes, if the peer supports it in this state. */
   callOf(request: StrictRequest, headers: HostRequest["headers"], now: number): Result.Result<Call, RpcError> {
     const isStreamed = request.method === "message/stream" || request.method === "tasks/resubscribe"
     if (isStreamed && !this.#manner.streams) return Result.fail(unsupported)

@@ -1,7 +1,7 @@
 import { Duration } from "effect"
 import type { Act, Part } from "../Act.ts"
 
-/** A message of a task's, in the order of its history. The client's own have the id that it gave them. */
+/** A message of a task, in the order of its history. Messages of the client keep their ids. */
 export interface Said {
   readonly by: "user" | "agent"
   readonly messageId?: string
@@ -18,7 +18,7 @@ export interface Scene {
   readonly said: ReadonlyArray<Said>
 }
 
-/** What a stream tells: the task as it is, or what has changed. */
+/** What a stream sends: the whole task, or a change of it. */
 export type Told =
   | { readonly _tag: "Task" | "Status"; readonly scene: Scene }
   | {
@@ -29,7 +29,7 @@ export type Told =
       readonly lastChunk: boolean
     }
 
-/** A change of a task, so many milliseconds after its message came. */
+/** A change of a task, `at` milliseconds after its message came. */
 export interface Moment {
   readonly at: number
   readonly told: Told
@@ -41,7 +41,7 @@ export const isOver = ({ state }: Scene): boolean => ["completed", "failed", "ca
 export const isFinal = (scene: Scene): boolean =>
   isOver(scene) || ["input-required", "payment-required", "trust-verification-required"].includes(scene.state)
 
-/** A new message of the status puts the last one into the history. */
+/** A new status message moves the one before it to the history. */
 export const become = (scene: Scene, state: string, message?: Said): Scene => ({
   ...scene,
   state,
@@ -49,7 +49,7 @@ export const become = (scene: Scene, state: string, message?: Said): Scene => ({
   said: scene.message === undefined ? scene.said : [...scene.said, scene.message]
 })
 
-/** A task as its question makes it: a new one, or one that goes on. */
+/** A task after a question: a new one, or one that is continued. */
 export const asked = (question: Said, before: Scene | undefined): Scene => {
   const scene = become(before ?? { state: "", message: undefined, artifacts: [], said: [] }, "submitted")
   return { ...scene, said: [...scene.said, question] }

@@ -10,7 +10,7 @@ export interface PeerTask {
   readonly contextId: string
 }
 
-/** A task and what will happen to it, from an instant on. Whoever follows it looks again when it is `overtaken`. */
+/** A task, and what will happen to it from an instant on. A follower looks again when the entry is `overtaken`. */
 export interface Entry {
   readonly task: PeerTask
   readonly since: number
@@ -31,7 +31,7 @@ export class TaskBook {
     this.#obeysCancel = obeysCancel
   }
 
-  /** Starts a task, or goes on with the one that has its id. */
+  /** Starts a task, or continues the one with its id. */
   begin(task: PeerTask, { messageId, parts }: SendParams["message"], acts: ReadonlyArray<Act>, now: number): Entry {
     const before = this.#entries.get(task.id)
     const beginning = asked({ by: "user", messageId, parts }, before && sceneAt(before, now))

@@ -46,7 +46,7 @@ const taskAt = (task: PeerTask, scene: Scene) => ({
   })
 })
 
-/** A2A 1.0: what it is, is said by the member that it stands under. */
+/** A2A 1.0: a result stands under a member that says what it is. */
 export const wire10: PeerWire = {
   task: taskAt,
   sentTask: (task, scene) => ({ task: taskAt(task, scene) }),

@@ -4,11 +4,11 @@ import type { Entry } from "./TaskBook.ts"
 
 interface Position {
   readonly entry: Entry
-  /** Milliseconds since the entry's beginning: what happened up to here is told. */
+  /** Milliseconds since the beginning of the entry: everything up to here is told. */
   readonly after: number
 }
 
-/** What comes next: some moments of the task, or that somebody else has changed it. */
+/** Waits for the next moments of the task, or for a change by another request. */
 const next = Effect.fnUntraced(function* ({ after, entry }: Position, look: () => Entry) {
   const moment = entry.moments.find(({ at }) => at > after)
   const now = yield* Clock.currentTimeMillis
@@ -29,8 +29,8 @@ const upToFinal = (moments: ReadonlyArray<Moment>): ReadonlyArray<Moment> => {
 }
 
 /**
- * Follows a task: first as it is at a position, then what happens to it, when it happens. It ends with the task, or with the
- * state that hands it back. `look` gives the task as it is now.
+ * Follows a task: first the task at a position, then each change when it happens. It ends with the task, or with the state that
+ * hands it back. `look` gives the current entry of the task.
  */
 export const followTask = (scene: Scene, position: Position, look: () => Entry): Stream.Stream<Told> => {
   const first = Stream.make<[Told]>({ _tag: "Task", scene })

@@ -3,7 +3,7 @@ import type { Asked, AskedMessage } from "../Script.ts"
 
 const Text = Schema.Struct({ type: Schema.tag("text"), text: Schema.String })
 
-/** An image may be anywhere; a file brings its content along. */
+/** An image may be a URL; a file holds its content. */
 const Content = Schema.Union([
   Text,
   Schema.Struct({

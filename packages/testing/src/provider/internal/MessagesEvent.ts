@@ -24,7 +24,7 @@ const errorTypes: Readonly<Record<number, string>> = {
   529: "overloaded_error"
 }
 
-/** The body of a failure. What the script says of it besides is kept. */
+/** The body of a failure, with the other members that the script gives it. */
 export const toFailure = (error: ProviderFailure, status: number) => ({
   type: "error",
   error: { type: errorTypes[status] ?? "api_error", ...error },

@@ -80,7 +80,7 @@ const resultsOf = (message: Message | undefined): ReadonlyArray<string> =>
     ? message.content.flatMap((block) => (block.type === "tool_result" ? [block.tool_use_id] : []))
     : []
 
-/** What the server says of messages whose order it refuses. */
+/** The error of the server for messages in a wrong order. */
 const breach = (messages: ReadonlyArray<Message>): string | undefined => {
   if (messages[0]?.role !== "user") return `messages: first message must use the "user" role`
   for (const [at, message] of messages.entries()) {
@@ -103,5 +103,5 @@ const breach = (messages: ReadonlyArray<Message>): string | undefined => {
   return undefined
 }
 
-/** Messages of a request, in an order that the server takes. */
+/** Messages of a request, in an order that the server accepts. */
 export const MessagesHistory = Schema.NonEmptyArray(Message).check(Schema.makeFilter(breach))

@@ -6,7 +6,7 @@ const Text = (type: "input_text" | "output_text" | "summary_text") =>
 
 const file = { type: Schema.tag("input_file") }
 
-/** An image or a file may be anywhere; with a file's content comes its name. */
+/** An image or a file may be a URL; a file with content has a name. */
 const Content = Schema.Union([
   Text("input_text"),
   Schema.Struct({
@@ -52,7 +52,7 @@ const Item = Schema.Union([
   })
 ])
 
-/** What the server says of calls without a result, and of results without a call. */
+/** The errors of the server for calls without a result, and for results without a call. */
 const breach = (items: ReadonlyArray<typeof Item.Type>): string | undefined => {
   const idsOf = (type: "function_call" | "function_call_output") =>
     items.flatMap((item) => (item.type === type ? [item.call_id] : []))
@@ -63,7 +63,7 @@ const breach = (items: ReadonlyArray<typeof Item.Type>): string | undefined => {
   return orphan === undefined ? undefined : `No tool call found for function call output with call_id ${orphan}.`
 }
 
-/** The body of a request in the Responses format, as strict as the servers are, of which nothing is stored. */
+/** The body of a request in the Responses format, as strict as the servers are. It asks the server to store nothing. */
 export const ResponsesBody = Schema.fromJsonString(
   Schema.Struct({
     model: Schema.String,
@@ -90,7 +90,7 @@ export const ResponsesBody = Schema.fromJsonString(
 
 type Assistant = Extract<AskedMessage, { readonly role: "assistant" }>
 
-/** What the model wrote without a result in between is one message of it. */
+/** Items of the model without a result between them are one message. */
 const toMessages = (items: ReadonlyArray<typeof Item.Type>): ReadonlyArray<AskedMessage> => {
   const messages: Array<AskedMessage> = []
   const write = (add: (last: Assistant) => Partial<Assistant>) => {

@@ -7,7 +7,7 @@ import { fragments } from "./withFinish.ts"
 
 type ItemType = "message" | "reasoning" | "function_call"
 
-/** What an item says of itself with so much text in it. */
+/** The members of an item with the given text. */
 type Describe = (text: string) => object
 
 interface OpenItem {

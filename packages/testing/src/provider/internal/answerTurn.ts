@@ -3,7 +3,7 @@ import { type HostResponse, json } from "../../http/Host.ts"
 import * as Move from "../../http/Move.ts"
 import type { ProviderFailure, Turn } from "../Turn.ts"
 
-/** An event stream, or what the turn refuses the request with, in a body of the wire. */
+/** Answers with an event stream, or with the refusal of the turn, in the wire format. */
 export const answerTurn = Effect.fnUntraced(function* (
   turn: Turn,
   toMoves: (turn: Turn) => ReadonlyArray<Move.Move>,

@@ -2,7 +2,7 @@ import type { Move } from "../../http/Move.ts"
 import * as Http from "../../http/Move.ts"
 import type { Turn, TurnMove } from "../Turn.ts"
 
-/** The moves of a host that writes each event of a turn by itself, or from `oneWrite` on many at once. */
+/** The moves of a host that writes each event of a turn separately, or, after `oneWrite`, many in one write. */
 export const inWrites = (turn: Turn, events: (move: TurnMove) => ReadonlyArray<string>): ReadonlyArray<Move> => {
   const moves: Array<Move> = []
   let held: Array<string> | undefined

@@ -12,7 +12,7 @@ import {
 } from "@bowline/domain/provider/ProviderError"
 import type { ProviderFailure } from "../Turn.ts"
 
-/** What the plainest failures mean, for a provider without a wire. What needs reading is for the wire's own classification. */
+/** The reasons of plain failures, for a provider without a wire format. Each wire format classifies the others itself. */
 export const reasonOf = (
   status: number | undefined,
   { message, code }: ProviderFailure,

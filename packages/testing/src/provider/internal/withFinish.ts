@@ -1,6 +1,6 @@
 import type { Turn } from "../Turn.ts"
 
-/** Where a turn does not say how it finishes, it does so behind its content, and reports its usage afterwards. */
+/** Adds a finish behind the content of a turn that has none. Its usage comes behind the finish. */
 export const withFinish = (turn: Turn): Turn => {
   const has = (...tags: ReadonlyArray<Turn[number]["_tag"]>) => turn.some(({ _tag }) => tags.includes(_tag))
   if (has("Finish", "NoFinish", "Done", "Refused")) return turn
@@ -8,7 +8,7 @@ export const withFinish = (turn: Turn): Turn => {
   return turn.toSpliced(turn.findLastIndex(({ _tag }) => _tag !== "Report") + 1, 0, { _tag: "Finish", reason })
 }
 
-/** The pieces in which the arguments of a call are written, behind one for its name. */
+/** The pieces of a call's arguments. The first one is empty: it comes with the name. */
 export const fragments = (text: string): ReadonlyArray<string> => {
   const half = Math.ceil(text.length / 2)
   return ["", text.slice(0, half), text.slice(half)]

@@ -15,7 +15,7 @@ import * as Polling from "./Polling.ts"
 import type { Opened, RemoteTask } from "./RemoteTask.ts"
 
 /** What one call of a peer needs. `ids` are the peer's, as far as they are known before the message is sent. */
-export interface Conversation {
+export interface RunningCall {
   readonly call: PeerCall
   readonly link: PeerLink
   readonly remote: RemoteTask
@@ -100,7 +100,7 @@ const makeWait = () => {
 
 /** Follows a task and tells what it does until it is over, or until its stream breaks off. Without a stream it polls. */
 const makeFollow = (
-  { call, disclosure, link }: Conversation,
+  { call, disclosure, link }: RunningCall,
   narration: Narration,
   poll: (taskId: string) => Effect.Effect<Task, ExchangeError>
 ): Follow => {
@@ -125,7 +125,7 @@ const makeFollow = (
 }
 
 /** Sends the message, and tells the ids of the task as soon as they are known. */
-const open = Effect.fnUntraced(function* ({ call, disclosure, ids, link, remote }: Conversation) {
+const open = Effect.fnUntraced(function* ({ call, disclosure, ids, link, remote }: RunningCall) {
   const tellIds = (remoteTaskId: string | null, remoteContextId: string | null) =>
     disclosure.tell([{ _tag: "Accepted", remoteTaskId, remoteContextId }])
   if (ids.taskId !== null) yield* tellIds(ids.taskId, ids.contextId)
@@ -145,11 +145,11 @@ const open = Effect.fnUntraced(function* ({ call, disclosure, ids, link, remote 
 })
 
 /** Subscribes to the stream of a task again, if the peer can do that and says something in it soon. */
-const resubscribe = ({ remote }: Conversation, taskId: string) =>
+const resubscribe = ({ remote }: RunningCall, taskId: string) =>
   Effect.option(Effect.timeout(remote.subscribe(taskId), answerLimit))
 
 /** Asks for the whole task once, since a part of its stream is missing. */
-const fetchWhole = ({ call, remote }: Conversation, { task }: Over): Effect.Effect<Task> =>
+const fetchWhole = ({ call, remote }: RunningCall, { task }: Over): Effect.Effect<Task> =>
   task.id === null
     ? Effect.succeed(task)
     : Effect.timeout(remote.get(task.id), answerLimit).pipe(
@@ -160,7 +160,7 @@ const fetchWhole = ({ call, remote }: Conversation, { task }: Over): Effect.Effe
 
 /** Whether the answer is verified. An answer that has to be verified and is not fails the call. */
 const verify = Effect.fnUntraced(function* (
-  { link: { did, endpoint }, verification }: Conversation,
+  { link: { did, endpoint }, verification }: RunningCall,
   task: Task
 ): Effect.fn.Return<Verified, ExchangeError> {
   const verdict = yield* verification.verify({ did, endpoint, parts: shownParts(task) })
@@ -173,24 +173,22 @@ const verify = Effect.fnUntraced(function* (
  * Makes one call of a peer over its link: from the message, or from a task that another process started, to the end of the
  * task, or to the state in which the peer hands it back.
  */
-export const converse = Effect.fnUntraced(function* (
-  conversation: Conversation
-): Effect.fn.Return<PeerResult, ExchangeError> {
-  const { call, disclosure, link, remote } = conversation
+export const runCall = Effect.fnUntraced(function* (running: RunningCall): Effect.fn.Return<PeerResult, ExchangeError> {
+  const { call, disclosure, link, remote } = running
   const { pause, poll } = yield* Polling.make((taskId) => remote.get(taskId))
   const isVerified = call.agent.trust?.verify_did === true
   const narration = new Narration(isVerified)
-  const follow = makeFollow(conversation, narration, poll)
+  const follow = makeFollow(running, narration, poll)
 
   const followAgain = ({ task, taskId }: Lost) =>
     pause().pipe(
-      Effect.andThen(resubscribe(conversation, taskId)),
+      Effect.andThen(resubscribe(running, taskId)),
       Effect.flatMap((opened) => follow(Option.getOrElse(opened, () => ({ task }))))
     )
 
   /** Of the task nothing is known but that another process started it. */
   const resume = ({ taskId }: OpenTask) =>
-    (link.streams ? resubscribe(conversation, taskId) : Effect.succeedNone).pipe(
+    (link.streams ? resubscribe(running, taskId) : Effect.succeedNone).pipe(
       Effect.flatMap(
         Option.match({ onSome: Effect.succeed, onNone: () => Effect.map(poll(taskId), (task) => ({ task })) })
       ),
@@ -198,11 +196,11 @@ export const converse = Effect.fnUntraced(function* (
     )
 
   const { resumes } = call
-  let end = yield* Effect.scoped(resumes === undefined ? Effect.flatMap(open(conversation), follow) : resume(resumes))
+  let end = yield* Effect.scoped(resumes === undefined ? Effect.flatMap(open(running), follow) : resume(resumes))
   const isWhole = end._tag === "Over" && resumes === undefined
   while (end._tag === "Lost") end = yield* Effect.scoped(followAgain(end))
-  const task = isWhole || !end.isStreamed ? end.task : yield* fetchWhole(conversation, end)
-  const verified = isVerified ? yield* verify(conversation, task) : "unknown"
+  const task = isWhole || !end.isStreamed ? end.task : yield* fetchWhole(running, end)
+  const verified = isVerified ? yield* verify(running, task) : "unknown"
   yield* disclosure.tell(narration.end(task, verified))
   const content = yield* disclosure.finish(resultText(task, end.isOpen && !isVerified))
   return { state: end.state, content, verified }

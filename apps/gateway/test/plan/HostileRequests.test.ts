@@ -1,0 +1,228 @@
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { Network } from "@bowline/testing/http/Network"
+import * as ChatHost from "@bowline/testing/provider/ChatHost"
+import { question, type Script } from "@bowline/testing/provider/Script"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Effect, Fiber } from "effect"
+import { readFileSync } from "node:fs"
+import { eventsOf, post, send } from "../http/RunningGateway.ts"
+import { start } from "./GatewayProcess.ts"
+
+/** For how many milliseconds of its own work the gateway may keep somebody waiting, on a machine that is slow. It is far less on a fast one. */
+const longestStall = 400
+
+const mebibyte = 1_048_576
+
+/** What the process has in memory, and has had at most, in MiB. */
+const memoryOf = (pid: number | undefined) => {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8")
+  const read = (name: string) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1]) / 1_024
+  return { now: read("VmRSS"), peak: read("VmHWM") }
+}
+
+/** How long the thread that serves requests has worked so far, in milliseconds: how busy the machine is does not count. */
+const workOf = (pid: number | undefined): number => {
+  const stat = readFileSync(`/proc/${pid}/task/${pid}/stat`, "utf8")
+  const [user, system] = stat
+    .slice(stat.lastIndexOf(")") + 2)
+    .split(" ")
+    .slice(11)
+  return (Number(user) + Number(system)) * 10
+}
+
+/** Asks for `/health` again and again while something runs, and gives the longest that it took and the most that the gateway worked meanwhile, in milliseconds. */
+const watchHealth = <A, E, R>({ pid, url }: Gateway, running: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    let isOver = false
+    let wait = 0
+    let stall = 0
+    const look = Effect.gen(function* () {
+      const before = yield* Clock.currentTimeMillis
+      const worked = workOf(pid)
+      yield* send(`${url}/health`)
+      stall = Math.max(stall, workOf(pid) - worked)
+      wait = Math.max(wait, (yield* Clock.currentTimeMillis) - before)
+      yield* Effect.sleep("5 millis")
+    })
+    const watching = yield* Effect.forkChild(Effect.repeat(look, { while: () => !isOver }), { startImmediately: true })
+    const answer = yield* running
+    isOver = true
+    // The last one ends, too: it may be the one that has waited.
+    yield* Fiber.join(watching)
+    return { answer, stall, wait }
+  })
+
+const many = <A>(count: number, make: (index: number) => A) => Array.from({ length: count }, (_, index) => make(index))
+const fields = <A>(count: number, make: (index: number) => A) =>
+  Object.fromEntries(many(count, (index) => [`p${index}`, make(index)]))
+
+const agentOf = (schemas: ReadonlyArray<object>, name = "bob") => ({
+  name,
+  endpoint: "http://127.0.0.1:9/",
+  skills: schemas.map((input_schema, index) => ({ id: `s${index}`, input_schema }))
+})
+
+const inlined = {
+  $defs: { large: { properties: fields(700, () => ({ type: "string", minLength: 1 })) } },
+  properties: fields(500, () => ({ $ref: "#/$defs/large" }))
+}
+/** Each level asks the next one twice, thirty times. */
+const doubling = {
+  $defs: fields(31, (index) => (index === 30 ? {} : { allOf: many(2, () => ({ $ref: `#/$defs/p${index + 1}` })) })),
+  $ref: "#/$defs/p0"
+}
+/** What its references lead to has references itself, so that everything is put in everything. */
+const nested = {
+  $defs: fields(24, (index) =>
+    index === 23
+      ? { properties: fields(200, () => ({ type: "string" })) }
+      : { properties: fields(8, () => ({ $ref: `#/$defs/p${index + 1}` })) }
+  ),
+  $ref: "#/$defs/p0"
+}
+
+/** A schema of so many characters that has as much to be looked at as there may be. */
+const wide = (characters: number) => {
+  const schema = { properties: fields(characters / 13, () => true), title: "" }
+  return { ...schema, title: "x".repeat(characters - JSON.stringify(schema).length) }
+}
+
+/** Schemas that pass the checks of a request, with arguments to call them with. */
+const called: ReadonlyArray<
+  readonly [name: string, schemas: ReadonlyArray<object>, input: object, states: ReadonlyArray<string>]
+> = [
+  ["references that are put in each place", [inlined, nested], {}, ["failed", "invalid"]],
+  ["references that double at each level", [doubling], {}, ["invalid"]],
+  [
+    "schemas that refer to themselves",
+    [
+      { $ref: "#" },
+      { $dynamicRef: "#x", $defs: { x: { $dynamicAnchor: "x", $dynamicRef: "#x" } } },
+      { if: { $ref: "#" }, then: false },
+      { unevaluatedProperties: false, allOf: [{ $ref: "#" }] }
+    ],
+    {},
+    ["invalid"]
+  ],
+  [
+    "a pattern that goes back for ever",
+    [{ properties: { a: { pattern: "^(([a-z])+.)+\\2[A-Z]([a-z])+$" } } }],
+    { a: "a".repeat(60) },
+    ["invalid"]
+  ],
+  [
+    "arguments that are compared each with each",
+    [{ properties: { a: { uniqueItems: true } } }],
+    { a: many(8_000, (index) => ({ a: index })) },
+    ["invalid"]
+  ]
+]
+
+/** Bodies that are refused, and what of them is named. */
+const refused: ReadonlyArray<readonly [name: string, body: object, path: string]> = [
+  [
+    "64 agents with 64 skills each",
+    {
+      agents: many(64, (agent) =>
+        agentOf(
+          many(64, (index) => ({ title: `${agent} ${index}` })),
+          `a${agent}`
+        )
+      )
+    },
+    "agents"
+  ],
+  [
+    "as many and as large schemas as there may be, and one character more",
+    { agents: [agentOf([...many(8, () => wide(65_500)), wide(289)])] },
+    "agents"
+  ],
+  [
+    "schemas of which only the last one is wrong",
+    { agents: [agentOf([...many(7, () => wide(65_500)), { allOf: [...many(900, () => ({})), 1] }])] },
+    "agents[0].skills[7].input_schema"
+  ],
+  ["8 MiB of unknown fields", fields(500_000, () => 1), ""],
+  ["8 MiB of wrong entries", { history: many(4_000_000, () => 1) }, ""],
+  ["as many wrong entries as are counted", { history: many(49_900, () => 1) }, "history[0]"],
+  ["as many wrong fields as are named", { metadata: fields(4_900, () => 1) }, "metadata.p0"]
+]
+
+const warmUp = "Are you there?"
+
+const sizeOf = (body: object): number => JSON.stringify(body).length / mebibyte
+
+const startGateway = Effect.fnUntraced(function* (script: Script) {
+  const network = yield* Network
+  const provider = yield* network.serve(yield* ChatHost.make(script))
+  return yield* start({
+    BOWLINE_DATA_DIR: "memory:",
+    OPENAI_BASE_URL: `${provider.url}/v1`,
+    BOWLINE_MODEL: "openai/scripted"
+  })
+}, Effect.provide(LoopbackNetwork.layer))
+
+type Gateway = Effect.Success<ReturnType<typeof startGateway>>
+
+/** Sends it while others ask for `/health`, and holds the process to its bounds. */
+const attack = Effect.fnUntraced(function* (
+  gateway: Gateway,
+  name: string,
+  body: object,
+  headers: Readonly<Record<string, string>> = {}
+) {
+  const { pid, url } = gateway
+  // What the process needs for any request is there before.
+  yield* post(`${url}/plan`, { question: warmUp })
+  const before = memoryOf(pid)
+  const { answer, stall, wait } = yield* watchHealth(gateway, post(`${url}/plan`, { question: "?", ...body }, headers))
+  const after = memoryOf(pid)
+  const round = (value: number) => value.toFixed(1)
+  yield* Effect.logInfo(
+    `${name}: ${round(sizeOf(body))} MiB sent, /health within ${wait} ms and ${stall} ms of work, ${round(before.now)} MiB before, ${round(after.peak)} at most, ${round(after.now)} after`
+  )
+  assert.isBelow(stall, longestStall, name)
+  assert.isBelow(after.peak - before.now, 400, name)
+  assert.isBelow(after.now - before.now, 250, name)
+  assert.strictEqual((yield* send(`${url}/health`)).status, 200)
+  return answer
+})
+
+describe("a gateway whose callers mean harm", () => {
+  for (const [name, schemas, input, states] of called) {
+    it.live(`serves others while a tool is called that has ${name}`, () =>
+      Effect.gen(function* () {
+        const calls = schemas.map((_, index) => callTool(`bob_s${index}`, input))
+        const gateway = yield* startGateway((asked) =>
+          question(asked) === warmUp || asked.messages.some(({ role }) => role === "tool") ? [say("done")] : calls
+        )
+        const { status, text } = yield* attack(
+          gateway,
+          name,
+          { agents: [agentOf(schemas)] },
+          { accept: "text/event-stream" }
+        )
+        assert.strictEqual(status, 200)
+        assert.deepStrictEqual(eventsOf(text).slice(-2), ["final", "done"])
+        const ends = Array.from(text.matchAll(/"state":"(\w+)","remote_task_id"/g), ([, state = ""]) => state)
+        assert.strictEqual(ends.length, schemas.length)
+        for (const state of ends) assert.include(states, state)
+      })
+    )
+  }
+
+  for (const [name, body, path] of refused) {
+    it.live(`refuses ${name} at once`, () =>
+      Effect.gen(function* () {
+        const { body: problem, status, text } = yield* attack(yield* startGateway([[say("warm")]]), name, body)
+        assert.deepStrictEqual([status, problem["code"]], [400, "invalid_request"])
+        const issues = problem["issues"] as ReadonlyArray<{ readonly path: string }>
+        assert.strictEqual(issues[0]?.path, path)
+        assert.isAtMost(issues.length, 100)
+        assert.isBelow(text.length, 32_768)
+        if (path === "metadata.p0") assert.strictEqual(problem["issues_left_out"], 4_800)
+      })
+    )
+  }
+})

@@ -1,0 +1,45 @@
+/** How deep a text may be nested: deeper than this nobody nests on purpose, and what is far deeper cannot be written as JSON again. */
+const maxDepth = 64
+/** Values of any kind, those in objects and arrays each. Parsing more of them at once holds up everybody. */
+const maxValues = 50_000
+
+const quote = '"'.charCodeAt(0)
+const backslash = "\\".charCodeAt(0)
+const comma = ",".charCodeAt(0)
+const openings: ReadonlySet<number> = new Set(["{", "["].map((text) => text.charCodeAt(0)))
+const closings: ReadonlySet<number> = new Set(["}", "]"].map((text) => text.charCodeAt(0)))
+
+/** Where the string ends that begins at `start`. */
+const endOfString = (text: string, start: number): number => {
+  for (let index = start + 1; index < text.length; index++) {
+    const code = text.charCodeAt(index)
+    if (code === quote) return index
+    if (code === backslash) index++
+  }
+  return text.length
+}
+
+/** How many values a text has, and how deep it is nested, counted before it is parsed. It need not be JSON. */
+const measure = (text: string): { readonly values: number; readonly depth: number } => {
+  let values = 1
+  let open = 0
+  let depth = 0
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index)
+    if (code === quote) index = endOfString(text, index)
+    else if (code === comma) values++
+    else if (openings.has(code)) {
+      values++
+      depth = Math.max(depth, ++open)
+    } else if (closings.has(code)) open--
+  }
+  return { values, depth }
+}
+
+/** Says why a text is not to be parsed as JSON, if so: it has more than 50,000 values or more than 64 levels of nesting. `values` is their number, an empty object or array counted twice. */
+export const check = (text: string): { readonly values: number; readonly problem: string | undefined } => {
+  const { values, depth } = measure(text)
+  if (depth > maxDepth) return { values, problem: `Expected at most ${maxDepth} levels of nesting` }
+  if (values > maxValues) return { values, problem: `Expected at most ${maxValues} values, got ${values}` }
+  return { values, problem: undefined }
+}

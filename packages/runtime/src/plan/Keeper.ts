@@ -1,0 +1,119 @@
+import { Deferred, type Duration, Effect, Exit, Fiber, FiberMap, Latch, Option, type Scope } from "effect"
+
+interface Options<A> {
+  /** So many values and places there are at most. */
+  readonly capacity: number
+  /** Asks what a fiber does to end. It is called once for each value. */
+  readonly end: (value: A) => void
+  /** Tells an older value of a key that a new one replaces it: its fiber is to end. */
+  readonly replace: (value: A) => void
+  /** How long values may take to end, and what happens to one that takes longer. */
+  readonly endWithin: Duration.Input
+  readonly abandon: (value: A) => void
+}
+
+export interface Keeper<K, A> {
+  /**
+   * Runs `life` in a fiber of its own, and returns the value that it announces. The value stands for the key until the fiber ends.
+   * If the key has a value already, that one is replaced, and `life` begins when its fiber has ended.
+   */
+  readonly run: (key: K, life: (announce: (value: A) => Effect.Effect<void>) => Effect.Effect<void>) => Effect.Effect<A>
+  readonly find: (key: K) => A | undefined
+  /** Keeps a place free until the scope closes. `more` places are there beside the capacity. */
+  readonly reserve: (more?: number) => Effect.Effect<void, "draining" | "full", Scope.Scope>
+  /** How many places are free. */
+  readonly room: () => number
+  /** Whether there is neither a value nor a reserved place. */
+  readonly isIdle: () => boolean
+  /** Refuses new places, and returns when it is idle: values have the grace to end by themselves, then they are asked to. */
+  readonly drain: (grace: Duration.Input) => Effect.Effect<void>
+  readonly isDraining: () => boolean
+}
+
+/**
+ * One fiber per key. A key and the keeper change their states like this:
+ *
+ *     free ──reserve──▶ reserved ──run──▶ announced ──the fiber ends──▶ free
+ *       └───────────────run──────────────────▲ └─run: replaced, the fiber ends─▲ announced
+ *
+ *     open ──drain──▶ draining ──the grace or the scope ends──▶ ending ──endWithin──▶ abandoned
+ *
+ * What is announced while the keeper is ending is asked to end at once. The fibers are interrupted when the scope has closed.
+ */
+export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace, endWithin, abandon }: Options<A>) {
+  const fibers = yield* FiberMap.make<K, void>()
+  const values = new Map<K, A>()
+  const idle = Latch.makeUnsafe(true)
+  let reserved = 0
+  let state: "open" | "draining" | "ending" = "open"
+
+  const isIdle = () => values.size + reserved === 0
+  const change = (by: () => void) =>
+    Effect.sync(() => {
+      by()
+      if (isIdle()) idle.openUnsafe()
+      else idle.closeUnsafe()
+    })
+
+  const endAll = Effect.suspend(() => {
+    // They have had their time.
+    if (state === "ending") return Effect.void
+    state = "ending"
+    for (const value of values.values()) end(value)
+    const abandonAll = Effect.sync(() => values.forEach(abandon))
+    return Effect.timeoutOrElse(idle.await, { duration: endWithin, orElse: () => abandonAll })
+  })
+  yield* Effect.addFinalizer(() => endAll)
+
+  const room = () => capacity - values.size - reserved
+  const keeper: Keeper<K, A> = {
+    run: Effect.fnUntraced(function* (key, life) {
+      const older = values.get(key)
+      if (older !== undefined) {
+        replace(older)
+        const fiber = yield* FiberMap.get(fibers, key)
+        if (Option.isSome(fiber)) yield* Fiber.await(fiber.value)
+      }
+      const announced = Deferred.makeUnsafe<A>()
+      const announce = (value: A) =>
+        Effect.andThen(
+          change(() => {
+            values.set(key, value)
+            if (state === "ending") end(value)
+          }),
+          Deferred.succeed(announced, value)
+        )
+      const running = life(announce).pipe(
+        Effect.ensuring(change(() => values.delete(key))),
+        // Nobody waits for ever for a fiber that has ended before it announced itself.
+        Effect.onExit((exit) =>
+          Deferred.done(
+            announced,
+            Exit.isFailure(exit) ? Exit.failCause(exit.cause) : Exit.die("Nothing was announced")
+          )
+        )
+      )
+      yield* FiberMap.run(fibers, key, running)
+      return yield* Deferred.await(announced)
+    }),
+    find: (key) => values.get(key),
+    reserve: (more = 0) =>
+      Effect.acquireRelease(
+        Effect.suspend(() => {
+          if (state !== "open") return Effect.fail("draining" as const)
+          if (room() + more <= 0) return Effect.fail("full" as const)
+          return change(() => reserved++)
+        }),
+        () => change(() => reserved--)
+      ),
+    room,
+    isIdle,
+    drain: (grace) =>
+      Effect.suspend(() => {
+        if (state === "open") state = "draining"
+        return Effect.timeoutOrElse(idle.await, { duration: grace, orElse: () => endAll })
+      }),
+    isDraining: () => state !== "open"
+  }
+  return keeper
+})

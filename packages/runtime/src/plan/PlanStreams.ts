@@ -1,0 +1,112 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
+import {
+  type HopsExceeded,
+  type IdempotencyConflict,
+  InvalidRequest,
+  type NotAccepting,
+  type NotFound,
+  type SessionBusy
+} from "@bowline/domain/plan/Refusal"
+import type { SessionId } from "@bowline/domain/session/Session"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { Clock, Context, Effect, Layer, Option, type Scope, Stream } from "effect"
+import { PlanStore } from "../store/PlanStore.ts"
+import type { Reading } from "../stream/LivePlan.ts"
+import { RemotePlans } from "../stream/RemotePlans.ts"
+import * as StoredFrames from "../stream/StoredFrames.ts"
+import { type Asked, NewPlans } from "./NewPlans.ts"
+import type { RunningPlan } from "./RunningPlans.ts"
+
+/** The plan that a reader reads, and what the reader gets. */
+type PlanReading = { readonly plan_id: PlanId; readonly session_id: SessionId } & Reading
+
+/**
+ * Plans as streams of frames for the edges that write them to connections. Next to the frames come pings and requests to come
+ * back, and the time at which a slow connection is to be closed. An app reads the events of `Plans`.
+ */
+export class PlanStreams extends Context.Service<
+  PlanStreams,
+  {
+    /**
+     * Checks the request, stores the plan and starts it in a fiber of its own. The caller is its first reader until the scope
+     * closes: with `on_disconnect: "cancel"` the plan is aborted when its last reader disconnects. If the idempotency key stands
+     * for a plan already, the caller becomes one more reader of that plan, from its first frame on, wherever it runs and also
+     * when it is over. A refused request leaves no key behind.
+     */
+    readonly start: (
+      asked: Asked
+    ) => Effect.Effect<
+      PlanReading,
+      InvalidRequest | HopsExceeded | SessionBusy | IdempotencyConflict | NotAccepting | StorageError,
+      Scope.Scope
+    >
+    /**
+     * The frames of the plan behind `after` (0: from the start), live to the end. A cursor past the last frame is invalid; at the
+     * end of a plan that is over there is nothing to read. The caller is a reader until the scope closes.
+     */
+    readonly read: (
+      caller: CallerName,
+      id: PlanId,
+      after: number
+    ) => Effect.Effect<PlanReading, NotFound | InvalidRequest | StorageError, Scope.Scope>
+  }
+>()("@bowline/runtime/plan/PlanStreams") {
+  static readonly layer = Layer.effect(
+    PlanStreams,
+    Effect.gen(function* () {
+      const newPlans = yield* NewPlans
+      const store = yield* PlanStore
+      const remote = yield* RemotePlans
+
+      /** The frames behind `after` of a plan that runs here: first those that are there, then those that come. */
+      const attach = Effect.fnUntraced(function* ({ live, run }: RunningPlan, after: number) {
+        const { plan_id, session_id } = run.given
+        const { head, frames, overdue, cutOff } = yield* live.attach
+        const recent = live.recent(after, head)
+        const earlier =
+          recent === undefined ? StoredFrames.between(store, plan_id, after, head) : Stream.fromArray(recent)
+        // Where another replica's reader was faster than this one's writer, `after` is ahead of `head`.
+        const later =
+          after > head ? Stream.filter(frames, (item) => typeof item === "string" || item.seq > after) : frames
+        const all = Stream.concat(earlier, later).pipe(
+          Stream.catchTag("StorageError", () => Stream.fromEffect(Effect.as(cutOff, "reconnect" as const)))
+        )
+        return { plan_id, session_id, frames: all, overdue }
+      })
+
+      const read = Effect.fnUntraced(function* (caller: CallerName, plan_id: PlanId, after: number) {
+        const stored = yield* store.get(caller, plan_id)
+        const plan = yield* newPlans.find(plan_id)
+        const [last] = after === 0 ? [] : yield* store.events(plan_id, after - 1, 1)
+        if (after > 0 && last === undefined) {
+          return yield* new InvalidRequest({
+            issues: [{ path: ["Last-Event-ID"], message: "Expected no more than the last seq of the plan" }]
+          })
+        }
+        if (plan !== undefined) return yield* attach(plan, after)
+        const elsewhere = isSettled(stored) ? undefined : yield* remote.connect(plan_id)
+        const frames = StoredFrames.follow(store, plan_id, after, elsewhere)
+        return { plan_id, session_id: stored.session_id, frames, overdue: Effect.never }
+      })
+
+      const start: PlanStreams["Service"]["start"] = (asked) =>
+        Effect.gen(function* () {
+          const { caller, idempotency } = asked
+          if (idempotency !== undefined) {
+            const now = fromMillis(yield* Clock.currentTimeMillis)
+            const known = yield* store.findByKey(caller, idempotency, now)
+            if (Option.isSome(known)) return yield* read(caller, known.value, 0)
+          }
+          return yield* newPlans.start(asked, (plan) => attach(plan, 0))
+        }).pipe(
+          Effect.catchTag("PlanExists", ({ plan_id }) => read(asked.caller, plan_id, 0)),
+          // The session of that plan was deleted meanwhile, and the key is free again.
+          Effect.catchTag("NotFound", () => start(asked))
+        )
+
+      return { start, read }
+    })
+  )
+}

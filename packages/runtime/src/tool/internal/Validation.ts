@@ -1,0 +1,89 @@
+import { Ajv2020 } from "ajv/dist/2020.js"
+
+/** What a schema says of arguments: nothing, what is wrong with them and where, or that it is itself of no use. */
+export type Verdict =
+  | { readonly _tag: "Fits" }
+  | { readonly _tag: "Wrong"; readonly issues: ReadonlyArray<string> }
+  | { readonly _tag: "Unusable"; readonly reason: string }
+
+/** A schema as a function; `size` is how many characters of code that takes. */
+export interface Validation {
+  readonly size: number
+  readonly check: (input: unknown) => Verdict
+}
+
+/** V8 parses code in one go, outside of its heap's bounds: nothing can stop it there. */
+const maxCode = 4_194_304
+
+const maxIssues = 10
+
+const isObject = (value: unknown): value is { readonly [key: string]: unknown } =>
+  typeof value === "object" && value !== null
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+/** A schema that refers to itself without a way out overflows the stack, as do arguments that are nested too deep for it. */
+const unusable = (error: unknown): Verdict => ({
+  _tag: "Unusable",
+  reason: error instanceof RangeError ? "It refers to itself without an end" : messageOf(error)
+})
+
+/** Compiles a schema to code, and throws what is wrong with it. */
+const compile = (schema: unknown): Validation => {
+  if (!isObject(schema)) throw new Error("Expected an object")
+  let size = 0
+  // One of its own for each schema: those of two callers may have the same `$id`.
+  const ajv = new Ajv2020({
+    strict: false,
+    // It is done for strangers' schemas before: see `ToolSchema`.
+    validateSchema: false,
+    validateFormats: false,
+    allErrors: true,
+    logger: false,
+    unicodeRegExp: false,
+    // What is referred to becomes one function: inlined, 64 KiB of schema become gigabytes of code.
+    inlineRefs: false,
+    code: {
+      // It takes as long as all the rest, and a check runs a few times only.
+      optimize: false,
+      process: (code) => {
+        size += code.length
+        if (size > maxCode) throw new Error("It is too complex")
+        return code
+      }
+    }
+  })
+  const validate = ajv.compile(schema)
+  // It would give a promise, which is not an answer.
+  if ("$async" in validate) throw new Error("Expected no $async")
+  const check = (input: unknown): Verdict => {
+    if (validate(input)) return { _tag: "Fits" }
+    const issues = (validate.errors ?? [])
+      .slice(0, maxIssues)
+      .map(({ instancePath, keyword, message }) => `${instancePath === "" ? "/" : instancePath}: ${message ?? keyword}`)
+    // The instance is kept for as long as the schema.
+    validate.errors = null
+    return { _tag: "Wrong", issues }
+  }
+  return { size, check }
+}
+
+/** The schema as a function that never throws. */
+export const make = (schema: unknown): Validation => {
+  try {
+    const { check, size } = compile(schema)
+    return {
+      size,
+      check: (input) => {
+        try {
+          return check(input)
+        } catch (error) {
+          return unusable(error)
+        }
+      }
+    }
+  } catch (error) {
+    const verdict = unusable(error)
+    return { size: 0, check: () => verdict }
+  }
+}

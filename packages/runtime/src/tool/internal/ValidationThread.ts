@@ -1,0 +1,127 @@
+import { Data, Effect, Result, type Scope } from "effect"
+import { extname } from "node:path"
+import { Worker } from "node:worker_threads"
+import type { Verdict } from "./Validation.ts"
+import type { Question } from "./ValidationWorker.ts"
+
+/** How long compiling a schema and checking arguments may take together, in milliseconds. To start the thread does not count. */
+const timeLimit = 250
+/** The same on a machine that is busy with something else, so that the thread gets less than a processor. */
+const starvedLimit = 2_500
+
+const resourceLimits = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16, codeRangeSizeMb: 16 }
+
+/** A check that was ended with its thread. */
+export class CheckEnded extends Data.TaggedError("CheckEnded")<{ readonly reason: string }> {}
+
+const ended = (error: unknown): CheckEnded =>
+  new CheckEnded({
+    reason:
+      error instanceof Error && "code" in error && error.code === "ERR_WORKER_OUT_OF_MEMORY"
+        ? `It takes more than ${resourceLimits.maxOldGenerationSizeMb} MiB of memory`
+        : `It ends the thread that checks it: ${error instanceof Error ? error.message : String(error)}`
+  })
+
+type Answer = Result.Result<Verdict, CheckEnded>
+
+/** Calls `late` once the limit has passed and the process has worked for as long, until `stop` is called. It is real time, whatever the clock says. */
+const watch = (late: () => void): (() => void) => {
+  const before = process.cpuUsage()
+  const begun = performance.now()
+  const look = () => {
+    const { system, user } = process.cpuUsage(before)
+    const isOver = user + system >= timeLimit * 1_000 || performance.now() - begun >= starvedLimit
+    // An answer that came while this thread was busy is read before the immediate runs.
+    if (isOver) immediate = setImmediate(late)
+    else timer.refresh()
+  }
+  // @effect-diagnostics-next-line globalTimers:off
+  const timer = setTimeout(look, timeLimit)
+  let immediate: NodeJS.Immediate | undefined
+  return () => {
+    clearTimeout(timer)
+    clearImmediate(immediate)
+  }
+}
+
+/** Waits for the next answer of the thread, for ever or as long as a check may take, until `stop` is called. */
+const listen = (worker: Worker, isLimited: boolean, done: (answer: Answer) => void): (() => void) => {
+  const end = (answer: Answer) => {
+    stop()
+    done(answer)
+  }
+  const onMessage = (verdict: Verdict) => end(Result.succeed(verdict))
+  const onError = (error: unknown) => end(Result.fail(ended(error)))
+  const onExit = (code: number) => onError(`exit code ${code}`)
+  const unwatch = isLimited
+    ? watch(() => end(Result.fail(new CheckEnded({ reason: `It takes more than ${timeLimit} ms` }))))
+    : () => undefined
+  const stop = () => {
+    unwatch()
+    worker.off("message", onMessage).off("error", onError).off("exit", onExit)
+  }
+  worker.on("message", onMessage).on("error", onError).on("exit", onExit)
+  return stop
+}
+
+const nextAnswer = (worker: Worker, isLimited: boolean): Effect.Effect<Verdict, CheckEnded> =>
+  Effect.callback((resume) => {
+    const stop = listen(worker, isLimited, (answer) => resume(Effect.fromResult(answer)))
+    return Effect.sync(stop)
+  })
+
+// Its sources run as they are, and as JavaScript.
+const entry = new URL(`./ValidationWorker${extname(import.meta.url)}`, import.meta.url)
+
+const create = (): Worker => {
+  // It sees no variable of the environment, so no secret.
+  const worker = new Worker(entry, { resourceLimits, env: {}, execArgv: [], name: "input-validation" })
+  // An error that nobody listens to would end the process.
+  return worker.on("error", () => undefined)
+}
+
+/**
+ * A thread that checks arguments, one call of `check` at a time. It is started for the first one, and killed when a check takes more than 250 ms or
+ * 64 MiB, or is interrupted; the next check starts another one.
+ */
+export const make: Effect.Effect<
+  { readonly check: (question: Question) => Effect.Effect<Verdict, CheckEnded> },
+  never,
+  Scope.Scope
+> = Effect.gen(function* () {
+  let worker: Worker | undefined
+
+  const kill = Effect.promise(async () => {
+    const killed = worker
+    worker = undefined
+    await killed?.terminate()
+  })
+  yield* Effect.addFinalizer(() => kill)
+
+  const start = Effect.gen(function* () {
+    const started = (worker = create())
+    yield* nextAnswer(started, false)
+    return started
+  })
+
+  const ask = (thread: Worker, question: Question) =>
+    Effect.suspend(() => {
+      thread.postMessage(question)
+      return nextAnswer(thread, true)
+    })
+
+  const askNew = (question: Question) =>
+    Effect.flatMap(start, (thread) => ask(thread, question)).pipe(Effect.onError(() => kill))
+
+  return {
+    check: (question) =>
+      Effect.suspend(() => {
+        if (worker === undefined) return askNew(question)
+        // What earlier checks have left in the thread may be what is too much: only a new one decides.
+        return ask(worker, question).pipe(
+          Effect.onError(() => kill),
+          Effect.catchTag("CheckEnded", () => askNew(question))
+        )
+      })
+  }
+})

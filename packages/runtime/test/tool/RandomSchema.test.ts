@@ -1,0 +1,60 @@
+import { CallerName } from "@bowline/domain/caller/CallerName"
+import { assert, it } from "@effect/vitest"
+import { Config, Effect, Result } from "effect"
+import { monitorEventLoopDelay } from "node:perf_hooks"
+import { InputValidator } from "../../src/tool/InputValidator.ts"
+import type { Tool } from "../../src/tool/Tool.ts"
+import { problem } from "../../src/tool/ToolSchema.ts"
+import { randomCall } from "./RandomSchema.ts"
+
+const toolOf = (inputSchema: Tool["inputSchema"]): Tool => ({
+  name: "bob_ask",
+  kind: "peer",
+  agent: "bob",
+  endpoint: "http://bob.test/",
+  skill: "ask",
+  description: "",
+  inputSchema,
+  timeoutMs: undefined,
+  isIdempotent: false,
+  identify: Effect.succeed(null),
+  call: () => Effect.never
+})
+
+it.live(
+  "comes to an end with whatever schema, and serves the next one",
+  () =>
+    Effect.gen(function* () {
+      const count = yield* Config.Int("BOWLINE_SCHEMAS").pipe(Config.withDefault(40))
+      const validator = yield* InputValidator
+      const delay = monitorEventLoopDelay({ resolution: 5 })
+      delay.enable()
+      let refused = 0
+      const ends = { fits: 0, wrong: 0, unusable: 0, ended: 0 }
+      for (let seed = 1; seed <= count; seed++) {
+        const { input, schema } = randomCall(seed)
+        // Also those that no request may have: what is stored may be older than the rule.
+        if (problem(schema) !== undefined) refused++
+        const result = yield* validator.parse(CallerName.make(`c${seed}`), toolOf(schema), JSON.stringify(input))
+        if (Result.isSuccess(result)) ends.fits++
+        else if (result.failure.message.startsWith("The arguments do not match")) ends.wrong++
+        else if (result.failure.message.includes("It takes more than")) ends.ended++
+        else {
+          assert.match(result.failure.message, /^The schema of the tool cannot be used\./, `seed ${seed}`)
+          ends.unusable++
+        }
+      }
+      delay.disable()
+      yield* Effect.logInfo(
+        `${refused} refused, ${JSON.stringify(ends)}, longest stall ${(delay.max / 1e6).toFixed(0)} ms`
+      )
+      const plain = toolOf({ required: ["a"] })
+      assert.isTrue(Result.isSuccess(yield* validator.parse(CallerName.make("ann"), plain, '{"a": 1}')))
+      assert.isBelow(refused, count)
+      assert.strictEqual(
+        Object.values(ends).reduce((sum, part) => sum + part),
+        count
+      )
+    }).pipe(Effect.provide(InputValidator.layer)),
+  1_800_000
+)
