@@ -25,7 +25,7 @@ export interface PeerCall {
   readonly skill: Skill
   readonly taskId: TaskId
   readonly input: { readonly [key: string]: Schema.Json }
-  /** The remote task that this call goes on with: one that an earlier plan of the session was handed back. */
+  /** The remote task that this call continues: one that its peer handed back to an earlier call of the session. */
   readonly continues: RemoteIds | null
   /** The remote task that this very call has started in a process that is gone: nothing is sent any more, it is asked for. */
   readonly resumes?: OpenTask | undefined

@@ -9,7 +9,7 @@ export const Notice = Schema.TaggedUnion({
   LeaseReleased: { session_id: SessionId },
   /** A replica has ended, and left its plans to the others. */
   PlansLeft: {},
-  /** A replica goes on with a plan of another one: whoever has readers of it says so. */
+  /** A replica has taken over a plan of another one: replicas that read the plan answer `Reading`. */
   TakenOver: { plan_id: PlanId },
   /** Somebody wants the plan to end. */
   AbortRequested: { plan_id: PlanId },

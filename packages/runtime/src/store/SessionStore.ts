@@ -7,7 +7,7 @@ import { Context, type Effect } from "effect"
 import type { LeaseLost } from "./LeaseStore.ts"
 import type { Page, PageRequest } from "./Page.ts"
 
-/** A remote task that waits for the caller: the next call of this skill goes on with it. */
+/** A remote task that waits for the caller: the next call of this skill continues it. */
 export interface HandedBack {
   readonly agent: string
   readonly endpoint: string

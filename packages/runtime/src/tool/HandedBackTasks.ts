@@ -17,7 +17,7 @@ export class HandedBackTasks {
     }
   }
 
-  /** The task that the next call goes on with. It is nobody else's then. */
+  /** Takes the task that the next call continues: no other call gets it. */
   take(agent: Agent, skill: Skill): RemoteIds | null {
     const key = keyOf(agent.name, agent.endpoint, skill.id)
     const task = this.#tasks.get(key) ?? null

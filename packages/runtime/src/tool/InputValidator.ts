@@ -3,6 +3,7 @@ import * as JsonText from "@bowline/domain/json/JsonText"
 import * as JsonValue from "@bowline/domain/json/JsonValue"
 import { Clock, Context, Effect, Layer, PartitionedSemaphore, Result } from "effect"
 import { createHash } from "node:crypto"
+import { LruCache } from "../cache/LruCache.ts"
 import * as Validation from "./internal/Validation.ts"
 import * as ValidationThread from "./internal/ValidationThread.ts"
 import { textInput } from "./PeerTools.ts"
@@ -82,14 +83,13 @@ export class InputValidator extends Context.Service<
       const thread = yield* ValidationThread.make
       const turns = yield* PartitionedSemaphore.make<CallerName>({ permits: 1 })
       /** Until when a schema is put aside for a caller, in milliseconds since 1970, and why. */
-      const putAside = new Map<string, { readonly until: number; readonly verdict: Validation.Verdict }>()
+      const putAside = new LruCache<string, { readonly until: number; readonly verdict: Validation.Verdict }>(
+        maxPutAside
+      )
 
       const put = Effect.fnUntraced(function* (key: string, tool: string, reason: string) {
         const verdict: Validation.Verdict = { _tag: "Unusable", reason }
-        putAside.delete(key)
         putAside.set(key, { until: (yield* Clock.currentTimeMillis) + restMs, verdict })
-        const oldest = putAside.keys().next()
-        if (putAside.size > maxPutAside && oldest.done !== true) putAside.delete(oldest.value)
         yield* Effect.annotateLogs(Effect.logWarning("input_schema_put_aside"), { tool, reason })
         return verdict
       })
@@ -98,7 +98,7 @@ export class InputValidator extends Context.Service<
         const question = { schema: JSON.stringify(tool.inputSchema), input: JSON.stringify(input) }
         const key = createHash("sha256").update(`${caller}\n${question.schema}`).digest("base64")
         const now = yield* Clock.currentTimeMillis
-        const known = putAside.get(key)
+        const known = putAside.peek(key)
         if (known !== undefined && known.until > now) return known.verdict
         return yield* Effect.catchTag(thread.check(question), "CheckEnded", ({ reason }) => put(key, tool.name, reason))
       })

@@ -69,7 +69,7 @@ export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: S
   const leave = (result: ToolResult, task: RemoteIds): ToolResult => {
     if (!handedBack.has(result.state) || task.taskId === null) return result
     left.leave(agent, skill, task)
-    return { ...result, note: `The task is not over: the next call of ${name} goes on with it.` }
+    return { ...result, note: `The task is not over: the next call of ${name} continues it.` }
   }
 
   /** What the peer never heard of is there for the next call; a task that it refuses to go on with is let go. */

@@ -109,7 +109,7 @@ describe("a task that a peer hands back", () => {
       // The gateway's own words stand outside of what the peer says.
       assert.match(
         result ?? "",
-        /^<result \S+ .*>\nWhich rope\?\n<\/result \S+>\nThe task is not over: the next call of bob_ask goes on with it\.$/
+        /^<result \S+ .*>\nWhich rope\?\n<\/result \S+>\nThe task is not over: the next call of bob_ask continues it\.$/
       )
     }).pipe(
       Effect.provide(layer({ script: [askBob, [...askBob, ...askBob], [say("ok")]], peers: answered.peers })),
@@ -165,7 +165,7 @@ describe("a task that a peer hands back", () => {
       })
       const [result = ""] = yield* results
       assert.include(result, `The peer asks for a payment: {"accepts":["${"x".repeat(1_000)}"]}`)
-      assert.notInclude(result, "goes on with it")
+      assert.notInclude(result, "continues it")
       yield* ask()
       assert.deepStrictEqual(unpaid.continued, [null, null])
     }).pipe(Effect.provide(layer({ script: steps(2), peers: unpaid.peers })), Effect.scoped)
