@@ -26,10 +26,11 @@ export const StopReason = Schema.Literals([
 ])
 export type StopReason = typeof StopReason.Type
 
-/** The payload of a `final` frame. */
+/** The payload of a `final` frame. `output` is the parsed text of an answer that had to match a JSON Schema. */
 export const Final = Schema.Struct({
   stop_reason: StopReason,
   text: Schema.String,
+  output: Schema.optionalKey(Schema.Json),
   usage: Usage,
   steps: Schema.Int,
   tool_calls: Schema.Int,

@@ -94,7 +94,8 @@ export const begin = Effect.fnUntraced(function* (
       agents: request.agents.map(({ name }) => name),
       unreachable,
       summary: blocks(summaries),
-      mustAnswer
+      mustAnswer,
+      responseFormat: request.preferences.response_format
     }),
     tools: Array.from(tools.values())
   })

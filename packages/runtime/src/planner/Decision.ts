@@ -28,7 +28,7 @@ export const withheld = (
   if (isLooping) return "loop"
   if (tool_calls >= max_tool_calls) return "max_tool_calls"
   if (usage.input_tokens + usage.output_tokens >= max_total_tokens) return "max_total_tokens"
-  return steps === max_steps ? "max_steps" : undefined
+  return steps >= max_steps ? "max_steps" : undefined
 }
 
 /**

@@ -17,6 +17,7 @@ import { LocalTools } from "../tool/LocalTools.ts"
 import * as Continuation from "./Continuation.ts"
 import * as Conversation from "./Conversation.ts"
 import { stopReason, withheld } from "./Decision.ts"
+import * as FinalAnswer from "./FinalAnswer.ts"
 import { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import * as PreparedCalls from "./PreparedCalls.ts"
@@ -30,6 +31,18 @@ export interface PlanAnswer {
   readonly final: Final
   readonly parts: ReadonlyArray<MessagePart>
 }
+
+/** What the next step has besides the conversation. */
+interface Next {
+  /** Messages for its request only. */
+  readonly corrections: ReadonlyArray<Entry>
+  /** Whether it repairs an answer that was rejected. */
+  readonly isRepair: boolean
+  /** The attempts of the process that had the plan before. */
+  readonly before: Attempts | undefined
+}
+
+const afresh: Next = { corrections: [], isRepair: false, before: undefined }
 
 /** The loop: ask the provider, make the calls that it wants, and ask again, until it answers. */
 export class Planner extends Context.Service<
@@ -93,8 +106,7 @@ export class Planner extends Context.Service<
       const ask = Effect.fnUntraced(function* (
         run: PlanRun,
         { loop, prompt, request, tools }: Conversation.Conversation,
-        corrections: ReadonlyArray<Entry>,
-        before: Attempts | undefined
+        { before, corrections, isRepair }: Next
       ) {
         const step = new StepState()
         run.step = step
@@ -107,13 +119,14 @@ export class Planner extends Context.Service<
           hasTools: tools.size > 0,
           isLooping: loop.isExhausted
         })
+        const mustAnswer = isRepair || withholding !== undefined
         run.given.journal.append(
           [run.progressed("provider")],
           before === undefined ? [{ event: "step", data: { step: steps, attempt: 1 } }] : []
         )
         const answer = yield* askStep(run, step, {
-          question: () => request(withholding !== undefined, corrections),
-          mayCall: withholding === undefined,
+          question: () => request(mustAnswer, corrections),
+          mayCall: !mustAnswer,
           shorten: prompt.shorten,
           before
         })
@@ -132,18 +145,23 @@ export class Planner extends Context.Service<
           const conversation = yield* Conversation.begin(parts, run)
           const { prompt, tools } = conversation
           const isFinished = yield* finishStep(run, conversation)
-          let before = isFinished ? undefined : resumed?.attempts
-          let corrections: ReadonlyArray<Entry> = []
+          let next: Next = { ...afresh, before: isFinished ? undefined : resumed?.attempts }
           for (;;) {
-            const { answer, stop } = yield* ask(run, conversation, corrections, before)
-            before = undefined
+            const { answer, stop } = yield* ask(run, conversation, next)
             const now = yield* Clock.currentTimeMillis
             const budget = max_tool_calls - run.progress.tool_calls
             const made = stop === undefined ? answer.calls : []
             const calls = yield* PreparedCalls.prepare(made, tools, parseFor(run), budget, uuid)
             const written = calls.map(({ part }) => part)
             const said = Assembly.inOrder(answer.parts, answer.calls, written)
-            if (stop !== undefined) return { final: finalOf(run, stop, answer.text, now), parts: said }
+            if (stop !== undefined) {
+              const judged = yield* FinalAnswer.judge(validator, run, answer.text, next.isRepair)
+              if (judged._tag === "Taken") {
+                return { final: { ...finalOf(run, stop, answer.text, now), ...judged.output }, parts: said }
+              }
+              next = { ...afresh, corrections: judged.repair, isRepair: true }
+              continue
+            }
             run.step = undefined
             journal.append([run.message("assistant", said, now)], [])
             prompt.answered(
@@ -152,7 +170,7 @@ export class Planner extends Context.Service<
             )
             run.count({ tool_calls: run.progress.tool_calls + Math.min(calls.length, budget) })
             yield* call(run, conversation, calls)
-            corrections = Continuation.corrections(answer.dropped)
+            next = { ...afresh, corrections: Continuation.corrections(answer.dropped) }
           }
         })
       }
