@@ -23,7 +23,6 @@ import type { PlanRun } from "./PlanRun.ts"
 import * as PreparedCalls from "./PreparedCalls.ts"
 import type { Attempts } from "./Resumption.ts"
 import * as Step from "./Step.ts"
-import { StepState } from "./StepState.ts"
 import * as ToolCalls from "./ToolCalls.ts"
 
 /** The answer that ends a plan: what callers are told, and what the history keeps. */
@@ -69,9 +68,9 @@ export class Planner extends Context.Service<
       }
 
       const parseFor =
-        ({ given }: PlanRun): PreparedCalls.ParseInput =>
+        ({ given, stages }: PlanRun): PreparedCalls.ParseInput =>
         (tool, text) =>
-          validator.parse(given.caller, tool, text)
+          stages.within("tool")(validator.parse(given.caller, tool, text))
 
       /** Makes calls, and tells the model what came of them. */
       const call = Effect.fnUntraced(function* (
@@ -108,8 +107,7 @@ export class Planner extends Context.Service<
         { loop, prompt, request, tools }: Conversation.Conversation,
         { before, corrections, isRepair }: Next
       ) {
-        const step = new StepState()
-        run.step = step
+        const step = run.beginStep()
         const { preferences } = run.given.request
         yield* prompt.fit
         yield* prompt.within(preferences.max_total_tokens ?? Infinity)
@@ -162,7 +160,7 @@ export class Planner extends Context.Service<
               next = { ...afresh, corrections: judged.repair, isRepair: true }
               continue
             }
-            run.step = undefined
+            run.endStep()
             journal.append([run.message("assistant", said, now)], [])
             prompt.answered(
               { role: "assistant", parts: said },

@@ -39,10 +39,29 @@ const shownArtifact = (
   return { event: "task.artifact", data: verified === undefined ? shown : { ...shown, verified } }
 }
 
-const timedOut = (tool: Tool, limit: number): ToolResult => {
-  const message = `${tool.name} did not finish within ${Duration.format(Duration.millis(limit))}. Whether it had an effect is unknown.`
+const timedOut = ({ name }: Tool, limit: number, isMade: boolean): ToolResult => {
+  const within = Duration.format(Duration.millis(limit))
+  const message = isMade
+    ? `${name} did not finish within ${within}. Whether it had an effect is unknown.`
+    : `${name} was not called: its ${within} were over before the call could leave.`
   return { state: "timed-out", content: message, error: { code: "timeout", message } }
 }
+
+/**
+ * The result of a call if it comes in time. The call runs detached, since a tool that does not let go must hold up neither the step
+ * nor the plan's end: the time-out interrupts it and waits no longer, an interruption waits for it as long as the plan's end does.
+ */
+const abandonAfter = <A>(call: Effect.Effect<A>, millis: number): Effect.Effect<Option.Option<A>> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkDetach(restore(call), { startImmediately: true })
+      const result = yield* restore(Effect.timeoutOption(Fiber.join(fiber), millis)).pipe(
+        Effect.onInterrupt(() => Fiber.interrupt(fiber))
+      )
+      if (Option.isNone(result)) fiber.interruptUnsafe()
+      return result
+    })
+  )
 
 type Dispatched = Extract<Prepared, { readonly _tag: "Ready" | "Begun" }>
 
@@ -127,26 +146,19 @@ class StepCalls {
     const seen = new Set(prepared._tag === "Begun" ? given.resumed?.seen : [])
     let hasArtifact = false
     tasks.resume(part.task_id)
-    // Detached: a tool that does not let go holds up neither the step nor the plan's end. Both exits interrupt it.
-    const call = yield* Effect.forkDetach(
-      tool.call({
-        input,
-        taskId: part.task_id,
-        resumes,
-        isHandedOver: () => this.#run.isHandedOver(part.task_id),
-        onEvent: (event) => {
-          hasArtifact ||= event._tag === "Artifact"
-          return this.#tell(part.task_id, seen, event)
-        }
-      }),
-      { startImmediately: true }
-    )
-    const result = yield* Fiber.join(call).pipe(
-      Effect.timeoutOption(left),
-      Effect.onInterrupt(() => Fiber.interrupt(call))
-    )
-    if (Option.isNone(result)) call.interruptUnsafe()
-    const end = Option.getOrElse(result, () => timedOut(tool, limit))
+    if (left <= 0) return this.#answer(prepared, did, timedOut(tool, limit, false), yield* Clock.currentTimeMillis)
+    const call = tool.call({
+      input,
+      taskId: part.task_id,
+      resumes,
+      isHandedOver: () => this.#run.isHandedOver(part.task_id),
+      onEvent: (event) => {
+        hasArtifact ||= event._tag === "Artifact"
+        return this.#tell(part.task_id, seen, event)
+      }
+    })
+    const result = yield* abandonAfter(call, left)
+    const end = Option.getOrElse(result, () => timedOut(tool, limit, true))
     // Who watches the stream sees what the model reads, though the tool gave it as its bare result.
     if (end.state === "completed" && !hasArtifact && end.content !== "") {
       const artifact = { content: end.content, mediaType: "text/plain", verified: end.verified }

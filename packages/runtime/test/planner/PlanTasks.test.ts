@@ -64,4 +64,29 @@ describe("PlanTasks", () => {
       )
     )
   }
+
+  it.effect("makes no call whose time was over before it could leave", () => {
+    let calls = 0
+    return Effect.gen(function* () {
+      const { frames } = yield* post({ question: "?", agents: [bob], preferences: { tool_timeout_ms: 1_000 } })
+      const reading = yield* Effect.forkChild(readAll(frames))
+      yield* pass("3 seconds")
+      const end = single(yield* Fiber.join(reading), "task.finished")
+      assert.deepInclude(end, { state: "timed-out" })
+      assert.match(end.error?.message ?? "", /was not called/)
+      assert.strictEqual(calls, 0)
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: [[callTool("bob_ask", { input: "hi" })], [say("done")]],
+          peers: {
+            discover: () => Effect.as(Effect.sleep("2 seconds"), { skills: [], did: null }),
+            call: () =>
+              Effect.sync(() => ({ state: "completed" as const, content: `${++calls}`, verified: "unknown" as const }))
+          }
+        })
+      ),
+      Effect.scoped
+    )
+  })
 })
