@@ -21,6 +21,7 @@ const mayImport: Record<string, ReadonlyArray<string>> = {
   "provider-openai": ["domain", "runtime"],
   "provider-anthropic": ["domain", "runtime"],
   a2a: ["domain", "runtime"],
+  mcp: ["domain", "runtime"],
   "storage-sql": ["domain", "runtime"],
   testing: ["domain", "runtime"]
 }
@@ -30,11 +31,14 @@ const rooms: Record<string, ReadonlyArray<string>> = {
   "packages/runtime": [
     "cache",
     "peer",
+    "mcp",
     "egress",
     "store",
     "tool",
     "provider",
     "config",
+    "http",
+    "auth",
     "memory",
     "telemetry",
     "history",
@@ -46,7 +50,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "plan"
   ],
   "apps/gateway": ["setting", "file", "config", "egress", "http", "route", "demo", "Gateway.ts", "cli", "main.ts"],
-  "packages/a2a": ["task", "http", "identity", "auth", "dialect", "rpc", "card", "peer"],
+  "packages/a2a": ["task", "identity", "dialect", "rpc", "card", "peer"],
   "packages/testing": ["exchange", "http", "provider", "peer", "session", "store", "TestKit.ts"],
   "packages/storage-sql": [
     "internal",

@@ -1,4 +1,4 @@
-import { GatewayIdentity } from "@bowline/a2a/identity/GatewayIdentity"
+import { GatewayIdentity } from "@bowline/runtime/auth/GatewayIdentity"
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
 import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider/AnthropicMessagesProvider"
 import * as OpenAiChatProvider from "@bowline/provider-openai/provider/OpenAiChatProvider"

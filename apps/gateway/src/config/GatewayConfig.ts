@@ -1,4 +1,5 @@
-import * as GatewayIdentity from "@bowline/a2a/identity/GatewayIdentity"
+import * as BinduIdentity from "@bowline/a2a/identity/BinduIdentity"
+import type { Identity } from "@bowline/runtime/auth/GatewayIdentity"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
@@ -56,7 +57,7 @@ export class GatewayConfig extends Context.Service<
     /** Encrypts the secrets of running plans. */
     readonly secretKey: Option.Option<Redacted.Redacted<Uint8Array>>
     /** The gateway's identity towards its peers. */
-    readonly identity: Option.Option<GatewayIdentity.Identity>
+    readonly identity: Option.Option<Identity>
     /** Which hosts and addresses callers may make the gateway connect to. */
     readonly egress: EgressPolicy
     /** Certificates and authorities for connections to peers. */
@@ -89,9 +90,9 @@ const identityNames = ["didSeed", "didAuthor", "didName"] as const
 const identityOf = (
   { didAuthor: author, didName: name, didSeed: seed }: Values,
   sources: Sources
-): Result.Result<Option.Option<GatewayIdentity.Identity>, ReadonlyArray<Problem>> => {
+): Result.Result<Option.Option<Identity>, ReadonlyArray<Problem>> => {
   if (seed !== undefined && author !== undefined && name !== undefined) {
-    return Result.succeed(Option.some(GatewayIdentity.fromSeed({ seed, author, name })))
+    return Result.succeed(Option.some(BinduIdentity.fromSeed({ seed, author, name })))
   }
   const missing = identityNames.filter((name) => !sources.has(name))
   const expected = "Expected with the other BOWLINE_DID_ variables, or none of them"

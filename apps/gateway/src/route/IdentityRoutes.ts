@@ -1,4 +1,5 @@
-import { documentOf, GatewayIdentity } from "@bowline/a2a/identity/GatewayIdentity"
+import { documentOf } from "@bowline/a2a/identity/BinduIdentity"
+import { GatewayIdentity } from "@bowline/runtime/auth/GatewayIdentity"
 import { Api } from "@bowline/protocol/api/Api"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"

@@ -2,8 +2,8 @@ import { Http, Unreachable } from "@bowline/domain/peer/PeerError"
 import { LruCache } from "@bowline/runtime/cache/LruCache"
 import { Cache, Clock, Duration, Effect, Exit, Result, Schema } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
-import { answerOf, respond } from "../http/Exchange.ts"
-import { failure, fromStatus, garbled, isPassing, type ExchangeError } from "../http/ExchangeError.ts"
+import { answerOf, respond } from "@bowline/runtime/http/Exchange"
+import { failure, fromStatus, garbled, isPassing, type ExchangeError } from "@bowline/runtime/http/ExchangeError"
 import { AgentCard, locations, maxPeers, type Location } from "./AgentCard.ts"
 
 /** A card, where it was found, and when the peer last confirmed it, in milliseconds. */

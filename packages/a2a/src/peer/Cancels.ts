@@ -1,6 +1,6 @@
 import { cancelTimeout } from "@bowline/runtime/peer/PeerClient"
 import { Effect, FiberSet } from "effect"
-import type { ExchangeError } from "../http/ExchangeError.ts"
+import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
 import type { PeerLink } from "./PeerLink.ts"
 import type { RemoteState } from "./RemoteTask.ts"
 import type { TaskCalls } from "./TaskCalls.ts"

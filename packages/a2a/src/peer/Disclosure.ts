@@ -1,8 +1,8 @@
 import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
 import { Effect } from "effect"
-import { maxBytes, tooLarge } from "../http/Exchange.ts"
-import type { ExchangeError } from "../http/ExchangeError.ts"
-import type { Redaction } from "../http/Redaction.ts"
+import { maxBytes, tooLarge } from "@bowline/runtime/http/Exchange"
+import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
+import type { Redaction } from "@bowline/runtime/http/Redaction"
 
 /** A message, or an artifact that is one text. */
 type Spoken = Extract<PeerEvent, { readonly _tag: "Progress" | "Artifact" }>

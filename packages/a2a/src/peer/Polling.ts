@@ -1,6 +1,6 @@
 import { Unreachable } from "@bowline/domain/peer/PeerError"
 import { Duration, Effect, Option, Random, Schedule } from "effect"
-import { failure, isPassing, type ExchangeError } from "../http/ExchangeError.ts"
+import { failure, isPassing, type ExchangeError } from "@bowline/runtime/http/ExchangeError"
 import type { Task } from "../task/Task.ts"
 
 const shortest = 50

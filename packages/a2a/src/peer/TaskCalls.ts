@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import type { HttpClient } from "effect/http"
 import { maxPeers } from "../card/AgentCard.ts"
 import type { Params } from "../dialect/Codec.ts"
-import type { ExchangeError } from "../http/ExchangeError.ts"
+import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
 import { callMethod, streamMethod } from "../rpc/JsonRpc.ts"
 import type { PeerLink } from "./PeerLink.ts"
 

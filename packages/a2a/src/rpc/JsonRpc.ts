@@ -2,11 +2,11 @@ import * as JsonValue from "@bowline/domain/json/JsonValue"
 import { Auth, Rpc } from "@bowline/domain/peer/PeerError"
 import { Effect, Result, Schema, type Scope } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
-import type { Headers, PeerAuth } from "../auth/PeerAuth.ts"
+import type { Headers, PeerAuth } from "@bowline/runtime/auth/PeerAuth"
 import type { Params } from "../dialect/Codec.ts"
-import { openEvents, type Events } from "../http/Events.ts"
-import { exchange, type Answer } from "../http/Exchange.ts"
-import { excerpt, failure, fromStatus, garbled, type ExchangeError } from "../http/ExchangeError.ts"
+import { openEvents, type Events } from "./Events.ts"
+import { exchange, type Answer } from "@bowline/runtime/http/Exchange"
+import { excerpt, failure, fromStatus, garbled, type ExchangeError } from "@bowline/runtime/http/ExchangeError"
 
 /** Where the requests to a peer go, and what they carry. */
 export interface RpcTarget {

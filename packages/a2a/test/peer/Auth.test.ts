@@ -8,7 +8,8 @@ import { Effect, Fiber, Layer, Option, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import * as Base58 from "../../src/identity/Base58.ts"
 import * as Ed25519 from "../../src/identity/Ed25519.ts"
-import * as GatewayIdentity from "../../src/identity/GatewayIdentity.ts"
+import { GatewayIdentity } from "@bowline/runtime/auth/GatewayIdentity"
+import * as BinduIdentity from "../../src/identity/BinduIdentity.ts"
 import { memory, question, reasonOf, start } from "./call.ts"
 
 const secrets = Layer.succeed(EnvironmentSecrets, {
@@ -51,10 +52,8 @@ it.effect("a peer that refuses the token ends the call as auth", () =>
 
 describe("did_signed", () => {
   const seed = Redacted.make(new Uint8Array(32).fill(7))
-  const identity = GatewayIdentity.fromSeed({ seed, author: "ops@example.com", name: "gateway" })
-  const signing = memory.pipe(
-    Layer.provide([secrets, Layer.succeed(GatewayIdentity.GatewayIdentity, Option.some(identity))])
-  )
+  const identity = BinduIdentity.fromSeed({ seed, author: "ops@example.com", name: "gateway" })
+  const signing = memory.pipe(Layer.provide([secrets, Layer.succeed(GatewayIdentity, Option.some(identity))]))
 
   it.effect("signs the bytes of every request that it sends, at the time when it sends it", () =>
     Effect.gen(function* () {
@@ -73,7 +72,7 @@ describe("did_signed", () => {
         const timestamp = Number(headers["x-did-timestamp"])
         const signature = Option.getOrThrow(Base58.decode(headers["x-did-signature"] ?? "", 64))
         assert.isTrue(
-          Ed25519.isSignedBy(publicKey, GatewayIdentity.pythonJson({ body, did: identity.did, timestamp }), signature)
+          Ed25519.isSignedBy(publicKey, BinduIdentity.pythonJson({ body, did: identity.did, timestamp }), signature)
         )
       }
       assert.strictEqual(requests[0]?.headers["x-did-timestamp"], "1700000000")

@@ -20,7 +20,8 @@ import { serve } from "@bowline/testing/peer/ScriptedPeer"
 import { Effect, Fiber, Layer, Option, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import * as Ed25519 from "../../src/identity/Ed25519.ts"
-import * as GatewayIdentity from "../../src/identity/GatewayIdentity.ts"
+import { GatewayIdentity } from "@bowline/runtime/auth/GatewayIdentity"
+import * as BinduIdentity from "../../src/identity/BinduIdentity.ts"
 import { memory, question, reasonOf, start } from "./call.ts"
 
 const token = 's3cr/t-"0\\1'
@@ -32,10 +33,7 @@ const client = memory.pipe(
       isAllowed: () => true,
       get: () => Effect.succeed(Option.some(Redacted.make(token)))
     }),
-    Layer.succeed(
-      GatewayIdentity.GatewayIdentity,
-      Option.some(GatewayIdentity.fromKeys("did:bindu:test", Ed25519.fromSeed(seed)))
-    )
+    Layer.succeed(GatewayIdentity, Option.some(BinduIdentity.fromKeys("did:bindu:test", Ed25519.fromSeed(seed))))
   ])
 )
 

@@ -8,7 +8,7 @@ import { completes, stuck } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"
 import { Effect, Fiber, Layer, Logger, Scope, Stream, Exit } from "effect"
 import { HttpClient, HttpClientRequest } from "effect/http"
-import { exchange } from "../../src/http/Exchange.ts"
+import { exchange } from "@bowline/runtime/http/Exchange"
 import * as A2aPeerClient from "../../src/peer/A2aPeerClient.ts"
 import { question, reasonOf, start } from "./call.ts"
 

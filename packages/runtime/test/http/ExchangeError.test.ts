@@ -1,4 +1,4 @@
-import { EgressRefusal } from "@bowline/runtime/egress/Egress"
+import { EgressRefusal } from "../../src/egress/Egress.ts"
 import { assert, describe, it } from "@effect/vitest"
 import { fromTransport } from "../../src/http/ExchangeError.ts"
 

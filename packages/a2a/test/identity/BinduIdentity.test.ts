@@ -2,47 +2,47 @@ import { assert, it } from "@effect/vitest"
 import { Redacted, Schema } from "effect"
 import { inspect } from "node:util"
 import * as Ed25519 from "../../src/identity/Ed25519.ts"
-import * as GatewayIdentity from "../../src/identity/GatewayIdentity.ts"
+import * as BinduIdentity from "../../src/identity/BinduIdentity.ts"
 import { python } from "./fixtures/Python.ts"
 
 it.each(python.requests)("signs $title as Bindu does", ({ body, did, seed, signature, timestamp }) => {
-  const identity = GatewayIdentity.fromKeys(did, Ed25519.fromSeed(Redacted.make(seed)))
+  const identity = BinduIdentity.fromKeys(did, Ed25519.fromSeed(Redacted.make(seed)))
   assert.strictEqual(identity.signRequest(body, timestamp), signature)
 })
 
 it.each(python.identities)("has the DID $did", ({ author, did, name, publicKeyBase58, seed }) => {
-  const identity = GatewayIdentity.fromSeed({ seed: Redacted.make(seed), author, name })
+  const identity = BinduIdentity.fromSeed({ seed: Redacted.make(seed), author, name })
   assert.deepInclude(identity, { did, publicKeyBase58 })
 })
 
 it("signs the fixture of the specification", () => {
   const keys = Ed25519.fromSeed(Redacted.make(new Uint8Array(32)))
   assert.strictEqual(
-    GatewayIdentity.fromKeys("did:bindu:test", keys).signRequest('{"test": "value"}', 1000),
+    BinduIdentity.fromKeys("did:bindu:test", keys).signRequest('{"test": "value"}', 1000),
     "3SfU4VPTHLbzZzCn17ZqU6y2tnzHQbdo2nnXQr6XZXk34XgyzwSKRrCYEWRmmGXrV39mdkyhTsy5oasfTpNuqyM2"
   )
 })
 
 it("does not show its seed", () => {
   const seed = new Uint8Array(32).fill(0xab)
-  const identity = GatewayIdentity.fromSeed({ seed: Redacted.make(seed), author: "a", name: "n" })
+  const identity = BinduIdentity.fromSeed({ seed: Redacted.make(seed), author: "a", name: "n" })
   const shown = inspect([identity, Ed25519.fromSeed(Redacted.make(seed))], { depth: 9, showHidden: true })
   assert.notMatch(shown, /ab, ?ab|abab|171, ?171|q6ur/i)
 })
 
 it.each(python.requests)("writes $title as Python does", ({ body, did, dumped, timestamp }) => {
-  assert.strictEqual(GatewayIdentity.pythonJson({ timestamp, did, body }), dumped)
+  assert.strictEqual(BinduIdentity.pythonJson({ timestamp, did, body }), dumped)
 })
 
 it.each(python.dumps)("sorts the keys of an object as Python does: $dumped", ({ dumped, fields }) => {
-  assert.strictEqual(GatewayIdentity.pythonJson(fields), dumped)
+  assert.strictEqual(BinduIdentity.pythonJson(fields), dumped)
 })
 
 it.prop(
   "writes printable ASCII only, and nothing is lost",
   { fields: Schema.Record(Schema.String, Schema.Union([Schema.String, Schema.Int])) },
   ({ fields }) => {
-    const written = GatewayIdentity.pythonJson(fields)
+    const written = BinduIdentity.pythonJson(fields)
     assert.match(written, /^[\x20-\x7e]*$/)
     assert.deepStrictEqual(JSON.parse(written), JSON.parse(JSON.stringify(fields)))
   }

@@ -1,5 +1,5 @@
 import { Http, ResponseTooLarge } from "@bowline/domain/peer/PeerError"
-import { retryAfter } from "@bowline/runtime/provider/RetryAfter"
+import { retryAfter } from "../provider/RetryAfter.ts"
 import { Clock, Duration, Effect, Option, Stream } from "effect"
 import { HttpClientRequest, type HttpClient, type HttpClientError, type HttpClientResponse } from "effect/http"
 import { ExchangeError, failure, fromTransport } from "./ExchangeError.ts"

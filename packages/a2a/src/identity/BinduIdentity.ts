@@ -1,20 +1,8 @@
-import { Context, Option, type Redacted } from "effect"
+import type { Identity } from "@bowline/runtime/auth/GatewayIdentity"
+import type { Redacted } from "effect"
 import * as Base58 from "./Base58.ts"
 import * as Ed25519 from "./Ed25519.ts"
 import { binduDid } from "./PeerDid.ts"
-
-/** The identity of the gateway. Its private key stays inside. */
-export interface Identity {
-  readonly did: string
-  readonly publicKeyBase58: string
-  /** Signs a request with this body, at a time in seconds since 1970, as Bindu's peers verify it. In base58. */
-  readonly signRequest: (body: string, timestamp: number) => string
-}
-
-/** Signs requests, and is shown at `/.well-known/did.json`. None, unless the app sets one. */
-export const GatewayIdentity = Context.Reference<Option.Option<Identity>>("@bowline/a2a/identity/GatewayIdentity", {
-  defaultValue: Option.none
-})
 
 // JSON.stringify escapes the rest in the same way: control characters, quotes, backslashes, lone surrogates.
 const pythonString = (value: string): string =>

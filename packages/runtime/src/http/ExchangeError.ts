@@ -7,7 +7,7 @@ import {
   Unreachable,
   type PeerErrorReason
 } from "@bowline/domain/peer/PeerError"
-import { EgressRefusal } from "@bowline/runtime/egress/Egress"
+import { EgressRefusal } from "../egress/Egress.ts"
 import { Data, Option, type Duration, type Schema } from "effect"
 
 /**

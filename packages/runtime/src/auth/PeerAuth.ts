@@ -1,11 +1,11 @@
 import type { AgentAuth } from "@bowline/domain/peer/Agent"
 import { Auth } from "@bowline/domain/peer/PeerError"
-import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
+import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { Clock, Effect, Option, Redacted } from "effect"
 import type { HttpClient } from "effect/http"
 import { failure, type ExchangeError } from "../http/ExchangeError.ts"
 import { Redaction } from "../http/Redaction.ts"
-import { GatewayIdentity, type Identity } from "../identity/GatewayIdentity.ts"
+import { GatewayIdentity, type Identity } from "./GatewayIdentity.ts"
 import * as AccessTokens from "./AccessTokens.ts"
 import type { AccessToken } from "./TokenAnswer.ts"
 

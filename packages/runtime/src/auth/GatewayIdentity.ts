@@ -1,0 +1,14 @@
+import { Context, Option } from "effect"
+
+/** The identity of the gateway. Its private key stays inside. */
+export interface Identity {
+  readonly did: string
+  readonly publicKeyBase58: string
+  /** Signs a request with this body, at a time in seconds since 1970, as Bindu's peers verify it. In base58. */
+  readonly signRequest: (body: string, timestamp: number) => string
+}
+
+/** Signs requests, and is shown at `/.well-known/did.json`. None, unless the app sets one. */
+export const GatewayIdentity = Context.Reference<Option.Option<Identity>>("@bowline/runtime/auth/GatewayIdentity", {
+  defaultValue: Option.none
+})
