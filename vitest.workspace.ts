@@ -27,6 +27,7 @@ export default [
   project("packages/provider-openai"),
   project("packages/provider-anthropic"),
   project("packages/a2a"),
+  project("packages/mcp"),
   project("packages/storage-sql", { globalSetup: postgres, processes: true }),
   project("packages/testing"),
   project("apps/gateway", { globalSetup: postgres, processes: true })

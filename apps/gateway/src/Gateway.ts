@@ -1,5 +1,6 @@
 import { GatewayIdentity } from "@bowline/runtime/auth/GatewayIdentity"
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
+import * as SdkMcpClient from "@bowline/mcp/server/SdkMcpClient"
 import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider/AnthropicMessagesProvider"
 import * as OpenAiChatProvider from "@bowline/provider-openai/provider/OpenAiChatProvider"
 import * as OpenAiResponsesProvider from "@bowline/provider-openai/provider/OpenAiResponsesProvider"
@@ -78,12 +79,17 @@ const announcement = (config: Config) => {
   )
 }
 
-/** The plans with their stores, providers and peers. */
+/** The plans with their stores, providers, peers and MCP servers. */
 const runtime = (config: Config) =>
   Plans.layer.pipe(
     Layer.provideMerge(CredentialPool.layer),
     Layer.provideMerge(stores(config)),
-    Layer.provideMerge(Layer.provide(A2aPeerClient.layer, Outbound.layerWithin(config.egress, config.peerTls))),
+    Layer.provideMerge(
+      Layer.provide(
+        Layer.merge(A2aPeerClient.layer, SdkMcpClient.layer),
+        Outbound.layerWithin(config.egress, config.peerTls)
+      )
+    ),
     Layer.provide(Layer.provide(providers(config), Outbound.layer)),
     Layer.provide([
       Layer.succeed(PlansConfig, config.plans),

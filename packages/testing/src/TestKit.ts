@@ -1,6 +1,7 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
@@ -22,6 +23,8 @@ const noCard: PeerClient["Service"]["discover"] = () => Effect.succeed({ skills:
 interface Surroundings {
   /** Without a client no peer can be called. */
   readonly peers?: Partial<PeerClient["Service"]>
+  /** Without a client no MCP server can be reached. */
+  readonly mcp?: Layer.Layer<McpClient>
   readonly config?: Partial<PlansConfig["Service"]>
 }
 
@@ -31,13 +34,14 @@ interface Options extends Surroundings {
 
 const layerOnPool = <Out, E, In>(
   pool: Layer.Layer<CredentialPool | Out, E, In>,
-  { peers = {}, config }: Surroundings
+  { peers = {}, mcp = McpClient.layerNone, config }: Surroundings
 ) =>
   Plans.layer.pipe(
     Layer.provideMerge(
       Layer.mergeAll(
         pool,
         PlansConfig.layer({ model: "scripted/model", ...config }),
+        mcp,
         Layer.mock(PeerClient, { discover: noCard, ...peers })
       )
     )

@@ -1,6 +1,7 @@
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Api } from "@bowline/protocol/api/Api"
 import type { Peer } from "@bowline/protocol/peer/PeersApi"
+import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import { PeerClient, type PeerStatus } from "@bowline/runtime/peer/PeerClient"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
@@ -17,19 +18,20 @@ const toPeer = ({ endpoint, dialect, card, breaker }: PeerStatus): Peer => ({
   }
 })
 
-/** Shows admins the peers that this process has called. */
+/** Shows admins the peers and the MCP servers that this process has called. */
 export const layer = HttpApiBuilder.group(
   Api,
   "peers",
   Effect.fnUntraced(function* (handlers) {
     const client = yield* PeerClient
+    const mcp = yield* McpClient
     const admitted = yield* onlyAdmins
 
     return handlers.handleAll({
       list: () =>
         admitted.pipe(
-          Effect.andThen(client.peers),
-          Effect.map((peers) => ({ peers: peers.map(toPeer) })),
+          Effect.andThen(Effect.all([client.peers, mcp.servers])),
+          Effect.map(([peers, mcp_servers]) => ({ peers: peers.map(toPeer), mcp_servers })),
           answer
         )
     })

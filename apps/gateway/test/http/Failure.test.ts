@@ -1,6 +1,7 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
+import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
@@ -45,6 +46,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(SessionStore, {}),
       Layer.mock(Sessions, {}),
       Layer.mock(SessionCompaction, {}),
+      Layer.mock(McpClient, {}),
       Layer.mock(PeerClient, {}),
       Layer.mock(CredentialPool, {})
     ]),

@@ -1,4 +1,5 @@
 import { Effect, Schema } from "effect"
+import { McpServer } from "../mcp/McpServer.ts"
 import { Agent, TimeoutMs } from "../peer/Agent.ts"
 import { ExternalSessionId } from "../session/Session.ts"
 
@@ -58,6 +59,10 @@ export const PlanRequest = Schema.Struct({
   session_id: Schema.optionalKey(ExternalSessionId),
   agents: Schema.Array(Agent).pipe(
     Schema.check(Schema.isMaxLength(64)),
+    Schema.withDecodingDefaultKey(Effect.succeed([]))
+  ),
+  mcp_servers: Schema.Array(McpServer).pipe(
+    Schema.check(Schema.isMaxLength(16)),
     Schema.withDecodingDefaultKey(Effect.succeed([]))
   ),
   history: Schema.Array(HistoryEntry).pipe(

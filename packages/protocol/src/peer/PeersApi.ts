@@ -16,14 +16,22 @@ export const Peer = Schema.Struct({
 }).annotate({ identifier: "Peer" })
 export type Peer = typeof Peer.Type
 
+/** An MCP server that this process has connected to: the revision of the protocol, and why the last attempt failed, if it did. */
+const McpServer = Schema.Struct({
+  url: Schema.String,
+  revision: Schema.NullOr(Schema.String),
+  error: Schema.NullOr(Schema.String)
+}).annotate({ identifier: "McpServerStatus" })
+
 export class PeersApi extends HttpApiGroup.make("peers")
   .add(
     HttpApiEndpoint.get("list", "/peers", {
-      success: Schema.Struct({ peers: Schema.Array(Peer) }),
+      success: Schema.Struct({ peers: Schema.Array(Peer), mcp_servers: Schema.Array(McpServer) }),
       error: [Forbidden, Internal]
     }).annotateMerge(
       OpenApi.annotations({
-        summary: "The peers that this process has spoken to: dialects, cards, circuit breakers",
+        summary:
+          "The peers and MCP servers that this process has spoken to: dialects, cards, circuit breakers, revisions",
         description: "For callers marked `admin`."
       })
     )

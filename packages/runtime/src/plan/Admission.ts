@@ -1,4 +1,4 @@
-import type { AgentAuth } from "@bowline/domain/peer/Agent"
+import type { Agent, AgentAuth } from "@bowline/domain/peer/Agent"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { maxTools } from "../planner/Catalog.ts"
@@ -61,16 +61,19 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
     report(["preferences", "model"], `Expected an allowed model as provider/model, got ${JSON.stringify(model)}`)
   }
 
-  const agents = new Map<string, number>()
+  const owners = new Map<string, string>()
+  const take = (list: "agents" | "mcp_servers", index: number, { auth, name }: Pick<Agent, "auth" | "name">) => {
+    const other = owners.get(name)
+    if (other !== undefined) report([list, index, "name"], `Expected another name than that of ${other}`)
+    owners.set(name, `${list}[${index}]`)
+    for (const [field, variable] of variablesOf(auth)) {
+      if (rules.allowsVariable(variable)) continue
+      report([list, index, "auth", field], "Expected a variable that BOWLINE_ENV_ALLOW names")
+    }
+  }
   const tools = new Map(rules.localTools.map((name) => [name, `the local tool ${name}`]))
   request.agents.forEach((agent, index) => {
-    const other = agents.get(agent.name)
-    if (other !== undefined) report(["agents", index, "name"], `Expected another name than that of agents[${other}]`)
-    agents.set(agent.name, index)
-    for (const [field, name] of variablesOf(agent.auth)) {
-      if (rules.allowsVariable(name)) continue
-      report(["agents", index, "auth", field], "Expected a variable that BOWLINE_ENV_ALLOW names")
-    }
+    take("agents", index, agent)
     agent.skills?.forEach((skill, position) => {
       const path = ["agents", index, "skills", position]
       const tool = ToolName.forSkill(agent.name, skill.id)
@@ -80,6 +83,7 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
       tools.set(tool, own)
     })
   })
+  request.mcp_servers.forEach((server, index) => take("mcp_servers", index, server))
   if (tools.size > maxTools) report(["agents"], `Expected at most ${maxTools} tools, got ${tools.size}`)
   return issues.length > 0 ? issues : schemaIssues(request)
 }

@@ -18,6 +18,7 @@ import { Compaction } from "../compaction/Compaction.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
+import { McpClient } from "../mcp/McpClient.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
 import { Planner } from "../planner/Planner.ts"
 import { toEvent } from "../store/EventRow.ts"
@@ -147,6 +148,12 @@ export class Plans extends Context.Service<
   /** Plans in memory, on one provider and without peers: what an app starts with. It leaves open the `Provider`. */
   static readonly layerMemory = (config: Parameters<typeof PlansConfig.layer>[0]) =>
     Plans.layer.pipe(
-      Layer.provide([MemoryStore.layer, PlansConfig.layer(config), PeerClient.layerNone, CredentialPool.layerProvider])
+      Layer.provide([
+        MemoryStore.layer,
+        PlansConfig.layer(config),
+        PeerClient.layerNone,
+        McpClient.layerNone,
+        CredentialPool.layerProvider
+      ])
     )
 }

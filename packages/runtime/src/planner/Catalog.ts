@@ -1,38 +1,28 @@
 import type { Agent, Skill } from "@bowline/domain/peer/Agent"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
-import { Effect, Result } from "effect"
+import { Effect, Result, type Scope } from "effect"
+import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import { HandedBackTasks } from "../tool/HandedBackTasks.ts"
+import type { CheckOutput } from "../tool/McpTools.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
 import type { Tool } from "../tool/Tool.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
+import { noticesOf, type MissingTool, type Notice } from "./MissingTools.ts"
+import * as McpServers from "./McpServers.ts"
+import { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
 
 /** How many tools a plan may be offered. */
 export const maxTools = 128
 
-/** What a plan may call, by name, the agents that did not say what they can do, and what the caller should know of tools that are missing. */
+/** What a plan may call, by name, the agents and MCP servers that did not say what they can do, and what the caller should know of it. */
 export interface Catalog {
   readonly tools: ReadonlyMap<string, Tool>
   readonly unreachable: ReadonlyArray<string>
-  readonly notices: ReadonlyArray<Extract<PlanEvent, { readonly event: "notice" }>>
-}
-
-/** A tool that an agent's card names and that the plan does not get. */
-interface MissingTool {
-  readonly tool: string
-  readonly reason: string
-}
-
-const noticeOf = (agent: string, missing: ReadonlyArray<MissingTool>): Catalog["notices"][number] => {
-  const message = `Tools of the agent ${agent} are missing: ${missing.map(({ tool }) => tool).join(", ")}`
-  return {
-    event: "notice",
-    data: { code: "tool_missing", message, data: { agent, tools: missing.map((tool) => ({ ...tool })) } }
-  }
+  readonly notices: ReadonlyArray<Notice>
 }
 
 /** Why a plan that has so many tools does not get this one. Requests are refused for these reasons: only cards can bring such a skill. */
@@ -60,24 +50,27 @@ const skillsOf = (
       )
     : Effect.succeed(Result.succeed(agent.skills))
 
-/** Gathers the tools of a plan whose session is held: those of the app, and the skills of the request's agents. */
-export const of = Effect.fnUntraced(function* (
+interface Given {
+  readonly peers: PeerClient["Service"]
+  readonly mcp: McpClient["Service"]
+  readonly checkOutput: CheckOutput
+  readonly local: ReadonlyArray<Tool>
+  readonly sessions: SessionStore["Service"]
+}
+
+/** Adds the skills of the request's agents to the tools. */
+const addSkills = Effect.fnUntraced(function* (
+  tools: Map<string, Tool>,
   run: PlanRun,
-  given: {
-    readonly peers: PeerClient["Service"]
-    readonly local: ReadonlyArray<Tool>
-    readonly sessions: SessionStore["Service"]
-  }
-): Effect.fn.Return<Catalog, StorageError> {
+  { peers, sessions }: Given
+): Effect.fn.Return<Omit<Catalog, "tools">, StorageError> {
   const { request, route, session_id } = run.given
-  const { local, peers, sessions } = given
-  const tools = new Map(local.map((tool) => [tool.name, tool]))
-  if (request.agents.length === 0) return { tools, unreachable: [], notices: [] }
+  if (request.agents.length === 0) return { unreachable: [], notices: [] }
   const left = new HandedBackTasks(yield* retryWhileAway(sessions.handedBack(session_id)))
   const found = yield* Effect.forEach(request.agents, (agent) => skillsOf(peers, agent), {
     concurrency: "unbounded"
   }).pipe(run.stages.within("tool"))
-  const notices: Array<Catalog["notices"][number]> = []
+  const notices: Array<Notice> = []
   for (const [index, agent] of request.agents.entries()) {
     const skills = found[index]
     if (skills === undefined || Result.isFailure(skills)) continue
@@ -91,7 +84,7 @@ export const of = Effect.fnUntraced(function* (
       // To look at the schemas of a card takes time, in which others are served.
       yield* Effect.yieldNow
     }
-    if (missing.length > 0) notices.push(noticeOf(agent.name, missing))
+    notices.push(...noticesOf("agent", agent.name, missing))
   }
   // A call that another process has started needs its tool, though its agent's card may be away by now.
   for (const { agent: name, skill, state, tool } of run.given.resumed?.tasks ?? []) {
@@ -99,5 +92,42 @@ export const of = Effect.fnUntraced(function* (
     if (state !== "running" || agent === undefined || skill === null || tools.has(tool)) continue
     tools.set(tool, PeerTools.fromSkill({ peers, left, route }, agent, { id: skill }))
   }
-  return { tools, unreachable: found.filter(Result.isFailure).map(({ failure }) => failure), notices }
+  return { unreachable: found.filter(Result.isFailure).map(({ failure }) => failure), notices }
+})
+
+/** Adds the tools of the request's MCP servers. They end the plan if they are too many. */
+const addMcpTools = Effect.fnUntraced(function* (
+  tools: Map<string, Tool>,
+  run: PlanRun,
+  { checkOutput, mcp }: Given
+): Effect.fn.Return<Omit<Catalog, "tools">, PlannerError, Scope.Scope> {
+  const connected = McpServers.connectAll(mcp, run.given.request.mcp_servers, checkOutput)
+  const found = yield* run.stages.within("tool")(connected)
+  for (const { server, tools: own } of found) {
+    for (const tool of own) if (!tools.has(tool.name)) tools.set(tool.name, tool)
+    if (tools.size <= maxTools) continue
+    const message = `Expected at most ${maxTools} tools, got ${tools.size} with those of the MCP server ${server}`
+    return yield* new PlannerError({ code: "invalid_request", message, data: { server } })
+  }
+  return {
+    unreachable: found.filter(({ isReached }) => !isReached).map(({ server }) => server),
+    notices: found.flatMap(({ notices }) => notices)
+  }
+})
+
+/** Gathers the tools of a plan whose session is held: those of the app, of the request's agents and of its MCP servers, which stay connected for as long as the scope. */
+export const of = Effect.fnUntraced(function* (
+  run: PlanRun,
+  given: Given
+): Effect.fn.Return<Catalog, StorageError | PlannerError, Scope.Scope> {
+  const tools = new Map(given.local.map((tool) => [tool.name, tool]))
+  const skills = yield* addSkills(tools, run, given)
+  const { mcp_servers } = run.given.request
+  if (mcp_servers.length === 0) return { tools, ...skills }
+  const listed = yield* addMcpTools(tools, run, given)
+  return {
+    tools,
+    unreachable: [...skills.unreachable, ...listed.unreachable],
+    notices: [...skills.notices, ...listed.notices]
+  }
 })

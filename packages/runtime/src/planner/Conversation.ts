@@ -2,20 +2,24 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import { MessageId, type Message, type NewMessage } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { Clock, Effect } from "effect"
+import { Clock, Effect, type Scope } from "effect"
 import type { Question } from "../asking/AnswerAttempt.ts"
 import type { Asker } from "../asking/Asker.ts"
 import type { Compaction } from "../compaction/Compaction.ts"
 import { contextBlocks } from "../compaction/Summary.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import { type Entry, legalHistory } from "../history/LegalHistory.ts"
+import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
+import type { InputValidator } from "../tool/InputValidator.ts"
+import type { CheckOutput } from "../tool/McpTools.ts"
 import type { Tool } from "../tool/Tool.ts"
 import * as Catalog from "./Catalog.ts"
 import { PlanLoop } from "./PlanLoop.ts"
 import { PlanPrompt } from "./PlanPrompt.ts"
+import type { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import { systemPrompt } from "./SystemPrompt.ts"
 
@@ -24,6 +28,8 @@ export interface Parts {
   readonly asker: Asker["Service"]
   readonly sessions: SessionStore["Service"]
   readonly peers: PeerClient["Service"]
+  readonly mcp: McpClient["Service"]
+  readonly validator: InputValidator["Service"]
   readonly local: ReadonlyArray<Tool>
   readonly config: PlansConfig["Service"]
   readonly compaction: Compaction["Service"]
@@ -66,14 +72,16 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
 
 /** Reads the session, gathers the tools, and asks the question. */
 export const begin = Effect.fnUntraced(function* (
-  { asker, compaction, config, local, peers, sessions }: Parts,
+  { asker, compaction, config, local, mcp, peers, sessions, validator }: Parts,
   run: PlanRun
-): Effect.fn.Return<Conversation, StorageError> {
+): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
   const { plan_id, session_id, journal, request, resumed, uuid } = run.given
   const [stored, summary] = yield* retryWhileAway(
     Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
   )
-  const { notices, tools, unreachable } = yield* Catalog.of(run, { peers, local, sessions })
+  const checkOutput: CheckOutput = (tool, schema, output) =>
+    validator.outputProblem(run.given.caller, tool, schema, output)
+  const { notices, tools, unreachable } = yield* Catalog.of(run, { peers, mcp, checkOutput, local, sessions })
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)
 
@@ -91,7 +99,7 @@ export const begin = Effect.fnUntraced(function* (
   const frame = (summaries: ReadonlyArray<string>, mustAnswer = false) => ({
     system: systemPrompt({
       delimiter,
-      agents: request.agents.map(({ name }) => name),
+      agents: [...request.agents, ...request.mcp_servers].map(({ name }) => name),
       unreachable,
       summary: blocks(summaries),
       mustAnswer,

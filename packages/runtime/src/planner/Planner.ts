@@ -9,6 +9,7 @@ import * as ModelLimits from "../asking/ModelLimits.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import type { Entry } from "../history/LegalHistory.ts"
+import { McpClient } from "../mcp/McpClient.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { resultLimit } from "../tool/Envelope.ts"
@@ -63,6 +64,8 @@ export class Planner extends Context.Service<
         config,
         sessions: yield* SessionStore,
         peers: yield* PeerClient,
+        mcp: yield* McpClient,
+        validator,
         local: yield* LocalTools,
         compaction: yield* Compaction
       }
@@ -170,7 +173,7 @@ export class Planner extends Context.Service<
             yield* call(run, conversation, calls)
             next = { ...afresh, corrections: Continuation.corrections(answer.dropped) }
           }
-        })
+        }, Effect.scoped)
       }
     })
   )

@@ -1,7 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import * as JsonText from "@bowline/domain/json/JsonText"
 import * as JsonValue from "@bowline/domain/json/JsonValue"
-import { Clock, Context, Effect, Layer, PartitionedSemaphore, Result, type Schema } from "effect"
+import { Clock, Context, Effect, Layer, Option, PartitionedSemaphore, Result, type Schema } from "effect"
 import { createHash } from "node:crypto"
 import { LruCache } from "../cache/LruCache.ts"
 import * as Validation from "./internal/Validation.ts"
@@ -80,7 +80,7 @@ const toAnswer = (verdict: Validation.Verdict, value: Schema.Json): Result.Resul
 }
 
 /**
- * Checks the arguments of calls, and final answers. The schemas of peers and callers are compiled and run in a thread of their own, one call at a time, for 250 ms at
+ * Checks the arguments of calls, the structured content of results, and final answers. The schemas of peers and callers are compiled and run in a thread of their own, one call at a time, for 250 ms at
  * most. The callers take turns: none of them waits for all calls of another one.
  */
 export class InputValidator extends Context.Service<
@@ -98,6 +98,13 @@ export class InputValidator extends Context.Service<
       schema: JsonSchema,
       text: string
     ) => Effect.Effect<Result.Result<Schema.Json, string>>
+    /** What is wrong with what a tool gave, by the schema that the tool has for it, if anything. */
+    readonly outputProblem: (
+      caller: CallerName,
+      tool: string,
+      schema: JsonSchema,
+      output: Schema.Json
+    ) => Effect.Effect<string | undefined>
   }
 >()("@bowline/runtime/tool/InputValidator") {
   static readonly layer = Layer.effect(
@@ -151,7 +158,11 @@ export class InputValidator extends Context.Service<
             const value = parsed.success
             const verdict = checkForeign(caller, { name: "response_format", schema }, value)
             return Effect.map(verdict, (verdict) => toAnswer(verdict, value))
-          })
+          }),
+        outputProblem: (caller, name, schema, output) =>
+          Effect.map(checkForeign(caller, { name, schema }, output), (verdict) =>
+            Option.getOrUndefined(Result.getFailure(toAnswer(verdict, output)))
+          )
       }
     })
   )

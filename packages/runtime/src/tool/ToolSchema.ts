@@ -1,6 +1,8 @@
 import * as JsonValue from "@bowline/domain/json/JsonValue"
+import { Ajv } from "ajv"
 import { Ajv2020 } from "ajv/dist/2020.js"
 import { Result } from "effect"
+import { isDraft07 } from "./internal/Validation.ts"
 import type { JsonSchema } from "./Tool.ts"
 
 /** Bounds on one schema. `characters` are those of its JSON. */
@@ -9,11 +11,19 @@ const limits = { characters: 65_536, references: 512, alternatives: 1_024, patte
 /** How many characters the schemas of one plan may have together: each is looked at before the plan starts. */
 export const maxCharacters = 524_288
 
-/** Knows the meta-schema of 2020-12 and nothing else. It compiles no schema of a stranger. */
-const metaSchema = new Ajv2020({ strict: false, validateFormats: false, logger: false })
+/** The drafts of JSON Schema that a schema may be written in. One of draft-07 says so in `$schema`. */
+type Draft = "2020-12" | "draft-07"
+
+/** They know a meta-schema each and nothing else. They compile no schema of a stranger. */
+const options = { strict: false, validateFormats: false, logger: false } as const
+const metaSchema = new Ajv2020(options)
+const metaSchema07 = new Ajv(options)
 
 /** The meta-schema's own documents, which a schema may refer to. */
-const isMetaSchema = (document: string): boolean => document.startsWith("https://json-schema.org/draft/2020-12/")
+const isMetaSchema = (schema: JsonSchema, document: string): boolean =>
+  isDraft07(schema)
+    ? document === "http://json-schema.org/draft-07/schema"
+    : document.startsWith("https://json-schema.org/draft/2020-12/")
 
 /** Keywords with schemas by names: what stands in them is a name, not a keyword. */
 const byName: ReadonlySet<string> = new Set([
@@ -114,7 +124,7 @@ const leadsSomewhere = (schema: JsonSchema, pointer: string): boolean => {
 /** Whether a reference leads to a place in the schema, or to the meta-schema. No other document is fetched. */
 const isResolvable = (schema: JsonSchema, { anchors }: Parts, reference: string): boolean => {
   const [document = "", fragment = ""] = reference.split("#", 2)
-  if (isMetaSchema(document)) return true
+  if (isMetaSchema(schema, document)) return true
   const base = URL.parse(typeof schema["$id"] === "string" ? schema["$id"] : "", "schema:///")
   if (base === null || URL.parse(document, base.href)?.href !== base.href) return false
   return fragment === "" || (fragment.startsWith("/") ? leadsSomewhere(schema, fragment) : anchors.has(fragment))
@@ -130,18 +140,19 @@ const countProblem = ({ alternatives, patterns, references }: Parts): string | u
   return undefined
 }
 
-const metaSchemaProblem = (schema: JsonSchema): string | undefined =>
-  Result.match(
+const metaSchemaProblem = (schema: JsonSchema, draft: Draft): string | undefined => {
+  const known = draft === "draft-07" ? metaSchema07 : metaSchema
+  return Result.match(
     Result.try({
-      try: () => metaSchema.validateSchema(schema),
+      try: () => known.validateSchema(schema),
       catch: (error) => (error instanceof Error ? error.message : String(error))
     }),
     {
       onFailure: (message) => message,
-      onSuccess: (isValid) =>
-        isValid === true ? undefined : metaSchema.errorsText(metaSchema.errors, { dataVar: "schema" })
+      onSuccess: (isValid) => (isValid === true ? undefined : known.errorsText(known.errors, { dataVar: "schema" }))
     }
   )
+}
 
 /** How many characters the schema has as JSON. */
 export const charactersOf = (schema: JsonSchema): number => JSON.stringify(schema).length
@@ -150,7 +161,7 @@ export const charactersOf = (schema: JsonSchema): number => JSON.stringify(schem
  * Says what was expected of a schema in place of what it is, if anything. Everything is counted, and nothing is compiled: a schema that passes may still
  * turn out to be unusable when its tool is first called.
  */
-export const problem = (schema: JsonSchema): string | undefined => {
+export const problem = (schema: JsonSchema, drafts: ReadonlyArray<Draft> = ["2020-12"]): string | undefined => {
   const unfit = JsonValue.problem(schema)
   if (unfit !== undefined) return unfit
   const characters = charactersOf(schema)
@@ -158,8 +169,9 @@ export const problem = (schema: JsonSchema): string | undefined => {
   const parts = partsOf(schema)
   const tooMany = countProblem(parts)
   if (tooMany !== undefined) return `Expected ${tooMany}`
-  const wrong = metaSchemaProblem(schema)
-  if (wrong !== undefined) return `Expected a JSON Schema 2020-12: ${wrong}`
+  const draft = drafts.find((known) => known === "draft-07" && isDraft07(schema)) ?? "2020-12"
+  const wrong = metaSchemaProblem(schema, draft)
+  if (wrong !== undefined) return `Expected a JSON Schema ${draft}: ${wrong}`
   const pattern = parts.patterns.find((text) => !isPattern(text))
   if (pattern !== undefined) return `Expected regular expressions, got ${JSON.stringify(pattern)}`
   const reference = parts.hasDocuments ? undefined : parts.references.find((text) => !isResolvable(schema, parts, text))

@@ -5,6 +5,7 @@ import * as TestKit from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Deferred, Duration, Effect, Fiber, Layer, Stream } from "effect"
 import { AiError, LanguageModel, type Response } from "effect/ai"
+import { McpClient } from "../../src/mcp/McpClient.ts"
 import { PeerClient } from "../../src/peer/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import { PlansConfig } from "../../src/config/PlansConfig.ts"
@@ -51,6 +52,7 @@ const plans = (provider: Layer.Layer<Provider>, peers: Partial<PeerClient["Servi
     Layer.provide([
       Layer.provide(CredentialPool.layerProvider, provider),
       PlansConfig.layer({ model: "app/model", maxRetries: 0 }),
+      McpClient.layerNone,
       Layer.mock(PeerClient, peers)
     ]),
     Layer.provideMerge(MemoryStore.layer)

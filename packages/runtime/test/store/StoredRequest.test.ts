@@ -2,7 +2,7 @@ import { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { assert, describe, it } from "@effect/vitest"
 import { Option, Redacted, Schema } from "effect"
-import { restore, store, type StoredRequest } from "../../src/store/StoredRequest.ts"
+import { isWhole, restore, store, type StoredRequest } from "../../src/store/StoredRequest.ts"
 
 const planId = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
 const otherPlan = PlanId.make("plan_00000000-0000-4000-8000-000000000002")
@@ -144,5 +144,22 @@ describe("a stored request", () => {
 
   it.prop("cannot be restored when its secrets are not its own", { secrets: Schema.String }, ({ secrets }) => {
     assert.deepStrictEqual(restored({ ...store(requestOf([]), planId, key), secrets }), Option.none())
+  })
+
+  it("keeps the secrets of MCP servers apart, and cannot be restored without them", () => {
+    const at = (name: string) => ({ name, url: "https://mcp.example/" })
+    for (const secret of [
+      { headers: { "x-key": planted } },
+      { auth: { type: "bearer", token: planted } },
+      { auth: { type: "bearer", token: planted }, headers: { "x-key": `${planted}2` } }
+    ]) {
+      const mcp_servers = [at("first"), { ...at("second"), ...secret }]
+      const request = Schema.decodeUnknownSync(PlanRequest)({ question: "?", mcp_servers })
+      const stored = store(request, planId, key)
+      assert.notInclude(JSON.stringify(stored), planted)
+      assert.deepStrictEqual(restored(stored), withoutHistory(request))
+      assert.deepStrictEqual(restored(store(request, planId, Option.none())), Option.none())
+      assert.deepStrictEqual([isWhole(request, key), isWhole(request, Option.none())], [true, false])
+    }
   })
 })

@@ -35,6 +35,13 @@ const right: ReadonlyArray<JsonSchema> = [
 ]
 
 describe("ToolSchema", () => {
+  it("takes draft-07 only where it is accepted, and holds a schema to its meta-schema", () => {
+    const schema = { $schema: "http://json-schema.org/draft-07/schema#", items: [{ type: "string" }] }
+    assert.isUndefined(problem(schema, ["2020-12", "draft-07"]))
+    assert.isDefined(problem(schema))
+    assert.match(problem({ ...schema, items: 7 }, ["2020-12", "draft-07"]) ?? "", /^Expected a JSON Schema draft-07: /)
+  })
+
   it("says what is wrong with a schema, before anything of it is compiled", () => {
     for (const [schema, message] of wrong) assert.match(problem(schema) ?? "", message)
   })

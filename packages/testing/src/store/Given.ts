@@ -85,6 +85,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     question: given.question ?? "What is the answer?",
     ...(external_session_id === null ? {} : { session_id: external_session_id }),
     agents,
+    mcp_servers: [],
     history: [],
     ...(prior_summary === "" ? {} : { prior_summary }),
     metadata: { ticket: "7" },

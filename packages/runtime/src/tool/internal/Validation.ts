@@ -1,4 +1,5 @@
 import { Ajv2020 } from "ajv/dist/2020.js"
+import { Ajv } from "ajv"
 
 /** What a schema says of arguments: nothing, what is wrong with them and where, or that it is itself of no use. */
 export type Verdict =
@@ -28,12 +29,17 @@ const unusable = (error: unknown): Verdict => ({
   reason: error instanceof RangeError ? "It refers to itself without an end" : messageOf(error)
 })
 
+/** Whether a schema says that it is one of draft-07. Any other one is taken for 2020-12. */
+export const isDraft07 = ({ $schema }: { readonly [key: string]: unknown }): boolean =>
+  typeof $schema === "string" && /^https?:\/\/json-schema\.org\/draft-07\/schema#?$/.test($schema)
+
 /** Compiles a schema to code, and throws what is wrong with it. */
 const compile = (schema: unknown): Validation => {
   if (!isObject(schema)) throw new Error("Expected an object")
   let size = 0
   // One of its own for each schema: those of two callers may have the same `$id`.
-  const ajv = new Ajv2020({
+  const Version = isDraft07(schema) ? Ajv : Ajv2020
+  const ajv = new Version({
     strict: false,
     // It is done for strangers' schemas before: see `ToolSchema`.
     validateSchema: false,

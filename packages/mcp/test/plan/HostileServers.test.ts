@@ -1,0 +1,198 @@
+import { PeerError } from "@bowline/domain/peer/PeerError"
+import { McpClient } from "@bowline/runtime/mcp/McpClient"
+import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
+import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
+import { callTool as callOf, say } from "@bowline/testing/provider/Turn"
+import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
+import { all, layer, post, readAll, single } from "@bowline/testing/TestKit"
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Layer, type Schema } from "effect"
+import { TestClock } from "effect/testing"
+import * as SdkMcpClient from "../../src/server/SdkMcpClient.ts"
+import { callTool, serverAt } from "../server/call.ts"
+
+const memory = SdkMcpClient.layer.pipe(Layer.provideMerge(MemoryNetwork.layer))
+
+/** Plans whose model calls the tool `weather_forecast` once, in memory with the servers that they connect to. */
+const plans = Layer.unwrap(
+  Effect.map(Layer.build(memory), (context) => {
+    const mcp = Layer.succeedContext(context)
+    return Layer.merge(layer({ script: [[callOf("weather_forecast", {})], [say("ok")]], mcp }), mcp)
+  })
+)
+
+const forecast = { name: "forecast", description: "The sky", inputSchema: { type: "object" } }
+const list = () => ({ tools: [forecast] })
+const sky = { type: "object", properties: { sky: { type: "string" } }, required: ["sky"] }
+
+/** Runs a plan with this server to its end, for so long in virtual time. */
+const run = Effect.fnUntraced(function* (url: string, fields: object = {}) {
+  const server = { name: "weather", url: `${url}/mcp`, ...fields }
+  const { frames } = yield* post({ question: "?", mcp_servers: [server] })
+  return yield* readAll(frames)
+})
+
+/** Lets virtual time pass until the fiber is done. The client of the protocol waits for promises, which take turns of the process. */
+const passUntilDone = Effect.fnUntraced(function* <A, E>(fiber: Fiber.Fiber<A, E>) {
+  for (let steps = 0; steps < 100 && fiber.pollUnsafe() === undefined; steps++) {
+    yield* TestClock.adjust("250 millis")
+    yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+  }
+  return yield* Fiber.join(fiber)
+})
+
+/** A server whose call is answered so, and that tells when the call has arrived. */
+const serveCall = Effect.fnUntraced(function* (script: Omit<ScriptedMcpServer.McpScript, "list">) {
+  const arrived = yield* Deferred.make<void>()
+  const server = yield* ScriptedMcpServer.serve({
+    list,
+    ...script,
+    call: (request) => Effect.andThen(Deferred.succeed(arrived, undefined), script.call?.(request) ?? Effect.never)
+  })
+  const plan = yield* Effect.forkChild(run(server.url, { tool_timeout_ms: 5_000 }))
+  yield* Deferred.await(arrived)
+  return { server, events: yield* passUntilDone(plan) }
+})
+
+describe("a server that", () => {
+  it.effect(
+    "never answers a call is told to end it, and costs the call its time limit, though it ignores the cancel",
+    () =>
+      Effect.gen(function* () {
+        const { events, server } = yield* serveCall({ ignoresCancels: true })
+        const { duration_ms, error, state } = single(events, "task.finished")
+        assert.deepStrictEqual([state, error?.code, duration_ms], ["timed-out", "timeout", 5_000])
+        yield* server.cancelled
+        assert.strictEqual(single(events, "final").text, "ok")
+      }).pipe(Effect.scoped, Effect.provide(plans))
+  )
+
+  it.effect("tells of progress without an end is shown four times a second at most, until the time limit", () =>
+    Effect.gen(function* () {
+      const call: ScriptedMcpServer.McpScript["call"] = (request) =>
+        Effect.sync(() => ScriptedMcpServer.endlessProgress(request))
+      const { events } = yield* serveCall({ call })
+      assert.strictEqual(single(events, "task.finished").state, "timed-out")
+      const told = all(events, "task.progress").length
+      assert.isAbove(told, 1)
+      assert.isAtMost(told, 21)
+    }).pipe(Effect.scoped, Effect.provide(plans))
+  )
+
+  it.effect("answers no handshake costs its tools after 10 s, and not the plan", () =>
+    Effect.gen(function* () {
+      const server = yield* ScriptedMcpServer.serve({ list, isSilent: true })
+      const events = yield* passUntilDone(yield* Effect.forkChild(run(server.url)))
+      const { code, data } = single(events, "notice")
+      assert.deepStrictEqual([code, data], ["mcp_unreachable", { server: "weather", reason: "unreachable" }])
+      // Its tool is unknown to the plan.
+      assert.strictEqual(single(events, "task.finished").state, "invalid")
+      assert.strictEqual(single(events, "final").text, "ok")
+    }).pipe(Effect.scoped, Effect.provide(plans))
+  )
+
+  it.effect("cannot be reached costs the plan where it is required", () =>
+    Effect.gen(function* () {
+      const { code, data, stage } = single(yield* run("http://nowhere.test", { required: true }), "error")
+      assert.deepStrictEqual([code, data?.["server"], stage], ["mcp_unreachable", "weather", "tool"])
+    }).pipe(Effect.scoped, Effect.provide(plans))
+  )
+
+  it.live(
+    "gives structured content that does not match its schema gets the state invalid, and the text goes to the model",
+    () =>
+      Effect.gen(function* () {
+        const content: Schema.Json = [{ type: "text", text: "clear" }]
+        const server = yield* ScriptedMcpServer.serve({
+          list: () => ({ tools: [{ ...forecast, outputSchema: sky }] }),
+          call: (request) =>
+            Effect.succeed(ScriptedMcpServer.result(request, { content, structuredContent: { sky: 7 } }))
+        })
+        const { error, state } = single(yield* run(server.url), "task.finished")
+        const message = "The structured content cannot be used. It does not match the schema. /sky: must be string"
+        assert.deepStrictEqual([state, error], ["invalid", { code: "invalid", message }])
+        const [, second] = yield* (yield* ScriptedProvider).asked.all
+        assert.include(JSON.stringify(second?.messages), "clear")
+      }).pipe(Effect.scoped, Effect.provide(plans))
+  )
+
+  it.live("gives a result of 100 MB fails the call at 8 MiB", () =>
+    Effect.gen(function* () {
+      const call = () => Effect.sync(() => ScriptedMcpServer.largeResult(100_000_000))
+      const server = yield* ScriptedMcpServer.serve({ list, call })
+      const { error, state } = single(yield* run(server.url), "task.finished")
+      assert.deepStrictEqual([state, error?.code], ["failed", "response_too_large"])
+    }).pipe(Effect.scoped, Effect.provide(plans))
+  )
+
+  it.live("lists pages without an end is left after 100 of them", () =>
+    Effect.gen(function* () {
+      const server = yield* ScriptedMcpServer.serve({ list: () => ({ tools: [], nextCursor: "more" }) })
+      const { code, message } = single(yield* run(server.url), "notice")
+      assert.deepStrictEqual(
+        [code, message],
+        [
+          "mcp_unreachable",
+          "The MCP server weather cannot be reached. The server's list of tools has more than 100 pages"
+        ]
+      )
+      assert.strictEqual((yield* server.asked).filter((method) => method === "tools/list").length, 100)
+    }).pipe(Effect.scoped, Effect.provide(plans))
+  )
+
+  it.live(
+    "changes a description loses the tool if the request pins it, and one that is allowed but not there is missing",
+    () =>
+      Effect.gen(function* () {
+        const server = yield* ScriptedMcpServer.serve({ list })
+        const pinned_tools = { forecast: `sha256:${"0".repeat(64)}` }
+        const events = yield* run(server.url, { pinned_tools, allowed_tools: ["forecast", "tides"] })
+        assert.deepStrictEqual(single(events, "notice"), {
+          code: "tool_missing",
+          message: "Tools of the MCP server weather are missing: tides, forecast",
+          data: {
+            server: "weather",
+            tools: [
+              { tool: "tides", reason: "The server does not list it" },
+              { tool: "forecast", reason: "Its description or a schema has changed" }
+            ]
+          }
+        })
+      }).pipe(Effect.scoped, Effect.provide(plans))
+  )
+})
+
+it.live(
+  "opens a new session where the server has forgotten it, and makes the call once more, which was not taken",
+  () =>
+    Effect.gen(function* () {
+      const call: ScriptedMcpServer.McpScript["call"] = (request) =>
+        Effect.succeed(ScriptedMcpServer.result(request, { content: [{ type: "text", text: "clear" }] }))
+      const server = yield* ScriptedMcpServer.serve({ list, call })
+      const connection = yield* (yield* McpClient).connect(serverAt(server.url))
+      const [tool] = yield* connection.tools
+      assert.isDefined(tool)
+      yield* server.forgetSessions
+      const again = { ...connection, tools: Effect.succeed([tool]) }
+      assert.strictEqual((yield* callTool(again, "forecast", {})).text, "clear")
+      const asked = yield* server.asked
+      assert.deepStrictEqual(
+        asked.filter((method) => method === "initialize" || method === "tools/call"),
+        ["initialize", "initialize", "tools/call"]
+      )
+    }).pipe(Effect.scoped, Effect.provide(memory))
+)
+
+it.live("fails a call that a session without an end loses twice", () =>
+  Effect.gen(function* () {
+    const server = yield* ScriptedMcpServer.serve({
+      list,
+      call: () => Effect.succeed({ status: 404, headers: {}, body: ScriptedMcpServer.largeResult(0).body })
+    })
+    const connection = yield* (yield* McpClient).connect(serverAt(server.url))
+    const failed = yield* Effect.flip(callTool(connection, "forecast", {}))
+    assert.instanceOf(failed, PeerError)
+    assert.deepInclude(failed.reason, { _tag: "http", status: 404 })
+    assert.strictEqual((yield* server.asked).filter((method) => method === "tools/call").length, 2)
+  }).pipe(Effect.scoped, Effect.provide(memory))
+)

@@ -1,0 +1,98 @@
+import { text, type Host } from "@bowline/testing/http/Host"
+import { createMcpHandler, fromJsonSchema, McpServer as Server2 } from "@modelcontextprotocol/server"
+import { Effect, Stream } from "effect"
+import { WebStandardStreamableHTTPServerTransport } from "mcp-sdk-1/server/webStandardStreamableHttp.js"
+import { McpServer as Server1 } from "mcp-sdk-1/server/mcp.js"
+import { CallToolRequestSchema, ListToolsRequestSchema } from "mcp-sdk-1/types.js"
+
+type Answer = (request: Request) => Promise<Response>
+
+/** Serves what a server of an SDK answers. The request is aborted when its client disconnects. */
+const hostOf =
+  (answer: Answer): Host =>
+  ({ body, headers, method, url }) =>
+    Effect.promise(async (signal) => {
+      const response = await answer(new Request(url, { method, headers, signal, ...(body !== "" && { body }) }))
+      if (response.body === null) return text(response.status, "", Object.fromEntries(response.headers))
+      const { body: stream } = response
+      return {
+        status: response.status,
+        headers: Object.fromEntries(response.headers),
+        body: Stream.orDie(Stream.fromReadableStream({ evaluate: () => stream, onError: (error) => error }))
+      }
+    })
+
+const city = { type: "object" as const, properties: { city: { type: "string" as const } }, required: ["city"] }
+const forecast = { type: "object" as const, properties: { sky: { type: "string" as const } }, required: ["sky"] }
+
+/** What the servers were asked, and which calls they were told to end. */
+export interface Seen {
+  readonly calls: Array<unknown>
+  readonly ended: Array<string>
+}
+
+const untilAborted = (signal: AbortSignal, seen: Seen) =>
+  new Promise<never>((_resolve, reject) => {
+    signal.addEventListener("abort", () => {
+      seen.ended.push("wait")
+      reject(new Error("aborted"))
+    })
+  })
+
+/** A server of the SDK's second line: it speaks 2026-07-28, and the revisions before without sessions. */
+export const ofSdk2 = (seen: Seen): Host => {
+  const handler = createMcpHandler(() => {
+    const server = new Server2({ name: "sdk-2", version: "1.0.0" })
+    const inputSchema = fromJsonSchema<{ readonly city: string }>(city)
+    server.registerTool(
+      "forecast",
+      { description: "The sky", inputSchema, outputSchema: fromJsonSchema<{ readonly sky: string }>(forecast) },
+      ({ city }, { mcpReq }) => {
+        seen.calls.push({ city, meta: mcpReq._meta })
+        return { content: [{ type: "text", text: `clear in ${city}` }], structuredContent: { sky: "clear" } }
+      }
+    )
+    server.registerTool("fail", { inputSchema }, () => ({ isError: true, content: [{ type: "text", text: "no sky" }] }))
+    server.registerTool("wait", { inputSchema }, async (_input, { mcpReq }) => untilAborted(mcpReq.signal, seen))
+    return server
+  })
+  return hostOf(handler.fetch)
+}
+
+/** A server of the SDK's first line, with sessions: it speaks the revisions up to 2025-11-25. */
+export const ofSdk1 = (seen: Seen): Host => {
+  const sessions = new Map<string, WebStandardStreamableHTTPServerTransport>()
+  const connect = async () => {
+    const { server } = new Server1({ name: "sdk-1", version: "1.0.0" }, { capabilities: { tools: {} } })
+    server.setRequestHandler(ListToolsRequestSchema, ({ params }) =>
+      params?.cursor === undefined
+        ? { tools: [{ name: "forecast", inputSchema: city, outputSchema: forecast }], nextCursor: "2" }
+        : { tools: ["fail", "wait"].map((name) => ({ name, inputSchema: city })) }
+    )
+    server.setRequestHandler(CallToolRequestSchema, async ({ params }, { sendNotification, signal }) => {
+      seen.calls.push({ city: params.arguments?.["city"], meta: params._meta })
+      if (params.name === "wait") {
+        const progressToken = params._meta?.progressToken ?? 0
+        await sendNotification({
+          method: "notifications/progress",
+          params: { progressToken, progress: 1, total: 3, message: "looking up" }
+        })
+        return untilAborted(signal, seen)
+      }
+      if (params.name === "fail") return { isError: true, content: [{ type: "text", text: "no sky" }] }
+      return { content: [{ type: "text", text: "clear in Oslo" }], structuredContent: { sky: "clear" } }
+    })
+    const transport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: () => `session-${sessions.size}`,
+      onsessioninitialized: (id) => void sessions.set(id, transport),
+      onsessionclosed: (id) => void sessions.delete(id)
+    })
+    await server.connect(transport)
+    return transport
+  }
+  return hostOf(async (request) => {
+    const session = request.headers.get("mcp-session-id")
+    const transport = session === null ? await connect() : sessions.get(session)
+    return transport === undefined ? new Response("no such session", { status: 404 }) : transport.handleRequest(request)
+  })
+}

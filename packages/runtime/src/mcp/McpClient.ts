@@ -1,0 +1,73 @@
+import type { McpServer } from "@bowline/domain/mcp/McpServer"
+import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { Context, Effect, Layer, type Schema, type Scope } from "effect"
+
+type JsonObject = { readonly [key: string]: Schema.Json }
+
+/** A tool as its server lists it. Everything in it is the server's word. */
+export interface McpTool {
+  readonly name: string
+  readonly description: string | null
+  readonly inputSchema: JsonObject
+  readonly outputSchema: JsonObject | null
+  /** The server says that the tool may destroy something. */
+  readonly isDestructive: boolean
+}
+
+/** One call of a tool. `taskId` goes with it as the idempotency key. */
+export interface McpCall {
+  readonly tool: McpTool
+  readonly taskId: TaskId
+  /** It has matched the tool's schema. */
+  readonly input: JsonObject
+}
+
+/** What a call gave: texts, the links and files beside them in words, and the structured content, if there is any. */
+export interface McpResult {
+  /** `input-required`: the server asks the caller for something before it goes on. */
+  readonly state: "completed" | "failed" | "input-required"
+  readonly text: string
+  readonly structured: Schema.Json | undefined
+}
+
+/** A server that is connected for as long as the scope of its plan. */
+export interface McpConnection {
+  /** The tools of all pages, 100 at most. Every one of `allowed_tools` that is missing is missing here, too. */
+  readonly tools: Effect.Effect<ReadonlyArray<McpTool>, PeerError>
+  /**
+   * Makes a call, and waits until it ends, however long: the time is bounded by whoever calls. Interruption cancels it with the server
+   * and waits for nothing. The last message of its progress is told at most 4 times a second.
+   */
+  readonly call: (
+    call: McpCall,
+    onProgress: (message: string) => Effect.Effect<void>
+  ) => Effect.Effect<McpResult, PeerError>
+}
+
+/** What is known of a server, for operators: the revision of the protocol that it was last spoken to in. */
+export interface McpServerStatus {
+  readonly url: string
+  readonly revision: string | null
+  readonly error: string | null
+}
+
+/** MCP servers over streamable HTTP. Contract: `docs/reference/mcp.md`. */
+export class McpClient extends Context.Service<
+  McpClient,
+  {
+    /** Connects to a server. Closing the scope ends the server's session in the background. */
+    readonly connect: (server: McpServer) => Effect.Effect<McpConnection, PeerError, Scope.Scope>
+    /** The servers that this process has spoken to. */
+    readonly servers: Effect.Effect<ReadonlyArray<McpServerStatus>>
+  }
+>()("@bowline/runtime/mcp/McpClient") {
+  /** For an app without MCP servers: one that a request names cannot be reached. */
+  static readonly layerNone = Layer.succeed(McpClient, {
+    connect: () =>
+      Effect.suspend(() =>
+        Effect.fail(new PeerError({ reason: new Unreachable({ message: "This gateway calls no MCP servers" }) }))
+      ),
+    servers: Effect.succeed([])
+  })
+}

@@ -1,0 +1,124 @@
+import { Effect, Option, Queue, Ref, Schema, type Scope, Stream } from "effect"
+import { json, text, type Fault, type Host, type HostResponse } from "../http/Host.ts"
+import { Network } from "../http/Network.ts"
+
+const Request = Schema.fromJsonString(
+  Schema.Struct({
+    id: Schema.optionalKey(Schema.Union([Schema.Number, Schema.String])),
+    method: Schema.String,
+    params: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json))
+  })
+)
+type Request = typeof Request.Type
+
+/** How a server answers a request: `result` of JSON-RPC, or a whole answer of its own. */
+type Answer = Effect.Effect<HostResponse, Fault>
+
+export interface McpScript {
+  /** A page of the list of tools; `cursor` is undefined for the first one. */
+  readonly list: (cursor: Schema.Json | undefined) => {
+    readonly tools: ReadonlyArray<Schema.Json>
+    readonly nextCursor?: string
+  }
+  readonly call?: (request: Request) => Answer
+  /** Whether a cancel is left without an answer. */
+  readonly ignoresCancels?: boolean
+  /** Whether no handshake is answered. */
+  readonly isSilent?: boolean
+}
+
+export interface ScriptedMcpServer {
+  readonly url: string
+  /** The methods that it was asked, in order. */
+  readonly asked: Effect.Effect<ReadonlyArray<string>>
+  /** Waits for the next cancel. */
+  readonly cancelled: Effect.Effect<void>
+  /** Forgets every session: requests in one are answered with 404 from now on. */
+  readonly forgetSessions: Effect.Effect<void>
+}
+
+/** The answer to a request of JSON-RPC. */
+export const result = ({ id }: Request, result: Schema.Json): HostResponse =>
+  json(200, { jsonrpc: "2.0", id: id ?? null, result })
+
+const encoder = new TextEncoder()
+const events = { "content-type": "text/event-stream" }
+
+/** A result in pieces of 64 KiB, as large as `bytes`. */
+export const largeResult = (bytes: number): HostResponse => {
+  const piece = encoder.encode(" ".repeat(65_536))
+  return {
+    status: 200,
+    headers: { "content-type": "application/json" },
+    body: Stream.forever(Stream.succeed(piece)).pipe(Stream.take(Math.ceil(bytes / piece.length)))
+  }
+}
+
+/** Progress every 10 ms, and never a result. */
+export const endlessProgress = ({ params }: Request): HostResponse => {
+  const meta = params?.["_meta"]
+  const progressToken =
+    typeof meta === "object" && meta !== null && "progressToken" in meta ? meta["progressToken"] : null
+  const event = (progress: number) =>
+    `data: ${JSON.stringify({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken, progress } })}\n\n`
+  return {
+    status: 200,
+    headers: events,
+    body: Stream.iterate(1, (count) => count + 1).pipe(
+      Stream.mapEffect((count) => Effect.as(Effect.sleep("10 millis"), encoder.encode(event(count))))
+    )
+  }
+}
+
+/** Serves an MCP server of revision 2025-11-25 with sessions. It does what its script says, which no honest server would. */
+export const serve = Effect.fnUntraced(function* (
+  script: McpScript
+): Effect.fn.Return<ScriptedMcpServer, never, Network | Scope.Scope> {
+  const asked = yield* Ref.make<ReadonlyArray<string>>([])
+  const cancels = yield* Queue.unbounded<void>()
+  let sessions = 0
+  let forgotten = 0
+
+  const answer = (request: Request): Answer => {
+    switch (request.method) {
+      case "initialize": {
+        if (script.isSilent === true) return Effect.never
+        const serverInfo = { name: "scripted", version: "1.0.0" }
+        const about = { protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo }
+        const head = result(request, about)
+        return Effect.succeed({ ...head, headers: { ...head.headers, "mcp-session-id": `${++sessions}` } })
+      }
+      case "tools/list":
+        return Effect.succeed(result(request, script.list(request.params?.["cursor"])))
+      case "tools/call":
+        return script.call?.(request) ?? Effect.succeed(text(500, "unexpected"))
+      case "notifications/cancelled":
+        return Effect.andThen(
+          Queue.offer(cancels, undefined),
+          script.ignoresCancels === true ? Effect.never : Effect.succeed(text(202, ""))
+        )
+      default:
+        return Effect.succeed(text(request.method.startsWith("notifications/") ? 202 : 400, ""))
+    }
+  }
+
+  const host: Host = ({ body, headers, method }) => {
+    if (method !== "POST") return Effect.succeed(text(method === "DELETE" ? 200 : 405, ""))
+    const request = Schema.decodeOption(Request)(body)
+    if (Option.isNone(request)) return Effect.succeed(text(400, "not JSON-RPC"))
+    const session = headers["mcp-session-id"]
+    if (session !== undefined && Number(session) <= forgotten) return Effect.succeed(text(404, "no such session"))
+    return Effect.andThen(
+      Ref.update(asked, (methods) => [...methods, request.value.method]),
+      Effect.suspend(() => answer(request.value))
+    )
+  }
+
+  const { url } = yield* Effect.flatMap(Network, (network) => network.serve(host))
+  return {
+    url,
+    asked: Ref.get(asked),
+    cancelled: Queue.take(cancels),
+    forgetSessions: Effect.sync(() => void (forgotten = sessions))
+  }
+})
