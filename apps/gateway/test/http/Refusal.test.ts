@@ -74,7 +74,8 @@ const wrong: ReadonlyArray<readonly [fields: object, ...paths: ReadonlyArray<str
   [{ history: many(1_001, () => ({ role: "user", content: "?" })) }, "history"],
   [{ prior_summary: "x".repeat(100_001) }, "prior_summary"],
   [{ prior_summary: null }, "prior_summary"],
-  [{ mcp_servers: [] }, "mcp_servers"],
+  [{ mcp_servers: many(17, (index) => ({ name: `m${index}`, url: "http://x" })) }, "mcp_servers"],
+  [{ mcp_servers: [{ name: "m", command: "rm" }] }, "mcp_servers[0].command", "mcp_servers[0].url"],
   [preferring({ max_hops: 17 }), "preferences.max_hops"],
   [preferring({ approval: "never" }), "preferences.approval"]
 ]

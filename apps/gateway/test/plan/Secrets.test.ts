@@ -127,7 +127,7 @@ const invalid = {
   type: withAuth({ type: planted.invalid }),
   variable: withAuth({ type: "bearer_env", token: planted.invalid }),
   unknown: withAuth({ ...agent.auth, more: planted.invalid }),
-  later: { question: "?", mcp_servers: [{ auth: agent.auth }] },
+  later: { question: "?", mcp_servers: [{ auth: agent.auth, headers: { "x-key": planted.invalid } }] },
   endpoint: { question: "?", agents: [{ name: "a", endpoint: `http://u:${planted.invalid}@127.0.0.1/` }] },
   cut: JSON.stringify({ question: "?", agents: [agent] }).slice(0, -9),
   text: `${planted.invalid} is no JSON`

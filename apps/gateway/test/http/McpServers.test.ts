@@ -1,0 +1,53 @@
+import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { post, send, start } from "./RunningGateway.ts"
+
+const asking = [[callTool("weather_forecast", { city: "Oslo" })], [say("Clear.")]]
+
+const serve = ScriptedMcpServer.serve({
+  list: () => ({ tools: [{ name: "forecast", inputSchema: { type: "object" } }] }),
+  call: (request) =>
+    Effect.succeed(ScriptedMcpServer.result(request, { content: [{ type: "text", text: "clear in Oslo" }] }))
+})
+
+const callers = { BOWLINE_API_KEYS: "ann=key-of-ann", BOWLINE_ADMIN_CALLERS: "ann" }
+const ann = { authorization: "Bearer key-of-ann" }
+
+/** The payloads of the events of this name in the text of a stream. */
+const payloads = (text: string, event: string): ReadonlyArray<unknown> =>
+  Array.from(
+    text.matchAll(new RegExp(`^event: ${event}\ndata: (.+)$`, "gm")),
+    ([, data = "{}"]) => JSON.parse(data) as unknown
+  )
+
+describe("MCP servers of a request", () => {
+  it.live("are called, and shown to admins", () =>
+    Effect.gen(function* () {
+      const server = yield* serve
+      const { url } = yield* start(asking, callers)
+      const body = { question: "?", mcp_servers: [{ name: "weather", url: `${server.url}/mcp` }] }
+      const { text } = yield* post(`${url}/plan`, body, { ...ann, accept: "text/event-stream" })
+      assert.deepNestedInclude(payloads(text, "task.started")[0], { kind: "mcp", agent: "weather", skill: "forecast" })
+      assert.deepNestedInclude(payloads(text, "task.artifact")[0], { content: "clear in Oslo" })
+      assert.deepNestedInclude(payloads(text, "task.finished")[0], { state: "completed" })
+      const shown = yield* send(`${url}/peers`, { headers: ann })
+      const revision = "2025-11-25"
+      assert.deepStrictEqual(shown.body["mcp_servers"], [{ url: `${server.url}/mcp`, revision, error: null }])
+    }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("get no connection where the egress rules deny their addresses", () =>
+    Effect.gen(function* () {
+      const server = yield* serve
+      const { url } = yield* start([[say("ok")]], { ...callers, BOWLINE_EGRESS_DENY: "127.0.0.1" })
+      const body = { question: "?", mcp_servers: [{ name: "weather", url: `${server.url}/mcp` }] }
+      const { text } = yield* post(`${url}/plan`, body, { ...ann, accept: "text/event-stream" })
+      const data = { server: "weather", reason: "egress_denied" }
+      assert.deepNestedInclude(payloads(text, "notice")[0], { code: "mcp_unreachable", data })
+      assert.deepStrictEqual(yield* server.asked, [])
+    }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+})
