@@ -1,0 +1,50 @@
+import { McpClient } from "@bowline/runtime/mcp/McpClient"
+import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
+import { assert, it } from "@effect/vitest"
+import { Effect, Layer, Schedule } from "effect"
+import { spawn } from "node:child_process"
+import { createServer } from "node:net"
+import { fileURLToPath } from "node:url"
+import * as SdkMcpClient from "../../src/server/SdkMcpClient.ts"
+import { callTool, serverAt } from "./call.ts"
+
+const sockets = SdkMcpClient.layer.pipe(Layer.provide(NodeHttpClient.layerUndici))
+const main = fileURLToPath(import.meta.resolve("@modelcontextprotocol/server-everything/dist/index.js"))
+
+const freePort = Effect.callback<number>((resume) => {
+  const server = createServer().listen(0, "127.0.0.1", () => {
+    const address = server.address()
+    server.close(() => resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0)))
+  })
+})
+
+/** The reference server with all features of the protocol, in a process of its own. */
+const serve = Effect.gen(function* () {
+  const port = yield* freePort
+  yield* Effect.acquireRelease(
+    Effect.sync(() => spawn(process.execPath, [main, "streamableHttp"], { env: { PORT: `${port}` }, stdio: "ignore" })),
+    (child) => Effect.sync(() => child.kill())
+  )
+  return `http://127.0.0.1:${port}`
+})
+
+it.live(
+  "lists and calls the tools of the reference server, and hides those that it cannot call",
+  () =>
+    Effect.gen(function* () {
+      const url = yield* serve
+      const client = yield* McpClient
+      const connection = yield* Effect.retry(client.connect(serverAt(url)), Schedule.spaced("50 millis"))
+      const names = (yield* connection.tools).map(({ name }) => name)
+      assert.includeMembers(names, ["echo", "get-sum", "get-structured-content"])
+      // It takes the tasks extension.
+      assert.notInclude(names, "simulate-research-query")
+      const call = (name: string, input: object) => callTool(connection, name, { ...input })
+      assert.deepStrictEqual((yield* call("echo", { message: "hi" })).text, "Echo: hi")
+      const weather = yield* call("get-structured-content", { location: "Chicago" })
+      assert.deepNestedInclude(weather, { state: "completed", "structured.temperature": 36 })
+      assert.match((yield* call("get-tiny-image", {})).text, /\[image of type image\/png, \d+ bytes\]/)
+      assert.match((yield* call("get-resource-links", { count: 1 })).text, /\[link\] .*: demo:\/\//)
+    }).pipe(Effect.scoped, Effect.provide(sockets)),
+  60_000
+)
