@@ -133,7 +133,8 @@ const plansOf = (
   idleTimeout: values.idleTimeout,
   attemptTimeout: values.attemptTimeout,
   retryBase: values.retryBase,
-  maxRetries: values.maxRetries
+  maxRetries: values.maxRetries,
+  loop: { failures: values.loopFailures, repeats: values.loopRepeats, pairs: values.loopPairs }
 })
 
 /** Reads flags, the environment and the file. Fails with every problem of all three. */

@@ -64,6 +64,21 @@ export const planSettings = {
     default: "3",
     doc: "retries of a step, 0..10"
   }),
+  loopFailures: setting(integer(0, 1_000), {
+    path: ["loop", "failures"],
+    default: "3",
+    doc: "steps in a row in which the same call fails before its plan ends `loop_detected`; 0: never"
+  }),
+  loopRepeats: setting(integer(0, 1_000), {
+    path: ["loop", "repeats"],
+    default: "5",
+    doc: "calls in a row with the same arguments and the same result before the model is told; 0: never"
+  }),
+  loopPairs: setting(integer(0, 1_000), {
+    path: ["loop", "pairs"],
+    default: "4",
+    doc: "rounds of two calls that alternate with the same results before the model is told; 0: never"
+  }),
   maxPlans: setting(integer(1, 1_000_000), {
     variable: "BOWLINE_MAX_PLANS",
     path: ["plans", "max_plans"],

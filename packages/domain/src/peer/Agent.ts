@@ -45,8 +45,8 @@ export type AgentAuth = typeof AgentAuth.Type
 export const TimeoutMs = Schema.Int.check(Schema.isBetween({ minimum: 100, maximum: 21_600_000 }))
 
 /**
- * What an agent can be asked to do. Without `input_schema` it takes `{input: string}`. What is `idempotent` may be called once more with
- * the same id when nobody knows what became of a call.
+ * What an agent can be asked to do. Without `input_schema` it takes `{input: string}`. A call of an `idempotent` skill whose effect is
+ * unknown may be made once more with the same id; a `polling` skill is meant to be asked the same thing again and again.
  */
 export const Skill = Schema.Struct({
   id: Schema.String.check(Schema.isBetweenLength(1, 256)),
@@ -55,7 +55,8 @@ export const Skill = Schema.Struct({
   output_modes: Schema.optionalKey(Schema.Array(Schema.NonEmptyString).check(Schema.isMaxLength(32))),
   tags: Schema.optionalKey(Schema.Array(Schema.String).check(Schema.isMaxLength(64))),
   timeout_ms: Schema.optionalKey(TimeoutMs),
-  idempotent: Schema.optionalKey(Schema.Boolean)
+  idempotent: Schema.optionalKey(Schema.Boolean),
+  polling: Schema.optionalKey(Schema.Boolean)
 })
 export type Skill = typeof Skill.Type
 

@@ -17,17 +17,20 @@ export const StopReason = Schema.Literals([
   "stop",
   "max_steps",
   "max_tool_calls",
+  "max_total_tokens",
   "max_tokens",
   "content_filter",
   "refusal",
-  "pause"
+  "pause",
+  "loop"
 ])
 export type StopReason = typeof StopReason.Type
 
-/** The payload of a `final` frame. */
+/** The payload of a `final` frame. `output` is the parsed text of an answer that had to match a JSON Schema. */
 export const Final = Schema.Struct({
   stop_reason: StopReason,
   text: Schema.String,
+  output: Schema.optionalKey(Schema.Json),
   usage: Usage,
   steps: Schema.Int,
   tool_calls: Schema.Int,

@@ -12,6 +12,13 @@ export const OnDisconnect = Schema.Literals(["cancel", "continue"])
 export const OnBusy = Schema.Literals(["queue", "reject", "interrupt"])
 export type OnBusy = typeof OnBusy.Type
 
+/** What the final answer has to be: any text, or JSON that matches a JSON Schema 2020-12. */
+export const ResponseFormat = Schema.Union([
+  Schema.Literal("text"),
+  Schema.Struct({ type: Schema.tag("json_schema"), schema: Schema.Record(Schema.String, Schema.Json) })
+]).annotate({ message: 'Expected "text" or {type: "json_schema", schema}' })
+export type ResponseFormat = typeof ResponseFormat.Type
+
 /** How a plan is to be run. Times in milliseconds. */
 export const Preferences = Schema.Struct({
   timeout_ms: intOr(TimeoutMs, 1_800_000),
@@ -19,7 +26,11 @@ export const Preferences = Schema.Struct({
   max_steps: intOr(intBetween(1, 100), 25),
   max_hops: intOr(intBetween(0, 16), 5),
   max_tool_calls: intOr(intBetween(0, 1_000), 200),
+  max_total_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
   model: Schema.optionalKey(Schema.String.check(Schema.isBetweenLength(1, 256))),
+  response_format: ResponseFormat.annotate({ default: "text" }).pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed("text" as const))
+  ),
   on_disconnect: OnDisconnect.annotate({ default: "cancel" }).pipe(
     Schema.withDecodingDefaultKey(Effect.succeed("cancel" as const))
   ),

@@ -6,14 +6,7 @@ import type { Issue } from "./Problem.ts"
 const maxThorough = 5_000
 
 /** Fields of the contract that this version does not honour: it says so, rather than to pass over them. */
-const laterFields: ReadonlySet<string> = new Set([
-  "mcp_servers",
-  "preferences.max_total_tokens",
-  "preferences.response_format",
-  "preferences.approval",
-  "agents[].skills[].approval",
-  "agents[].skills[].polling"
-])
+const laterFields: ReadonlySet<string> = new Set(["mcp_servers", "preferences.approval", "agents[].skills[].approval"])
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1({
   leafHook: (issue) =>

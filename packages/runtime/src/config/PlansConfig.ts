@@ -2,6 +2,16 @@ import { Context, Duration, Layer } from "effect"
 import type { AttemptTimers } from "../provider/Attempt.ts"
 import * as ModelTable from "../provider/ModelTable.ts"
 
+/** When calls of a plan lead nowhere. 0 switches a rule off. */
+export interface LoopLimits {
+  /** Steps that contain a call of the same tool and arguments, one behind the other, in which it fails. */
+  readonly failures: number
+  /** Calls of the same tool and arguments with the same result, one behind the other. */
+  readonly repeats: number
+  /** Rounds of two calls that alternate with the same results. */
+  readonly pairs: number
+}
+
 /** What an operator sets of how plans run. */
 export class PlansConfig extends Context.Service<
   PlansConfig,
@@ -40,6 +50,8 @@ export class PlansConfig extends Context.Service<
     /** Retries of a step, and the bound of the first wait. */
     readonly maxRetries: number
     readonly retryBase: Duration.Duration
+    /** Where a plan whose calls lead nowhere is stopped. */
+    readonly loop: LoopLimits
   }
 >()("@bowline/runtime/config/PlansConfig") {
   /** Fields that are left out have their defaults: then a plan may name `model` and the `fallbackModels`, and no other. */
@@ -69,5 +81,6 @@ const defaults: Omit<PlansConfig["Service"], "model" | "allowsModel"> = {
   idleTimeout: undefined,
   attemptTimeout: Duration.seconds(1_800),
   maxRetries: 3,
-  retryBase: Duration.seconds(1)
+  retryBase: Duration.seconds(1),
+  loop: { failures: 3, repeats: 5, pairs: 4 }
 }

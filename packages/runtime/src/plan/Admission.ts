@@ -27,19 +27,23 @@ const variablesOf = (auth: AgentAuth): ReadonlyArray<readonly [field: string, na
   }
 }
 
-/** What is wrong with the input schemas. They are looked at only if they are not too many, and not too long together. */
-const schemaIssues = ({ agents }: PlanRequest): InvalidRequest["issues"] => {
-  const schemas = agents.flatMap(({ skills = [] }, index) =>
+/** What is wrong with the schemas of skills and of the answer. They are looked at only if they are not too many, and not too long together. */
+const schemaIssues = ({ agents, preferences }: PlanRequest): InvalidRequest["issues"] => {
+  const { response_format: format } = preferences
+  const answer =
+    format === "text" ? [] : [{ path: ["preferences", "response_format", "schema"], schema: format.schema }]
+  const skills = agents.flatMap(({ skills = [] }, index) =>
     skills.flatMap(({ input_schema }, position) =>
       input_schema === undefined
         ? []
         : [{ path: ["agents", index, "skills", position, "input_schema"], schema: input_schema }]
     )
   )
+  const schemas = [...answer, ...skills]
   const characters = schemas.reduce((sum, { schema }) => sum + ToolSchema.charactersOf(schema), 0)
   if (characters > ToolSchema.maxCharacters) {
-    const message = `Expected input schemas of at most ${ToolSchema.maxCharacters} characters together, got ${characters}`
-    return [{ path: ["agents"], message }]
+    const message = `Expected schemas of at most ${ToolSchema.maxCharacters} characters together, got ${characters}`
+    return [{ path: skills.length === 0 ? ["preferences", "response_format"] : ["agents"], message }]
   }
   return schemas.flatMap(({ path, schema }) => {
     const message = ToolSchema.problem(schema)

@@ -40,8 +40,7 @@ const hold = Effect.fnUntraced(function* ({ given, stages }: PlanRun, lock: Sess
       Effect.catchTag("NotFound", () => Effect.fail(new LeaseLost())),
       stages.within("queue")
     )
-  journal.guard = { _tag: "Held", fence }
-  journal.append([{ _tag: "Held", fence }], [])
+  journal.hold(fence)
 })
 
 /** Closes the readers' streams when the end is stored, or when they have waited long enough, and returns when it is stored. */

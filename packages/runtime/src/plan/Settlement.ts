@@ -7,6 +7,7 @@ import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { unknownEffect } from "../history/LegalHistory.ts"
 import { retryAfterMs } from "../asking/RetryPolicy.ts"
 import type { PlanAnswer } from "../planner/Planner.ts"
+import type { PlannerError } from "../planner/PlannerError.ts"
 import type { PlanRun, Snapshot } from "../planner/PlanRun.ts"
 import type { TaskEnd } from "../planner/PlanTasks.ts"
 import type { LeaseLost } from "../store/LeaseStore.ts"
@@ -21,7 +22,7 @@ const phrases: Record<AbortReason, string> = {
 
 export interface Exited {
   readonly _tag: "Exited"
-  readonly exit: Exit.Exit<PlanAnswer, ProviderError | StorageError | LeaseLost>
+  readonly exit: Exit.Exit<PlanAnswer, ProviderError | PlannerError | StorageError | LeaseLost>
 }
 
 /** What came first: an abort, a hand-over, or the end of the work, which a journal that may not write any more brings about, too. */
@@ -54,6 +55,15 @@ const ofProvider = (error: ProviderError, stage: Stage | null, { failures, shown
   }
 }
 
+/** The plan has run into one of its own rules. */
+const ofPlanner = ({ code, data, message }: PlannerError, stage: Stage | null): Failure => ({
+  code,
+  message,
+  retryable: false,
+  stage,
+  data
+})
+
 const ofStorage = (error: StorageError, stage: Stage | null): Failure => ({
   code: "storage",
   message: error.message,
@@ -81,6 +91,8 @@ export const outcomeOf = (end: End, snapshot: Snapshot, now: number): Outcome | 
       return undefined
     case "ProviderError":
       return { state: "failed", error: ofProvider(error, stage, snapshot) }
+    case "PlannerError":
+      return { state: "failed", error: ofPlanner(error, stage) }
     case "StorageError":
       return { state: "failed", error: ofStorage(error, stage) }
     case undefined:

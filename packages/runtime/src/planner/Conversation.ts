@@ -14,6 +14,7 @@ import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import type { Tool } from "../tool/Tool.ts"
 import * as Catalog from "./Catalog.ts"
+import { PlanLoop } from "./PlanLoop.ts"
 import { PlanPrompt } from "./PlanPrompt.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import { systemPrompt } from "./SystemPrompt.ts"
@@ -36,6 +37,7 @@ export interface Conversation {
   readonly delimiter: string
   /** The answer of the plan's last step, if another process has stored one. */
   readonly lastAnswer: Message | undefined
+  readonly loop: PlanLoop
   /** What the model is asked next. `corrections` are for this request only. */
   readonly request: (mustAnswer: boolean, corrections: ReadonlyArray<Entry>) => Question
 }
@@ -92,7 +94,8 @@ export const begin = Effect.fnUntraced(function* (
       agents: request.agents.map(({ name }) => name),
       unreachable,
       summary: blocks(summaries),
-      mustAnswer
+      mustAnswer,
+      responseFormat: request.preferences.response_format
     }),
     tools: Array.from(tools.values())
   })
@@ -101,11 +104,15 @@ export const begin = Effect.fnUntraced(function* (
     withQuestion(stored, question, isAsked),
     summary.text === null ? summary.priors : [...summary.priors, summary.text]
   )
+  const own = stored.filter((message) => message.plan_id === plan_id)
+  const loop = new PlanLoop(config.loop, tools)
+  loop.replay(own)
   return {
     tools,
     prompt,
     delimiter,
-    lastAnswer: stored.findLast((message) => message.plan_id === plan_id && message.role === "assistant"),
+    loop,
+    lastAnswer: own.findLast(({ role }) => role === "assistant"),
     request: (mustAnswer, corrections) => ({
       ...frame(prompt.summaries, mustAnswer),
       messages: [...legalHistory(prompt.messages), ...corrections],

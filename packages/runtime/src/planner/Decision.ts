@@ -16,15 +16,19 @@ const stopReasons: Record<FinishReason, StopReason> = {
   pause: "pause"
 }
 
+type Limits = Pick<Preferences, "max_steps" | "max_tool_calls" | "max_total_tokens">
+
 /** Why the next step gets no tools, if so. */
 export const withheld = (
-  { steps, tool_calls }: Pick<Progress, "steps" | "tool_calls">,
-  { max_steps, max_tool_calls }: Pick<Preferences, "max_steps" | "max_tool_calls">,
-  tools: number
+  { steps, tool_calls, usage }: Pick<Progress, "steps" | "tool_calls" | "usage">,
+  { max_steps, max_tool_calls, max_total_tokens = Infinity }: Limits,
+  { hasTools, isLooping }: { readonly hasTools: boolean; readonly isLooping: boolean }
 ): StopReason | undefined => {
-  if (tools === 0) return undefined
+  if (!hasTools) return undefined
+  if (isLooping) return "loop"
   if (tool_calls >= max_tool_calls) return "max_tool_calls"
-  return steps === max_steps ? "max_steps" : undefined
+  if (usage.input_tokens + usage.output_tokens >= max_total_tokens) return "max_total_tokens"
+  return steps >= max_steps ? "max_steps" : undefined
 }
 
 /**

@@ -2,6 +2,7 @@ import { ContextOverflow, ProviderError } from "@bowline/domain/provider/Provide
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
 import * as ModelLimits from "../asking/ModelLimits.ts"
+import { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import type { Entry } from "../history/LegalHistory.ts"
@@ -49,6 +50,17 @@ export class PlanPrompt {
     this.add(answer)
     const { model } = this.#given.run
     this.#reported = tokens === undefined ? undefined : { tokens, messages: this.#messages.length, model }
+  }
+
+  /** Fails if the prompt alone has more tokens than the plan may use in all. */
+  within(maxTokens: number): Effect.Effect<void, PlannerError> {
+    return Effect.gen({ self: this }, function* () {
+      if (this.#atMost() <= maxTokens) return
+      const tokens = yield* this.#estimate()
+      if (tokens <= maxTokens) return
+      const message = `The next request has about ${tokens} tokens, more than the ${maxTokens} of preferences.max_total_tokens`
+      return yield* new PlannerError({ code: "budget_exceeded", message, data: { estimated_tokens: tokens } })
+    })
   }
 
   /** Makes the prompt short, if it is too long for the next step. Fails if it cannot be made short enough. */

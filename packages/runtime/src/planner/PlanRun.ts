@@ -11,7 +11,7 @@ import type { PlanChange, Progress } from "../store/PlanStore.ts"
 import { messageOf, type PlanTask, PlanTasks } from "./PlanTasks.ts"
 import type { Resumed } from "./Resumption.ts"
 import { Stages } from "./Stages.ts"
-import type { StepState } from "./StepState.ts"
+import { StepState } from "./StepState.ts"
 
 interface Given extends PlanStart {
   readonly session_id: SessionId
@@ -54,8 +54,7 @@ export class PlanRun {
   #elsewhere: "handed over" | "lost" | undefined
   #models: ReadonlyArray<string>
   #counts: Omit<Progress, "model"> = { steps: 0, tool_calls: 0, usage: Usage.empty }
-  /** The step that runs, until its answer is in the history. */
-  step: StepState | undefined
+  #step: StepState | undefined
 
   constructor(given: Given) {
     const { journal, models, resumed, uuid, isOverdue } = given
@@ -80,6 +79,20 @@ export class PlanRun {
   /** Asks this model from now on: those in front of it have failed. */
   use(model: string): void {
     this.#models = this.#models.slice(this.#models.indexOf(model))
+  }
+
+  /** The step that runs, until its answer is in the history. */
+  get step(): StepState | undefined {
+    return this.#step
+  }
+
+  beginStep(): StepState {
+    this.#step = new StepState()
+    return this.#step
+  }
+
+  endStep(): void {
+    this.#step = undefined
   }
 
   get progress(): Progress {
@@ -132,7 +145,7 @@ export class PlanRun {
 
   /** Counts what the attempt has used, however it ended. */
   countUsage(): void {
-    const used = this.step?.takeUsage()
+    const used = this.#step?.takeUsage()
     if (used === undefined) return
     const { step, attempt, usage } = used
     this.count({ usage: Usage.add(this.#counts.usage, usage) })
@@ -141,7 +154,7 @@ export class PlanRun {
 
   /** What the plan was doing at this instant: who ends it blames that. */
   snapshot(): Snapshot {
-    const { failures = [], shownText = "" } = this.step ?? {}
+    const { failures = [], shownText = "" } = this.#step ?? {}
     return { stage: this.stage, failedIn: this.stages.failedIn, open: this.tasks.open, failures, shownText }
   }
 

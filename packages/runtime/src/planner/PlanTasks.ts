@@ -61,6 +61,7 @@ export class PlanTasks {
   readonly #isOverdue: () => boolean
   readonly #tasks = new Map<TaskId, PlanTask>()
   readonly #open = new Set<TaskId>()
+  readonly #inherited = new Set<TaskId>()
   /** Calls that the history has no result for, started or not. */
   readonly #unanswered = new Set<TaskId>()
   readonly #abandoned: Array<PlanTask> = []
@@ -86,6 +87,7 @@ export class PlanTasks {
       })
       if (!isInherited) continue
       this.#open.add(task_id)
+      this.#inherited.add(task_id)
       this.#unanswered.add(task_id)
     }
   }
@@ -101,7 +103,7 @@ export class PlanTasks {
 
   /** Whether a task of another process waits for a fiber that resumes it. */
   get hasInherited(): boolean {
-    return this.open.some(([, { isInherited }]) => isInherited)
+    return this.#inherited.size > 0
   }
 
   /** What the peers call the tasks that have ended. */
@@ -152,6 +154,7 @@ export class PlanTasks {
 
   /** A fiber of this process looks after the task from now on. */
   resume(task_id: TaskId): void {
+    this.#inherited.delete(task_id)
     this.#change(task_id, { isInherited: false })
   }
 
@@ -167,6 +170,7 @@ export class PlanTasks {
     const answer = messageOf(this.#uuid, "tool", [{ type: "tool_result", task_id, state, content }], now)
     const task = this.#tasks.get(task_id)
     if (task === undefined || !this.#open.delete(task_id)) return this.#journal.append([answer], [])
+    this.#inherited.delete(task_id)
     const { remote_context_id, remote_task_id, startedAt } = task
     const isCut = state === "interrupted" || state === "timed-out"
     if (isCut && (task.isInherited || this.#isOverdue())) this.#abandoned.push(task)

@@ -17,11 +17,12 @@ import { LocalTools } from "../tool/LocalTools.ts"
 import * as Continuation from "./Continuation.ts"
 import * as Conversation from "./Conversation.ts"
 import { stopReason, withheld } from "./Decision.ts"
+import * as FinalAnswer from "./FinalAnswer.ts"
+import { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import * as PreparedCalls from "./PreparedCalls.ts"
 import type { Attempts } from "./Resumption.ts"
 import * as Step from "./Step.ts"
-import { StepState } from "./StepState.ts"
 import * as ToolCalls from "./ToolCalls.ts"
 
 /** The answer that ends a plan: what callers are told, and what the history keeps. */
@@ -30,12 +31,24 @@ export interface PlanAnswer {
   readonly parts: ReadonlyArray<MessagePart>
 }
 
+/** What the next step has besides the conversation. */
+interface Next {
+  /** Messages for its request only. */
+  readonly corrections: ReadonlyArray<Entry>
+  /** Whether it repairs an answer that was rejected. */
+  readonly isRepair: boolean
+  /** The attempts of the process that had the plan before. */
+  readonly before: Attempts | undefined
+}
+
+const afresh: Next = { corrections: [], isRepair: false, before: undefined }
+
 /** The loop: ask the provider, make the calls that it wants, and ask again, until it answers. */
 export class Planner extends Context.Service<
   Planner,
   {
     /** The session is held. Gives the answer, or why there is none; interrupted, it leaves the run for `settle`. */
-    readonly run: (run: PlanRun) => Effect.Effect<PlanAnswer, ProviderError | StorageError>
+    readonly run: (run: PlanRun) => Effect.Effect<PlanAnswer, ProviderError | PlannerError | StorageError>
   }
 >()("@bowline/runtime/planner/Planner") {
   static readonly layer = Layer.effect(
@@ -55,20 +68,23 @@ export class Planner extends Context.Service<
       }
 
       const parseFor =
-        ({ given }: PlanRun): PreparedCalls.ParseInput =>
+        ({ given, stages }: PlanRun): PreparedCalls.ParseInput =>
         (tool, text) =>
-          validator.parse(given.caller, tool, text)
+          stages.within("tool")(validator.parse(given.caller, tool, text))
 
       /** Makes calls, and tells the model what came of them. */
       const call = Effect.fnUntraced(function* (
         run: PlanRun,
-        { delimiter, prompt }: Conversation.Conversation,
+        { delimiter, loop, prompt }: Conversation.Conversation,
         calls: ReadonlyArray<PreparedCalls.Prepared>
       ) {
-        run.tasks.expect(calls.map(({ part }) => part.task_id))
+        const parts = calls.map(({ part }) => part)
+        run.tasks.expect(parts.map(({ task_id }) => task_id))
         const { contextWindow } = ModelLimits.of(config, run.model)
         const limits = { delimiter, resultLimit: resultLimit(contextWindow) }
-        prompt.add({ role: "tool", parts: yield* ToolCalls.runAll(run, calls, limits) })
+        const results = loop.results(parts, yield* ToolCalls.runAll(run, calls, limits))
+        if (results instanceof PlannerError) return yield* results
+        prompt.add({ role: "tool", parts: results })
       })
 
       /** Finishes the step that another process has left unfinished, if its answer is stored. Says whether it made a call. */
@@ -88,23 +104,27 @@ export class Planner extends Context.Service<
       /** Asks for the next answer. A step that another process began goes on behind its attempts `before`. */
       const ask = Effect.fnUntraced(function* (
         run: PlanRun,
-        { prompt, request, tools }: Conversation.Conversation,
-        corrections: ReadonlyArray<Entry>,
-        before: Attempts | undefined
+        { loop, prompt, request, tools }: Conversation.Conversation,
+        { before, corrections, isRepair }: Next
       ) {
-        const step = new StepState()
-        run.step = step
+        const step = run.beginStep()
+        const { preferences } = run.given.request
         yield* prompt.fit
+        yield* prompt.within(preferences.max_total_tokens ?? Infinity)
         if (before === undefined) run.count({ steps: run.progress.steps + 1 })
         const { steps } = run.progress
-        const withholding = withheld(run.progress, run.given.request.preferences, tools.size)
+        const withholding = withheld(run.progress, preferences, {
+          hasTools: tools.size > 0,
+          isLooping: loop.isExhausted
+        })
+        const mustAnswer = isRepair || withholding !== undefined
         run.given.journal.append(
           [run.progressed("provider")],
           before === undefined ? [{ event: "step", data: { step: steps, attempt: 1 } }] : []
         )
         const answer = yield* askStep(run, step, {
-          question: () => request(withholding !== undefined, corrections),
-          mayCall: withholding === undefined,
+          question: () => request(mustAnswer, corrections),
+          mayCall: !mustAnswer,
           shorten: prompt.shorten,
           before
         })
@@ -123,19 +143,24 @@ export class Planner extends Context.Service<
           const conversation = yield* Conversation.begin(parts, run)
           const { prompt, tools } = conversation
           const isFinished = yield* finishStep(run, conversation)
-          let before = isFinished ? undefined : resumed?.attempts
-          let corrections: ReadonlyArray<Entry> = []
+          let next: Next = { ...afresh, before: isFinished ? undefined : resumed?.attempts }
           for (;;) {
-            const { answer, stop } = yield* ask(run, conversation, corrections, before)
-            before = undefined
+            const { answer, stop } = yield* ask(run, conversation, next)
             const now = yield* Clock.currentTimeMillis
             const budget = max_tool_calls - run.progress.tool_calls
             const made = stop === undefined ? answer.calls : []
             const calls = yield* PreparedCalls.prepare(made, tools, parseFor(run), budget, uuid)
             const written = calls.map(({ part }) => part)
             const said = Assembly.inOrder(answer.parts, answer.calls, written)
-            if (stop !== undefined) return { final: finalOf(run, stop, answer.text, now), parts: said }
-            run.step = undefined
+            if (stop !== undefined) {
+              const judged = yield* FinalAnswer.judge(validator, run, answer.text, next.isRepair)
+              if (judged._tag === "Taken") {
+                return { final: { ...finalOf(run, stop, answer.text, now), ...judged.output }, parts: said }
+              }
+              next = { ...afresh, corrections: judged.repair, isRepair: true }
+              continue
+            }
+            run.endStep()
             journal.append([run.message("assistant", said, now)], [])
             prompt.answered(
               { role: "assistant", parts: said },
@@ -143,7 +168,7 @@ export class Planner extends Context.Service<
             )
             run.count({ tool_calls: run.progress.tool_calls + Math.min(calls.length, budget) })
             yield* call(run, conversation, calls)
-            corrections = Continuation.corrections(answer.dropped)
+            next = { ...afresh, corrections: Continuation.corrections(answer.dropped) }
           }
         })
       }

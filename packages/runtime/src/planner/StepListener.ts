@@ -44,14 +44,12 @@ export const tellRetry = (
 export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"]): Listener => {
   const { journal } = run.given
   const step = run.progress.steps
-  /** The last attempt that has shown a delta. */
-  let shown: number | undefined
 
   const show = (attempt: number, part: ProviderPart): void => {
     if (part._tag !== "TextDelta" && part._tag !== "ReasoningDelta") return
     const { _tag, delta } = part
     if (delta === "") return
-    shown = attempt
+    state.shown.add(attempt)
     if (_tag === "TextDelta") state.showText(delta)
     journal.emit({ event: _tag === "TextDelta" ? "text.delta" : "reasoning.delta", data: { step, attempt, delta } })
   }
@@ -73,7 +71,7 @@ export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"
     retrying: Effect.fnUntraced(function* (retry) {
       const { attempt, model, error, next } = retry
       useModel(run, next.model)
-      if (shown === attempt) {
+      if (state.shown.delete(attempt)) {
         journal.emit({ event: "text.retract", data: { step, attempt } })
         yield* ProviderMetrics.retracted(Target.asked(model), error.type)
       }

@@ -12,6 +12,8 @@ export interface AttemptUsage {
 export class StepState {
   /** Why attempts have failed so far. */
   readonly failures: Array<ProviderErrorReason> = []
+  /** The attempts that readers have seen a delta of, without those that were retracted. */
+  readonly shown = new Set<number>()
   #keptText = ""
   #shownText = ""
   #usage: AttemptUsage | undefined

@@ -1,3 +1,5 @@
+import type { ResponseFormat } from "@bowline/domain/plan/PlanRequest"
+
 /** What the planner is told before everything else. `delimiter` marks the results of tools, see `Envelope`. */
 export const systemPrompt = (options: {
   readonly delimiter: string
@@ -6,6 +8,7 @@ export const systemPrompt = (options: {
   /** What tells of what is not in the history any more. */
   readonly summary: string | undefined
   readonly mustAnswer: boolean
+  readonly responseFormat: ResponseFormat
 }): string =>
   [
     "You answer a question by planning which of your tools to call, calling them, and reading what they return.",
@@ -16,5 +19,10 @@ export const systemPrompt = (options: {
       ? []
       : [`These agents could not be reached, and cannot be called: ${options.unreachable.join(", ")}.`]),
     ...(options.summary === undefined ? [] : [options.summary]),
+    ...(options.responseFormat === "text"
+      ? []
+      : [
+          `Your final answer must be JSON that matches this JSON Schema, and nothing else, without a code fence: ${JSON.stringify(options.responseFormat.schema)}`
+        ]),
     ...(options.mustAnswer ? ["No more tools may be called. Answer now with what you have."] : [])
   ].join("\n\n")

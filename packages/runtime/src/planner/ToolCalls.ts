@@ -1,8 +1,8 @@
-import type { MessagePart, ToolResultPart } from "@bowline/domain/session/Message"
+import type { ToolResultPart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Clock, Duration, Effect, Fiber, Option, type Schema } from "effect"
-import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import type { PlanEvent, Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerEvent } from "../peer/PeerClient.ts"
 import * as Envelope from "../tool/Envelope.ts"
 import type { AgentDid, Tool, ToolResult } from "../tool/Tool.ts"
@@ -21,26 +21,47 @@ const maxRawInput = 2_048
 const shownInput = (input: Schema.Json): Schema.Json =>
   typeof input === "string" && input.length > maxRawInput ? `${input.slice(0, maxRawInput)}…` : input
 
-const shownEvent = (
+type ShownEvent = Extract<PlanEvent, { readonly event: "task.progress" | "task.artifact" }>
+
+const shownProgress = (task_id: TaskId, { message, state }: Extract<PeerEvent, { _tag: "Progress" }>): ShownEvent => ({
+  event: "task.progress",
+  data: message === undefined ? { task_id, state } : { task_id, state, message }
+})
+
+const shownArtifact = (
   task_id: TaskId,
-  event: Exclude<PeerEvent, { readonly _tag: "Accepted" }>,
+  artifact: { readonly content: Schema.Json; readonly mediaType: string; readonly verified: Verified | undefined },
   limit: number
-): Extract<PlanEvent, { readonly event: "task.progress" | "task.artifact" }> => {
-  if (event._tag === "Progress") {
-    const message = event.message === undefined ? {} : { message: event.message }
-    return { event: "task.progress", data: { task_id, state: event.state, ...message } }
-  }
-  const { mediaType: media_type, verified } = event
-  const text = typeof event.content === "string" ? event.content : JSON.stringify(event.content)
-  const { text: cut, truncated } = truncate(text, limit)
-  const content = truncated ? cut : event.content
-  return { event: "task.artifact", data: { task_id, content, media_type, truncated, verified } }
+): ShownEvent => {
+  const { content, mediaType: media_type, verified } = artifact
+  const { text, truncated } = truncate(typeof content === "string" ? content : JSON.stringify(content), limit)
+  const shown = { task_id, content: truncated ? text : content, media_type, truncated }
+  return { event: "task.artifact", data: verified === undefined ? shown : { ...shown, verified } }
 }
 
-const timedOut = (tool: Tool, limit: number): ToolResult => {
-  const message = `${tool.name} did not finish within ${Duration.format(Duration.millis(limit))}. Whether it had an effect is unknown.`
+const timedOut = ({ name }: Tool, limit: number, isMade: boolean): ToolResult => {
+  const within = Duration.format(Duration.millis(limit))
+  const message = isMade
+    ? `${name} did not finish within ${within}. Whether it had an effect is unknown.`
+    : `${name} was not called: its ${within} were over before the call could leave.`
   return { state: "timed-out", content: message, error: { code: "timeout", message } }
 }
+
+/**
+ * The result of a call if it comes in time. The call runs detached, since a tool that does not let go must hold up neither the step
+ * nor the plan's end: the time-out interrupts it and waits no longer, an interruption waits for it as long as the plan's end does.
+ */
+const abandonAfter = <A>(call: Effect.Effect<A>, millis: number): Effect.Effect<Option.Option<A>> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkDetach(restore(call), { startImmediately: true })
+      const result = yield* restore(Effect.timeoutOption(Fiber.join(fiber), millis)).pipe(
+        Effect.onInterrupt(() => Fiber.interrupt(fiber))
+      )
+      if (Option.isNone(result)) fiber.interruptUnsafe()
+      return result
+    })
+  )
 
 type Dispatched = Extract<Prepared, { readonly _tag: "Ready" | "Begun" }>
 
@@ -123,24 +144,26 @@ class StepCalls {
     // The peer may have finished while nobody asked.
     const left = resumes === undefined || spent < limit ? limit - spent : Math.min(lastLook, limit)
     const seen = new Set(prepared._tag === "Begun" ? given.resumed?.seen : [])
+    let hasArtifact = false
     tasks.resume(part.task_id)
-    // Detached: a tool that does not let go holds up neither the step nor the plan's end. Both exits interrupt it.
-    const call = yield* Effect.forkDetach(
-      tool.call({
-        input,
-        taskId: part.task_id,
-        resumes,
-        isHandedOver: () => this.#run.isHandedOver(part.task_id),
-        onEvent: (event) => this.#tell(part.task_id, seen, event)
-      }),
-      { startImmediately: true }
-    )
-    const result = yield* Fiber.join(call).pipe(
-      Effect.timeoutOption(left),
-      Effect.onInterrupt(() => Fiber.interrupt(call))
-    )
-    if (Option.isNone(result)) call.interruptUnsafe()
-    const end = Option.getOrElse(result, () => timedOut(tool, limit))
+    if (left <= 0) return this.#answer(prepared, did, timedOut(tool, limit, false), yield* Clock.currentTimeMillis)
+    const call = tool.call({
+      input,
+      taskId: part.task_id,
+      resumes,
+      isHandedOver: () => this.#run.isHandedOver(part.task_id),
+      onEvent: (event) => {
+        hasArtifact ||= event._tag === "Artifact"
+        return this.#tell(part.task_id, seen, event)
+      }
+    })
+    const result = yield* abandonAfter(call, left)
+    const end = Option.getOrElse(result, () => timedOut(tool, limit, true))
+    // Who watches the stream sees what the model reads, though the tool gave it as its bare result.
+    if (end.state === "completed" && !hasArtifact && end.content !== "") {
+      const artifact = { content: end.content, mediaType: "text/plain", verified: end.verified }
+      this.#run.tasks.tell(shownArtifact(part.task_id, artifact, this.#options.resultLimit))
+    }
     return this.#answer(prepared, did, end, yield* Clock.currentTimeMillis)
   })
 
@@ -152,7 +175,10 @@ class StepCalls {
         const { remoteContextId: remote_context_id, remoteTaskId: remote_task_id } = event
         this.#run.tasks.accept(task_id, { remote_task_id, remote_context_id })
       } else {
-        const shown = shownEvent(task_id, event, this.#options.resultLimit)
+        const shown =
+          event._tag === "Progress"
+            ? shownProgress(task_id, event)
+            : shownArtifact(task_id, event, this.#options.resultLimit)
         if (!seen.delete(JSON.stringify(shown.data))) this.#run.tasks.tell(shown)
       }
       return Effect.ignore(journal.keepUp)
@@ -177,7 +203,7 @@ export const runAll = (
   run: PlanRun,
   calls: ReadonlyArray<Prepared>,
   options: Options
-): Effect.Effect<ReadonlyArray<MessagePart>, StorageError> => {
+): Effect.Effect<ReadonlyArray<ToolResultPart>, StorageError> => {
   const step = new StepCalls(run, options)
   return Effect.forEach(calls, (prepared) => step.make(prepared), { concurrency }).pipe(run.stages.within("tool"))
 }

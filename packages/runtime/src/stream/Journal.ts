@@ -22,7 +22,7 @@ const charactersOf = ({ data }: PlanEvent): number =>
  * stored. A sealed journal drops what the plan's fibers still append: the plan is over.
  */
 export class Journal implements Source {
-  guard: Guard
+  #guard: Guard
   /** Fails when the plan must stop: another process has it, and nothing more is written; or the database rejected its rows. */
   readonly stopped = Deferred.makeUnsafe<never, LeaseLost | StorageError>()
   readonly #plan: { readonly plan_id: PlanId; readonly session_id: SessionId }
@@ -48,10 +48,21 @@ export class Journal implements Source {
     notify: (source: Source) => void
   ) {
     this.#plan = plan
-    this.guard = guard
+    this.#guard = guard
     this.#head = head
     this.#live = live
     this.#notify = notify
+  }
+
+  /** What the next write is guarded by. */
+  get guard(): Guard {
+    return this.#guard
+  }
+
+  /** The session is held: from now on its fence guards every write. */
+  hold(fence: number): void {
+    this.#guard = { _tag: "Held", fence }
+    this.append([this.#guard], [])
   }
 
   /** Appends facts and the events that tell them: they are stored together. */
@@ -134,7 +145,7 @@ export class Journal implements Source {
       return undefined
     }
     return {
-      commit: { ...this.#plan, guard: this.guard, changes, events: rows.success },
+      commit: { ...this.#plan, guard: this.#guard, changes, events: rows.success },
       stored: (now) => {
         this.#stored = until
         this.#live.publish(

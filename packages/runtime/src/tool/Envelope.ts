@@ -32,3 +32,8 @@ export const wrap = (delimiter: string, { tool, agent, did, verified }: Source, 
     content.replaceAll(delimiter, ""),
     `</result ${delimiter}>`
   ].join("\n")
+
+const enveloped = /^<result [^\n]*\n([\s\S]*)\n<\/result [^\n]*>/
+
+/** What is in an envelope, whatever its delimiter; a text that is in none is its own content. */
+export const contentOf = (text: string): string => enveloped.exec(text)?.[1] ?? text

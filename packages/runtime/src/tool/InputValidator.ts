@@ -1,7 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import * as JsonText from "@bowline/domain/json/JsonText"
 import * as JsonValue from "@bowline/domain/json/JsonValue"
-import { Clock, Context, Effect, Layer, PartitionedSemaphore, Result } from "effect"
+import { Clock, Context, Effect, Layer, PartitionedSemaphore, Result, type Schema } from "effect"
 import { createHash } from "node:crypto"
 import { LruCache } from "../cache/LruCache.ts"
 import * as Validation from "./internal/Validation.ts"
@@ -9,8 +9,8 @@ import * as ValidationThread from "./internal/ValidationThread.ts"
 import { textInput } from "./PeerTools.ts"
 import type { JsonSchema, Tool, ToolInput } from "./Tool.ts"
 
-/** How many characters the arguments of a call may have. */
-const maxInput = 1_048_576
+/** How many characters the arguments of a call, or a final answer, may have. */
+const maxText = 1_048_576
 
 /** A schema that has ended its thread is not tried again for the same caller, for so many milliseconds. */
 const restMs = 60_000
@@ -22,22 +22,28 @@ export interface WrongInput {
   readonly message: string
 }
 
-const isObject = (value: unknown): value is ToolInput =>
+const isObject = (value: Schema.Json): value is ToolInput =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
-const parseObject = (text: string): Result.Result<ToolInput, WrongInput> => {
-  const refused = (message: string) => Result.fail({ input: text, message })
-  if (text.length > maxInput) return refused(`The arguments have more than ${maxInput} characters`)
+/** What `JSON.parse` gives is JSON, if its numbers are finite. */
+const isJson = (value: unknown): value is Schema.Json => JsonValue.problem(value) === undefined
+
+/** Parses what a model wrote, or says why it cannot be used. */
+const parseJson = (text: string): Result.Result<Schema.Json, string> => {
+  if (text.length > maxText) return Result.fail(`It has more than ${maxText} characters`)
   const { problem } = JsonText.check(text)
-  if (problem !== undefined) return refused(`The arguments cannot be used. ${problem}`)
-  const parsed = Result.try(() => (text.trim() === "" ? {} : (JSON.parse(text) as unknown)))
-  if (Result.isFailure(parsed)) return refused("The arguments are not valid JSON")
-  const input = parsed.success
-  if (!isObject(input)) return refused("The arguments are not a JSON object")
-  const unfit = JsonValue.problem(input)
-  return unfit === undefined
-    ? Result.succeed(input)
-    : Result.fail({ input, message: `The arguments cannot be used. ${unfit}` })
+  if (problem !== undefined) return Result.fail(problem)
+  const parsed = Result.try(() => JSON.parse(text) as unknown)
+  if (Result.isFailure(parsed)) return Result.fail("It is not valid JSON")
+  const value = parsed.success
+  return isJson(value) ? Result.succeed(value) : Result.fail(JsonValue.problem(value) ?? "")
+}
+
+const parseObject = (text: string): Result.Result<ToolInput, WrongInput> => {
+  const refused = (why: string) => Result.fail({ input: text, message: `The arguments cannot be used. ${why}` })
+  const parsed = parseJson(text.trim() === "" ? "{}" : text)
+  if (Result.isFailure(parsed)) return refused(parsed.failure)
+  return isObject(parsed.success) ? Result.succeed(parsed.success) : refused("It is not a JSON object")
 }
 
 /** Whether the schema is written by the gateway or by the app that embeds it. Any other one is a stranger's. */
@@ -62,8 +68,19 @@ const toResult = (verdict: Validation.Verdict, input: ToolInput): Result.Result<
   }
 }
 
+const toAnswer = (verdict: Validation.Verdict, value: Schema.Json): Result.Result<Schema.Json, string> => {
+  switch (verdict._tag) {
+    case "Fits":
+      return Result.succeed(value)
+    case "Wrong":
+      return Result.fail(`It does not match the schema. ${verdict.issues.join("; ")}`)
+    case "Unusable":
+      return Result.fail(`The schema cannot be used. ${verdict.reason}`)
+  }
+}
+
 /**
- * Checks the arguments of calls. The schemas of peers and callers are compiled and run in a thread of their own, one call at a time, for 250 ms at
+ * Checks the arguments of calls, and final answers. The schemas of peers and callers are compiled and run in a thread of their own, one call at a time, for 250 ms at
  * most. The callers take turns: none of them waits for all calls of another one.
  */
 export class InputValidator extends Context.Service<
@@ -75,6 +92,12 @@ export class InputValidator extends Context.Service<
       tool: Tool | undefined,
       text: string
     ) => Effect.Effect<Result.Result<ToolInput, WrongInput>>
+    /** The final answer of a plan as JSON that matches a schema of its caller; or what is wrong, and where. */
+    readonly parseAnswer: (
+      caller: CallerName,
+      schema: JsonSchema,
+      text: string
+    ) => Effect.Effect<Result.Result<Schema.Json, string>>
   }
 >()("@bowline/runtime/tool/InputValidator") {
   static readonly layer = Layer.effect(
@@ -94,14 +117,21 @@ export class InputValidator extends Context.Service<
         return verdict
       })
 
-      const checkForeign = Effect.fnUntraced(function* (caller: CallerName, tool: Tool, input: ToolInput) {
-        const question = { schema: JSON.stringify(tool.inputSchema), input: JSON.stringify(input) }
-        const key = createHash("sha256").update(`${caller}\n${question.schema}`).digest("base64")
-        const now = yield* Clock.currentTimeMillis
-        const known = putAside.peek(key)
-        if (known !== undefined && known.until > now) return known.verdict
-        return yield* Effect.catchTag(thread.check(question), "CheckEnded", ({ reason }) => put(key, tool.name, reason))
-      })
+      const checkForeign = Effect.fnUntraced(
+        function* (
+          caller: CallerName,
+          { name, schema }: { readonly name: string; readonly schema: JsonSchema },
+          value: Schema.Json
+        ) {
+          const question = { schema: JSON.stringify(schema), input: JSON.stringify(value) }
+          const key = createHash("sha256").update(`${caller}\n${question.schema}`).digest("base64")
+          const now = yield* Clock.currentTimeMillis
+          const known = putAside.peek(key)
+          if (known !== undefined && known.until > now) return known.verdict
+          return yield* Effect.catchTag(thread.check(question), "CheckEnded", ({ reason }) => put(key, name, reason))
+        },
+        (check, caller) => turns.withPermit(caller)(check)
+      )
 
       return {
         parse: (caller, tool, text) =>
@@ -111,8 +141,16 @@ export class InputValidator extends Context.Service<
             const input = parsed.success
             const verdict = isOwn(tool)
               ? Effect.sync(() => checkOwn(tool.inputSchema, input))
-              : turns.withPermit(caller)(checkForeign(caller, tool, input))
+              : checkForeign(caller, { name: tool.name, schema: tool.inputSchema }, input)
             return Effect.map(verdict, (verdict) => toResult(verdict, input))
+          }),
+        parseAnswer: (caller, schema, text) =>
+          Effect.suspend(() => {
+            const parsed = parseJson(text)
+            if (Result.isFailure(parsed)) return Effect.succeed(parsed)
+            const value = parsed.success
+            const verdict = checkForeign(caller, { name: "response_format", schema }, value)
+            return Effect.map(verdict, (verdict) => toAnswer(verdict, value))
           })
       }
     })

@@ -41,6 +41,7 @@ const fromTool = <Tools extends Record<string, AiTool.Any>>(
   inputSchema: jsonSchema(tool),
   timeoutMs: undefined,
   isIdempotent: Context.get(tool.annotations, AiTool.Idempotent),
+  isPolling: false,
   identify: Effect.succeed(null),
   call: ({ input, taskId }) =>
     Effect.gen(function* () {

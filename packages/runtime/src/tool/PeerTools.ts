@@ -90,6 +90,7 @@ export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: S
     inputSchema: skill.input_schema ?? textInput,
     timeoutMs: skill.timeout_ms,
     isIdempotent: skill.idempotent === true,
+    isPolling: skill.polling === true,
     identify: identify(peers, agent),
     call: ({ onEvent, ...call }) =>
       Effect.suspend(() => {

@@ -53,6 +53,8 @@ export interface Tool {
   readonly identify: Effect.Effect<AgentDid | null>
   /** Whether a call that nobody knows the end of may be made once more, with the same id. */
   readonly isIdempotent: boolean
+  /** Whether it is meant to be asked the same thing again and again. */
+  readonly isPolling: boolean
   /** What goes wrong is a result, too. Time is bounded by whoever calls. */
   readonly call: (call: TaskCall) => Effect.Effect<ToolResult>
 }

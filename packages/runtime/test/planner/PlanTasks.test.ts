@@ -40,4 +40,53 @@ describe("PlanTasks", () => {
       Effect.scoped
     )
   )
+
+  for (const told of [true, false]) {
+    it.effect(`shows what the model reads: ${told ? "an artifact, once" : "the bare message of a peer"}`, () =>
+      Effect.gen(function* () {
+        const { frames } = yield* post({ question: "?", agents: [bob] })
+        const { content, media_type, verified } = single(yield* readAll(frames), "task.artifact")
+        assert.deepStrictEqual([content, media_type, verified], ["a knot", "text/plain", "unknown"])
+      }).pipe(
+        Effect.provide(
+          layer({
+            script: [[callTool("bob_ask", { input: "hi" })], [say("done")]],
+            peers: {
+              call: (_, onEvent) =>
+                (told
+                  ? onEvent({ _tag: "Artifact", content: "a knot", mediaType: "text/plain", verified: "unknown" })
+                  : Effect.void
+                ).pipe(Effect.as({ state: "completed" as const, content: "a knot", verified: "unknown" as const }))
+            }
+          })
+        ),
+        Effect.scoped
+      )
+    )
+  }
+
+  it.effect("makes no call whose time was over before it could leave", () => {
+    let calls = 0
+    return Effect.gen(function* () {
+      const { frames } = yield* post({ question: "?", agents: [bob], preferences: { tool_timeout_ms: 1_000 } })
+      const reading = yield* Effect.forkChild(readAll(frames))
+      yield* pass("3 seconds")
+      const end = single(yield* Fiber.join(reading), "task.finished")
+      assert.deepInclude(end, { state: "timed-out" })
+      assert.match(end.error?.message ?? "", /was not called/)
+      assert.strictEqual(calls, 0)
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: [[callTool("bob_ask", { input: "hi" })], [say("done")]],
+          peers: {
+            discover: () => Effect.as(Effect.sleep("2 seconds"), { skills: [], did: null }),
+            call: () =>
+              Effect.sync(() => ({ state: "completed" as const, content: `${++calls}`, verified: "unknown" as const }))
+          }
+        })
+      ),
+      Effect.scoped
+    )
+  })
 })

@@ -18,6 +18,7 @@ const ask: Tool = {
   inputSchema: { type: "object", required: ["input"] },
   timeoutMs: undefined,
   isIdempotent: false,
+  isPolling: false,
   identify: Effect.succeed(null),
   call: () => Effect.never
 }

@@ -19,6 +19,7 @@ const toolOf = (inputSchema: JsonSchema): Tool => ({
   inputSchema,
   timeoutMs: undefined,
   isIdempotent: false,
+  isPolling: false,
   identify: Effect.succeed(null),
   call: () => Effect.never
 })

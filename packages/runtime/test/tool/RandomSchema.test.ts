@@ -17,6 +17,7 @@ const toolOf = (inputSchema: Tool["inputSchema"]): Tool => ({
   inputSchema,
   timeoutMs: undefined,
   isIdempotent: false,
+  isPolling: false,
   identify: Effect.succeed(null),
   call: () => Effect.never
 })

@@ -60,6 +60,7 @@ export const preferences: Preferences = {
   max_steps: 25,
   max_hops: 5,
   max_tool_calls: 200,
+  response_format: "text",
   on_disconnect: "cancel",
   on_busy: "queue"
 }

@@ -1,0 +1,111 @@
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { completes, fails } from "@bowline/testing/peer/Act"
+import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
+import type { Asked, Script } from "@bowline/testing/provider/Script"
+import { callTool, say, usage } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { join } from "node:path"
+import { folderOf } from "../file/ConfigFolder.ts"
+import { post, start } from "./RunningGateway.ts"
+
+const call = callTool("bob_ask", { input: "?" })
+/** Makes the same call for as long as it may. */
+const stubborn = ({ toolChoice }: Asked) => (toolChoice === "none" ? [say("gave up")] : [call])
+
+/** Asks a gateway with this file, whose peer ends all its tasks in one way. */
+const ask = Effect.fnUntraced(
+  function* (
+    script: Script,
+    act: ReturnType<typeof completes>,
+    { config = "", preferences = {}, skill = {} }: { config?: string; preferences?: object; skill?: object } = {}
+  ) {
+    const peer = yield* ScriptedPeer.serve({ acts: [act] })
+    const folder = yield* folderOf({ "gateway.yaml": config })
+    const { url, provider } = yield* start(script, { BOWLINE_CONFIG: join(folder, "gateway.yaml") })
+    const agents = [{ name: "bob", endpoint: `${peer.url}/`, dialect: "a2a-0.3", skills: [{ id: "ask", ...skill }] }]
+    const { body } = yield* post(`${url}/plan`, { question: "?", agents, preferences })
+    return { body, requests: (yield* provider.requests.all).length }
+  },
+  Effect.provide(LoopbackNetwork.layer),
+  Effect.scoped
+)
+
+describe("a plan that leads nowhere", () => {
+  it.live("ends loop_detected after three provider calls, or after as many as the file says, or never", () =>
+    Effect.gen(function* () {
+      const usual = yield* ask(stubborn, fails("out of rope"))
+      assert.deepInclude(usual.body["error"], { code: "loop_detected" })
+      assert.strictEqual(usual.requests, 3)
+      const sooner = yield* ask(stubborn, fails("out of rope"), { config: "loop: { failures: 2 }" })
+      assert.strictEqual(sooner.requests, 2)
+      const never = yield* ask(stubborn, fails("out of rope"), {
+        config: "loop: { failures: 0, repeats: 0, pairs: 0 }"
+      })
+      assert.deepInclude(never.body["final"], { stop_reason: "max_steps" })
+    })
+  )
+
+  it.live("answers without tools where a call repeats itself, unless its skill is polling", () =>
+    Effect.gen(function* () {
+      const usual = yield* ask(stubborn, completes("the same"))
+      assert.deepInclude(usual.body["final"], { stop_reason: "loop", tool_calls: 7 })
+      const sooner = yield* ask(stubborn, completes("the same"), { config: "loop: { repeats: 2 }" })
+      assert.deepInclude(sooner.body["final"], { stop_reason: "loop", tool_calls: 4 })
+      const polling = yield* ask(stubborn, completes("the same"), { skill: { polling: true } })
+      assert.deepInclude(polling.body["final"], { stop_reason: "max_steps" })
+    })
+  )
+
+  it.live("answers without tools where two calls alternate", () =>
+    Effect.gen(function* () {
+      const alternating = ({ messages, toolChoice }: Asked) =>
+        toolChoice === "none"
+          ? [say("gave up")]
+          : [callTool("bob_ask", { input: messages.length % 4 === 1 ? "a" : "b" })]
+      const { body } = yield* ask(alternating, completes("the same"), { config: "loop: { repeats: 0, pairs: 2 }" })
+      assert.deepInclude(body["final"], { stop_reason: "loop", tool_calls: 6 })
+    })
+  )
+})
+
+describe("preferences of the loop", () => {
+  it.live("max_total_tokens ends the calls, or the plan where one request alone is too much", () =>
+    Effect.gen(function* () {
+      const spend = ({ messages, toolChoice }: Asked) =>
+        toolChoice === "none"
+          ? [say("enough")]
+          : [callTool("bob_ask", { input: String(messages.length) }), usage({ input_tokens: 900, output_tokens: 200 })]
+      const ended = yield* ask(spend, completes("ok"), { preferences: { max_total_tokens: 2_000 } })
+      assert.deepInclude(ended.body["final"], { stop_reason: "max_total_tokens", steps: 3 })
+      const tooMuch = yield* ask(spend, completes("ok"), { preferences: { max_total_tokens: 5 } })
+      assert.deepInclude(tooMuch.body["error"], { code: "budget_exceeded" })
+      assert.strictEqual(tooMuch.requests, 0)
+    })
+  )
+
+  it.live("max_steps and max_tool_calls end the calls", () =>
+    Effect.gen(function* () {
+      const other = ({ messages, toolChoice }: Asked) =>
+        toolChoice === "none" ? [say("enough")] : [callTool("bob_ask", { input: String(messages.length) })]
+      const steps = yield* ask(other, completes("ok"), { preferences: { max_steps: 2 } })
+      assert.deepInclude(steps.body["final"], { stop_reason: "max_steps", steps: 2, tool_calls: 1 })
+      assert.strictEqual(steps.requests, 2)
+      const calls = yield* ask(other, completes("ok"), { preferences: { max_tool_calls: 1 } })
+      assert.deepInclude(calls.body["final"], { stop_reason: "max_tool_calls", tool_calls: 1 })
+    })
+  )
+
+  it.live("response_format gives output, after one repair if need be, or output_invalid", () =>
+    Effect.gen(function* () {
+      const schema = { type: "object", properties: { knot: { type: "string" } }, required: ["knot"] }
+      const preferences = { response_format: { type: "json_schema", schema } }
+      const valid = yield* ask([[say('{"knot":"bowline"}')]], completes("ok"), { preferences })
+      assert.deepInclude(valid.body["final"], { output: { knot: "bowline" } })
+      const repaired = yield* ask([[say("a bowline")], [say('{"knot":"bowline"}')]], completes("ok"), { preferences })
+      assert.deepInclude(repaired.body["final"], { output: { knot: "bowline" }, steps: 2 })
+      const invalid = yield* ask([[say("a bowline")], [say("a knot")]], completes("ok"), { preferences })
+      assert.deepInclude(invalid.body["error"], { code: "output_invalid", retryable: false })
+    })
+  )
+})
