@@ -4,11 +4,11 @@ import { Option, Redacted, Schema } from "effect"
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto"
 import { canonicalJson } from "./CanonicalJson.ts"
 
-/** What of a request is kept until its plan is over, so that the next process can go on with it. */
+/** A request as it is kept until its plan is over, so that another process can resume the plan. */
 export interface StoredRequest {
-  /** The request as it came, without its `history` and its `prior_summary`, which the session keeps, and without its secrets. */
+  /** The request as it came, without its secrets, and without its `history` and `prior_summary`, which the session keeps. */
   readonly request: Schema.Json
-  /** The secrets, encrypted; none if there are none, or if they may not be kept. */
+  /** The encrypted secrets; null if there are none, or if they cannot be kept. */
   readonly secrets: string | null
 }
 
@@ -25,7 +25,7 @@ const Fields = Schema.Record(Schema.String, Schema.Unknown)
 const KeptAgent = Schema.StructWithRest(Schema.Struct({ auth: Fields }), [Fields])
 const KeptRequest = Schema.StructWithRest(Schema.Struct({ agents: Schema.Array(KeptAgent) }), [Fields])
 
-/** What the secrets belong to: whoever changes an endpoint in the store must not get the token of another one. */
+/** What the encrypted secrets are bound to, so that nobody gets the token of an agent by changing its endpoint in the store. */
 const belonging = (planId: PlanId, request: Schema.Json): Buffer => Buffer.from(`${planId} ${canonicalJson(request)}`)
 
 const encrypt = (text: string, aad: Buffer, key: Redacted.Redacted<Uint8Array>): string => {
@@ -46,8 +46,9 @@ const decrypt = Option.liftThrowable((secrets: string, aad: Buffer, key: Redacte
 })
 
 /**
- * What is kept of the request of a plan: as JSON, and its secrets (the tokens of `agents[].auth` of type `bearer`) in base64 of the nonce,
- * the AES-256-GCM ciphertext and its tag, for this plan and this request only. Without a key the secrets are left out.
+ * The request of a plan in the form that is stored. The secrets, which are the tokens of `agents[].auth` of type `bearer`, become the
+ * base64 of nonce, AES-256-GCM ciphertext and tag; they can be decrypted for this plan and this request only. Without a key they are
+ * left out.
  */
 export const store = (request: PlanRequest, planId: PlanId, key: Key): StoredRequest => {
   const { history: _, prior_summary: __, ...kept } = Schema.encodeSync(PlanRequest)({ ...request, history: [] })
@@ -64,11 +65,11 @@ export const store = (request: PlanRequest, planId: PlanId, key: Key): StoredReq
   return { request: stored, secrets: Option.getOrNull(secrets) }
 }
 
-/** Whether all of a request can be kept. */
+/** Whether the whole request can be kept, with its secrets. */
 export const isWhole = ({ agents }: PlanRequest, key: Key): boolean =>
   Option.isSome(key) || agents.every(({ auth }) => auth.type !== "bearer")
 
-/** The request that was stored, if all of its secrets were, with this key and for this plan. */
+/** The request that was stored. None if its secrets are missing, or were stored with another key or for another plan. */
 export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Option.Option<PlanRequest> =>
   Option.gen(function* () {
     const { request, secrets } = stored
