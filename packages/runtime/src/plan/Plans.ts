@@ -64,6 +64,7 @@ export class Plans extends Context.Service<
       caller: CallerName,
       id: PlanId
     ) => Stream.Stream<PlanEvent, NotFound | InvalidRequest | StorageError>
+    /** The plan as it is stored now. Another caller's plan is not found. */
     readonly get: (caller: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
     /** Newest first. `session` is the gateway's id, or the caller's name of it. */
     readonly list: (
@@ -79,9 +80,11 @@ export class Plans extends Context.Service<
      * plans of other processes are then asked to come back, too.
      */
     readonly drain: Effect.Effect<void>
+    /** Whether `drain` has begun. */
     readonly isDraining: Effect.Effect<boolean>
   }
 >()("@bowline/runtime/plan/Plans") {
+  /** `Plans` alone. It leaves open the services that run, stream and store plans. */
   static readonly layerNoDeps = Layer.effect(
     Plans,
     Effect.gen(function* () {

@@ -34,6 +34,7 @@ const isError = (body: unknown): boolean =>
 
 const link = /https?:\/\/\S+/g
 
+/** The failure in a body that was parsed as JSON, in any dialect: an `error` object, a list of them, a plain object or a text. */
 export const fromJson = (body: unknown): FailureBody => {
   const failure = describing(body)
   if (!Predicate.isObject(failure)) {

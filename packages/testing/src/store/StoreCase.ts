@@ -16,6 +16,7 @@ export class LeaseTime extends Context.Service<
   }
 >()("@bowline/testing/store/LeaseTime") {}
 
+/** One guarantee of the stores, as a test that every implementation runs. */
 export interface StoreCase {
   readonly title: string
   readonly test: Effect.Effect<
