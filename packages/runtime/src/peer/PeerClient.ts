@@ -27,9 +27,9 @@ export interface PeerCall {
   readonly input: { readonly [key: string]: Schema.Json }
   /** The remote task that this call continues: one that its peer handed back to an earlier call of the session. */
   readonly continues: RemoteIds | null
-  /** The remote task that this very call has started in a process that is gone: nothing is sent any more, it is asked for. */
+  /** The remote task that this call started in an earlier process. The client sends no new message; it asks the peer for this task. */
   readonly resumes?: OpenTask | undefined
-  /** Whether whoever interrupts the call leaves its remote task to the next process: then it is not cancelled. */
+  /** Whether the next process continues the remote task: then an interruption of the call does not cancel it. */
   readonly isHandedOver?: (() => boolean) | undefined
   readonly route: Route
 }
@@ -39,7 +39,7 @@ export interface OpenTask extends RemoteIds {
   readonly taskId: string
 }
 
-/** A remote task that nobody will go on with. */
+/** A remote task that nobody will continue. */
 export interface LeftTask {
   readonly agent: Agent
   readonly taskId: string
@@ -63,9 +63,9 @@ export interface PeerStatus {
 }
 
 /**
- * What happens to a call before it ends. `Accepted` tells the peer's own ids as soon as they are known: before the
- * request leaves where they are known by then, else with the first answer; without ids it takes back what was told, since the
- * request has not arrived. `Progress` is a change of the peer's state, or a status message. An `Artifact` is told once, whole.
+ * What happens to a call before it ends. `Accepted` has the peer's ids of the task, as soon as they are known: before the request is
+ * sent, or else with the first answer. An `Accepted` whose ids are null revokes an earlier one: the request did not arrive.
+ * `Progress` is a change of the peer's state, or a status message. Each `Artifact` comes once, whole.
  */
 export type PeerEvent =
   | { readonly _tag: "Accepted"; readonly remoteTaskId: string | null; readonly remoteContextId: string | null }
@@ -122,4 +122,5 @@ const unreachable = Effect.suspend(() =>
   Effect.fail(new PeerError({ reason: new Unreachable({ message: "This gateway calls no peers" }) }))
 )
 
+/** How long one attempt to cancel a remote task may take. A client that closes waits as long for the attempts that still run. */
 export const cancelTimeout: Duration.Input = "5 seconds"

@@ -22,8 +22,8 @@ const settleTimeout = "30 seconds"
 const firstWait = 100
 
 /**
- * Aborts a plan that is not over (`cancelled`), wherever it runs, and waits until it is settled, 30 s at most. The replica that
- * runs the plan is told that it is read here, and so gives notice of its end; a notice may be lost, and then a look finds it.
+ * Aborts a plan that is not over (`cancelled`), whichever replica runs it, and waits until it is settled, 30 s at most. It connects
+ * as a reader of the plan, so that the other replica sends a notice when the plan ends. It also polls, since a notice may be lost.
  */
 export const cancel = Effect.fnUntraced(
   function* (

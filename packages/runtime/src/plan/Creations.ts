@@ -16,7 +16,7 @@ import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
 import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
 
-/** How long a plan runs for a caller who was not told that it exists. */
+/** How long a plan runs without a reader if its caller never got the answer to the request that created it. */
 const comeBackWithin = "60 seconds"
 
 interface Parts {

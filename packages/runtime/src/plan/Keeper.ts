@@ -1,9 +1,9 @@
 import { Deferred, type Duration, Effect, Exit, Fiber, FiberMap, Latch, Option, type Scope } from "effect"
 
 interface Options<A> {
-  /** So many values and places there are at most. */
+  /** The most values and reserved places at one time. */
   readonly capacity: number
-  /** Asks what a fiber does to end. It is called once for each value. */
+  /** Asks the fiber of a value to end. It is called once for each value. */
   readonly end: (value: A) => void
   /** Tells an older value of a key that a new one replaces it: its fiber is to end. */
   readonly replace: (value: A) => void
@@ -56,7 +56,7 @@ export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace,
     })
 
   const endAll = Effect.suspend(() => {
-    // They have had their time.
+    // A drain has already asked all values to end, and waited for them.
     if (state === "ending") return Effect.void
     state = "ending"
     for (const value of values.values()) end(value)

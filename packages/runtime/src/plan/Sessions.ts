@@ -23,15 +23,15 @@ const busy = new SessionBusy({ message: "A plan of the session has not ended yet
 
 const unheard = { onQueued: () => undefined, onLost: () => undefined }
 
-/** Changes sessions from outside of their plans. */
+/** Reverts and deletes sessions at a caller's request. */
 export class Sessions extends Context.Service<
   Sessions,
   {
     /**
-     * Drops what came behind the message, and gives the session. Plans of the session that are not over are aborted first
-     * (`cancelled`), those that wait for it as well. It takes the session as a plan does, so that neither sees half of the other. Remote
-     * tasks that the dropped calls have left with peers are told to end, once and in the background, where that needs no secret: what a
-     * request brings is not kept.
+     * Drops the history behind the message, and returns the session. First it aborts (`cancelled`) all plans of the session that are
+     * not over, the queued ones too. Then it acquires the session as a plan does, so that no plan sees half of the change. Peers are
+     * asked to cancel the remote tasks that the dropped calls have left open: once, in the background, and only where that needs no
+     * secret of a request, since those are not kept.
      */
     readonly revert: (
       caller: CallerName,
@@ -39,8 +39,8 @@ export class Sessions extends Context.Service<
       to: MessageId
     ) => Effect.Effect<Session, NotFound | SessionBusy | StorageError>
     /**
-     * Deletes the session and all it owns. Plans that are not over are aborted first (`cancelled`). Remote tasks that wait for the session
-     * are told to end, as a revert does it.
+     * Deletes the session and all it owns. First it aborts (`cancelled`) all plans of the session that are not over. It cancels the
+     * session's open remote tasks as a revert does.
      */
     readonly delete: (caller: CallerName, id: string) => Effect.Effect<void, NotFound | SessionBusy | StorageError>
   }

@@ -122,7 +122,7 @@ export const settle = (run: PlanRun, end: End, outcome: Outcome, now: number): v
   run.countUsage()
   const last = lastParts(end, run.snapshot())
   journal.append(
-    // Together: whoever finds the answer of a plan that is not over could not tell why it had stopped.
+    // In one commit: after a crash between the two, the next process would find an answer without the reason why it stopped.
     [
       ...(last === undefined ? [] : [run.message("assistant", last, now)]),
       { _tag: "Settled", outcome, progress: run.progress, at: fromMillis(now) }

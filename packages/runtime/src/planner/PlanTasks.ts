@@ -5,7 +5,7 @@ import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
 import type { PlanChange, StoredTask } from "../store/PlanStore.ts"
 import type { Journal } from "../stream/Journal.ts"
 
-/** A call that was started, or refused: what is known of it until it ends, and behind its end. */
+/** A call that was started or refused. The record stays when the call has ended. */
 export interface PlanTask {
   readonly tool: string
   readonly agent: string | null
@@ -158,7 +158,7 @@ export class PlanTasks {
     this.#change(task_id, { isInherited: false })
   }
 
-  /** Tells what happens to a task while it is open. What a fiber that does not let go says later is dropped. */
+  /** Emits an event of an open task. Drops an event that a call emits after its task has ended, as an abandoned call may. */
   tell(event: Extract<PlanEvent, { readonly event: "task.progress" | "task.artifact" }>): void {
     if (this.#open.has(event.data.task_id)) this.#journal.emit(event)
   }

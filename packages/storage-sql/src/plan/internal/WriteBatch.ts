@@ -101,7 +101,7 @@ with input as materialized (
     tool_calls = coalesce(u.tool_calls, p.tool_calls),
     usage = coalesce(u.usage::json, p.usage),
     handed_over = coalesce(u.handed_over, p.handed_over),
-    -- Nobody goes on with a plan that is over.
+    -- No process resumes a plan that is over.
     request = case when u.finished_at is null then p.request end,
     request_secrets = case when u.finished_at is null then p.request_secrets end,
     final = coalesce(u.final::json, p.final),
