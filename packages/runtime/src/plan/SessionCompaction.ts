@@ -71,7 +71,7 @@ export class SessionCompaction extends Context.Service<
         if (made._tag === "Failed") return yield* new NoSummary()
         if (made._tag !== "Summarised") return null
         yield* sessions.compact(session, fence, made.stored)
-        return made.told
+        return made.event
       })
 
       const hold = Effect.fnUntraced(function* ({ caller, session }: Key) {

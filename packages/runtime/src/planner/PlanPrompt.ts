@@ -162,8 +162,8 @@ export class PlanPrompt {
       }
     })
     if (made._tag !== "Summarised") return made
-    const { stored, told } = made
-    journal.append([{ _tag: "Compacted", compaction: stored }], [{ event: "compaction", data: told }])
+    const { stored, event } = made
+    journal.append([{ _tag: "Compacted", compaction: stored }], [{ event: "compaction", data: event }])
     yield* journal.flush
     return made
   })

@@ -76,7 +76,13 @@ export class StepLoop {
     if (resumed === undefined || lastAnswer === undefined) return false
     const asked = lastAnswer.parts.filter((part) => part.type === "tool_call")
     const { max_tool_calls } = request.preferences
-    const { calls, counted } = yield* PreparedCalls.left(asked, resumed.tasks, tools, this.#parse, max_tool_calls)
+    const { calls, counted } = yield* PreparedCalls.remainingCalls(
+      asked,
+      resumed.tasks,
+      tools,
+      this.#parse,
+      max_tool_calls
+    )
     this.#run.count({ tool_calls: counted })
     if (calls.length === 0) return false
     yield* this.#call(calls)

@@ -3,7 +3,7 @@ import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Latch, Layer, Schedule } from "effect"
 import { type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 
-/** All that one plan has to write at this time. Exactly one of its three ends is called. */
+/** All that one plan has to write at this time. The writer calls exactly one of its three callbacks. */
 export interface Taken {
   readonly commit: PlanCommit
   readonly stored: (now: number) => void
@@ -11,14 +11,14 @@ export interface Taken {
   readonly failed: (error: StorageError) => void
 }
 
-/** Where a plan's commits come from. It has none when the plan has nothing to write. */
+/** The commits of a plan. `take` returns none when the plan has nothing to write. */
 export interface Source {
   readonly take: () => Taken | undefined
 }
 
 /**
- * The one writer of this process. It never waits for a batch to fill: the next batch is whatever came, of all plans, while the
- * last one was being written. With the database away it tries again until it is back; the plans decide how long they wait.
+ * The one writer of this process. It never waits for a batch to fill: the next batch is whatever all plans have
+ * appended while the last batch was written. While the database is away it retries; each plan decides how long it waits.
  */
 export class GroupCommit extends Context.Service<
   GroupCommit,
@@ -40,7 +40,7 @@ export class GroupCommit extends Context.Service<
           Effect.catchDefect((cause) => Effect.fail(new StorageError({ reason: new Rejected({ cause }) }))),
           Effect.tapError((error) => Effect.logError("storage: a batch of events was not written", error.reason.cause)),
           Effect.retry({ while: (error) => error.reason.isRetryable, schedule: whileAway }),
-          Effect.flatMap((refused) => settle(batch, refused)),
+          Effect.flatMap((refused) => complete(batch, refused)),
           Effect.catchTag("StorageError", (error) => {
             const [first, ...others] = batch
             // A plan whose rows are rejected must not fail the other plans of the batch.
@@ -73,7 +73,7 @@ export class GroupCommit extends Context.Service<
 
 const whileAway = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("1 second")])
 
-const settle = (batch: ReadonlyArray<Taken>, refused: ReadonlySet<PlanId>): Effect.Effect<void> =>
+const complete = (batch: ReadonlyArray<Taken>, refused: ReadonlySet<PlanId>): Effect.Effect<void> =>
   Effect.map(Clock.currentTimeMillis, (now) => {
     for (const taken of batch) {
       if (refused.has(taken.commit.plan_id)) taken.refused()

@@ -55,7 +55,7 @@ const told = Effect.fnUntraced(function* (
 ) {
   const validator = yield* InputValidator
   const parse = (tool: Tool | undefined, text: string) => validator.parse(anonymous, tool, text)
-  const { calls, counted } = yield* PreparedCalls.left(parts, tasks, tools, parse, max)
+  const { calls, counted } = yield* PreparedCalls.remainingCalls(parts, tasks, tools, parse, max)
   return [
     counted,
     ...calls.map((prepared) => [prepared.part.task_id, prepared._tag === "Refused" ? prepared.state : prepared._tag])

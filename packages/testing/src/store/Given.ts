@@ -232,9 +232,9 @@ export const abandon = Effect.flatMap(LeaseTime, ({ advance }) => advance(ttl))
 /** Has the replica take over all plans that nobody runs, and returns this one, which is expected to be among them. */
 export const takeOver = Effect.fnUntraced(function* ({ plan, session_id }: Stored, replica: ReplicaId) {
   const taken = yield* (yield* PlanStore).takeOver(replica, ttl, 10_000)
-  const left = taken.find((left) => left.plan.plan_id === plan.plan_id)
-  assert(left !== undefined)
-  return { plan, session_id, guard: left.guard, fence: left.guard.fence, left }
+  const abandoned = taken.find((one) => one.plan.plan_id === plan.plan_id)
+  assert(abandoned !== undefined)
+  return { plan, session_id, guard: abandoned.guard, fence: abandoned.guard.fence, abandoned }
 })
 
 /** The error of the effect; undefined if it succeeds. */
