@@ -16,7 +16,7 @@ import { HttpRouter } from "effect/http"
 import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
-import * as Listener from "./http/Listener.ts"
+import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
 
 type Config = GatewayConfig["Service"]
@@ -118,7 +118,7 @@ const log = ({ format, level }: Config["log"]) =>
 export const layer = (config: Config) =>
   Layer.mergeAll(draining, announcement(config), warnings(config)).pipe(
     Layer.provideMerge(server),
-    Layer.provideMerge(Listener.layer(config)),
+    Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(runtime(config)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
     Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),
