@@ -11,7 +11,7 @@ import * as Target from "./Target.ts"
 
 /** The attempts of one step, or of one summary: they share their retries and their numbers. */
 export interface Asking {
-  /** Whom the attempt that runs asks, or the last one did. */
+  /** The target of the attempt that runs, or of the last one. */
   readonly target: () => Target.Target
   /** Makes attempts until one finishes its answer. `question` is what to ask a model: it may depend on the model's window. */
   readonly ask: (

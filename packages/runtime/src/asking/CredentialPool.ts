@@ -62,7 +62,7 @@ export class CredentialPool extends Context.Service<
     Effect.gen(function* () {
       const providers = yield* Providers
       const store = yield* CredentialStore
-      /** What this process has chosen: of two plans that choose at the same time, neither finds the other's choice in the store. */
+      /** The choices of this process. The store does not have them yet when two plans choose at the same time. */
       const chosen = new Map<string, number>()
       /** Uses with failures that count, as far as this process knows. */
       const counted = new Set<string>()

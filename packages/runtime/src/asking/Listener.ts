@@ -37,7 +37,7 @@ export interface Listener extends Account {
   readonly isDeadline: Effect.Effect<boolean>
 }
 
-/** Nobody listens. */
+/** A listener that ignores everything. */
 export const silent: Listener = {
   reported: () => undefined,
   ended: () => undefined,

@@ -6,7 +6,7 @@ export type EgressRule =
   | { readonly _tag: "Host"; readonly pattern: string }
   | { readonly _tag: "Network"; readonly network: Network }
 
-/** No name ends in a number: what does is an address, and a wrong one. */
+/** A host name never ends in a number: such a text is a malformed address. */
 const hostPattern = /^(?:\*|(?:\*\.)?(?:[a-z0-9_-]+\.)*[a-z][a-z0-9-]*\.?)$/i
 
 const withoutDot = (host: string): string => host.toLowerCase().replace(/\.$/, "")

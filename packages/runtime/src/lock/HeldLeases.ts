@@ -6,11 +6,11 @@ import type { LeaseStore, ReplicaId } from "../store/LeaseStore.ts"
 import { Notices, pollAfter } from "../store/Notices.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 
-/** Who waits for a session, or holds it. */
+/** A plan, or another change, that waits for a session or holds it. */
 export interface Listener {
   /** The place in the line: 1 is the next one. */
   readonly onQueued: (position: number) => void
-  /** The lease is gone, and with it the right to write. */
+  /** The lease is lost, and with it the right to write. */
   readonly onLost: () => void
 }
 
@@ -51,7 +51,7 @@ export class HeldLeases {
     return leases
   })
 
-  /** From now on nothing is acquired: whoever asks waits until it is interrupted. */
+  /** From now on this process acquires no lease: a caller that asks waits until it is interrupted. */
   close(): void {
     this.#isClosed = true
   }
@@ -60,7 +60,7 @@ export class HeldLeases {
     return this.#isClosed
   }
 
-  /** What is held at this instant. */
+  /** The leases that are held at this instant. */
   snapshot(): ReadonlyMap<SessionId, Lease> {
     return new Map(this.#held)
   }
@@ -97,7 +97,7 @@ export class HeldLeases {
       const fence = yield* this.#ask(session, listener)
       if (Option.isSome(fence)) return fence.value
       if (asked === 0) listener.onQueued(1)
-      // A lease that has expired is not announced.
+      // No notice tells that a lease has expired.
       yield* Effect.timeoutOption(free.await, Math.min(pollAfter(notices), Duration.toMillis(ttl) / 3))
     }
   })

@@ -7,7 +7,7 @@ import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { LeaseStore, type ReplicaId } from "../store/LeaseStore.ts"
 import { HeldLeases, type Listener } from "./HeldLeases.ts"
 
-/** Those who want the session in this process, in the order in which they came. The first one holds it, or asks for its lease. */
+/** The line for a session in this process, in the order of arrival. The first member holds the session, or asks for its lease. */
 interface Line {
   readonly turn: Semaphore.Semaphore
   readonly members: Array<Listener>
@@ -23,16 +23,16 @@ export class SessionLock extends Context.Service<
     /** This process, as the store knows it. */
     readonly replica: ReplicaId
     /**
-     * Whether the leases have been renewed in time for a while. While the database is away every lease expires: every living replica
-     * must have the time to renew its own before anybody takes plans over.
+     * Whether the leases have been renewed in time for a while. All leases expire while the database is away, so every living replica
+     * must have the time to renew its own before any replica takes plans over.
      */
     readonly isSteady: Effect.Effect<boolean>
-    /** Waits for the session, as long as there is one, and gives its fence. It is free again when the scope closes. */
+    /** Waits for the session and returns its fence. Fails with `NotFound` if the session is deleted. Releases it when the scope closes. */
     readonly acquire: (
       session: SessionId,
       listener: Listener
     ) => Effect.Effect<number, NotFound | StorageError, Scope.Scope>
-    /** While the effect runs, unknown leases are not released: it takes plans over, and has yet to `adopt` their leases. */
+    /** Releases no unknown leases while the effect runs: it takes plans over, and has not yet called `adopt` for their leases. */
     readonly takingOver: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
     /**
      * Holds the session whose lease was taken over with this fence, until the scope closes. Those who wait for the session in this
@@ -100,7 +100,7 @@ interface Renewed {
 /** Renews all leases every third of their time, until the replica leaves or the scope closes. */
 const keepRenewed = Effect.fnUntraced(function* (leases: HeldLeases, { store, replica, ttl: leaseTtl }: Renewed) {
   const ttl = Duration.toMillis(leaseTtl)
-  /** A renewal that comes behind would say that the replica lives. */
+  /** A renewal that arrives after `leave` would record the replica as alive. */
   const oneAtATime = Semaphore.makeUnsafe(1)
   const leave = Effect.suspend(() => {
     leases.close()
@@ -122,7 +122,7 @@ const keepRenewed = Effect.fnUntraced(function* (leases: HeldLeases, { store, re
     return ttl / 3
   })
   const renew = oneAtATime.withPermit(renewing).pipe(
-    // With the database away nothing can be written either, and its fence tells who may when it is back.
+    // While the database is away nobody can write either. When it is back, the fence decides who may write.
     Effect.catchCause((cause) => Effect.as(Effect.logWarning("lease_renewal_failed", cause), Math.min(ttl / 6, 1_000)))
   )
   yield* Effect.gen(function* () {

@@ -10,13 +10,13 @@ export interface RemoteIds {
   readonly contextId: string | null
 }
 
-/** How many gateways a plan has come through to here, this one included, and their ids, the first one first. */
+/** How many gateways have passed a plan on, and their ids in that order. The route of a call to a peer includes this gateway. */
 export interface Route {
   readonly hops: number
   readonly via: ReadonlyArray<string>
 }
 
-/** The way of a plan that no gateway has sent. */
+/** The route of a plan that a caller posted here directly. */
 export const direct: Route = { hops: 0, via: [] }
 
 /** One call of a peer's skill. `taskId` goes with it as the idempotency key. `input` has matched the skill's schema. */
@@ -77,7 +77,7 @@ export type PeerEvent =
       readonly verified: Verified
     }
 
-/** The state in which the peer left the task, and all that it said, as text for the model. */
+/** The last state of the task, and all that the peer said, as text for the model. */
 export interface PeerResult {
   readonly state: Exclude<TaskState, "timed-out" | "interrupted" | "invalid">
   readonly content: string
@@ -93,17 +93,17 @@ export class PeerClient extends Context.Service<
     /** The peers that this process has spoken to. */
     readonly peers: Effect.Effect<ReadonlyArray<PeerStatus>>
     /**
-     * Sends the message, unless it resumes a task, and waits until the task ends, however long: the time is bounded by whoever
-     * calls. Every exit that leaves the remote task unfinished, interruption above all, cancels it: once, best effort, within
-     * `cancelTimeout`, in a fiber of the client's own that nobody waits for. Only a call that is interrupted when it `isHandedOver`
-     * cancels nothing.
+     * Sends the message, unless the call resumes a task, and waits until the task ends. The caller limits the time. If the call
+     * ends before the remote task does, above all by an interruption, the client cancels the task: once, best effort, within
+     * `cancelTimeout`, in a fiber of its own that nobody waits for. Only a call that is interrupted while it `isHandedOver` cancels
+     * nothing.
      */
     readonly call: (
       call: PeerCall,
       onEvent: (event: PeerEvent) => Effect.Effect<void>
     ) => Effect.Effect<PeerResult, PeerError>
     /**
-     * Tells a peer to end a task that an earlier call has left with it: once, best effort, within `cancelTimeout`, in a fiber of the
+     * Asks a peer to cancel a task that an earlier call left open: once, best effort, within `cancelTimeout`, in a fiber of the
      * client's own that nobody waits for.
      */
     readonly cancel: (left: LeftTask) => Effect.Effect<void>

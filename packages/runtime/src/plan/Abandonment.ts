@@ -10,8 +10,8 @@ import { headOf } from "../planner/Resumption.ts"
 const error = { code: "interrupted", message: "The process that ran the call is gone" }
 
 /**
- * The truth about a plan that no process can resume: it is over, and nobody knows what its open calls did. `text` is what was shown
- * of an unfinished answer. It is kept for show.
+ * The end of a plan that no process can resume: it is over, and the effect of its open calls is unknown. `text` is the part of an
+ * unfinished answer that readers have seen. The history keeps it as partial text.
  */
 export const settlement = (abandoned: AbandonedPlan, text: string, now: number, uuid: () => string): PlanCommit => {
   const { plan, guard, tasks } = abandoned

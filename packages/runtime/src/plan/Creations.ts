@@ -32,7 +32,7 @@ interface Parts {
 
 type Session = Effect.Success<ReturnType<PlanStore["Service"]["create"]>>
 
-/** Whether the database may have done what it was asked to do. */
+/** Whether the database may have executed the statement although its answer is missing. */
 const isLostAnswer = (cause: Cause.Cause<{ readonly _tag: string } | StorageError>): boolean => {
   const error = Option.getOrUndefined(Cause.findErrorOption(cause))
   return error instanceof StorageError && error.reason.isRetryable
@@ -137,7 +137,7 @@ export class Creations {
     })
   }
 
-  /** Runs a plan that was stored though the answer was lost: its caller may come back with the key. */
+  /** Runs a plan that was stored although the answer was lost. Its caller may come back with the key. */
   readonly #adopt = Effect.fnUntraced(
     function* (this: Creations, start: PlanStart, new_session_id: SessionId) {
       const stored = yield* Effect.retry(this.#parts.store.get(start.caller, start.plan_id), {

@@ -81,7 +81,7 @@ export class Endings {
     const ending: Ending = { abandoned, scope, commit, pause: 0, due: now }
     this.#endings.set(plan.plan_id, ending)
     if (guard._tag !== "Held") return
-    // Whoever has the session now ends the plan: the next write is refused.
+    // The replica that has the session now ends the plan. The next write here is refused.
     const onLost = () => void (ending.due = 0)
     yield* Scope.provide(lock.adopt(plan.session_id, guard.fence, onLost), scope)
   })
@@ -101,7 +101,7 @@ export class Endings {
     yield* Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id }]))
   })
 
-  /** The store would reject the same commit again: the next one has no text, and those after it come ever more seldom. */
+  /** The store would reject the same commit again. The next commit has no text, and the pauses between later tries grow. */
   readonly #postpone = Effect.fnUntraced(function* (this: Endings, ending: Ending) {
     const now = yield* Clock.currentTimeMillis
     ending.due = now + ending.pause

@@ -85,7 +85,7 @@ export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace,
         )
       const running = life(announce).pipe(
         Effect.ensuring(change(() => values.delete(key))),
-        // Nobody waits for ever for a fiber that has ended before it announced itself.
+        // A fiber that ends before it announces a value must not leave its caller waiting.
         Effect.onExit((exit) =>
           Deferred.done(
             announced,

@@ -28,13 +28,13 @@ import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
 export interface Asked {
   readonly caller: CallerName
   readonly request: PlanRequest
-  /** The way on which other gateways have sent the plan here, if they have. */
+  /** The gateways that have passed the plan on to here, if any. */
   readonly route?: Route | undefined
-  /** The key that is to stand for the plan. */
+  /** The idempotency key of the request, if it has one. */
   readonly idempotency?: Idempotency | undefined
 }
 
-/** The caller has disconnected before the plan was there: nobody reads the plan. */
+/** The caller disconnected before the plan was stored. Nobody reads the plan yet. */
 const disconnect = (start: Fiber.Fiber<RunningPlan, unknown>) =>
   Effect.flatMap(Fiber.await(start), (exit) =>
     Exit.isSuccess(exit) ? Effect.scoped(exit.value.live.attach) : Effect.void
@@ -88,7 +88,7 @@ export class NewPlans extends Context.Service<
           idempotency
         )
         if (request.preferences.on_busy === "interrupt" && !session.created) {
-          // The plan and its key are stored, so it is not refused any more: at worst it waits for the older plans.
+          // The plan and its key are stored, so nothing refuses it from here on. At worst it waits for the older plans.
           yield* supersede(running, store, caller, plan.run.given)
         }
         return plan

@@ -13,10 +13,10 @@ import { Endings } from "./Endings.ts"
 import { NewPlans } from "./NewPlans.ts"
 import { RunningPlans } from "./RunningPlans.ts"
 
-/** At least so many plans are taken over at once, even beyond what this replica may run: some replica has to. */
+/** How many plans are taken over at least, even beyond the capacity of this replica: some replica has to end them. */
 const leastTaken = 100
 
-/** So many ends are written side by side. */
+/** How many ends are written side by side. */
 const concurrency = 8
 
 /** A failure with one plan delays no other. */
@@ -85,10 +85,10 @@ const makeTakeOver = Effect.fnUntraced(function* (endings: Endings) {
 
   return Effect.fnUntraced(
     function* () {
-      // A drain waits for what is being taken over as for what runs.
+      // A drain waits for plans that are being taken over, too.
       yield* running.reserve(Infinity)
       const limit = Math.max(running.room(), leastTaken)
-      // Of this replica's own plans those whose creation was stored after nobody waited for it any more.
+      // This replica's own plans that were stored after it had stopped waiting for the answer.
       const queued = yield* store.queued(lock.replica)
       const forgotten = queued.filter((id) => !plans.isKnown(id) && !endings.has(id))
       const taken = yield* store.takeOver(lock.replica, leaseTtl, limit, forgotten)

@@ -27,7 +27,7 @@ import * as StoredRequest from "../store/StoredRequest.ts"
 /** How many models a plan may ask. */
 const maxModels = 3
 
-/** How long plans that were told to end may delay the end of the process. */
+/** How long plans that were aborted or handed over may delay the end of the process. */
 const shutdownTimeout = "15 seconds"
 
 /** A plan in this process, from its creation until its session is released. */
@@ -39,7 +39,7 @@ export interface RunningPlan {
 /** A stored plan that nobody runs yet. */
 export interface Ready extends PlanStart {
   readonly session_id: SessionId
-  /** What its next write is guarded by. Where it is `Held`, the session's lease came with the plan. */
+  /** The guard of its next write. If it is `Held`, the session's lease came with the plan. */
   readonly guard: Guard
   /** The seq of its last event, and those of the last ones that need not be read from the store. */
   readonly head: number

@@ -11,7 +11,7 @@ import { SessionStore } from "../store/SessionStore.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { contextBlock } from "../compaction/Summary.ts"
 
-/** The model of summaries has none to give, or has failed so often lately that it is not asked. */
+/** The model returned no usable summary, or has failed so often lately that it is not asked. */
 export class NoSummary extends Data.TaggedError("NoSummary") {
   override readonly message = "No summary could be made. The log says why"
 }

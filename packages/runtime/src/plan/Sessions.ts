@@ -63,7 +63,7 @@ export class Sessions extends Context.Service<
         )
         const ids = open.flatMap(({ items }) => items.map(({ plan_id }) => plan_id))
         const end = (plan_id: PlanId) =>
-          // One that was deleted meanwhile is over.
+          // A plan that was deleted meanwhile is over.
           Effect.catchTag(cancel({ running, remote, store: plans }, caller, plan_id), "NotFound", () => Effect.void)
         yield* Effect.forEach(ids, end, { concurrency: "unbounded", discard: true })
       })
@@ -71,7 +71,7 @@ export class Sessions extends Context.Service<
       const cancelAll = ({ agents }: Session, left: ReadonlyArray<HandedBack>) =>
         LeftTasks.cancelAll(peers, LeftTasks.reachable(agents), route, left)
 
-      /** Why the session is not available. Asked by its id, since its name may belong to a new session by now. */
+      /** Why the session is not available. It reads the session by its id, since a new session may have the name by now. */
       const refusal = (caller: CallerName, session: SessionId) =>
         Effect.andThen(sessions.find(caller, session), Effect.fail(busy))
 
@@ -84,14 +84,14 @@ export class Sessions extends Context.Service<
         const { session_id } = session
         yield* sessions.message(session_id, to)
         const scope = yield* Effect.scope
-        // It joins the line before it ends the plans in front, so that a plan that comes meanwhile is behind it.
+        // Joins the line before it aborts the plans in front: a plan that comes meanwhile stands behind it.
         const acquired = Effect.provideService(lock.acquire(session_id, unheard), Scope.Scope, scope)
         const [fence] = yield* inTime(
           Effect.all([acquired, abortPlans(caller, session_id)], { concurrency: "unbounded" }),
           caller,
           session_id
         )
-        // Also when the caller has disconnected: what is dropped is cancelled.
+        // Not interrupted when the caller disconnects: the dropped tasks must be cancelled.
         yield* sessions.revert(session_id, fence, to).pipe(
           Effect.flatMap((left) => cancelAll(session, left)),
           Effect.uninterruptible,
@@ -108,13 +108,13 @@ export class Sessions extends Context.Service<
           const deletion = Effect.gen(function* () {
             yield* abortPlans(caller, session_id)
             const left = yield* sessions.handedBack(session_id)
-            // Also when the caller has disconnected: afterwards nothing names the tasks that peers still have.
+            // Not interrupted when the caller disconnects: after the deletion nothing names the tasks that peers still have.
             return yield* sessions.delete(session_id).pipe(
               Effect.tap((isDeleted) => (isDeleted ? cancelAll(session, left) : Effect.void)),
               Effect.uninterruptible
             )
           })
-          // Nothing is deleted where a plan has come meanwhile: then it tries again.
+          // If a plan has come meanwhile, nothing was deleted: it tries again.
           yield* inTime(Effect.repeat(deletion, { until: (isDeleted) => isDeleted }), caller, session_id)
         })
       }

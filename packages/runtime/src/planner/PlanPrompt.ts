@@ -18,7 +18,7 @@ interface Given {
   readonly frame: Wanted["frame"]
 }
 
-/** What the model of a plan gets to read of its session, made shorter where it is too long for the model. */
+/** The part of its session that a plan's model reads. It is made shorter where it is too long for the model. */
 export class PlanPrompt {
   readonly #given: Given
   #messages: ReadonlyArray<Entry>
@@ -68,7 +68,7 @@ export class PlanPrompt {
     return Effect.suspend(() => {
       const limits = this.#limits()
       const threshold = ContextBudget.threshold(limits)
-      // Mostly the bytes say that it is short: then nothing is counted.
+      // Mostly the number of bytes shows that the prompt is short. Then no tokens are counted.
       if (this.#atMost() <= threshold) return Effect.void
       return this.#compact(limits, threshold).pipe(this.#given.run.stages.within("compaction"))
     })
@@ -117,7 +117,7 @@ export class PlanPrompt {
     if (tokens <= threshold) return
     const most = limits.contextWindow - ContextBudget.outputReserve(limits)
     const made = yield* this.#make(limits.contextWindow, false)
-    // Without a summary nothing is left out of what fits.
+    // Without a summary, the prompt keeps every message that fits.
     if ((made._tag === "NothingToGain" || made._tag === "Failed") && tokens <= most) return
     if (made._tag !== "NothingToGain") {
       this.#take(made)

@@ -23,7 +23,7 @@ export interface Resumed {
   readonly seen: ReadonlySet<string>
 }
 
-/** A plan that so many processes have died with may be what kills them. */
+/** How many deaths a plan may have. Beyond that, the plan itself may be what kills its processes. */
 const maxDeaths = 2
 
 interface Rules {

@@ -1,6 +1,6 @@
 import { Option, Predicate, Schema } from "effect"
 
-/** What a server says about a failure, in any dialect. `signals` is all of it in lower case, without links. */
+/** What a server says about a failure, in any dialect. `signals` is the whole text in lower case, without links. */
 export interface FailureBody {
   readonly message: string
   /** Its codes, its status and its type, where they are texts. */

@@ -12,11 +12,11 @@ import type { JsonSchema, Tool, ToolInput } from "./Tool.ts"
 /** How many characters the arguments of a call, or a final answer, may have. */
 const maxText = 1_048_576
 
-/** A schema that has ended its thread is not tried again for the same caller, for so many milliseconds. */
+/** How long a schema that has killed its thread is put aside for the same caller, in milliseconds. */
 const restMs = 60_000
 const maxPutAside = 1_000
 
-/** Arguments that cannot be sent: the object that they are or else their text, and what is wrong. */
+/** Arguments that cannot be sent, and what is wrong. `input` is the object that they parse to, or else their text. */
 export interface WrongInput {
   readonly input: ToolInput | string
   readonly message: string

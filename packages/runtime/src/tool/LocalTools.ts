@@ -15,7 +15,7 @@ const failed = (message: string): ToolResult => ({
   error: { code: "tool_failed", message }
 })
 
-/** The toolkit takes the encoded parameters, and decodes them itself: what does not decode is a failure of its own. */
+/** The toolkit gets the encoded parameters and decodes them itself. Parameters that do not decode fail in the toolkit. */
 const isEncoded = <A>(_input: unknown): _input is A => true
 
 const jsonSchema = (tool: AiTool.Any): JsonSchema => decodeSchema(AiTool.getJsonSchema(tool))

@@ -4,9 +4,9 @@ import { Worker } from "node:worker_threads"
 import type { Verdict } from "./Validation.ts"
 import type { Question } from "./ValidationWorker.ts"
 
-/** How long compiling a schema and checking arguments may take together, in milliseconds. To start the thread does not count. */
+/** How long it may take to compile a schema and check arguments, in milliseconds, without the start of the thread. */
 const timeLimit = 250
-/** The same on a machine that is busy with something else, so that the thread gets less than a processor. */
+/** The same limit on a busy machine, where the thread does not get a whole processor. */
 const starvedLimit = 2_500
 
 const resourceLimits = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16, codeRangeSizeMb: 16 }
@@ -117,7 +117,7 @@ export const make: Effect.Effect<
     check: (question) =>
       Effect.suspend(() => {
         if (worker === undefined) return askNew(question)
-        // What earlier checks have left in the thread may be what is too much: only a new one decides.
+        // Earlier checks in the same thread may have used up its memory. A check in a new thread decides.
         return ask(worker, question).pipe(
           Effect.onError(() => kill),
           Effect.catchTag("CheckEnded", () => askNew(question))
