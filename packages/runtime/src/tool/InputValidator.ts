@@ -95,12 +95,14 @@ export class InputValidator extends Context.Service<
       })
 
       const checkForeign = Effect.fnUntraced(function* (caller: CallerName, tool: Tool, input: ToolInput) {
-        const question = { schema: JSON.stringify(tool.inputSchema), input: JSON.stringify(input) }
-        const key = createHash("sha256").update(`${caller}\n${question.schema}`).digest("base64")
+        const candidate = { schema: JSON.stringify(tool.inputSchema), input: JSON.stringify(input) }
+        const key = createHash("sha256").update(`${caller}\n${candidate.schema}`).digest("base64")
         const now = yield* Clock.currentTimeMillis
         const known = putAside.get(key)
         if (known !== undefined && known.until > now) return known.verdict
-        return yield* Effect.catchTag(thread.check(question), "CheckEnded", ({ reason }) => put(key, tool.name, reason))
+        return yield* Effect.catchTag(thread.check(candidate), "CheckEnded", ({ reason }) =>
+          put(key, tool.name, reason)
+        )
       })
 
       return {
