@@ -58,6 +58,7 @@ export class SessionCompaction extends Context.Service<
         const { contextWindow } = ModelLimits.of(config, config.model)
         const made = yield* compaction.make({
           session,
+          stage: "compaction",
           question: undefined,
           models: [config.model, ...config.fallbackModels],
           size: contextWindow,

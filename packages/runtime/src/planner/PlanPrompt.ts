@@ -143,18 +143,16 @@ export class PlanPrompt {
     isRefused: boolean
   ): Effect.fn.Return<Made, StorageError> {
     const { compaction, frame, question, run } = this.#given
-    const { journal, session_id, deadline } = run.given
+    const { journal } = run.given
     journal.append([run.progressed("compaction")], [])
     yield* journal.flush
     const made = yield* compaction.make({
-      session: session_id,
+      ...run.subject("compaction"),
       question,
-      models: run.models,
       size,
       isRefused,
       frame,
       remoteTasks: run.tasks.remoteTasks,
-      deadline,
       timeout: Infinity,
       account: {
         reported: (attempt, usage) => run.step?.reportUsage({ step: 0, attempt, usage }),

@@ -123,12 +123,12 @@ export class InputValidator extends Context.Service<
           { name, schema }: { readonly name: string; readonly schema: JsonSchema },
           value: Schema.Json
         ) {
-          const question = { schema: JSON.stringify(schema), input: JSON.stringify(value) }
-          const key = createHash("sha256").update(`${caller}\n${question.schema}`).digest("base64")
+          const candidate = { schema: JSON.stringify(schema), input: JSON.stringify(value) }
+          const key = createHash("sha256").update(`${caller}\n${candidate.schema}`).digest("base64")
           const now = yield* Clock.currentTimeMillis
           const known = putAside.peek(key)
           if (known !== undefined && known.until > now) return known.verdict
-          return yield* Effect.catchTag(thread.check(question), "CheckEnded", ({ reason }) => put(key, name, reason))
+          return yield* Effect.catchTag(thread.check(candidate), "CheckEnded", ({ reason }) => put(key, name, reason))
         },
         (check, caller) => turns.withPermit(caller)(check)
       )

@@ -2,7 +2,7 @@ import { Data, Effect, Result, type Scope } from "effect"
 import { extname } from "node:path"
 import { Worker } from "node:worker_threads"
 import type { Verdict } from "./Validation.ts"
-import type { Question } from "./ValidationWorker.ts"
+import type { Candidate } from "./ValidationWorker.ts"
 
 /** How long it may take to compile a schema and check arguments, in milliseconds, without the start of the thread. */
 const timeLimit = 250
@@ -85,7 +85,7 @@ const create = (): Worker => {
  * 64 MiB, or is interrupted; the next check starts another one.
  */
 export const make: Effect.Effect<
-  { readonly check: (question: Question) => Effect.Effect<Verdict, CheckEnded> },
+  { readonly check: (candidate: Candidate) => Effect.Effect<Verdict, CheckEnded> },
   never,
   Scope.Scope
 > = Effect.gen(function* () {
@@ -104,23 +104,23 @@ export const make: Effect.Effect<
     return started
   })
 
-  const ask = (thread: Worker, question: Question) =>
+  const ask = (thread: Worker, candidate: Candidate) =>
     Effect.suspend(() => {
-      thread.postMessage(question)
+      thread.postMessage(candidate)
       return nextAnswer(thread, true)
     })
 
-  const askNew = (question: Question) =>
-    Effect.flatMap(start, (thread) => ask(thread, question)).pipe(Effect.onError(() => kill))
+  const askNew = (candidate: Candidate) =>
+    Effect.flatMap(start, (thread) => ask(thread, candidate)).pipe(Effect.onError(() => kill))
 
   return {
-    check: (question) =>
+    check: (candidate) =>
       Effect.suspend(() => {
-        if (worker === undefined) return askNew(question)
+        if (worker === undefined) return askNew(candidate)
         // Earlier checks in the same thread may have used up its memory. A check in a new thread decides.
-        return ask(worker, question).pipe(
+        return ask(worker, candidate).pipe(
           Effect.onError(() => kill),
-          Effect.catchTag("CheckEnded", () => askNew(question))
+          Effect.catchTag("CheckEnded", () => askNew(candidate))
         )
       })
   }

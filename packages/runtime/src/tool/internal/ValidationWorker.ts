@@ -1,8 +1,8 @@
 import { parentPort } from "node:worker_threads"
 import * as Validation from "./Validation.ts"
 
-/** What the thread is asked: whether arguments fit a schema, both as JSON. */
-export interface Question {
+/** Arguments that are to fit a schema, both as JSON. */
+export interface Candidate {
   readonly schema: string
   readonly input: string
 }
@@ -28,7 +28,7 @@ const validationOf = (schema: string): Validation.Validation => {
   return validation
 }
 
-parentPort?.on("message", ({ input, schema }: Question) => {
+parentPort?.on("message", ({ input, schema }: Candidate) => {
   parentPort?.postMessage(validationOf(schema).check(JSON.parse(input)))
 })
 // The first answer says that the thread has started, and has made what it needs for any schema.
