@@ -5,6 +5,7 @@ import { Effect, Result } from "effect"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
+import { truncate } from "../tool/Envelope.ts"
 import { HandedBackTasks } from "../tool/HandedBackTasks.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
 import type { Tool } from "../tool/Tool.ts"
@@ -13,6 +14,9 @@ import type { PlanRun } from "./PlanRun.ts"
 
 /** How many tools a plan may be offered. */
 export const maxTools = 128
+
+/** How many characters of a reason the caller gets: it quotes the schema. */
+const maxReason = 500
 
 /** What a plan may call, by name, the agents that did not say what they can do, and what the caller should know of tools that are missing. */
 export interface Catalog {
@@ -39,7 +43,7 @@ const noticeOf = (agent: string, missing: ReadonlyArray<MissingTool>): Catalog["
 const obstacle = (skill: Skill, count: number): string | undefined => {
   if (count >= maxTools) return `A plan has at most ${maxTools} tools`
   const wrong = skill.input_schema === undefined ? undefined : ToolSchema.problem(skill.input_schema)
-  return wrong === undefined ? undefined : `Its input schema cannot be used. ${wrong}`
+  return wrong === undefined ? undefined : truncate(`Its input schema cannot be used. ${wrong}`, maxReason).text
 }
 
 /** The skills of an agent: those of the request, else those on its card. */

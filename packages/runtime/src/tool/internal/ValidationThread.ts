@@ -1,4 +1,4 @@
-import { Data, Effect, Result, type Scope } from "effect"
+import { Data, Duration, Effect, Result, type Scope } from "effect"
 import { extname } from "node:path"
 import { Worker } from "node:worker_threads"
 import type { Verdict } from "./Validation.ts"
@@ -8,6 +8,8 @@ import type { Candidate } from "./ValidationWorker.ts"
 const timeLimit = 250
 /** The same limit on a busy machine, where the thread does not get a whole processor. */
 const starvedLimit = 2_500
+/** How long the thread may take to start, in seconds. */
+const startLimit = 15
 
 const resourceLimits = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16, codeRangeSizeMb: 16 }
 
@@ -24,13 +26,22 @@ const ended = (error: unknown): CheckEnded =>
 
 type Answer = Result.Result<Verdict, CheckEnded>
 
-/** Calls `late` once the limit has passed and the process has worked for as long, until `stop` is called. It is real time, whatever the clock says. */
-const watch = (late: () => void): (() => void) => {
-  const before = process.cpuUsage()
+/** How long all other threads of the process have worked, in microseconds. Node.js does not say it of one thread while that thread is busy. */
+const workOfOthers = (): number => {
+  const all = process.cpuUsage()
+  const own = process.threadCpuUsage()
+  return all.user + all.system - own.user - own.system
+}
+
+/**
+ * Calls `late` once the limit has passed and threads other than this one have worked for as long, until `stop` is called. It is real time, whatever
+ * the clock says.
+ */
+export const watch = (late: () => void): (() => void) => {
+  const before = workOfOthers()
   const begun = performance.now()
   const look = () => {
-    const { system, user } = process.cpuUsage(before)
-    const isOver = user + system >= timeLimit * 1_000 || performance.now() - begun >= starvedLimit
+    const isOver = workOfOthers() - before >= timeLimit * 1_000 || performance.now() - begun >= starvedLimit
     // An answer that came while this thread was busy is read before the immediate runs.
     if (isOver) immediate = setImmediate(late)
     else timer.refresh()
@@ -44,7 +55,7 @@ const watch = (late: () => void): (() => void) => {
   }
 }
 
-/** Waits for the next answer of the thread, for ever or as long as a check may take, until `stop` is called. */
+/** Waits for the next answer of the thread, with or without the limit of a check, until `stop` is called. */
 const listen = (worker: Worker, isLimited: boolean, done: (answer: Answer) => void): (() => void) => {
   const end = (answer: Answer) => {
     stop()
@@ -98,10 +109,18 @@ export const make: Effect.Effect<
   })
   yield* Effect.addFinalizer(() => kill)
 
-  const start = Effect.gen(function* () {
+  const start = Effect.suspend(() => {
     const started = (worker = create())
-    yield* nextAnswer(started, false)
-    return started
+    const abandon = Effect.suspend(() => {
+      worker = undefined
+      // A thread that does not start may not end either: nobody waits for it.
+      void started.terminate()
+      return Effect.fail(new CheckEnded({ reason: `The thread that checks it did not start within ${startLimit} s` }))
+    })
+    return nextAnswer(started, false).pipe(
+      Effect.timeoutOrElse({ duration: Duration.seconds(startLimit), orElse: () => abandon }),
+      Effect.as(started)
+    )
   })
 
   const ask = (thread: Worker, candidate: Candidate) =>
