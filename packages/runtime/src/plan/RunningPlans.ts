@@ -75,21 +75,9 @@ export class RunningPlans extends Context.Service<
     RunningPlans,
     Effect.gen(function* () {
       const config = yield* PlansConfig
-      const store = yield* PlanStore
       const lock = yield* SessionLock
-      const planner = yield* Planner
-      const writer = yield* GroupCommit
-      const peers = yield* PeerClient
-      const secretKey = yield* SecretKey
-      const uuid = yield* UuidGenerator
-
-      const keeper = yield* Keeper.make<PlanId, RunningPlan>({
-        capacity: config.maxPlans,
-        end: ({ run }) => run.end("shutdown"),
-        replace: ({ run }) => run.given.journal.lose(),
-        endWithin: shutdownTimeout,
-        abandon: ({ live }) => live.close("reconnect")
-      })
+      const keeper = yield* makeKeeper
+      const life = yield* makeLife
       yield* RemoteReaders.serve((id) => keeper.find(id)?.live)
       const readAbortRequests = yield* AbortRequests.listen(lock.replica, {
         isIdle: keeper.isIdle,
@@ -100,57 +88,17 @@ export class RunningPlans extends Context.Service<
         }
       })
 
-      const open = (plan: Ready, scope: Scope.Scope): RunningPlan => {
-        const { session_id, guard, head, recent, awaited: _, resumed, ...start } = plan
-        const { plan_id, request } = start
-        const { on_disconnect } = request.preferences
-        const onUnread = Effect.sync(() => {
-          if (on_disconnect === "cancel") run.abort("disconnect")
-        })
-        const live = new LivePlan(scope, onUnread, config.streamGrace)
-        const journal = new Journal({ plan_id, session_id }, guard, head, live, writer.notify)
-        const run: PlanRun = new PlanRun({
-          ...start,
-          session_id,
-          models: modelsOf(start, config),
-          resumed,
-          journal,
-          uuid,
-          isOverdue: lock.isOverdue,
-          isKept: () => config.resume && store.isDurable && StoredRequest.isWhole(request, secretKey)
-        })
-        live.head = head
-        live.publish(recent, start.createdAt)
-        return { run, live }
-      }
-
-      /** From here on the plan has a fiber, and whoever looks for it finds it. */
-      const life = Effect.fnUntraced(function* (plan: Ready, announce: (plan: RunningPlan) => Effect.Effect<void>) {
-        const { session_id, guard, awaited, request, route } = plan
-        const running = open(plan, yield* Effect.scope)
-        const { run, live } = running
-        if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => run.given.journal.lose())
-        if (awaited !== undefined) {
-          yield* Effect.forkScoped(live.awaitReader(awaited), { startImmediately: true })
-        }
-        yield* announce(running)
-        // Its end may have been requested while nobody ran it.
-        if (awaited !== undefined) readAbortRequests()
-        yield* Effect.ensuring(
-          supervise(run, live, lock, planner),
-          Effect.sync(() => live.close("reconnect"))
-        )
-        if (run.elsewhere === undefined) {
-          yield* LeftTasks.cancelAll(peers, request.agents, route, run.tasks.abandoned)
-        }
-      }, Effect.scoped)
-
       return {
         run: (plan) => {
           const { plan_id, session_id, caller } = plan
           const attributes = { [GenAi.plan]: plan_id, [GenAi.conversation]: session_id }
           return keeper.run(plan_id, (announce) => {
-            const annotated = Effect.annotateLogs(life(plan, announce), { plan_id, session_id, caller })
+            // The end of a plan that comes from elsewhere may have been requested while nobody ran it.
+            const announceHere = (running: RunningPlan) =>
+              plan.awaited === undefined
+                ? announce(running)
+                : Effect.andThen(announce(running), Effect.sync(readAbortRequests))
+            const annotated = Effect.annotateLogs(life(plan, announceHere), { plan_id, session_id, caller })
             return Effect.withSpan(annotated, "plan", { attributes, captureStackTrace: false })
           })
         },
@@ -167,6 +115,77 @@ export class RunningPlans extends Context.Service<
     })
   )
 }
+
+const makeKeeper = Effect.gen(function* () {
+  const { maxPlans } = yield* PlansConfig
+  return yield* Keeper.make<PlanId, RunningPlan>({
+    capacity: maxPlans,
+    end: ({ run }) => run.end("shutdown"),
+    replace: ({ run }) => run.given.journal.lose(),
+    endWithin: shutdownTimeout,
+    abandon: ({ live }) => live.close("reconnect")
+  })
+})
+
+/** Gives a plan its journal and its stream, which live as long as the scope. */
+const makeOpen = Effect.gen(function* () {
+  const config = yield* PlansConfig
+  const store = yield* PlanStore
+  const lock = yield* SessionLock
+  const writer = yield* GroupCommit
+  const secretKey = yield* SecretKey
+  const uuid = yield* UuidGenerator
+
+  return (plan: Ready, scope: Scope.Scope): RunningPlan => {
+    const { session_id, guard, head, recent, awaited: _, resumed, ...start } = plan
+    const { plan_id, request } = start
+    const { on_disconnect } = request.preferences
+    const onUnread = Effect.sync(() => {
+      if (on_disconnect === "cancel") run.abort("disconnect")
+    })
+    const live = new LivePlan(scope, onUnread, config.streamGrace)
+    const journal = new Journal({ plan_id, session_id }, guard, head, live, writer.notify)
+    const run: PlanRun = new PlanRun({
+      ...start,
+      session_id,
+      models: modelsOf(start, config),
+      resumed,
+      journal,
+      uuid,
+      isOverdue: lock.isOverdue,
+      isKept: () => config.resume && store.isDurable && StoredRequest.isWhole(request, secretKey)
+    })
+    live.head = head
+    live.publish(recent, start.createdAt)
+    return { run, live }
+  }
+})
+
+/** What the fiber of a plan does: it announces the plan, so that whoever looks for it finds it, and runs it to its end. */
+const makeLife = Effect.gen(function* () {
+  const lock = yield* SessionLock
+  const planner = yield* Planner
+  const peers = yield* PeerClient
+  const open = yield* makeOpen
+
+  return Effect.fnUntraced(function* (plan: Ready, announce: (plan: RunningPlan) => Effect.Effect<void>) {
+    const { session_id, guard, awaited, request, route } = plan
+    const running = open(plan, yield* Effect.scope)
+    const { run, live } = running
+    if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => run.given.journal.lose())
+    if (awaited !== undefined) {
+      yield* Effect.forkScoped(live.awaitReader(awaited), { startImmediately: true })
+    }
+    yield* announce(running)
+    yield* Effect.ensuring(
+      supervise(run, live, lock, planner),
+      Effect.sync(() => live.close("reconnect"))
+    )
+    if (run.elsewhere === undefined) {
+      yield* LeftTasks.cancelAll(peers, request.agents, route, run.tasks.abandoned)
+    }
+  }, Effect.scoped)
+})
 
 /** The models that the plan may ask, the one that it asks first in front. A resumed plan may have given up the first ones. */
 const modelsOf = ({ request, model }: PlanStart, config: PlansConfig["Service"]): ReadonlyArray<string> => {

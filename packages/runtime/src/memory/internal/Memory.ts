@@ -226,6 +226,37 @@ export const append = (session: SessionRecord, plan_id: PlanId, message: NewMess
   session.messages.push({ ...message, seq: ++session.lastSeq, plan_id, created_at, compacted: false })
 }
 
+type TaskChange = Extract<PlanChange, { readonly _tag: "TaskStarted" | "TaskAccepted" | "TaskFinished" }>
+
+const applyToTask = (record: PlanRecord, session: SessionRecord, change: TaskChange): void => {
+  if (change._tag === "TaskStarted") {
+    const task: Task = {
+      task_id: change.task_id,
+      tool: change.tool,
+      kind: change.kind,
+      agent: change.agent,
+      endpoint: change.endpoint,
+      skill: change.skill,
+      started_at: change.at,
+      remote_task_id: null,
+      remote_context_id: null,
+      state: change.state,
+      reverted: false
+    }
+    record.tasks.set(change.task_id, task)
+    session.tasks.push(task)
+    return
+  }
+  const task = record.tasks.get(change.task_id)
+  if (task === undefined) return
+  if (change._tag === "TaskFinished") {
+    task.state = change.state
+    return
+  }
+  task.remote_task_id = change.remote_task_id
+  task.remote_context_id = change.remote_context_id
+}
+
 export const apply = (record: PlanRecord, session: SessionRecord, change: PlanChange): void => {
   switch (change._tag) {
     case "Held":
@@ -241,37 +272,11 @@ export const apply = (record: PlanRecord, session: SessionRecord, change: PlanCh
     case "Compacted":
       compact(session, change.compaction)
       return
-    case "TaskStarted": {
-      const task: Task = {
-        task_id: change.task_id,
-        tool: change.tool,
-        kind: change.kind,
-        agent: change.agent,
-        endpoint: change.endpoint,
-        skill: change.skill,
-        started_at: change.at,
-        remote_task_id: null,
-        remote_context_id: null,
-        state: change.state,
-        reverted: false
-      }
-      record.tasks.set(change.task_id, task)
-      session.tasks.push(task)
+    case "TaskStarted":
+    case "TaskAccepted":
+    case "TaskFinished":
+      applyToTask(record, session, change)
       return
-    }
-    case "TaskAccepted": {
-      const task = record.tasks.get(change.task_id)
-      if (task !== undefined) {
-        task.remote_task_id = change.remote_task_id
-        task.remote_context_id = change.remote_context_id
-      }
-      return
-    }
-    case "TaskFinished": {
-      const task = record.tasks.get(change.task_id)
-      if (task !== undefined) task.state = change.state
-      return
-    }
     case "HandedOver":
       record.isHandedOver = true
       return
