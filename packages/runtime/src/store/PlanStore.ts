@@ -169,10 +169,10 @@ export class PlanStore extends Context.Service<
     readonly commit: (batch: ReadonlyArray<PlanCommit>) => Effect.Effect<ReadonlySet<PlanId>, StorageError>
     /** Somebody else's is not found. */
     readonly get: (owner: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
-    /** Newest first. */
+    /** Newest first; with `before`, only plans that are older than this one. */
     readonly list: (
       owner: CallerName,
-      filter: { readonly session?: SessionId; readonly state?: PlanState },
+      filter: { readonly session?: SessionId; readonly state?: PlanState; readonly before?: PlanId },
       page: PageRequest
     ) => Effect.Effect<Page<PlanSummary>, StorageError>
     /** Rows in order, from the one that holds `after + 1`, at most `limit` of them. */
