@@ -86,7 +86,7 @@ const makeTakeOver = Effect.fnUntraced(function* (endings: Endings) {
   return Effect.fnUntraced(
     function* () {
       // A drain waits for what is being taken over as for what runs.
-      yield* running.reserve(Infinity)
+      yield* running.reserveAnyway
       const limit = Math.max(running.room(), leastTaken)
       // Of this replica's own plans those whose creation was stored after nobody waited for it any more.
       const queued = yield* store.queued(lock.replica)
