@@ -122,11 +122,13 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const record = memory.plans.get(id)
       return record?.owner === owner ? Effect.succeed(record.plan) : Effect.fail(new NotFound({ what: "plan" }))
     }),
-  list: (owner, { session, state }, page) =>
+  list: (owner, { session, state, before }, page) =>
     Effect.sync(() => {
+      const end = before === undefined ? Infinity : (memory.plans.get(before)?.ordinal ?? 0)
       const found = Array.from(memory.plans.values()).filter(
         (record) =>
           record.owner === owner &&
+          record.ordinal < end &&
           (session === undefined || record.plan.session_id === session) &&
           (state === undefined || record.plan.state === state)
       )

@@ -19,10 +19,14 @@ export interface Keeper<K, A> {
    */
   readonly run: (key: K, life: (announce: (value: A) => Effect.Effect<void>) => Effect.Effect<void>) => Effect.Effect<A>
   readonly find: (key: K) => A | undefined
-  /** Keeps a place free until the scope closes. `more` places are there beside the capacity. */
-  readonly reserve: (more?: number) => Effect.Effect<void, "draining" | "full", Scope.Scope>
+  /** Keeps a place free until the scope closes. */
+  readonly reserve: Effect.Effect<void, "draining" | "full", Scope.Scope>
+  /** The same, also where no place is free. */
+  readonly reserveAnyway: Effect.Effect<void, "draining", Scope.Scope>
   /** How many places are free. */
   readonly room: () => number
+  /** Whether a place is reserved. */
+  readonly isReserved: () => boolean
   /** Whether there is neither a value nor a reserved place. */
   readonly isIdle: () => boolean
   /** Refuses new places, and returns when it is idle: values have the grace to end by themselves, then they are asked to. */
@@ -66,6 +70,10 @@ export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace,
   yield* Effect.addFinalizer(() => endAll)
 
   const room = () => capacity - values.size - reserved
+  const takePlace = Effect.suspend(() =>
+    state === "open" ? change(() => reserved++) : Effect.fail("draining" as const)
+  )
+  const release = () => change(() => reserved--)
   const keeper: Keeper<K, A> = {
     run: Effect.fnUntraced(function* (key, life) {
       const older = values.get(key)
@@ -97,16 +105,13 @@ export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace,
       return yield* Deferred.await(announced)
     }),
     find: (key) => values.get(key),
-    reserve: (more = 0) =>
-      Effect.acquireRelease(
-        Effect.suspend(() => {
-          if (state !== "open") return Effect.fail("draining" as const)
-          if (room() + more <= 0) return Effect.fail("full" as const)
-          return change(() => reserved++)
-        }),
-        () => change(() => reserved--)
-      ),
+    reserve: Effect.acquireRelease(
+      Effect.suspend(() => (state === "open" && room() <= 0 ? Effect.fail("full" as const) : takePlace)),
+      release
+    ),
+    reserveAnyway: Effect.acquireRelease(takePlace, release),
     room,
+    isReserved: () => reserved > 0,
     isIdle,
     drain: (grace) =>
       Effect.suspend(() => {

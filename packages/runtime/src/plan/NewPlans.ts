@@ -73,7 +73,7 @@ export class NewPlans extends Context.Service<
 
       const start = Effect.fnUntraced(function* ({ caller, request, route: came = direct, idempotency }: Asked) {
         yield* check(request, came)
-        yield* running.reserve()
+        yield* running.reserve
         const createdAt = yield* Clock.currentTimeMillis
         const { session, plan } = yield* creations.create(
           {

@@ -57,10 +57,12 @@ export class RunningPlans extends Context.Service<
     readonly run: (plan: Ready) => Effect.Effect<RunningPlan>
     readonly find: (id: PlanId) => RunningPlan | undefined
     /**
-     * Keeps a place free for one more plan until the scope closes. There are as many places as this replica may run plans, and so
-     * many `more`. A drain waits for places, too.
+     * Keeps a place free for one more plan until the scope closes. There are as many places as this replica may run plans. A drain
+     * waits for places, too.
      */
-    readonly reserve: (more?: number) => Effect.Effect<void, NotAccepting, Scope.Scope>
+    readonly reserve: Effect.Effect<void, NotAccepting, Scope.Scope>
+    /** The same, also where no place is free. */
+    readonly reserveAnyway: Effect.Effect<void, NotAccepting, Scope.Scope>
     /** How many more plans this replica may run. */
     readonly room: () => number
     /**
@@ -81,6 +83,7 @@ export class RunningPlans extends Context.Service<
       yield* RemoteReaders.serve((id) => keeper.find(id)?.live)
       const readAbortRequests = yield* AbortRequests.listen(lock.replica, {
         isIdle: keeper.isIdle,
+        isStarting: keeper.isReserved,
         abort: (id, reason) => {
           const plan = keeper.find(id)
           plan?.run.abort(reason)
@@ -104,17 +107,17 @@ export class RunningPlans extends Context.Service<
         },
         find: keeper.find,
         room: keeper.room,
-        reserve: (more) =>
-          Effect.mapError(
-            keeper.reserve(more),
-            (refusal) => new NotAccepting({ code: refusal === "full" ? "unavailable" : refusal })
-          ),
+        reserve: Effect.mapError(keeper.reserve, toRefusal),
+        reserveAnyway: Effect.mapError(keeper.reserveAnyway, toRefusal),
         isDraining: keeper.isDraining,
         drain: Effect.andThen(keeper.drain(config.shutdownGrace), lock.leave)
       }
     })
   )
 }
+
+const toRefusal = (refusal: "full" | "draining") =>
+  new NotAccepting({ code: refusal === "full" ? "unavailable" : refusal })
 
 const makeKeeper = Effect.gen(function* () {
   const { maxPlans } = yield* PlansConfig

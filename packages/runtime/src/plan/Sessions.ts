@@ -8,7 +8,7 @@ import { Context, Effect, Layer, Scope } from "effect"
 import { GatewayId } from "../config/GatewayId.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 import { direct, PeerClient } from "../peer/PeerClient.ts"
-import { cancel } from "./Cancellation.ts"
+import { cancel, openPlans } from "./Cancellation.ts"
 import * as Hops from "./Hops.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { RunningPlans } from "./RunningPlans.ts"
@@ -58,14 +58,11 @@ export class Sessions extends Context.Service<
 
       /** Ends every plan of the session that there is now. */
       const abortPlans = Effect.fnUntraced(function* (caller: CallerName, session: SessionId) {
-        const open = yield* Effect.forEach(["queued", "running"] as const, (state) =>
-          plans.list(caller, { session, state }, { limit: 200 })
-        )
-        const ids = open.flatMap(({ items }) => items.map(({ plan_id }) => plan_id))
+        const open = yield* openPlans(plans, caller, { session })
         const end = (plan_id: PlanId) =>
           // A plan that was deleted meanwhile is over.
           Effect.catchTag(cancel({ running, remote, store: plans }, caller, plan_id), "NotFound", () => Effect.void)
-        yield* Effect.forEach(ids, end, { concurrency: "unbounded", discard: true })
+        yield* Effect.forEach(open, end, { concurrency: "unbounded", discard: true })
       })
 
       const cancelAll = ({ agents }: Session, left: ReadonlyArray<HandedBack>) =>

@@ -170,10 +170,10 @@ export class PlanStore extends Context.Service<
     readonly commit: (batch: ReadonlyArray<PlanCommit>) => Effect.Effect<ReadonlySet<PlanId>, StorageError>
     /** Another owner's plan is not found. */
     readonly get: (owner: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
-    /** The owner's plans, newest first. */
+    /** The owner's plans, newest first; with `before`, only plans that are older than this one. */
     readonly list: (
       owner: CallerName,
-      filter: { readonly session?: SessionId; readonly state?: PlanState },
+      filter: { readonly session?: SessionId; readonly state?: PlanState; readonly before?: PlanId },
       page: PageRequest
     ) => Effect.Effect<Page<PlanSummary>, StorageError>
     /** At most `limit` rows in order, from the one that holds the event `after + 1`. */
