@@ -13,6 +13,7 @@ import {
   collect,
   InvalidConfiguration,
   isLoopback,
+  isSet,
   placeOf,
   read,
   type Sources,
@@ -177,7 +178,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     log: { level: logLevels[values.logLevel], format: logFormat },
     placeOf: (name) => placeOf(sources, name),
     effective: EffectiveConfig.describe(values, sources, providers, file),
-    ignored: laterVariables.filter((name) => Object.hasOwn(environment, name)),
+    ignored: laterVariables.filter((name) => isSet(environment[name])),
     overruled: ProviderSettings.overruled(sources)
   })
 })

@@ -67,7 +67,7 @@ const read = Effect.fnUntraced(
 
 /** Reads the file that `BOWLINE_CONFIG` names, else the one in the working directory. */
 export const load = (environment: Texts): Effect.Effect<ConfigFile> => {
-  const named = environment[fileVariable] ?? ""
+  const named = environment[fileVariable]?.trim() ?? ""
   const [found = named, ...others] = named === "" ? names.filter((name) => existsSync(name)) : []
   if (found === "") return Effect.succeed(nothing)
   if (others.length === 0) return read(resolve(found), environment)

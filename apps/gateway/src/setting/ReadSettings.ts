@@ -18,10 +18,13 @@ export interface Given {
 /** What the operator has set, by the name of the setting. */
 export type Sources = ReadonlyMap<SettingName, Given>
 
-const given = (text: string | undefined, place: Place): Given | undefined =>
-  text === undefined || text === "" ? undefined : { text: text.trim(), place }
+/** Tells whether a variable is set. One that is blank counts as not set. */
+export const isSet = (text: string | undefined): text is string => text !== undefined && text.trim() !== ""
 
-/** Flags win over variables, variables over the file. An empty text counts as not set. */
+const given = (text: string | undefined, place: Place): Given | undefined =>
+  isSet(text) ? { text: text.trim(), place } : undefined
+
+/** Flags win over variables, variables over the file. */
 export const collect = (flags: Texts, environment: Texts, file: Sources): Sources => {
   const sources = new Map<SettingName, Given>()
   for (const [name, { flag = "", variable = "" }] of Record.toEntries(table)) {

@@ -147,6 +147,23 @@ describe("GatewayConfig", () => {
     })
   )
 
+  it.effect("takes a blank variable or flag as not set, and names none of them as without effect", () =>
+    Effect.gen(function* () {
+      const blank = {
+        BOWLINE_CONFIG: " ",
+        BOWLINE_DATA_DIR: " ",
+        BOWLINE_PORT: "\t",
+        DATABASE_URL: "\n",
+        BOWLINE_RATE_LIMIT: " ",
+        OPENAI_API_KEY: " ",
+        OPENAI_API_KEYS: "  "
+      }
+      const config = yield* fromEnvironment(blank, false, { port: " " })
+      assert.deepStrictEqual(config.database, { _tag: "Embedded", dataDir: ".bowline/data" })
+      assert.deepStrictEqual([config.port, config.providers, config.ignored], [3774, [], []])
+    })
+  )
+
   it.effect("accepts a local server that needs no key, a database in memory, and any model of the provider", () =>
     Effect.gen(function* () {
       const config = yield* load({

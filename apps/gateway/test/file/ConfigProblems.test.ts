@@ -121,6 +121,7 @@ log: { level: $LOUD }
     ["a.yaml", "- a", "a.yaml: Expected object"],
     ["a.yaml", "streams: { grace: [1s] }", "a.yaml streams.grace: Expected text or a number"],
     ["a.yaml", 'streams: { takeover_grace: "" }', "a.yaml streams.takeover_grace: Expected text that is not empty"],
+    ["a.yaml", 'database: { data_dir: " " }', "a.yaml database.data_dir: Expected text that is not empty"],
     ["a.yaml", 'plans: { fallback_models: [""] }', "a.yaml plans.fallback_models: Expected text that is not empty"],
     [
       "a.yaml",
