@@ -35,7 +35,7 @@ export class SessionLock extends Context.Service<
     /** Releases no unknown leases while the effect runs: it takes plans over, and has not yet called `adopt` for their leases. */
     readonly takingOver: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
     /**
-     * Holds the session whose lease was taken over with this fence, until the scope closes. Those who wait for the session in this
+     * Holds the session whose lease was taken over with this fence, until the scope closes. Plans that wait for the session in this
      * process stay behind it: the store grants no lease on a session with a running plan.
      */
     readonly adopt: (

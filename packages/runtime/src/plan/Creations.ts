@@ -91,7 +91,7 @@ export class Creations {
     return { session, plan: yield* Effect.ensuring(this.#run(start, session), decided) }
   })
 
-  /** Returns an effect that tells those who wait for the plan that it is decided. */
+  /** Returns an effect that wakes the callers that wait until it is known whether the plan runs here. */
   #begin(id: PlanId): Effect.Effect<void> {
     const latch = Latch.makeUnsafe(false)
     this.#pending.set(id, latch)

@@ -96,7 +96,7 @@ export class RunningPlans extends Context.Service<
           const { plan_id, session_id, caller } = plan
           const attributes = { [GenAi.plan]: plan_id, [GenAi.conversation]: session_id }
           return keeper.run(plan_id, (announce) => {
-            // The end of a plan that comes from elsewhere may have been requested while nobody ran it.
+            // An abort of a plan that comes from elsewhere may have been requested while no replica ran it.
             const announceHere = (running: RunningPlan) =>
               plan.awaited === undefined
                 ? announce(running)
@@ -164,7 +164,7 @@ const makeOpen = Effect.gen(function* () {
   }
 })
 
-/** What the fiber of a plan does: it announces the plan, so that whoever looks for it finds it, and runs it to its end. */
+/** The fiber of a plan: it announces the plan, so that `find` returns it, and runs it to its end. */
 const makeLife = Effect.gen(function* () {
   const lock = yield* SessionLock
   const planner = yield* Planner
@@ -190,7 +190,7 @@ const makeLife = Effect.gen(function* () {
   }, Effect.scoped)
 })
 
-/** The models that the plan may ask, the one that it asks first in front. A resumed plan may have given up the first ones. */
+/** The models that the plan may ask, the first one in front. A resumed plan leaves out the models that have failed already. */
 const modelsOf = ({ request, model }: PlanStart, config: PlansConfig["Service"]): ReadonlyArray<string> => {
   const first = request.preferences.model ?? config.model
   const chain = [first, ...config.fallbackModels.filter((other) => other !== first)].slice(0, maxModels)

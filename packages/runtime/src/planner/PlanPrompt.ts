@@ -85,7 +85,7 @@ export class PlanPrompt {
     return { ...facts, contextWindow }
   }
 
-  /** What nobody has counted yet of the prompt, and what the provider has. */
+  /** The messages whose tokens are still to be estimated, and the tokens that the provider has reported. */
   #known() {
     const last = this.#reported?.model === this.#given.run.model ? this.#reported : undefined
     return { added: this.#messages.slice(last?.messages ?? 0), reported: last && { tokens: last.tokens, messages: 0 } }

@@ -115,7 +115,7 @@ export class PlanTasks {
     return remote
   }
 
-  /** Tasks that have ended for the plan while nobody told their peers: to be cancelled once the plan's end is stored. */
+  /** Tasks that have ended for the plan but may run on at their peers. They are cancelled once the plan's end is stored. */
   get abandoned(): ReadonlyArray<PlanTask> {
     return this.#abandoned
   }
