@@ -23,8 +23,8 @@ export class EgressRefusal extends Data.TaggedError("EgressRefusal")<{
   override get message(): string {
     const why =
       this.objection === "denied"
-        ? "BOWLINE_EGRESS_DENY names it"
-        : `its address is ${this.objection}; an operator may allow it with BOWLINE_EGRESS_ALLOW`
+        ? "BOWLINE_EGRESS_DENY (egress.deny in the file) names it"
+        : `its address is ${this.objection}; an operator may allow it with BOWLINE_EGRESS_ALLOW (egress.allow in the file)`
     return `The gateway does not connect to ${this.host}: ${why}`
   }
 }

@@ -69,7 +69,10 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
     agents.set(agent.name, index)
     for (const [field, name] of variablesOf(agent.auth)) {
       if (rules.allowsVariable(name)) continue
-      report(["agents", index, "auth", field], "Expected a variable that BOWLINE_ENV_ALLOW names")
+      report(
+        ["agents", index, "auth", field],
+        "Expected a variable that BOWLINE_ENV_ALLOW (server.env_allow in the file) names"
+      )
     }
     agent.skills?.forEach((skill, position) => {
       const path = ["agents", index, "skills", position]

@@ -51,8 +51,8 @@ export const obstacle = (
   if (!rules.resume) return "this replica resumes no plans"
   if (request === undefined) {
     return (stored?.secrets ?? null) === null
-      ? "a secret of its request was not stored: BOWLINE_SECRET_KEY was not set"
-      : "the secrets of its request cannot be read with this BOWLINE_SECRET_KEY"
+      ? "a secret of its request was not stored: BOWLINE_SECRET_KEY (plans.secret_key in the file) was not set"
+      : "the secrets of its request cannot be read with this BOWLINE_SECRET_KEY (plans.secret_key in the file)"
   }
   if (deaths > maxDeaths) return `${deaths} processes died while they ran it`
   const open = tasks.find(
