@@ -1,8 +1,7 @@
 import { GatewayIdentity } from "@bowline/a2a/identity/GatewayIdentity"
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
 import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider/AnthropicMessagesProvider"
-import * as OpenAiChatProvider from "@bowline/provider-openai/provider/OpenAiChatProvider"
-import * as OpenAiResponsesProvider from "@bowline/provider-openai/provider/OpenAiResponsesProvider"
+import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
@@ -45,15 +44,15 @@ const stores = ({ database, sessionTtl }: Config) => {
 
 /** One adapter for each credential, or one adapter without a credential if the provider needs none. */
 const adapters = ({ apiKeys, headers, wire, ...server }: ProviderSettings) => {
-  const { layer } = wires[wire]
+  const layer = wires[wire]
   const options = { ...server, headers: Record.map(headers, Redacted.value) }
   return apiKeys.length === 0 ? [layer(options)] : apiKeys.map((apiKey) => layer({ ...options, apiKey }))
 }
 
 const wires = {
-  chat: OpenAiChatProvider,
-  responses: OpenAiResponsesProvider,
-  messages: AnthropicMessagesProvider
+  chat: OpenAiProvider.layerChat,
+  responses: OpenAiProvider.layerResponses,
+  messages: AnthropicMessagesProvider.layer
 }
 
 const providers = (config: Config) =>
@@ -61,7 +60,7 @@ const providers = (config: Config) =>
     ? Layer.unwrap(
         Effect.map(Demo, ({ Demo }) =>
           Layer.unwrap(
-            Effect.map(Demo, ({ baseUrl }) => Providers.layer([OpenAiChatProvider.layer({ baseUrl })]))
+            Effect.map(Demo, ({ baseUrl }) => Providers.layer([OpenAiProvider.layerChat({ baseUrl })]))
           ).pipe(Layer.provide(Demo.layer))
         )
       )
