@@ -118,7 +118,9 @@ describe("RemotePlans", () => {
       subscribe: () => Effect.void,
       isListening: () => true
     })
-    const layer = RemotePlans.layer.pipe(Layer.provide([Layer.mock(SessionLock, { replica: "b" }), notices]))
+    const layer = RemotePlans.layer.pipe(
+      Layer.provide([Layer.mock(SessionLock, { replica: "b", isOverdue: () => false }), notices])
+    )
     return Effect.gen(function* () {
       yield* connect
       yield* settle
