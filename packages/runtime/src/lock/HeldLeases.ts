@@ -67,15 +67,17 @@ export class HeldLeases {
 
   /** Holds a lease that the store has granted, until the scope closes. */
   hold(session: SessionId, fence: number, lost: Listener["onLost"]): Effect.Effect<void, never, Scope.Scope> {
-    const own = { fence, lost }
-    this.#held.set(session, own)
-    return Effect.addFinalizer(() => {
-      // The next holder may be in this process.
-      if (this.#held.get(session) === own) this.#held.delete(session)
-      return Effect.andThen(
-        this.#release(session, fence),
-        Effect.sync(() => this.#free(session))
-      )
+    return Effect.suspend(() => {
+      const own = { fence, lost }
+      this.#held.set(session, own)
+      return Effect.addFinalizer(() => {
+        // The next holder may be in this process.
+        if (this.#held.get(session) === own) this.#held.delete(session)
+        return Effect.andThen(
+          this.#release(session, fence),
+          Effect.sync(() => this.#free(session))
+        )
+      })
     })
   }
 

@@ -3,7 +3,7 @@ import { MessageId } from "@bowline/domain/session/Message"
 import { SessionId } from "@bowline/domain/session/Session"
 import { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { Cause, Duration, Effect, FiberSet, Latch, Option, Schedule } from "effect"
+import { Cause, Clock, Duration, Effect, Exit, FiberSet, Latch, Option, Schedule, Scope } from "effect"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
@@ -70,15 +70,20 @@ export class Creations {
     return Effect.suspend(() => this.#pending.get(id)?.await ?? Effect.void)
   }
 
-  /** If the answer of the store is lost, this fails, and the plan is run in the background if it turns out to be stored. */
+  /**
+   * If the answer of the store is lost, this fails, and the plan is run in the background if it turns out to be stored. Its place
+   * stays reserved until that is decided.
+   */
   readonly create = Effect.fnUntraced(function* (
     this: Creations,
     start: PlanStart,
     idempotency: Idempotency | undefined
   ) {
-    const { store, config, background } = this.#parts
+    const { store, config, background, running } = this.#parts
+    const place = yield* Scope.make()
+    yield* Scope.provide(running.reserve, place)
     const stored = this.#toStore(start, idempotency)
-    const decided = this.#begin(start.plan_id)
+    const decided = this.#begin(start.plan_id, place)
     const session = yield* store
       .create(stored, config.maxQueue)
       .pipe(
@@ -91,13 +96,14 @@ export class Creations {
     return { session, plan: yield* Effect.ensuring(this.#run(start, session), decided) }
   })
 
-  /** Returns an effect that wakes the callers that wait until it is known whether the plan runs here. */
-  #begin(id: PlanId): Effect.Effect<void> {
+  /** Returns an effect that wakes the callers that wait until it is known whether the plan runs here, and gives its place back. */
+  #begin(id: PlanId, place: Scope.Closeable): Effect.Effect<void> {
     const latch = Latch.makeUnsafe(false)
     this.#pending.set(id, latch)
-    return Effect.sync(() => {
+    return Effect.suspend(() => {
       this.#pending.delete(id)
       latch.openUnsafe()
+      return Scope.close(place, Exit.void)
     })
   }
 
@@ -137,13 +143,17 @@ export class Creations {
     })
   }
 
-  /** Runs a plan that was stored although the answer was lost. Its caller may come back with the key. */
+  /**
+   * Runs a plan that was stored although the answer was lost. Its caller may come back with the key. It asks the store until the
+   * plan's deadline.
+   */
   readonly #adopt = Effect.fnUntraced(
     function* (this: Creations, start: PlanStart, new_session_id: SessionId) {
-      const stored = yield* Effect.retry(this.#parts.store.get(start.caller, start.plan_id), {
+      const get = Effect.retry(this.#parts.store.get(start.caller, start.plan_id), {
         while: (error) => error._tag === "StorageError" && error.reason.isRetryable,
         schedule: Schedule.spaced("500 millis")
       })
+      const stored = yield* Effect.timeout(get, Math.max(start.deadline - (yield* Clock.currentTimeMillis), 0))
       if (isSettled(stored)) return
       const { session_id, external_session_id } = stored
       const session = { session_id, external_session_id, created: session_id === new_session_id }

@@ -14,7 +14,10 @@ import * as LeftTasks from "./LeftTasks.ts"
 const leastPause = 3_000
 const mostPause = 300_000
 
-/** The end of a plan that no process can resume. The very same commit is written again until the store has answered. */
+/**
+ * The end of a plan that no process can resume. While the database is away, the very same commit is written again: it may be stored
+ * already. A commit that the database rejects is replaced, since it would be rejected again.
+ */
 interface Ending {
   readonly abandoned: AbandonedPlan
   /** Holds the session's lease, so that nobody takes the plan over again. */

@@ -73,7 +73,6 @@ export class NewPlans extends Context.Service<
 
       const start = Effect.fnUntraced(function* ({ caller, request, route: came = direct, idempotency }: Asked) {
         yield* check(request, came)
-        yield* running.reserve
         const createdAt = yield* Clock.currentTimeMillis
         const { session, plan } = yield* creations.create(
           {
@@ -92,7 +91,7 @@ export class NewPlans extends Context.Service<
           yield* supersede(running, store, caller, plan.run.given)
         }
         return plan
-      }, Effect.scoped)
+      })
 
       return {
         isKnown: (id) => creations.isPending(id) || running.find(id) !== undefined,

@@ -103,7 +103,11 @@ export class RemotePlans extends Context.Service<
       yield* Effect.gen(function* () {
         const said = yield* readers.changes(replica)
         if (said.length > 0) yield* Effect.ignore(notices.publish(said))
-      }).pipe(Effect.forever, Effect.forkScoped)
+      }).pipe(
+        Effect.catchCause((cause) => Effect.logError("reading_notices_failed", cause)),
+        Effect.forever,
+        Effect.forkScoped
+      )
       yield* Effect.sync(() => readers.repeat()).pipe(Effect.delay(renewal), Effect.forever, Effect.forkScoped)
 
       return {

@@ -71,5 +71,9 @@ export const serve = Effect.fnUntraced(function* (find: (id: PlanId) => LivePlan
     const advanced = Array.from(news, (plan_id): Notice => ({ _tag: "Advanced", plan_id }))
     news.clear()
     yield* Effect.ignore(notices.publish(advanced))
-  }).pipe(Effect.forever, Effect.forkScoped)
+  }).pipe(
+    Effect.catchCause((cause) => Effect.logError("news_notices_failed", cause)),
+    Effect.forever,
+    Effect.forkScoped
+  )
 })
