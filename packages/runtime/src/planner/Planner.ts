@@ -14,6 +14,8 @@ import { SessionStore } from "../store/SessionStore.ts"
 import { resultLimit } from "../tool/Envelope.ts"
 import { InputValidator } from "../tool/InputValidator.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
+import { ApprovalDecisions } from "./ApprovalDecisions.ts"
+import * as CallApproval from "./CallApproval.ts"
 import * as Continuation from "./Continuation.ts"
 import * as Conversation from "./Conversation.ts"
 import { stopReason, withheld } from "./Decision.ts"
@@ -58,6 +60,7 @@ export class Planner extends Context.Service<
       const asker = yield* Asker
       const askStep = Step.make(asker)
       const validator = yield* InputValidator
+      const approve = CallApproval.make({ rules: config.approvals, decisions: yield* ApprovalDecisions })
       const parts: Conversation.Parts = {
         asker,
         config,
@@ -81,8 +84,8 @@ export class Planner extends Context.Service<
         const parts = calls.map(({ part }) => part)
         run.tasks.expect(parts.map(({ task_id }) => task_id))
         const { contextWindow } = ModelLimits.of(config, run.model)
-        const limits = { delimiter, resultLimit: resultLimit(contextWindow) }
-        const results = loop.results(parts, yield* ToolCalls.runAll(run, calls, limits))
+        const options = { delimiter, resultLimit: resultLimit(contextWindow), approve }
+        const results = loop.results(parts, yield* ToolCalls.runAll(run, calls, options))
         if (results instanceof PlannerError) return yield* results
         prompt.add({ role: "tool", parts: results })
       })

@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import { Migrator, SqlClient } from "effect/sql"
 import { SqlError } from "effect/sql/SqlError"
 import { translateErrors } from "../internal/StorageErrors.ts"
+import { approvals } from "./internal/Approvals.ts"
 import { credentials } from "./internal/Credentials.ts"
 import { idempotency } from "./internal/Idempotency.ts"
 import { initial } from "./internal/Initial.ts"
@@ -20,7 +21,8 @@ const migrate = Migrator.make({})({
     "0004_sessions": sessions,
     "0005_idempotency": idempotency,
     "0006_recovery": recovery,
-    "0007_questions": questions
+    "0007_questions": questions,
+    "0008_approvals": approvals
   })
 }).pipe(
   Effect.catchTag("MigrationError", (error) =>

@@ -62,7 +62,8 @@ export const preferences: Preferences = {
   max_tool_calls: 200,
   response_format: "text",
   on_disconnect: "cancel",
-  on_busy: "queue"
+  on_busy: "queue",
+  approval: "sensitive"
 }
 
 /** What matters to a test of a plan and its row. */

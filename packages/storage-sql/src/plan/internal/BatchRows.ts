@@ -85,6 +85,14 @@ interface TaskRow {
   readonly finished_at: string | null
 }
 
+interface ApprovalRow {
+  readonly plan_id: string
+  readonly task_id: string
+  readonly tool: string
+  readonly input: string
+  readonly why: string
+}
+
 /** The rows of a batch by table. Documents are JSON texts. */
 export interface BatchRows {
   readonly guards: ReadonlyArray<GuardRow>
@@ -94,6 +102,7 @@ export interface BatchRows {
   readonly compactions: ReadonlyArray<CompactionRow>
   readonly started: ReadonlyArray<TaskRow>
   readonly changed: ReadonlyArray<TaskRow>
+  readonly approvals: ReadonlyArray<ApprovalRow>
 }
 
 const storableOrNull = (text: string | null): string | null => (text === null ? null : storable(text))
@@ -187,6 +196,7 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
   const compactions: Array<CompactionRow> = []
   const started: Array<TaskRow> = []
   const changed: Array<TaskRow> = []
+  const approvals: Array<ApprovalRow> = []
 
   for (const { plan_id, session_id, guard, changes, events: rows } of batch) {
     let plan: PlanRow | undefined
@@ -211,6 +221,11 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
             parts: JSON.stringify(parts),
             created_at: change.at
           })
+          break
+        }
+        case "ApprovalRequested": {
+          const { task_id, tool, input, why } = change
+          approvals.push({ plan_id, task_id, tool: storable(tool), input: JSON.stringify(input), why })
           break
         }
         case "Compacted":
@@ -246,5 +261,5 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
       settled_at: plan?.finished_at ?? null
     })
   }
-  return { guards, events, plans, messages, compactions, started, changed }
+  return { guards, events, plans, messages, compactions, started, changed, approvals }
 }

@@ -11,6 +11,7 @@ import { batchRows } from "./BatchRows.ts"
  *     guards ── input ── held ── fresh ──┬── events
  *     (one a plan)       (locks) (new)   ├── plans
  *                                        ├── tasks
+ *                                        ├── approvals
  *                                        ├── compactions
  *                                        └── sessions ── messages
  *
@@ -30,7 +31,7 @@ export const writeBatch = (
   batch: ReadonlyArray<PlanCommit>,
   sessionTtl: Duration.Duration
 ): Statement.Statement<{ readonly plan_id: PlanId }> => {
-  const { guards, events, plans, messages, compactions, started, changed } = batchRows(batch)
+  const { guards, events, plans, messages, compactions, started, changed, approvals } = batchRows(batch)
   const rows = (list: ReadonlyArray<object>) => sql`json_to_recordset(${JSON.stringify(list)}::json)`
   const none = sql``
   const compactionRows = sql`(
@@ -142,6 +143,15 @@ with input as materialized (
     error text, finished_at timestamptz)
   join fresh f on f.plan_id = u.plan_id
   where t.plan_id = f.plan_id and t.id = u.id
+)`
+  }${
+    approvals.length === 0
+      ? none
+      : sql`, new_approvals as (
+  insert into approvals (plan_id, task_id, tool, input, why)
+  select a.plan_id, a.task_id, a.tool, a.input::json, a.why
+  from ${rows(approvals)} as a(plan_id text, task_id text, tool text, input text, why text)
+  join fresh f on f.plan_id = a.plan_id
 )`
   }${
     compacts
