@@ -1,11 +1,13 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import { ApprovalConflict } from "@bowline/domain/plan/Refusal"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { all, pass, post, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
+import { SessionStore } from "../../src/store/SessionStore.ts"
 import type { PlanCommit } from "../../src/store/PlanStore.ts"
 import { bob, names } from "./Bob.ts"
 import { askAndKill, hi, type Mortal, mortal, peer, replayed, stays } from "./Mortal.ts"
@@ -106,6 +108,33 @@ describe("a call that waits for an approval when its process dies", () => {
       }
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   })
+
+  it.effect("is known to be unmade where no process can resume its plan, which has no text twice", () =>
+    Effect.gen(function* () {
+      const first = yield* mortal({ script: [[say("Paying. "), ...asksBoth.slice(0, 1)]] })
+      const second = yield* mortal({ ...says, config: { resume: false } })
+      const { plan_id, session_id } = yield* askAndKill(first, { agents })
+      const events = yield* replayed(second, plan_id)
+      const { task_id } = single(events, "approval.requested")
+      const error = single(events, "error")
+      assert.deepInclude(error, { code: "interrupted", stage: "approval" })
+      assert.isUndefined(error.data)
+      const history = yield* (yield* SessionStore).history(session_id)
+      const content = "The plan ended before the call was made."
+      assert.deepStrictEqual(
+        history.slice(1).map(({ parts }) => parts),
+        [
+          [
+            { type: "text", text: "Paying. " },
+            { type: "tool_call", task_id, tool: "bob_pay", input: { input: "7" } }
+          ],
+          [{ type: "tool_result", task_id, state: "interrupted", content }]
+        ]
+      )
+      assert.deepStrictEqual(yield* waiting(second), [])
+      assert.instanceOf(yield* Effect.flip(decide(second, plan_id, task_id)), ApprovalConflict)
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
 
   it.effect("is left to the next process at a shutdown, too, while a companion is still open there", () => {
     const stuck = peer(Effect.never)

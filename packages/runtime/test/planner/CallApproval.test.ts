@@ -11,6 +11,7 @@ import { Effect, Fiber, Latch, Stream } from "effect"
 import { CredentialPool } from "../../src/asking/CredentialPool.ts"
 import type { PeerClient } from "../../src/peer/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
+import { SessionStore } from "../../src/store/SessionStore.ts"
 import { ApprovalStore } from "../../src/store/ApprovalStore.ts"
 import { bob, names } from "../plan/Bob.ts"
 
@@ -214,6 +215,10 @@ describe("a plan that ends while it waits for an approval", () => {
     assert.strictEqual(conflict.message, "The plan is over: the call no longer waits for a decision")
     assert.deepStrictEqual(all(events, "task.started"), [])
     assert.deepStrictEqual(yield* windows, [])
+    const { session_id } = yield* (yield* Plans).get(anonymous, plan_id)
+    const last = (yield* (yield* SessionStore).history(session_id)).at(-1)
+    const content = "The plan ended before the call was made."
+    assert.deepStrictEqual(last?.parts, [{ type: "tool_result", task_id, state: "interrupted", content }])
   })
 
   it.effect("names the stage at its deadline, and leaves the credential alone", () =>
