@@ -125,7 +125,11 @@ const plansOf = (
   attemptTimeout: values.attemptTimeout,
   retryBase: values.retryBase,
   maxRetries: values.maxRetries,
-  loop: { failures: values.loopFailures, repeats: values.loopRepeats, pairs: values.loopPairs }
+  loop: { failures: values.loopFailures, repeats: values.loopRepeats, pairs: values.loopPairs },
+  approvals: {
+    isAlways: ConfiguredModels.anyOf(values.approvedTools),
+    isSensitive: ConfiguredModels.anyOf(values.sensitiveTools)
+  }
 })
 
 /** Reads flags, the environment and the file. Fails with every problem of all three, but for those that may only follow from another. */

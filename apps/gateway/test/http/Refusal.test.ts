@@ -76,7 +76,7 @@ const wrong: ReadonlyArray<readonly [fields: object, ...paths: ReadonlyArray<str
   [{ prior_summary: null }, "prior_summary"],
   [{ mcp_servers: [] }, "mcp_servers"],
   [preferring({ max_hops: 17 }), "preferences.max_hops"],
-  [preferring({ approval: "never" }), "preferences.approval"]
+  [preferring({ approval: "sometimes" }), "preferences.approval"]
 ]
 
 const paths = (body: Readonly<Record<string, unknown>>) =>

@@ -1,5 +1,6 @@
 import { Effect, Schema } from "effect"
 import { Agent, TimeoutMs } from "../peer/Agent.ts"
+import { ApprovalPreference } from "./Approval.ts"
 import { ExternalSessionId } from "../session/Session.ts"
 
 const intBetween = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
@@ -34,7 +35,10 @@ export const Preferences = Schema.Struct({
   on_disconnect: OnDisconnect.annotate({ default: "cancel" }).pipe(
     Schema.withDecodingDefaultKey(Effect.succeed("cancel" as const))
   ),
-  on_busy: OnBusy.annotate({ default: "queue" }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("queue" as const)))
+  on_busy: OnBusy.annotate({ default: "queue" }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("queue" as const))),
+  approval: ApprovalPreference.annotate({ default: "sensitive" }).pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed("sensitive" as const))
+  )
 })
 export type Preferences = typeof Preferences.Type
 

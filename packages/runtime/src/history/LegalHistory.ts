@@ -9,6 +9,9 @@ export type Entry = Pick<Message, "role" | "parts">
 /** The result of an interrupted call. */
 export const unknownEffect = "The call was interrupted. Whether it had an effect is unknown."
 
+/** The result of a call whose plan has ended first, while it waited for its turn or for an approval. */
+export const notMade = "The plan ended before the call was made."
+
 /** The first message of a history that does not begin with the user: it was cut between two steps. */
 export const leftOut = "[The beginning of the conversation is left out here.]"
 

@@ -10,6 +10,7 @@ import { PlanExists, planOf } from "../store/Idempotency.ts"
 import { type Guard, type PlanChange, type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 import type { CredentialStore } from "../store/CredentialStore.ts"
 import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
+import { ApprovalStore } from "../store/ApprovalStore.ts"
 import { fromEvents } from "../store/EventRow.ts"
 import { Notices } from "../store/Notices.ts"
 import {
@@ -23,6 +24,7 @@ import {
   type PlanRecord,
   type SessionRecord
 } from "./internal/Memory.ts"
+import { makeApprovalStore } from "./internal/MemoryApprovals.ts"
 import { makeSessionStore } from "./internal/MemorySessions.ts"
 import { newestFirst } from "./internal/NewestFirst.ts"
 import { LeaseStore } from "../store/LeaseStore.ts"
@@ -110,7 +112,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
           refused.add(plan_id)
           return
         }
-        for (const change of changes) apply(record, session, change)
+        for (const change of changes) apply(memory, record, session, change)
         if (isSettled(record.plan)) memory.open.delete(plan_id)
         record.events.push(...events)
       }
@@ -238,13 +240,16 @@ interface Options {
 /** All stores in this process, without a database: what they hold is lost with the process, the id of the gateway too. */
 export const layerWith = ({
   sessionTtl
-}: Options): Layer.Layer<PlanStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices> =>
+}: Options): Layer.Layer<
+  PlanStore | ApprovalStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices
+> =>
   Layer.effectContext(
     Effect.gen(function* () {
       const uuid = yield* UuidGenerator
       const notices = yield* Notices
       const memory = new Memory()
       return Context.make(PlanStore, makePlanStore(memory, notices)).pipe(
+        Context.add(ApprovalStore, makeApprovalStore(memory)),
         Context.add(SessionStore, makeSessionStore(memory, sessionTtl)),
         Context.add(LeaseStore, makeLeaseStore(memory, notices)),
         Context.add(GatewayId, uuid())

@@ -4,7 +4,6 @@ import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { unknownEffect } from "../history/LegalHistory.ts"
 import { retryAfterMs } from "../asking/RetryPolicy.ts"
 import type { PlanAnswer } from "../planner/StepLoop.ts"
 import type { PlannerError } from "../planner/PlannerError.ts"
@@ -118,7 +117,7 @@ const lastParts = (end: End, { shownText }: Snapshot): ReadonlyArray<MessagePart
  */
 export const settle = (run: PlanRun, end: End, outcome: Outcome, now: number): void => {
   const { journal } = run.given
-  run.tasks.finishAll(interrupted, unknownEffect, now)
+  run.tasks.finishAll(interrupted, now)
   run.countUsage()
   const last = lastParts(end, run.snapshot())
   journal.append(

@@ -2,6 +2,7 @@ import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { MessageId, type Message, type MessagePart } from "@bowline/domain/session/Message"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
+import { notMade, unknownEffect } from "../history/LegalHistory.ts"
 import type { PlanChange, StoredTask } from "../store/PlanStore.ts"
 import type { Journal } from "../stream/Journal.ts"
 
@@ -181,9 +182,11 @@ export class PlanTasks {
     )
   }
 
-  /** Gives every call that has no result the same end. */
-  finishAll(end: TaskEnd, content: string, now: number): void {
-    for (const task_id of Array.from(this.#unanswered)) this.finish(task_id, end, content, now)
+  /** Gives every call that has no result the same end. Of one that has started nobody knows whether it had an effect. */
+  finishAll(end: TaskEnd, now: number): void {
+    for (const task_id of Array.from(this.#unanswered)) {
+      this.finish(task_id, end, this.#tasks.has(task_id) ? unknownEffect : notMade, now)
+    }
   }
 
   #change(task_id: TaskId, change: Partial<PlanTask>): void {

@@ -8,6 +8,8 @@ import { PeerClient } from "../peer/PeerClient.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { InputValidator } from "../tool/InputValidator.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
+import { ApprovalDecisions } from "./ApprovalDecisions.ts"
+import * as CallApproval from "./CallApproval.ts"
 import * as Conversation from "./Conversation.ts"
 import type { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
@@ -27,6 +29,7 @@ export class Planner extends Context.Service<
     Effect.gen(function* () {
       const config = yield* PlansConfig
       const asker = yield* Asker
+      const approve = CallApproval.make({ rules: config.approvals, decisions: yield* ApprovalDecisions })
       const parts: Conversation.Parts = {
         asker,
         config,
@@ -35,7 +38,7 @@ export class Planner extends Context.Service<
         local: yield* LocalTools,
         compaction: yield* Compaction
       }
-      const services = { config, validator: yield* InputValidator, askStep: Step.make(asker) }
+      const services = { config, validator: yield* InputValidator, askStep: Step.make(asker), approve }
 
       return {
         run: (run) =>

@@ -29,6 +29,7 @@ export interface Services {
   readonly config: PlansConfig["Service"]
   readonly validator: InputValidator["Service"]
   readonly askStep: ReturnType<typeof Step.make>
+  readonly approve: ToolCalls.Options["approve"]
 }
 
 /** What the next step has besides the conversation. */
@@ -157,8 +158,8 @@ export class StepLoop {
     const parts = calls.map(({ part }) => part)
     run.tasks.expect(parts.map(({ task_id }) => task_id))
     const { contextWindow } = ModelLimits.of(this.#services.config, run.model)
-    const limits = { delimiter, resultLimit: resultLimit(contextWindow) }
-    const results = loop.results(parts, yield* ToolCalls.runAll(run, calls, limits))
+    const options = { delimiter, resultLimit: resultLimit(contextWindow), approve: this.#services.approve }
+    const results = loop.results(parts, yield* ToolCalls.runAll(run, calls, options))
     if (results instanceof PlannerError) return yield* results
     prompt.add({ role: "tool", parts: results })
   })

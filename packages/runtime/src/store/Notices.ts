@@ -1,6 +1,7 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Context, Effect, Layer, Schema, type Scope } from "effect"
 
 /** What replicas tell one another. A notice only says where to look; the truth is in the store. */
@@ -13,6 +14,8 @@ export const Notice = Schema.TaggedUnion({
   TakenOver: { plan_id: PlanId },
   /** Somebody asked to abort the plan. */
   AbortRequested: { plan_id: PlanId },
+  /** Somebody has decided about a call of the plan. */
+  ApprovalDecided: { plan_id: PlanId, task_id: TaskId },
   /** The plan has new events. */
   Advanced: { plan_id: PlanId },
   /** The replica has readers of these plans. It repeats this every 5 s. */

@@ -1,4 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import type { AbortReason, Outcome, Stage } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
 import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
@@ -74,6 +75,8 @@ export type PlanChange =
       readonly error: TaskError | null
       readonly at: string
     }
+  /** A call waits for a decision. */
+  | ({ readonly _tag: "ApprovalRequested" } & Pick<PendingApproval, "task_id" | "tool" | "input" | "why">)
   /** The plan's process shuts down in order and hands the plan over: that take-over does not count in `deaths`. */
   | { readonly _tag: "HandedOver" }
   | { readonly _tag: "Settled"; readonly outcome: Outcome; readonly progress: Progress; readonly at: string }

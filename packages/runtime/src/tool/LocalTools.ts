@@ -42,6 +42,7 @@ const fromTool = <Tools extends Record<string, AiTool.Any>>(
   timeoutMs: undefined,
   isIdempotent: Context.get(tool.annotations, AiTool.Idempotent),
   isPolling: false,
+  approval: undefined,
   identify: Effect.succeed(null),
   call: ({ input, taskId }) =>
     Effect.gen(function* () {

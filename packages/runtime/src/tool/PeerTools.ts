@@ -91,6 +91,7 @@ export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: S
     timeoutMs: skill.timeout_ms,
     isIdempotent: skill.idempotent === true,
     isPolling: skill.polling === true,
+    approval: skill.approval,
     identify: identify(peers, agent),
     call: ({ onEvent, ...call }) =>
       Effect.suspend(() => {

@@ -55,6 +55,8 @@ export interface Tool {
   readonly isIdempotent: boolean
   /** Whether it is meant to be asked the same thing again and again. */
   readonly isPolling: boolean
+  /** What the request says of approvals of its calls, besides what it says of all calls. */
+  readonly approval: "never" | "always" | undefined
   /** Makes the call. A failure is a result, too. The caller limits the time. */
   readonly call: (call: TaskCall) => Effect.Effect<ToolResult>
 }

@@ -19,6 +19,7 @@ const ask: Tool = {
   timeoutMs: undefined,
   isIdempotent: false,
   isPolling: false,
+  approval: undefined,
   identify: Effect.succeed(null),
   call: () => Effect.never
 }

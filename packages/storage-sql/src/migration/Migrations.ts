@@ -20,7 +20,8 @@ export const migrations = Record.map(
     "0004_sessions": Changes.sessions,
     "0005_idempotency": Changes.idempotency,
     "0006_recovery": Changes.recovery,
-    "0007_questions": Changes.questions
+    "0007_questions": Changes.questions,
+    "0008_approvals": Changes.approvals
   },
   execute
 )

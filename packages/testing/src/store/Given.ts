@@ -73,7 +73,8 @@ export const preferences: Preferences = {
   max_tool_calls: 200,
   response_format: "text",
   on_disconnect: "cancel",
-  on_busy: "queue"
+  on_busy: "queue",
+  approval: "sensitive"
 }
 
 /** What a test may choose of a plan. */

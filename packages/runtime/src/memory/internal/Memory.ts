@@ -1,5 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { AgentSummary } from "@bowline/domain/peer/Agent"
+import type { GivenDecision } from "@bowline/domain/plan/Approval"
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import * as Usage from "@bowline/domain/plan/Usage"
@@ -56,6 +57,14 @@ export interface SessionRecord {
   readonly tasks: Array<Task>
 }
 
+/** An approval that a plan has requested. */
+export interface Approval {
+  readonly ordinal: number
+  readonly plan: PlanRecord
+  readonly request: Extract<PlanChange, { readonly _tag: "ApprovalRequested" }>
+  decision: GivenDecision | undefined
+}
+
 const nameOf = (owner: CallerName, name: string): string => `${owner}\n${name}`
 
 interface TakenKey {
@@ -70,6 +79,7 @@ export class Memory {
   readonly plans = new Map<PlanId, PlanRecord>()
   /** The plans that are not over. */
   readonly open = new Map<PlanId, PlanRecord>()
+  readonly approvals = new Map<TaskId, Approval>()
   readonly replicas = new Map<ReplicaId, number>()
   /** Idempotency keys, also those that have expired or whose plan is gone. */
   readonly keys = new Map<string, TakenKey>()
@@ -93,6 +103,7 @@ export class Memory {
     this.#names.delete(nameOf(session.owner, session.session_id))
     if (session.external_session_id !== null) this.#names.delete(nameOf(session.owner, session.external_session_id))
     for (const id of session.plans) this.plans.delete(id)
+    for (const [id, { plan }] of this.approvals) if (session.plans.has(plan.plan.plan_id)) this.approvals.delete(id)
   }
 
   /** By the gateway's id, or by the owner's name of it. */
@@ -257,7 +268,7 @@ const applyToTask = (record: PlanRecord, session: SessionRecord, change: TaskCha
   task.remote_context_id = change.remote_context_id
 }
 
-export const apply = (record: PlanRecord, session: SessionRecord, change: PlanChange): void => {
+export const apply = (memory: Memory, record: PlanRecord, session: SessionRecord, change: PlanChange): void => {
   switch (change._tag) {
     case "Held":
       record.plan = { ...record.plan, state: "running", stage: null }
@@ -276,6 +287,14 @@ export const apply = (record: PlanRecord, session: SessionRecord, change: PlanCh
     case "TaskAccepted":
     case "TaskFinished":
       applyToTask(record, session, change)
+      return
+    case "ApprovalRequested":
+      memory.approvals.set(change.task_id, {
+        ordinal: memory.nextOrdinal(),
+        plan: record,
+        request: change,
+        decision: undefined
+      })
       return
     case "HandedOver":
       record.isHandedOver = true

@@ -81,3 +81,19 @@ export const recovery: Statements = [
 
 /** A plan of an earlier version has an empty question: the messages of its session have it. */
 export const questions: Statements = [`alter table plans add column question text not null default ''`]
+
+/** Without a `decision` the call waits, as long as its plan is not over. */
+export const approvals: Statements = [
+  `create table approvals (
+    plan_id text collate "C" not null references plans on delete cascade,
+    task_id text collate "C" not null,
+    ordinal bigint not null generated always as identity,
+    tool text not null,
+    input json not null,
+    why text not null,
+    decision text,
+    note text,
+    decided_by text,
+    primary key (plan_id, task_id)
+  )`
+]

@@ -85,6 +85,14 @@ interface TaskRow {
   readonly finished_at: string | null
 }
 
+interface ApprovalRow {
+  readonly plan_id: string
+  readonly task_id: string
+  readonly tool: string
+  readonly input: string
+  readonly why: string
+}
+
 /** The rows of a batch by table. Documents are JSON texts. */
 export interface BatchRows {
   readonly guards: ReadonlyArray<GuardRow>
@@ -94,6 +102,7 @@ export interface BatchRows {
   readonly compactions: ReadonlyArray<CompactionRow>
   readonly started: ReadonlyArray<TaskRow>
   readonly changed: ReadonlyArray<TaskRow>
+  readonly approvals: ReadonlyArray<ApprovalRow>
 }
 
 const storableOrNull = (text: string | null): string | null => (text === null ? null : storable(text))
@@ -184,6 +193,7 @@ interface Merged {
   readonly messages: ReadonlyArray<Omit<MessageRow, "position">>
   readonly compaction: CompactionRow | undefined
   readonly tasks: ReadonlyArray<TaskRow>
+  readonly approvals: ReadonlyArray<ApprovalRow>
 }
 
 const compact = (
@@ -202,6 +212,7 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
   let plan: PlanRow | undefined
   let compaction: CompactionRow | undefined
   const tasks = new Map<string, TaskRow>()
+  const approvals: Array<ApprovalRow> = []
   const messages: Array<Omit<MessageRow, "position">> = []
   for (const change of changes) {
     switch (change._tag) {
@@ -216,6 +227,11 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
         messages.push({ plan_id, id, role, parts: JSON.stringify(parts), created_at: change.at })
         break
       }
+      case "ApprovalRequested": {
+        const { task_id, tool, input, why } = change
+        approvals.push({ plan_id, task_id, tool: storable(tool), input: JSON.stringify(input), why })
+        break
+      }
       case "Compacted":
         compaction = compact(plan_id, compaction, change.compaction)
         break
@@ -227,7 +243,7 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
       }
     }
   }
-  return { plan, messages, compaction, tasks: Array.from(tasks.values()) }
+  return { plan, messages, compaction, tasks: Array.from(tasks.values()), approvals }
 }
 
 const guardOf = (commit: PlanCommit, { plan, messages, compaction }: Merged): GuardRow => {
@@ -261,6 +277,7 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
     messages: merged.flatMap(({ messages }) => messages).map((message, position) => ({ ...message, position })),
     compactions: merged.flatMap(({ compaction }) => compaction ?? []),
     started: tasks.filter(isNew),
-    changed: tasks.filter((task) => !isNew(task))
+    changed: tasks.filter((task) => !isNew(task)),
+    approvals: merged.flatMap(({ approvals }) => approvals)
   }
 }

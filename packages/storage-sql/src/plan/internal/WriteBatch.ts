@@ -13,6 +13,7 @@ type Sql = SqlClient.SqlClient
  *     guards ── input ── held ── fresh ──┬── events
  *     (one a plan)       (locks) (new)   ├── plans
  *                                        ├── tasks
+ *                                        ├── approvals
  *                                        ├── compactions
  *                                        └── sessions ── messages
  *
@@ -33,7 +34,7 @@ export const writeBatch = (
   sessionTtl: Duration.Duration
 ): Statement.Statement<{ readonly plan_id: PlanId }> => {
   const rows = batchRows(batch)
-  const { guards, events, plans, messages, compactions, started, changed } = rows
+  const { guards, events, plans, messages, compactions, started, changed, approvals } = rows
   const touchesSessions =
     compactions.length > 0 || guards.some((guard) => guard.messages > 0 || guard.settled_at !== null)
   const when = (isNeeded: boolean, write: typeof insertEvents) => (isNeeded ? [write(sql, rows)] : [])
@@ -47,6 +48,7 @@ export const writeBatch = (
     ...when(plans.length > 0, updatePlans),
     ...when(started.length > 0, insertTasks),
     ...when(changed.length > 0, updateTasks),
+    ...when(approvals.length > 0, insertApprovals),
     ...when(compactions.length > 0, compactMessages),
     ...when(touchesSessions, () => updateSessions(sql, rows, sessionTtl)),
     ...when(messages.length > 0, insertMessages)
@@ -161,6 +163,13 @@ const updateTasks = (sql: Sql, { changed }: BatchRows) => sql`changed_tasks as (
     error text, finished_at timestamptz)
   join fresh f on f.plan_id = u.plan_id
   where t.plan_id = f.plan_id and t.id = u.id
+)`
+
+const insertApprovals = (sql: Sql, { approvals }: BatchRows) => sql`new_approvals as (
+  insert into approvals (plan_id, task_id, tool, input, why)
+  select a.plan_id, a.task_id, a.tool, a.input::json, a.why
+  from ${rowsOf(sql, approvals)} as a(plan_id text, task_id text, tool text, input text, why text)
+  join fresh f on f.plan_id = a.plan_id
 )`
 
 const compactMessages = (sql: Sql, rows: BatchRows) => sql`new_compactions as (
