@@ -1,13 +1,13 @@
 import { cpus } from "node:os"
 import { parseArgs } from "node:util"
 import { growth } from "./load/Growth.ts"
-import { peerLatency } from "./load/Peers.ts"
+import { peerLatency } from "./load/PeerLatency.ts"
 import { memoryPerStream, runRound } from "./load/Round.ts"
 import { storeGrowth } from "./load/StoreGrowth.ts"
 import { type Child, start, startGateway } from "./process/Child.ts"
 import { findPostgres, type Postgres } from "./process/Postgres.ts"
 import { levels, type Measured, table } from "./report/Table.ts"
-import { chunks, models } from "./server/Wire.ts"
+import { chunks, models } from "./server/Traffic.ts"
 
 const usage = `pnpm bench [options]
 

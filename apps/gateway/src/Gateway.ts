@@ -2,8 +2,7 @@ import { GatewayIdentity } from "@bowline/runtime/auth/GatewayIdentity"
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
 import * as SdkMcpClient from "@bowline/mcp/server/SdkMcpClient"
 import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider/AnthropicMessagesProvider"
-import * as OpenAiChatProvider from "@bowline/provider-openai/provider/OpenAiChatProvider"
-import * as OpenAiResponsesProvider from "@bowline/provider-openai/provider/OpenAiResponsesProvider"
+import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
@@ -17,7 +16,7 @@ import { HttpRouter } from "effect/http"
 import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
-import * as Listener from "./http/Listener.ts"
+import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
 
 type Config = GatewayConfig["Service"]
@@ -46,15 +45,15 @@ const stores = ({ database, sessionTtl }: Config) => {
 
 /** One adapter for each credential, or one adapter without a credential if the provider needs none. */
 const adapters = ({ apiKeys, headers, wire, ...server }: ProviderSettings) => {
-  const { layer } = wires[wire]
+  const layer = wires[wire]
   const options = { ...server, headers: Record.map(headers, Redacted.value) }
   return apiKeys.length === 0 ? [layer(options)] : apiKeys.map((apiKey) => layer({ ...options, apiKey }))
 }
 
 const wires = {
-  chat: OpenAiChatProvider,
-  responses: OpenAiResponsesProvider,
-  messages: AnthropicMessagesProvider
+  chat: OpenAiProvider.layerChat,
+  responses: OpenAiProvider.layerResponses,
+  messages: AnthropicMessagesProvider.layer
 }
 
 const providers = (config: Config) =>
@@ -62,7 +61,7 @@ const providers = (config: Config) =>
     ? Layer.unwrap(
         Effect.map(Demo, ({ Demo }) =>
           Layer.unwrap(
-            Effect.map(Demo, ({ baseUrl }) => Providers.layer([OpenAiChatProvider.layer({ baseUrl })]))
+            Effect.map(Demo, ({ baseUrl }) => Providers.layer([OpenAiProvider.layerChat({ baseUrl })]))
           ).pipe(Layer.provide(Demo.layer))
         )
       )
@@ -124,7 +123,7 @@ const log = ({ format, level }: Config["log"]) =>
 export const layer = (config: Config) =>
   Layer.mergeAll(draining, announcement(config), warnings(config)).pipe(
     Layer.provideMerge(server),
-    Layer.provideMerge(Listener.layer(config)),
+    Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(runtime(config)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
     Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),

@@ -26,7 +26,7 @@ const program = Effect.gen(function* () {
   const plans = yield* Plans
   const request = yield* Schema.decodeEffect(PlanRequest)({
     question: "Where is my order 7?",
-    preferences: { model: "scripted/clerk", timeout_ms: 10_000 }
+    preferences: { timeout_ms: 10_000 }
   })
 
   // The scope is the connection: when it closes before the end, the plan is aborted.

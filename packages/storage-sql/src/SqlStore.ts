@@ -7,6 +7,7 @@ import { translateErrors } from "./internal/StorageErrors.ts"
 import * as Migrations from "./migration/Migrations.ts"
 import * as SqlGatewayId from "./peer/SqlGatewayId.ts"
 import * as SqlNotices from "./notice/SqlNotices.ts"
+import * as SqlApprovalStore from "./plan/SqlApprovalStore.ts"
 import * as SqlPlanStore from "./plan/SqlPlanStore.ts"
 import * as SqlCredentialStore from "./provider/SqlCredentialStore.ts"
 import * as SqlLeaseStore from "./session/SqlLeaseStore.ts"
@@ -32,6 +33,7 @@ const endLeases = Effect.gen(function* () {
 export const layerNoDeps = (options: Options) =>
   Layer.mergeAll(
     SqlPlanStore.layer(options),
+    SqlApprovalStore.layer,
     SqlSessionStore.layer,
     SqlLeaseStore.layer(options),
     SqlCredentialStore.layer,

@@ -1,7 +1,7 @@
 import { Agent } from "node:http"
 import type { Child } from "../process/Child.ts"
-import { cpuMillis } from "../process/Usage.ts"
-import { ask } from "./Ask.ts"
+import { cpuMillis } from "../process/ProcessUsage.ts"
+import { ask } from "./Caller.ts"
 
 /** Plans that are measured, in the young session and in the old one: so many that every one of them compacts often. */
 const measured = 300

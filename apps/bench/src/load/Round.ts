@@ -1,8 +1,8 @@
 import { Agent } from "node:http"
 import { setTimeout } from "node:timers/promises"
 import type { Child } from "../process/Child.ts"
-import { cpuMillis, residentKiB } from "../process/Usage.ts"
-import { ask, open } from "./Ask.ts"
+import { cpuMillis, residentKiB } from "../process/ProcessUsage.ts"
+import { ask, open } from "./Caller.ts"
 
 /** What a number of plans cost. */
 export interface Round {

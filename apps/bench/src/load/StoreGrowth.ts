@@ -1,7 +1,7 @@
 import { Agent } from "node:http"
 import { type Child, startGateway } from "../process/Child.ts"
 import { keepFilledStore, type Postgres } from "../process/Postgres.ts"
-import { ask } from "./Ask.ts"
+import { ask } from "./Caller.ts"
 import { median } from "./Round.ts"
 
 const rounds = 24

@@ -1,4 +1,4 @@
-import type { PeerLatency } from "../load/Peers.ts"
+import type { PeerLatency } from "../load/PeerLatency.ts"
 import { median, type Round } from "../load/Round.ts"
 
 export const levels = [1, 32, 256] as const

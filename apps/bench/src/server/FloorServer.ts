@@ -1,6 +1,6 @@
 // The least that a gateway has to do, on bare Node.js: ask a provider, parse what it streams, and send it on as frames.
 import { Agent, type IncomingMessage, request as ask, type ServerResponse } from "node:http"
-import { type ChatChunk, type PlanRequest, readBody, serve } from "./Wire.ts"
+import { type ChatChunk, type PlanRequest, readBody, serve } from "./Traffic.ts"
 
 const [provider = ""] = process.argv.slice(2)
 const agent = new Agent({ keepAlive: true })

@@ -2,7 +2,7 @@
 // milliseconds: `once 0`, `stream 700`, `poll 700`.
 import { randomUUID } from "node:crypto"
 import { setTimeout } from "node:timers/promises"
-import { readBody, type RpcRequest, serve } from "./Wire.ts"
+import { readBody, type RpcRequest, serve } from "./Traffic.ts"
 
 const ends = new Map<string, number>()
 

@@ -1,7 +1,7 @@
 // A provider of Chat Completions on bare Node.js, in a process of its own: its CPU is nobody's.
 import type { ServerResponse } from "node:http"
 import { setImmediate, setTimeout } from "node:timers/promises"
-import { type ChatRequest, chunks, models, readBody, serve } from "./Wire.ts"
+import { type ChatRequest, chunks, models, readBody, serve } from "./Traffic.ts"
 
 const head = { id: "chatcmpl-bench", object: "chat.completion.chunk", created: 0, model: "bench" }
 const event = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`

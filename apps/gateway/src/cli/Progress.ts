@@ -18,6 +18,12 @@ export const describe = (frame: SseFrame): string | undefined => {
       const { duration_ms, error, state } = frame.data
       return `← ${state}${error === undefined ? "" : `: ${error.message}`} (${Duration.format(Duration.millis(duration_ms))})`
     }
+    case "approval.requested":
+      return `? ${frame.data.tool} waits for an approval until ${frame.data.expires_at}`
+    case "approval.resolved": {
+      const { by, decision, note } = frame.data
+      return `  ${decision} by ${by}${note === undefined ? "" : `: ${note}`}`
+    }
     case "notice":
       return frame.data.message
     default:

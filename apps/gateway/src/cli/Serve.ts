@@ -44,7 +44,7 @@ const run = Effect.fnUntraced(
         DataDirInUse: ({ message }) =>
           new Ended({
             code: exitCodes.configuration,
-            lines: [`${message}. Stop that process, or name another folder with BOWLINE_DATA_DIR`]
+            lines: [`${message}. Stop that process, or name another folder with ${places(config, "dataDir")}`]
           })
       })
     )

@@ -3,9 +3,9 @@ import { Glob } from "effect"
 import type { ConfigFile } from "../file/ConfigFile.ts"
 import type { FileModel, FileProvider } from "../file/FileSchema.ts"
 import { modelsOf, type ProviderSettings } from "../file/ProviderSettings.ts"
-import type { Problem } from "../setting/Problem.ts"
 import { placeOf, type Sources } from "../setting/ReadSettings.ts"
 import type { Values } from "../setting/Settings.ts"
+import type { Misfit } from "./Misfit.ts"
 
 /** Tells whether a name matches one of the globs. `*` alone matches every name, with `/` or without. */
 export const anyOf = (globs: ReadonlyArray<string>): ((name: string) => boolean) => {
@@ -15,7 +15,7 @@ export const anyOf = (globs: ReadonlyArray<string>): ((name: string) => boolean)
 
 const modelNames = ["model", "fallbackModels", "summaryModel"] as const
 
-/** The models that plans use and may name, and a problem for each setting whose model no provider offers. */
+/** The models that plans use and may name, and a misfit for each setting whose model no provider offers. */
 export const choose = (
   values: Values,
   sources: Sources,
@@ -36,8 +36,8 @@ export const choose = (
     summaryModel,
     configured: summaryModel === undefined ? configured : configured.union(new Set([summaryModel])),
     allows: (name: string) => isOffered(name) && isNamed(name),
-    problems: modelNames.flatMap((name): ReadonlyArray<Problem> =>
-      [asked[name]].flat().every(isOffered) ? [] : [{ place: placeOf(sources, name), expected }]
+    misfits: modelNames.flatMap((name): ReadonlyArray<Misfit> =>
+      [asked[name]].flat().every(isOffered) ? [] : [{ name, place: placeOf(sources, name), expected }]
     )
   }
 }

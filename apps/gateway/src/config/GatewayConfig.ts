@@ -4,16 +4,17 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
-import { Context, type Duration, Effect, type LogLevel, Option, Redacted, Result } from "effect"
+import { Context, type Duration, Effect, type LogLevel, Option, Redacted } from "effect"
 import * as ConfigFile from "../file/ConfigFile.ts"
 import type { PeerTls } from "../file/PeerTls.ts"
 import * as ProviderSettings from "../file/ProviderSettings.ts"
 import type { CallerKey } from "../setting/CallerKeys.ts"
-import type { Place, Problem } from "../setting/Problem.ts"
+import type { Place } from "../setting/Problem.ts"
 import {
   collect,
   InvalidConfiguration,
   isLoopback,
+  isSet,
   placeOf,
   read,
   type Sources,
@@ -22,6 +23,7 @@ import {
 import { laterVariables, type SettingName, type Values } from "../setting/Settings.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
 import * as EffectiveConfig from "./EffectiveConfig.ts"
+import { identityMisfits, notReported } from "./Misfit.ts"
 
 /** Where plans and sessions are stored. */
 export type Database =
@@ -84,22 +86,11 @@ const databaseOf = ({ databaseUrl, dataDir }: Values): Database => {
   return dataDir === "memory:" ? { _tag: "Memory" } : { _tag: "Embedded", dataDir }
 }
 
-const identityNames = ["didSeed", "didAuthor", "didName"] as const
-
-/** The gateway's identity, if all three settings are set. It is a mistake to set only some of them. */
-const identityOf = (
-  { didAuthor: author, didName: name, didSeed: seed }: Values,
-  sources: Sources
-): Result.Result<Option.Option<Identity>, ReadonlyArray<Problem>> => {
-  if (seed !== undefined && author !== undefined && name !== undefined) {
-    return Result.succeed(Option.some(BinduIdentity.fromSeed({ seed, author, name })))
-  }
-  const missing = identityNames.filter((name) => !sources.has(name))
-  const expected = "Expected with the other BOWLINE_DID_ variables, or none of them"
-  return missing.length === identityNames.length
-    ? Result.succeedNone
-    : Result.fail(missing.map((name) => ({ place: placeOf(sources, name), expected })))
-}
+/** The gateway's identity, if all three settings are set. */
+const identityOf = ({ didAuthor: author, didName: name, didSeed: seed }: Values) =>
+  seed === undefined || author === undefined || name === undefined
+    ? Option.none()
+    : Option.some(BinduIdentity.fromSeed({ seed, author, name }))
 
 const secretsOf = ({ envAllow }: Values, environment: Texts): typeof EnvironmentSecrets.Service => {
   const isAllowed = ConfiguredModels.anyOf(envAllow)
@@ -135,10 +126,14 @@ const plansOf = (
   attemptTimeout: values.attemptTimeout,
   retryBase: values.retryBase,
   maxRetries: values.maxRetries,
-  loop: { failures: values.loopFailures, repeats: values.loopRepeats, pairs: values.loopPairs }
+  loop: { failures: values.loopFailures, repeats: values.loopRepeats, pairs: values.loopPairs },
+  approvals: {
+    isAlways: ConfiguredModels.anyOf(values.approvedTools),
+    isSensitive: ConfiguredModels.anyOf(values.sensitiveTools)
+  }
 })
 
-/** Reads flags, the environment and the file. Fails with every problem of all three. */
+/** Reads flags, the environment and the file. Fails with every problem of all three, but for those that may only follow from another. */
 export const fromEnvironment = Effect.fnUntraced(function* (
   environment: Texts,
   isTerminal: boolean,
@@ -146,19 +141,13 @@ export const fromEnvironment = Effect.fnUntraced(function* (
 ) {
   const file = yield* ConfigFile.load(environment)
   const sources = collect(flags, environment, file.settings)
-  const settings = read(sources, environment)
-  if (Result.isFailure(settings) || file.problems.length > 0) {
-    const problems = Result.isFailure(settings) ? settings.failure : []
-    return yield* new InvalidConfiguration({ problems: [...file.problems, ...problems] })
-  }
-  const values = settings.success
-  const providers = ProviderSettings.fromValues(values, file.providers)
+  const { problems: wrong, values } = read(sources, environment)
+  const providers = ProviderSettings.fromValues(values, sources, file.providers)
   const models = ConfiguredModels.choose(values, sources, providers, file)
-  const identity = identityOf(values, sources)
-  if (Result.isFailure(identity) || models.problems.length > 0) {
-    const problems = Result.isFailure(identity) ? identity.failure : []
-    return yield* new InvalidConfiguration({ problems: [...models.problems, ...problems] })
-  }
+  const found = [...file.problems, ...wrong]
+  const misfits = [...(file.hasLists ? models.misfits : []), ...identityMisfits(sources)]
+  const problems = [...found, ...notReported(misfits, found, sources)]
+  if (problems.length > 0) return yield* new InvalidConfiguration({ problems })
   const { adminCallers, apiKeys, host, logFormat = isTerminal ? "pretty" : "json" } = values
   return GatewayConfig.of({
     host,
@@ -170,7 +159,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     plans: plansOf(values, sources, models, file),
     secrets: secretsOf(values, environment),
     secretKey: Option.fromNullishOr(values.secretKey),
-    identity: identity.success,
+    identity: identityOf(values),
     egress: { allow: values.egressAllow, deny: values.egressDeny, allowsLocal: isLoopback(host) },
     peerTls: file.peerTls,
     configuredModels: models.configured,
@@ -179,7 +168,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     log: { level: logLevels[values.logLevel], format: logFormat },
     placeOf: (name) => placeOf(sources, name),
     effective: EffectiveConfig.describe(values, sources, providers, file),
-    ignored: laterVariables.filter((name) => Object.hasOwn(environment, name)),
+    ignored: laterVariables.filter((name) => isSet(environment[name])),
     overruled: ProviderSettings.overruled(sources)
   })
 })

@@ -1,4 +1,4 @@
-import { Data, Effect, Result } from "effect"
+import { Data, Effect, Option } from "effect"
 import { existsSync } from "node:fs"
 import { readFile } from "node:fs/promises"
 import { basename, resolve } from "node:path"
@@ -14,13 +14,22 @@ import { providerIssues } from "./ProviderSettings.ts"
 /** What the file sets, and everything that is wrong with it. Without a file nothing is set. */
 export interface ConfigFile {
   readonly settings: Sources
+  /** Whether its providers, models and peers could be read. */
+  readonly hasLists: boolean
   readonly providers: ReadonlyArray<FileSchema.FileProvider>
   readonly models: NonNullable<FileSchema.Lists["models"]>
   readonly peerTls: PeerTls.PeerTls
   readonly problems: ReadonlyArray<Problem>
 }
 
-const nothing: ConfigFile = { settings: new Map(), providers: [], models: {}, peerTls: new Map(), problems: [] }
+const nothing: ConfigFile = {
+  settings: new Map(),
+  hasLists: true,
+  providers: [],
+  models: {},
+  peerTls: new Map(),
+  problems: []
+}
 
 const names = ["json", "jsonc", "yaml"].map((extension) => `bowline.config.${extension}`)
 
@@ -50,24 +59,25 @@ const read = Effect.fnUntraced(
     const sources: Sources = new Map(
       settings.map(({ name, path, text }) => [name, { text, place: { _tag: "File", file, path } }])
     )
-    const decoded = FileSchema.decode(document)
-    if (Result.isFailure(decoded)) {
-      const problems = [...unset, ...decoded.failure, ...unwritten].map((issue) => inFile(file, issue))
-      return { ...nothing, settings: sources, problems }
-    }
-    const { models = {}, peers, providers = [] } = decoded.success
+    const { issues: misshapen, lists } = FileSchema.decode(document)
+    const { models = {}, peers, providers = [] } = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
     const tls = yield* PeerTls.load(peers?.hosts ?? {}, path)
-    const problems = [...unset, ...unwritten, ...providerIssues(providers), ...tls.issues].map((issue) =>
-      inFile(file, issue)
-    )
-    return { settings: sources, providers, models, peerTls: tls.hosts, problems }
+    const issues = [...unset, ...misshapen, ...unwritten, ...providerIssues(providers), ...tls.issues]
+    return {
+      settings: sources,
+      hasLists: Option.isSome(lists),
+      providers,
+      models,
+      peerTls: tls.hosts,
+      problems: issues.map((issue) => inFile(file, issue))
+    }
   },
   Effect.catchTag("Unreadable", ({ problem }) => Effect.succeed({ ...nothing, problems: [problem] }))
 )
 
 /** Reads the file that `BOWLINE_CONFIG` names, else the one in the working directory. */
 export const load = (environment: Texts): Effect.Effect<ConfigFile> => {
-  const named = environment[fileVariable] ?? ""
+  const named = environment[fileVariable]?.trim() ?? ""
   const [found = named, ...others] = named === "" ? names.filter((name) => existsSync(name)) : []
   if (found === "") return Effect.succeed(nothing)
   if (others.length === 0) return read(resolve(found), environment)

@@ -3,7 +3,7 @@ import * as Yaml from "effect/encoding/Yaml"
 import { parse, type ParseError, printParseErrorCode } from "jsonc-parser"
 import { extname } from "node:path"
 import type { Issue } from "../setting/Problem.ts"
-import type { Texts } from "../setting/ReadSettings.ts"
+import { isSet, type Texts } from "../setting/ReadSettings.ts"
 
 const fromJson = (text: string, isLenient: boolean): Result.Result<unknown, string> => {
   const errors: Array<ParseError> = []
@@ -39,7 +39,7 @@ export const parseText = (path: string, text: string): Result.Result<unknown, st
 
 const reference = /\$(?:\$|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))/g
 
-/** Replaces `$NAME` and `${NAME}` in the strings of a document by the variable's value, and `$$` by a dollar. A variable that is not set, or is empty, is an issue. */
+/** Replaces `$NAME` and `${NAME}` in the strings of a document by the variable's value, and `$$` by a dollar. A variable that is not set, or is blank, is an issue. */
 export const substitute = (
   document: unknown,
   environment: Texts
@@ -50,7 +50,7 @@ export const substitute = (
       const name = braced ?? plain
       if (name === undefined) return "$"
       const value = environment[name]
-      if (value === undefined || value === "") issues.push({ path, expected: `The variable ${name} is not set` })
+      if (!isSet(value)) issues.push({ path, expected: `The variable ${name} is not set` })
       return value ?? ""
     })
   const walk = (value: unknown, path: Issue["path"]): unknown => {

@@ -1,4 +1,4 @@
-import { Result, Schema } from "effect"
+import { type Option, Result, Schema } from "effect"
 import { type Issue, toIssues } from "../setting/Problem.ts"
 import { duration, httpUrl, matching } from "../setting/SettingText.ts"
 import { sections } from "./FileSettings.ts"
@@ -54,6 +54,12 @@ const File = Schema.Struct({ ...sections, ...Lists.fields })
 
 const decodeFile = Schema.decodeUnknownResult(File, { errors: "all", onExcessProperty: "error" })
 
-/** Reads the lists of a document, or reports everything that is wrong with it. `FileSettings` reads the settings. */
-export const decode = (document: unknown): Result.Result<Lists, ReadonlyArray<Issue>> =>
-  Result.mapError(decodeFile(document), toIssues)
+const decodeLists = Schema.decodeUnknownOption(Lists)
+
+/** Reads the lists of a document, if they are right, and reports everything that is wrong with it. `FileSettings` reads the settings. */
+export const decode = (
+  document: unknown
+): { readonly lists: Option.Option<Lists>; readonly issues: ReadonlyArray<Issue> } => {
+  const file = decodeFile(document)
+  return { lists: decodeLists(document), issues: Result.isSuccess(file) ? [] : toIssues(file.failure) }
+}

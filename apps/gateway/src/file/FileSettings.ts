@@ -60,7 +60,7 @@ export const settingsOf = (
     const [section, key] = path
     const written = member(member(document, section), key)
     if (!Schema.is(schema)(written)) continue
-    const texts = elements(written)
+    const texts = elements(written).map((text) => text.trim())
     if (typeof written === "object" && texts.some((text) => text.includes(","))) {
       issues.push({ path, expected: "Expected a list without commas in its elements" })
     } else if (texts.includes("")) {

@@ -1,6 +1,7 @@
 import type { AttemptTimers } from "@bowline/runtime/provider/Attempt"
 import { Redacted } from "effect"
 import type { Issue } from "../setting/Problem.ts"
+import { knownProviders } from "../setting/ProviderVariables.ts"
 import type { Sources } from "../setting/ReadSettings.ts"
 import { type SettingName, table, type Values } from "../setting/Settings.ts"
 import type { FileProvider } from "./FileSchema.ts"
@@ -21,76 +22,53 @@ export interface ProviderSettings {
 
 const wires = { "openai-chat": "chat", "openai-responses": "responses", "anthropic-messages": "messages" } as const
 
-const keys = (pool: ReadonlyArray<Redacted.Redacted> | undefined, key: Redacted.Redacted | undefined) =>
-  pool ?? (key === undefined ? undefined : [key])
-
 /** OpenAI's own hosts, the regional ones included. */
 const isOfficial = (baseUrl: string): boolean => /(^|\.)api\.openai\.com$/.test(new URL(baseUrl).hostname)
 
-/** Defaults of the providers that have variables. The variables and the file win over them. */
-const known = {
-  openai: { wire: undefined, baseUrl: "https://api.openai.com/v1", defaultModel: "openai/gpt-5-mini" },
-  anthropic: {
-    wire: "messages",
-    baseUrl: "https://api.anthropic.com",
-    defaultModel: "anthropic/claude-sonnet-4-5"
-  },
-  openrouter: {
-    wire: "chat",
-    baseUrl: "https://openrouter.ai/api/v1",
-    defaultModel: "openrouter/openai/gpt-5-mini"
-  }
-} as const
+type KnownName = keyof typeof knownProviders
 
-const isKnown = (name: string): name is keyof typeof known => Object.hasOwn(known, name)
+const isKnown = (name: string): name is KnownName => Object.hasOwn(knownProviders, name)
 
-/** What the variables set of each provider. It wins over the file. */
-const fromVariables = (values: Values) => ({
-  openai: {
-    wire: values.openaiApi,
-    baseUrl: values.openaiBaseUrl,
-    apiKeys: keys(values.openaiApiKeys, values.openaiApiKey)
-  },
-  anthropic: {
-    wire: undefined,
-    baseUrl: values.anthropicBaseUrl,
-    apiKeys: keys(values.anthropicApiKeys, values.anthropicApiKey)
-  },
-  openrouter: {
-    wire: undefined,
-    baseUrl: undefined,
-    apiKeys: keys(values.openrouterApiKeys, values.openrouterApiKey)
+/** What the variables set of a provider. */
+const fromVariables = ({ sets }: (typeof knownProviders)[KnownName], values: Values) => {
+  const key = values[sets.apiKey]
+  return {
+    wire: sets.wire && values[sets.wire],
+    baseUrl: sets.baseUrl && values[sets.baseUrl],
+    apiKeys: values[sets.apiKeys] ?? (key && [key])
   }
-})
+}
 
 /** The models of a provider of the file, as `provider/model`. */
 export const modelsOf = ({ models = {}, name }: FileProvider): ReadonlyArray<string> =>
   Object.keys(models).map((model) => `${name}/${model}`)
 
 /** The providers of the file, then those whose variables set a key or a base URL. The first one has the default model. */
-export const fromValues = (values: Values, file: ReadonlyArray<FileProvider>): ReadonlyArray<ProviderSettings> => {
-  const variables = fromVariables(values)
-  const isSet = (name: keyof typeof known) =>
-    variables[name].apiKeys !== undefined || variables[name].baseUrl !== undefined
-  const others = Object.keys(known).filter(
-    (name) => isKnown(name) && isSet(name) && !file.some((provider) => provider.name === name)
-  )
-  return [...file, ...others.map((name): FileProvider => ({ name }))].map((provider) => {
+export const fromValues = (
+  values: Values,
+  sources: Sources,
+  file: ReadonlyArray<FileProvider>
+): ReadonlyArray<ProviderSettings> => {
+  const others = Object.entries(knownProviders).flatMap(([name, { sets }]): ReadonlyArray<FileProvider> => {
+    const isConfigured = [sets.apiKey, sets.apiKeys, sets.baseUrl].some((setting) => setting && sources.has(setting))
+    return isConfigured && !file.some((provider) => provider.name === name) ? [{ name }] : []
+  })
+  return [...file, ...others].map((provider) => {
     const { api_keys = [], base_url, headers = {}, name, wire } = provider
-    const set = isKnown(name) ? variables[name] : undefined
-    const usual = isKnown(name) ? known[name] : undefined
-    const baseUrl = set?.baseUrl ?? base_url ?? usual?.baseUrl ?? ""
+    const known = isKnown(name) ? knownProviders[name] : undefined
+    const set = known && fromVariables(known, values)
+    const baseUrl = set?.baseUrl ?? base_url ?? known?.baseUrl ?? ""
     return {
       name,
       wire:
         set?.wire ??
         (wire === undefined ? undefined : wires[wire]) ??
-        usual?.wire ??
+        known?.wire ??
         (URL.canParse(baseUrl) && isOfficial(baseUrl) ? "responses" : "chat"),
       baseUrl,
       apiKeys: set?.apiKeys ?? api_keys,
       headers,
-      defaultModel: modelsOf(provider)[0] ?? usual?.defaultModel
+      defaultModel: modelsOf(provider)[0] ?? known?.defaultModel
     }
   })
 }
@@ -128,12 +106,8 @@ export const timersOf = (
   )
 }
 
-const pools = [
-  ["openaiApiKeys", "openaiApiKey"],
-  ["anthropicApiKeys", "anthropicApiKey"],
-  ["openrouterApiKeys", "openrouterApiKey"]
-] as const
-
 /** Variables with one key that have no effect, because the variable with several keys is set, too. */
 export const overruled = (sources: Sources): ReadonlyArray<string> =>
-  pools.flatMap(([pool, key]) => (sources.has(pool) && sources.has(key) ? [table[key].variable ?? key] : []))
+  Object.values(knownProviders).flatMap(({ sets: { apiKey, apiKeys } }) =>
+    sources.has(apiKeys) && sources.has(apiKey) ? [table[apiKey].variable ?? apiKey] : []
+  )

@@ -3,16 +3,19 @@ import { Authorization, Caller } from "@bowline/protocol/api/Authorization"
 import { Effect, Layer, Redacted } from "effect"
 import { createHash, timingSafeEqual } from "node:crypto"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
+import { formatPlace } from "../setting/Problem.ts"
 import { Refused, respond } from "./Refusals.ts"
 
 const digestOf = (key: Redacted.Redacted): Buffer => createHash("sha256").update(Redacted.value(key)).digest()
 
 /** Refuses every caller that the configuration does not name as an admin. */
-export const onlyAdmins = Effect.map(GatewayConfig, ({ isAdmin }) =>
+export const onlyAdmins = Effect.map(GatewayConfig, ({ isAdmin, placeOf }) =>
   Effect.flatMap(Caller, (caller) =>
     isAdmin(caller)
       ? Effect.void
-      : Effect.fail(new Refused({ code: "forbidden", detail: `${caller} is not one of BOWLINE_ADMIN_CALLERS` }))
+      : Effect.fail(
+          new Refused({ code: "forbidden", detail: `${caller} is not one of ${formatPlace(placeOf("adminCallers"))}` })
+        )
   )
 )
 

@@ -1,5 +1,6 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type {
+  ApprovalConflict,
   HopsExceeded,
   IdempotencyConflict,
   InvalidRequest,
@@ -72,6 +73,7 @@ type Refusal =
   | InvalidRequest
   | HopsExceeded
   | SessionBusy
+  | ApprovalConflict
   | IdempotencyConflict
   | NotAccepting
   | NotFound
@@ -87,6 +89,8 @@ const toRefused = (refusal: Refusal): Refused => {
       return new Refused({ code: "hops_exceeded", detail: refusal.message })
     case "SessionBusy":
       return new Refused({ code: "session_busy", detail: refusal.message })
+    case "ApprovalConflict":
+      return new Refused({ code: "approval_conflict", detail: refusal.message })
     case "IdempotencyConflict":
       return new Refused({ code: "idempotency_conflict", detail: refusal.message })
     case "NotFound":

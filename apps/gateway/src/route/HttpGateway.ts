@@ -3,6 +3,7 @@ import { Effect, Layer, Scope } from "effect"
 import { HttpRouter } from "effect/http"
 import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
 import * as BearerAuthorization from "../http/BearerAuthorization.ts"
+import * as ApprovalRoutes from "./ApprovalRoutes.ts"
 import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as RequestMiddleware from "../http/RequestMiddleware.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
@@ -24,6 +25,7 @@ const docs = HttpRouter.use(
 export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
   Layer.provide([
     PlanRoutes.layer,
+    ApprovalRoutes.layer,
     SessionRoutes.layer,
     CredentialRoutes.layer,
     PeerRoutes.layer,

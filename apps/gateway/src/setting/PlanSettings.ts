@@ -79,6 +79,14 @@ export const planSettings = {
     default: "4",
     doc: "rounds of two calls that alternate with the same results before the model is told; 0: never"
   }),
+  sensitiveTools: listSetting(globs, {
+    path: ["tools", "sensitive"],
+    doc: "globs of tools whose calls need an [approval](http.md#approvals), unless the request or the skill says `never`"
+  }),
+  approvedTools: listSetting(globs, {
+    path: ["tools", "needs_approval"],
+    doc: "globs of tools whose calls need an approval, whatever the request says"
+  }),
   maxPlans: setting(integer(1, 1_000_000), {
     variable: "BOWLINE_MAX_PLANS",
     path: ["plans", "max_plans"],

@@ -18,10 +18,13 @@ export interface Given {
 /** What the operator has set, by the name of the setting. */
 export type Sources = ReadonlyMap<SettingName, Given>
 
-const given = (text: string | undefined, place: Place): Given | undefined =>
-  text === undefined || text === "" ? undefined : { text: text.trim(), place }
+/** Tells whether a variable is set. One that is blank counts as not set. */
+export const isSet = (text: string | undefined): text is string => text !== undefined && text.trim() !== ""
 
-/** Flags win over variables, variables over the file. An empty text counts as not set. */
+const given = (text: string | undefined, place: Place): Given | undefined =>
+  isSet(text) ? { text: text.trim(), place } : undefined
+
+/** Flags win over variables, variables over the file. */
 export const collect = (flags: Texts, environment: Texts, file: Sources): Sources => {
   const sources = new Map<SettingName, Given>()
   for (const [name, { flag = "", variable = "" }] of Record.toEntries(table)) {
@@ -47,6 +50,7 @@ export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
 
 const decodeValues = Schema.decodeUnknownResult(Values, { errors: "all" })
+const decodeSync = Schema.decodeUnknownSync(Values)
 const decodeHost = Schema.decodeUnknownOption(Values.fields.host)
 
 const known: ReadonlySet<string> = new Set(
@@ -57,8 +61,11 @@ const known: ReadonlySet<string> = new Set(
 
 const isSettingName = (name: PropertyKey): name is SettingName => Object.hasOwn(table, name)
 
-/** Reads every setting, or reports at once all that are wrong and all variables that do not exist. */
-export const read = (sources: Sources, environment: Texts): Result.Result<Values, ReadonlyArray<Problem>> => {
+/** Reads every setting, and reports all that are wrong and all variables that do not exist. What is wrong counts as not set. */
+export const read = (
+  sources: Sources,
+  environment: Texts
+): { readonly values: Values; readonly problems: ReadonlyArray<Problem> } => {
   const texts = Object.fromEntries(Array.from(sources, ([name, { text }]) => [name, text]))
   const result = decodeValues(texts)
   const wrong = Result.isSuccess(result) ? [] : toIssues(result.failure)
@@ -76,5 +83,7 @@ export const read = (sources: Sources, environment: Texts): Result.Result<Values
       problems.push({ place: { _tag: "Variable", name }, expected: "There is no such variable" })
     }
   }
-  return Result.isSuccess(result) && problems.length === 0 ? Result.succeed(result.success) : Result.fail(problems)
+  const isWrong = (name: string) => wrong.some(({ path }) => path[0] === name)
+  const values = Result.getOrElse(result, () => decodeSync(Record.filter(texts, (_, name) => !isWrong(name))))
+  return { values, problems }
 }

@@ -52,6 +52,28 @@ describe("GatewayConfig", () => {
     })
   )
 
+  it.effect("names models without a provider and half an identity beside what else is wrong", () =>
+    Effect.gen(function* () {
+      const wrong = {
+        BOWLINE_PORT: "70000",
+        BOWLINE_MODEL: "gpt-5",
+        BOWLINE_FALLBACK_MODELS: "openai/a,other/b",
+        BOWLINE_DID_SEED: "short",
+        BOWLINE_DID_NAME: "gate",
+        OPENAI_BASE_URL: "ftp://x",
+        ANTHROPIC_API_KEY: "key"
+      }
+      assert.deepStrictEqual(yield* problems(wrong), [
+        "BOWLINE_PORT: Expected an integer between 0 and 65535",
+        "BOWLINE_MODEL: Expected provider/model",
+        "BOWLINE_DID_SEED: Expected 32 bytes in base64, or in hex",
+        "OPENAI_BASE_URL: Expected an http or https URL",
+        "BOWLINE_FALLBACK_MODELS: Expected models of a provider that is configured: openai, anthropic",
+        "BOWLINE_DID_AUTHOR: Expected with BOWLINE_DID_SEED, BOWLINE_DID_NAME, or none of them"
+      ])
+    })
+  )
+
   it.effect("reads every variable", () =>
     Effect.gen(function* () {
       const config = yield* load({
@@ -144,6 +166,23 @@ describe("GatewayConfig", () => {
         [resume, Duration.toSeconds(streamGrace), Duration.toSeconds(takeoverGrace), config.secretKey],
         [true, 0, 60, Option.none()]
       )
+    })
+  )
+
+  it.effect("takes a blank variable or flag as not set, and names none of them as without effect", () =>
+    Effect.gen(function* () {
+      const blank = {
+        BOWLINE_CONFIG: " ",
+        BOWLINE_DATA_DIR: " ",
+        BOWLINE_PORT: "\t",
+        DATABASE_URL: "\n",
+        BOWLINE_RATE_LIMIT: " ",
+        OPENAI_API_KEY: " ",
+        OPENAI_API_KEYS: "  "
+      }
+      const config = yield* fromEnvironment(blank, false, { port: " " })
+      assert.deepStrictEqual(config.database, { _tag: "Embedded", dataDir: ".bowline/data" })
+      assert.deepStrictEqual([config.port, config.providers, config.ignored], [3774, [], []])
     })
   )
 

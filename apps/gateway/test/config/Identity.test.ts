@@ -26,15 +26,16 @@ it.effect("the gateway has an identity if all of it is set, the seed in base64 o
   })
 )
 
-it.effect.each(["BOWLINE_DID_SEED", "BOWLINE_DID_AUTHOR", "BOWLINE_DID_NAME"] as const)(
-  "half an identity is refused, and %s is named where it is missing",
-  (missing) =>
-    Effect.gen(function* () {
-      const { [missing]: _, ...rest } = whole
-      const expected = `${missing}: Expected with the other BOWLINE_DID_ variables, or none of them`
-      assert.deepStrictEqual(yield* problemsOf(rest), [expected])
-      assert.deepStrictEqual(yield* problemsOf({ ...whole, [missing]: "" }), [expected])
-    })
+const identity = ["BOWLINE_DID_SEED", "BOWLINE_DID_AUTHOR", "BOWLINE_DID_NAME"] as const
+
+it.effect.each(identity)("half an identity is refused, and %s is named where it is missing", (missing) =>
+  Effect.gen(function* () {
+    const { [missing]: _, ...rest } = whole
+    const others = identity.filter((name) => name !== missing)
+    const expected = `${missing}: Expected with ${others.join(", ")}, or none of them`
+    assert.deepStrictEqual(yield* problemsOf(rest), [expected])
+    assert.deepStrictEqual(yield* problemsOf({ ...whole, [missing]: "" }), [expected])
+  })
 )
 
 it.effect.each([

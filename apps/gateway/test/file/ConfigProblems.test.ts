@@ -111,6 +111,39 @@ log: { level: $LOUD }
     }).pipe(Effect.scoped)
   )
 
+  it.effect("reports models and identities that do not fit beside a key that does not exist", () =>
+    Effect.gen(function* () {
+      const text = `
+server: { prot: 1 }
+plans: { model: other/m, fallback_models: [local/m] }
+identity: { seed: "${"5e".repeat(32)}", name: gate }
+providers: [{ name: local, wire: openai-chat }]
+`
+      assert.deepStrictEqual(yield* problems("a.yaml", text), [
+        "a.yaml server.prot: There is no such key",
+        "a.yaml providers[0].base_url: Expected an http or https URL",
+        "a.yaml plans.model: Expected models of a provider that is configured: local",
+        "a.yaml identity.author: Expected with a.yaml identity.seed, a.yaml identity.name, or none of them"
+      ])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect.each([
+    ["identity: { seed: [x], author: ann, name: gate }", {}, ["identity.seed: Expected text or a number"]],
+    ['identity: { seed: "", author: ann, name: gate }', {}, ["identity.seed: Expected text that is not empty"]],
+    ["identity: ~", { BOWLINE_DID_NAME: "gate" }, ["identity: Expected object"]],
+    ["plans: { model: [x] }\nproviders: [{ name: openai }]", {}, ["plans.model: Expected text or a number"]],
+    ["providers: { name: local }", { BOWLINE_MODEL: "local/one" }, ["providers: Expected array"]]
+  ] as const)("reports nothing that only follows from another mistake, in %s", ([text, environment, expected]) =>
+    Effect.gen(function* () {
+      const found = yield* problems("a.yaml", text, environment)
+      assert.deepStrictEqual(
+        found,
+        expected.map((problem) => `a.yaml ${problem}`)
+      )
+    }).pipe(Effect.scoped)
+  )
+
   it.effect.each([
     ["a.json", '{"a": 1,}', "a.json: PropertyNameExpected at line 1, column 9"],
     ["a.json", "{\n  // planted-secret\n}", "a.json: InvalidCommentToken at line 2, column 3"],
@@ -121,6 +154,7 @@ log: { level: $LOUD }
     ["a.yaml", "- a", "a.yaml: Expected object"],
     ["a.yaml", "streams: { grace: [1s] }", "a.yaml streams.grace: Expected text or a number"],
     ["a.yaml", 'streams: { takeover_grace: "" }', "a.yaml streams.takeover_grace: Expected text that is not empty"],
+    ["a.yaml", 'database: { data_dir: " " }', "a.yaml database.data_dir: Expected text that is not empty"],
     ["a.yaml", 'plans: { fallback_models: [""] }', "a.yaml plans.fallback_models: Expected text that is not empty"],
     [
       "a.yaml",

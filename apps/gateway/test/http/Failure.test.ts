@@ -15,7 +15,7 @@ import { Context, Effect, Exit, Layer, Logger, Stream } from "effect"
 import { HttpRouter, HttpServer } from "effect/http"
 import { fromEnvironment, GatewayConfig } from "../../src/config/GatewayConfig.ts"
 import * as HttpGateway from "../../src/route/HttpGateway.ts"
-import * as Listener from "../../src/http/Listener.ts"
+import * as ListeningServer from "../../src/http/ListeningServer.ts"
 import { send } from "./RunningGateway.ts"
 
 const secret = "planted-secret"
@@ -51,7 +51,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(CredentialPool, {})
     ]),
     Layer.provide(Layer.succeed(GatewayConfig, config)),
-    Layer.provideMerge(Listener.layer({ host: "127.0.0.1", port: 0 })),
+    Layer.provideMerge(ListeningServer.layer({ host: "127.0.0.1", port: 0 })),
     Layer.provide(Logger.layer([log])),
     Layer.build
   )

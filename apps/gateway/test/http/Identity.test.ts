@@ -98,7 +98,10 @@ describe("a request of did_signed", () => {
       const { url, provider } = yield* start(script)
       yield* post(`${url}/plan`, { question: "?", agents: [agent(peer.url)] })
       assert.deepStrictEqual(yield* peer.requests.all, [])
-      assert.include((yield* provider.requests.all).at(-1)?.body, "BOWLINE_DID_SEED is not set")
+      assert.include(
+        (yield* provider.requests.all).at(-1)?.body,
+        "BOWLINE_DID_SEED (identity.seed in the file) is not set"
+      )
     })
   )
 })

@@ -77,7 +77,7 @@ const wrong: ReadonlyArray<readonly [fields: object, ...paths: ReadonlyArray<str
   [{ mcp_servers: many(17, (index) => ({ name: `m${index}`, url: "http://x" })) }, "mcp_servers"],
   [{ mcp_servers: [{ name: "m", command: "rm" }] }, "mcp_servers[0].command", "mcp_servers[0].url"],
   [preferring({ max_hops: 17 }), "preferences.max_hops"],
-  [preferring({ approval: "never" }), "preferences.approval"]
+  [preferring({ approval: "sometimes" }), "preferences.approval"]
 ]
 
 const paths = (body: Readonly<Record<string, unknown>>) =>

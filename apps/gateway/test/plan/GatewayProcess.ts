@@ -31,7 +31,7 @@ export const start = (environment: Readonly<Record<string, string>>) =>
           return child.exitCode
         })
       const signal = (signal: NodeJS.Signals) => Effect.sync(() => child.kill(signal))
-      return { url, pid: child.pid, ended, kill, signal, lines }
+      return { url, pid: child.pid ?? 0, ended, kill, signal, lines }
     }),
     ({ kill }) => kill("SIGKILL")
   )

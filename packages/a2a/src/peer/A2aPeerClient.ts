@@ -61,7 +61,7 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
         const talk = Effect.fnUntraced(
           function* (onEvent: (event: PeerEvent) => Effect.Effect<void>) {
             const link = yield* links.connect(peer, resumes && answerLimit)
-            const remote = new RemoteTask(link, calls, resumes)
+            const remote = new RemoteTask(link, calls, call)
             cancelOpenTask = () => cancels.cancelOpen(link, remote.state)
             const known = continues ?? { taskId: null, contextId: agent.context_id ?? null }
             const disclosure = new Disclosure(link.target.auth.redaction, onEvent)

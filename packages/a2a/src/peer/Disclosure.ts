@@ -2,24 +2,39 @@ import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
 import { Effect } from "effect"
 import { maxBytes, tooLarge } from "@bowline/runtime/http/Exchange"
 import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
+import type { RedactedSequence } from "@bowline/runtime/http/RedactedSequence"
 import type { Redaction } from "@bowline/runtime/http/Redaction"
 
-/** A message, or an artifact that is one text. */
-type Spoken = Extract<PeerEvent, { readonly _tag: "Progress" | "Artifact" }>
+/** A message, or an artifact that is one text, and where its text starts. */
+interface Spoken {
+  readonly event: Extract<PeerEvent, { readonly _tag: "Progress" | "Artifact" }>
+  readonly start: number
+  text: string
+}
 
 /** Characters of one message on the way. The last words are in the result, up to the limits of a result. */
 const maxMessage = 65_536
-/** Characters of all messages on the way of one call. */
-const maxMessages = 4 * maxBytes
-/** Characters that were told and may begin a secret: fewer than the shortest one, each in the longest escape. */
-const maxContext = 64
+/** Characters of all that one call tells on the way. */
+const maxTold = 4 * maxBytes
+/** What an event counts for at least: it is kept, however small it is. */
+const minEvent = 256
+/** Texts that wait. A secret that comes in more pieces is hidden, too, but its pieces are told as one message. */
+const maxWaiting = 1_000
 
 const textOf = (event: PeerEvent): string | undefined => {
   if (event._tag === "Progress") return event.message
   return event._tag === "Artifact" && typeof event.content === "string" ? event.content : undefined
 }
 
-const isSpoken = (event: PeerEvent): event is Spoken => textOf(event) !== undefined
+const sizeOf = (event: PeerEvent, text: string | undefined): number => {
+  if (event._tag === "Accepted") return 0
+  const size =
+    event._tag === "Progress" ? Math.min(text?.length ?? 0, maxMessage) : (text ?? JSON.stringify(event.content)).length
+  return Math.max(size, minEvent)
+}
+
+/** A search skips newlines, so a text of nothing else waits for as long as the text before it. */
+const addsNothing = (text: string): boolean => /^\n*$/.test(text)
 
 const cut = (text: string): string => (text.length <= maxMessage ? text : `${text.slice(0, maxMessage)}…`)
 
@@ -29,18 +44,19 @@ const cut = (text: string): string => (text.length <= maxMessage ? text : `${tex
  */
 export class Disclosure {
   readonly #redaction: Redaction
+  readonly #texts: RedactedSequence
   readonly #onEvent: (event: PeerEvent) => Effect.Effect<void>
-  #waiting: ReadonlyArray<Spoken> = []
-  #context = ""
+  readonly #waiting: Array<Spoken> = []
   #state = ""
-  #characters = 0
+  #told = 0
 
   constructor(redaction: Redaction, onEvent: (event: PeerEvent) => Effect.Effect<void>) {
     this.#redaction = redaction
+    this.#texts = redaction.sequence()
     this.#onEvent = onEvent
   }
 
-  /** Tells events in their order. Fails when the messages of the call are too large. */
+  /** Tells events in their order. Fails when all events of the call together are too large. */
   tell(events: ReadonlyArray<PeerEvent>): Effect.Effect<void, ExchangeError> {
     return Effect.forEach(events, (event) => this.#tellOne(event), { discard: true })
   }
@@ -48,43 +64,46 @@ export class Disclosure {
   /** Tells what still waits, and gives the result of the call as it can be shown. */
   finish(content: string): Effect.Effect<string> {
     return Effect.suspend(() => {
-      const { texts } = this.#search(content)
-      return Effect.as(this.#release(this.#waiting.length, texts), texts.at(-1) ?? "")
+      const start = this.#texts.length
+      this.#texts.add(content)
+      return Effect.as(this.#release(this.#waiting.length), this.#texts.show(content, start))
     })
   }
 
   #tellOne(event: PeerEvent): Effect.Effect<void, ExchangeError> {
     return Effect.suspend(() => {
-      if (event._tag === "Progress") {
-        this.#state = event.state
-        this.#characters += Math.min(event.message?.length ?? 0, maxMessage)
-        if (this.#characters > maxMessages) return tooLarge
-      }
-      if (!isSpoken(event)) return this.#onEvent(this.#redacted(event))
-      this.#waiting = [...this.#waiting, event]
-      const { open, texts } = this.#search()
-      return this.#release(open - 1, texts)
+      const text = textOf(event)
+      this.#told += sizeOf(event, text)
+      if (this.#told > maxTold) return tooLarge
+      if (event._tag === "Progress") this.#state = event.state
+      if (event._tag === "Accepted" || text === undefined) return this.#onEvent(this.#redacted(event))
+      const start = this.#texts.length
+      const open = this.#texts.add(text)
+      this.#wait({ event, start, text })
+      if (this.#waiting.length > maxWaiting) return tooLarge
+      const ready = this.#waiting.findIndex((spoken) => spoken.start + spoken.text.length > open)
+      return this.#release(ready === -1 ? this.#waiting.length : ready)
     })
   }
 
-  #search(...more: ReadonlyArray<string>) {
-    return this.#redaction.sequence([this.#context, ...this.#waiting.map((event) => textOf(event) ?? ""), ...more])
+  #wait(spoken: Spoken): void {
+    const last = this.#waiting.at(-1)
+    const mayJoin = last?.event._tag === "Progress" && spoken.event._tag === "Progress"
+    if (mayJoin && (addsNothing(spoken.text) || this.#waiting.length === maxWaiting)) last.text += spoken.text
+    else this.#waiting.push(spoken)
   }
 
-  /** Tells the first of the events that wait. `texts` are what can be shown of the context, and then of each event. */
-  #release(count: number, texts: ReadonlyArray<string>): Effect.Effect<void> {
-    const ready = this.#waiting.slice(0, count)
-    this.#waiting = this.#waiting.slice(ready.length)
-    for (const event of ready) this.#context = (this.#context + (textOf(event) ?? "")).slice(-maxContext)
-    return Effect.forEach(ready, (event, index) => this.#onEvent(this.#withText(event, texts[index + 1] ?? "")), {
-      discard: true
-    })
+  /** Tells the first of the events that wait. */
+  #release(count: number): Effect.Effect<void> {
+    const ready = this.#waiting.splice(0, count).map((spoken) => this.#withoutSecrets(spoken))
+    return Effect.forEach(ready, (event) => this.#onEvent(event), { discard: true })
   }
 
   /** The newest state counts, also for a message that has waited. */
-  #withText(event: Spoken, text: string): PeerEvent {
-    if (event._tag === "Artifact") return this.#redacted({ ...event, content: text })
-    return { _tag: "Progress", state: this.#state, ...(text !== "" && { message: cut(text) }) }
+  #withoutSecrets({ event, start, text }: Spoken): PeerEvent {
+    const shown = this.#texts.show(text, start)
+    if (event._tag === "Artifact") return this.#redacted({ ...event, content: shown })
+    return { _tag: "Progress", state: this.#state, ...(shown !== "" && { message: cut(shown) }) }
   }
 
   #redacted(event: PeerEvent): PeerEvent {

@@ -1,11 +1,11 @@
-import type { OpenTask, RemoteIds } from "@bowline/runtime/peer/PeerClient"
+import type { PeerCall, RemoteIds } from "@bowline/runtime/peer/PeerClient"
 import { Effect, Exit, Result, type Schema, Scope } from "effect"
 import type { Params } from "../dialect/Codec.ts"
 import type { Events } from "../rpc/Events.ts"
 import { garbled, type ExchangeError } from "@bowline/runtime/http/ExchangeError"
 import type { StreamReply } from "../rpc/JsonRpc.ts"
 import { standingOf } from "../task/Standing.ts"
-import type { Task } from "../task/Task.ts"
+import { since, type Task } from "../task/Task.ts"
 import type { PeerLink } from "./PeerLink.ts"
 import type { TaskCalls } from "./TaskCalls.ts"
 import { statesOf } from "./TaskStream.ts"
@@ -43,8 +43,10 @@ export class RemoteTask {
   #state: RemoteState = none
   readonly #link: PeerLink
   readonly #calls: TaskCalls
+  readonly #messageId: string
 
-  constructor(link: PeerLink, calls: TaskCalls, resumes?: OpenTask) {
+  constructor(link: PeerLink, calls: TaskCalls, { resumes, taskId }: Pick<PeerCall, "resumes" | "taskId">) {
+    this.#messageId = taskId
     this.#link = link
     this.#calls = calls
     if (resumes !== undefined) this.#state = sent(resumes.taskId)
@@ -56,6 +58,11 @@ export class RemoteTask {
 
   note({ id, state }: Task): void {
     this.#state = standingOf(state)._tag === "ended" ? none : sent(id)
+  }
+
+  /** An earlier call has told what was said before its message. */
+  ownPart(task: Task): Task {
+    return since(task, this.#messageId)
   }
 
   /** A task that does not decode still has to be cancelled. */
@@ -139,6 +146,6 @@ export class RemoteTask {
       return Result.fail(garbled(method, { message: "It is of another task" }))
     }
     this.note(task.success)
-    return Result.succeed(task.success)
+    return Result.succeed(this.ownPart(task.success))
   }
 }

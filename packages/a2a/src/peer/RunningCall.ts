@@ -7,7 +7,7 @@ import { failure, garbled, type ExchangeError } from "@bowline/runtime/http/Exch
 import { shownParts, type Verification } from "../identity/Verification.ts"
 import { Narration } from "../task/Narration.ts"
 import { standingOf } from "../task/Standing.ts"
-import { since, type Task } from "../task/Task.ts"
+import type { Task } from "../task/Task.ts"
 import { resultText } from "../task/Words.ts"
 import type { Disclosure } from "./Disclosure.ts"
 import type { PeerLink } from "./PeerLink.ts"
@@ -100,13 +100,13 @@ const makeWait = () => {
 
 /** Follows a task and tells what it does until it is over, or until its stream breaks off. Without a stream it polls. */
 const makeFollow = (
-  { call, disclosure, link }: RunningCall,
+  { disclosure, link }: RunningCall,
   narration: Narration,
   poll: (taskId: string) => Effect.Effect<Task, ExchangeError>
 ): Follow => {
   const wait = makeWait()
   return Effect.fnUntraced(function* ({ next, ...opened }: Opened): Effect.fn.Return<Over | Lost, ExchangeError> {
-    let task = since(opened.task, call.taskId)
+    let task = opened.task
     const isStreamed = next !== undefined
     for (;;) {
       const standing = standingOf(task.state)
@@ -119,7 +119,7 @@ const makeFollow = (
       const answer = yield* wait(task.state, next === undefined ? Effect.asSome(poll(taskId)) : orLost(next))
       if (Option.isNone(answer)) return { _tag: "Over", task, state: "auth-required", isOpen: true, isStreamed }
       if (Option.isNone(answer.value)) return { _tag: "Lost", task, taskId }
-      task = since(answer.value.value, call.taskId)
+      task = answer.value.value
     }
   })
 }
@@ -149,12 +149,11 @@ const resubscribe = ({ remote }: RunningCall, taskId: string) =>
   Effect.option(Effect.timeout(remote.subscribe(taskId), answerLimit))
 
 /** Asks for the whole task once, since a part of its stream is missing. */
-const fetchWhole = ({ call, remote }: RunningCall, { task }: Over): Effect.Effect<Task> =>
+const fetchWhole = ({ remote }: RunningCall, { task }: Over): Effect.Effect<Task> =>
   task.id === null
     ? Effect.succeed(task)
     : Effect.timeout(remote.get(task.id), answerLimit).pipe(
         Effect.filterOrFail(({ state }) => state === task.state),
-        Effect.map((whole) => since(whole, call.taskId)),
         Effect.orElseSucceed(() => task)
       )
 

@@ -9,6 +9,7 @@ import type { PeerLink } from "./PeerLink.ts"
 
 /** Notes what a stream shows of the task. */
 interface Observer {
+  readonly ownPart: (task: Task) => Task
   readonly note: (task: Task) => void
   readonly noteGarbled: (method: string, result: Schema.Json, issue: Schema.SchemaError) => ExchangeError
 }
@@ -43,7 +44,8 @@ const reader = (method: string, link: PeerLink, observer: Observer, taskId: stri
       const result = yield* resultOf(link.target, method, { status: 200, body: event, after: Option.none() })
       const read = link.codec.updateOf(result)
       if (Result.isFailure(read)) return yield* Result.fail(observer.noteGarbled(method, result, read.failure))
-      latest = apply(latest, yield* Result.flatMap(bounded(read.success, event.length), ofOneTask))
+      const update = yield* Result.flatMap(bounded(read.success, event.length), ofOneTask)
+      latest = apply(latest, update._tag === "Task" ? { ...update, task: observer.ownPart(update.task) } : update)
       observer.note(latest)
       return latest
     })

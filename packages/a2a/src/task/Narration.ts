@@ -2,7 +2,7 @@ import type { Verified } from "@bowline/domain/plan/PlanEvent"
 import { TaskState } from "@bowline/domain/tool/TaskState"
 import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
 import type { Artifact, Message, Task } from "./Task.ts"
-import { artifactEvent, keyOf, lastWords, textOf } from "./Words.ts"
+import { artifactEvent, digestOf, keyOf, lastWords, textOf } from "./Words.ts"
 
 /** The states of A2A and bindu. A peer may use others. */
 const states = new Set<string>([...TaskState.literals, "submitted", "working", "unknown"])
@@ -15,6 +15,8 @@ const maxState = 64
 export class Narration {
   #state: string | undefined
   readonly #told = new Set<string>()
+  /** The next state of a stream holds them again. */
+  readonly #seen = new WeakSet<Message | Artifact>()
   readonly #toldArtifacts = new Set<string>()
   readonly #isWithheld: boolean
 
@@ -41,9 +43,17 @@ export class Narration {
   }
 
   #show(artifacts: ReadonlyArray<Artifact>, verified: Verified): ReadonlyArray<PeerEvent> {
-    const shown = artifacts.filter(({ id }) => id === null || !this.#toldArtifacts.has(id))
-    for (const { id } of shown) if (id !== null) this.#toldArtifacts.add(id)
-    return shown.map((artifact) => artifactEvent(artifact, verified))
+    return artifacts.filter((artifact) => this.#isNew(artifact)).map((artifact) => artifactEvent(artifact, verified))
+  }
+
+  #isNew(artifact: Artifact): boolean {
+    if (artifact.id === null) return true
+    if (this.#seen.has(artifact)) return false
+    this.#seen.add(artifact)
+    const key = digestOf(artifact.id)
+    const isNew = !this.#toldArtifacts.has(key)
+    this.#toldArtifacts.add(key)
+    return isNew
   }
 
   #shown(state: string): string {
@@ -54,6 +64,8 @@ export class Narration {
     const state = this.#shown(peerState)
     const events: Array<PeerEvent> = []
     for (const message of this.#isWithheld ? [] : said) {
+      if (this.#seen.has(message)) continue
+      this.#seen.add(message)
       const key = keyOf(message)
       if (this.#told.has(key)) continue
       this.#told.add(key)

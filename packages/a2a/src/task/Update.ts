@@ -55,6 +55,10 @@ const withArtifact = (artifacts: Task["artifacts"], { append, artifact, isLast }
   return artifacts.with(known, { id, parts: append ? joined(before.parts, parts) : parts, isWhole: isLast })
 }
 
+/** Only the last message of the agent may be in the result. */
+const lastSaid = (history: ReadonlyArray<Message>): ReadonlyArray<Message> =>
+  history.length <= 1 ? history : history.filter(({ fromAgent }) => fromAgent).slice(-1)
+
 /**
  * The task after an event of its stream. When a new status message comes, the one before it becomes the history: older
  * messages are already told.
@@ -64,14 +68,14 @@ export const apply = (before: Task | null, update: Update): Task => {
   const task = before ?? nothing(update.taskId, update.contextId)
   const contextId = update.contextId ?? task.contextId
   if (update._tag === "Artifact") {
-    return { ...task, contextId, artifacts: withArtifact(task.artifacts, update) }
+    return { ...task, contextId, artifacts: withArtifact(task.artifacts, update), history: lastSaid(task.history) }
   }
   return {
     ...task,
     contextId,
     state: update.state,
     message: update.message,
-    history: task.message === null ? task.history : [task.message],
+    history: task.message === null ? lastSaid(task.history) : [task.message],
     metadata: update.metadata ?? task.metadata
   }
 }

@@ -29,15 +29,21 @@ const partText = (part: Part): string => {
   }
 }
 
-const joined = (text: string, next: string): string =>
-  /\s$/.test(text) || /^\s/.test(next) ? text + next : `${text}\n${next}`
-
 /**
  * Parts as text for a model: data as JSON, a text file as its text, any other file as its name, type and size. Each part
  * starts a new line, unless there is white space between two of them.
  */
-export const textOf = ([first, ...others]: ReadonlyArray<Part>): string =>
-  first === undefined ? "" : others.map(partText).reduce(joined, partText(first))
+export const textOf = (parts: ReadonlyArray<Part>): string => {
+  const texts: Array<string> = []
+  let last = ""
+  for (const part of parts) {
+    const text = partText(part)
+    if (texts.length > 0 && !/\s/.test(last) && !/^\s/.test(text)) texts.push((last = "\n"))
+    texts.push(text)
+    last = text.at(-1) ?? last
+  }
+  return texts.join("")
+}
 
 const partContent = (part: Part): Schema.Json => {
   switch (part._tag) {
@@ -74,11 +80,11 @@ export const artifactEvent = ({ parts }: Artifact, verified: Verified): PeerEven
     : { _tag: "Artifact", content: parts.map(described), mediaType: "application/json", verified }
 }
 
+/** Stands for a text that is only compared, and may be long. */
+export const digestOf = (text: string): string => createHash("sha256").update(text).digest("base64")
+
 /** Messages with the same key are the same message: a status message comes again in the history. */
-export const keyOf = (message: Message): string =>
-  createHash("sha256")
-    .update(`${message.id ?? ""}\n${textOf(message.parts)}`)
-    .digest("base64")
+export const keyOf = (message: Message): string => digestOf(`${message.id ?? ""}\n${textOf(message.parts)}`)
 
 /** The messages in the result: the status message, and without artifacts also the last message of the agent. */
 export const lastWords = (task: Task): ReadonlyArray<Message> => {

@@ -97,7 +97,7 @@ describe("did_signed", () => {
         yield* start(question(peer.url, { dialect: "auto", auth: { type: "did_signed" } }))
       )
       assert.strictEqual(reason._tag, "auth")
-      assert.include(reason.message, "BOWLINE_DID_SEED")
+      assert.include(reason.message, "BOWLINE_DID_SEED (identity.seed in the file)")
       assert.deepStrictEqual(yield* peer.requests.all, [])
     }).pipe(Effect.provide(memory))
   )

@@ -1,6 +1,6 @@
-/** How deep a text may be nested: deeper than this nobody nests on purpose, and what is far deeper cannot be written as JSON again. */
+/** The deepest nesting that a text may have. Nobody nests deeper on purpose, and a much deeper value cannot be written as JSON again. */
 const maxDepth = 64
-/** Values of any kind, those in objects and arrays each. Parsing more of them at once holds up everybody. */
+/** The most values that a text may have, each value in an object or array counted. To parse more at once blocks the event loop too long. */
 const maxValues = 50_000
 
 const quote = '"'.charCodeAt(0)

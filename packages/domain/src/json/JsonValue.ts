@@ -1,7 +1,7 @@
-/** Nobody nests deeper on purpose, and a value that is far deeper cannot be written as JSON again. */
+/** The deepest nesting of a value. Nobody nests deeper on purpose, and a much deeper value cannot be written as JSON again. */
 const maxDepth = 64
 
-/** Says why a parsed value cannot be kept as JSON, if so: it is nested too deep, or holds a number that JSON cannot write. */
+/** Why a parsed value cannot be kept as JSON: it is nested too deep, or holds a number that JSON cannot write. Undefined if it can. */
 export const problem = (value: unknown): string | undefined => {
   let level: ReadonlyArray<unknown> = [value]
   for (let depth = 0; level.length > 0; depth++) {

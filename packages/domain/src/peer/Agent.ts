@@ -46,7 +46,8 @@ export const TimeoutMs = Schema.Int.check(Schema.isBetween({ minimum: 100, maxim
 
 /**
  * What an agent can be asked to do. Without `input_schema` it takes `{input: string}`. A call of an `idempotent` skill whose effect is
- * unknown may be made once more with the same id; a `polling` skill is meant to be asked the same thing again and again.
+ * unknown may be made once more with the same id; a `polling` skill is meant to be asked the same thing again and again. `approval` says
+ * whether its calls wait for a person, whatever the request says of all its calls.
  */
 export const Skill = Schema.Struct({
   id: Schema.String.check(Schema.isBetweenLength(1, 256)),
@@ -56,7 +57,8 @@ export const Skill = Schema.Struct({
   tags: Schema.optionalKey(Schema.Array(Schema.String).check(Schema.isMaxLength(64))),
   timeout_ms: Schema.optionalKey(TimeoutMs),
   idempotent: Schema.optionalKey(Schema.Boolean),
-  polling: Schema.optionalKey(Schema.Boolean)
+  polling: Schema.optionalKey(Schema.Boolean),
+  approval: Schema.optionalKey(Schema.Literals(["never", "always"]))
 })
 export type Skill = typeof Skill.Type
 

@@ -5,7 +5,7 @@ interface Details {
   readonly message: string
 }
 
-/** No connection, and the code that it failed with, such as `ECONNREFUSED`; or not one good answer for 30 s. */
+/** The connection failed, with a code such as `ECONNREFUSED`; or no usable answer came for 30 s. */
 export class Unreachable extends Data.TaggedClass("unreachable")<Details & { readonly code?: string | undefined }> {}
 export class Http extends Data.TaggedClass("http")<Details & { readonly status: number }> {}
 /** An answer that does not decode, and where. */
@@ -14,16 +14,16 @@ export class Protocol extends Data.TaggedClass("protocol")<Details> {}
 export class Rpc extends Data.TaggedClass("rpc")<
   Details & { readonly code: number; readonly data?: Schema.Json | undefined }
 > {}
-/** 401, 403, or a variable of the environment that is not there: it is named, and nothing was sent. */
+/** 401, 403, or a variable of the environment that is not set: then the message names it, and nothing was sent. */
 export class Auth extends Data.TaggedClass("auth")<Details & { readonly status?: number }> {}
 /** 402. `terms` is the whole answer, which says what to pay, and how. */
 export class PaymentRequired extends Data.TaggedClass("payment_required")<Details & { readonly terms?: Schema.Json }> {}
 export class ResponseTooLarge extends Data.TaggedClass("response_too_large")<Details> {}
-/** What the peer said is not signed, or not by the DID that it has to be: the content is withheld. */
+/** The answer of the peer is not signed, or not by the expected DID. The content is withheld. */
 export class Untrusted extends Data.TaggedClass("untrusted")<Details> {}
 /** An address that the gateway does not connect to. */
 export class EgressDenied extends Data.TaggedClass("egress_denied")<Details> {}
-/** Too many calls in a row have failed: nothing was sent. `retryAfterMs`: until one is let through again. */
+/** Too many calls in a row have failed, so nothing was sent. The circuit lets a call through again after `retryAfterMs`. */
 export class CircuitOpen extends Data.TaggedClass("circuit_open")<Details & { readonly retryAfterMs: number }> {}
 
 export type PeerErrorReason =

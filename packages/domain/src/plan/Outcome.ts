@@ -8,7 +8,7 @@ export type AbortReason = typeof AbortReason.Type
 /** Whether the same question may be asked again as it is. */
 export const isRetryable = (reason: AbortReason): boolean => reason === "shutdown" || reason === "deadline"
 
-/** What a plan is waiting for: every abort, timeout and crash is blamed on it. */
+/** What a plan waits for. An abort, a time-out or a crash names the stage in which it came. */
 export const Stage = Schema.Literals(["queue", "provider", "backoff", "tool", "approval", "compaction"])
 export type Stage = typeof Stage.Type
 
@@ -38,7 +38,7 @@ export const Final = Schema.Struct({
 })
 export type Final = typeof Final.Type
 
-/** The payload of an `error` frame. `stage` is null where nothing was waited for. */
+/** The payload of an `error` frame. `stage` is null if the plan did not wait for anything. */
 export const Failure = Schema.Struct({
   code: Schema.String,
   message: Schema.String,

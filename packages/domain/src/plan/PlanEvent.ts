@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { ApprovalReason, GivenDecision } from "./Approval.ts"
 import { Compacted, ExternalSessionId } from "../session/Session.ts"
 import { TaskId, TaskState, ToolKind } from "../tool/TaskState.ts"
 import { Failure, Final } from "./Outcome.ts"
@@ -66,6 +67,14 @@ export const PlanEvent = Schema.Union([
     duration_ms: Schema.Int,
     error: Schema.optionalKey(TaskError)
   }),
+  event("approval.requested", {
+    task_id: TaskId,
+    tool: Schema.String,
+    input: Schema.Json,
+    expires_at: Schema.String,
+    why: ApprovalReason
+  }),
+  event("approval.resolved", { task_id: TaskId, ...GivenDecision.fields }),
   event("notice", { code: Schema.String, message: Schema.String, data: Schema.optionalKey(Schema.Json) }),
   event("compaction", Compacted.fields),
   event("usage", { ...attempt, ...Usage.fields }),

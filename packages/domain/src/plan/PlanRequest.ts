@@ -1,6 +1,7 @@
 import { Effect, Schema } from "effect"
 import { McpServer } from "../mcp/McpServer.ts"
 import { Agent, TimeoutMs } from "../peer/Agent.ts"
+import { ApprovalPreference } from "./Approval.ts"
 import { ExternalSessionId } from "../session/Session.ts"
 
 const intBetween = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
@@ -35,7 +36,10 @@ export const Preferences = Schema.Struct({
   on_disconnect: OnDisconnect.annotate({ default: "cancel" }).pipe(
     Schema.withDecodingDefaultKey(Effect.succeed("cancel" as const))
   ),
-  on_busy: OnBusy.annotate({ default: "queue" }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("queue" as const)))
+  on_busy: OnBusy.annotate({ default: "queue" }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("queue" as const))),
+  approval: ApprovalPreference.annotate({ default: "sensitive" }).pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed("sensitive" as const))
+  )
 })
 export type Preferences = typeof Preferences.Type
 
@@ -47,9 +51,9 @@ export const Metadata = Schema.Record(Schema.String, Schema.String.check(Schema.
 export const HistoryEntry = Schema.Struct({ role: Schema.Literals(["user", "assistant"]), content: Schema.String })
 
 /**
- * The body of `POST /plan`. `history` is for a new session only. `prior_summary` is what an earlier compaction of the caller's own
- * history said, and stands in every prompt until a compaction of the session has taken it in. It may come with any request: each one
- * that differs is kept beside those before it, for as long as the session.
+ * The body of `POST /plan`. `history` is for a new session only. `prior_summary` is the caller's summary
+ * of its own earlier history. It stands in every prompt until a compaction of the session includes it. It may come with any request;
+ * the session keeps every different one for as long as it lives.
  */
 export const PlanRequest = Schema.Struct({
   question: Schema.String.check(

@@ -1,11 +1,12 @@
 import { Data } from "effect"
+import type { GivenDecision } from "./Approval.ts"
 
 /** Another plan has the session, and the request asked not to wait, or too many wait already. */
 export class SessionBusy extends Data.TaggedError("SessionBusy")<{ readonly message: string }> {}
 
 /** It does not exist, or belongs to another caller: the two look the same. */
 export class NotFound extends Data.TaggedError("NotFound")<{
-  readonly what: "plan" | "session" | "message" | "credential"
+  readonly what: "plan" | "session" | "message" | "credential" | "approval"
 }> {
   override get message(): string {
     return `There is no such ${this.what}`
@@ -21,6 +22,17 @@ export class InvalidRequest extends Data.TaggedError("InvalidRequest")<{
 export class IdempotencyConflict extends Data.TaggedError("IdempotencyConflict") {
   override get message(): string {
     return "The Idempotency-Key came with another body before"
+  }
+}
+
+/** A decision comes too late: another one stands, or the plan is over. */
+export class ApprovalConflict extends Data.TaggedError("ApprovalConflict")<{
+  readonly standing: GivenDecision | undefined
+}> {
+  override get message(): string {
+    if (this.standing === undefined) return "The plan is over: the call no longer waits for a decision"
+    const { by, decision } = this.standing
+    return `${by} has ${decision === "approve" ? "approved" : "rejected"} the call already`
   }
 }
 

@@ -1,10 +1,10 @@
 import { Schema } from "effect"
 
 /**
- * A key of a provider as operators see it: by its configured id, never by the key. `out`: a window binds all its models;
- * `cooldown`: one or more of them, each `provider/model`. Only windows that run are named, with those of models that the
- * provider does not have (`model_unavailable`): they bind all its credentials, and change the state of none. Timestamps are
- * ISO 8601 in UTC.
+ * A credential as operators see it: by its configured id, never by its key. `out`: a window puts aside all its models. `cooldown`:
+ * windows put aside some of its models, each named as `provider/model`. Only open windows are listed. The list includes models that
+ * the provider does not have (`model_unavailable`): these windows hold for all its credentials, and do not change their states.
+ * Timestamps are ISO 8601 in UTC.
  */
 export const Credential = Schema.Struct({
   id: Schema.String,

@@ -19,11 +19,11 @@ export class ModelUnavailable extends Data.TaggedClass("model_unavailable")<Deta
 export class ContextOverflow extends Data.TaggedClass("context_overflow")<Details> {
   readonly isRetryable = false
 }
-/** The calls and results of the history are not in the order that the provider asks for: the same one is rejected again. */
+/** The provider rejects the order of calls and results in the history. It would reject the same history again. */
 export class HistoryRejected extends Data.TaggedClass("history_rejected")<Details> {
   readonly isRetryable = false
 }
-/** What the model wrote for a call was none: another attempt may do better. */
+/** The model wrote a call that nobody can parse. Another attempt may do better. */
 export class ToolJson extends Data.TaggedClass("tool_json")<Details> {
   readonly isRetryable = true
 }

@@ -40,8 +40,8 @@ export const TextPart = Schema.Struct({
 export type TextPart = typeof TextPart.Type
 
 /**
- * What a model thought. `signature` is how its provider knows it again: only to the provider that is named is it replayed.
- * Reasoning that the provider keeps to itself has no text.
+ * The reasoning of a model. Its provider recognises it by the `signature`, and it is sent again to that provider only. If the
+ * provider does not show its reasoning, the text is empty.
  */
 export const ReasoningPart = Schema.Struct({
   type: Schema.tag("reasoning"),
@@ -51,7 +51,7 @@ export const ReasoningPart = Schema.Struct({
 })
 export type ReasoningPart = typeof ReasoningPart.Type
 
-/** `input` is always an object; the text of arguments that were not is kept aside in `raw_input`. */
+/** `input` is always an object. `raw_input` is the text of arguments that were not an object; `input` is then empty. */
 export const ToolCallPart = Schema.Struct({
   type: Schema.tag("tool_call"),
   task_id: TaskId,

@@ -1,6 +1,6 @@
 import { Data } from "effect"
 
-/** The database cannot be reached now, or refused for a reason that passes. */
+/** The database cannot be reached now, or refused a statement for a temporary reason. */
 export class Unavailable extends Data.TaggedClass("unavailable")<{ readonly cause: unknown }> {
   readonly isRetryable = true
 }

@@ -30,7 +30,8 @@ describe("PlanRequest", () => {
       max_tool_calls: 200,
       response_format: "text",
       on_disconnect: "cancel",
-      on_busy: "queue"
+      on_busy: "queue",
+      approval: "sensitive"
     })
     assert.deepInclude(request.agents[0], { auth: { type: "none" }, dialect: "auto" })
   })

@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
+import { ApprovalsApi } from "../approval/ApprovalsApi.ts"
 import { GatewayApi } from "../gateway/GatewayApi.ts"
 import { IdentityApi } from "../identity/IdentityApi.ts"
 import { PeersApi } from "../peer/PeersApi.ts"
@@ -15,7 +16,7 @@ const withoutFailureEvent = (spec: object) =>
 
 /** The whole HTTP API. The server implements it; the typed client and the OpenAPI document are derived from it. */
 export class Api extends HttpApi.make("bowline")
-  .add(PlansApi, SessionsApi, CredentialsApi, PeersApi, IdentityApi, GatewayApi)
+  .add(PlansApi, ApprovalsApi, SessionsApi, CredentialsApi, PeersApi, IdentityApi, GatewayApi)
   .annotateMerge(
     OpenApi.annotations({
       title: "Bowline",

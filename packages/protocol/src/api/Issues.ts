@@ -6,11 +6,7 @@ import type { Issue } from "./Problem.ts"
 const maxThorough = 5_000
 
 /** Fields of the contract that this version does not honour: it says so, rather than to pass over them. */
-const laterFields: ReadonlySet<string> = new Set([
-  "mcp_servers[].approval",
-  "preferences.approval",
-  "agents[].skills[].approval"
-])
+const laterFields: ReadonlySet<string> = new Set(["mcp_servers[].approval"])
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1({
   leafHook: (issue) =>

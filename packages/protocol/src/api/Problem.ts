@@ -10,6 +10,7 @@ export const problems = {
   not_found: { status: 404, retryable: false, title: "Not found" },
   method_not_allowed: { status: 405, retryable: false, title: "The route does not have this method" },
   session_busy: { status: 409, retryable: true, title: "The session is busy" },
+  approval_conflict: { status: 409, retryable: false, title: "The call is decided, or waits no longer" },
   idempotency_conflict: { status: 409, retryable: false, title: "The Idempotency-Key is another request's" },
   payload_too_large: { status: 413, retryable: false, title: "The body is too large" },
   unsupported_media_type: { status: 415, retryable: false, title: "The body is not JSON" },
@@ -73,6 +74,9 @@ export const NotFound = of("NotFound", "No such thing, or somebody else's", ["no
 export const SessionBusy = of("SessionBusy", "Another plan has the session", ["session_busy"])
 export const IdempotencyConflict = of("IdempotencyConflict", "The `Idempotency-Key` came with another body before", [
   "idempotency_conflict"
+])
+export const ApprovalConflict = of("ApprovalConflict", "Another decision stands, or the plan is over", [
+  "approval_conflict"
 ])
 export const PayloadTooLarge = of("PayloadTooLarge", "The body is larger than the gateway takes", ["payload_too_large"])
 export const UnsupportedMediaType = of("UnsupportedMediaType", "The body is not `application/json`", [

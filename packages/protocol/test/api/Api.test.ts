@@ -20,6 +20,7 @@ describe("Api", () => {
     assert.deepStrictEqual(routes.map(({ route }) => route).sort(), [
       "DELETE /sessions/{id}",
       "GET /.well-known/did.json",
+      "GET /approvals",
       "GET /credentials",
       "GET /health",
       "GET /peers",
@@ -32,6 +33,7 @@ describe("Api", () => {
       "GET /sessions/{id}/messages",
       "POST /credentials/{id}/clear",
       "POST /plan",
+      "POST /plans/{id}/approvals/{task_id}",
       "POST /plans/{id}/cancel",
       "POST /sessions/{id}/compact",
       "POST /sessions/{id}/revert"

@@ -17,11 +17,11 @@ describe("Issues", () => {
       questoin: "typo",
       mcp_servers: [{ name: "m", url: "http://x", approval: "always", command: "rm" }],
       agents: [
-        { name: "ok", endpoint: "ftp://x", skills: [{ id: "a" }, { id: "b", approval: "always", timeout_ms: 99 }] },
+        { name: "ok", endpoint: "ftp://x", skills: [{ id: "a" }, { id: "b", approval: "sensitive", timeout_ms: 99 }] },
         { name: "-", endpoint: "http://x", auth: { type: "bearer" } },
         { name: "c", endpoint: "http://x", auth: { type: "basic" } }
       ],
-      preferences: { approval: "never", max_steps: "4" }
+      preferences: { approval: "sometimes", max_steps: "4" }
     }
     assert.deepStrictEqual(
       issues(body)
@@ -29,14 +29,14 @@ describe("Issues", () => {
         .sort(),
       [
         "agents[0].endpoint: Expected an http or https URL",
-        "agents[0].skills[1].approval: Not supported yet",
+        'agents[0].skills[1].approval: Expected "never" | "always"',
         "agents[0].skills[1].timeout_ms: Expected a value between 100 and 21600000",
         "agents[1].auth.token: This field is required",
         "agents[1].name: Expected 1..64 characters of A-Z a-z 0-9 . _ -, the first one a letter or a digit",
         "agents[2].auth: Expected an object of type none, bearer, bearer_env, did_signed or oauth2_client_credentials",
         "mcp_servers[0].approval: Not supported yet",
         "mcp_servers[0].command: Unknown field",
-        "preferences.approval: Not supported yet",
+        'preferences.approval: Expected "never" | "sensitive" | "always"',
         "preferences.max_steps: Expected number",
         "question: This field is required",
         "questoin: Unknown field"

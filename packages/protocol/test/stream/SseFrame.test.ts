@@ -49,7 +49,7 @@ describe("SseFrame", () => {
   it.effect("ignores events and fields that it does not know", () =>
     Effect.gen(function* () {
       const text =
-        encode({ seq: 1, event: "approval.requested", payload: '{"task_id":"x"}' }) +
+        encode({ seq: 1, event: "event.of.later", payload: '{"task_id":"x"}' }) +
         encode({ seq: 2, event: "step", payload: '{"step":1,"attempt":2,"later":true}' })
       assert.deepStrictEqual<ReadonlyArray<unknown>>(yield* decodeText(text, 1_000), [
         { id: 2, event: "step", data: { ...ids, step: 1, attempt: 2 } }

@@ -17,7 +17,7 @@ import * as ModelLimits from "./ModelLimits.ts"
 import * as Target from "./Target.ts"
 
 /** A request to any model: the target adds the model. */
-export type Question = Omit<ProviderRequest, "model" | "facts">
+export type ModelRequest = Omit<ProviderRequest, "model" | "facts">
 
 /** An answer that its provider has finished. */
 export interface FinishedAnswer extends Pick<Assembly, "parts" | "calls" | "dropped" | "text" | "usage"> {
@@ -39,10 +39,10 @@ const finished = (assembly: Assembly): Effect.Effect<Attempted, ProviderError> =
 
 /** Makes single attempts: one request to one target, under the timers of its model. */
 export const make = (pool: CredentialPool["Service"], config: PlansConfig["Service"]) => {
-  /** An attempt that a plan's end cuts off puts its credential aside only at the deadline, after a long silence. */
+  /** An attempt that a plan's end cuts off puts its credential aside only if the time of the plan is over, and after a long silence. */
   const blameForDeadline = Effect.fnUntraced(function* (target: Target.Target, silentMs: number, listener: Listener) {
     if (!(yield* listener.isDeadline)) return
-    const message = `Nothing for ${Duration.format(Duration.millis(silentMs))} until the deadline`
+    const message = `Nothing for ${Duration.format(Duration.millis(silentMs))}, and the time of the plan is over`
     const reason = new IdleTimeout({ message })
     yield* pool.failed({ ...Target.use(target), reason, stage: "provider" }).pipe(Effect.ignore({ log: "Warn" }))
   })
@@ -50,7 +50,7 @@ export const make = (pool: CredentialPool["Service"], config: PlansConfig["Servi
   return Effect.fnUntraced(function* (
     target: Target.Target,
     attempt: number,
-    question: Question,
+    request: ModelRequest,
     listener: Listener
   ): Effect.fn.Return<Attempted, StorageError> {
     const { provider, id: credential } = target.credential
@@ -70,7 +70,7 @@ export const make = (pool: CredentialPool["Service"], config: PlansConfig["Servi
     }
     const cut = (silentMs: number) =>
       silentMs < Duration.toMillis(timers.idle) ? Effect.void : blameForDeadline(target, silentMs, listener)
-    const ends = Attempt.run(provider.stream({ ...question, model, facts }), timers, take, cut).pipe(
+    const ends = Attempt.run(provider.stream({ ...request, model, facts }), timers, take, cut).pipe(
       Effect.flatMap(() => finished(assembly))
     )
     return yield* AttemptSpan.observe(ends, { provider, model, credential, attempt }, () => assembly).pipe(

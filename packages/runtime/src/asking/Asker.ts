@@ -11,11 +11,11 @@ import * as Target from "./Target.ts"
 
 /** The attempts of one step, or of one summary: they share their retries and their numbers. */
 export interface Asking {
-  /** Whom the attempt that runs asks, or the last one did. */
+  /** The target of the attempt that runs, or of the last one. */
   readonly target: () => Target.Target
-  /** Makes attempts until one finishes its answer. `question` is what to ask a model: it may depend on the model's window. */
+  /** Makes attempts until one finishes its answer. What to ask a model may depend on the model's window. */
   readonly ask: (
-    question: (model: string) => Effect.Effect<AnswerAttempt.Question>
+    requestTo: (model: string) => Effect.Effect<AnswerAttempt.ModelRequest>
   ) => Effect.Effect<AnswerAttempt.FinishedAnswer, ProviderError | StorageError>
 }
 
@@ -24,10 +24,10 @@ const correctCall: Entry = {
   parts: [{ type: "text", text: "The arguments of your last tool call were not valid JSON. Make the call again." }]
 }
 
-/** The same question, mended after an attempt that failed for this reason. */
-const mend = (question: AnswerAttempt.Question, reason: ProviderErrorReason): AnswerAttempt.Question => {
-  if (reason._tag === "history_rejected") return { ...question, messages: toldHistory(question.messages) }
-  return reason._tag === "tool_json" ? { ...question, messages: [...question.messages, correctCall] } : question
+/** The same request, mended after an attempt that failed for this reason. */
+const mend = (request: AnswerAttempt.ModelRequest, reason: ProviderErrorReason): AnswerAttempt.ModelRequest => {
+  if (reason._tag === "history_rejected") return { ...request, messages: toldHistory(request.messages) }
+  return reason._tag === "tool_json" ? { ...request, messages: [...request.messages, correctCall] } : request
 }
 
 /** Asks providers for answers: chooses the targets, runs the attempts, and retries where a retry may help. */
@@ -59,11 +59,11 @@ export class Asker extends Context.Service<
           const retries = yield* Retries.begin({ pool, targets, settings }, subject)
           let attempt = attempts
           let mayShorten = true
-          const ask: Asking["ask"] = Effect.fnUntraced(function* (question) {
+          const ask: Asking["ask"] = Effect.fnUntraced(function* (requestTo) {
             let failures: ReadonlyArray<ProviderErrorReason> = []
             for (;;) {
               const target = attempt++ === attempts ? retries.target : yield* retries.again
-              const mended = failures.reduce(mend, yield* question(target.model))
+              const mended = failures.reduce(mend, yield* requestTo(target.model))
               const attempted = yield* attemptOf(target, attempt, mended, listener)
               if (attempted._tag === "Finished") {
                 yield* pool.succeeded(Target.use(target)).pipe(Effect.ignore({ log: "Warn" }))

@@ -36,7 +36,7 @@ export class Assembly {
   firstContentAt: number | undefined
   /** How many parts stood in front of a call when it began. */
   readonly #places = new Map<number, number>()
-  /** So many parts stand in front of a call: they do not grow any more. */
+  /** How many parts stand in front of a call that has begun. These parts do not grow any more. */
   #closed = 0
   readonly #provider: string
 

@@ -62,20 +62,11 @@ export class CredentialPool extends Context.Service<
     Effect.gen(function* () {
       const providers = yield* Providers
       const store = yield* CredentialStore
-      /** What this process has chosen: of two plans that choose at the same time, neither finds the other's choice in the store. */
+      /** The choices of this process. The store does not have them yet when two plans choose at the same time. */
       const chosen = new Map<string, number>()
-      /** Uses with failures that count, as far as this process knows. */
-      const counted = new Set<string>()
+      const failures = new Failures()
       /** When this process last stored a use. */
       const stored = new Map<string, number>()
-
-      const note = (rows: ReadonlyArray<CredentialRow>) => {
-        for (const { credential, model, failures } of rows) {
-          if (credential === null) continue
-          if (failures > 0) counted.add(keyOf(credential, model))
-          else counted.delete(keyOf(credential, model))
-        }
-      }
 
       const credentials = providers.all.flatMap(({ name, credentials }) =>
         credentials.map(({ id }) => ({ provider: name, id }))
@@ -86,7 +77,7 @@ export class CredentialPool extends Context.Service<
           const pool = providers.get(provider)?.credentials
           if (pool === undefined) return { _tag: "Exhausted", retryAfterMs: undefined }
           const { rows, sticky } = yield* store.read(provider, model, session)
-          note(rows)
+          failures.read(rows)
           const lastUsed = (id: string) => Math.max(chosen.get(id) ?? 0, lastUseOf(rows, id) ?? 0)
           const ids = pool.map(({ id }) => id)
           const choice = choose(ids, rows, { model, prefer: prefer ?? sticky, avoid, lastUsed })
@@ -107,24 +98,16 @@ export class CredentialPool extends Context.Service<
             model: window.scope === "credential" ? null : model
           }
           const isOpened = yield* store.open(scope, reason._tag, window.durations)
-          counted.add(keyOf(credential, scope.model))
+          failures.add(credential, scope.model)
           if (!isOpened) return
-          yield* ProviderMetrics.credentialPutAside({ provider, model: model.slice(provider.length + 1) }, reason._tag)
-          yield* Effect.annotateLogs(Effect.logWarning("credential_put_aside"), {
-            error_type: reason._tag,
-            scope: window.scope,
-            credential,
-            model
-          })
+          yield* tellPutAside({ provider, credential, model }, reason, window.scope)
         }),
         succeeded: Effect.fnUntraced(function* ({ provider, credential, model }) {
           const now = yield* Clock.currentTimeMillis
-          const isCounted = counted.has(keyOf(credential, null)) || counted.has(keyOf(credential, model))
-          if (!isCounted && now - (stored.get(credential) ?? -Infinity) < useGranularity) return
+          if (!failures.has(credential, model) && now - (stored.get(credential) ?? -Infinity) < useGranularity) return
           stored.set(credential, now)
           yield* store.succeed(provider, credential, model)
-          counted.delete(keyOf(credential, null))
-          counted.delete(keyOf(credential, model))
+          failures.forget(credential, model)
         }),
         list: Effect.map(store.list, (rows) => credentials.map(({ provider, id }) => show(provider, id, rows))),
         clear: Effect.fnUntraced(function* (id) {
@@ -143,7 +126,42 @@ export class CredentialPool extends Context.Service<
   )
 }
 
+/** The credentials with failures that count, as far as this process knows: with one model, or with all. */
+class Failures {
+  readonly #keys = new Set<string>()
+
+  read(rows: ReadonlyArray<CredentialRow>): void {
+    for (const { credential, model, failures } of rows) {
+      if (credential === null) continue
+      if (failures > 0) this.add(credential, model)
+      else this.#keys.delete(keyOf(credential, model))
+    }
+  }
+
+  add(credential: string, model: string | null): void {
+    this.#keys.add(keyOf(credential, model))
+  }
+
+  has(credential: string, model: string): boolean {
+    return this.#keys.has(keyOf(credential, null)) || this.#keys.has(keyOf(credential, model))
+  }
+
+  forget(credential: string, model: string): void {
+    this.#keys.delete(keyOf(credential, null))
+    this.#keys.delete(keyOf(credential, model))
+  }
+}
+
 const keyOf = (credential: string, model: string | null): string => `${credential}\n${model ?? ""}`
+
+const tellPutAside = Effect.fnUntraced(function* (
+  { provider, credential, model }: Use,
+  { _tag: error_type }: ProviderErrorReason,
+  scope: string
+) {
+  yield* ProviderMetrics.credentialPutAside({ provider, model: model.slice(provider.length + 1) }, error_type)
+  yield* Effect.annotateLogs(Effect.logWarning("credential_put_aside"), { error_type, scope, credential, model })
+})
 
 const lastUseOf = (rows: ReadonlyArray<CredentialRow>, id: string): number | null =>
   rows.find((row) => row.credential === id && row.model === null)?.lastUsed ?? null

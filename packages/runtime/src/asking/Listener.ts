@@ -29,15 +29,15 @@ export interface Listener extends Account {
   readonly heard: (attempt: number, parts: ReadonlyArray<ProviderPart>) => Effect.Effect<void, StorageError>
   readonly failed: (reason: ProviderErrorReason) => void
   readonly retrying: (retry: Retry) => Effect.Effect<void>
-  /** The provider refused the question as too long: makes it shorter, and says whether it is. Called once at most. */
+  /** The provider refused the request as too long: makes it shorter, and says whether it is. Called once at most. */
   readonly shorten: Effect.Effect<boolean, StorageError>
   /** Marks the stage of the plan for as long as it waits. */
   readonly within: (stage: "provider" | "backoff") => <A, E, R>(wait: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-  /** Whether the plan's deadline interrupts the attempt, and nothing else. */
+  /** Whether the attempt is interrupted because the time of the plan is over, and for no other reason. */
   readonly isDeadline: Effect.Effect<boolean>
 }
 
-/** Nobody listens. */
+/** A listener that ignores everything. */
 export const silent: Listener = {
   reported: () => undefined,
   ended: () => undefined,

@@ -4,14 +4,14 @@ import { Duration, Effect, Random, Schedule } from "effect"
 export interface RetrySettings {
   /** Retries of a step. */
   readonly maxRetries: number
-  /** The first wait is half of it to all of it, and the bound doubles with each retry. */
+  /** The bound of the first wait, which is at least half of it. The bound doubles with each retry. */
   readonly baseMs: number
 }
 
 /** The longest wait that a provider may ask for. */
 const maxRetryAfterMs = 60_000
 
-/** Reasons for which one retry may help, and a second one does not. */
+/** Reasons for which one retry may help, but not a second one. */
 const onceOnly: ReadonlyArray<ReadonlyArray<ProviderErrorReason["_tag"]>> = [
   ["first_token_timeout", "idle_timeout"],
   ["tool_json"],

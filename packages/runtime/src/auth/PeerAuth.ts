@@ -96,7 +96,9 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
           return fixed(yield* bearerOf(auth.env_var))
         case "did_signed": {
           if (Option.isNone(identity)) {
-            return yield* unsent("The gateway has no identity to sign with: BOWLINE_DID_SEED is not set")
+            return yield* unsent(
+              "The gateway has no identity to sign with: BOWLINE_DID_SEED (identity.seed in the file) is not set"
+            )
           }
           const { token_env_var } = auth
           return signed(identity.value, token_env_var === undefined ? {} : yield* bearerOf(token_env_var))

@@ -1,10 +1,16 @@
-/** Values by key, up to `capacity` of them. Over that, the key that nobody has read or written for the longest time goes. */
+/**
+ * Values by key, up to a `capacity` that each of them takes one of, or as much as `weightOf` says. Over that, it drops the keys that nobody has read or
+ * written for the longest time.
+ */
 export class LruCache<K, A> {
   readonly #capacity: number
+  readonly #weightOf: (value: A, key: K) => number
   readonly #entries = new Map<K, A>()
+  #weight = 0
 
-  constructor(capacity: number) {
+  constructor(capacity: number, weightOf: (value: A, key: K) => number = () => 1) {
     this.#capacity = capacity
+    this.#weightOf = weightOf
   }
 
   /** The keys, the least recently used one first. */
@@ -24,13 +30,18 @@ export class LruCache<K, A> {
   }
 
   set(key: K, value: A): void {
-    this.#entries.delete(key)
+    this.delete(key)
     this.#entries.set(key, value)
-    const oldest = this.#entries.keys().next()
-    if (this.#entries.size > this.#capacity && oldest.done !== true) this.#entries.delete(oldest.value)
+    this.#weight += this.#weightOf(value, key)
+    for (const oldest of this.#entries.keys()) {
+      if (this.#weight <= this.#capacity) break
+      this.delete(oldest)
+    }
   }
 
   delete(key: K): void {
+    const value = this.#entries.get(key)
+    if (value !== undefined) this.#weight -= this.#weightOf(value, key)
     this.#entries.delete(key)
   }
 }

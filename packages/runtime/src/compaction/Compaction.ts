@@ -27,7 +27,7 @@ export interface Prompt {
 export type Made =
   | { readonly _tag: "NothingToGain" }
   | { readonly _tag: "Shortened"; readonly prompt: Prompt }
-  | { readonly _tag: "Summarised"; readonly prompt: Prompt; readonly stored: Stored; readonly told: Compacted }
+  | { readonly _tag: "Summarised"; readonly prompt: Prompt; readonly stored: Stored; readonly event: Compacted }
   | { readonly _tag: "Failed"; readonly prompt: Prompt }
 
 export interface Wanted extends Summariser.SummaryWanted {
@@ -98,9 +98,9 @@ const roomOf = (
   const budget = ContextBudget.threshold(limits)
   // The next summary takes in the summaries so far, and is no longer than the reserve.
   const reserve = ContextBudget.outputReserve(limits)
-  const told = summarised - bare
-  const fits = budget - bare - Math.max(Math.min(told, reserve), summaryShare * limits.contextWindow)
-  const estimated = told > reserve ? Math.min(fits, mostKept * tokens) : fits
+  const summaryTokens = summarised - bare
+  const fits = budget - bare - Math.max(Math.min(summaryTokens, reserve), summaryShare * limits.contextWindow)
+  const estimated = summaryTokens > reserve ? Math.min(fits, mostKept * tokens) : fits
   return { budget, room: isRefused ? Math.max(estimated, mostKept * tokens) : estimated }
 }
 
@@ -167,7 +167,7 @@ export class Compaction extends Context.Service<
           _tag: "Summarised",
           prompt,
           stored: { id, summary: text, through: through.message_id, covered_seq, prior_seq },
-          told: {
+          event: {
             summary: text,
             tokens_before: session.frame.summarised + session.tokens,
             tokens_after: prompt.tokens,

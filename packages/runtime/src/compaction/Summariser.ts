@@ -1,11 +1,11 @@
 import type { Message } from "@bowline/domain/session/Message"
-import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Clock, type Duration, Effect, Result } from "effect"
 import type { Asker } from "../asking/Asker.ts"
 import { type Account, silent } from "../asking/Listener.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
+import type { Subject } from "../asking/Retries.ts"
 import * as Target from "../asking/Target.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
@@ -17,17 +17,12 @@ import { waitingTasks } from "./RemoteTasks.ts"
 import * as Summary from "./Summary.ts"
 import * as TokenEstimate from "./TokenEstimate.ts"
 
-/** The session to summarise, and who does it. */
-export interface SummaryWanted {
-  readonly session: SessionId
-  /** As `provider/model`: the model of the prompt, and those that may take its place. */
-  readonly models: ReadonlyArray<string>
+/** The session to summarise, and who does it: the model of the prompt, and those that may take its place. */
+export interface SummaryWanted extends Subject {
   /** Tokens of the window, or of the prompt that was refused as too long. */
   readonly size: number
   /** The peers' ids of tasks that the caller knows of. */
   readonly remoteTasks: ReadonlyMap<TaskId, string>
-  /** Milliseconds since 1970: no attempt begins after it. */
-  readonly deadline: number
   /** How long the summary may take, for a caller that has no time limit of its own. */
   readonly timeout: Duration.Input
   readonly account: Account
@@ -53,7 +48,7 @@ const smallestWindow = 8_000
 const maxModels = 3
 
 /** The request for a summary, as long as the window of each model allows. */
-const questionOf = Effect.fnUntraced(function* (
+const requestOf = Effect.fnUntraced(function* (
   { sessions, config, uuid }: Parts,
   { session, models, size, remoteTasks: known }: SummaryWanted,
   head: ReadonlyArray<Message>,
@@ -87,13 +82,13 @@ export const make = (parts: Parts) => {
   /** Asks for the summary. A failure is the type of the error, for the log and the metrics. */
   const ask = Effect.fnUntraced(
     function* (
-      { session, models, size, deadline, account }: SummaryWanted,
+      wanted: SummaryWanted,
       asked: ReadonlyArray<string>,
-      question: Effect.Success<ReturnType<typeof questionOf>>
+      requestTo: Effect.Success<ReturnType<typeof requestOf>>
     ) {
-      const subject = { session, models: asked, deadline, stage: "compaction" as const }
-      const asking = yield* asker.begin(subject, { ...silent, ...account })
-      const summary = Summary.accept(yield* asking.ask(question))
+      const { account, models, size } = wanted
+      const asking = yield* asker.begin({ ...wanted, models: asked }, { ...silent, ...account })
+      const summary = Summary.accept(yield* asking.ask(requestTo))
       const count = yield* TokenEstimate.forModel(models[0] ?? "")
       return summary.pipe(
         Result.mapError((why) => `summary_${why}`),
@@ -118,7 +113,7 @@ export const make = (parts: Parts) => {
     const { session, models } = wanted
     if (health.isPaused(session, yield* Clock.currentTimeMillis)) return undefined
     const asked = [...new Set([config.summaryModel ?? models[0] ?? "", ...models])].slice(0, maxModels)
-    const summary = yield* ask(wanted, asked, yield* questionOf(parts, wanted, head, summaries))
+    const summary = yield* ask(wanted, asked, yield* requestOf(parts, wanted, head, summaries))
     if (Result.isSuccess(summary)) {
       health.succeeded(session)
       return summary.success

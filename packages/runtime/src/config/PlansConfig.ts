@@ -12,6 +12,12 @@ export interface LoopLimits {
   readonly pairs: number
 }
 
+/** Which tools, by name, an operator lets nobody call without an approval, and which ones are sensitive: requests decide about those. */
+export interface ApprovalRules {
+  readonly isAlways: (tool: string) => boolean
+  readonly isSensitive: (tool: string) => boolean
+}
+
 /** What an operator sets of how plans run. */
 export class PlansConfig extends Context.Service<
   PlansConfig,
@@ -52,6 +58,7 @@ export class PlansConfig extends Context.Service<
     readonly retryBase: Duration.Duration
     /** Where a plan whose calls lead nowhere is stopped. */
     readonly loop: LoopLimits
+    readonly approvals: ApprovalRules
   }
 >()("@bowline/runtime/config/PlansConfig") {
   /** Fields that are left out have their defaults: then a plan may name `model` and the `fallbackModels`, and no other. */
@@ -82,5 +89,6 @@ const defaults: Omit<PlansConfig["Service"], "model" | "allowsModel"> = {
   attemptTimeout: Duration.seconds(1_800),
   maxRetries: 3,
   retryBase: Duration.seconds(1),
-  loop: { failures: 3, repeats: 5, pairs: 4 }
+  loop: { failures: 3, repeats: 5, pairs: 4 },
+  approvals: { isAlways: () => false, isSensitive: () => false }
 }

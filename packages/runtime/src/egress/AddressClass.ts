@@ -39,23 +39,23 @@ const metadata: ReadonlyArray<Network> = [
 /** The prefix of RFC 6052: a gateway of the network passes such an address on to the IPv4 address in it. */
 const nat64 = ipaddr.parseCIDR("64:ff9b::/96")
 
-/** All that has been given out of IPv6. */
+/** The part of IPv6 from which public addresses are assigned. */
 const globalUnicast = ipaddr.parseCIDR("2000::/3")
 
 export const contains = ([address, bits]: Network, member: IpAddress): boolean =>
   address.kind() === member.kind() && member.match(address, bits)
 
-/** What is really connected to: IPv4 in the clothes of IPv6 is IPv4. */
+/** The address that a connection really reaches: an IPv4 address inside an IPv6 address counts as the IPv4 address. */
 const undressed = (address: IpAddress): IpAddress =>
   address.kind() === "ipv6" && (address.range() === "ipv4Mapped" || contains(nat64, address))
     ? new ipaddr.IPv4(address.toByteArray().slice(12))
     : address
 
-/** The library takes `::127.0.0.1` for `::ffff:127.0.0.1`: a URL has no dots in it. */
+/** The library confuses `::127.0.0.1` with `::ffff:127.0.0.1`, so the address goes through a `URL`, which writes it without dots. */
 const parse = (text: string): IpAddress =>
   ipaddr.parse(isIP(text) === 6 ? new URL(`http://[${text.replace(/%.*/, "")}]`).hostname.slice(1, -1) : text)
 
-/** An address as a resolver or a socket writes it. Numbers such as `127.1` or `0x7f000001` are none. */
+/** An address as a resolver or a socket writes it. Short forms such as `127.1` or `0x7f000001` are not addresses. */
 export const parseAddress = (text: string): Option.Option<IpAddress> =>
   isIP(text) === 0 ? Option.none() : Option.some(undressed(parse(text)))
 
@@ -67,7 +67,7 @@ export const parseNetwork = (text: string): Option.Option<Network> => {
   const inner = undressed(address)
   const size = address.toByteArray().length * 8
   const bits = length === undefined ? size : Number(length)
-  // Of a network that holds IPv4 in IPv6 only the part behind the prefix is left.
+  // For IPv4 inside IPv6, only the bits behind the prefix count.
   const prefix = size - inner.toByteArray().length * 8
   return bits > size || bits < prefix ? Option.none() : Option.some([inner, bits - prefix])
 }

@@ -11,10 +11,10 @@ export interface EgressPolicy {
   readonly allowsLocal: boolean
 }
 
-/** Why not: a rule says so, or what the address is. */
+/** Why the gateway does not connect: a rule denies it, or the kind of address does. */
 export type Objection = "denied" | Exclude<AddressClass, "public">
 
-/** The gateway does not connect to a host. Nothing was sent. The address itself is not told: it is the network's own. */
+/** The gateway does not connect to a host. Nothing was sent. The caller does not learn the address, which belongs to the gateway's network. */
 export class EgressRefusal extends Data.TaggedError("EgressRefusal")<{
   readonly host: string
   readonly objection: Objection
@@ -23,19 +23,19 @@ export class EgressRefusal extends Data.TaggedError("EgressRefusal")<{
   override get message(): string {
     const why =
       this.objection === "denied"
-        ? "BOWLINE_EGRESS_DENY names it"
-        : `its address is ${this.objection}; an operator may allow it with BOWLINE_EGRESS_ALLOW`
+        ? "BOWLINE_EGRESS_DENY (egress.deny in the file) names it"
+        : `its address is ${this.objection}; an operator may allow it with BOWLINE_EGRESS_ALLOW (egress.allow in the file)`
     return `The gateway does not connect to ${this.host}: ${why}`
   }
 }
 
-/** What there is against a host before its addresses are known. */
+/** Why a host is denied before its addresses are known; none if it is not. */
 export const objectToHost = ({ deny }: EgressPolicy, host: string): Option.Option<Objection> =>
   deny.some((rule) => matchesHost(rule, host)) ? Option.some("denied") : Option.none()
 
 /**
- * What there is against an address that the name `host` stands for. A name that is allowed does not open link-local and
- * metadata addresses: those take a rule with the address itself.
+ * Why an address of the name `host` is denied; none if it is not. A rule that allows a name does not allow link-local and metadata
+ * addresses: these need a rule with the address itself.
  */
 export const objectTo = (policy: EgressPolicy, host: string, address: string): Option.Option<Objection> => {
   const parsed = Option.getOrUndefined(parseAddress(address))

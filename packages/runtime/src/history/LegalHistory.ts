@@ -3,10 +3,14 @@ import type { TaskId } from "@bowline/domain/tool/TaskState"
 import type { Schema } from "effect"
 import * as ToolName from "../tool/ToolName.ts"
 
+/** A message as providers get it: its role and its parts. */
 export type Entry = Pick<Message, "role" | "parts">
 
 /** The result of an interrupted call. */
 export const unknownEffect = "The call was interrupted. Whether it had an effect is unknown."
+
+/** The result of a call whose plan has ended first, while it waited for its turn or for an approval. */
+export const notMade = "The plan ended before the call was made."
 
 /** The first message of a history that does not begin with the user: it was cut between two steps. */
 export const leftOut = "[The beginning of the conversation is left out here.]"
@@ -18,11 +22,11 @@ const missing = (call: ToolCallPart): ToolResultPart => ({
   content: unknownEffect
 })
 
-/** Whether the part says anything to the model. */
+/** Whether the part has content for the model. */
 const says = (part: MessagePart): boolean =>
   part.type === "text" ? part.text.trim() !== "" : part.type === "tool_call" || part.type === "file"
 
-/** Up to the last part that says something: providers refuse a message that ends with a thought. */
+/** The parts up to the last one with content: providers refuse a message that ends with reasoning. */
 const withoutTail = (parts: ReadonlyArray<MessagePart>): ReadonlyArray<MessagePart> =>
   parts.slice(0, parts.findLastIndex(says) + 1)
 
@@ -58,9 +62,10 @@ const legalPart = (part: MessagePart): MessagePart => {
 }
 
 /**
- * A history that every provider accepts: the user begins; each call has its one result directly behind it (one that is missing
- * says `interrupted`; orphans and duplicates are gone), files only of the user, thoughts only in front of what came of them, no
- * partial text, no message that says nothing. What is stored stays as it is.
+ * A history that every provider accepts. The first message is the user's. Each call has its one result directly behind it: a missing
+ * result becomes `interrupted`, a result without a call and a second result are dropped. Files stand in messages of the user only,
+ * reasoning only in front of the text or call that it led to. Partial text and empty messages are dropped. The stored history does
+ * not change.
  */
 export const legalHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entry> => {
   const results = new Map<TaskId, ToolResultPart>()
@@ -97,7 +102,7 @@ export const legalHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entr
   return begunByUser(legal)
 }
 
-/** The same without calls or thoughts: calls, and what came of them, are told in text. For a provider that refuses their order. */
+/** The history without reasoning, and with its calls and results as plain text: for a provider that refuses their order. */
 export const toldHistory = (messages: ReadonlyArray<Entry>): ReadonlyArray<Entry> =>
   messages.flatMap(({ role, parts }): ReadonlyArray<Entry> => {
     const told = withoutTail(

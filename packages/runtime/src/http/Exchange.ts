@@ -24,22 +24,31 @@ export const tooLarge = tooLargeFor(maxBytes)
 
 export const fromClient = ({ reason }: HttpClientError.HttpClientError): ExchangeError => fromTransport(reason.cause)
 
+/** A body may come in single bytes: each piece is copied, since a piece that is kept costs a hundred times its size. */
 const readBody = (
   response: HttpClientResponse.HttpClientResponse,
   limit: number
 ): Effect.Effect<string, ExchangeError> =>
-  response.stream.pipe(
-    Stream.mapError(fromClient),
-    Stream.mapAccumEffect(
-      () => 0,
-      (total, chunk) => {
-        const next = total + chunk.length
-        return next > limit ? Effect.fail(tooLargeFor(limit)) : Effect.succeed([next, [chunk]] as const)
-      }
-    ),
-    Stream.mkUint8Array,
-    Effect.map((bytes) => new TextDecoder().decode(bytes))
-  )
+  Effect.suspend(() => {
+    let bytes = new Uint8Array(16 * 1024)
+    let length = 0
+    return response.stream.pipe(
+      Stream.mapError(fromClient),
+      Stream.runForEach((chunk) => {
+        const end = length + chunk.length
+        if (end > limit) return Effect.fail(tooLargeFor(limit))
+        if (end > bytes.length) {
+          const larger = new Uint8Array(Math.max(end, 2 * bytes.length))
+          larger.set(bytes.subarray(0, length))
+          bytes = larger
+        }
+        bytes.set(chunk, length)
+        length = end
+        return Effect.void
+      }),
+      Effect.map(() => new TextDecoder().decode(bytes.subarray(0, length)))
+    )
+  })
 
 /** The target of a redirect that is followed: the same origin, and a GET or a status that keeps the method. */
 const redirection = (

@@ -37,7 +37,7 @@ export const layer: Layer.Layer<CredentialStore> = Layer.sync(CredentialStore, (
     Array.from(entries.values()).filter((entry) => entry.provider === provider && entry.credential === credential)
 
   const use = (provider: string, credential: string, now: number) => {
-    // Also of two uses in one millisecond one is the later one.
+    // Two uses in one millisecond still have an order.
     lastUse = Math.max(lastUse + 1, now * 1_000)
     entryOf({ provider, credential, model: null }).lastUsed = lastUse
   }

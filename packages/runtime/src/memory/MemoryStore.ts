@@ -10,6 +10,7 @@ import { PlanExists, planOf } from "../store/Idempotency.ts"
 import { type Guard, type PlanChange, type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 import type { CredentialStore } from "../store/CredentialStore.ts"
 import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
+import { ApprovalStore } from "../store/ApprovalStore.ts"
 import { fromEvents } from "../store/EventRow.ts"
 import { Notices } from "../store/Notices.ts"
 import {
@@ -23,6 +24,7 @@ import {
   type PlanRecord,
   type SessionRecord
 } from "./internal/Memory.ts"
+import { makeApprovalStore } from "./internal/MemoryApprovals.ts"
 import { makeSessionStore } from "./internal/MemorySessions.ts"
 import { newestFirst } from "./internal/NewestFirst.ts"
 import { LeaseStore } from "../store/LeaseStore.ts"
@@ -110,7 +112,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
           refused.add(plan_id)
           return
         }
-        for (const change of changes) apply(record, session, change)
+        for (const change of changes) apply(memory, record, session, change)
         if (isSettled(record.plan)) memory.open.delete(plan_id)
         record.events.push(...events)
       }
@@ -122,11 +124,13 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const record = memory.plans.get(id)
       return record?.owner === owner ? Effect.succeed(record.plan) : Effect.fail(new NotFound({ what: "plan" }))
     }),
-  list: (owner, { session, state }, page) =>
+  list: (owner, { session, state, before }, page) =>
     Effect.sync(() => {
+      const end = before === undefined ? Infinity : (memory.plans.get(before)?.ordinal ?? 0)
       const found = Array.from(memory.plans.values()).filter(
         (record) =>
           record.owner === owner &&
+          record.ordinal < end &&
           (session === undefined || record.plan.session_id === session) &&
           (state === undefined || record.plan.state === state)
       )
@@ -236,13 +240,16 @@ interface Options {
 /** All stores in this process, without a database: what they hold is lost with the process, the id of the gateway too. */
 export const layerWith = ({
   sessionTtl
-}: Options): Layer.Layer<PlanStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices> =>
+}: Options): Layer.Layer<
+  PlanStore | ApprovalStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices
+> =>
   Layer.effectContext(
     Effect.gen(function* () {
       const uuid = yield* UuidGenerator
       const notices = yield* Notices
       const memory = new Memory()
       return Context.make(PlanStore, makePlanStore(memory, notices)).pipe(
+        Context.add(ApprovalStore, makeApprovalStore(memory)),
         Context.add(SessionStore, makeSessionStore(memory, sessionTtl)),
         Context.add(LeaseStore, makeLeaseStore(memory, notices)),
         Context.add(GatewayId, uuid())

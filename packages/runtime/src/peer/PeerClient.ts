@@ -10,13 +10,13 @@ export interface RemoteIds {
   readonly contextId: string | null
 }
 
-/** How many gateways a plan has come through to here, this one included, and their ids, the first one first. */
+/** How many gateways have passed a plan on, and their ids in that order. The route of a call to a peer includes this gateway. */
 export interface Route {
   readonly hops: number
   readonly via: ReadonlyArray<string>
 }
 
-/** The way of a plan that no gateway has sent. */
+/** The route of a plan that a caller posted here directly. */
 export const direct: Route = { hops: 0, via: [] }
 
 /** One call of a peer's skill. `taskId` goes with it as the idempotency key. `input` has matched the skill's schema. */
@@ -27,9 +27,9 @@ export interface PeerCall {
   readonly input: { readonly [key: string]: Schema.Json }
   /** The remote task that this call continues: one that its peer handed back to an earlier call of the session. */
   readonly continues: RemoteIds | null
-  /** The remote task that this very call has started in a process that is gone: nothing is sent any more, it is asked for. */
+  /** The remote task that this call started in an earlier process. The client sends no new message; it asks the peer for this task. */
   readonly resumes?: OpenTask | undefined
-  /** Whether whoever interrupts the call leaves its remote task to the next process: then it is not cancelled. */
+  /** Whether the next process continues the remote task: then an interruption of the call does not cancel it. */
   readonly isHandedOver?: (() => boolean) | undefined
   readonly route: Route
 }
@@ -39,7 +39,7 @@ export interface OpenTask extends RemoteIds {
   readonly taskId: string
 }
 
-/** A remote task that nobody will go on with. */
+/** A remote task that nobody will continue. */
 export interface LeftTask {
   readonly agent: Agent
   readonly taskId: string
@@ -63,9 +63,9 @@ export interface PeerStatus {
 }
 
 /**
- * What happens to a call before it ends. `Accepted` tells the peer's own ids as soon as they are known: before the
- * request leaves where they are known by then, else with the first answer; without ids it takes back what was told, since the
- * request has not arrived. `Progress` is a change of the peer's state, or a status message. An `Artifact` is told once, whole.
+ * What happens to a call before it ends. `Accepted` has the peer's ids of the task, as soon as they are known: before the request is
+ * sent, or else with the first answer. An `Accepted` whose ids are null revokes an earlier one: the request did not arrive.
+ * `Progress` is a change of the peer's state, or a status message. Each `Artifact` comes once, whole.
  */
 export type PeerEvent =
   | { readonly _tag: "Accepted"; readonly remoteTaskId: string | null; readonly remoteContextId: string | null }
@@ -77,7 +77,7 @@ export type PeerEvent =
       readonly verified: Verified
     }
 
-/** The state in which the peer left the task, and all that it said, as text for the model. */
+/** The last state of the task, and all that the peer said, as text for the model. */
 export interface PeerResult {
   readonly state: Exclude<TaskState, "timed-out" | "interrupted" | "invalid">
   readonly content: string
@@ -93,17 +93,17 @@ export class PeerClient extends Context.Service<
     /** The peers that this process has spoken to. */
     readonly peers: Effect.Effect<ReadonlyArray<PeerStatus>>
     /**
-     * Sends the message, unless it resumes a task, and waits until the task ends, however long: the time is bounded by whoever
-     * calls. Every exit that leaves the remote task unfinished, interruption above all, cancels it: once, best effort, within
-     * `cancelTimeout`, in a fiber of the client's own that nobody waits for. Only a call that is interrupted when it `isHandedOver`
-     * cancels nothing.
+     * Sends the message, unless the call resumes a task, and waits until the task ends. The caller limits the time. If the call
+     * ends before the remote task does, above all by an interruption, the client cancels the task: once, best effort, within
+     * `cancelTimeout`, in a fiber of its own that nobody waits for. Only a call that is interrupted while it `isHandedOver` cancels
+     * nothing.
      */
     readonly call: (
       call: PeerCall,
       onEvent: (event: PeerEvent) => Effect.Effect<void>
     ) => Effect.Effect<PeerResult, PeerError>
     /**
-     * Tells a peer to end a task that an earlier call has left with it: once, best effort, within `cancelTimeout`, in a fiber of the
+     * Asks a peer to cancel a task that an earlier call left open: once, best effort, within `cancelTimeout`, in a fiber of the
      * client's own that nobody waits for.
      */
     readonly cancel: (left: LeftTask) => Effect.Effect<void>
@@ -122,4 +122,5 @@ const unreachable = Effect.suspend(() =>
   Effect.fail(new PeerError({ reason: new Unreachable({ message: "This gateway calls no peers" }) }))
 )
 
+/** How long one attempt to cancel a remote task may take. A client that closes waits as long for the attempts that still run. */
 export const cancelTimeout: Duration.Input = "5 seconds"

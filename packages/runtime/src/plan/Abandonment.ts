@@ -2,16 +2,16 @@ import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { Outcome } from "@bowline/domain/plan/Outcome"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { type MessagePart, type NewMessage, MessageId } from "@bowline/domain/session/Message"
-import { unknownEffect } from "../history/LegalHistory.ts"
+import { notMade, unknownEffect } from "../history/LegalHistory.ts"
 import { fromEvents } from "../store/EventRow.ts"
 import type { AbandonedPlan, PlanChange, PlanCommit } from "../store/PlanStore.ts"
-import { headOf } from "../planner/Resumption.ts"
+import { headOf, read } from "../planner/Resumption.ts"
 
 const error = { code: "interrupted", message: "The process that ran the call is gone" }
 
 /**
- * The truth about a plan that no process can resume: it is over, and nobody knows what its open calls did. `text` is what was shown
- * of an unfinished answer. It is kept for show.
+ * The end of a plan that no process can resume: it is over, and the effect of its open calls is unknown. `text` is the part of an
+ * unfinished answer that readers have seen. The history keeps it as partial text.
  */
 export const settlement = (abandoned: AbandonedPlan, text: string, now: number, uuid: () => string): PlanCommit => {
   const { plan, guard, tasks } = abandoned
@@ -38,6 +38,9 @@ export const settlement = (abandoned: AbandonedPlan, text: string, now: number, 
     { _tag: "TaskFinished", task_id, state: "interrupted", result: unknownEffect, error, at },
     append("tool", { type: "tool_result", task_id, state: "interrupted", content: unknownEffect })
   ])
+  const unmade = Array.from(read(abandoned).approvals.keys())
+    .filter((task_id) => tasks.every((task) => task.task_id !== task_id))
+    .map((task_id) => append("tool", { type: "tool_result", task_id, state: "interrupted", content: notMade }))
   const finished = open.map((task): PlanEvent => ({
     event: "task.finished",
     data: {
@@ -59,7 +62,7 @@ export const settlement = (abandoned: AbandonedPlan, text: string, now: number, 
     plan_id,
     session_id,
     guard,
-    changes: [...changes, ...partial, { _tag: "Settled", outcome, progress, at }],
+    changes: [...changes, ...unmade, ...partial, { _tag: "Settled", outcome, progress, at }],
     events: fromEvents(headOf(abandoned) + 1, events)
   }
 }

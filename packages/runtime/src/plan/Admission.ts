@@ -27,7 +27,7 @@ const variablesOf = (auth: AgentAuth): ReadonlyArray<readonly [field: string, na
   }
 }
 
-/** What is wrong with the schemas of skills and of the answer. They are looked at only if they are not too many, and not too long together. */
+/** What is wrong with the schemas of skills and of the answer. If there are too many, or they are too long together, none is examined. */
 const schemaIssues = ({ agents, preferences }: PlanRequest): InvalidRequest["issues"] => {
   const { response_format: format } = preferences
   const answer =
@@ -51,7 +51,7 @@ const schemaIssues = ({ agents, preferences }: PlanRequest): InvalidRequest["iss
   })
 }
 
-/** What a well-formed request asks for that cannot be: unknown models, forbidden variables, bad schemas, names that collide. */
+/** What a well-formed request asks for in vain: unknown models, forbidden variables, bad schemas, names that collide. */
 export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issues"] => {
   const issues: Array<InvalidRequest["issues"][number]> = []
   const report = (path: ReadonlyArray<PropertyKey>, message: string) => void issues.push({ path, message })
@@ -68,7 +68,10 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
     owners.set(name, `${list}[${index}]`)
     for (const [field, variable] of variablesOf(auth)) {
       if (rules.allowsVariable(variable)) continue
-      report([list, index, "auth", field], "Expected a variable that BOWLINE_ENV_ALLOW names")
+      report(
+        [list, index, "auth", field],
+        "Expected a variable that BOWLINE_ENV_ALLOW (server.env_allow in the file) names"
+      )
     }
   }
   const tools = new Map(rules.localTools.map((name) => [name, `the local tool ${name}`]))

@@ -1,9 +1,10 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
+import { isSettled, type PlanId, type PlanSummary } from "@bowline/domain/plan/Plan"
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Deferred, Effect, type Scope } from "effect"
+import type { Page, PageRequest } from "../store/Page.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { PlanStore } from "../store/PlanStore.ts"
 import type { RemotePlans } from "../stream/RemotePlans.ts"
@@ -22,8 +23,8 @@ const settleTimeout = "30 seconds"
 const firstWait = 100
 
 /**
- * Aborts a plan that is not over (`cancelled`), wherever it runs, and waits until it is settled, 30 s at most. The replica that
- * runs the plan is told that it is read here, and so gives notice of its end; a notice may be lost, and then a look finds it.
+ * Aborts a plan that is not over (`cancelled`), whichever replica runs it, and waits until it is settled, 30 s at most. It connects
+ * as a reader of the plan, so that the other replica sends a notice when the plan ends. It also polls, since a notice may be lost.
  */
 export const cancel = Effect.fnUntraced(
   function* (
@@ -50,6 +51,27 @@ export const cancel = Effect.fnUntraced(
   (cancelling) => Effect.timeoutOption(cancelling, settleTimeout)
 )
 
+/** How many plans one page of a list has. */
+const pageSize = 200
+
+/** The plans of the session that are not over; those that are older than the plan `before`, if it is given. */
+export const openPlans = Effect.fnUntraced(function* (
+  store: PlanStore["Service"],
+  caller: CallerName,
+  filter: { readonly session: SessionId; readonly before?: PlanId }
+) {
+  const open = new Set<PlanId>()
+  // A plan that begins to run in the meantime is in the second list.
+  for (const state of ["queued", "running"] as const) {
+    for (let page: PageRequest | undefined = { limit: pageSize }; page !== undefined;) {
+      const { items, next }: Page<PlanSummary> = yield* store.list(caller, { ...filter, state }, page)
+      for (const { plan_id } of items) open.add(plan_id)
+      page = next === null ? undefined : { limit: pageSize, cursor: next }
+    }
+  }
+  return open
+})
+
 /**
  * Ends the older plans of the session (`superseded`), wherever they run. If the database does not answer, the plan that supersedes
  * them waits for them instead, and the log says `supersede_failed`.
@@ -61,12 +83,9 @@ export const supersede = (
   { plan_id, session_id }: { readonly plan_id: PlanId; readonly session_id: SessionId }
 ): Effect.Effect<void> =>
   Effect.gen(function* () {
-    const { items } = yield* store.list(caller, { session: session_id }, { limit: 200 })
-    const own = items.findIndex((plan) => plan.plan_id === plan_id)
-    for (const older of own === -1 ? [] : items.slice(own + 1)) {
-      if (isSettled(older)) continue
-      running.find(older.plan_id)?.run.abort("superseded")
-      yield* store.requestAbort(older.plan_id, "superseded")
+    for (const older of yield* openPlans(store, caller, { session: session_id, before: plan_id })) {
+      running.find(older)?.run.abort("superseded")
+      yield* store.requestAbort(older, "superseded")
     }
   }).pipe(
     retryWhileAway,

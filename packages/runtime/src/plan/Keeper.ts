@@ -1,9 +1,9 @@
 import { Deferred, type Duration, Effect, Exit, Fiber, FiberMap, Latch, Option, type Scope } from "effect"
 
 interface Options<A> {
-  /** So many values and places there are at most. */
+  /** The most values and reserved places at one time. */
   readonly capacity: number
-  /** Asks what a fiber does to end. It is called once for each value. */
+  /** Asks the fiber of a value to end. It is called once for each value. */
   readonly end: (value: A) => void
   /** Tells an older value of a key that a new one replaces it: its fiber is to end. */
   readonly replace: (value: A) => void
@@ -19,10 +19,14 @@ export interface Keeper<K, A> {
    */
   readonly run: (key: K, life: (announce: (value: A) => Effect.Effect<void>) => Effect.Effect<void>) => Effect.Effect<A>
   readonly find: (key: K) => A | undefined
-  /** Keeps a place free until the scope closes. `more` places are there beside the capacity. */
-  readonly reserve: (more?: number) => Effect.Effect<void, "draining" | "full", Scope.Scope>
+  /** Keeps a place free until the scope closes. */
+  readonly reserve: Effect.Effect<void, "draining" | "full", Scope.Scope>
+  /** The same, also where no place is free. */
+  readonly reserveAnyway: Effect.Effect<void, "draining", Scope.Scope>
   /** How many places are free. */
   readonly room: () => number
+  /** Whether a place is reserved. */
+  readonly isReserved: () => boolean
   /** Whether there is neither a value nor a reserved place. */
   readonly isIdle: () => boolean
   /** Refuses new places, and returns when it is idle: values have the grace to end by themselves, then they are asked to. */
@@ -56,7 +60,7 @@ export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace,
     })
 
   const endAll = Effect.suspend(() => {
-    // They have had their time.
+    // A drain has already asked all values to end, and waited for them.
     if (state === "ending") return Effect.void
     state = "ending"
     for (const value of values.values()) end(value)
@@ -66,6 +70,10 @@ export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace,
   yield* Effect.addFinalizer(() => endAll)
 
   const room = () => capacity - values.size - reserved
+  const takePlace = Effect.suspend(() =>
+    state === "open" ? change(() => reserved++) : Effect.fail("draining" as const)
+  )
+  const release = () => change(() => reserved--)
   const keeper: Keeper<K, A> = {
     run: Effect.fnUntraced(function* (key, life) {
       const older = values.get(key)
@@ -85,7 +93,7 @@ export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace,
         )
       const running = life(announce).pipe(
         Effect.ensuring(change(() => values.delete(key))),
-        // Nobody waits for ever for a fiber that has ended before it announced itself.
+        // A fiber that ends before it announces a value must not leave its caller waiting.
         Effect.onExit((exit) =>
           Deferred.done(
             announced,
@@ -97,16 +105,13 @@ export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace,
       return yield* Deferred.await(announced)
     }),
     find: (key) => values.get(key),
-    reserve: (more = 0) =>
-      Effect.acquireRelease(
-        Effect.suspend(() => {
-          if (state !== "open") return Effect.fail("draining" as const)
-          if (room() + more <= 0) return Effect.fail("full" as const)
-          return change(() => reserved++)
-        }),
-        () => change(() => reserved--)
-      ),
+    reserve: Effect.acquireRelease(
+      Effect.suspend(() => (state === "open" && room() <= 0 ? Effect.fail("full" as const) : takePlace)),
+      release
+    ),
+    reserveAnyway: Effect.acquireRelease(takePlace, release),
     room,
+    isReserved: () => reserved > 0,
     isIdle,
     drain: (grace) =>
       Effect.suspend(() => {

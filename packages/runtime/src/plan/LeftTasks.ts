@@ -5,11 +5,11 @@ import type { PeerClient, Route } from "../peer/PeerClient.ts"
 
 const decodeAgent = Schema.decodeUnknownOption(Agent)
 
-/** Of what was stored of agents, those of which enough is known to speak to them: most secrets of a request are not kept. */
+/** The stored agents that can still be reached. The secrets of a request are mostly not stored, so an agent that needs one cannot. */
 export const reachable = (agents: ReadonlyArray<unknown>): ReadonlyArray<Agent> =>
   agents.flatMap((agent) => Option.toArray(decodeAgent(agent)))
 
-/** Tells peers to end tasks that were left with them: once and in the background, where their agents are among these. */
+/** Asks peers to cancel the tasks that are still open with them, once and in the background. Skips tasks of other agents than these. */
 export const cancelAll = (
   peers: PeerClient["Service"],
   agents: ReadonlyArray<Agent>,

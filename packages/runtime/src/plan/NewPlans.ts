@@ -1,5 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import { isSettled, PlanId } from "@bowline/domain/plan/Plan"
+import { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import {
   type HopsExceeded,
@@ -8,62 +8,33 @@ import {
   NotAccepting,
   type SessionBusy
 } from "@bowline/domain/plan/Refusal"
-import type { SessionId } from "@bowline/domain/session/Session"
-import { StorageError } from "@bowline/domain/storage/StorageError"
-import {
-  Cause,
-  Clock,
-  Context,
-  type Duration,
-  Effect,
-  Exit,
-  Fiber,
-  FiberSet,
-  Latch,
-  Layer,
-  Option,
-  Schedule
-} from "effect"
-import { UuidGenerator } from "../config/UuidGenerator.ts"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer } from "effect"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { GatewayId } from "../config/GatewayId.ts"
+import { PlansConfig } from "../config/PlansConfig.ts"
+import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { direct, type Route } from "../peer/PeerClient.ts"
-import { SessionLock } from "../lock/SessionLock.ts"
-import { toFrame } from "../store/EventRow.ts"
+import type { Idempotency, PlanExists } from "../store/Idempotency.ts"
+import { PlanStore } from "../store/PlanStore.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as Admission from "./Admission.ts"
 import { supersede } from "./Cancellation.ts"
+import { Creations } from "./Creations.ts"
 import * as Hops from "./Hops.ts"
-import type { Idempotency, PlanExists } from "../store/Idempotency.ts"
-import { newPlan } from "./NewPlan.ts"
-import { PlansConfig } from "../config/PlansConfig.ts"
-import type { PlanStart } from "../store/PlanStart.ts"
-import { PlanStore } from "../store/PlanStore.ts"
 import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
-import { SecretKey } from "../store/SecretKey.ts"
-
-/** How long a plan runs for a caller who was not told that it exists. */
-const comeBackWithin = "60 seconds"
-
-/** Whether the database may have done what it was asked to do. */
-const isLostAnswer = (cause: Cause.Cause<{ readonly _tag: string } | StorageError>): boolean => {
-  const error = Option.getOrUndefined(Cause.findErrorOption(cause))
-  return error instanceof StorageError && error.reason.isRetryable
-}
 
 /** A question, and who asks it. */
 export interface Asked {
   readonly caller: CallerName
   readonly request: PlanRequest
-  /** The way on which other gateways have sent the plan here, if they have. */
+  /** The gateways that have passed the plan on to here, if any. */
   readonly route?: Route | undefined
-  /** The key that is to stand for the plan. */
+  /** The idempotency key of the request, if it has one. */
   readonly idempotency?: Idempotency | undefined
 }
 
-type Session = Effect.Success<ReturnType<PlanStore["Service"]["create"]>>
-
-/** The caller has disconnected before the plan was there: nobody reads the plan. */
+/** The caller disconnected before the plan was stored. Nobody reads the plan yet. */
 const disconnect = (start: Fiber.Fiber<RunningPlan, unknown>) =>
   Effect.flatMap(Fiber.await(start), (exit) =>
     Exit.isSuccess(exit) ? Effect.scoped(exit.value.live.attach) : Effect.void
@@ -94,99 +65,37 @@ export class NewPlans extends Context.Service<
       const config = yield* PlansConfig
       const store = yield* PlanStore
       const running = yield* RunningPlans
-      const { replica } = yield* SessionLock
-      const secrets = yield* EnvironmentSecrets
-      const secretKey = yield* SecretKey
       const gateway = yield* GatewayId
-      const localTools = (yield* LocalTools).map(({ name }) => name)
       const uuid = yield* UuidGenerator
       const starts = yield* FiberSet.make()
-      /** Plans that are being stored, and do not run yet. */
-      const creations = new Map<PlanId, Latch.Latch>()
-
-      const check = (request: PlanRequest, came: Route) =>
-        Effect.suspend((): Effect.Effect<void, NotAccepting | InvalidRequest | HopsExceeded> => {
-          if (running.isDraining()) return Effect.fail(new NotAccepting({ code: "draining" }))
-          const issues = Admission.check(request, {
-            allowsModel: config.allowsModel,
-            allowsVariable: secrets.isAllowed,
-            localTools
-          })
-          if (issues.length > 0) return Effect.fail(new InvalidRequest({ issues }))
-          const tooFar = Hops.refusal(came, gateway, request.preferences.max_hops)
-          return tooFar === undefined ? Effect.void : Effect.fail(tooFar)
-        })
-
-      const run = (plan: PlanStart, session: Session, awaited?: Duration.Input) => {
-        const { session_id, external_session_id, created } = session
-        return running.run({
-          ...plan,
-          session_id,
-          awaited,
-          guard: { _tag: "Queued", replica, fence: 0 },
-          head: 1,
-          recent: [toFrame(1, { event: "session", data: { external_session_id, created } })],
-          resumed: undefined
-        })
-      }
-
-      /** Runs a plan that was stored though the answer was lost: its caller may come back with the key. */
-      const adopt = Effect.fnUntraced(
-        function* (plan: PlanStart, new_session_id: SessionId) {
-          const stored = yield* Effect.retry(store.get(plan.caller, plan.plan_id), {
-            while: (error) => error._tag === "StorageError" && error.reason.isRetryable,
-            schedule: Schedule.spaced("500 millis")
-          })
-          if (isSettled(stored)) return
-          const { session_id, external_session_id } = stored
-          const session = { session_id, external_session_id, created: session_id === new_session_id }
-          yield* run(plan, session, comeBackWithin)
-        },
-        (adopting) => Effect.ignore(adopting)
-      )
+      const creations = yield* Creations.make(starts)
+      const check = yield* makeCheck
 
       const start = Effect.fnUntraced(function* ({ caller, request, route: came = direct, idempotency }: Asked) {
         yield* check(request, came)
-        yield* running.reserve()
         const createdAt = yield* Clock.currentTimeMillis
-        const plan: PlanStart = {
-          plan_id: PlanId.make(`plan_${uuid()}`),
-          caller,
-          request,
-          model: request.preferences.model ?? config.model,
-          route: Hops.onward(came, gateway),
-          createdAt,
-          deadline: createdAt + request.preferences.timeout_ms
-        }
-        const isKept = config.resume && store.isDurable
-        const stored = newPlan(plan, { replica, idempotency, secretKey, isKept, uuid })
-        const created = Latch.makeUnsafe(false)
-        creations.set(plan.plan_id, created)
-        const decided = Effect.sync(() => {
-          creations.delete(plan.plan_id)
-          created.openUnsafe()
-        })
-        const session = yield* store
-          .create(stored, config.maxQueue)
-          .pipe(
-            Effect.onError((cause) =>
-              isLostAnswer(cause)
-                ? FiberSet.run(starts, Effect.ensuring(adopt(plan, stored.new_session_id), decided))
-                : decided
-            )
-          )
-        const started = yield* Effect.ensuring(run(plan, session), decided)
+        const { session, plan } = yield* creations.create(
+          {
+            plan_id: PlanId.make(`plan_${uuid()}`),
+            caller,
+            request,
+            model: request.preferences.model ?? config.model,
+            route: Hops.onward(came, gateway),
+            createdAt,
+            deadline: createdAt + request.preferences.timeout_ms
+          },
+          idempotency
+        )
         if (request.preferences.on_busy === "interrupt" && !session.created) {
-          // The plan and its key are stored, so it is not refused any more: at worst it waits for the older plans.
-          yield* supersede(running, store, caller, started.run.given)
+          // The plan and its key are stored, so nothing refuses it from here on. At worst it waits for the older plans.
+          yield* supersede(running, store, caller, plan.run.given)
         }
-        return started
-      }, Effect.scoped)
+        return plan
+      })
 
       return {
-        isKnown: (id) => creations.has(id) || running.find(id) !== undefined,
-        find: (id) =>
-          Effect.suspend(() => creations.get(id)?.await ?? Effect.void).pipe(Effect.map(() => running.find(id))),
+        isKnown: (id) => creations.isPending(id) || running.find(id) !== undefined,
+        find: (id) => Effect.map(creations.decided(id), () => running.find(id)),
         start: (asked, use) =>
           Effect.uninterruptibleMask((restore) =>
             Effect.gen(function* () {
@@ -201,3 +110,21 @@ export class NewPlans extends Context.Service<
     })
   )
 }
+
+/** Refuses what this gateway does not run. */
+const makeCheck = Effect.gen(function* () {
+  const { allowsModel } = yield* PlansConfig
+  const running = yield* RunningPlans
+  const { isAllowed: allowsVariable } = yield* EnvironmentSecrets
+  const gateway = yield* GatewayId
+  const localTools = (yield* LocalTools).map(({ name }) => name)
+
+  return (request: PlanRequest, came: Route) =>
+    Effect.suspend((): Effect.Effect<void, NotAccepting | InvalidRequest | HopsExceeded> => {
+      if (running.isDraining()) return Effect.fail(new NotAccepting({ code: "draining" }))
+      const issues = Admission.check(request, { allowsModel, allowsVariable, localTools })
+      if (issues.length > 0) return Effect.fail(new InvalidRequest({ issues }))
+      const tooFar = Hops.refusal(came, gateway, request.preferences.max_hops)
+      return tooFar === undefined ? Effect.void : Effect.fail(tooFar)
+    })
+})

@@ -36,7 +36,7 @@ const hold = Effect.fnUntraced(function* ({ given, stages }: PlanRun, lock: Sess
       onLost: () => journal.lose()
     })
     .pipe(
-      // With the session the plan is gone, too.
+      // The session was deleted, and the plan with it.
       Effect.catchTag("NotFound", () => Effect.fail(new LeaseLost())),
       stages.within("queue")
     )
@@ -61,7 +61,7 @@ const close = Effect.fnUntraced(function* (run: PlanRun, live: LivePlan, end: Se
   const wait = outcome.state !== "completed" && outcome.error.code === "storage" ? "1 second" : awayLimit
   const isStored = yield* stored(wait)
   live.close(Option.contains(isStored, true) ? "done" : "reconnect")
-  // The session is held until the outcome is stored: another plan would find one that never ended.
+  // The session is held until the outcome is stored. Otherwise the next plan would find a plan that never ended.
   if (Option.isNone(isStored)) yield* Effect.raceFirst(journal.written, Effect.ignore(Deferred.await(journal.stopped)))
   if (Option.contains(isStored, false)) run.leave("lost")
 })

@@ -1,7 +1,9 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { Decision, GivenDecision } from "@bowline/domain/plan/Approval"
 import { isSettled, type Plan, type PlanState, type PlanId, type PlanSummary } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type {
+  ApprovalConflict,
   HopsExceeded,
   IdempotencyConflict,
   InvalidRequest,
@@ -20,8 +22,11 @@ import { SessionLock } from "../lock/SessionLock.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
 import { McpClient } from "../mcp/McpClient.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
+import { ApprovalDecisions } from "../planner/ApprovalDecisions.ts"
 import { Planner } from "../planner/Planner.ts"
+import { type ApprovalId, ApprovalStore } from "../store/ApprovalStore.ts"
 import { toEvent } from "../store/EventRow.ts"
+import { Notices } from "../store/Notices.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
@@ -29,6 +34,7 @@ import { GroupCommit } from "../stream/GroupCommit.ts"
 import type { PlanReader } from "../stream/LivePlan.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
 import { InputValidator } from "../tool/InputValidator.ts"
+import { type Decider, decide } from "./Approvals.ts"
 import { cancel } from "./Cancellation.ts"
 import * as Expiry from "./Expiry.ts"
 import { type Asked, NewPlans } from "./NewPlans.ts"
@@ -65,6 +71,7 @@ export class Plans extends Context.Service<
       caller: CallerName,
       id: PlanId
     ) => Stream.Stream<PlanEvent, NotFound | InvalidRequest | StorageError>
+    /** The plan as it is stored now. Another caller's plan is not found. */
     readonly get: (caller: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
     /** Newest first. `session` is the gateway's id, or the caller's name of it. */
     readonly list: (
@@ -74,15 +81,28 @@ export class Plans extends Context.Service<
     ) => Effect.Effect<Page<PlanSummary>, NotFound | StorageError>
     /** Aborts the plan (`cancelled`), and returns it when it is settled. A plan that is over stays as it is. */
     readonly cancel: (caller: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
+    /** The calls of this caller's plans that wait for a decision, newest first. */
+    readonly approvals: ApprovalStore["Service"]["pending"]
+    /**
+     * Approves or rejects a call that waits, wherever its plan runs, and returns the decision that stands: the first one. Fails with
+     * `ApprovalConflict` if that is the other one, or if the plan is over.
+     */
+    readonly decide: (
+      decider: Decider,
+      approval: ApprovalId,
+      decision: Decision
+    ) => Effect.Effect<GivenDecision, NotFound | ApprovalConflict | StorageError>
     /**
      * From now on `start` refuses with `draining`. Returns when no plan runs here any more. When the grace is over, plans that
      * another process can resume are handed over, with their streams closed, and the others are aborted (`shutdown`). Readers of
      * plans of other processes are then asked to come back, too.
      */
     readonly drain: Effect.Effect<void>
+    /** Whether `drain` has begun. */
     readonly isDraining: Effect.Effect<boolean>
   }
 >()("@bowline/runtime/plan/Plans") {
+  /** `Plans` alone. It leaves open the services that run, stream and store plans. */
   static readonly layerNoDeps = Layer.effect(
     Plans,
     Effect.gen(function* () {
@@ -91,6 +111,7 @@ export class Plans extends Context.Service<
       const remote = yield* RemotePlans
       const store = yield* PlanStore
       const sessions = yield* SessionStore
+      const approvals = { store: yield* ApprovalStore, notices: yield* Notices }
 
       return {
         start: (asked) =>
@@ -119,6 +140,8 @@ export class Plans extends Context.Service<
           yield* cancel({ running, remote, store }, caller, id)
           return yield* store.get(caller, id)
         }),
+        approvals: approvals.store.pending,
+        decide: (decider, approval, decision) => decide(approvals, decider, approval, decision),
         drain: Effect.andThen(running.drain, remote.close),
         isDraining: Effect.sync(running.isDraining)
       }
@@ -139,7 +162,7 @@ export class Plans extends Context.Service<
     Layer.provideMerge(PlanStreams.layer),
     Layer.provide(NewPlans.layer),
     Layer.provide([RunningPlans.layer, RemotePlans.layer]),
-    Layer.provide(Layer.provide(Planner.layer, InputValidator.layer)),
+    Layer.provide(Layer.provide(Planner.layer, [InputValidator.layer, ApprovalDecisions.layer])),
     Layer.provide(Compaction.layer),
     Layer.provide(Asker.layer),
     Layer.provide([SessionLock.layer, GroupCommit.layer])

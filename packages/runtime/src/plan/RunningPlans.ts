@@ -27,7 +27,7 @@ import * as StoredRequest from "../store/StoredRequest.ts"
 /** How many models a plan may ask. */
 const maxModels = 3
 
-/** How long plans that were told to end may delay the end of the process. */
+/** How long plans that were aborted or handed over may delay the end of the process. */
 const shutdownTimeout = "15 seconds"
 
 /** A plan in this process, from its creation until its session is released. */
@@ -39,7 +39,7 @@ export interface RunningPlan {
 /** A stored plan that nobody runs yet. */
 export interface Ready extends PlanStart {
   readonly session_id: SessionId
-  /** What its next write is guarded by. Where it is `Held`, the session's lease came with the plan. */
+  /** The guard of its next write. If it is `Held`, the session's lease came with the plan. */
   readonly guard: Guard
   /** The seq of its last event, and those of the last ones that need not be read from the store. */
   readonly head: number
@@ -57,10 +57,12 @@ export class RunningPlans extends Context.Service<
     readonly run: (plan: Ready) => Effect.Effect<RunningPlan>
     readonly find: (id: PlanId) => RunningPlan | undefined
     /**
-     * Keeps a place free for one more plan until the scope closes. There are as many places as this replica may run plans, and so
-     * many `more`. A drain waits for places, too.
+     * Keeps a place free for one more plan until the scope closes. There are as many places as this replica may run plans. A drain
+     * waits for places, too.
      */
-    readonly reserve: (more?: number) => Effect.Effect<void, NotAccepting, Scope.Scope>
+    readonly reserve: Effect.Effect<void, NotAccepting, Scope.Scope>
+    /** The same, also where no place is free. */
+    readonly reserveAnyway: Effect.Effect<void, NotAccepting, Scope.Scope>
     /** How many more plans this replica may run. */
     readonly room: () => number
     /**
@@ -75,24 +77,13 @@ export class RunningPlans extends Context.Service<
     RunningPlans,
     Effect.gen(function* () {
       const config = yield* PlansConfig
-      const store = yield* PlanStore
       const lock = yield* SessionLock
-      const planner = yield* Planner
-      const writer = yield* GroupCommit
-      const peers = yield* PeerClient
-      const secretKey = yield* SecretKey
-      const uuid = yield* UuidGenerator
-
-      const keeper = yield* Keeper.make<PlanId, RunningPlan>({
-        capacity: config.maxPlans,
-        end: ({ run }) => run.end("shutdown"),
-        replace: ({ run }) => run.given.journal.lose(),
-        endWithin: shutdownTimeout,
-        abandon: ({ live }) => live.close("reconnect")
-      })
+      const keeper = yield* makeKeeper
+      const life = yield* makeLife
       yield* RemoteReaders.serve((id) => keeper.find(id)?.live)
       const readAbortRequests = yield* AbortRequests.listen(lock.replica, {
         isIdle: keeper.isIdle,
+        isStarting: keeper.isReserved,
         abort: (id, reason) => {
           const plan = keeper.find(id)
           plan?.run.abort(reason)
@@ -100,67 +91,24 @@ export class RunningPlans extends Context.Service<
         }
       })
 
-      const open = (plan: Ready, scope: Scope.Scope): RunningPlan => {
-        const { session_id, guard, head, recent, awaited: _, resumed, ...start } = plan
-        const { plan_id, request } = start
-        const { on_disconnect } = request.preferences
-        const onUnread = Effect.sync(() => {
-          if (on_disconnect === "cancel") run.abort("disconnect")
-        })
-        const live = new LivePlan(scope, onUnread, config.streamGrace)
-        const journal = new Journal({ plan_id, session_id }, guard, head, live, writer.notify)
-        const run: PlanRun = new PlanRun({
-          ...start,
-          session_id,
-          models: modelsOf(start, config),
-          resumed,
-          journal,
-          uuid,
-          isOverdue: lock.isOverdue,
-          isKept: () => config.resume && store.isDurable && StoredRequest.isWhole(request, secretKey)
-        })
-        live.head = head
-        live.publish(recent, start.createdAt)
-        return { run, live }
-      }
-
-      /** From here on the plan has a fiber, and whoever looks for it finds it. */
-      const life = Effect.fnUntraced(function* (plan: Ready, announce: (plan: RunningPlan) => Effect.Effect<void>) {
-        const { session_id, guard, awaited, request, route } = plan
-        const running = open(plan, yield* Effect.scope)
-        const { run, live } = running
-        if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => run.given.journal.lose())
-        if (awaited !== undefined) {
-          yield* Effect.forkScoped(live.awaitReader(awaited), { startImmediately: true })
-        }
-        yield* announce(running)
-        // Its end may have been requested while nobody ran it.
-        if (awaited !== undefined) readAbortRequests()
-        yield* Effect.ensuring(
-          supervise(run, live, lock, planner),
-          Effect.sync(() => live.close("reconnect"))
-        )
-        if (run.elsewhere === undefined) {
-          yield* LeftTasks.cancelAll(peers, request.agents, route, run.tasks.abandoned)
-        }
-      }, Effect.scoped)
-
       return {
         run: (plan) => {
           const { plan_id, session_id, caller } = plan
           const attributes = { [GenAi.plan]: plan_id, [GenAi.conversation]: session_id }
           return keeper.run(plan_id, (announce) => {
-            const annotated = Effect.annotateLogs(life(plan, announce), { plan_id, session_id, caller })
+            // An abort of a plan that comes from elsewhere may have been requested while no replica ran it.
+            const announceHere = (running: RunningPlan) =>
+              plan.awaited === undefined
+                ? announce(running)
+                : Effect.andThen(announce(running), Effect.sync(readAbortRequests))
+            const annotated = Effect.annotateLogs(life(plan, announceHere), { plan_id, session_id, caller })
             return Effect.withSpan(annotated, "plan", { attributes, captureStackTrace: false })
           })
         },
         find: keeper.find,
         room: keeper.room,
-        reserve: (more) =>
-          Effect.mapError(
-            keeper.reserve(more),
-            (refusal) => new NotAccepting({ code: refusal === "full" ? "unavailable" : refusal })
-          ),
+        reserve: Effect.mapError(keeper.reserve, toRefusal),
+        reserveAnyway: Effect.mapError(keeper.reserveAnyway, toRefusal),
         isDraining: keeper.isDraining,
         drain: Effect.andThen(keeper.drain(config.shutdownGrace), lock.leave)
       }
@@ -168,7 +116,81 @@ export class RunningPlans extends Context.Service<
   )
 }
 
-/** The models that the plan may ask, the one that it asks first in front. A resumed plan may have given up the first ones. */
+const toRefusal = (refusal: "full" | "draining") =>
+  new NotAccepting({ code: refusal === "full" ? "unavailable" : refusal })
+
+const makeKeeper = Effect.gen(function* () {
+  const { maxPlans } = yield* PlansConfig
+  return yield* Keeper.make<PlanId, RunningPlan>({
+    capacity: maxPlans,
+    end: ({ run }) => run.end("shutdown"),
+    replace: ({ run }) => run.given.journal.lose(),
+    endWithin: shutdownTimeout,
+    abandon: ({ live }) => live.close("reconnect")
+  })
+})
+
+/** Gives a plan its journal and its stream, which live as long as the scope. */
+const makeOpen = Effect.gen(function* () {
+  const config = yield* PlansConfig
+  const store = yield* PlanStore
+  const lock = yield* SessionLock
+  const writer = yield* GroupCommit
+  const secretKey = yield* SecretKey
+  const uuid = yield* UuidGenerator
+
+  return (plan: Ready, scope: Scope.Scope): RunningPlan => {
+    const { session_id, guard, head, recent, awaited: _, resumed, ...start } = plan
+    const { plan_id, request } = start
+    const { on_disconnect } = request.preferences
+    const onUnread = Effect.sync(() => {
+      if (on_disconnect === "cancel") run.abort("disconnect")
+    })
+    const live = new LivePlan(scope, onUnread, config.streamGrace)
+    const journal = new Journal({ plan_id, session_id }, guard, head, live, writer.notify)
+    const run: PlanRun = new PlanRun({
+      ...start,
+      session_id,
+      models: modelsOf(start, config),
+      resumed,
+      journal,
+      uuid,
+      isOverdue: lock.isOverdue,
+      isKept: () => config.resume && store.isDurable && StoredRequest.isWhole(request, secretKey)
+    })
+    live.head = head
+    live.publish(recent, start.createdAt)
+    return { run, live }
+  }
+})
+
+/** The fiber of a plan: it announces the plan, so that `find` returns it, and runs it to its end. */
+const makeLife = Effect.gen(function* () {
+  const lock = yield* SessionLock
+  const planner = yield* Planner
+  const peers = yield* PeerClient
+  const open = yield* makeOpen
+
+  return Effect.fnUntraced(function* (plan: Ready, announce: (plan: RunningPlan) => Effect.Effect<void>) {
+    const { session_id, guard, awaited, request, route } = plan
+    const running = open(plan, yield* Effect.scope)
+    const { run, live } = running
+    if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => run.given.journal.lose())
+    if (awaited !== undefined) {
+      yield* Effect.forkScoped(live.awaitReader(awaited), { startImmediately: true })
+    }
+    yield* announce(running)
+    yield* Effect.ensuring(
+      supervise(run, live, lock, planner),
+      Effect.sync(() => live.close("reconnect"))
+    )
+    if (run.elsewhere === undefined) {
+      yield* LeftTasks.cancelAll(peers, request.agents, route, run.tasks.abandoned)
+    }
+  }, Effect.scoped)
+})
+
+/** The models that the plan may ask, the first one in front. A resumed plan leaves out the models that have failed already. */
 const modelsOf = ({ request, model }: PlanStart, config: PlansConfig["Service"]): ReadonlyArray<string> => {
   const first = request.preferences.model ?? config.model
   const chain = [first, ...config.fallbackModels.filter((other) => other !== first)].slice(0, maxModels)

@@ -11,7 +11,7 @@ import { SessionStore } from "../store/SessionStore.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { contextBlock } from "../compaction/Summary.ts"
 
-/** The model of summaries has none to give, or has failed so often lately that it is not asked. */
+/** The model returned no usable summary, or has failed so often lately that it is not asked. */
 export class NoSummary extends Data.TaggedError("NoSummary") {
   override readonly message = "No summary could be made. The log says why"
 }
@@ -25,22 +25,22 @@ interface Key {
 
 const busy = new SessionBusy({ message: "The session has a plan that is not over" })
 
-/** How long whoever has the session may take to let go of it: a plan that is over, or another change from outside. */
+/** How long to wait for the session. A plan that has just ended, or another change from outside, may still hold it. */
 const freeTimeout = "10 seconds"
 
-/** How long a summary may take: as long as a plan, if that does not say. */
+/** How long a summary may take: as long as a plan with the default time-out. */
 const timeout = Duration.minutes(30)
 
 const unpaid = { reported: () => undefined, ended: () => undefined }
 
-/** Compacts sessions that no plan has, for whoever asks for it. */
+/** Compacts a session at a caller's request, while no plan has the session. */
 export class SessionCompaction extends Context.Service<
   SessionCompaction,
   {
     /**
-     * Compacts everything but the newest turns, as a plan does that is too long; null if there is nothing to be gained. Whoever
-     * asks while the session is being compacted waits for the same compaction; it ends when the last caller disconnects. It takes the
-     * session as a plan does, and fails with `SessionBusy` if one is not over.
+     * Compacts everything but the newest turns, as a plan does when its prompt is too long. Returns null if a compaction would gain
+     * nothing. A second caller joins a compaction that is under way; it is interrupted when the last of its callers disconnects.
+     * It acquires the session as a plan does, and fails with `SessionBusy` if the session has a plan that is not over.
      */
     readonly compact: (caller: CallerName, id: string) => Effect.Effect<Compacted | null, Failure>
   }
@@ -58,6 +58,7 @@ export class SessionCompaction extends Context.Service<
         const { contextWindow } = ModelLimits.of(config, config.model)
         const made = yield* compaction.make({
           session,
+          stage: "compaction",
           question: undefined,
           models: [config.model, ...config.fallbackModels],
           size: contextWindow,
@@ -71,7 +72,7 @@ export class SessionCompaction extends Context.Service<
         if (made._tag === "Failed") return yield* new NoSummary()
         if (made._tag !== "Summarised") return null
         yield* sessions.compact(session, fence, made.stored)
-        return made.told
+        return made.event
       })
 
       const hold = Effect.fnUntraced(function* ({ caller, session }: Key) {
@@ -94,7 +95,7 @@ export class SessionCompaction extends Context.Service<
       const running: RcMap.RcMap<Key, Compacted | null, Failure> = yield* RcMap.make({
         lookup: (key: Key) =>
           hold(key).pipe(
-            // Whoever comes from now on has it looked at again; one that was interrupted is gone already.
+            // The next caller starts a new compaction. An interrupted one has left the map already.
             Effect.onExit((exit) => (Exit.hasInterrupts(exit) ? Effect.void : RcMap.invalidate(running, key)))
           )
       })

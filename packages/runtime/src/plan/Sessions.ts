@@ -8,7 +8,7 @@ import { Context, Effect, Layer, Scope } from "effect"
 import { GatewayId } from "../config/GatewayId.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 import { direct, PeerClient } from "../peer/PeerClient.ts"
-import { cancel } from "./Cancellation.ts"
+import { cancel, openPlans } from "./Cancellation.ts"
 import * as Hops from "./Hops.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { RunningPlans } from "./RunningPlans.ts"
@@ -23,15 +23,15 @@ const busy = new SessionBusy({ message: "A plan of the session has not ended yet
 
 const unheard = { onQueued: () => undefined, onLost: () => undefined }
 
-/** Changes sessions from outside of their plans. */
+/** Reverts and deletes sessions at a caller's request. */
 export class Sessions extends Context.Service<
   Sessions,
   {
     /**
-     * Drops what came behind the message, and gives the session. Plans of the session that are not over are aborted first
-     * (`cancelled`), those that wait for it as well. It takes the session as a plan does, so that neither sees half of the other. Remote
-     * tasks that the dropped calls have left with peers are told to end, once and in the background, where that needs no secret: what a
-     * request brings is not kept.
+     * Drops the history behind the message, and returns the session. First it aborts (`cancelled`) all plans of the session that are
+     * not over, the queued ones too. Then it acquires the session as a plan does, so that no plan sees half of the change. Peers are
+     * asked to cancel the remote tasks that the dropped calls have left open: once, in the background, and only where that needs no
+     * secret of a request, since those are not kept.
      */
     readonly revert: (
       caller: CallerName,
@@ -39,8 +39,8 @@ export class Sessions extends Context.Service<
       to: MessageId
     ) => Effect.Effect<Session, NotFound | SessionBusy | StorageError>
     /**
-     * Deletes the session and all it owns. Plans that are not over are aborted first (`cancelled`). Remote tasks that wait for the session
-     * are told to end, as a revert does it.
+     * Deletes the session and all it owns. First it aborts (`cancelled`) all plans of the session that are not over. It cancels the
+     * session's open remote tasks as a revert does.
      */
     readonly delete: (caller: CallerName, id: string) => Effect.Effect<void, NotFound | SessionBusy | StorageError>
   }
@@ -58,20 +58,17 @@ export class Sessions extends Context.Service<
 
       /** Ends every plan of the session that there is now. */
       const abortPlans = Effect.fnUntraced(function* (caller: CallerName, session: SessionId) {
-        const open = yield* Effect.forEach(["queued", "running"] as const, (state) =>
-          plans.list(caller, { session, state }, { limit: 200 })
-        )
-        const ids = open.flatMap(({ items }) => items.map(({ plan_id }) => plan_id))
+        const open = yield* openPlans(plans, caller, { session })
         const end = (plan_id: PlanId) =>
-          // One that was deleted meanwhile is over.
+          // A plan that was deleted meanwhile is over.
           Effect.catchTag(cancel({ running, remote, store: plans }, caller, plan_id), "NotFound", () => Effect.void)
-        yield* Effect.forEach(ids, end, { concurrency: "unbounded", discard: true })
+        yield* Effect.forEach(open, end, { concurrency: "unbounded", discard: true })
       })
 
       const cancelAll = ({ agents }: Session, left: ReadonlyArray<HandedBack>) =>
         LeftTasks.cancelAll(peers, LeftTasks.reachable(agents), route, left)
 
-      /** Why the session is not available. Asked by its id, since its name may belong to a new session by now. */
+      /** Why the session is not available. It reads the session by its id, since a new session may have the name by now. */
       const refusal = (caller: CallerName, session: SessionId) =>
         Effect.andThen(sessions.find(caller, session), Effect.fail(busy))
 
@@ -84,14 +81,14 @@ export class Sessions extends Context.Service<
         const { session_id } = session
         yield* sessions.message(session_id, to)
         const scope = yield* Effect.scope
-        // It joins the line before it ends the plans in front, so that a plan that comes meanwhile is behind it.
+        // Joins the line before it aborts the plans in front: a plan that comes meanwhile stands behind it.
         const acquired = Effect.provideService(lock.acquire(session_id, unheard), Scope.Scope, scope)
         const [fence] = yield* inTime(
           Effect.all([acquired, abortPlans(caller, session_id)], { concurrency: "unbounded" }),
           caller,
           session_id
         )
-        // Also when the caller has disconnected: what is dropped is cancelled.
+        // Not interrupted when the caller disconnects: the dropped tasks must be cancelled.
         yield* sessions.revert(session_id, fence, to).pipe(
           Effect.flatMap((left) => cancelAll(session, left)),
           Effect.uninterruptible,
@@ -108,13 +105,13 @@ export class Sessions extends Context.Service<
           const deletion = Effect.gen(function* () {
             yield* abortPlans(caller, session_id)
             const left = yield* sessions.handedBack(session_id)
-            // Also when the caller has disconnected: afterwards nothing names the tasks that peers still have.
+            // Not interrupted when the caller disconnects: after the deletion nothing names the tasks that peers still have.
             return yield* sessions.delete(session_id).pipe(
               Effect.tap((isDeleted) => (isDeleted ? cancelAll(session, left) : Effect.void)),
               Effect.uninterruptible
             )
           })
-          // Nothing is deleted where a plan has come meanwhile: then it tries again.
+          // If a plan has come meanwhile, nothing was deleted: it tries again.
           yield* inTime(Effect.repeat(deletion, { until: (isDeleted) => isDeleted }), caller, session_id)
         })
       }

@@ -4,9 +4,8 @@ import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { unknownEffect } from "../history/LegalHistory.ts"
 import { retryAfterMs } from "../asking/RetryPolicy.ts"
-import type { PlanAnswer } from "../planner/Planner.ts"
+import type { PlanAnswer } from "../planner/StepLoop.ts"
 import type { PlannerError } from "../planner/PlannerError.ts"
 import type { PlanRun, Snapshot } from "../planner/PlanRun.ts"
 import type { TaskEnd } from "../planner/PlanTasks.ts"
@@ -25,10 +24,10 @@ export interface Exited {
   readonly exit: Exit.Exit<PlanAnswer, ProviderError | PlannerError | StorageError | LeaseLost>
 }
 
-/** What came first: an abort, a hand-over, or the end of the work, which a journal that may not write any more brings about, too. */
+/** What ended a plan: an abort, a hand-over, or the exit of its work. A journal that may no longer write makes the work exit, too. */
 export type End = { readonly _tag: "Aborted"; readonly reason: AbortReason } | { readonly _tag: "HandedOver" } | Exited
 
-/** An abort is blamed on the stage that was running, and in stage `tool` on every task that was open. */
+/** The error of an abort names the stage that was running, and in stage `tool` every open task. */
 const ofAbort = (reason: AbortReason, { open, stage }: Snapshot, now: number): Failure => {
   const tools = open.map(([task_id, { tool, startedAt }]) => ({ tool, task_id, elapsed_ms: now - startedAt }))
   const last = tools.at(-1)
@@ -71,7 +70,7 @@ const ofStorage = (error: StorageError, stage: Stage | null): Failure => ({
   stage
 })
 
-/** A bug: the log has the cause, the caller has not. */
+/** A bug. The log has the cause; the caller does not see it. */
 const ofDefect = (stage: Stage | null): Failure => ({
   code: "internal",
   message: "Something went wrong in the gateway",
@@ -79,7 +78,7 @@ const ofDefect = (stage: Stage | null): Failure => ({
   stage
 })
 
-/** What ended the plan, as its outcome; nothing when another process has the plan now, or is to have it. */
+/** The outcome of the plan; undefined if another process has the plan now, or is to have it. */
 export const outcomeOf = (end: End, snapshot: Snapshot, now: number): Outcome | undefined => {
   if (end._tag === "HandedOver") return undefined
   if (end._tag === "Aborted") return { state: "aborted", error: ofAbort(end.reason, snapshot, now) }
@@ -118,11 +117,11 @@ const lastParts = (end: End, { shownText }: Snapshot): ReadonlyArray<MessagePart
  */
 export const settle = (run: PlanRun, end: End, outcome: Outcome, now: number): void => {
   const { journal } = run.given
-  run.tasks.finishAll(interrupted, unknownEffect, now)
+  run.tasks.finishAll(interrupted, now)
   run.countUsage()
   const last = lastParts(end, run.snapshot())
   journal.append(
-    // Together: whoever finds the answer of a plan that is not over could not tell why it had stopped.
+    // In one commit: after a crash between the two, the next process would find an answer without the reason why it stopped.
     [
       ...(last === undefined ? [] : [run.message("assistant", last, now)]),
       { _tag: "Settled", outcome, progress: run.progress, at: fromMillis(now) }
@@ -135,7 +134,7 @@ export const settle = (run: PlanRun, end: End, outcome: Outcome, now: number): v
   journal.seal()
 }
 
-/** Leaves the plan to the next process. If it is not lost yet, that process is told that this one has ended well. */
+/** Leaves the plan to the next process. Unless the plan is lost already, also stores that this process shut down in order. */
 export const handOver = (run: PlanRun, why: "handed over" | "lost"): void => {
   const { journal } = run.given
   run.leave(why)

@@ -5,6 +5,7 @@ import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
+import { truncate } from "../tool/Envelope.ts"
 import { HandedBackTasks } from "../tool/HandedBackTasks.ts"
 import type { CheckOutput } from "../tool/McpTools.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
@@ -18,6 +19,9 @@ import type { PlanRun } from "./PlanRun.ts"
 /** How many tools a plan may be offered. */
 export const maxTools = 128
 
+/** How many characters of a reason the caller gets: it quotes the schema. */
+const maxReason = 500
+
 /** What a plan may call, by name, the agents and MCP servers that did not say what they can do, and what the caller should know of it. */
 export interface Catalog {
   readonly tools: ReadonlyMap<string, Tool>
@@ -29,7 +33,7 @@ export interface Catalog {
 const obstacle = (skill: Skill, count: number): string | undefined => {
   if (count >= maxTools) return `A plan has at most ${maxTools} tools`
   const wrong = skill.input_schema === undefined ? undefined : ToolSchema.problem(skill.input_schema)
-  return wrong === undefined ? undefined : `Its input schema cannot be used. ${wrong}`
+  return wrong === undefined ? undefined : truncate(`Its input schema cannot be used. ${wrong}`, maxReason).text
 }
 
 /** The skills of an agent: those of the request, else those on its card. */

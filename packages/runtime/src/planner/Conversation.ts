@@ -3,7 +3,7 @@ import { MessageId, type Message, type NewMessage } from "@bowline/domain/sessio
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Effect, type Scope } from "effect"
-import type { Question } from "../asking/AnswerAttempt.ts"
+import type { ModelRequest } from "../asking/AnswerAttempt.ts"
 import type { Asker } from "../asking/Asker.ts"
 import type { Compaction } from "../compaction/Compaction.ts"
 import { contextBlocks } from "../compaction/Summary.ts"
@@ -45,7 +45,7 @@ export interface Conversation {
   readonly lastAnswer: Message | undefined
   readonly loop: PlanLoop
   /** What the model is asked next. `corrections` are for this request only. */
-  readonly request: (mustAnswer: boolean, corrections: ReadonlyArray<Entry>) => Question
+  readonly request: (mustAnswer: boolean, corrections: ReadonlyArray<Entry>) => ModelRequest
 }
 
 /** The question as the history has it. It is named after its plan: the process that resumes the plan finds it by that name. */

@@ -4,7 +4,7 @@ import type { InputValidator } from "../tool/InputValidator.ts"
 import { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
 
-/** What an answer is worth that ends the plan: it is taken, or the model is asked to repair it. */
+/** The verdict on the answer that ends a plan: it is accepted, or the model has to repair it. */
 export type Judged =
   | { readonly _tag: "Taken"; readonly output: { readonly output?: Schema.Json } }
   | { readonly _tag: "Rejected"; readonly repair: ReadonlyArray<Entry> }

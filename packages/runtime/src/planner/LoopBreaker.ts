@@ -12,7 +12,7 @@ export interface EndedCall {
   readonly isPolling: boolean
 }
 
-/** What is known of a signature: the steps in a row in which it failed, and how often in a row it gave its last result. */
+/** The history of a signature: the steps in a row in which it failed, and how often in a row it gave its last result. */
 interface Seen {
   readonly failedSteps: number
   readonly result: string | undefined

@@ -18,7 +18,7 @@ interface Given {
   readonly frame: Wanted["frame"]
 }
 
-/** What the model of a plan gets to read of its session, made shorter where it is too long for the model. */
+/** The part of its session that a plan's model reads. It is made shorter where it is too long for the model. */
 export class PlanPrompt {
   readonly #given: Given
   #messages: ReadonlyArray<Entry>
@@ -68,7 +68,7 @@ export class PlanPrompt {
     return Effect.suspend(() => {
       const limits = this.#limits()
       const threshold = ContextBudget.threshold(limits)
-      // Mostly the bytes say that it is short: then nothing is counted.
+      // Mostly the number of bytes shows that the prompt is short. Then no tokens are counted.
       if (this.#atMost() <= threshold) return Effect.void
       return this.#compact(limits, threshold).pipe(this.#given.run.stages.within("compaction"))
     })
@@ -85,7 +85,7 @@ export class PlanPrompt {
     return { ...facts, contextWindow }
   }
 
-  /** What nobody has counted yet of the prompt, and what the provider has. */
+  /** The messages whose tokens are still to be estimated, and the tokens that the provider has reported. */
   #known() {
     const last = this.#reported?.model === this.#given.run.model ? this.#reported : undefined
     return { added: this.#messages.slice(last?.messages ?? 0), reported: last && { tokens: last.tokens, messages: 0 } }
@@ -117,7 +117,7 @@ export class PlanPrompt {
     if (tokens <= threshold) return
     const most = limits.contextWindow - ContextBudget.outputReserve(limits)
     const made = yield* this.#make(limits.contextWindow, false)
-    // Without a summary nothing is left out of what fits.
+    // Without a summary, the prompt keeps every message that fits.
     if ((made._tag === "NothingToGain" || made._tag === "Failed") && tokens <= most) return
     if (made._tag !== "NothingToGain") {
       this.#take(made)
@@ -143,18 +143,16 @@ export class PlanPrompt {
     isRefused: boolean
   ): Effect.fn.Return<Made, StorageError> {
     const { compaction, frame, question, run } = this.#given
-    const { journal, session_id, deadline } = run.given
+    const { journal } = run.given
     journal.append([run.progressed("compaction")], [])
     yield* journal.flush
     const made = yield* compaction.make({
-      session: session_id,
+      ...run.subject("compaction"),
       question,
-      models: run.models,
       size,
       isRefused,
       frame,
       remoteTasks: run.tasks.remoteTasks,
-      deadline,
       timeout: Infinity,
       account: {
         reported: (attempt, usage) => run.step?.reportUsage({ step: 0, attempt, usage }),
@@ -162,8 +160,8 @@ export class PlanPrompt {
       }
     })
     if (made._tag !== "Summarised") return made
-    const { stored, told } = made
-    journal.append([{ _tag: "Compacted", compaction: stored }], [{ event: "compaction", data: told }])
+    const { stored, event } = made
+    journal.append([{ _tag: "Compacted", compaction: stored }], [{ event: "compaction", data: event }])
     yield* journal.flush
     return made
   })

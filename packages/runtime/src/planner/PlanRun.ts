@@ -5,6 +5,7 @@ import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Deferred, Effect } from "effect"
+import type { Subject } from "../asking/Retries.ts"
 import type { Journal } from "../stream/Journal.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
 import type { PlanChange, Progress } from "../store/PlanStore.ts"
@@ -74,6 +75,11 @@ export class PlanRun {
 
   get model(): string {
     return this.#models[0] ?? ""
+  }
+
+  /** Whom to ask for an answer in this stage. */
+  subject(stage: Stage): Subject {
+    return { session: this.given.session_id, models: this.#models, deadline: this.given.deadline, stage }
   }
 
   /** Asks this model from now on: those in front of it have failed. */

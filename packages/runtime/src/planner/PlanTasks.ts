@@ -2,10 +2,11 @@ import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { MessageId, type Message, type MessagePart } from "@bowline/domain/session/Message"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
+import { notMade, unknownEffect } from "../history/LegalHistory.ts"
 import type { PlanChange, StoredTask } from "../store/PlanStore.ts"
 import type { Journal } from "../stream/Journal.ts"
 
-/** A call that was started, or refused: what is known of it until it ends, and behind its end. */
+/** A call that was started or refused. The record stays when the call has ended. */
 export interface PlanTask {
   readonly tool: string
   readonly agent: string | null
@@ -115,7 +116,7 @@ export class PlanTasks {
     return remote
   }
 
-  /** Tasks that have ended for the plan while nobody told their peers: to be cancelled once the plan's end is stored. */
+  /** Tasks that have ended for the plan but may run on at their peers. They are cancelled once the plan's end is stored. */
   get abandoned(): ReadonlyArray<PlanTask> {
     return this.#abandoned
   }
@@ -158,7 +159,7 @@ export class PlanTasks {
     this.#change(task_id, { isInherited: false })
   }
 
-  /** Tells what happens to a task while it is open. What a fiber that does not let go says later is dropped. */
+  /** Emits an event of an open task. Drops an event that a call emits after its task has ended, as an abandoned call may. */
   tell(event: Extract<PlanEvent, { readonly event: "task.progress" | "task.artifact" }>): void {
     if (this.#open.has(event.data.task_id)) this.#journal.emit(event)
   }
@@ -181,9 +182,11 @@ export class PlanTasks {
     )
   }
 
-  /** Gives every call that has no result the same end. */
-  finishAll(end: TaskEnd, content: string, now: number): void {
-    for (const task_id of Array.from(this.#unanswered)) this.finish(task_id, end, content, now)
+  /** Gives every call that has no result the same end. Of one that has started nobody knows whether it had an effect. */
+  finishAll(end: TaskEnd, now: number): void {
+    for (const task_id of Array.from(this.#unanswered)) {
+      this.finish(task_id, end, this.#tasks.has(task_id) ? unknownEffect : notMade, now)
+    }
   }
 
   #change(task_id: TaskId, change: Partial<PlanTask>): void {

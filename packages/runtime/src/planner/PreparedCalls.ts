@@ -8,10 +8,10 @@ import * as ToolName from "../tool/ToolName.ts"
 import type { ToolCall } from "../provider/Provider.ts"
 import type { StoredTask } from "../store/PlanStore.ts"
 
-/** A call before it is made: what it will be, or why it will not. */
+/** A call before it is made: what to dispatch, or why it is refused. */
 export type Prepared = { readonly part: ToolCallPart } & (
   | { readonly _tag: "Ready"; readonly tool: Tool; readonly input: ToolInput }
-  /** Another process has started it: its peer has it, or it may be made once more. */
+  /** Another process has started it. Its peer has the task, or the call may be made again. */
   | { readonly _tag: "Begun"; readonly tool: Tool; readonly input: ToolInput; readonly task: StoredTask }
   | {
       readonly _tag: "Refused"
@@ -38,7 +38,7 @@ export type ParseInput = (
 
 type Call = Pick<ToolCall, "name" | "arguments">
 
-/** Looks up and checks a call. One that `isSpent` comes after as many as the plan may make. */
+/** Looks up and checks a call. `isSpent`: the plan has already made as many calls as it may. */
 const prepareOne = Effect.fnUntraced(function* (
   { arguments: text, name }: Call,
   tools: ReadonlyMap<string, Tool>,
@@ -79,22 +79,22 @@ export const prepare = (
 ): Effect.Effect<ReadonlyArray<Prepared>> =>
   Effect.forEach(calls, (call, index) => prepareOne(call, tools, parse, nextId(), index >= budget))
 
-/** What is left to do of the last step that was answered, in the process that resumes the plan. */
-export interface Left {
-  /** Those that have no result. What has begun is not started again. */
+/** What the process that resumes a plan has to do of the last answered step. */
+export interface RemainingCalls {
+  /** The calls that have no result. A call that has begun is not started again. */
   readonly calls: ReadonlyArray<Prepared>
-  /** Calls of the plan that count, these among them. */
+  /** How many calls the plan has made, these included. */
   readonly counted: number
 }
 
-/** `parts` are all calls of the step, `tasks` all of the plan, of which at most `max` may be made. */
-export const left = Effect.fnUntraced(function* (
+/** The calls of the step that have no result. `parts` are all calls of the step, `tasks` all tasks of the plan, which may make at most `max` calls. */
+export const remainingCalls = Effect.fnUntraced(function* (
   parts: ReadonlyArray<ToolCallPart>,
   tasks: ReadonlyArray<StoredTask>,
   tools: ReadonlyMap<string, Tool>,
   parse: ParseInput,
   max: number
-): Effect.fn.Return<Left> {
+): Effect.fn.Return<RemainingCalls> {
   const ids = new Set(parts.map(({ task_id }) => task_id))
   // Each call of the steps before has its row, also one that was refused because there were too many.
   const before = Math.min(tasks.filter(({ task_id }) => !ids.has(task_id)).length, max)

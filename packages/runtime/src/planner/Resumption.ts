@@ -1,6 +1,8 @@
+import type { GivenDecision } from "@bowline/domain/plan/Approval"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Schema } from "effect"
-import type { EventRow } from "../store/EventRow.ts"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { type EventRow, toEvent } from "../store/EventRow.ts"
 import type { Tool } from "../tool/Tool.ts"
 import type { AbandonedPlan, Progress, StoredTask } from "../store/PlanStore.ts"
 
@@ -15,15 +17,17 @@ export interface Resumed {
   readonly progress: Progress
   /** Whether its question is in the history. */
   readonly isAsked: boolean
-  /** Undefined before the first step, and once a call of the last step has started: then that step has its answer. */
+  /** Undefined before the first step, and once a call of the last step has started, or waits for an approval: then that step has its answer. */
   readonly attempts: Attempts | undefined
   /** All its calls, open or ended. */
   readonly tasks: ReadonlyArray<StoredTask>
   /** What readers have seen of the calls of its last step: the payloads of those events. */
   readonly seen: ReadonlySet<string>
+  /** The calls of its last step whose approval was requested, with the decisions that readers have seen. */
+  readonly approvals: ReadonlyMap<TaskId, { readonly decision: GivenDecision | undefined }>
 }
 
-/** A plan that so many processes have died with may be what kills them. */
+/** How many deaths a plan may have. Beyond that, the plan itself may be what kills its processes. */
 const maxDeaths = 2
 
 interface Rules {
@@ -51,8 +55,8 @@ export const obstacle = (
   if (!rules.resume) return "this replica resumes no plans"
   if (request === undefined) {
     return (stored?.secrets ?? null) === null
-      ? "a secret of its request was not stored: BOWLINE_SECRET_KEY was not set"
-      : "the secrets of its request cannot be read with this BOWLINE_SECRET_KEY"
+      ? "a secret of its request was not stored: BOWLINE_SECRET_KEY (plans.secret_key in the file) was not set"
+      : "the secrets of its request cannot be read with this BOWLINE_SECRET_KEY (plans.secret_key in the file)"
   }
   if (deaths > maxDeaths) return `${deaths} processes died while they ran it`
   const open = tasks.find(
@@ -78,6 +82,17 @@ const attemptsOf = (rows: ReadonlyArray<EventRow>): Attempts => {
   return { last, shown: Array.from(shown) }
 }
 
+const approvalsOf = (rows: ReadonlyArray<EventRow>): Resumed["approvals"] => {
+  const approvals = new Map<TaskId, { readonly decision: GivenDecision | undefined }>()
+  for (const row of rows) {
+    if (row.event !== "approval.requested" && row.event !== "approval.resolved") continue
+    const { data, event } = toEvent(row)
+    if (event === "approval.requested") approvals.set(data.task_id, { decision: undefined })
+    if (event === "approval.resolved") approvals.set(data.task_id, { decision: data })
+  }
+  return approvals
+}
+
 /** Reads from the store how far the plan has come. */
 export const read = ({ plan, tail, tasks }: Pick<AbandonedPlan, "plan" | "tail" | "tasks">): Resumed => {
   const { model, steps, tool_calls, usage } = plan
@@ -86,9 +101,10 @@ export const read = ({ plan, tail, tasks }: Pick<AbandonedPlan, "plan" | "tail" 
   return {
     progress: { model, steps, tool_calls, usage },
     isAsked: has("plan") || has("step"),
-    attempts: has("step") && !has("task.started") ? attemptsOf(tail) : undefined,
+    attempts: has("step") && !has("task.started") && !has("approval.requested") ? attemptsOf(tail) : undefined,
     tasks,
-    seen: new Set(tail.filter(isOfTask).map(({ payload }) => payload))
+    seen: new Set(tail.filter(isOfTask).map(({ payload }) => payload)),
+    approvals: approvalsOf(tail)
   }
 }
 

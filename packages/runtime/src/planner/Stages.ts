@@ -1,12 +1,12 @@
 import type { Stage } from "@bowline/domain/plan/Outcome"
 import { Effect, Exit } from "effect"
 
-/** What a plan waits for, one stage at a time: every abort, time-out and failure is blamed on it. */
+/** What a plan waits for, one stage at a time. An abort, a time-out or a failure names the stage in which it came. */
 export class Stages {
   readonly #entered: Array<Stage> = []
   #failedIn: Stage | null | undefined
 
-  /** A tool that runs hides everything else, and an approval everything but a tool. */
+  /** The order of precedence while a plan waits for several things: `tool` comes first, then `approval`. */
   get current(): Stage | null {
     if (this.#entered.includes("tool")) return "tool"
     if (this.#entered.includes("approval")) return "approval"

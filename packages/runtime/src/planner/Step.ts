@@ -3,7 +3,7 @@ import type { Usage } from "@bowline/domain/plan/Usage"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
-import type { FinishedAnswer, Question } from "../asking/AnswerAttempt.ts"
+import type { FinishedAnswer, ModelRequest } from "../asking/AnswerAttempt.ts"
 import type { Asker } from "../asking/Asker.ts"
 import { textOf } from "../asking/Assembly.ts"
 import * as Target from "../asking/Target.ts"
@@ -25,10 +25,10 @@ export interface Given extends Continuation.Answer {
 
 /** What a step asks. */
 export interface Asked {
-  readonly question: () => Question
+  readonly question: () => ModelRequest
   /** Whether the answer may call tools. */
   readonly mayCall: boolean
-  /** Makes the question shorter, and says whether it is: for a provider that refuses it as too long. */
+  /** Makes the request shorter, and says whether it is: for a provider that refuses it as too long. */
   readonly shorten: Effect.Effect<boolean, StorageError>
   /** The attempts of the process that had the plan before. The step retracts what they have shown. */
   readonly before: Attempts | undefined
@@ -64,11 +64,10 @@ const begin = Effect.fnUntraced(function* (
   state: StepState,
   { before = { last: 0, shown: [] }, shorten }: Asked
 ) {
-  const { journal, deadline, session_id: session } = run.given
+  const { journal } = run.given
   const step = run.progress.steps
   for (const attempt of before.shown) journal.emit({ event: "text.retract", data: { step, attempt } })
-  const subject = { session, models: run.models, deadline, stage: "provider" as const }
-  const asking = yield* asker.begin(subject, StepListener.make(run, state, shorten), before.last)
+  const asking = yield* asker.begin(run.subject("provider"), StepListener.make(run, state, shorten), before.last)
   const next = asking.target()
   StepListener.useModel(run, next.model)
   if (before.last > 0) StepListener.tellRetry(run, { attempt: before.last, next, delayMs: 0, error: processDied })
@@ -93,14 +92,14 @@ const answerTo = Effect.fnUntraced(function* (
   const asking = yield* begin(asker, run, state, asked)
   let kept: ReadonlyArray<MessagePart> = []
   let continued = Continuation.notContinued
-  /** Follows the question in the request, so that the model continues its answer. */
+  /** Follows the prompt in the request, so that the model continues its answer. */
   let tail: ReadonlyArray<Entry> = []
-  const question = Effect.sync((): Question => {
+  const request = Effect.sync((): ModelRequest => {
     const base = asked.question()
     return { ...base, messages: [...base.messages, ...tail] }
   })
   for (;;) {
-    const answer = joined(kept, yield* asking.ask(() => question), asked.mayCall)
+    const answer = joined(kept, yield* asking.ask(() => request), asked.mayCall)
     state.keepText()
     const next = Continuation.next(answer, continued)
     if (Continuation.isEmpty(answer)) {

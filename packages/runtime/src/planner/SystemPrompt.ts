@@ -1,11 +1,11 @@
 import type { ResponseFormat } from "@bowline/domain/plan/PlanRequest"
 
-/** What the planner is told before everything else. `delimiter` marks the results of tools, see `Envelope`. */
+/** The system prompt of a plan. `delimiter` marks the results of tools, see `Envelope`. */
 export const systemPrompt = (options: {
   readonly delimiter: string
   readonly agents: ReadonlyArray<string>
   readonly unreachable: ReadonlyArray<string>
-  /** What tells of what is not in the history any more. */
+  /** The summary of the messages that the prompt leaves out. */
   readonly summary: string | undefined
   readonly mustAnswer: boolean
   readonly responseFormat: ResponseFormat

@@ -1,7 +1,7 @@
 import type { ToolResultPart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
-import { Clock, Duration, Effect, Fiber, Option, type Schema } from "effect"
+import { Clock, Duration, Effect, Fiber, Option, type Schema, Semaphore } from "effect"
 import type { PlanEvent, Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerEvent } from "../peer/PeerClient.ts"
 import * as Envelope from "../tool/Envelope.ts"
@@ -11,6 +11,7 @@ import type { PlanRun } from "./PlanRun.ts"
 import type { TaskStart } from "./PlanTasks.ts"
 import type { Prepared } from "./PreparedCalls.ts"
 
+/** How many calls of a step run at once. Those that wait for an approval do not count. */
 const concurrency = 8
 
 /** How long a resumed call waits for its peer at most, if its own time was over before this process resumed it. */
@@ -65,25 +66,38 @@ const abandonAfter = <A>(call: Effect.Effect<A>, millis: number): Effect.Effect<
 
 type Dispatched = Extract<Prepared, { readonly _tag: "Ready" | "Begun" }>
 
-interface Options {
+export interface Options {
   /** Marks what comes from outside, for the model. */
   readonly delimiter: string
   /** Characters of one result, or of one artifact. */
   readonly resultLimit: number
+  /** Waits until a call may be made, and refuses it if it may not. */
+  readonly approve: (run: PlanRun, call: Prepared) => Effect.Effect<Prepared, StorageError>
 }
 
 /** The tool calls of one step. */
 class StepCalls {
   readonly #run: PlanRun
   readonly #options: Options
+  readonly #places = Semaphore.makeUnsafe(concurrency)
 
   constructor(run: PlanRun, options: Options) {
     this.#run = run
     this.#options = options
   }
 
-  /** Makes a call, or refuses it, and gives its result to the model. */
-  readonly make = Effect.fnUntraced(function* (this: StepCalls, prepared: Prepared) {
+  /** Makes a call once it may be made, or refuses it, and gives its result to the model. */
+  readonly make = Effect.fnUntraced(function* (this: StepCalls, call: Prepared) {
+    const run = this.#run
+    const prepared = yield* this.#options.approve(run, call)
+    const made = this.#places.withPermit(this.#make(prepared))
+    const result = yield* run.stages.within("tool")(made)
+    // The last tool has ended, and other calls still wait.
+    if (run.stage === "approval") run.given.journal.append([run.progressed("approval")], [])
+    return result
+  })
+
+  readonly #make = Effect.fnUntraced(function* (this: StepCalls, prepared: Prepared) {
     const begun = yield* Clock.currentTimeMillis
     const did = yield* this.#identify(prepared)
     if (prepared._tag === "Begun") {
@@ -188,7 +202,7 @@ class StepCalls {
   #answer(prepared: Prepared, did: AgentDid | null, result: ToolResult, now: number): ToolResultPart {
     const { task_id, tool } = prepared.part
     const { text } = truncate(result.content, this.#options.resultLimit)
-    const isRemote = prepared.tool?.kind === "peer" || prepared.tool?.kind === "mcp"
+    const isRemote = prepared._tag !== "Refused" && (prepared.tool.kind === "peer" || prepared.tool.kind === "mcp")
     const { verified = "unknown", note } = result
     const source = { tool, agent: prepared.tool?.agent ?? null, did: did?.did ?? null, verified }
     const said = isRemote ? Envelope.wrap(this.#options.delimiter, source, text) : text
@@ -205,5 +219,5 @@ export const runAll = (
   options: Options
 ): Effect.Effect<ReadonlyArray<ToolResultPart>, StorageError> => {
   const step = new StepCalls(run, options)
-  return Effect.forEach(calls, (prepared) => step.make(prepared), { concurrency }).pipe(run.stages.within("tool"))
+  return Effect.forEach(calls, (prepared) => step.make(prepared), { concurrency: "unbounded" })
 }

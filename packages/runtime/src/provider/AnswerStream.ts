@@ -94,7 +94,7 @@ export abstract class AnswerStream {
   }
 
   protected fail(reason: ProviderErrorReason): void {
-    // A failure after the finish does not take the answer back.
+    // A failure after the finish does not revoke the answer.
     if (this.#finish === undefined) this.#failure ??= reason
     else this.#complete(this.#finish)
   }

@@ -8,6 +8,7 @@ import {
 import { Clock, Duration, Effect, Stream } from "effect"
 import type { ProviderPart } from "./Provider.ts"
 
+/** The three limits on the time of one attempt. `total` is from sending the request to the end of the answer. */
 export interface AttemptTimers {
   /** From sending the request to the first content of the answer. */
   readonly firstToken: Duration.Duration

@@ -1,6 +1,6 @@
 import { Option, Predicate, Schema } from "effect"
 
-/** What a server says about a failure, in any dialect. `signals` is all of it in lower case, without links. */
+/** What a server says about a failure, in any dialect. `signals` is the whole text in lower case, without links. */
 export interface FailureBody {
   readonly message: string
   /** Its codes, its status and its type, where they are texts. */
@@ -34,6 +34,7 @@ const isError = (body: unknown): boolean =>
 
 const link = /https?:\/\/\S+/g
 
+/** The failure in a body that was parsed as JSON, in any dialect: an `error` object, a list of them, a plain object or a text. */
 export const fromJson = (body: unknown): FailureBody => {
   const failure = describing(body)
   if (!Predicate.isObject(failure)) {

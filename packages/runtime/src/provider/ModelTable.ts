@@ -31,6 +31,7 @@ export interface ModelOverrides {
   readonly named: ReadonlyMap<string, Partial<Model>>
 }
 
+/** For a configuration that says nothing about models. */
 export const noOverrides: ModelOverrides = { exact: new Map(), named: new Map() }
 
 /** A key with a provider in front means one model of that provider; any other key is a name like those of the table. */

@@ -30,6 +30,11 @@ export interface ProviderRequest {
   readonly maxOutputTokens?: number
 }
 
+/**
+ * Why a provider ended its answer: `stop` is a whole answer, `tool_calls` one that asks for tools, `length` one that was cut at its
+ * limit of tokens, `pause` one that the provider wants to continue in another attempt, `content_filter` and `refusal` one that it did
+ * not want to give. `other` is any reason that the adapter does not know.
+ */
 export type FinishReason = "stop" | "tool_calls" | "length" | "content_filter" | "refusal" | "pause" | "other"
 
 /**
@@ -67,7 +72,9 @@ export type ProviderPart =
       readonly model?: string
     }
 
+/** A whole call of a tool, as the model wrote it. */
 export type ToolCall = Extract<ProviderPart, { readonly _tag: "ToolCall" }>
+/** A call that nobody can make, and why. */
 export type CallDropped = Extract<ProviderPart, { readonly _tag: "CallDropped" }>
 
 /** An LLM API. Contract: `docs/reference/provider.md`. */

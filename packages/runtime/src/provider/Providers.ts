@@ -7,6 +7,7 @@ export interface ProviderCredential {
   readonly provider: Provider["Service"]
 }
 
+/** A provider by its name (`openai`), with its credentials. */
 export interface ConfiguredProvider {
   readonly name: string
   /** In the order of the configuration. */

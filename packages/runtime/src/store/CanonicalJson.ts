@@ -1,6 +1,6 @@
 /**
  * The canonical text of a JSON value (RFC 8785): no whitespace, the keys of an object in the order of their UTF-16 code units,
- * numbers and strings as ECMAScript writes them. Two texts that say the same have the same one.
+ * numbers and strings as ECMAScript writes them. Two texts of equal values have the same canonical text.
  */
 export const canonicalJson = (value: unknown): string => {
   if (typeof value !== "object" || value === null) return JSON.stringify(value)

@@ -2,56 +2,56 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { type Array as Arrays, Context, type Effect } from "effect"
 
-/** What a window binds: `credential` null is every one of the provider, `model` null every model. */
+/** What a window puts aside: with `credential` null every credential of the provider, with `model` null every model. */
 export interface WindowScope {
   readonly provider: string
   readonly credential: string | null
   readonly model: string | null
 }
 
-/** What is known of a scope. Times are by the store's clock. */
+/** What the store knows about a scope. Times are on the store's clock. */
 export interface CredentialRow extends WindowScope {
-  /** The window that runs. `until` is in milliseconds since 1970; `leftMs` is more than 0. */
+  /** The open window. `until` is in milliseconds since 1970; `leftMs` is what remains of it, more than 0. */
   readonly window: { readonly reason: string; readonly until: number; readonly leftMs: number } | null
-  /** Windows that were opened since the last success. */
+  /** How many windows were opened since the last success. */
   readonly failures: number
   /** Microseconds since 1970. Only rows of a whole credential have it. */
   readonly lastUsed: number | null
 }
 
 /**
- * What all replicas know of credentials, by their configured ids. Writes of two at once commute, or one of them finds that
- * there is nothing to do.
+ * What all replicas know about credentials, by their configured ids. Concurrent writes commute, or one of them finds nothing
+ * to do.
  */
 export class CredentialStore extends Context.Service<
   CredentialStore,
   {
-    /** What can bind a choice for this model, and the credential that the session has kept to. */
+    /** The rows that matter for this model, and `sticky`, the credential that the session used last. */
     readonly read: (
       provider: string,
       model: string,
       session: SessionId
     ) => Effect.Effect<{ readonly rows: ReadonlyArray<CredentialRow>; readonly sticky: string | null }, StorageError>
-    /** Everything, for operators. */
+    /** All rows, for operators. */
     readonly list: Effect.Effect<ReadonlyArray<CredentialRow>, StorageError>
     /**
-     * Opens a window and counts it, unless one of the scope runs: that is left as it is, so that of two at once one opens it.
-     * The n-th one since the last success takes the n-th of `durations` (in milliseconds), or the last of them. What is counted of
-     * a whole credential is counted anew with another reason. Says whether it has opened one.
+     * Opens a window for the scope and counts it. If the scope has an open window already, nothing changes: of two concurrent
+     * calls only one opens a window. The n-th window since the last success lasts for the n-th of `durations` (in milliseconds),
+     * or for the last of them. For a whole credential, a new reason restarts the count. Returns whether it opened a window.
      */
     readonly open: (
       scope: WindowScope,
       reason: string,
       durations: Arrays.NonEmptyReadonlyArray<number>
     ) => Effect.Effect<boolean, StorageError>
-    /** The session keeps to the credential, which is used now. The last one that is written counts. */
+    /** Makes the credential the session's `sticky` one, and marks it as used now. The last write wins. */
     readonly choose: (provider: string, credential: string, session: SessionId) => Effect.Effect<void, StorageError>
     /**
-     * The credential is used now, and what was counted of it, for this model and as a whole, is forgotten. A window that runs,
-     * runs on.
+     * Marks the credential as used now, and resets its counts of windows, for this model and for the whole credential. An open
+     * window stays open until its time.
      */
     readonly succeed: (provider: string, credential: string, model: string) => Effect.Effect<void, StorageError>
-    /** Ends all windows of the credential, and of all credentials of its provider at once, and forgets what was counted of them. */
+    /** Ends all windows of the credential, and those that put aside its whole provider, and resets their counts. */
     readonly clear: (provider: string, credential: string) => Effect.Effect<void, StorageError>
   }
 >()("@bowline/runtime/store/CredentialStore") {}

@@ -9,8 +9,8 @@ export interface PlanFrame {
 }
 
 /**
- * Events as they are stored. A row holds the frames `seq` to `seq + count - 1`: one, or a run of deltas of one attempt, which
- * keeps the pieces, so that a replay yields the original frames. `payload` is the text of a JSON object.
+ * Events as they are stored. A row holds the frames `seq` to `seq + count - 1`: a single event, or a run of deltas of one attempt.
+ * A run keeps its pieces apart, so that a replay yields the original frames. `payload` is the text of a JSON object.
  */
 export interface EventRow {
   readonly seq: number
@@ -21,7 +21,7 @@ export interface EventRow {
 
 const encode = (event: PlanEvent): string => JSON.stringify(event.data)
 
-/** An event with its place in the plan's stream. */
+/** The event as the frame with the number `seq`. */
 export const toFrame = (seq: number, event: PlanEvent): PlanFrame => ({
   seq,
   event: event.event,
@@ -36,13 +36,14 @@ export const toEvent = ({ event, payload }: PlanFrame): PlanEvent =>
 
 type Delta = Extract<PlanEvent, { readonly event: "text.delta" | "reasoning.delta" }>
 
+/** Whether the event is a piece of text or reasoning. Consecutive pieces of one attempt share a row. */
 export const isDelta = (event: PlanEvent): event is Delta =>
   event.event === "text.delta" || event.event === "reasoning.delta"
 
 const continues = (run: Delta, next: PlanEvent): next is Delta =>
   next.event === run.event && next.data.step === run.data.step && next.data.attempt === run.data.attempt
 
-/** The rows for a run of events of one plan, the first of which has the number `seq`. */
+/** The rows for consecutive events of one plan. The first event has the number `seq`. */
 export const fromEvents = (seq: number, events: ReadonlyArray<PlanEvent>): ReadonlyArray<EventRow> => {
   const rows: Array<EventRow> = []
   for (let index = 0; index < events.length;) {

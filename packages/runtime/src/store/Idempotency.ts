@@ -4,22 +4,22 @@ import { Data, Duration, Effect } from "effect"
 import { createHmac } from "node:crypto"
 import { canonicalJson } from "./CanonicalJson.ts"
 
-/** How long a key stands for its plan. */
+/** How long a key is kept. */
 export const keptFor = Duration.hours(24)
 
-/** What is stored of an `Idempotency-Key` and of the body that came with it: a digest of each. */
+/** An `Idempotency-Key` and the body that came with it, as they are stored: a digest of each. */
 export interface Idempotency {
   readonly key: string
   readonly body: string
 }
 
-/** The key of the request has started this plan already, with the same body: nothing was written, and the plan is to be read. */
+/** An earlier request with the same key and the same body started this plan. Nothing was written; the caller reads that plan. */
 export class PlanExists extends Data.TaggedError("PlanExists")<{ readonly plan_id: PlanId }> {}
 
 /**
- * The digests of a key and of a body, a JSON value as it was sent, whose key order and whitespace do not matter. A body may hold
- * secrets that can be guessed, and its plain hash would tell whether a guess is right: both digests are HMAC-SHA-256 under the key,
- * which is stored nowhere, so that whoever reads the store has to guess the key first.
+ * The digests of a key and of a body. The body is the JSON value as the caller sent it; the order of its keys and its whitespace do
+ * not matter. Both digests are HMAC-SHA-256 under the key, which is stored nowhere. A plain hash of a body would let a reader of the
+ * store check guesses of the secrets in it; this way the reader has to guess the key first.
  */
 export const idempotency = (key: string, body: unknown): Idempotency => {
   const digest = (text: string) => createHmac("sha256", key).update(text).digest("hex")
@@ -27,7 +27,7 @@ export const idempotency = (key: string, body: unknown): Idempotency => {
   return { key: digest("Idempotency-Key"), body: digest(canonicalJson(body)) }
 }
 
-/** The plan that a taken key stands for, for those who send the same body. */
+/** The plan that an earlier request with this key started. Fails if the bodies differ. */
 export const planOf = (
   taken: { readonly plan_id: PlanId; readonly body: string },
   { body }: Idempotency

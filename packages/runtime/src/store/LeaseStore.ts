@@ -3,23 +3,24 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, type Duration, type Effect, type Option, Data } from "effect"
 
-/** The guard of a write does not hold any more: another replica has the session, or the plan, or it is gone. */
+/** The guard of a write no longer holds: another replica has the session or the plan, or it was deleted. */
 export class LeaseLost extends Data.TaggedError("LeaseLost") {}
 
 /** One process of the gateway: `replica_` and a UUID, new at every start. */
 export type ReplicaId = string
 
 /**
- * Who may write which session. A lease is a row with a fencing token and an expiry on the database's clock; the token is
- * the session's `fence`, which grows with every acquisition and is checked with every write of a plan.
+ * Which replica may write which session. A lease is a row with a fencing token and an expiry on the database's clock. The token is
+ * the session's `fence`: it grows with every acquisition, and every write of a plan checks it.
  */
 export class LeaseStore extends Context.Service<
   LeaseStore,
   {
     /**
-     * The new fence, or none while another replica's lease on the session runs, or while a plan of it is `running`: one that was
-     * left behind is taken over, and ends, before the next one begins. A lease of the replica itself, which an interrupted
-     * request may have left, gives way. Two who ask at once: one gets it. `NotFound` where there is no such session (any more).
+     * Acquires the session's lease and returns its new fence. Returns none while another replica holds an unexpired lease, or
+     * while a plan of the session is `running`: a running plan without a replica must be taken over and end first. A lease that
+     * this same replica holds, perhaps from an interrupted request, is replaced. Of two concurrent calls one gets the lease. Fails
+     * with `NotFound` if the session does not exist, or was deleted.
      */
     readonly acquire: (
       session: SessionId,
@@ -27,19 +28,19 @@ export class LeaseStore extends Context.Service<
       ttl: Duration.Duration
     ) => Effect.Effect<Option.Option<number>, NotFound | StorageError>
     /**
-     * Says that the replica lives and prolongs every lease of it, in one statement: also one that has expired and that nobody
-     * has taken since, so that plans outlast a database that was away. Gives the fence of each session that it still holds:
-     * what is missing is lost.
+     * Records in one statement that the replica is alive, and renews all its leases. That includes an expired lease that nobody
+     * has acquired since, so that plans outlast a database that was away. Returns the fence of each session that the replica still
+     * holds; a lease that is missing there is lost.
      */
     readonly renew: (
       replica: ReplicaId,
       ttl: Duration.Duration
     ) => Effect.Effect<ReadonlyMap<SessionId, number>, StorageError>
-    /** Gives the lease back, if it is still the one with this fence, and tells the other replicas (`LeaseReleased`). */
+    /** Releases the lease if it still has this fence, and tells the other replicas (`LeaseReleased`). */
     readonly release: (session: SessionId, fence: number) => Effect.Effect<void, StorageError>
     /**
-     * Says that the replica is about to end: its leases are over, and its plans are left to whoever comes next, who is told
-     * (`PlansLeft`).
+     * Records that the replica is shutting down: releases its leases, makes its plans free to be taken over, and tells the other
+     * replicas (`PlansLeft`).
      */
     readonly leave: (replica: ReplicaId) => Effect.Effect<void, StorageError>
   }

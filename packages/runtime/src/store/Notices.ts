@@ -1,32 +1,35 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Context, Effect, Layer, Schema, type Scope } from "effect"
 
-/** What replicas tell one another. It says where to look, and is never the truth itself: that is in the store. */
+/** What replicas tell one another. A notice only says where to look; the truth is in the store. */
 export const Notice = Schema.TaggedUnion({
-  /** A lease was given back: whoever waits for the session may ask for it. */
+  /** A lease was released: a replica that waits for the session may try to acquire it. */
   LeaseReleased: { session_id: SessionId },
-  /** A replica has ended, and left its plans to the others. */
+  /** A replica has shut down. Others may take over its plans. */
   PlansLeft: {},
-  /** A replica has taken over a plan of another one: replicas that read the plan answer `Reading`. */
+  /** A replica has taken over a plan from another one. Replicas that read the plan answer with `Reading`. */
   TakenOver: { plan_id: PlanId },
-  /** Somebody wants the plan to end. */
+  /** Somebody asked to abort the plan. */
   AbortRequested: { plan_id: PlanId },
+  /** Somebody has decided about a call of the plan. */
+  ApprovalDecided: { plan_id: PlanId, task_id: TaskId },
   /** The plan has new events. */
   Advanced: { plan_id: PlanId },
-  /** The replica has readers of these plans. Said again every 5 s. */
+  /** The replica has readers of these plans. It repeats this every 5 s. */
   Reading: { replica: Schema.String, plan_ids: Schema.Array(PlanId) },
-  /** It has none any more. */
+  /** The replica no longer has readers of these plans. */
   Left: { replica: Schema.String, plan_ids: Schema.Array(PlanId) }
 })
 
 export type Notice = typeof Notice.Type
 
-/** A notice; or that notices of others are heard from now on, or not any more: then everybody looks for what was missed. */
+/** A notice; or `ListeningChanged`: this process has begun or ceased to receive notices, so each subscriber looks for what it missed. */
 export type Heard = Notice | { readonly _tag: "ListeningChanged" }
 
-/** Who wants to hear of notices in this process. */
+/** The subscribers to notices in this process. */
 export class Audience {
   readonly #hearers = new Set<(heard: Heard) => void>()
 
@@ -43,19 +46,19 @@ export class Audience {
     )
 }
 
-/** Word from replica to replica. It may be lost: whoever relies on it looks by himself, too, as often as `pollAfter` says. */
+/** Messages between replicas. A notice may be lost, so a subscriber also polls the store, as often as `pollAfter` says. */
 export class Notices extends Context.Service<
   Notices,
   {
-    /** Tells all replicas, this one too. */
+    /** Sends the notices to all replicas, this one included. */
     readonly publish: (notices: ReadonlyArray<Notice>) => Effect.Effect<void, StorageError>
-    /** Until the scope closes. */
+    /** Calls `hear` for each notice until the scope closes. */
     readonly subscribe: (hear: (heard: Heard) => void) => Effect.Effect<void, never, Scope.Scope>
-    /** Whether what others publish arrives here. */
+    /** Whether this process receives what others publish. */
     readonly isListening: () => boolean
   }
 >()("@bowline/runtime/store/Notices") {
-  /** Between those who share this layer. */
+  /** Notices between the users of this layer. */
   static readonly layerMemory = Layer.sync(Notices, () => {
     const { subscribe, tell } = new Audience()
     return {
@@ -66,5 +69,5 @@ export class Notices extends Context.Service<
   })
 }
 
-/** How long to wait for a notice before one looks. */
+/** How long to wait for a notice before a poll, in milliseconds. */
 export const pollAfter = (notices: Notices["Service"]): number => (notices.isListening() ? 5_000 : 250)

@@ -1,10 +1,10 @@
-/** A page of a list. `next` leads to the one behind it, and is null at the end. */
+/** A page of a list. `next` is the cursor of the following page, null on the last one. */
 export interface Page<out A> {
   readonly items: ReadonlyArray<A>
   readonly next: number | null
 }
 
-/** `cursor` is the `next` of the page before. */
+/** Which page to read. `cursor` is the `next` of the previous page; the first page has none. */
 export interface PageRequest {
   readonly limit: number
   readonly cursor?: number

@@ -8,7 +8,7 @@ export interface PlanStart {
   readonly plan_id: PlanId
   readonly caller: CallerName
   readonly request: PlanRequest
-  /** As `provider/model`: the one that the plan asks first. */
+  /** The model that the plan asks first, as `provider/model`. */
   readonly model: string
   /** The way on which the plan calls peers. */
   readonly route: Route

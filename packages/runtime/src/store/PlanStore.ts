@@ -1,4 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import type { AbortReason, Outcome, Stage } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
 import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
@@ -18,16 +19,16 @@ import type { Idempotency, PlanExists } from "./Idempotency.ts"
 import type { PlanStart } from "./PlanStart.ts"
 import type { StoredRequest } from "./StoredRequest.ts"
 
-/** A plan to be created, with what only the store needs of it. */
+/** A plan to create: its start, and what only the store needs. */
 export interface NewPlan extends PlanStart {
   readonly replica: ReplicaId
-  /** The id of the session if it turns out to be a new one. */
+  /** The id that the session gets if `create` has to make it. */
   readonly new_session_id: SessionId
-  /** The history of the request, as the first messages of a new session. */
+  /** The request's `history`: the first messages of a new session. */
   readonly messages: ReadonlyArray<NewMessage>
-  /** Kept until the plan is over; `null` where no other process may resume it. */
+  /** Kept until the plan is over; null if no other process may resume the plan. */
   readonly storedRequest: StoredRequest | null
-  /** The key that stands for the plan until it expires, or until its session is deleted. */
+  /** The idempotency key of the plan. It counts until it expires, or until the session is deleted. */
   readonly idempotency: (Idempotency & { readonly expires_at: string }) | null
 }
 
@@ -41,13 +42,13 @@ export interface Progress {
 
 /** One fact about a plan, to be written with the events that tell it. */
 export type PlanChange =
-  /** The session's lease is held: the plan is `running`, and from now on guarded by the session's fence. */
+  /** The plan holds the session's lease: it is `running`, and from now on the session's fence guards its writes. */
   | { readonly _tag: "Held"; readonly fence: number }
   | { readonly _tag: "Progressed"; readonly stage: Stage | null; readonly progress: Progress }
   | { readonly _tag: "MessageAppended"; readonly message: NewMessage; readonly at: string }
-  /** Guarded by `covered_seq` as well. What it covers has been stored by an earlier commit. */
+  /** Guarded by `covered_seq` as well. An earlier commit has stored the messages that it covers. */
   | { readonly _tag: "Compacted"; readonly compaction: Compaction }
-  /** The intent to call a tool. A call that is never dispatched is started as `invalid` or `rejected`. */
+  /** The intent to call a tool. A call that is refused starts as `invalid` or `rejected`, and is never dispatched. */
   | {
       readonly _tag: "TaskStarted"
       readonly task_id: TaskId
@@ -74,20 +75,22 @@ export type PlanChange =
       readonly error: TaskError | null
       readonly at: string
     }
-  /** Its process ends well, and leaves it to the next one: that it is taken over then says nothing against it. */
+  /** A call waits for a decision. */
+  | ({ readonly _tag: "ApprovalRequested" } & Pick<PendingApproval, "task_id" | "tool" | "input" | "why">)
+  /** The plan's process shuts down in order and hands the plan over: that take-over does not count in `deaths`. */
   | { readonly _tag: "HandedOver" }
   | { readonly _tag: "Settled"; readonly outcome: Outcome; readonly progress: Progress; readonly at: string }
 
 /**
- * What must still be true for a write to happen. In the queue the plan's own row guards it: it is still this replica's,
- * with this `fence` of its own (0 when new). Later the session's fence does; of a plan that is still `queued` in the store,
- * together with the lease of that fence, which must be held by the plan's own replica.
+ * What must still be true for a write to happen. `Queued` is for a plan in the queue: its row must still have this replica and this
+ * `fence`, which is the plan's own (0 when new). `Held` is for a plan that runs: the session must still have this fence. While the
+ * store still has that plan as `queued`, the plan's replica must also hold the lease with this fence.
  */
 export type Guard =
   | { readonly _tag: "Queued"; readonly replica: ReplicaId; readonly fence: number }
   | { readonly _tag: "Held"; readonly fence: number }
 
-/** All that is to be written of one plan, in order; at most one per plan in a batch. */
+/** All that is to be written for one plan, in order. A batch has at most one commit per plan. */
 export interface PlanCommit {
   readonly plan_id: PlanId
   readonly session_id: SessionId
@@ -110,39 +113,40 @@ export interface StoredTask {
   readonly started_at: string
 }
 
-/** A plan that its replica left behind, taken over by the replica that got it: `guard` is what it writes with. */
+/** A plan that lost its replica and was taken over. The new replica writes it with `guard`. */
 export interface AbandonedPlan {
   readonly plan: Plan
   readonly owner: CallerName
   readonly guard: Guard
-  /** Nothing where it was not kept. */
+  /** Null if the request was not kept. */
   readonly request: StoredRequest | null
   readonly route: Route
-  /** How many other processes have left it behind while they ran it, without a word. */
+  /** How many processes have died, or lost the plan, while they ran it. A hand-over does not count. */
   readonly deaths: number
-  /** Its events from the last `step` on; all that there are, if it has not come so far. */
+  /** Its events from the last `step` on, or all its events if it has no step yet. */
   readonly tail: ReadonlyArray<EventRow>
-  /** Its calls, in the order in which they have started. */
+  /** Its calls, in the order in which they started. */
   readonly tasks: ReadonlyArray<StoredTask>
 }
 
 /**
- * Plans, their tasks and events; and, since only plans write it, the history. Like every store it bounds each of its operations,
- * and fails with `Unavailable` when the database does not answer in time.
+ * Plans, their tasks and their events. It also writes the history, since only plans add to it. Like every store it limits the time
+ * of each operation, and fails with `Unavailable` when the database does not answer in time.
  */
 export class PlanStore extends Context.Service<
   PlanStore,
   {
     /**
-     * In one transaction: the session, which is made when there is none (an upsert: two first requests make one); its
-     * agents, merged by name; of a new session its history; what the caller says of earlier history, unless the session has it
-     * already, as that or as its summary; the plan, `queued`, in stage `queue`; and its first event, `session`. `external_session_id` may
-     * also be the gateway's id of a session of the owner. Fails with `SessionBusy` when `on_busy` is `reject` and the session has
-     * a plan that is not over, or when `maxQueue` plans of the session are `queued` besides the one that has it: `session` rows
-     * are locked, so that of two at once one sees the other. Fails with `InvalidRequest` where a session that there is already is
-     * given a history. A key is unique per owner, and written with the plan, behind the lock on the session: of two at once one makes the
-     * plan, and the other one fails with `PlanExists`, or `IdempotencyConflict`, before it looks at anything else. A replica that has never said that it lives is taken to live for
-     * 10 s from its first plan on.
+     * Creates a plan in one transaction. It writes the session if there is none yet, its agents (merged by name), the history of
+     * a new session, the caller's `prior_summary` unless the session already has that text, the plan (`queued`, stage `queue`) and
+     * its first event, `session`. `external_session_id` may also be the gateway's own id of a session of the owner. The session's
+     * row is locked, so that concurrent calls see each other, and two first requests make one session.
+     *
+     * Fails with `SessionBusy` if `on_busy` is `reject` and the session has a plan that is not over, or if `maxQueue` plans wait
+     * for the session already. Fails with `InvalidRequest` if the request brings a history for a session that exists. An
+     * idempotency key is unique per owner. It is checked first, under the lock: of two requests with one key the first creates the
+     * plan, and the second fails with `PlanExists`, or with `IdempotencyConflict` if its body differs. The first plan of a replica
+     * also records that the replica is alive: the record counts for 10 s, and renewals of leases extend it.
      */
     readonly create: (
       plan: NewPlan,
@@ -155,34 +159,34 @@ export class PlanStore extends Context.Service<
       },
       SessionBusy | InvalidRequest | IdempotencyConflict | PlanExists | StorageError
     >
-    /** The plan that the key stands for at this time, if there is one, and if it was started with the same body. */
+    /** The plan that a request with this key started, if the key has not expired by `now`. Fails if the bodies differ. */
     readonly findByKey: (
       owner: CallerName,
       idempotency: Idempotency,
       now: string
     ) => Effect.Effect<Option.Option<PlanId>, IdempotencyConflict | StorageError>
     /**
-     * Writes a batch durably, in one transaction, and gives the plans whose guard no longer holds, or that are over: of those
-     * nothing was written. After `Unavailable` the batch may have been stored, or may be stored yet: the very same batch can be
-     * written again, and is stored once.
+     * Writes a batch durably, in one transaction. Returns the plans whose guard no longer holds or that are over already; nothing
+     * was written for them. After `Unavailable` the batch may be stored, or may still become stored. The caller writes the same
+     * batch again, and it is stored once.
      */
     readonly commit: (batch: ReadonlyArray<PlanCommit>) => Effect.Effect<ReadonlySet<PlanId>, StorageError>
-    /** Somebody else's is not found. */
+    /** Another owner's plan is not found. */
     readonly get: (owner: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
-    /** Newest first. */
+    /** The owner's plans, newest first; with `before`, only plans that are older than this one. */
     readonly list: (
       owner: CallerName,
-      filter: { readonly session?: SessionId; readonly state?: PlanState },
+      filter: { readonly session?: SessionId; readonly state?: PlanState; readonly before?: PlanId },
       page: PageRequest
     ) => Effect.Effect<Page<PlanSummary>, StorageError>
-    /** Rows in order, from the one that holds `after + 1`, at most `limit` of them. */
+    /** At most `limit` rows in order, from the one that holds the event `after + 1`. */
     readonly events: (id: PlanId, after: number, limit: number) => Effect.Effect<ReadonlyArray<EventRow>, StorageError>
     /**
-     * Takes over plans that were left behind: a compare-and-swap that gives each plan to one replica. A queued one is left when
-     * another replica has it that has not said for a lease's time that it lives; it comes with a new fence of its own. A running
-     * one is left when nobody holds a lease on its session, whoever had it: a replica that was paused may take over what it
-     * lost; it comes with the session's lease, and a new fence. The replica gets its own queued plans only if they are `forgotten`.
-     * Of more than `limit` the others are left for somebody else, or the next time. Says that the replica which asks lives.
+     * Takes over plans that nobody runs, at most `limit` at once. It is a compare-and-swap: each plan goes to one replica. A queued
+     * plan may be taken over when its replica has not been recorded alive for the time of a lease; it gets a new fence of its own.
+     * A running plan may be taken over when nobody holds a lease on its session, also by the replica that had it, if that was
+     * paused; the new replica gets the session's lease with a new fence. A replica gets its own queued plans only if it names them
+     * in `forgotten`. The call also records that the replica which asks is alive.
      */
     readonly takeOver: (
       replica: ReplicaId,
@@ -190,18 +194,18 @@ export class PlanStore extends Context.Service<
       limit: number,
       forgotten?: ReadonlyArray<PlanId>
     ) => Effect.Effect<ReadonlyArray<AbandonedPlan>, StorageError>
-    /** The plans of this replica that wait for their sessions. */
+    /** The queued plans of this replica. */
     readonly queued: (replica: ReplicaId) => Effect.Effect<ReadonlyArray<PlanId>, StorageError>
     /**
-     * Asks whichever replica has the plan to abort it, and tells it (`AbortRequested`): the first reason stays. Nothing happens if
-     * it is over.
+     * Asks the replica that has the plan to abort it: stores the reason, unless there is one already, and publishes
+     * `AbortRequested`. Nothing happens if the plan is over.
      */
     readonly requestAbort: (id: PlanId, reason: AbortReason) => Effect.Effect<void, StorageError>
-    /** The plans of this replica that somebody asked to abort, and that are not over. */
+    /** The plans of this replica that are to be aborted and are not over yet. */
     readonly abortRequests: (
       replica: ReplicaId
     ) => Effect.Effect<ReadonlyArray<{ readonly plan_id: PlanId; readonly reason: AbortReason }>, StorageError>
-    /** Whether what is stored outlives the process, so that the next one can go on with it. */
+    /** Whether what is stored outlives the process, so that the next process can resume plans. */
     readonly isDurable: boolean
     /** Whether the database answers. */
     readonly ping: Effect.Effect<void, StorageError>

@@ -2,24 +2,24 @@ import { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { Result } from "effect"
 import type { SessionSummary } from "./SessionStore.ts"
 
-/** Summaries that say something, each once: a caller may send back what it was given. */
+/** The summaries that are not empty, each once: a caller may send back a summary that it was shown. */
 export const distinct = (summaries: ReadonlyArray<string | null | undefined>): ReadonlyArray<string> =>
   Array.from(new Set(summaries.map((text) => text?.trim() ?? "").filter((text) => text !== "")))
 
-/** A summary as one text, for callers and for prompts: what is earlier comes first. Null if there is nothing. */
+/** All summaries of a session as one text, the earliest first, for callers and prompts. Null if there are none. */
 export const shownSummary = ({ priors, text }: Pick<SessionSummary, "priors" | "text">): string | null => {
   const texts = distinct([...priors, text])
   return texts.length === 0 ? null : texts.join(separator)
 }
 
-/** A session keeps what callers say of earlier history for as long as it lives, and each prompt may hold all of it. */
+/** A session keeps all prior summaries for as long as it lives, and a prompt may contain all of them: so they are limited. */
 const maxPriors = 32
 const maxCharacters = 400_000
 
-/** What stands between two summaries where they are shown as one text. */
+/** Separates two summaries in one text. */
 export const separator = "\n\n"
 
-/** Where the text goes on behind the summaries from `first` on that it begins with, as they are shown: its length at its end. */
+/** How many characters at the start of `text` are the shown summaries from `first` on, with their separators. */
 const endOfShown = (shown: ReadonlyArray<string>, first: number, text: string): number => {
   let end = 0
   for (let at = 0, next = first; next < shown.length; next++) {
@@ -38,9 +38,9 @@ const behindShown = (shown: ReadonlyArray<string>, text: string): string =>
   text.slice(shown.reduce((end, _, first) => Math.max(end, endOfShown(shown, first, text)), 0)).trim()
 
 /**
- * What of a caller's `prior_summary` is new to a session: nothing, if it is one of the summaries there are, or some of them in
- * their order, as a caller that sends back what it was shown has them; else what comes behind those. Fails if the session would
- * have too many, or too much.
+ * The part of a caller's `prior_summary` that is new to a session. A caller may send back the summaries that it was shown, one or
+ * several in their order: these are not new, only the text behind them is. Fails if the session would have too many summaries, or
+ * too many characters in them.
  */
 export const newPrior = (
   kept: { readonly priors: ReadonlyArray<string>; readonly summary: string | null },

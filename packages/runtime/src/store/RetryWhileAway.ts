@@ -1,10 +1,10 @@
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { Duration, Effect, Result } from "effect"
 
-/** How long a plan waits for a database that is away before it ends. */
+/** How long a plan waits for a database that is away. After that the plan ends. */
 export const awayLimit = Duration.seconds(30)
 
-/** Waits for the database as long as a plan does, less what it has waited already, and then fails with `Unavailable`. */
+/** Fails with `Unavailable` when `effect` takes longer than `awayLimit` less `waited`, the time that has passed already. */
 export const withinAwayLimit = <A, E, R>(
   effect: Effect.Effect<A, E, R>,
   waited: Duration.Duration = Duration.zero
@@ -20,8 +20,8 @@ export const withinAwayLimit = <A, E, R>(
 const isAway = (error: unknown): boolean => error instanceof StorageError && error.reason.isRetryable
 
 /**
- * Asks the database, and while it is away asks again every 500 ms, for as long as a plan waits for it. The store bounds each
- * try, so that a database that answers at once costs no timer here.
+ * Asks the database. While it is away, asks again every 500 ms, up to `awayLimit` in all. The store limits the time of each try, so
+ * that no timer is needed here when the database answers the first one.
  */
 export const retryWhileAway = Effect.fnUntraced(function* <A, E, R>(
   ask: Effect.Effect<A, E, R>

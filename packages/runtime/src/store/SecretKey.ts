@@ -1,6 +1,6 @@
 import { Context, Option, type Redacted } from "effect"
 
-/** 32 bytes that the secrets of running plans are encrypted with (operations.md, `BOWLINE_SECRET_KEY`). Without them no secret is kept. */
+/** The key of 32 bytes that encrypts the secrets of running plans (operations.md, `BOWLINE_SECRET_KEY`). Without it no secret is stored. */
 export const SecretKey = Context.Reference<Option.Option<Redacted.Redacted<Uint8Array>>>(
   "@bowline/runtime/store/SecretKey",
   { defaultValue: () => Option.none() }

@@ -7,7 +7,7 @@ import { Context, type Effect } from "effect"
 import type { LeaseLost } from "./LeaseStore.ts"
 import type { Page, PageRequest } from "./Page.ts"
 
-/** A remote task that waits for the caller: the next call of this skill continues it. */
+/** A remote task that its peer has handed back: it waits for the next call of this skill, which continues it. */
 export interface HandedBack {
   readonly agent: string
   readonly endpoint: string
@@ -17,9 +17,9 @@ export interface HandedBack {
 }
 
 /**
- * What stands in a prompt for what is not in its history. `text` is the summary of the last compaction, which says what the
- * messages up to `covered_seq` say (0: none). `priors` is what callers have said of still earlier history, and what `text` does not
- * say yet, in the order in which it came; `prior_seq` is the number of the last of them that there is, 0 if there never was one.
+ * What a prompt says in place of the history that it leaves out. `text` is the summary of the last compaction. It covers the messages
+ * up to `covered_seq` (0: none). `priors` are the prior summaries of callers that `text` does not cover yet, in the order in which they
+ * came. `prior_seq` is the number of the last one, 0 if there never was one.
  */
 export interface SessionSummary {
   readonly text: string | null
@@ -29,8 +29,8 @@ export interface SessionSummary {
 }
 
 /**
- * A new summary. It says all that is in the messages up to `through`, and all that was in the `SessionSummary` that it was made of:
- * `covered_seq` and `prior_seq` are those of it. `id` is what its messages are marked with.
+ * A new summary. It covers the messages up to `through`, and the `SessionSummary` that it was made from, whose `covered_seq` and
+ * `prior_seq` it repeats. The messages that it covers are marked with `id`.
  */
 export interface Compaction {
   readonly id: string
@@ -40,32 +40,32 @@ export interface Compaction {
   readonly prior_seq: number
 }
 
-/** Sessions and their histories. What plans write of them is written through `PlanStore`. */
+/** Sessions and their histories. Plans write their part of a session through `PlanStore`. */
 export class SessionStore extends Context.Service<
   SessionStore,
   {
-    /** By the gateway's id, or by the name that the owner gave it. Somebody else's is not found. */
+    /** The session with this id: the gateway's, or the one that the owner gave. Another owner's session is not found. */
     readonly find: (owner: CallerName, id: string) => Effect.Effect<Session, NotFound | StorageError>
-    /** Newest first. */
+    /** The owner's sessions, newest first. */
     readonly list: (owner: CallerName, page: PageRequest) => Effect.Effect<Page<Session>, StorageError>
-    /** The whole history in order, what was compacted too. */
+    /** The whole history in order, with the messages that were compacted. */
     readonly messages: (session: SessionId, page: PageRequest) => Effect.Effect<Page<Message>, StorageError>
     /** One message of the history. */
     readonly message: (session: SessionId, id: MessageId) => Effect.Effect<Message, NotFound | StorageError>
-    /** What goes into a prompt: every message that is neither compacted nor reverted, in order, without a limit. */
+    /** The history for a prompt: every message that is neither compacted nor reverted, in order, without a limit. */
     readonly history: (session: SessionId) => Effect.Effect<ReadonlyArray<Message>, StorageError>
-    /** What goes into a prompt before the history. Of a session that there is not it is empty. */
+    /** The summary that a prompt has before the history. It is empty for a session that does not exist. */
     readonly summary: (session: SessionId) => Effect.Effect<SessionSummary, StorageError>
     /**
-     * What peers have handed back to the session: for each agent, endpoint and skill the newest remote task that still waits, which
-     * the newest of its own calls says. Calls that were reverted do not count, and neither does a remote task that one of them went
-     * on with.
+     * The remote tasks that peers have handed back to the session: the newest one for each agent, endpoint and skill. The state of a
+     * remote task is the state of its newest call. A call that was reverted does not count, and neither does a remote task that such a
+     * call continued.
      */
     readonly handedBack: (session: SessionId) => Effect.Effect<ReadonlyArray<HandedBack>, StorageError>
     /**
-     * Writes a compaction without a plan, in one transaction: the summary, and the mark on what it covers. It is guarded by the
-     * session's fence, and by `covered_seq`: where either is another one by now, nothing is written. Repeating what has been
-     * stored succeeds.
+     * Writes a compaction without a plan, in one transaction: the summary, and the mark on the messages that it covers. The
+     * session's fence and `covered_seq` guard it: if either has changed, nothing is written. To store the same compaction again
+     * succeeds.
      */
     readonly compact: (
       session: SessionId,
@@ -73,9 +73,9 @@ export class SessionStore extends Context.Service<
       compaction: Compaction
     ) => Effect.Effect<void, LeaseLost | StorageError>
     /**
-     * Drops what came behind the message from the history, in one transaction that is guarded by the session's fence. A summary that covers
-     * more than what is left goes with it, and what it covered is in prompts again, with all that callers have said of earlier
-     * history. Gives the remote tasks that the dropped calls have left with peers.
+     * Drops the history behind the message, in one transaction that the session's fence guards. A summary that covers dropped
+     * messages is deleted: prompts have the messages again that it covered, and all prior summaries. Returns the remote tasks that
+     * the dropped calls have left open with peers.
      */
     readonly revert: (
       session: SessionId,
@@ -83,15 +83,15 @@ export class SessionStore extends Context.Service<
       to: MessageId
     ) => Effect.Effect<ReadonlyArray<HandedBack>, LeaseLost | NotFound | StorageError>
     /**
-     * Deletes the session and all it owns, unless it has a plan that is not over: then it says `false`, and nothing happens. A plan
-     * that is created at the same time is either seen, or gets a new session. What there is very much of goes in small batches, after
-     * nobody can see it any more.
+     * Deletes the session and all it owns. Returns `false`, and deletes nothing, while the session has a plan that is not over. A
+     * plan that is created at the same time either prevents the deletion or gets a new session. Large data is hidden first, and then
+     * deleted in small batches.
      */
     readonly delete: (session: SessionId) => Effect.Effect<boolean, StorageError>
     /**
-     * Deletes one small batch of the sessions and of the idempotency keys that have expired by `now` (ISO 8601 in UTC), and of what deletions
-     * have left, and says whether there may be more. A session with a plan that is not over stays; a plan that comes at the same time wins, or gets a new session. Of
-     * several replicas that sweep at once one does, and the others have nothing to do.
+     * Deletes one small batch: sessions and idempotency keys that have expired by `now` (ISO 8601 in UTC), and the rest of earlier
+     * deletions. Returns whether there may be more. A session with a plan that is not over stays. A plan that is created at the same
+     * time either prevents the deletion or gets a new session. Of several replicas that sweep at once only one finds work.
      */
     readonly sweep: (now: string) => Effect.Effect<boolean, StorageError>
   }

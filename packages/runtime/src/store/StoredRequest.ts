@@ -4,11 +4,11 @@ import { Option, Redacted, Schema } from "effect"
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto"
 import { canonicalJson } from "./CanonicalJson.ts"
 
-/** What of a request is kept until its plan is over, so that the next process can go on with it. */
+/** A request as it is kept until its plan is over, so that another process can resume the plan. */
 export interface StoredRequest {
-  /** The request as it came, without its `history` and its `prior_summary`, which the session keeps, and without its secrets. */
+  /** The request as it came, without its secrets, and without its `history` and `prior_summary`, which the session keeps. */
   readonly request: Schema.Json
-  /** The secrets, encrypted; none if there are none, or if they may not be kept. */
+  /** The encrypted secrets; null if there are none, or if they cannot be kept. */
   readonly secrets: string | null
 }
 
@@ -28,7 +28,7 @@ const KeptRequest = Schema.StructWithRest(
   [Fields]
 )
 
-/** What the secrets belong to: whoever changes an endpoint in the store must not get the token of another one. */
+/** What the encrypted secrets are bound to, so that nobody gets the token of an agent by changing its endpoint in the store. */
 const belonging = (planId: PlanId, request: Schema.Json): Buffer => Buffer.from(`${planId} ${canonicalJson(request)}`)
 
 const encrypt = (text: string, aad: Buffer, key: Redacted.Redacted<Uint8Array>): string => {
@@ -77,8 +77,9 @@ const withoutSecrets = (request: Encoded) => {
 }
 
 /**
- * What is kept of the request of a plan: as JSON, and its secrets (the tokens of `auth` of type `bearer`, and the `headers` of MCP servers)
- * in base64 of the nonce, the AES-256-GCM ciphertext and its tag, for this plan and this request only. Without a key the secrets are left out.
+ * The request of a plan in the form that is stored. The secrets, which are the tokens of `auth` of type `bearer` and the `headers` of MCP
+ * servers, become the base64 of nonce, AES-256-GCM ciphertext and tag; they can be decrypted for this plan and this request only. Without
+ * a key they are left out.
  */
 export const store = (request: PlanRequest, planId: PlanId, key: Key): StoredRequest => {
   const { history: _, prior_summary: __, ...kept } = Schema.encodeSync(PlanRequest)({ ...request, history: [] })
@@ -89,13 +90,13 @@ export const store = (request: PlanRequest, planId: PlanId, key: Key): StoredReq
   return { request: stored, secrets: Option.getOrNull(sealed) }
 }
 
-/** Whether all of a request can be kept. */
+/** Whether the whole request can be kept, with its secrets. */
 export const isWhole = ({ agents, mcp_servers }: PlanRequest, key: Key): boolean =>
   Option.isSome(key) ||
   (agents.every(({ auth }) => auth.type !== "bearer") &&
     mcp_servers.every(({ auth, headers }) => auth.type !== "bearer" && headers === undefined))
 
-/** The request that was stored, if all of its secrets were, with this key and for this plan. */
+/** The request that was stored. None if its secrets are missing, or were stored with another key or for another plan. */
 export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Option.Option<PlanRequest> =>
   Option.gen(function* () {
     const { request, secrets } = stored

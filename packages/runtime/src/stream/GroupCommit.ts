@@ -3,7 +3,7 @@ import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Latch, Layer, Schedule } from "effect"
 import { type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 
-/** All that one plan has to write at this time. Exactly one of its three ends is called. */
+/** All that one plan has to write at this time. One of its three ends is called; `refused` also when `stored` throws. */
 export interface Taken {
   readonly commit: PlanCommit
   readonly stored: (now: number) => void
@@ -11,14 +11,14 @@ export interface Taken {
   readonly failed: (error: StorageError) => void
 }
 
-/** Where a plan's commits come from. It has none when the plan has nothing to write. */
+/** The commits of a plan. `take` returns none when the plan has nothing to write. */
 export interface Source {
   readonly take: () => Taken | undefined
 }
 
 /**
- * The one writer of this process. It never waits for a batch to fill: the next batch is whatever came, of all plans, while the
- * last one was being written. With the database away it tries again until it is back; the plans decide how long they wait.
+ * The one writer of this process. It never waits for a batch to fill: the next batch is whatever all plans have
+ * appended while the last batch was written. While the database is away it retries; each plan decides how long it waits.
  */
 export class GroupCommit extends Context.Service<
   GroupCommit,
@@ -37,10 +37,10 @@ export class GroupCommit extends Context.Service<
       const write = (batch: ReadonlyArray<Taken>): Effect.Effect<void> =>
         // The store recognises a commit that is repeated because its answer was lost.
         store.commit(batch.map(({ commit }) => commit)).pipe(
-          Effect.catchDefect((cause) => Effect.fail(new StorageError({ reason: new Rejected({ cause }) }))),
+          Effect.catchDefect((cause) => Effect.fail(rejection(cause))),
           Effect.tapError((error) => Effect.logError("storage: a batch of events was not written", error.reason.cause)),
           Effect.retry({ while: (error) => error.reason.isRetryable, schedule: whileAway }),
-          Effect.flatMap((refused) => settle(batch, refused)),
+          Effect.flatMap((refused) => complete(batch, refused)),
           Effect.catchTag("StorageError", (error) => {
             const [first, ...others] = batch
             // A plan whose rows are rejected must not fail the other plans of the batch.
@@ -73,10 +73,22 @@ export class GroupCommit extends Context.Service<
 
 const whileAway = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("1 second")])
 
-const settle = (batch: ReadonlyArray<Taken>, refused: ReadonlySet<PlanId>): Effect.Effect<void> =>
-  Effect.map(Clock.currentTimeMillis, (now) => {
-    for (const taken of batch) {
-      if (refused.has(taken.commit.plan_id)) taken.refused()
-      else taken.stored(now)
-    }
-  })
+const rejection = (cause: unknown) => new StorageError({ reason: new Rejected({ cause }) })
+
+const complete = (batch: ReadonlyArray<Taken>, refused: ReadonlySet<PlanId>): Effect.Effect<void> =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) =>
+    Effect.forEach(
+      batch,
+      (taken) =>
+        Effect.sync(() => (refused.has(taken.commit.plan_id) ? taken.refused() : taken.stored(now))).pipe(
+          // A bug in one plan must not keep the others from their ends. Its rows are stored: it stops, and is resumed from them.
+          Effect.catchDefect((defect) =>
+            Effect.andThen(
+              Effect.logError("storage: a plan could not be told that its events are written", defect),
+              Effect.sync(() => taken.refused())
+            )
+          )
+        ),
+      { discard: true }
+    )
+  )

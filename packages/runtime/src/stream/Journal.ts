@@ -10,7 +10,7 @@ import { fromEvents, isDelta, toFrame } from "../store/EventRow.ts"
 import type { Source, Taken } from "./GroupCommit.ts"
 import type { LivePlan } from "./LivePlan.ts"
 
-/** So many events, and so many characters of events other than deltas, may wait to be written before their producer has to wait. */
+/** How many events, and how many characters of events other than deltas, may wait to be written. Beyond that their producer waits. */
 const maxBacklog = 256
 const maxCharacters = 262_144
 
@@ -23,7 +23,7 @@ const charactersOf = ({ data }: PlanEvent): number =>
  */
 export class Journal implements Source {
   #guard: Guard
-  /** Fails when the plan must stop: another process has it, and nothing more is written; or the database rejected its rows. */
+  /** Fails when the plan must stop: another process has it, so that nothing more is written, or the database rejected its rows. */
   readonly stopped = Deferred.makeUnsafe<never, LeaseLost | StorageError>()
   readonly #plan: { readonly plan_id: PlanId; readonly session_id: SessionId }
   readonly #live: LivePlan
@@ -54,7 +54,7 @@ export class Journal implements Source {
     this.#notify = notify
   }
 
-  /** What the next write is guarded by. */
+  /** The guard of the next write. */
   get guard(): Guard {
     return this.#guard
   }
@@ -157,7 +157,7 @@ export class Journal implements Source {
       },
       refused: () => this.lose(),
       failed: (error) => {
-        // Nobody has seen them: the numbers are free.
+        // No reader has seen these events, so that their numbers can be given again.
         this.#head = first - 1
         const settled = changes.filter(({ _tag }) => _tag === "Settled")
         if (settled.length === 0 || changes.length === 1) {

@@ -12,8 +12,8 @@ export type ReaderItem = PlanFrame | "ping" | "reconnect"
 export type PlanReader = Stream.Stream<ReaderItem, StorageError>
 
 /**
- * The frames for one reader. `overdue` is done when the reader was cut off and has had 10 s to take what was waiting for it:
- * a reader that has not come to the end by then does not read any more, and its connection is to be closed.
+ * The frames for one reader. `overdue` is done 10 s after the reader was cut off. A reader that has not read its queue to the end by
+ * then does not read any more, and its connection is to be closed.
  */
 export interface Reading {
   readonly frames: PlanReader
@@ -33,7 +33,7 @@ const silenceMs = 10_000
 /** How long at least a reader that the gateway cut off still counts as connected. */
 const cutOffGrace = Duration.seconds(60)
 
-/** How long it has to take what is left for it. */
+/** How long a reader that was cut off has to read the rest of its queue. */
 const takeWithin = Duration.seconds(10)
 
 /** How a stream ends for its readers: behind the frame `done`, or before the plan is over. */
@@ -172,7 +172,7 @@ export class LivePlan {
     )
   }
 
-  /** A reader that reads the store itself: it is called at first, and whenever there are new frames. */
+  /** Adds a reader that reads the store itself. Calls it once at first, and whenever there are new frames. */
   watch(tell: () => void): Effect.Effect<void, never, Scope.Scope> {
     const enter = Effect.sync(() => {
       this.#connected++

@@ -1,7 +1,8 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Array, Context, Effect, Latch, Layer, type Scope } from "effect"
 import { SessionLock } from "../lock/SessionLock.ts"
-import { type Notice, Notices, pollAfter } from "../store/Notices.ts"
+import type { ReplicaId } from "../store/LeaseStore.ts"
+import { type Heard, type Notice, Notices, pollAfter } from "../store/Notices.ts"
 
 /** How often the other replicas are told which plans are read here. */
 const renewal = "5 seconds"
@@ -14,6 +15,69 @@ export interface RemotePlan {
   readonly news: Effect.Effect<void>
   /** Whether readers in this process must stop waiting. */
   readonly isClosed: () => boolean
+}
+
+/** The readers of this process, a latch for each, and what the other replicas have yet to be told about them. */
+class Readers {
+  readonly #latches = new Map<PlanId, Set<Latch.Latch>>()
+  readonly #unsaid = new Set<PlanId>()
+  readonly #pending = Latch.makeUnsafe(false)
+
+  add(id: PlanId): Latch.Latch {
+    const latch = Latch.makeUnsafe(false)
+    const latches = this.#latches.get(id)
+    latches?.add(latch)
+    if (latches === undefined) {
+      this.#latches.set(id, new Set([latch]))
+      this.#say([id])
+    }
+    return latch
+  }
+
+  remove(id: PlanId, latch: Latch.Latch): void {
+    const latches = this.#latches.get(id)
+    latches?.delete(latch)
+    if (latches?.size !== 0) return
+    this.#latches.delete(id)
+    this.#say([id])
+  }
+
+  hear(heard: Heard): void {
+    if (heard._tag === "Advanced") wake(this.#latches.get(heard.plan_id))
+    if (heard._tag === "TakenOver" && this.#latches.has(heard.plan_id)) this.#say([heard.plan_id])
+    if (heard._tag === "ListeningChanged") this.wakeAll()
+  }
+
+  wakeAll(): void {
+    for (const latches of this.#latches.values()) wake(latches)
+  }
+
+  /** Tells the other replicas again which plans are read here. */
+  repeat(): void {
+    this.#say(this.#latches.keys())
+  }
+
+  /** Waits until there is something to tell the other replicas, and gives the notices that tell it. */
+  readonly changes = Effect.fnUntraced(function* (this: Readers, replica: ReplicaId) {
+    yield* this.#pending.await
+    this.#pending.closeUnsafe()
+    const ids = Array.fromIterable(this.#unsaid)
+    this.#unsaid.clear()
+    const toNotices = (_tag: "Left" | "Reading") => {
+      const plans = ids.filter((id) => this.#latches.has(id) === (_tag === "Reading"))
+      return Array.map(Array.chunksOf(plans, maxPlans), (plan_ids): Notice => ({ _tag, replica, plan_ids }))
+    }
+    return [...toNotices("Left"), ...toNotices("Reading")]
+  })
+
+  #say(ids: Iterable<PlanId>): void {
+    for (const id of ids) this.#unsaid.add(id)
+    this.#pending.openUnsafe()
+  }
+}
+
+const wake = (latches: Iterable<Latch.Latch> = []): void => {
+  for (const latch of latches) latch.openUnsafe()
 }
 
 /** The plans that other replicas run and that are read here. The replicas are told, so that these readers count, too. */
@@ -31,60 +95,26 @@ export class RemotePlans extends Context.Service<
     Effect.gen(function* () {
       const notices = yield* Notices
       const { replica } = yield* SessionLock
-      const read = new Map<PlanId, Set<Latch.Latch>>()
-      const unsaid = new Set<PlanId>()
-      const pending = Latch.makeUnsafe(false)
+      const readers = new Readers()
       let isClosed = false
-      const say = (ids: Iterable<PlanId>) => {
-        for (const id of ids) unsaid.add(id)
-        pending.openUnsafe()
-      }
-      const wake = (latches: Iterable<Latch.Latch> = []) => {
-        for (const latch of latches) latch.openUnsafe()
-      }
-      const wakeAll = () => {
-        for (const latches of read.values()) wake(latches)
-      }
 
-      yield* notices.subscribe((heard) => {
-        if (heard._tag === "Advanced") wake(read.get(heard.plan_id))
-        if (heard._tag === "TakenOver" && read.has(heard.plan_id)) say([heard.plan_id])
-        if (heard._tag === "ListeningChanged") wakeAll()
-      })
-
+      yield* notices.subscribe((heard) => readers.hear(heard))
       // One after the other, so that the notices keep the order in which readers come and go.
       yield* Effect.gen(function* () {
-        yield* pending.await
-        pending.closeUnsafe()
-        const ids = Array.fromIterable(unsaid)
-        unsaid.clear()
-        const toNotices = (_tag: "Left" | "Reading") => {
-          const plans = ids.filter((id) => read.has(id) === (_tag === "Reading"))
-          return Array.map(Array.chunksOf(plans, maxPlans), (plan_ids): Notice => ({ _tag, replica, plan_ids }))
-        }
-        const said = [...toNotices("Left"), ...toNotices("Reading")]
+        const said = yield* readers.changes(replica)
         if (said.length > 0) yield* Effect.ignore(notices.publish(said))
-      }).pipe(Effect.forever, Effect.forkScoped)
-      yield* Effect.sync(() => say(read.keys())).pipe(Effect.delay(renewal), Effect.forever, Effect.forkScoped)
+      }).pipe(
+        Effect.catchCause((cause) => Effect.logError("reading_notices_failed", cause)),
+        Effect.forever,
+        Effect.forkScoped
+      )
+      yield* Effect.sync(() => readers.repeat()).pipe(Effect.delay(renewal), Effect.forever, Effect.forkScoped)
 
       return {
         connect: Effect.fnUntraced(function* (id) {
-          const latch = Latch.makeUnsafe(false)
-          yield* Effect.acquireRelease(
-            Effect.sync(() => {
-              const latches = read.get(id)
-              if (latches !== undefined) return latches.add(latch)
-              read.set(id, new Set([latch]))
-              return say([id])
-            }),
-            () =>
-              Effect.sync(() => {
-                const latches = read.get(id)
-                latches?.delete(latch)
-                if (latches?.size !== 0) return
-                read.delete(id)
-                say([id])
-              })
+          const latch = yield* Effect.acquireRelease(
+            Effect.sync(() => readers.add(id)),
+            (latch) => Effect.sync(() => readers.remove(id, latch))
           )
           return {
             news: Effect.suspend(() => Effect.timeoutOption(latch.await, pollAfter(notices))).pipe(
@@ -96,7 +126,7 @@ export class RemotePlans extends Context.Service<
         }),
         close: Effect.sync(() => {
           isClosed = true
-          wakeAll()
+          readers.wakeAll()
         })
       }
     })

@@ -60,16 +60,20 @@ export const serve = Effect.fnUntraced(function* (find: (id: PlanId) => LivePlan
   yield* notices.subscribe((heard) => {
     if (heard._tag === "Reading") for (const id of heard.plan_ids) enter(heard.replica, id)
     if (heard._tag === "Left") for (const id of heard.plan_ids) leave(heard.replica, id)
-    // Notices were missed meanwhile: every reader has the whole time again.
+    // Notices were missed meanwhile, so every reader gets the whole time again.
     if (heard._tag === "ListeningChanged") for (const { renewed } of readers.values()) renewed.openUnsafe()
   })
 
-  // Behind the commit, not in it: a commit that notifies waits for every other one of the database that does.
+  // After the commit, not in it: in Postgres, commits with notifications wait for one another.
   yield* Effect.gen(function* () {
     yield* pending.await
     pending.closeUnsafe()
     const advanced = Array.from(news, (plan_id): Notice => ({ _tag: "Advanced", plan_id }))
     news.clear()
     yield* Effect.ignore(notices.publish(advanced))
-  }).pipe(Effect.forever, Effect.forkScoped)
+  }).pipe(
+    Effect.catchCause((cause) => Effect.logError("news_notices_failed", cause)),
+    Effect.forever,
+    Effect.forkScoped
+  )
 })

@@ -5,8 +5,8 @@ import type { HandedBack } from "../store/SessionStore.ts"
 const keyOf = (agent: string, endpoint: string, skill: string): string => JSON.stringify([agent, endpoint, skill])
 
 /**
- * The remote tasks that peers of a session have handed back, by agent, endpoint and skill. Of several calls of one skill the
- * first one gets it.
+ * The remote tasks that peers of a session have handed back, by agent, endpoint and skill. If there are several calls of
+ * one skill, the first one continues the task.
  */
 export class HandedBackTasks {
   readonly #tasks = new Map<string, RemoteIds>()
@@ -17,7 +17,7 @@ export class HandedBackTasks {
     }
   }
 
-  /** Takes the task that the next call continues: no other call gets it. */
+  /** Returns the task that the next call continues, and removes it, so that no other call gets it. */
   take(agent: Agent, skill: Skill): RemoteIds | null {
     const key = keyOf(agent.name, agent.endpoint, skill.id)
     const task = this.#tasks.get(key) ?? null

@@ -12,11 +12,11 @@ import type { JsonSchema, Tool, ToolInput } from "./Tool.ts"
 /** How many characters the arguments of a call, or a final answer, may have. */
 const maxText = 1_048_576
 
-/** A schema that has ended its thread is not tried again for the same caller, for so many milliseconds. */
+/** How long a schema that has killed its thread is put aside for the same caller, in milliseconds. */
 const restMs = 60_000
 const maxPutAside = 1_000
 
-/** Arguments that cannot be sent: the object that they are or else their text, and what is wrong. */
+/** Arguments that cannot be sent, and what is wrong. `input` is the object that they parse to, or else their text. */
 export interface WrongInput {
   readonly input: ToolInput | string
   readonly message: string
@@ -130,12 +130,12 @@ export class InputValidator extends Context.Service<
           { name, schema }: { readonly name: string; readonly schema: JsonSchema },
           value: Schema.Json
         ) {
-          const question = { schema: JSON.stringify(schema), input: JSON.stringify(value) }
-          const key = createHash("sha256").update(`${caller}\n${question.schema}`).digest("base64")
+          const candidate = { schema: JSON.stringify(schema), input: JSON.stringify(value) }
+          const key = createHash("sha256").update(`${caller}\n${candidate.schema}`).digest("base64")
           const now = yield* Clock.currentTimeMillis
           const known = putAside.peek(key)
           if (known !== undefined && known.until > now) return known.verdict
-          return yield* Effect.catchTag(thread.check(question), "CheckEnded", ({ reason }) => put(key, name, reason))
+          return yield* Effect.catchTag(thread.check(candidate), "CheckEnded", ({ reason }) => put(key, name, reason))
         },
         (check, caller) => turns.withPermit(caller)(check)
       )

@@ -15,7 +15,7 @@ const failed = (message: string): ToolResult => ({
   error: { code: "tool_failed", message }
 })
 
-/** The toolkit takes the encoded parameters, and decodes them itself: what does not decode is a failure of its own. */
+/** The toolkit gets the encoded parameters and decodes them itself. Parameters that do not decode fail in the toolkit. */
 const isEncoded = <A>(_input: unknown): _input is A => true
 
 const jsonSchema = (tool: AiTool.Any): JsonSchema => decodeSchema(AiTool.getJsonSchema(tool))
@@ -42,6 +42,7 @@ const fromTool = <Tools extends Record<string, AiTool.Any>>(
   timeoutMs: undefined,
   isIdempotent: Context.get(tool.annotations, AiTool.Idempotent),
   isPolling: false,
+  approval: undefined,
   identify: Effect.succeed(null),
   call: ({ input, taskId }) =>
     Effect.gen(function* () {

@@ -66,6 +66,7 @@ export const fromTool = (server: McpServer, connection: McpConnection, tool: Mcp
   timeoutMs: server.tool_timeout_ms,
   isIdempotent: false,
   isPolling: false,
+  approval: undefined,
   ...(tool.isDestructive && { approvalReason: "sensitive" }),
   identify: Effect.succeed(null),
   call: ({ input, onEvent, taskId }) =>

@@ -7,7 +7,7 @@ import type { HandedBackTasks } from "./HandedBackTasks.ts"
 import type { AgentDid, JsonSchema, Tool, ToolResult } from "./Tool.ts"
 import * as ToolName from "./ToolName.ts"
 
-/** What a skill takes that does not say what it takes. */
+/** The input of a skill that declares no input schema. */
 export const textInput: JsonSchema = {
   type: "object",
   properties: { input: { type: "string", description: "What the agent is asked, in plain words" } },
@@ -22,7 +22,7 @@ const detailsText = (details: Schema.Json): string => {
   return text.length <= maxDetails ? text : `${text.slice(0, maxDetails)}…`.toWellFormed()
 }
 
-/** What the model reads of an error: the terms of a payment, and what a peer says besides, whole as far as it goes. */
+/** An error as the model reads it: its message, with the terms of a payment or the peer's own details, cut at `maxDetails`. */
 const errorText = (reason: PeerErrorReason): string => {
   if (reason._tag === "payment_required" && reason.terms !== undefined) {
     return `The peer asks for a payment: ${detailsText(reason.terms)}`
@@ -43,7 +43,7 @@ const fromResult = (result: PeerResult): ToolResult => {
   return { ...result, error: { code, message: result.content.slice(0, 500) } }
 }
 
-/** The DID that the request pins, else the one on the card, where the card is read anyway, or has to be for it. */
+/** The DID that the request pins; else the DID on the card, if the call reads the card anyway or has to verify the DID. */
 const identify = (peers: PeerClient["Service"], agent: Agent): Effect.Effect<AgentDid | null> => {
   const { dialect, skills, trust = {} } = agent
   if (trust.pinned_did !== undefined) return Effect.succeed({ did: trust.pinned_did, source: "pinned" })
@@ -65,14 +65,14 @@ interface Shared {
 export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: Skill): Tool => {
   const name = ToolName.forSkill(agent.name, skill.id)
 
-  /** What the peer has handed back is there for the next call. */
+  /** Keeps a task that the peer has handed back for the next call. */
   const leave = (result: ToolResult, task: RemoteIds): ToolResult => {
     if (!handedBack.has(result.state) || task.taskId === null) return result
     left.leave(agent, skill, task)
     return { ...result, note: `The task is not over: the next call of ${name} continues it.` }
   }
 
-  /** What the peer never heard of is there for the next call; a task that it refuses to go on with is let go. */
+  /** Keeps the task for the next call if this one did not reach the peer. If the peer refuses to continue the task, drops it. */
   const keep = (result: ToolResult, continues: RemoteIds, isReached: boolean): ToolResult => {
     if (isReached)
       return { ...result, note: `The task that was open is let go: the next call of ${name} starts a new one.` }
@@ -91,6 +91,7 @@ export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: S
     timeoutMs: skill.timeout_ms,
     isIdempotent: skill.idempotent === true,
     isPolling: skill.polling === true,
+    approval: skill.approval,
     identify: identify(peers, agent),
     call: ({ onEvent, ...call }) =>
       Effect.suspend(() => {

@@ -30,9 +30,9 @@ export interface TaskCall {
   readonly taskId: TaskId
   /** The input has matched the tool's schema. */
   readonly input: ToolInput
-  /** What the call has started with a peer already, in a process that is gone: nothing is started any more. */
+  /** The remote task that this call started in an earlier process. The tool waits for it, and starts nothing. */
   readonly resumes?: OpenTask | undefined
-  /** Whether whoever interrupts the call leaves what it has started to the next process. */
+  /** Whether the next process continues the call: then an interruption leaves its remote task running. */
   readonly isHandedOver: () => boolean
   readonly onEvent: (event: PeerEvent) => Effect.Effect<void>
 }
@@ -51,12 +51,14 @@ export interface Tool {
   readonly timeoutMs: number | undefined
   /** Who the agent is, as far as it is known before the call: it may have to ask for the agent's card. */
   readonly identify: Effect.Effect<AgentDid | null>
-  /** Whether a call that nobody knows the end of may be made once more, with the same id. */
+  /** Whether a call whose end is unknown may be made again, with the same id. */
   readonly isIdempotent: boolean
   /** Why the caller may have to approve its calls: the tool may destroy something. */
   readonly approvalReason?: "sensitive"
   /** Whether it is meant to be asked the same thing again and again. */
   readonly isPolling: boolean
-  /** What goes wrong is a result, too. Time is bounded by whoever calls. */
+  /** What the request says of approvals of its calls, besides what it says of all calls. */
+  readonly approval: "never" | "always" | undefined
+  /** Makes the call. A failure is a result, too. The caller limits the time. */
   readonly call: (call: TaskCall) => Effect.Effect<ToolResult>
 }

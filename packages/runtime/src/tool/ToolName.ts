@@ -3,12 +3,12 @@ import { createHash } from "node:crypto"
 const maxLength = 64
 
 /**
- * `<agent>_<skill>` in the characters that every provider takes. One that is too long, or lost a character, ends in a
- * stable hash of the two names, so that two tools stay two.
+ * `<agent>_<skill>` in the characters that every provider takes. A name that is too long, or lost a character, ends in
+ * a stable hash of the two names, so that no two tools get the same name.
  */
 export const forSkill = (agent: string, skill: string): string => shorten(`${agent}_${skill}`, `${agent}\n${skill}`)
 
-/** What a model made up as a name, as one that can be kept and replayed. */
+/** A name that a model made up, in a form that can be stored and sent again. */
 export const legal = (name: string): string => shorten(name, name)
 
 const shorten = (plain: string, whole: string): string => {

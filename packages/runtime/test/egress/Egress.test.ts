@@ -188,7 +188,10 @@ describe("a refusal", () => {
     const { message } = new EgressRefusal({ host: "intranet.example", objection: "private" })
     assert.include(message, "intranet.example")
     assert.include(message, "private")
-    assert.include(message, "BOWLINE_EGRESS_ALLOW")
-    assert.include(new EgressRefusal({ host: "a", objection: "denied" }).message, "BOWLINE_EGRESS_DENY")
+    assert.include(message, "BOWLINE_EGRESS_ALLOW (egress.allow in the file)")
+    assert.include(
+      new EgressRefusal({ host: "a", objection: "denied" }).message,
+      "BOWLINE_EGRESS_DENY (egress.deny in the file)"
+    )
   })
 })

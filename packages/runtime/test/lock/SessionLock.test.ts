@@ -82,6 +82,17 @@ describe("SessionLock", () => {
     }).pipe(Effect.provide(layer))
   })
 
+  it.effect("holds no lease whose adoption is never run", () => {
+    const { state, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      void lock.adopt(session, 7, () => undefined)
+      state.held.set(session, 7)
+      yield* pass("6 seconds", "1 second")
+      assert.deepStrictEqual(state.released, [[session, 7]])
+    }).pipe(Effect.provide(layer))
+  })
+
   it.effect("goes on renewing while many leases that nobody knows of are given back slowly, each of them once", () => {
     const { state, layer } = setUp()
     return Effect.gen(function* () {

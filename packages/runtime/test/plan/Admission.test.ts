@@ -21,7 +21,7 @@ describe("an MCP server of a request", () => {
       { path: ["mcp_servers", 1, "name"], message: "Expected another name than that of mcp_servers[0]" },
       {
         path: ["mcp_servers", 1, "auth", "env_var"],
-        message: "Expected a variable that BOWLINE_ENV_ALLOW names"
+        message: "Expected a variable that BOWLINE_ENV_ALLOW (server.env_allow in the file) names"
       },
       { path: ["mcp_servers", 2, "name"], message: "Expected another name than that of agents[0]" }
     ])

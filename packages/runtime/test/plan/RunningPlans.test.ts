@@ -208,6 +208,37 @@ describe("RunningPlans", () => {
     }).pipe(Effect.provide(layer({ script: () => [wait("1 hour")], config: { maxPlans: 5 } })), Effect.scoped)
   )
 
+  it.effect("counts plans that may have been stored as plans, until the database says or their deadlines pass", () => {
+    let isAway = true
+    return Effect.gen(function* () {
+      const ask = post({ question: "?", preferences: { timeout_ms: 60_000 } })
+      const refusals = Effect.map(Effect.replicateEffect(Effect.flip(ask), 3), (errors) =>
+        errors.map(({ _tag }) => _tag)
+      )
+      const expected = ["StorageError", "StorageError", "NotAccepting"]
+      assert.deepStrictEqual(yield* refusals, expected)
+      yield* pass("59 seconds", "1 second")
+      assert.strictEqual((yield* Effect.flip(ask))._tag, "NotAccepting")
+      yield* pass("2 seconds", "1 second")
+      assert.deepStrictEqual(yield* refusals, expected)
+      isAway = false
+      yield* pass("1 second")
+      yield* ask
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: () => [wait("1 hour")],
+          config: { maxPlans: 2 },
+          disturb: ({ create, get }) => ({
+            create: (...given) => Effect.suspend(() => (isAway ? away : create(...given))),
+            get: (...given) => Effect.suspend(() => (isAway ? away : get(...given)))
+          })
+        })
+      ),
+      Effect.scoped
+    )
+  })
+
   it.effect("reports a database that is away under the stage that needed it", () => {
     let isAway: boolean | undefined
     return Effect.gen(function* () {

@@ -75,3 +75,24 @@ it.effect(
       Effect.scoped
     )
 )
+
+it.effect("cuts what it says of a schema of a card to 500 characters", () =>
+  Effect.gen(function* () {
+    const agents = [{ name: "bob", endpoint: "http://bob.test/" }]
+    const { data } = single(yield* readAll((yield* post({ question: "?", agents })).frames), "notice")
+    const text = JSON.stringify(data)
+    assert.match(text, /Its input schema cannot be used\. Expected regular expressions, got .*\(é.*characters left out/)
+    assert.isBelow(text.length, 700)
+  }).pipe(
+    Effect.provide(
+      layer({
+        script: [[say("ok")]],
+        peers: {
+          discover: () =>
+            Effect.succeed({ skills: [{ id: "long", input_schema: { pattern: `(${"é".repeat(60_000)}` } }], did: null })
+        }
+      })
+    ),
+    Effect.scoped
+  )
+)

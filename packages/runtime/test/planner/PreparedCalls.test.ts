@@ -19,6 +19,7 @@ const ask: Tool = {
   timeoutMs: undefined,
   isIdempotent: false,
   isPolling: false,
+  approval: undefined,
   identify: Effect.succeed(null),
   call: () => Effect.never
 }
@@ -55,7 +56,7 @@ const told = Effect.fnUntraced(function* (
 ) {
   const validator = yield* InputValidator
   const parse = (tool: Tool | undefined, text: string) => validator.parse(anonymous, tool, text)
-  const { calls, counted } = yield* PreparedCalls.left(parts, tasks, tools, parse, max)
+  const { calls, counted } = yield* PreparedCalls.remainingCalls(parts, tasks, tools, parse, max)
   return [
     counted,
     ...calls.map((prepared) => [prepared.part.task_id, prepared._tag === "Refused" ? prepared.state : prepared._tag])

@@ -134,4 +134,37 @@ describe("GroupCommit", () => {
       assert.deepStrictEqual(yield* Stream.runCollect(frames), ["reconnect"])
     }).pipe(Effect.provide(layer))
   })
+
+  it.effect("ends every plan's part of a batch, though one of them breaks when it is told", () => {
+    const { layer } = setUp(() => accept)
+    const ends: Array<string> = []
+    const source = (n: number, stored: () => void) => {
+      const parts = [
+        {
+          commit: {
+            plan_id: planId(n),
+            session_id,
+            guard: { _tag: "Held", fence: 1 } as const,
+            changes: [],
+            events: []
+          },
+          stored,
+          refused: () => void ends.push(`${n} refused`),
+          failed: ({ reason }: StorageError) => void ends.push(`${n} ${reason._tag}: ${String(reason.cause)}`)
+        }
+      ]
+      return { take: () => parts.pop() }
+    }
+    return Effect.gen(function* () {
+      const writer = yield* GroupCommit
+      writer.notify(
+        source(1, () => {
+          throw new Error("broken")
+        })
+      )
+      writer.notify(source(2, () => void ends.push("2 stored")))
+      yield* TestClock.adjust(0)
+      assert.deepStrictEqual(ends, ["1 refused", "2 stored"])
+    }).pipe(Effect.provide(layer))
+  })
 })

@@ -3,6 +3,7 @@ import { pass } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { SessionLock } from "../../src/lock/SessionLock.ts"
+import { type Notice, Notices } from "../../src/store/Notices.ts"
 import { RemotePlans } from "../../src/stream/RemotePlans.ts"
 import * as Word from "./Word.ts"
 
@@ -102,6 +103,31 @@ describe("RemotePlans", () => {
       yield* settle
       listen(true)
       yield* Fiber.join(back)
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("go on telling who reads here after a notice that could not be published because of a bug", () => {
+    const published: Array<Notice> = []
+    let isBroken = true
+    const notices = Layer.succeed(Notices, {
+      publish: (given) =>
+        Effect.sync(() => {
+          if (isBroken) throw new Error("broken")
+          published.push(...given)
+        }),
+      subscribe: () => Effect.void,
+      isListening: () => true
+    })
+    const layer = RemotePlans.layer.pipe(
+      Layer.provide([Layer.mock(SessionLock, { replica: "b", isOverdue: () => false }), notices])
+    )
+    return Effect.gen(function* () {
+      yield* connect
+      yield* settle
+      isBroken = false
+      yield* pass("5 seconds", "1 second")
+      yield* settle
+      assert.deepStrictEqual(published, [said("Reading")])
     }).pipe(Effect.provide(layer))
   })
 })

@@ -20,6 +20,7 @@ const toolOf = (inputSchema: JsonSchema): Tool => ({
   timeoutMs: undefined,
   isIdempotent: false,
   isPolling: false,
+  approval: undefined,
   identify: Effect.succeed(null),
   call: () => Effect.never
 })

@@ -1,27 +1,34 @@
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
-import { Effect } from "effect"
+import { Effect, Record } from "effect"
 import { Migrator, SqlClient } from "effect/sql"
 import { SqlError } from "effect/sql/SqlError"
 import { translateErrors } from "../internal/StorageErrors.ts"
-import { credentials } from "./internal/Credentials.ts"
-import { idempotency } from "./internal/Idempotency.ts"
+import * as Changes from "./internal/Changes.ts"
 import { initial } from "./internal/Initial.ts"
-import { peers } from "./internal/Peers.ts"
-import { questions } from "./internal/Questions.ts"
-import { recovery } from "./internal/Recovery.ts"
-import { sessions } from "./internal/Sessions.ts"
+
+const execute = Effect.fnUntraced(function* (statements: ReadonlyArray<string>) {
+  const sql = yield* SqlClient.SqlClient
+  for (const statement of statements) yield* sql.unsafe(statement)
+})
+
+/** By number and name. A migration never changes: a database that has it does not run it again. */
+export const migrations = Record.map(
+  {
+    "0001_initial": initial,
+    "0002_credentials": Changes.credentials,
+    "0003_peers": Changes.peers,
+    "0004_sessions": Changes.sessions,
+    "0005_idempotency": Changes.idempotency,
+    "0006_recovery": Changes.recovery,
+    "0007_questions": Changes.questions,
+    "0008_approvals": Changes.approvals
+  },
+  execute
+)
 
 const migrate = Migrator.make({})({
   table: "bowline_migrations",
-  loader: Migrator.fromRecord({
-    "0001_initial": initial,
-    "0002_credentials": credentials,
-    "0003_peers": peers,
-    "0004_sessions": sessions,
-    "0005_idempotency": idempotency,
-    "0006_recovery": recovery,
-    "0007_questions": questions
-  })
+  loader: Migrator.fromRecord(migrations)
 }).pipe(
   Effect.catchTag("MigrationError", (error) =>
     Effect.fail(

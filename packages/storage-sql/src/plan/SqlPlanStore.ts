@@ -50,13 +50,14 @@ where p.id = ${id} and p.owner = ${owner}`).pipe(
         row === undefined ? Effect.fail(new NotFound({ what: "plan" })) : Effect.succeed(toPlan(row))
       )
     ),
-  list: (owner, { session, state }, page) =>
+  list: (owner, { session, state, before }, page) =>
     withDeadline(sql<SummaryRow & { readonly ordinal: bigint }>`
 select ${sql.literal(summaryColumns)}, p.ordinal from plans p
 where ${sql.and([
       sql`p.owner = ${owner}`,
       ...(session === undefined ? [] : [sql`p.session_id = ${session}`]),
       ...(state === undefined ? [] : [sql`p.state = ${state}`]),
+      ...(before === undefined ? [] : [sql`p.ordinal < (select b.ordinal from plans b where b.id = ${before})`]),
       ...(page.cursor === undefined ? [] : [sql`p.ordinal < ${page.cursor}`])
     ])}
 order by p.ordinal desc limit ${page.limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, page.limit, toSummary))),

@@ -106,7 +106,7 @@ layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
       )
       yield* other.rollback
       assert.deepStrictEqual(yield* Fiber.join(writing), new Set())
-      assert.deepStrictEqual((yield* Given.takeOver(held, "replica_c")).left.tail.at(-1), done)
+      assert.deepStrictEqual((yield* Given.takeOver(held, "replica_c")).abandoned.tail.at(-1), done)
     })
   )
 

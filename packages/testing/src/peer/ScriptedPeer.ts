@@ -11,6 +11,7 @@ import { readRequest, type Method, type TaskIdName } from "./internal/StrictRequ
 import { noted, nothing, type ReceivedSend, type Seen } from "./Seen.ts"
 import type { Trouble } from "./Trouble.ts"
 
+/** How a scripted peer behaves. */
 export interface PeerScript {
   /** `a2a-0.3`, unless it says otherwise. */
   readonly dialect?: Dialect
@@ -33,10 +34,13 @@ export interface PeerScript {
 /** The requests that trouble can be made for, by their names in A2A 0.3. */
 export type Target = "card" | Method
 
+/** A scripted peer that is served, and what a test can see of it. */
 export interface ScriptedPeer {
   /** The origin that it is served at, without a slash at the end. */
   readonly url: string
+  /** Every request that reached it, also those that it refused. */
   readonly requests: RequestLog
+  /** What it has seen so far. */
   readonly seen: Effect.Effect<Seen>
   /** Waits until it has seen that much. */
   readonly awaitSeen: (predicate: (seen: Seen) => boolean) => Effect.Effect<Seen>

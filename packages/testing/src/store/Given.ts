@@ -22,8 +22,11 @@ import { Duration, Effect, Option } from "effect"
 import assert from "node:assert/strict"
 import { LeaseTime } from "./StoreCase.ts"
 
+/** When plans are created, unless a test says otherwise (ISO 8601 in UTC). */
 export const at = "2026-01-02T03:04:05.678Z"
+/** When plans end, and their deadline: 61,111 ms after `at`. */
 export const later = "2026-01-02T03:05:06.789Z"
+/** The time of a lease. */
 export const ttl = Duration.seconds(15)
 
 const spent = {
@@ -31,8 +34,10 @@ const spent = {
   tool_calls: 3,
   usage: { input_tokens: 11, output_tokens: 7, cached_input_tokens: 5, reasoning_tokens: 1 }
 }
+/** A progress whose every number differs from the others. */
 export const progress: Progress = { model: "scripted/other", ...spent }
 
+/** The outcome of a plan that answered `42`, with the numbers of `progress`. */
 export const completed: Outcome = {
   state: "completed",
   final: { stop_reason: "stop", text: "42", duration_ms: 61_111, ...spent }
@@ -40,12 +45,17 @@ export const completed: Outcome = {
 
 const id = <A>(make: (uuid: string) => A) => Effect.map(UuidGenerator, (uuid) => make(uuid()))
 
+/** The id of a replica that no other test has. */
 export const newReplica = id((uuid): ReplicaId => `replica_${uuid}`)
+/** A caller that no other test has. */
 export const newOwner = id((uuid) => CallerName.make(`owner ${uuid}`))
+/** A caller's own id of a session, new at every use. */
 export const newName = id((uuid) => ExternalSessionId.make(`my session ${uuid}`))
+/** The id of a task, new at every use. */
 export const newTask = id((uuid) => TaskId.make(uuid))
 const newMessage = id((uuid) => MessageId.make(`msg_${uuid}`))
 
+/** An agent with one skill, `ask`. Its description holds a NUL, which Postgres cannot store as it is. */
 export const agent = (name: string, endpoint = `http://${name}.test/`): Agent => ({
   name,
   endpoint,
@@ -54,6 +64,7 @@ export const agent = (name: string, endpoint = `http://${name}.test/`): Agent =>
   skills: [{ id: "ask", description: "Knows \u0000 things" }]
 })
 
+/** The preferences of a request, with all defaults filled in. */
 export const preferences: Preferences = {
   timeout_ms: 1_800_000,
   tool_timeout_ms: 600_000,
@@ -62,10 +73,11 @@ export const preferences: Preferences = {
   max_tool_calls: 200,
   response_format: "text",
   on_disconnect: "cancel",
-  on_busy: "queue"
+  on_busy: "queue",
+  approval: "sensitive"
 }
 
-/** What matters to a test of a plan and its row. */
+/** What a test may choose of a plan. */
 interface GivenPlan extends Partial<
   Pick<NewPlan, "new_session_id" | "messages" | "storedRequest" | "route" | "replica" | "idempotency">
 > {
@@ -78,7 +90,7 @@ interface GivenPlan extends Partial<
   readonly created_at?: string
 }
 
-/** A plan of an owner and a replica of its own, in a session without a name, unless it is said otherwise. */
+/** A plan to create. Unless the test chooses otherwise, it has its own owner and replica, and a new session without a name. */
 export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
   const { owner, external_session_id = null, agents = [], prior_summary = "", created_at = at, ...others } = given
   const request: PlanRequest = {
@@ -110,6 +122,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
   return plan
 })
 
+/** The change that appends a message of the user to the history. */
 export const appended = Effect.fnUntraced(function* (text: string) {
   const change: PlanChange = {
     _tag: "MessageAppended",
@@ -126,6 +139,7 @@ interface Called {
   readonly skill: string
 }
 
+/** The change that starts a task, as a call of `called` or of no skill. */
 export const started = (task_id: TaskId, tool: string, called?: Called): PlanChange => ({
   _tag: "TaskStarted",
   task_id,
@@ -139,13 +153,14 @@ export const started = (task_id: TaskId, tool: string, called?: Called): PlanCha
   at
 })
 
-/** A plan in a store, and what guards the writes to it. */
+/** A stored plan, and the guard of the writes to it. */
 export interface Stored {
   readonly plan: NewPlan
   readonly session_id: SessionId
   readonly guard: Guard
 }
 
+/** Creates a plan, which is then queued in the store. */
 export const create = Effect.fnUntraced(function* (given: GivenPlan = {}, maxQueue: number = 32) {
   const plan = yield* newPlan(given)
   const { session_id } = yield* (yield* PlanStore).create(plan, maxQueue)
@@ -153,6 +168,7 @@ export const create = Effect.fnUntraced(function* (given: GivenPlan = {}, maxQue
   return stored
 })
 
+/** A row of events. `payload` is the text of a JSON object. */
 export const row = (seq: number, event: PlanEvent["event"], payload = "{}", count = 1): EventRow => ({
   seq,
   count,
@@ -160,6 +176,7 @@ export const row = (seq: number, event: PlanEvent["event"], payload = "{}", coun
   payload
 })
 
+/** The commit that writes these changes and events to a stored plan. */
 export const commitOf = (
   { plan, session_id, guard }: Stored,
   changes: ReadonlyArray<PlanChange>,
@@ -176,13 +193,14 @@ export const write = Effect.fnUntraced(function* (
   assert.deepEqual(refused, new Set())
 })
 
+/** Acquires the session's lease, which is expected to be free, and returns its fence. */
 export const acquire = Effect.fnUntraced(function* (session: SessionId, replica: ReplicaId) {
   const fence = yield* (yield* LeaseStore).acquire(session, replica, ttl)
   assert(Option.isSome(fence))
   return fence.value
 })
 
-/** The plan holds its session, and runs. */
+/** Acquires the session for the plan, which is then `running`. */
 export const hold = Effect.fnUntraced(function* (stored: Stored) {
   const fence = yield* acquire(stored.session_id, stored.plan.replica)
   const held: Stored & { readonly fence: number } = { ...stored, guard: { _tag: "Held", fence }, fence }
@@ -190,8 +208,10 @@ export const hold = Effect.fnUntraced(function* (stored: Stored) {
   return held
 })
 
+/** Creates a plan that runs: it holds the lease of its session. */
 export const createHeld = (given?: GivenPlan) => Effect.flatMap(create(given), hold)
 
+/** The change that ends a plan. */
 export const settled = (outcome: Outcome = completed): PlanChange => ({
   _tag: "Settled",
   outcome,
@@ -199,33 +219,36 @@ export const settled = (outcome: Outcome = completed): PlanChange => ({
   at: later
 })
 
+/** Writes the end of a plan. The session's lease stays held. */
 export const settle = (stored: Stored, outcome?: Outcome) => write(stored, [settled(outcome)])
 
-/** The plan is over, and its session free. */
+/** Ends the plan, and releases its session. */
 export const finish = Effect.fnUntraced(function* (held: Stored & { readonly fence: number }) {
   yield* settle(held)
   yield* (yield* LeaseStore).release(held.session_id, held.fence)
 })
 
-/** Every replica there is has been silent for the time of a lease. */
+/** Lets the time of a lease pass, so that every replica counts as dead. */
 export const abandon = Effect.flatMap(LeaseTime, ({ advance }) => advance(ttl))
 
-/** This one plan, which the replica is expected to get, together with all the others that were left behind. */
+/** Has the replica take over all plans that nobody runs, and returns this one, which is expected to be among them. */
 export const takeOver = Effect.fnUntraced(function* ({ plan, session_id }: Stored, replica: ReplicaId) {
   const taken = yield* (yield* PlanStore).takeOver(replica, ttl, 10_000)
-  const left = taken.find((left) => left.plan.plan_id === plan.plan_id)
-  assert(left !== undefined)
-  return { plan, session_id, guard: left.guard, fence: left.guard.fence, left }
+  const abandoned = taken.find((one) => one.plan.plan_id === plan.plan_id)
+  assert(abandoned !== undefined)
+  return { plan, session_id, guard: abandoned.guard, fence: abandoned.guard.fence, abandoned }
 })
 
-/** What the effect fails with, if it does. */
+/** The error of the effect; undefined if it succeeds. */
 export const failureOf = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<E | undefined, never, R> =>
   Effect.match(effect, { onFailure: (error) => error, onSuccess: () => undefined })
 
+/** The plan as its owner reads it. */
 export const get = Effect.fnUntraced(function* ({ plan }: Stored) {
   return yield* (yield* PlanStore).get(plan.caller, plan.plan_id)
 })
 
+/** At most `limit` rows of the plan's events, from the event `after + 1` on. */
 export const eventsOf = Effect.fnUntraced(function* ({ plan }: Stored, after: number = 0, limit: number = 100) {
   return yield* (yield* PlanStore).events(plan.plan_id, after, limit)
 })

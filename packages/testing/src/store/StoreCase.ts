@@ -1,6 +1,13 @@
-import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
+import type {
+  ApprovalConflict,
+  IdempotencyConflict,
+  InvalidRequest,
+  NotFound,
+  SessionBusy
+} from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { PlanExists } from "@bowline/runtime/store/Idempotency"
+import type { ApprovalStore } from "@bowline/runtime/store/ApprovalStore"
 import type { PlanStore } from "@bowline/runtime/store/PlanStore"
 import type { CredentialStore } from "@bowline/runtime/store/CredentialStore"
 import type { LeaseLost, LeaseStore } from "@bowline/runtime/store/LeaseStore"
@@ -16,11 +23,19 @@ export class LeaseTime extends Context.Service<
   }
 >()("@bowline/testing/store/LeaseTime") {}
 
+/** One guarantee of the stores, as a test that every implementation runs. */
 export interface StoreCase {
   readonly title: string
   readonly test: Effect.Effect<
     void,
-    StorageError | SessionBusy | InvalidRequest | IdempotencyConflict | PlanExists | NotFound | LeaseLost,
-    PlanStore | SessionStore | LeaseStore | CredentialStore | LeaseTime
+    | StorageError
+    | SessionBusy
+    | InvalidRequest
+    | IdempotencyConflict
+    | ApprovalConflict
+    | PlanExists
+    | NotFound
+    | LeaseLost,
+    PlanStore | ApprovalStore | SessionStore | LeaseStore | CredentialStore | LeaseTime
   >
 }

@@ -1,4 +1,5 @@
 import type { StoreCase } from "./StoreCase.ts"
+import { approvalCases } from "./internal/ApprovalCases.ts"
 import { commitCases } from "./internal/CommitCases.ts"
 import { createCases } from "./internal/CreateCases.ts"
 import { credentialCases } from "./internal/CredentialCases.ts"
@@ -13,13 +14,14 @@ import { summaryCases } from "./internal/SummaryCases.ts"
 import { takeOverCases } from "./internal/TakeOverCases.ts"
 
 /**
- * What `PlanStore`, `SessionStore`, `LeaseStore` and `CredentialStore` promise together, one test a promise: every implementation runs all of
+ * What `PlanStore`, `ApprovalStore`, `SessionStore`, `LeaseStore` and `CredentialStore` promise together, one test a promise: every implementation runs all of
  * them. They may share one store.
  */
 export const storeCases: ReadonlyArray<StoreCase> = [
   ...createCases,
   ...readCases,
   ...commitCases,
+  ...approvalCases,
   ...handBackCases,
   ...summaryCases,
   ...revertCases,

@@ -1,5 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { AgentSummary } from "@bowline/domain/peer/Agent"
+import type { GivenDecision } from "@bowline/domain/plan/Approval"
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import * as Usage from "@bowline/domain/plan/Usage"
@@ -56,6 +57,14 @@ export interface SessionRecord {
   readonly tasks: Array<Task>
 }
 
+/** An approval that a plan has requested. */
+export interface Approval {
+  readonly ordinal: number
+  readonly plan: PlanRecord
+  readonly request: Extract<PlanChange, { readonly _tag: "ApprovalRequested" }>
+  decision: GivenDecision | undefined
+}
+
 const nameOf = (owner: CallerName, name: string): string => `${owner}\n${name}`
 
 interface TakenKey {
@@ -70,6 +79,7 @@ export class Memory {
   readonly plans = new Map<PlanId, PlanRecord>()
   /** The plans that are not over. */
   readonly open = new Map<PlanId, PlanRecord>()
+  readonly approvals = new Map<TaskId, Approval>()
   readonly replicas = new Map<ReplicaId, number>()
   /** Idempotency keys, also those that have expired or whose plan is gone. */
   readonly keys = new Map<string, TakenKey>()
@@ -93,6 +103,7 @@ export class Memory {
     this.#names.delete(nameOf(session.owner, session.session_id))
     if (session.external_session_id !== null) this.#names.delete(nameOf(session.owner, session.external_session_id))
     for (const id of session.plans) this.plans.delete(id)
+    for (const [id, { plan }] of this.approvals) if (session.plans.has(plan.plan.plan_id)) this.approvals.delete(id)
   }
 
   /** By the gateway's id, or by the owner's name of it. */
@@ -226,7 +237,38 @@ export const append = (session: SessionRecord, plan_id: PlanId, message: NewMess
   session.messages.push({ ...message, seq: ++session.lastSeq, plan_id, created_at, compacted: false })
 }
 
-export const apply = (record: PlanRecord, session: SessionRecord, change: PlanChange): void => {
+type TaskChange = Extract<PlanChange, { readonly _tag: "TaskStarted" | "TaskAccepted" | "TaskFinished" }>
+
+const applyToTask = (record: PlanRecord, session: SessionRecord, change: TaskChange): void => {
+  if (change._tag === "TaskStarted") {
+    const task: Task = {
+      task_id: change.task_id,
+      tool: change.tool,
+      kind: change.kind,
+      agent: change.agent,
+      endpoint: change.endpoint,
+      skill: change.skill,
+      started_at: change.at,
+      remote_task_id: null,
+      remote_context_id: null,
+      state: change.state,
+      reverted: false
+    }
+    record.tasks.set(change.task_id, task)
+    session.tasks.push(task)
+    return
+  }
+  const task = record.tasks.get(change.task_id)
+  if (task === undefined) return
+  if (change._tag === "TaskFinished") {
+    task.state = change.state
+    return
+  }
+  task.remote_task_id = change.remote_task_id
+  task.remote_context_id = change.remote_context_id
+}
+
+export const apply = (memory: Memory, record: PlanRecord, session: SessionRecord, change: PlanChange): void => {
   switch (change._tag) {
     case "Held":
       record.plan = { ...record.plan, state: "running", stage: null }
@@ -241,37 +283,19 @@ export const apply = (record: PlanRecord, session: SessionRecord, change: PlanCh
     case "Compacted":
       compact(session, change.compaction)
       return
-    case "TaskStarted": {
-      const task: Task = {
-        task_id: change.task_id,
-        tool: change.tool,
-        kind: change.kind,
-        agent: change.agent,
-        endpoint: change.endpoint,
-        skill: change.skill,
-        started_at: change.at,
-        remote_task_id: null,
-        remote_context_id: null,
-        state: change.state,
-        reverted: false
-      }
-      record.tasks.set(change.task_id, task)
-      session.tasks.push(task)
+    case "TaskStarted":
+    case "TaskAccepted":
+    case "TaskFinished":
+      applyToTask(record, session, change)
       return
-    }
-    case "TaskAccepted": {
-      const task = record.tasks.get(change.task_id)
-      if (task !== undefined) {
-        task.remote_task_id = change.remote_task_id
-        task.remote_context_id = change.remote_context_id
-      }
+    case "ApprovalRequested":
+      memory.approvals.set(change.task_id, {
+        ordinal: memory.nextOrdinal(),
+        plan: record,
+        request: change,
+        decision: undefined
+      })
       return
-    }
-    case "TaskFinished": {
-      const task = record.tasks.get(change.task_id)
-      if (task !== undefined) task.state = change.state
-      return
-    }
     case "HandedOver":
       record.isHandedOver = true
       return

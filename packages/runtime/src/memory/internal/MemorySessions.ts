@@ -36,7 +36,7 @@ const handedBackTo = ({ tasks }: SessionRecord): ReadonlyArray<HandedBack> => {
     const remote = remoteOf(task)
     if (remote === undefined || reverted.has(keyOf(task))) continue
     const key = JSON.stringify([remote.agent, remote.endpoint, remote.skill, remote.remote_task_id])
-    // The newest one of a remote task is the last one to be seen, too.
+    // The newest call of a remote task also comes last here.
     newest.delete(key)
     newest.set(key, { task, remote })
   }

@@ -1,7 +1,7 @@
 import { Ajv2020 } from "ajv/dist/2020.js"
 import { Ajv } from "ajv"
 
-/** What a schema says of arguments: nothing, what is wrong with them and where, or that it is itself of no use. */
+/** The result of a check: the arguments match, or what is wrong with them and where, or that the schema itself is unusable. */
 export type Verdict =
   | { readonly _tag: "Fits" }
   | { readonly _tag: "Wrong"; readonly issues: ReadonlyArray<string> }
@@ -13,7 +13,7 @@ export interface Validation {
   readonly check: (input: unknown) => Verdict
 }
 
-/** V8 parses code in one go, outside of its heap's bounds: nothing can stop it there. */
+/** V8 parses code in one go, outside the limit of its heap. Nothing can stop it there, so the size of the code is limited. */
 const maxCode = 4_194_304
 
 const maxIssues = 10
@@ -60,7 +60,7 @@ const compile = (schema: unknown): Validation => {
     }
   })
   const validate = ajv.compile(schema)
-  // It would give a promise, which is not an answer.
+  // An asynchronous schema would return a promise.
   if ("$async" in validate) throw new Error("Expected no $async")
   const check = (input: unknown): Verdict => {
     if (validate(input)) return { _tag: "Fits" }

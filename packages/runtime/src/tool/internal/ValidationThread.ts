@@ -1,13 +1,15 @@
-import { Data, Effect, Result, type Scope } from "effect"
+import { Data, Duration, Effect, Result, type Scope } from "effect"
 import { extname } from "node:path"
 import { Worker } from "node:worker_threads"
 import type { Verdict } from "./Validation.ts"
-import type { Question } from "./ValidationWorker.ts"
+import type { Candidate } from "./ValidationWorker.ts"
 
-/** How long compiling a schema and checking arguments may take together, in milliseconds. To start the thread does not count. */
+/** How long it may take to compile a schema and check arguments, in milliseconds, without the start of the thread. */
 const timeLimit = 250
-/** The same on a machine that is busy with something else, so that the thread gets less than a processor. */
+/** The same limit on a busy machine, where the thread does not get a whole processor. */
 const starvedLimit = 2_500
+/** How long the thread may take to start, in seconds. */
+const startLimit = 15
 
 const resourceLimits = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16, codeRangeSizeMb: 16 }
 
@@ -24,13 +26,22 @@ const ended = (error: unknown): CheckEnded =>
 
 type Answer = Result.Result<Verdict, CheckEnded>
 
-/** Calls `late` once the limit has passed and the process has worked for as long, until `stop` is called. It is real time, whatever the clock says. */
-const watch = (late: () => void): (() => void) => {
-  const before = process.cpuUsage()
+/** How long all other threads of the process have worked, in microseconds. Node.js does not say it of one thread while that thread is busy. */
+const workOfOthers = (): number => {
+  const all = process.cpuUsage()
+  const own = process.threadCpuUsage()
+  return all.user + all.system - own.user - own.system
+}
+
+/**
+ * Calls `late` once the limit has passed and threads other than this one have worked for as long, until `stop` is called. It is real time, whatever
+ * the clock says.
+ */
+export const watch = (late: () => void): (() => void) => {
+  const before = workOfOthers()
   const begun = performance.now()
   const look = () => {
-    const { system, user } = process.cpuUsage(before)
-    const isOver = user + system >= timeLimit * 1_000 || performance.now() - begun >= starvedLimit
+    const isOver = workOfOthers() - before >= timeLimit * 1_000 || performance.now() - begun >= starvedLimit
     // An answer that came while this thread was busy is read before the immediate runs.
     if (isOver) immediate = setImmediate(late)
     else timer.refresh()
@@ -44,7 +55,7 @@ const watch = (late: () => void): (() => void) => {
   }
 }
 
-/** Waits for the next answer of the thread, for ever or as long as a check may take, until `stop` is called. */
+/** Waits for the next answer of the thread, with or without the limit of a check, until `stop` is called. */
 const listen = (worker: Worker, isLimited: boolean, done: (answer: Answer) => void): (() => void) => {
   const end = (answer: Answer) => {
     stop()
@@ -85,7 +96,7 @@ const create = (): Worker => {
  * 64 MiB, or is interrupted; the next check starts another one.
  */
 export const make: Effect.Effect<
-  { readonly check: (question: Question) => Effect.Effect<Verdict, CheckEnded> },
+  { readonly check: (candidate: Candidate) => Effect.Effect<Verdict, CheckEnded> },
   never,
   Scope.Scope
 > = Effect.gen(function* () {
@@ -98,29 +109,37 @@ export const make: Effect.Effect<
   })
   yield* Effect.addFinalizer(() => kill)
 
-  const start = Effect.gen(function* () {
+  const start = Effect.suspend(() => {
     const started = (worker = create())
-    yield* nextAnswer(started, false)
-    return started
+    const abandon = Effect.suspend(() => {
+      worker = undefined
+      // A thread that does not start may not end either: nobody waits for it.
+      void started.terminate()
+      return Effect.fail(new CheckEnded({ reason: `The thread that checks it did not start within ${startLimit} s` }))
+    })
+    return nextAnswer(started, false).pipe(
+      Effect.timeoutOrElse({ duration: Duration.seconds(startLimit), orElse: () => abandon }),
+      Effect.as(started)
+    )
   })
 
-  const ask = (thread: Worker, question: Question) =>
+  const ask = (thread: Worker, candidate: Candidate) =>
     Effect.suspend(() => {
-      thread.postMessage(question)
+      thread.postMessage(candidate)
       return nextAnswer(thread, true)
     })
 
-  const askNew = (question: Question) =>
-    Effect.flatMap(start, (thread) => ask(thread, question)).pipe(Effect.onError(() => kill))
+  const askNew = (candidate: Candidate) =>
+    Effect.flatMap(start, (thread) => ask(thread, candidate)).pipe(Effect.onError(() => kill))
 
   return {
-    check: (question) =>
+    check: (candidate) =>
       Effect.suspend(() => {
-        if (worker === undefined) return askNew(question)
-        // What earlier checks have left in the thread may be what is too much: only a new one decides.
-        return ask(worker, question).pipe(
+        if (worker === undefined) return askNew(candidate)
+        // Earlier checks in the same thread may have used up its memory. A check in a new thread decides.
+        return ask(worker, candidate).pipe(
           Effect.onError(() => kill),
-          Effect.catchTag("CheckEnded", () => askNew(question))
+          Effect.catchTag("CheckEnded", () => askNew(candidate))
         )
       })
   }

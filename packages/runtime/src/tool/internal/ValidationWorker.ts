@@ -1,8 +1,9 @@
 import { parentPort } from "node:worker_threads"
+import { LruCache } from "../../cache/LruCache.ts"
 import * as Validation from "./Validation.ts"
 
-/** What the thread is asked: whether arguments fit a schema, both as JSON. */
-export interface Question {
+/** Arguments that are to fit a schema, both as JSON. */
+export interface Candidate {
   readonly schema: string
   readonly input: string
 }
@@ -10,25 +11,17 @@ export interface Question {
 /** How many characters of schemas and of their code are kept. */
 const maxKept = 2_097_152
 
-/** Those that were used last stand last. */
-const kept = new Map<string, Validation.Validation>()
-let size = 0
+const kept = new LruCache<string, Validation.Validation>(maxKept, ({ size }, schema) => schema.length + size)
 
 const validationOf = (schema: string): Validation.Validation => {
   const known = kept.get(schema)
-  const validation = known ?? Validation.make(JSON.parse(schema))
-  if (known === undefined) size += schema.length + validation.size
-  kept.delete(schema)
+  if (known !== undefined) return known
+  const validation = Validation.make(JSON.parse(schema))
   kept.set(schema, validation)
-  for (const [oldest, { size: code }] of kept) {
-    if (size <= maxKept) break
-    kept.delete(oldest)
-    size -= oldest.length + code
-  }
   return validation
 }
 
-parentPort?.on("message", ({ input, schema }: Question) => {
+parentPort?.on("message", ({ input, schema }: Candidate) => {
   parentPort?.postMessage(validationOf(schema).check(JSON.parse(input)))
 })
 // The first answer says that the thread has started, and has made what it needs for any schema.

@@ -1,11 +1,8 @@
-import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
-
 /**
  * Ids sort and compare as bytes (`collate "C"`). Documents are `json`, not `jsonb`: Postgres returns their text as it was written,
  * and accepts an escaped NUL, which models and peers do send. An ordinal is the order of creation, for pages newest first.
  */
-const tables = [
+export const initial: ReadonlyArray<string> = [
   `create table sessions (
     id text collate "C" primary key,
     ordinal bigint not null generated always as identity,
@@ -114,8 +111,3 @@ const tables = [
     expires_at timestamptz not null
   )`
 ]
-
-export const initial = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  for (const statement of tables) yield* sql.unsafe(statement)
-})

@@ -85,6 +85,14 @@ interface TaskRow {
   readonly finished_at: string | null
 }
 
+interface ApprovalRow {
+  readonly plan_id: string
+  readonly task_id: string
+  readonly tool: string
+  readonly input: string
+  readonly why: string
+}
+
 /** The rows of a batch by table. Documents are JSON texts. */
 export interface BatchRows {
   readonly guards: ReadonlyArray<GuardRow>
@@ -94,6 +102,7 @@ export interface BatchRows {
   readonly compactions: ReadonlyArray<CompactionRow>
   readonly started: ReadonlyArray<TaskRow>
   readonly changed: ReadonlyArray<TaskRow>
+  readonly approvals: ReadonlyArray<ApprovalRow>
 }
 
 const storableOrNull = (text: string | null): string | null => (text === null ? null : storable(text))
@@ -178,73 +187,97 @@ const changePlan = (
   }
 }
 
-/** Merges the changes of each plan, so that the batch writes no row twice. */
-export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
-  const guards: Array<GuardRow> = []
-  const events: Array<EventRow> = []
-  const plans: Array<PlanRow> = []
-  const messages: Array<MessageRow> = []
-  const compactions: Array<CompactionRow> = []
-  const started: Array<TaskRow> = []
-  const changed: Array<TaskRow> = []
+/** What the changes of one plan make of its rows. */
+interface Merged {
+  readonly plan: PlanRow | undefined
+  readonly messages: ReadonlyArray<Omit<MessageRow, "position">>
+  readonly compaction: CompactionRow | undefined
+  readonly tasks: ReadonlyArray<TaskRow>
+  readonly approvals: ReadonlyArray<ApprovalRow>
+}
 
-  for (const { plan_id, session_id, guard, changes, events: rows } of batch) {
-    let plan: PlanRow | undefined
-    let compaction: { readonly first: Compaction; readonly last: Compaction } | undefined
-    const tasks = new Map<string, TaskRow>()
-    const messagesBefore = messages.length
-    for (const change of changes) {
-      switch (change._tag) {
-        case "Held":
-        case "Progressed":
-        case "HandedOver":
-        case "Settled":
-          plan = changePlan(plan ?? { plan_id, ...unchangedPlan }, change)
-          break
-        case "MessageAppended": {
-          const { message_id: id, role, parts } = change.message
-          messages.push({
-            plan_id,
-            position: messages.length,
-            id,
-            role,
-            parts: JSON.stringify(parts),
-            created_at: change.at
-          })
-          break
-        }
-        case "Compacted":
-          compaction = { first: compaction?.first ?? change.compaction, last: change.compaction }
-          break
-        case "TaskStarted":
-        case "TaskAccepted":
-        case "TaskFinished": {
-          const task = tasks.get(change.task_id) ?? { plan_id, id: change.task_id, ...unchangedTask }
-          tasks.set(change.task_id, changeTask(task, change))
-        }
+const compact = (
+  plan_id: string,
+  earlier: CompactionRow | undefined,
+  { covered_seq, ...compaction }: Compaction
+): CompactionRow => ({
+  plan_id,
+  ...compaction,
+  summary: storable(compaction.summary),
+  // The session has what the first compaction of the batch follows.
+  covered_seq: earlier?.covered_seq ?? covered_seq
+})
+
+const merge = ({ plan_id, changes }: PlanCommit): Merged => {
+  let plan: PlanRow | undefined
+  let compaction: CompactionRow | undefined
+  const tasks = new Map<string, TaskRow>()
+  const approvals: Array<ApprovalRow> = []
+  const messages: Array<Omit<MessageRow, "position">> = []
+  for (const change of changes) {
+    switch (change._tag) {
+      case "Held":
+      case "Progressed":
+      case "HandedOver":
+      case "Settled":
+        plan = changePlan(plan ?? { plan_id, ...unchangedPlan }, change)
+        break
+      case "MessageAppended": {
+        const { message_id: id, role, parts } = change.message
+        messages.push({ plan_id, id, role, parts: JSON.stringify(parts), created_at: change.at })
+        break
+      }
+      case "ApprovalRequested": {
+        const { task_id, tool, input, why } = change
+        approvals.push({ plan_id, task_id, tool: storable(tool), input: JSON.stringify(input), why })
+        break
+      }
+      case "Compacted":
+        compaction = compact(plan_id, compaction, change.compaction)
+        break
+      case "TaskStarted":
+      case "TaskAccepted":
+      case "TaskFinished": {
+        const task = tasks.get(change.task_id) ?? { plan_id, id: change.task_id, ...unchangedTask }
+        tasks.set(change.task_id, changeTask(task, change))
       }
     }
-    if (plan !== undefined) plans.push(plan)
-    if (compaction !== undefined) {
-      const { first, last } = compaction
-      const summary = storable(last.summary)
-      compactions.push({ plan_id, ...last, summary, covered_seq: first.covered_seq })
-    }
-    for (const task of tasks.values()) (task.started_at === undefined ? changed : started).push(task)
-    for (const { seq, count, event, payload } of rows) events.push({ plan_id, seq, count, event, payload })
-    guards.push({
-      plan_id,
-      session_id,
-      replica: guard._tag === "Queued" ? guard.replica : null,
-      queue_fence: guard._tag === "Queued" ? guard.fence : null,
-      fence: guard._tag === "Held" ? guard.fence : (plan?.fence ?? null),
-      last_seq: rows.at(-1)?.seq ?? null,
-      last_message: messages.length > messagesBefore ? (messages.at(-1)?.id ?? null) : null,
-      messages: messages.length - messagesBefore,
-      through: compaction?.last.through ?? null,
-      settled_as: plan?.finished_at == null ? null : plan.state,
-      settled_at: plan?.finished_at ?? null
-    })
   }
-  return { guards, events, plans, messages, compactions, started, changed }
+  return { plan, messages, compaction, tasks: Array.from(tasks.values()), approvals }
+}
+
+const guardOf = (commit: PlanCommit, { plan, messages, compaction }: Merged): GuardRow => {
+  const { plan_id, session_id, guard, events } = commit
+  return {
+    plan_id,
+    session_id,
+    replica: guard._tag === "Queued" ? guard.replica : null,
+    queue_fence: guard._tag === "Queued" ? guard.fence : null,
+    fence: guard._tag === "Held" ? guard.fence : (plan?.fence ?? null),
+    last_seq: events.at(-1)?.seq ?? null,
+    last_message: messages.at(-1)?.id ?? null,
+    messages: messages.length,
+    through: compaction?.through ?? null,
+    settled_as: plan?.finished_at == null ? null : plan.state,
+    settled_at: plan?.finished_at ?? null
+  }
+}
+
+/** Merges the changes of each plan, so that the batch writes no row twice. */
+export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
+  const merged = batch.map((commit) => ({ commit, ...merge(commit) }))
+  const tasks = merged.flatMap(({ tasks }) => tasks)
+  const isNew = ({ started_at }: TaskRow) => started_at !== undefined
+  return {
+    guards: merged.map(({ commit, ...rows }) => guardOf(commit, rows)),
+    events: batch.flatMap(({ plan_id, events }) =>
+      events.map(({ seq, count, event, payload }) => ({ plan_id, seq, count, event, payload }))
+    ),
+    plans: merged.flatMap(({ plan }) => plan ?? []),
+    messages: merged.flatMap(({ messages }) => messages).map((message, position) => ({ ...message, position })),
+    compactions: merged.flatMap(({ compaction }) => compaction ?? []),
+    started: tasks.filter(isNew),
+    changed: tasks.filter((task) => !isNew(task)),
+    approvals: merged.flatMap(({ approvals }) => approvals)
+  }
 }

@@ -2,7 +2,9 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanCommit } from "@bowline/runtime/store/PlanStore"
 import { Duration } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
-import { batchRows } from "./BatchRows.ts"
+import { type BatchRows, batchRows } from "./BatchRows.ts"
+
+type Sql = SqlClient.SqlClient
 
 /**
  * A whole batch as one statement: one round trip, and a transaction by itself. What a batch has no rows for is left out. It
@@ -11,6 +13,7 @@ import { batchRows } from "./BatchRows.ts"
  *     guards ── input ── held ── fresh ──┬── events
  *     (one a plan)       (locks) (new)   ├── plans
  *                                        ├── tasks
+ *                                        ├── approvals
  *                                        ├── compactions
  *                                        └── sessions ── messages
  *
@@ -26,27 +29,54 @@ import { batchRows } from "./BatchRows.ts"
  *   however small they were when it made the plan that it keeps.
  */
 export const writeBatch = (
-  sql: SqlClient.SqlClient,
+  sql: Sql,
   batch: ReadonlyArray<PlanCommit>,
   sessionTtl: Duration.Duration
 ): Statement.Statement<{ readonly plan_id: PlanId }> => {
-  const { guards, events, plans, messages, compactions, started, changed } = batchRows(batch)
-  const rows = (list: ReadonlyArray<object>) => sql`json_to_recordset(${JSON.stringify(list)}::json)`
-  const none = sql``
-  const compactionRows = sql`(
-    select * from ${rows(compactions)} as c(
-      plan_id text, id text, summary text, through text, covered_seq int, prior_seq int))`
-
-  const compacts = compactions.length > 0
-  const touchesSessions = compacts || guards.some((guard) => guard.messages > 0 || guard.settled_at !== null)
+  const rows = batchRows(batch)
+  const { guards, events, plans, messages, compactions, started, changed, approvals } = rows
+  const touchesSessions =
+    compactions.length > 0 || guards.some((guard) => guard.messages > 0 || guard.settled_at !== null)
+  const when = (isNeeded: boolean, write: typeof insertEvents) => (isNeeded ? [write(sql, rows)] : [])
+  const ctes = [
+    input(sql, rows),
+    held(sql, rows),
+    sql`fresh as (
+  select * from held where not stored
+)`,
+    ...when(events.length > 0, insertEvents),
+    ...when(plans.length > 0, updatePlans),
+    ...when(started.length > 0, insertTasks),
+    ...when(changed.length > 0, updateTasks),
+    ...when(approvals.length > 0, insertApprovals),
+    ...when(compactions.length > 0, compactMessages),
+    ...when(touchesSessions, () => updateSessions(sql, rows, sessionTtl)),
+    ...when(messages.length > 0, insertMessages)
+  ]
 
   return sql`
-with input as materialized (
-  select i.* from ${rows(guards)} as i(
+with ${sql.join(", ", false)(ctes)}
+select i.plan_id from input i
+where not exists (select from held h where h.plan_id = i.plan_id)
+  -- An earlier try of this very commit has settled it.
+  and not coalesce((
+    select p.state = i.settled_as and p.finished_at = i.settled_at from plans p where p.id = i.plan_id), false)`
+}
+
+const rowsOf = (sql: Sql, list: ReadonlyArray<object>) => sql`json_to_recordset(${JSON.stringify(list)}::json)`
+
+const input = (sql: Sql, { guards }: BatchRows) => sql`input as materialized (
+  select i.* from ${rowsOf(sql, guards)} as i(
     plan_id text, session_id text, replica text, queue_fence int, fence int,
     last_seq int, last_message text, messages int, through text, settled_as text, settled_at timestamptz)
   where i.plan_id like 'plan\\_%'
-), held as materialized (
+)`
+
+const compactionsOf = (sql: Sql, { compactions }: BatchRows) => sql`(
+    select * from ${rowsOf(sql, compactions)} as c(
+      plan_id text, id text, summary text, through text, covered_seq int, prior_seq int))`
+
+const held = (sql: Sql, rows: BatchRows) => sql`held as materialized (
   select i.*, coalesce(
     (select true from events e where e.plan_id = i.plan_id and e.seq = i.last_seq),
     (select true from messages m where m.id = i.last_message),
@@ -66,32 +96,27 @@ with input as materialized (
         else p.replica = i.replica and p.fence = i.queue_fence
       end
       ${
-        compacts
+        rows.compactions.length > 0
           ? sql`and (
         i.through is null
         or exists (select from events e where e.plan_id = i.plan_id and e.seq = i.last_seq)
         or exists (
-          select from messages m join ${compactionRows} c on m.id = c.through
+          select from messages m join ${compactionsOf(sql, rows)} c on m.id = c.through
           where c.plan_id = i.plan_id and c.covered_seq = s.covered_seq
             and m.session_id = i.session_id and m.seq > s.covered_seq and not m.reverted))`
-          : none
+          : sql``
       }
     for no key update
   ) p
-), fresh as (
-  select * from held where not stored
-)${
-    events.length === 0
-      ? none
-      : sql`, new_events as (
+)`
+
+const insertEvents = (sql: Sql, { events }: BatchRows) => sql`new_events as (
   insert into events (plan_id, seq, count, event, payload)
-  select e.* from ${rows(events)} as e(plan_id text, seq int, count int, event text, payload text)
+  select e.* from ${rowsOf(sql, events)} as e(plan_id text, seq int, count int, event text, payload text)
   join fresh using (plan_id)
 )`
-  }${
-    plans.length === 0
-      ? none
-      : sql`, changed_plans as (
+
+const updatePlans = (sql: Sql, { plans }: BatchRows) => sql`changed_plans as (
   update plans p set
     stage = case when u.staged then u.stage else p.stage end,
     state = coalesce(u.state, p.state),
@@ -101,35 +126,31 @@ with input as materialized (
     tool_calls = coalesce(u.tool_calls, p.tool_calls),
     usage = coalesce(u.usage::json, p.usage),
     handed_over = coalesce(u.handed_over, p.handed_over),
-    -- Nobody goes on with a plan that is over.
+    -- No process resumes a plan that is over.
     request = case when u.finished_at is null then p.request end,
     request_secrets = case when u.finished_at is null then p.request_secrets end,
     final = coalesce(u.final::json, p.final),
     error = coalesce(u.error::json, p.error),
     finished_at = coalesce(u.finished_at, p.finished_at)
-  from ${rows(plans)} as u(
+  from ${rowsOf(sql, plans)} as u(
     plan_id text, state text, staged boolean, stage text, fence int, model text, steps int, tool_calls int,
     usage text, handed_over boolean, final text, error text, finished_at timestamptz)
   join fresh f on f.plan_id = u.plan_id
   where p.id = f.plan_id
 )`
-  }${
-    started.length === 0
-      ? none
-      : sql`, started_tasks as (
+
+const insertTasks = (sql: Sql, { started }: BatchRows) => sql`started_tasks as (
   insert into tasks (plan_id, id, tool, kind, agent, endpoint, skill, input, state, remote_task_id, remote_context_id,
     result, error, started_at, finished_at)
   select t.plan_id, t.id, t.tool, t.kind, t.agent, t.endpoint, t.skill, t.input::json, t.state, t.remote_task_id, t.remote_context_id,
     t.result, t.error::json, t.started_at, t.finished_at
-  from ${rows(started)} as t(
+  from ${rowsOf(sql, started)} as t(
     plan_id text, id text, tool text, kind text, agent text, endpoint text, skill text, input text, state text, remote_task_id text,
     remote_context_id text, result text, error text, started_at timestamptz, finished_at timestamptz)
   join fresh f on f.plan_id = t.plan_id
 )`
-  }${
-    changed.length === 0
-      ? none
-      : sql`, changed_tasks as (
+
+const updateTasks = (sql: Sql, { changed }: BatchRows) => sql`changed_tasks as (
   update tasks t set
     state = coalesce(u.state, t.state),
     remote_task_id = case when u.accepted then u.remote_task_id else t.remote_task_id end,
@@ -137,25 +158,31 @@ with input as materialized (
     result = coalesce(u.result, t.result),
     error = coalesce(u.error::json, t.error),
     finished_at = coalesce(u.finished_at, t.finished_at)
-  from ${rows(changed)} as u(
+  from ${rowsOf(sql, changed)} as u(
     plan_id text, id text, state text, accepted boolean, remote_task_id text, remote_context_id text, result text,
     error text, finished_at timestamptz)
   join fresh f on f.plan_id = u.plan_id
   where t.plan_id = f.plan_id and t.id = u.id
 )`
-  }${
-    compacts
-      ? sql`, new_compactions as (
+
+const insertApprovals = (sql: Sql, { approvals }: BatchRows) => sql`new_approvals as (
+  insert into approvals (plan_id, task_id, tool, input, why)
+  select a.plan_id, a.task_id, a.tool, a.input::json, a.why
+  from ${rowsOf(sql, approvals)} as a(plan_id text, task_id text, tool text, input text, why text)
+  join fresh f on f.plan_id = a.plan_id
+)`
+
+const compactMessages = (sql: Sql, rows: BatchRows) => sql`new_compactions as (
   select f.session_id, c.id, c.summary, c.prior_seq, m.seq
-  from ${compactionRows} c join fresh f on f.plan_id = c.plan_id join messages m on m.id = c.through
+  from ${compactionsOf(sql, rows)} c join fresh f on f.plan_id = c.plan_id join messages m on m.id = c.through
 ), covered as (
   update messages m set compacted_by = c.id from new_compactions c
   where m.session_id = c.session_id and m.seq <= c.seq and m.compacted_by is null and not m.reverted
 )`
-      : none
-  }${
-    touchesSessions
-      ? sql`, changed_sessions as (
+
+const updateSessions = (sql: Sql, { compactions }: BatchRows, sessionTtl: Duration.Duration) => {
+  const compacts = compactions.length > 0
+  return sql`changed_sessions as (
   update sessions s set
     last_seq = s.last_seq + u.messages,
     ${
@@ -163,7 +190,7 @@ with input as materialized (
         ? sql`summary = coalesce(c.summary, s.summary),
     covered_seq = coalesce(c.seq, s.covered_seq),
     covered_priors = coalesce(c.prior_seq, s.covered_priors),`
-        : none
+        : sql``
     }
     last_active_at = coalesce(u.settled_at, s.last_active_at),
     expires_at = coalesce(u.settled_at + ${Duration.toMillis(sessionTtl)} * interval '1 millisecond', s.expires_at)
@@ -171,27 +198,18 @@ with input as materialized (
     select session_id, sum(messages)::int as messages, max(settled_at) as settled_at from fresh
     where messages > 0 or settled_at is not null or through is not null group by session_id
   ) u
-  ${compacts ? sql`left join new_compactions c using (session_id)` : none}
+  ${compacts ? sql`left join new_compactions c using (session_id)` : sql``}
   where s.id = u.session_id
   returning s.id, s.last_seq - u.messages as seq_before
 )`
-      : none
-  }${
-    messages.length === 0
-      ? none
-      : sql`, new_messages as (
+}
+
+const insertMessages = (sql: Sql, { messages }: BatchRows) => sql`new_messages as (
   insert into messages (session_id, seq, id, plan_id, role, parts, created_at)
   select s.id, s.seq_before + row_number() over (partition by s.id order by m.position), m.id, m.plan_id, m.role,
     m.parts::json, m.created_at
-  from ${rows(messages)} as m(
+  from ${rowsOf(sql, messages)} as m(
     plan_id text, position int, id text, role text, parts text, created_at timestamptz)
   join fresh f on f.plan_id = m.plan_id
   join changed_sessions s on s.id = f.session_id
 )`
-  }
-select i.plan_id from input i
-where not exists (select from held h where h.plan_id = i.plan_id)
-  -- An earlier try of this very commit has settled it.
-  and not coalesce((
-    select p.state = i.settled_as and p.finished_at = i.settled_at from plans p where p.id = i.plan_id), false)`
-}

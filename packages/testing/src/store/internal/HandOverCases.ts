@@ -13,7 +13,7 @@ const dieAndTakeOver = Effect.fnUntraced(function* (stored: Given.Stored) {
   yield* Given.abandon
   const replica = yield* Given.newReplica
   const taken = yield* Given.takeOver(stored, replica)
-  return { ...taken, plan: { ...taken.plan, replica }, deaths: taken.left.deaths }
+  return { ...taken, plan: { ...taken.plan, replica }, deaths: taken.abandoned.deaths }
 })
 
 export const handOverCases: ReadonlyArray<StoreCase> = [
@@ -40,7 +40,7 @@ export const handOverCases: ReadonlyArray<StoreCase> = [
       const next = yield* dieAndTakeOver(held)
       const last = yield* dieAndTakeOver(next)
       assert.deepEqual([next.deaths, last.deaths], [0, 1])
-      assert.deepEqual(last.left.request, held.plan.storedRequest)
+      assert.deepEqual(last.abandoned.request, held.plan.storedRequest)
     })
   },
   {
@@ -99,7 +99,7 @@ export const handOverCases: ReadonlyArray<StoreCase> = [
       assert.equal((yield* Given.get(held)).state, "running")
       assert.deepEqual(yield* leases.acquire(held.session_id, other, Given.ttl), Option.none())
       assert(Option.isSome(yield* leases.acquire(idle.session_id, other, Given.ttl)))
-      assert.equal((yield* Given.takeOver(held, other)).left.deaths, 0)
+      assert.equal((yield* Given.takeOver(held, other)).abandoned.deaths, 0)
     })
   }
 ]

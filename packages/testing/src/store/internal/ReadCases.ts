@@ -56,7 +56,7 @@ export const readCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
-    title: "lists plans newest first, of one session and in one state, page by page",
+    title: "lists plans newest first, of one session, in one state and before one plan, page by page",
     test: Effect.gen(function* () {
       const store = yield* PlanStore
       const owner = yield* Given.newOwner
@@ -78,6 +78,10 @@ export const readCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual(yield* ids({ state: "completed" }, 2), [[idB]])
       assert.deepEqual(yield* ids({ session: d.session_id }, 2), [[idD]])
       assert.deepEqual(yield* ids({ session: d.session_id, state: "failed" }, 2), [[]])
+      const [beforeC, beforeNone] = [c.plan.plan_id, (yield* Given.newPlan()).plan_id]
+      assert.deepEqual(yield* ids({ before: beforeC }, 1), [[idB], [idA]])
+      assert.deepEqual(yield* ids({ before: beforeC, state: "queued" }, 2), [[idA]])
+      assert.deepEqual(yield* ids({ before: beforeNone }, 2), [[]])
     })
   },
   {

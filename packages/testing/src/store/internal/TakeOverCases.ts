@@ -47,7 +47,7 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
       yield* Given.abandon
       const replica = yield* Given.newReplica
       const taken = yield* Given.takeOver(stored, replica)
-      assert.deepEqual(taken.left, {
+      assert.deepEqual(taken.abandoned, {
         plan: yield* Given.get(stored),
         owner: stored.plan.caller,
         guard: { _tag: "Queued", replica, fence: 1 },
@@ -58,10 +58,10 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
         tasks: []
       })
       assert.deepEqual(
-        taken.left.tail.map(({ event }) => event),
+        taken.abandoned.tail.map(({ event }) => event),
         ["session", "queued"]
       )
-      assert.equal(taken.left.plan.state, "queued")
+      assert.equal(taken.abandoned.plan.state, "queued")
       assert.deepEqual(yield* store.abortRequests(replica), [{ plan_id, reason: "cancelled" }])
       assert.deepEqual(yield* store.abortRequests(stored.plan.replica), [])
       yield* Given.write(taken, [], [Given.row(3, "queued")])
@@ -109,7 +109,7 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
 
       const task = { tool: "eve_ask", kind: "peer", ...called, started_at: Given.at }
       const remote = (id: TaskId) => ({ task_id: id, remote_task_id: `remote ${id}`, remote_context_id: "context" })
-      assert.deepEqual(taken.left, {
+      assert.deepEqual(taken.abandoned, {
         plan: yield* Given.get(held),
         owner,
         guard: { _tag: "Held", fence: held.fence + 1 },
@@ -164,12 +164,12 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
       assert.equal(yield* isTaken(held), false)
       yield* leases.release(held.session_id, held.fence)
       const other = yield* Given.newReplica
-      assert.equal((yield* Given.takeOver(held, other)).left.deaths, 1)
+      assert.equal((yield* Given.takeOver(held, other)).abandoned.deaths, 1)
       yield* Given.abandon
       // Whoever lost a plan himself, and is there, has not died of it.
-      assert.equal((yield* Given.takeOver(held, other)).left.deaths, 1)
+      assert.equal((yield* Given.takeOver(held, other)).abandoned.deaths, 1)
       yield* Given.abandon
-      assert.equal((yield* Given.takeOver(held, replica)).left.deaths, 2)
+      assert.equal((yield* Given.takeOver(held, replica)).abandoned.deaths, 2)
     })
   },
   {

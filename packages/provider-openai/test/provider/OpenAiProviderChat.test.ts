@@ -14,8 +14,7 @@ import { Clock, Context, Deferred, Effect, Fiber, Layer, Redacted, Stream, Trace
 import { TestClock } from "effect/testing"
 import { readFileSync } from "node:fs"
 import { createServer } from "node:http"
-import * as OpenAiChatProvider from "../../src/provider/OpenAiChatProvider.ts"
-import type { OpenAiServer } from "../../src/provider/OpenAiServer.ts"
+import * as OpenAiProvider from "../../src/provider/OpenAiProvider.ts"
 
 const memory = MemoryNetwork.layer
 const sockets = Layer.merge(LoopbackNetwork.layer, NodeHttpClient.layerUndici)
@@ -30,9 +29,9 @@ const request: ProviderRequest = {
 
 const key = "sk-planted-0123456789"
 
-const providerAt = (url: string, options?: Partial<OpenAiServer>) =>
+const providerAt = (url: string, options?: Partial<OpenAiProvider.OpenAiServer>) =>
   Effect.map(
-    Layer.build(OpenAiChatProvider.layer({ baseUrl: `${url}/v1/`, apiKey: Redacted.make(key), ...options })),
+    Layer.build(OpenAiProvider.layerChat({ baseUrl: `${url}/v1/`, apiKey: Redacted.make(key), ...options })),
     Context.get(Provider)
   )
 
@@ -76,7 +75,7 @@ describe("a refusal whose body never ends", () => {
 describe.each([
   ["in memory", memory],
   ["on sockets", sockets]
-])("OpenAiChatProvider %s", (_, layer) => {
+])("OpenAiProvider.layerChat %s", (_, layer) => {
   for (const { title, turn, parts, failure } of providerCases) {
     it.live(title, () =>
       Effect.gen(function* () {
@@ -89,7 +88,7 @@ describe.each([
   }
 })
 
-describe("OpenAiChatProvider", () => {
+describe("OpenAiProvider.layerChat", () => {
   it.effect("reports comments as a sign of life, though they have no content", () =>
     Effect.gen(function* () {
       const pause = Move.wait("1 second")

@@ -1,5 +1,5 @@
 import { type Agent, request } from "node:http"
-import { chunks, models, type PlanRequest } from "../server/Wire.ts"
+import { chunks, models, type PlanRequest } from "../server/Traffic.ts"
 
 const delta = "event: text.delta\n"
 

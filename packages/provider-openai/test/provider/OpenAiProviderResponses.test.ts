@@ -14,8 +14,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Clock, Context, Deferred, Effect, Fiber, Layer, Redacted, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { readFileSync } from "node:fs"
-import * as OpenAiResponsesProvider from "../../src/provider/OpenAiResponsesProvider.ts"
-import type { OpenAiServer } from "../../src/provider/OpenAiServer.ts"
+import * as OpenAiProvider from "../../src/provider/OpenAiProvider.ts"
 
 const memory = MemoryNetwork.layer
 const sockets = Layer.merge(LoopbackNetwork.layer, NodeHttpClient.layerUndici)
@@ -30,9 +29,9 @@ const request: ProviderRequest = {
 
 const key = "sk-planted-0123456789"
 
-const providerAt = (url: string, options?: Partial<OpenAiServer>) =>
+const providerAt = (url: string, options?: Partial<OpenAiProvider.OpenAiServer>) =>
   Effect.map(
-    Layer.build(OpenAiResponsesProvider.layer({ baseUrl: `${url}/v1/`, apiKey: Redacted.make(key), ...options })),
+    Layer.build(OpenAiProvider.layerResponses({ baseUrl: `${url}/v1/`, apiKey: Redacted.make(key), ...options })),
     Context.get(Provider)
   )
 
@@ -73,7 +72,7 @@ const onThisWire = (given: ProviderCase): ProviderCase => {
 describe.each([
   ["in memory", memory],
   ["on sockets", sockets]
-])("OpenAiResponsesProvider %s", (_, layer) => {
+])("OpenAiProvider.layerResponses %s", (_, layer) => {
   for (const { title, turn, parts, failure } of providerCases.map(onThisWire)) {
     it.live(title, () =>
       Effect.gen(function* () {
@@ -86,7 +85,7 @@ describe.each([
   }
 })
 
-describe("OpenAiResponsesProvider", () => {
+describe("OpenAiProvider.layerResponses", () => {
   it.live("closes the connection at once when it is interrupted", () =>
     Effect.gen(function* () {
       const host = yield* serve(yield* ResponsesHost.make([[Turn.say("one"), Move.stall]]))

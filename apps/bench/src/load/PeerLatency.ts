@@ -1,6 +1,6 @@
 import { Agent, request } from "node:http"
 import type { Child } from "../process/Child.ts"
-import { models, type PlanRequest } from "../server/Wire.ts"
+import { models, type PlanRequest } from "../server/Traffic.ts"
 import { median, times } from "./Round.ts"
 
 /** What the gateway adds to a call of a peer, as medians. */

@@ -1,0 +1,157 @@
+import type { NotFound } from "@bowline/domain/plan/Refusal"
+import type { SessionId } from "@bowline/domain/session/Session"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Duration, Effect, FiberMap, Latch, Option, type Scope } from "effect"
+import type { LeaseStore, ReplicaId } from "../store/LeaseStore.ts"
+import { Notices, pollAfter } from "../store/Notices.ts"
+import { retryWhileAway } from "../store/RetryWhileAway.ts"
+
+/** A plan, or another change, that waits for a session or holds it. */
+export interface Listener {
+  /** The place in the line: 1 is the next one. */
+  readonly onQueued: (position: number) => void
+  /** The lease is lost, and with it the right to write. */
+  readonly onLost: () => void
+}
+
+interface Parts {
+  readonly store: LeaseStore["Service"]
+  readonly notices: Notices["Service"]
+  readonly replica: ReplicaId
+  readonly ttl: Duration.Duration
+  readonly releases: FiberMap.FiberMap<SessionId, void>
+}
+
+interface Lease {
+  readonly fence: number
+  readonly lost: () => void
+}
+
+/** The leases of this process: those that it holds, and those that it asks the store for. At most one caller at a time asks for a session. */
+export class HeldLeases {
+  readonly #parts: Parts
+  readonly #held = new Map<SessionId, Lease>()
+  readonly #acquiring = new Set<SessionId>()
+  /** Sessions that another replica holds and that somebody here waits for. */
+  readonly #wanted = new Map<SessionId, Latch.Latch>()
+  #takeOvers = 0
+  #isClosed = false
+
+  private constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  static readonly make = Effect.fnUntraced(function* (given: Omit<Parts, "notices" | "releases">) {
+    const notices = yield* Notices
+    const leases = new HeldLeases({ ...given, notices, releases: yield* FiberMap.make<SessionId, void>() })
+    yield* notices.subscribe((heard) => {
+      if (heard._tag === "LeaseReleased") leases.#free(heard.session_id)
+      if (heard._tag === "ListeningChanged") for (const session of leases.#wanted.keys()) leases.#free(session)
+    })
+    return leases
+  })
+
+  /** From now on this process acquires no lease: a caller that asks waits until it is interrupted. */
+  close(): void {
+    this.#isClosed = true
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
+  /** The leases that are held at this instant. */
+  snapshot(): ReadonlyMap<SessionId, Lease> {
+    return new Map(this.#held)
+  }
+
+  /** Holds a lease that the store has granted, until the scope closes. */
+  hold(session: SessionId, fence: number, lost: Listener["onLost"]): Effect.Effect<void, never, Scope.Scope> {
+    return Effect.suspend(() => {
+      const own = { fence, lost }
+      this.#held.set(session, own)
+      return Effect.addFinalizer(() => {
+        // The next holder may be in this process.
+        if (this.#held.get(session) === own) this.#held.delete(session)
+        return Effect.andThen(
+          this.#release(session, fence),
+          Effect.sync(() => this.#free(session))
+        )
+      })
+    })
+  }
+
+  /** Waits until the store grants the lease, holds it until the scope closes, and gives its fence. */
+  acquire(session: SessionId, listener: Listener): Effect.Effect<number, NotFound | StorageError, Scope.Scope> {
+    return Effect.ensuring(
+      this.#acquire(session, listener),
+      Effect.sync(() => this.#wanted.delete(session))
+    )
+  }
+
+  readonly #acquire = Effect.fnUntraced(function* (this: HeldLeases, session: SessionId, listener: Listener) {
+    const { notices, ttl } = this.#parts
+    const free = Latch.makeUnsafe(false)
+    this.#wanted.set(session, free)
+    for (let asked = 0; ; asked++) {
+      free.closeUnsafe()
+      if (this.#isClosed) return yield* Effect.never
+      const fence = yield* this.#ask(session, listener)
+      if (Option.isSome(fence)) return fence.value
+      if (asked === 0) listener.onQueued(1)
+      // No notice tells that a lease has expired.
+      yield* Effect.timeoutOption(free.await, Math.min(pollAfter(notices), Duration.toMillis(ttl) / 3))
+    }
+  })
+
+  /** Asks the store once, and holds the lease if it is granted. */
+  #ask(session: SessionId, { onLost }: Listener) {
+    const { store, replica, ttl } = this.#parts
+    return Effect.uninterruptibleMask((restore) =>
+      Effect.suspend(() => {
+        this.#acquiring.add(session)
+        return restore(retryWhileAway(store.acquire(session, replica, ttl)))
+      }).pipe(
+        Effect.tap((fence) => (Option.isNone(fence) ? Effect.void : this.hold(session, fence.value, onLost))),
+        Effect.ensuring(Effect.sync(() => this.#acquiring.delete(session)))
+      )
+    )
+  }
+
+  /** While the effect runs, leases in the store that are not held here are not released. */
+  takingOver<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.acquireUseRelease(
+      Effect.sync(() => this.#takeOvers++),
+      () => effect,
+      () => Effect.sync(() => this.#takeOvers--)
+    )
+  }
+
+  /**
+   * Compares what was held `before` a renewal was sent with what the store has renewed. Tells holders that their leases are lost,
+   * and releases leases that nobody uses: an acquisition that was interrupted while the database answered leaves one. A lease
+   * that was acquired after the renewal was sent may be missing from the answer.
+   */
+  reconcile(before: ReadonlyMap<SessionId, Lease>, renewed: ReadonlyMap<SessionId, number>): Effect.Effect<void> {
+    for (const [session, lease] of before) {
+      if (this.#held.get(session) === lease && renewed.get(session) !== lease.fence) lease.lost()
+    }
+    const isUsed = (session: SessionId) => this.#held.has(session) || this.#acquiring.has(session)
+    const unused = this.#takeOvers > 0 ? [] : Array.from(renewed).filter(([session]) => !isUsed(session))
+    // Each in a fiber of its own: a slow release must not keep the next renewal waiting.
+    return Effect.forEach(
+      unused,
+      ([session, fence]) =>
+        FiberMap.run(this.#parts.releases, session, this.#release(session, fence), { onlyIfMissing: true }),
+      { discard: true }
+    )
+  }
+
+  #release(session: SessionId, fence: number): Effect.Effect<void> {
+    return this.#parts.store.release(session, fence).pipe(Effect.ignore({ log: "Warn" }))
+  }
+
+  #free(session: SessionId): void {
+    this.#wanted.get(session)?.openUnsafe()
+  }
+}

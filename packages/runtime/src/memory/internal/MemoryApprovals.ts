@@ -1,0 +1,47 @@
+import type { PendingApproval } from "@bowline/domain/plan/Approval"
+import { isSettled } from "@bowline/domain/plan/Plan"
+import { ApprovalConflict, NotFound } from "@bowline/domain/plan/Refusal"
+import { Effect } from "effect"
+import type { ApprovalStore } from "../../store/ApprovalStore.ts"
+import type { Approval, Memory } from "./Memory.ts"
+import { newestFirst } from "./NewestFirst.ts"
+
+const shown = ({ plan, request }: Approval): PendingApproval => ({
+  plan_id: plan.plan.plan_id,
+  session_id: plan.plan.session_id,
+  task_id: request.task_id,
+  tool: request.tool,
+  input: request.input,
+  why: request.why,
+  expires_at: plan.plan.deadline_at,
+  caller: plan.owner
+})
+
+export const makeApprovalStore = (memory: Memory): ApprovalStore["Service"] => ({
+  decide: ({ plan_id, task_id }, decision, owner) =>
+    Effect.gen(function* () {
+      const approval = memory.approvals.get(task_id)
+      const plan = memory.plans.get(plan_id)
+      if (approval === undefined || approval.plan !== plan || (owner ?? plan.owner) !== plan.owner) {
+        return yield* new NotFound({ what: "approval" })
+      }
+      if (approval.decision === undefined && isSettled(plan.plan)) {
+        return yield* new ApprovalConflict({ standing: undefined })
+      }
+      return (approval.decision ??= decision)
+    }),
+  decisions: (approvals) =>
+    Effect.sync(() =>
+      approvals.flatMap(({ task_id }) => {
+        const decision = memory.approvals.get(task_id)?.decision
+        return decision === undefined ? [] : [{ task_id, decision }]
+      })
+    ),
+  pending: (owner, page) =>
+    Effect.sync(() => {
+      const waiting = Array.from(memory.approvals.values()).filter(
+        ({ decision, plan }) => decision === undefined && plan.owner === owner && memory.open.has(plan.plan.plan_id)
+      )
+      return newestFirst(waiting, page, shown)
+    })
+})

@@ -1,0 +1,164 @@
+import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
+import { MessageId } from "@bowline/domain/session/Message"
+import { SessionId } from "@bowline/domain/session/Session"
+import { StorageError } from "@bowline/domain/storage/StorageError"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { Cause, Clock, Duration, Effect, Exit, FiberSet, Latch, Option, Schedule, Scope } from "effect"
+import { PlansConfig } from "../config/PlansConfig.ts"
+import { UuidGenerator } from "../config/UuidGenerator.ts"
+import { SessionLock } from "../lock/SessionLock.ts"
+import { toFrame } from "../store/EventRow.ts"
+import { type Idempotency, keptFor } from "../store/Idempotency.ts"
+import type { ReplicaId } from "../store/LeaseStore.ts"
+import type { PlanStart } from "../store/PlanStart.ts"
+import { type NewPlan, PlanStore } from "../store/PlanStore.ts"
+import { SecretKey } from "../store/SecretKey.ts"
+import * as StoredRequest from "../store/StoredRequest.ts"
+import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
+
+/** How long a plan runs without a reader if its caller never got the answer to the request that created it. */
+const comeBackWithin = "60 seconds"
+
+interface Parts {
+  readonly store: PlanStore["Service"]
+  readonly running: RunningPlans["Service"]
+  readonly config: PlansConfig["Service"]
+  readonly secretKey: typeof SecretKey.Service
+  readonly replica: ReplicaId
+  readonly uuid: () => string
+  /** Runs what goes on after `create` has failed. */
+  readonly background: FiberSet.FiberSet
+}
+
+type Session = Effect.Success<ReturnType<PlanStore["Service"]["create"]>>
+
+/** Whether the database may have executed the statement although its answer is missing. */
+const isLostAnswer = (cause: Cause.Cause<{ readonly _tag: string } | StorageError>): boolean => {
+  const error = Option.getOrUndefined(Cause.findErrorOption(cause))
+  return error instanceof StorageError && error.reason.isRetryable
+}
+
+/** Stores plans that were admitted, and runs them. */
+export class Creations {
+  readonly #parts: Parts
+  /** Plans that are being stored, and do not run yet. */
+  readonly #pending = new Map<PlanId, Latch.Latch>()
+
+  private constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  static readonly make = Effect.fnUntraced(function* (background: Parts["background"]) {
+    const { replica } = yield* SessionLock
+    return new Creations({
+      store: yield* PlanStore,
+      running: yield* RunningPlans,
+      config: yield* PlansConfig,
+      secretKey: yield* SecretKey,
+      replica,
+      uuid: yield* UuidGenerator,
+      background
+    })
+  })
+
+  isPending(id: PlanId): boolean {
+    return this.#pending.has(id)
+  }
+
+  /** Waits until it is known whether the plan runs here. */
+  decided(id: PlanId): Effect.Effect<void> {
+    return Effect.suspend(() => this.#pending.get(id)?.await ?? Effect.void)
+  }
+
+  /**
+   * If the answer of the store is lost, this fails, and the plan is run in the background if it turns out to be stored. Its place
+   * stays reserved until that is decided.
+   */
+  readonly create = Effect.fnUntraced(function* (
+    this: Creations,
+    start: PlanStart,
+    idempotency: Idempotency | undefined
+  ) {
+    const { store, config, background, running } = this.#parts
+    const place = yield* Scope.make()
+    yield* Scope.provide(running.reserve, place)
+    const stored = this.#toStore(start, idempotency)
+    const decided = this.#begin(start.plan_id, place)
+    const session = yield* store
+      .create(stored, config.maxQueue)
+      .pipe(
+        Effect.onError((cause) =>
+          isLostAnswer(cause)
+            ? FiberSet.run(background, Effect.ensuring(this.#adopt(start, stored.new_session_id), decided))
+            : decided
+        )
+      )
+    return { session, plan: yield* Effect.ensuring(this.#run(start, session), decided) }
+  })
+
+  /** Returns an effect that wakes the callers that wait until it is known whether the plan runs here, and gives its place back. */
+  #begin(id: PlanId, place: Scope.Closeable): Effect.Effect<void> {
+    const latch = Latch.makeUnsafe(false)
+    this.#pending.set(id, latch)
+    return Effect.suspend(() => {
+      this.#pending.delete(id)
+      latch.openUnsafe()
+      return Scope.close(place, Exit.void)
+    })
+  }
+
+  #toStore(start: PlanStart, idempotency: Idempotency | undefined): NewPlan {
+    const { store, config, secretKey, uuid, replica } = this.#parts
+    const { plan_id, request, createdAt } = start
+    /** Whether another process may resume the plan. */
+    const isKept = config.resume && store.isDurable
+    return {
+      ...start,
+      replica,
+      new_session_id: SessionId.make(`session_${uuid()}`),
+      messages: request.history.map(({ role, content }) => ({
+        message_id: MessageId.make(`msg_${uuid()}`),
+        role,
+        parts: [{ type: "text", text: content }]
+      })),
+      storedRequest: isKept ? StoredRequest.store(request, plan_id, secretKey) : null,
+      idempotency:
+        idempotency === undefined
+          ? null
+          : { ...idempotency, expires_at: fromMillis(createdAt + Duration.toMillis(keptFor)) }
+    }
+  }
+
+  #run(start: PlanStart, session: Session, awaited?: Duration.Input): Effect.Effect<RunningPlan> {
+    const { running, replica } = this.#parts
+    const { session_id, external_session_id, created } = session
+    return running.run({
+      ...start,
+      session_id,
+      awaited,
+      guard: { _tag: "Queued", replica, fence: 0 },
+      head: 1,
+      recent: [toFrame(1, { event: "session", data: { external_session_id, created } })],
+      resumed: undefined
+    })
+  }
+
+  /**
+   * Runs a plan that was stored although the answer was lost. Its caller may come back with the key. It asks the store until the
+   * plan's deadline.
+   */
+  readonly #adopt = Effect.fnUntraced(
+    function* (this: Creations, start: PlanStart, new_session_id: SessionId) {
+      const get = Effect.retry(this.#parts.store.get(start.caller, start.plan_id), {
+        while: (error) => error._tag === "StorageError" && error.reason.isRetryable,
+        schedule: Schedule.spaced("500 millis")
+      })
+      const stored = yield* Effect.timeout(get, Math.max(start.deadline - (yield* Clock.currentTimeMillis), 0))
+      if (isSettled(stored)) return
+      const { session_id, external_session_id } = stored
+      const session = { session_id, external_session_id, created: session_id === new_session_id }
+      yield* this.#run(start, session, comeBackWithin)
+    },
+    (adopting) => Effect.ignore(adopting)
+  )
+}

@@ -1,0 +1,119 @@
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { Clock, Effect, Exit, Predicate, Scope } from "effect"
+import { UuidGenerator } from "../config/UuidGenerator.ts"
+import { SessionLock } from "../lock/SessionLock.ts"
+import { PeerClient } from "../peer/PeerClient.ts"
+import * as Resumption from "../planner/Resumption.ts"
+import { Notices } from "../store/Notices.ts"
+import { type AbandonedPlan, type PlanCommit, PlanStore } from "../store/PlanStore.ts"
+import * as Abandonment from "./Abandonment.ts"
+import * as LeftTasks from "./LeftTasks.ts"
+
+/** Between two tries to write an end that the database rejects, in milliseconds. */
+const leastPause = 3_000
+const mostPause = 300_000
+
+/**
+ * The end of a plan that no process can resume. While the database is away, the very same commit is written again: it may be stored
+ * already. A commit that the database rejects is replaced, since it would be rejected again.
+ */
+interface Ending {
+  readonly abandoned: AbandonedPlan
+  /** Holds the session's lease, so that nobody takes the plan over again. */
+  readonly scope: Scope.Closeable
+  commit: PlanCommit
+  /** How long the next try waits, and when it comes. Times in milliseconds. */
+  pause: number
+  due: number
+}
+
+interface Parts {
+  readonly store: PlanStore["Service"]
+  readonly lock: SessionLock["Service"]
+  readonly notices: Notices["Service"]
+  readonly peers: PeerClient["Service"]
+  readonly uuid: () => string
+  /** The sessions of plans that are not ended yet are released when it closes. */
+  readonly scope: Scope.Scope
+}
+
+const storedAgents = ({ request }: AbandonedPlan): ReadonlyArray<unknown> => {
+  const stored: unknown = request?.request
+  return Predicate.hasProperty(stored, "agents") && Array.isArray(stored.agents) ? stored.agents : []
+}
+
+/** The ends of plans that no process can resume. Each holds its session until the store has it. */
+export class Endings {
+  readonly #parts: Parts
+  readonly #endings = new Map<PlanId, Ending>()
+
+  private constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  static readonly make = Effect.gen(function* () {
+    return new Endings({
+      store: yield* PlanStore,
+      lock: yield* SessionLock,
+      notices: yield* Notices,
+      peers: yield* PeerClient,
+      uuid: yield* UuidGenerator,
+      scope: yield* Effect.scope
+    })
+  })
+
+  has(id: PlanId): boolean {
+    return this.#endings.has(id)
+  }
+
+  /** Those that are to be written at this time. */
+  due(now: number): ReadonlyArray<Ending> {
+    return Array.from(this.#endings.values()).filter(({ due }) => due <= now)
+  }
+
+  /** Prepares the end of a plan that was just taken over: it is due at once. */
+  readonly begin = Effect.fnUntraced(function* (this: Endings, abandoned: AbandonedPlan) {
+    const { lock, uuid, scope: parent } = this.#parts
+    const { plan, guard } = abandoned
+    const now = yield* Clock.currentTimeMillis
+    const earlier = this.#endings.get(plan.plan_id)
+    if (earlier !== undefined) yield* this.#drop(earlier)
+    const scope = yield* Scope.fork(parent)
+    const commit = Abandonment.settlement(abandoned, Resumption.shownText(abandoned), now, uuid)
+    const ending: Ending = { abandoned, scope, commit, pause: 0, due: now }
+    this.#endings.set(plan.plan_id, ending)
+    if (guard._tag !== "Held") return
+    // The replica that has the session now ends the plan. The next write here is refused.
+    const onLost = () => void (ending.due = 0)
+    yield* Scope.provide(lock.adopt(plan.session_id, guard.fence, onLost), scope)
+  })
+
+  /** Writes the end. Then the session is free, and peers are told to end the plan's open tasks. */
+  readonly write = Effect.fnUntraced(function* (this: Endings, ending: Ending): Effect.fn.Return<void, StorageError> {
+    const { store, peers, notices } = this.#parts
+    const { abandoned, commit } = ending
+    const { plan_id } = commit
+    const refused = yield* store
+      .commit([commit])
+      .pipe(Effect.tapError(({ reason }) => (reason.isRetryable ? Effect.void : this.#postpone(ending))))
+    yield* this.#drop(ending)
+    if (refused.has(plan_id)) return
+    const open = abandoned.tasks.filter(({ state }) => state === "running")
+    yield* LeftTasks.cancelAll(peers, LeftTasks.reachable(storedAgents(abandoned)), abandoned.route, open)
+    yield* Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id }]))
+  })
+
+  /** The store would reject the same commit again. The next commit has no text, and the pauses between later tries grow. */
+  readonly #postpone = Effect.fnUntraced(function* (this: Endings, ending: Ending) {
+    const now = yield* Clock.currentTimeMillis
+    ending.due = now + ending.pause
+    ending.pause = Math.min(Math.max(2 * ending.pause, leastPause), mostPause)
+    ending.commit = Abandonment.settlement(ending.abandoned, "", now, this.#parts.uuid)
+  })
+
+  #drop({ abandoned, scope }: Ending): Effect.Effect<void> {
+    this.#endings.delete(abandoned.plan.plan_id)
+    return Scope.close(scope, Exit.void)
+  }
+}

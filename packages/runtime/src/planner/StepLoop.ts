@@ -1,0 +1,171 @@
+import type { Final } from "@bowline/domain/plan/Outcome"
+import type { MessagePart } from "@bowline/domain/session/Message"
+import { Clock, Effect } from "effect"
+import * as Assembly from "../asking/Assembly.ts"
+import * as ModelLimits from "../asking/ModelLimits.ts"
+import type { PlansConfig } from "../config/PlansConfig.ts"
+import type { Entry } from "../history/LegalHistory.ts"
+import { resultLimit } from "../tool/Envelope.ts"
+import type { InputValidator } from "../tool/InputValidator.ts"
+import * as Continuation from "./Continuation.ts"
+import type { Conversation } from "./Conversation.ts"
+import { stopReason, withheld } from "./Decision.ts"
+import * as FinalAnswer from "./FinalAnswer.ts"
+import { PlannerError } from "./PlannerError.ts"
+import type { PlanRun } from "./PlanRun.ts"
+import * as PreparedCalls from "./PreparedCalls.ts"
+import type { Attempts } from "./Resumption.ts"
+import type * as Step from "./Step.ts"
+import * as ToolCalls from "./ToolCalls.ts"
+
+/** The answer that ends a plan: what callers are told, and what the history keeps. */
+export interface PlanAnswer {
+  readonly final: Final
+  readonly parts: ReadonlyArray<MessagePart>
+}
+
+/** What the steps of a plan work with. */
+export interface Services {
+  readonly config: PlansConfig["Service"]
+  readonly validator: InputValidator["Service"]
+  readonly askStep: ReturnType<typeof Step.make>
+  readonly approve: ToolCalls.Options["approve"]
+}
+
+/** What the next step has besides the conversation. */
+interface Next {
+  /** Messages for its request only. */
+  readonly corrections: ReadonlyArray<Entry>
+  /** Whether it repairs an answer that was rejected. */
+  readonly isRepair: boolean
+  /** The attempts of the process that had the plan before. */
+  readonly before: Attempts | undefined
+}
+
+const afresh: Next = { corrections: [], isRepair: false, before: undefined }
+
+/** The steps of one plan: ask the provider, decide, make the calls that it wants, and ask again, until it answers. */
+export class StepLoop {
+  readonly #services: Services
+  readonly #run: PlanRun
+  readonly #conversation: Conversation
+
+  constructor(services: Services, run: PlanRun, conversation: Conversation) {
+    this.#services = services
+    this.#run = run
+    this.#conversation = conversation
+  }
+
+  readonly run = Effect.fnUntraced(function* (this: StepLoop) {
+    const isFinished = yield* this.#finishStep()
+    let next: Next = { ...afresh, before: isFinished ? undefined : this.#run.given.resumed?.attempts }
+    for (;;) {
+      const asked = yield* this.#ask(next)
+      const decided =
+        asked.stop === undefined
+          ? { next: yield* this.#step(asked.answer) }
+          : yield* this.#end(asked.answer, asked.stop, next.isRepair)
+      if ("final" in decided) return decided
+      next = decided.next
+    }
+  })
+
+  /** Finishes the step that another process has left unfinished, if its answer is stored. Says whether it made a call. */
+  readonly #finishStep = Effect.fnUntraced(function* (this: StepLoop) {
+    const { resumed, request } = this.#run.given
+    const { lastAnswer, tools } = this.#conversation
+    if (resumed === undefined || lastAnswer === undefined) return false
+    const asked = lastAnswer.parts.filter((part) => part.type === "tool_call")
+    const { max_tool_calls } = request.preferences
+    const { calls, counted } = yield* PreparedCalls.remainingCalls(
+      asked,
+      resumed.tasks,
+      tools,
+      this.#parse,
+      max_tool_calls
+    )
+    this.#run.count({ tool_calls: counted })
+    if (calls.length === 0) return false
+    yield* this.#call(calls)
+    return true
+  })
+
+  /** Asks for the next answer, and says why it ends the plan, if it does. */
+  readonly #ask = Effect.fnUntraced(function* (this: StepLoop, { before, corrections, isRepair }: Next) {
+    const run = this.#run
+    const { loop, prompt, request, tools } = this.#conversation
+    const { preferences } = run.given.request
+    const step = run.beginStep()
+    yield* prompt.fit
+    yield* prompt.within(preferences.max_total_tokens ?? Infinity)
+    if (before === undefined) run.count({ steps: run.progress.steps + 1 })
+    const { steps } = run.progress
+    const withholding = withheld(run.progress, preferences, {
+      hasTools: tools.size > 0,
+      isLooping: loop.isExhausted
+    })
+    const mustAnswer = isRepair || withholding !== undefined
+    run.given.journal.append(
+      [run.progressed("provider")],
+      before === undefined ? [{ event: "step", data: { step: steps, attempt: 1 } }] : []
+    )
+    const answer = yield* this.#services.askStep(run, step, {
+      question: () => request(mustAnswer, corrections),
+      mayCall: !mustAnswer,
+      shorten: prompt.shorten,
+      before
+    })
+    return { answer, stop: stopReason(answer, withholding) }
+  })
+
+  /** Takes the answer that ends the plan, or has it repaired. */
+  readonly #end = Effect.fnUntraced(function* (
+    this: StepLoop,
+    answer: Step.Given,
+    stop_reason: Final["stop_reason"],
+    isRepair: boolean
+  ): Effect.fn.Return<PlanAnswer | { readonly next: Next }, PlannerError> {
+    const judged = yield* FinalAnswer.judge(this.#services.validator, this.#run, answer.text, isRepair)
+    if (judged._tag === "Rejected") return { next: { ...afresh, corrections: judged.repair, isRepair: true } }
+    const { steps, tool_calls, usage } = this.#run.progress
+    const duration_ms = (yield* Clock.currentTimeMillis) - this.#run.given.createdAt
+    const final = { stop_reason, text: answer.text, ...judged.output, usage, steps, tool_calls, duration_ms }
+    return { final, parts: Assembly.inOrder(answer.parts, answer.calls, []) }
+  })
+
+  /** Stores an answer with calls, and makes them. */
+  readonly #step = Effect.fnUntraced(function* (this: StepLoop, answer: Step.Given) {
+    const run = this.#run
+    const { journal, request, uuid } = run.given
+    const { prompt, tools } = this.#conversation
+    const budget = request.preferences.max_tool_calls - run.progress.tool_calls
+    const calls = yield* PreparedCalls.prepare(answer.calls, tools, this.#parse, budget, uuid)
+    const written = calls.map(({ part }) => part)
+    const parts = Assembly.inOrder(answer.parts, answer.calls, written)
+    run.endStep()
+    journal.append([run.message("assistant", parts, yield* Clock.currentTimeMillis)], [])
+    const { usage } = answer
+    prompt.answered({ role: "assistant", parts }, usage && usage.input_tokens + usage.output_tokens)
+    run.count({ tool_calls: run.progress.tool_calls + Math.min(calls.length, budget) })
+    yield* this.#call(calls)
+    return { ...afresh, corrections: Continuation.corrections(answer.dropped) }
+  })
+
+  /** Makes calls, and tells the model what came of them. */
+  readonly #call = Effect.fnUntraced(function* (this: StepLoop, calls: ReadonlyArray<PreparedCalls.Prepared>) {
+    const run = this.#run
+    const { delimiter, loop, prompt } = this.#conversation
+    const parts = calls.map(({ part }) => part)
+    run.tasks.expect(parts.map(({ task_id }) => task_id))
+    const { contextWindow } = ModelLimits.of(this.#services.config, run.model)
+    const options = { delimiter, resultLimit: resultLimit(contextWindow), approve: this.#services.approve }
+    const results = loop.results(parts, yield* ToolCalls.runAll(run, calls, options))
+    if (results instanceof PlannerError) return yield* results
+    prompt.add({ role: "tool", parts: results })
+  })
+
+  readonly #parse: PreparedCalls.ParseInput = (tool, text) => {
+    const { given, stages } = this.#run
+    return stages.within("tool")(this.#services.validator.parse(given.caller, tool, text))
+  }
+}

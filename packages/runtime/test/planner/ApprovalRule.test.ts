@@ -1,0 +1,40 @@
+import type { ApprovalPreference } from "@bowline/domain/plan/Approval"
+import { assert, describe, it } from "@effect/vitest"
+import * as ApprovalRule from "../../src/planner/ApprovalRule.ts"
+
+const preferences: ReadonlyArray<ApprovalPreference> = ["never", "sensitive", "always"]
+
+/** The reasons with each preference of a request. */
+const reasons = (tool: {
+  readonly name: string
+  readonly approval?: "never" | "always"
+  readonly approvalReason?: "sensitive"
+}) =>
+  preferences.map((preference) =>
+    ApprovalRule.reasonOf({ approval: undefined, ...tool }, preference, {
+      isAlways: (name) => name.startsWith("bank_"),
+      isSensitive: (name) => name.endsWith("_pay")
+    })
+  )
+
+describe("the reason why a call needs an approval", () => {
+  it("is the request's for a plain tool, and the configuration's for a sensitive one", () => {
+    assert.deepStrictEqual(reasons({ name: "bob_ask" }), [undefined, undefined, "always"])
+    assert.deepStrictEqual(reasons({ name: "bob_pay" }), [undefined, "sensitive", "always"])
+  })
+
+  it("is that of a sensitive tool where its MCP server says that it may destroy something", () => {
+    const tool = { name: "bob_ask", approvalReason: "sensitive" } as const
+    assert.deepStrictEqual(reasons(tool), [undefined, "sensitive", "always"])
+  })
+
+  it("is a skill's own, whatever the request says of all its calls", () => {
+    assert.deepStrictEqual(reasons({ name: "bob_pay", approval: "never" }), [undefined, undefined, undefined])
+    assert.deepStrictEqual(reasons({ name: "bob_ask", approval: "always" }), ["skill", "skill", "skill"])
+  })
+
+  it("is the configuration's where it says always, whatever request and skill say", () => {
+    assert.deepStrictEqual(reasons({ name: "bank_pay", approval: "never" }), ["always", "always", "always"])
+    assert.deepStrictEqual(reasons({ name: "bank_ask", approval: "always" }), ["always", "always", "always"])
+  })
+})

@@ -1,0 +1,99 @@
+type Statements = ReadonlyArray<string>
+
+/** A key column cannot be null: an empty `credential` stands for all credentials of the provider, an empty `model` for all models. */
+export const credentials: Statements = [
+  `create table credentials_state (
+    provider text collate "C" not null,
+    credential text collate "C" not null,
+    model text collate "C" not null,
+    reason text,
+    until timestamptz,
+    failures int not null default 0,
+    last_used_at timestamptz,
+    primary key (provider, credential, model)
+  )`,
+  `create table session_credentials (
+    session_id text collate "C" not null references sessions on delete cascade,
+    provider text collate "C" not null,
+    credential text collate "C" not null,
+    primary key (session_id, provider)
+  )`
+]
+
+/** Generates the id of the gateway, once for all replicas. The ordinal of tasks is the order in which they started. */
+export const peers: Statements = [
+  `create table gateway (
+    id text primary key,
+    is_only boolean not null unique default true check (is_only)
+  )`,
+  `insert into gateway (id) values (gen_random_uuid()::text)`,
+  `alter table plans add column route json`,
+  `alter table tasks
+    add column endpoint text,
+    add column ordinal bigint not null generated always as identity`
+]
+
+/**
+ * `reverted_count` counts the reverted messages among the `last_seq` that were ever written. `covered_priors` is the `seq` of the last
+ * entry of `prior_summaries` that the summary includes. `deleted_plans` lists plans whose events are still to be purged. Messages
+ * have no foreign key to plans: it would make the deletion of a plan search all messages, and they are deleted with the session.
+ */
+export const sessions: Statements = [
+  `alter table sessions
+    add column reverted_count int not null default 0,
+    add column covered_priors int not null default 0`,
+  `create index sessions_expiry on sessions (expires_at)`,
+  `create table prior_summaries (
+    session_id text collate "C" not null references sessions on delete cascade,
+    seq int not null,
+    summary text not null,
+    primary key (session_id, seq)
+  )`,
+  `alter table tasks add column reverted boolean not null default false`,
+  `alter table messages drop constraint messages_plan_id_fkey`,
+  `create table deleted_plans (id text collate "C" primary key)`
+]
+
+/** The transaction takes a key before it inserts the plan, so the foreign key is checked at the end of the transaction. */
+export const idempotency: Statements = [
+  `create table idempotency (
+    owner text not null,
+    key text collate "C" not null,
+    body text collate "C" not null,
+    plan_id text collate "C" not null unique references plans on delete cascade deferrable initially deferred,
+    expires_at timestamptz(3) not null,
+    primary key (owner, key)
+  )`,
+  `create index idempotency_expiry on idempotency (expires_at)`
+]
+
+/**
+ * What the next process needs to resume a plan. `request` and the encrypted `request_secrets` are kept until the plan is over; a
+ * plan of an earlier version has none. `handed_over` means that the next take-over does not count as a death.
+ */
+export const recovery: Statements = [
+  `alter table plans
+    add column request json,
+    add column request_secrets text,
+    add column deaths int not null default 0,
+    add column handed_over boolean not null default false`
+]
+
+/** A plan of an earlier version has an empty question: the messages of its session have it. */
+export const questions: Statements = [`alter table plans add column question text not null default ''`]
+
+/** Without a `decision` the call waits, as long as its plan is not over. */
+export const approvals: Statements = [
+  `create table approvals (
+    plan_id text collate "C" not null references plans on delete cascade,
+    task_id text collate "C" not null,
+    ordinal bigint not null generated always as identity,
+    tool text not null,
+    input json not null,
+    why text not null,
+    decision text,
+    note text,
+    decided_by text,
+    primary key (plan_id, task_id)
+  )`
+]
