@@ -3,6 +3,7 @@ import { Clock, Deferred, type Duration, Effect, Exit, Fiber, Option, Scope } fr
 import { LeaseLost } from "../store/LeaseStore.ts"
 import type { LivePlan } from "../stream/LivePlan.ts"
 import type { Planner } from "../planner/Planner.ts"
+import type { PlanAnswer } from "../planner/StepLoop.ts"
 import type { PlanRun } from "../planner/PlanRun.ts"
 import { awayLimit } from "../store/RetryWhileAway.ts"
 import type { SessionLock } from "../lock/SessionLock.ts"
@@ -91,24 +92,31 @@ export const supervise = Effect.fnUntraced(function* (
   const holding = journal.guard._tag === "Held" ? Effect.void : Scope.provide(hold(run, lock), scope)
   const work = Effect.andThen(holding, planner.run(run))
 
-  // Detached, since a parent waits for its children without a limit. It is interrupted below, whatever ends the plan.
-  const fiber = yield* Effect.forkDetach(work)
   const aborted = (reason: AbortReason): Settlement.End => ({ _tag: "Aborted", reason })
   const exited = (exit: Settlement.Exited["exit"]): Settlement.End => ({
     _tag: "Exited",
     exit
   })
   const untilDeadline = Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.sleep(Math.max(deadline - now, 0)))
-  const end = yield* Effect.raceAllFirst([
-    Effect.map(Fiber.await(fiber), exited),
-    Effect.map(Effect.exit(Deferred.await(journal.stopped)), exited),
-    Effect.map(Deferred.await(run.aborted), aborted),
-    Effect.as(Deferred.await(run.handedOver), { _tag: "HandedOver" } as const),
-    Effect.andThen(untilDeadline, () => {
-      run.abort("deadline")
-      return Effect.never
+  const firstEnd = (fiber: Fiber.Fiber<PlanAnswer, Settlement.Failed>) =>
+    Effect.raceAllFirst([
+      Effect.map(Fiber.await(fiber), exited),
+      Effect.map(Effect.exit(Deferred.await(journal.stopped)), exited),
+      Effect.map(Deferred.await(run.aborted), aborted),
+      Effect.as(Deferred.await(run.handedOver), { _tag: "HandedOver" } as const),
+      Effect.andThen(untilDeadline, () => {
+        run.abort("deadline")
+        return Effect.never
+      })
+    ])
+  const { end, fiber } = yield* Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function* () {
+      // Detached, since a parent waits for its children without a limit. It is interrupted below, whatever ends the plan.
+      const fiber = yield* Effect.forkDetach(restore(work))
+      const end = yield* restore(firstEnd(fiber)).pipe(Effect.onInterrupt(() => Fiber.interrupt(fiber)))
+      return { end, fiber }
     })
-  ]).pipe(Effect.onInterrupt(() => Fiber.interrupt(fiber)))
+  )
   const now = yield* Clock.currentTimeMillis
   const outcome = Settlement.outcomeOf(end, run.snapshot(), now)
   if (outcome === undefined) Settlement.handOver(run, end._tag === "HandedOver" ? "handed over" : "lost")

@@ -19,9 +19,12 @@ const phrases: Record<AbortReason, string> = {
   shutdown: "The gateway is shutting down"
 }
 
+/** Why the work of a plan can fail. */
+export type Failed = ProviderError | PlannerError | StorageError | LeaseLost
+
 export interface Exited {
   readonly _tag: "Exited"
-  readonly exit: Exit.Exit<PlanAnswer, ProviderError | PlannerError | StorageError | LeaseLost>
+  readonly exit: Exit.Exit<PlanAnswer, Failed>
 }
 
 /** What ended a plan: an abort, a hand-over, or the exit of its work. A journal that may no longer write makes the work exit, too. */

@@ -4,6 +4,7 @@ import * as JsonValue from "@bowline/domain/json/JsonValue"
 import { Clock, Context, Effect, Layer, Option, PartitionedSemaphore, Result, type Schema } from "effect"
 import { createHash } from "node:crypto"
 import { LruCache } from "../cache/LruCache.ts"
+import { truncate } from "./Envelope.ts"
 import * as Validation from "./internal/Validation.ts"
 import * as ValidationThread from "./internal/ValidationThread.ts"
 import { textInput } from "./PeerTools.ts"
@@ -57,14 +58,18 @@ const checkOwn = (schema: JsonSchema, input: ToolInput): Validation.Verdict => {
   return validation.check(input)
 }
 
+/** What a schema says may quote long names of it. */
+const maxProblem = 1_000
+const cut = (problem: string): string => truncate(problem, maxProblem).text
+
 const toResult = (verdict: Validation.Verdict, input: ToolInput): Result.Result<ToolInput, WrongInput> => {
   switch (verdict._tag) {
     case "Fits":
       return Result.succeed(input)
     case "Wrong":
-      return Result.fail({ input, message: `The arguments do not match the schema. ${verdict.issues.join("; ")}` })
+      return Result.fail({ input, message: `The arguments do not match the schema. ${cut(verdict.issues.join("; "))}` })
     case "Unusable":
-      return Result.fail({ input, message: `The schema of the tool cannot be used. ${verdict.reason}` })
+      return Result.fail({ input, message: `The schema of the tool cannot be used. ${cut(verdict.reason)}` })
   }
 }
 
@@ -73,9 +78,9 @@ const toAnswer = (verdict: Validation.Verdict, value: Schema.Json): Result.Resul
     case "Fits":
       return Result.succeed(value)
     case "Wrong":
-      return Result.fail(`It does not match the schema. ${verdict.issues.join("; ")}`)
+      return Result.fail(`It does not match the schema. ${cut(verdict.issues.join("; "))}`)
     case "Unusable":
-      return Result.fail(`The schema cannot be used. ${verdict.reason}`)
+      return Result.fail(`The schema cannot be used. ${cut(verdict.reason)}`)
   }
 }
 

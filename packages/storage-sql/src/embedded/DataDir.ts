@@ -1,7 +1,7 @@
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Data, Effect, Predicate } from "effect"
 import { chmodSync, mkdirSync, readdirSync, statSync } from "node:fs"
-import { join, resolve } from "node:path"
+import { dirname, join, resolve } from "node:path"
 
 /** Another process has the embedded database open, which is for one process only. */
 export class DataDirInUse extends Data.TaggedError("DataDirInUse")<{ readonly dataDir: string }> {
@@ -26,10 +26,17 @@ export const closeToOthers = (folder: string) =>
     }
   })
 
+/** Makes a folder and those above it. Node's own recursive `mkdir` never returns in a file system such as `/proc`. */
+const makeAll = (folder: string): void => {
+  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true) return
+  makeAll(dirname(folder))
+  mkdirSync(folder, { mode: 0o700 })
+}
+
 /** A folder of another user, or one that the system shares such as `/tmp`, stays as open as it is. */
 const makeFolder = (dataDir: string) =>
   attempt(() => {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+    makeAll(resolve(dataDir))
     const { uid, mode } = statSync(dataDir)
     const isShared = (mode & 0o1000) !== 0
     if (!isShared && uid === process.getuid?.()) chmodSync(dataDir, 0o700)

@@ -8,7 +8,7 @@ import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
-import { chmodSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
@@ -102,6 +102,13 @@ describe("an embedded database", () => {
         assert.strictEqual(taken?.plan.plan_id, plan_id)
         assert.deepStrictEqual(taken?.tail.at(-1), rows.at(-1))
       }).pipe(Effect.provide(yield* open(dataDir)))
+    }).pipe(Effect.scoped)
+  )
+
+  it.live.skipIf(!existsSync("/proc/self"))("ends at once where its folder cannot be made", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(open("/proc/bowline/data"))
+      assert.strictEqual(error._tag, "StorageError")
     }).pipe(Effect.scoped)
   )
 
