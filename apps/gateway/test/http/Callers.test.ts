@@ -78,7 +78,12 @@ describe("callers", () => {
           assert.deepStrictEqual([status, issue?.path], [400, query.split("=")[0]], query)
         }
       }
-      assert.strictEqual((yield* send(`${url}/plans?state=over`)).status, 400)
+      const wrong = yield* send(`${url}/plans?limit=x&state=over&sorted=1`)
+      const issues = wrong.body["issues"] as ReadonlyArray<{ readonly path: string }>
+      assert.sameMembers(
+        issues.map(({ path }) => path),
+        ["limit", "state", "sorted"]
+      )
       for (const path of ["session_id", "limit", "cursor"]) {
         const { body } = yield* send(`${url}/plans?${path}=1&${path}=2`)
         assert.deepStrictEqual(body["issues"], [{ path, message: "Expected one value" }])

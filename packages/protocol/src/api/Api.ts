@@ -17,6 +17,7 @@ const withoutFailureEvent = (spec: object) =>
 /** The whole HTTP API. The server implements it; the typed client and the OpenAPI document are derived from it. */
 export class Api extends HttpApi.make("bowline")
   .add(PlansApi, ApprovalsApi, SessionsApi, CredentialsApi, PeersApi, IdentityApi, GatewayApi)
+  .annotate(HttpApi.QueryParseOptions, { errors: "all", onExcessProperty: "error" })
   .annotateMerge(
     OpenApi.annotations({
       title: "Bowline",
