@@ -13,10 +13,14 @@ export const deadlines = {
 
 /** The answer of the statement if it comes before the timer ends, or the layer. */
 const answerOf = <A, E>(statement: Fiber.Fiber<A, E>, timer: Fiber.Fiber<void>, within: Duration.Duration) => {
-  const cause = `no answer within ${Duration.format(within)}`
+  // Made when it is needed: the timer of each answered statement is interrupted, and an error costs its stack.
+  const late = Effect.suspend(() => {
+    const cause = `no answer within ${Duration.format(within)}`
+    return Effect.fail(new StorageError({ reason: new Unavailable({ cause }) }))
+  })
   return Effect.callback<A, E | StorageError>((resume) => {
     statement.addObserver(resume)
-    timer.addObserver(() => resume(Effect.fail(new StorageError({ reason: new Unavailable({ cause }) }))))
+    timer.addObserver(() => resume(late))
     return Effect.void
   })
 }
