@@ -11,8 +11,12 @@ const fromJson = (text: string, isLenient: boolean): Result.Result<unknown, stri
   const [error] = errors
   if (error === undefined) return Result.succeed(value)
   const before = text.slice(0, error.offset).split("\n")
-  const what = printParseErrorCode(error.error).replaceAll(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase()
-  return Result.fail(`It is not valid JSON: ${what} at line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`)
+  const what = printParseErrorCode(error.error)
+    .replaceAll(/(?<=[a-z])(?=[A-Z])/g, " ")
+    .toLowerCase()
+  return Result.fail(
+    `It is not valid JSON: ${what} at line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`
+  )
 }
 
 const fromYaml = (text: string): Result.Result<unknown, string> =>

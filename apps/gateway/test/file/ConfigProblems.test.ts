@@ -148,7 +148,11 @@ providers: [{ name: local, wire: openai-chat }]
     ["a.json", "", "a.json: It is not valid JSON: value expected at line 1, column 1"],
     ["a.json", '{"a": 1,}', "a.json: It is not valid JSON: property name expected at line 1, column 9"],
     ["a.json", "{\n  // planted-secret\n}", "a.json: It is not valid JSON: invalid comment token at line 2, column 3"],
-    ["a.jsonc", '{"a": "planted-secret}', "a.jsonc: It is not valid JSON: unexpected end of string at line 1, column 7"],
+    [
+      "a.jsonc",
+      '{"a": "planted-secret}',
+      "a.jsonc: It is not valid JSON: unexpected end of string at line 1, column 7"
+    ],
     ["a.yaml", "a:\n\tb: planted-secret", "a.yaml: Tabs cannot be used for YAML indentation at line 2"],
     ["a.yaml", "a: *planted-secret", "a.yaml: Unknown YAML alias after *"],
     ["a.toml", "", "a.toml: Expected a file whose name ends in .json, .jsonc, .yaml or .yml"],
