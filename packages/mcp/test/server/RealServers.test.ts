@@ -15,7 +15,7 @@ const sockets = SdkMcpClient.layer.pipe(
 )
 
 const connect = Effect.fnUntraced(function* (serve: (seen: Seen) => Host) {
-  const seen: Seen = { calls: [], ended: [] }
+  const seen: Seen = { calls: [], ended: [], hasMore: false, announce: [] }
   const { requests, url } = yield* (yield* Network).serve(serve(seen))
   const connection = yield* (yield* McpClient).connect(serverAt(url))
   return { connection, requests, seen, url }
@@ -41,6 +41,30 @@ describe.each([
       assert.deepStrictEqual((yield* callTool(connection, "fail")).state, "failed")
       const client = yield* McpClient
       assert.deepStrictEqual(yield* client.servers, [{ url: `${url}/mcp`, revision, error: null }])
+    }).pipe(Effect.scoped, Effect.provide(sockets))
+  )
+
+  it.live("tells that its tools have changed", () =>
+    Effect.gen(function* () {
+      const { connection, requests, seen } = yield* connect(serve)
+      const isStill = Effect.gen(function* () {
+        // The server may have begun to tell after the first list.
+        yield* Effect.sleep("200 millis")
+        if (yield* connection.hasChanged) yield* connection.tools
+        return !(yield* connection.hasChanged)
+      })
+      yield* connection.tools
+      assert.isTrue(yield* isStill)
+      const asked = (yield* requests.all).length
+      seen.hasMore = true
+      for (const announce of seen.announce) announce()
+      yield* Effect.repeat(Effect.delay(connection.hasChanged, "5 millis"), { until: (hasChanged) => hasChanged })
+      assert.lengthOf(yield* requests.all, asked)
+      assert.include(
+        (yield* connection.tools).map(({ name }) => name),
+        "more"
+      )
+      assert.isFalse(yield* connection.hasChanged)
     }).pipe(Effect.scoped, Effect.provide(sockets))
   )
 
