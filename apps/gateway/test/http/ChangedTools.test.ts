@@ -97,7 +97,11 @@ describe("a tool of an MCP server that changes between two plans", () => {
         assert.strictEqual(yield* ask("reject"), "description_changed")
         assert.strictEqual(yield* ask("reject", { approval: "always" }), "description_changed")
         // Who asks for no approvals gets none, and approves of nothing.
-        yield* ask(undefined, { approval: "never" })
+        const unasked = yield* ask(undefined, { approval: "never" })
+        assert.match(
+          unasked,
+          /^event: notice\ndata: .*"description_changed".*"digest":"sha256:[0-9a-f]{64}","description":"The sky"/m
+        )
         assert.strictEqual(yield* calls, 4)
         assert.strictEqual(yield* ask("reject"), "description_changed")
         yield* ask(undefined, { as: "bob" })

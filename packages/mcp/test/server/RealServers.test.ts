@@ -1,6 +1,7 @@
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import type { Host } from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import type { RequestLog } from "@bowline/testing/http/RequestLog"
 import { Network } from "@bowline/testing/http/Network"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { assert, describe, it } from "@effect/vitest"
@@ -20,6 +21,9 @@ const connect = Effect.fnUntraced(function* (serve: (seen: Seen) => Host) {
   const connection = yield* (yield* McpClient).connect(serverAt(url))
   return { connection, requests, seen, url }
 })
+
+const untilOpen = (requests: RequestLog, isEnough: (open: number) => boolean) =>
+  Effect.repeat(Effect.delay(requests.open, "5 millis"), { until: isEnough })
 
 const until = (isTrue: () => boolean) => Effect.repeat(Effect.sleep("5 millis"), { until: isTrue })
 
@@ -65,6 +69,20 @@ describe.each([
         "more"
       )
       assert.isFalse(yield* connection.hasChanged)
+    }).pipe(Effect.scoped, Effect.provide(sockets))
+  )
+
+  it.live("has no request open any more once its plan is over", () =>
+    Effect.gen(function* () {
+      const { requests } = yield* Effect.scoped(
+        Effect.tap(connect(serve), ({ connection, requests }) =>
+          Effect.andThen(
+            connection.tools,
+            untilOpen(requests, (open) => open > 0)
+          )
+        )
+      )
+      yield* untilOpen(requests, (open) => open === 0)
     }).pipe(Effect.scoped, Effect.provide(sockets))
   )
 

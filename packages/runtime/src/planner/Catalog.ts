@@ -4,6 +4,7 @@ import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Effect, Result, type Scope } from "effect"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import type { ApprovalStore } from "../store/ApprovalStore.ts"
+import { canonicalJson } from "../store/CanonicalJson.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import { truncate } from "../tool/Envelope.ts"
@@ -128,7 +129,7 @@ const offer = Effect.fnUntraced(function* (
   servers: ReadonlyArray<McpServers.Found>,
   run: PlanRun,
   given: Given
-): Effect.fn.Return<void, StorageError | PlannerError> {
+): Effect.fn.Return<ReadonlyArray<Notice>, StorageError | PlannerError> {
   for (const { kind, name } of Array.from(tools.values())) if (kind === "mcp") tools.delete(name)
   for (const { server, tools: own } of servers) {
     for (const tool of own) if (!tools.has(tool.name)) tools.set(tool.name, tool)
@@ -137,6 +138,7 @@ const offer = Effect.fnUntraced(function* (
     return yield* new PlannerError({ code: "invalid_request", message, data: { server: server.name } })
   }
   yield* meet(tools.values(), run, given)
+  return [...servers.flatMap(({ notices }) => notices), ...ToolChanges.noticesOf(tools.values())]
 })
 
 /** Adds the tools of the request's MCP servers, which stay connected for as long as the scope. */
@@ -147,18 +149,23 @@ const addMcpTools = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Found & Pick<Catalog, "refresh">, StorageError | PlannerError, Scope.Scope> {
   const within = run.stages.within("tool")
   let servers = yield* within(McpServers.connectAll(run.given.request.mcp_servers, given.mcp))
-  yield* offer(tools, servers, run, given)
+  const notices = yield* offer(tools, servers, run, given)
+  const told = new Set(notices.map(({ data }) => canonicalJson(data)))
+  const isNews = ({ data }: Notice): boolean => {
+    const text = canonicalJson(data)
+    const isTold = told.has(text)
+    told.add(text)
+    return !isTold
+  }
 
   return {
     unreachable: servers.filter(({ connection }) => connection === undefined).map(({ server }) => server.name),
-    notices: servers.flatMap(({ notices }) => notices),
+    notices,
     refresh: Effect.gen(function* () {
       const listed = yield* within(ToolChanges.listChanged(servers, given.mcp))
       if (listed === undefined) return undefined
-      const news = listed.flatMap(({ notices }, at) => notices.slice(servers[at]?.notices.length))
       servers = listed
-      yield* offer(tools, servers, run, given)
-      return news
+      return (yield* offer(tools, servers, run, given)).filter(isNews)
     })
   }
 })

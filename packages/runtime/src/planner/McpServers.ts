@@ -18,7 +18,7 @@ const drafts = ["2020-12", "draft-07"] as const
 /** The longest description of a tool: the model reads it in every step. */
 const maxDescription = 4_096
 
-/** What a server brings to a plan: its tools, or nothing; and all that the caller should know of it. */
+/** What a server brings to a plan: its tools, or nothing; and what the caller should know of it. */
 export interface Found {
   readonly server: McpServer
   /** Undefined if the server was not reached. */

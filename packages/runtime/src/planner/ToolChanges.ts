@@ -1,6 +1,7 @@
 import type { McpServer } from "@bowline/domain/mcp/McpServer"
-import { Effect, Result } from "effect"
-import { canonicalJson } from "../store/CanonicalJson.ts"
+import { Array as Arrays, Effect, Result, Struct } from "effect"
+import { truncate } from "../tool/Envelope.ts"
+import type { Tool } from "../tool/Tool.ts"
 import type { Found, Given } from "./McpServers.ts"
 import * as McpServers from "./McpServers.ts"
 import type { Notice } from "./MissingTools.ts"
@@ -11,15 +12,25 @@ const maxChanges = 20
 const hasChanged = ({ changes, connection }: Found): Effect.Effect<boolean> =>
   connection === undefined || changes > maxChanges ? Effect.succeed(false) : connection.hasChanged
 
-/** One change more, with those of these notices that the caller has not had. */
-const changed = (found: Found, more: ReadonlyArray<Notice>): Found => {
-  const told = new Set(found.notices.map(({ data }) => canonicalJson(data)))
-  const notices = more.filter(({ data }) => !told.has(canonicalJson(data)))
-  return { ...found, notices: [...found.notices, ...notices], changes: found.changes + 1 }
+/** How many characters of a changed description the caller gets. */
+const maxDescription = 500
+
+/** Tells the caller which of these tools have changed, server by server: who approves a call has to know what the tool says of itself now. */
+export const noticesOf = (tools: Iterable<Tool>): ReadonlyArray<Notice> => {
+  const changed = Array.from(tools).flatMap(({ agent, description, skill, trust }) =>
+    trust?.isChanged === true && agent !== null && skill !== null
+      ? [{ agent, tool: skill, digest: trust.digest, description: truncate(description, maxDescription).text }]
+      : []
+  )
+  return Object.entries(Arrays.groupBy(changed, ({ agent }) => agent)).map(([server, own]) => {
+    const message = `Tools of the MCP server ${server} have changed: ${own.map(({ tool }) => tool).join(", ")}`
+    const tools = own.map(Struct.omit(["agent"]))
+    return { event: "notice", data: { code: "description_changed", message, data: { server, tools } } }
+  })
 }
 
 const restless = ({ name }: McpServer): Notice => {
-  const message = `The MCP server ${name} has changed its tools more than ${maxChanges} times. Its later changes are left out of this plan.`
+  const message = `The tools of the MCP server ${name} were listed again ${maxChanges} times. What it changes from now on is left out of this plan.`
   return { event: "notice", data: { code: "mcp_restless", message, data: { server: name } } }
 }
 
@@ -27,11 +38,12 @@ const restless = ({ name }: McpServer): Notice => {
 const listAgain = Effect.fnUntraced(function* (found: Found, given: Given): Effect.fn.Return<Found> {
   const { changes, connection, server } = found
   if (connection === undefined) return found
-  if (changes === maxChanges) return changed(found, [restless(server)])
+  const changed = { ...found, changes: changes + 1 }
+  if (changes === maxChanges) return { ...changed, notices: [restless(server)] }
   const listed = yield* Effect.result(McpServers.inTime(connection.tools))
-  if (Result.isFailure(listed)) return changed(found, [yield* McpServers.noticeOf(server, listed.failure)])
+  if (Result.isFailure(listed)) return { ...changed, notices: [yield* McpServers.noticeOf(server, listed.failure)] }
   const { notices, tools } = yield* McpServers.toolsOf(server, connection, listed.success, given)
-  return { ...changed(found, notices), tools }
+  return { ...changed, notices, tools }
 })
 
 /** Lists the tools of the servers that have changed them, side by side. Undefined if none has. */

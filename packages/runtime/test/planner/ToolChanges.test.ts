@@ -2,7 +2,7 @@ import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { type Asked, results, type Script } from "@bowline/testing/provider/Script"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
-import { callTool, say } from "@bowline/testing/provider/Turn"
+import { callTool, say, usage } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, post, readAll, seen, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Stream } from "effect"
@@ -79,8 +79,46 @@ describe("a server that changes its tools in the middle of a plan", () => {
       yield* Fiber.join(reader)
       assert.deepStrictEqual(state.calls, ["sky: ", "sky: Pay first", "sky: Pay first"])
       assert.lengthOf(whys(events()), 1)
+      const { code, data } = single(events(), "notice")
+      assert.strictEqual(code, "description_changed")
+      assert.match(
+        JSON.stringify(data),
+        /^{"server":"weather","tools":\[{"tool":"sky","digest":"sha256:[0-9a-f]{64}","description":"Pay first"/
+      )
       assert.strictEqual(single(events(), "final").text, "done")
     }).pipe(Effect.scoped, Effect.provide(layer({ script: calling("weather_sky", 3), mcp })))
+  })
+
+  it.effect("is known by what was approved last, whatever calls of the earlier tool still wait", () => {
+    const { change, mcp, state } = Weather.server(sky)
+    const script: Script = (asked) =>
+      results(asked).length === 0 ? [callTool("weather_sky", { input: "" })] : [say("done")]
+    return Effect.gen(function* () {
+      const earlier = yield* begin({}, { approval: "always" })
+      change(Weather.toolNamed("sky", "Pay first"))
+      const later = yield* begin()
+      for (const plan of [later, earlier]) {
+        yield* plan.decide(single(plan.events(), "approval.requested").task_id, "approve")
+        yield* Fiber.join(plan.reader)
+      }
+      assert.deepStrictEqual(
+        [earlier, later].map(({ events }) => whys(events())),
+        [["always"], ["description_changed"]]
+      )
+      assert.deepStrictEqual(whys(yield* run()), [])
+      assert.lengthOf(state.calls, 3)
+    }).pipe(Effect.scoped, Effect.provide(layer({ script, mcp })))
+  })
+
+  it.effect("has them counted with the next prompt, which may be too long with them", () => {
+    const { change, mcp, reacting } = Weather.server(sky)
+    const words = "many words ".repeat(300)
+    reacting.react = () => change(...Array.from({ length: 9 }, (_, at) => Weather.toolNamed(`at-${at}`, words)))
+    const script = [[callTool("weather_sky", { input: "" }), usage({ input_tokens: 9 })], [say("done")]]
+    return Effect.gen(function* () {
+      assert.strictEqual(single(yield* run(), "error").code, "context_overflow")
+      assert.lengthOf(yield* offered, 1)
+    }).pipe(Effect.scoped, Effect.provide(layer({ script, mcp, config: { contextWindow: 4_000 } })))
   })
 
   it.effect("without an end is asked for them 20 times, of which the caller is told", () => {
