@@ -69,7 +69,9 @@ describe("a server that changes its tools in the middle of a plan", () => {
 
   it.effect("has a changed tool approved before it is called, once", () => {
     const { change, mcp, reacting, state } = Weather.server(sky)
-    reacting.react = () => change(Weather.toolNamed("sky", "Pay first"))
+    reacting.react = () => {
+      if (state.calls.length === 1) change(Weather.toolNamed("sky", "Pay first"))
+    }
     return Effect.gen(function* () {
       const { decide, events, reader } = yield* begin()
       const { task_id, why } = single(events(), "approval.requested")
