@@ -31,8 +31,9 @@ const ToolHash = Schema.String.check(
 )
 
 /**
- * An MCP server as a request names it. With `allowed_tools` the plan gets no other tool of it. A tool that `pinned_tools` names is offered
- * only if its digest is the pinned one. A plan fails without a server that is `required`.
+ * An MCP server as a request names it. With `allowed_tools` the plan gets no other tool of it. `approval` says of the calls of its tools
+ * what a skill's says of the skill's. A tool that `pinned_tools` names is a changed one if its digest is not the pinned one. A plan fails
+ * without a server that is `required`.
  */
 export const McpServer = Schema.Struct({
   name: AgentName,
@@ -40,6 +41,7 @@ export const McpServer = Schema.Struct({
   auth: AgentAuth.pipe(Schema.withDecodingDefaultKey(Effect.succeed({ type: "none" as const }))),
   allowed_tools: Schema.optionalKey(Schema.Array(McpToolName).check(Schema.isMaxLength(128))),
   headers: Schema.optionalKey(Headers),
+  approval: Schema.optionalKey(Schema.Literals(["never", "always"])),
   tool_timeout_ms: Schema.optionalKey(TimeoutMs),
   pinned_tools: Schema.optionalKey(Schema.Record(McpToolName, ToolHash)),
   required: Schema.optionalKey(Schema.Boolean)

@@ -85,6 +85,7 @@ export const layer: Layer.Layer<McpClient, never, HttpClient.HttpClient> = Layer
         ).pipe((renewing) => renewals.withPermit(renewing))
       const connection: McpConnection = {
         tools: Effect.suspend(() => Effect.mapError(link.tools(), toPeerError)),
+        hasChanged: Effect.sync(() => link.hasChanged),
         call: Effect.fn("McpClient.call")(function* (call, onProgress) {
           yield* Effect.annotateCurrentSpan({ server: name, tool: call.tool.name })
           const first = link

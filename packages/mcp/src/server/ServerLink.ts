@@ -72,11 +72,22 @@ export class ServerLink {
   readonly #client: Client
   readonly #transport: StreamableHTTPClientTransport
   readonly #options: Options
+  /** Whether the server has said nothing of its tools since they were listed. */
+  #isCurrent = false
+  #isListening = false
+  /** Whether the server has begun to list its tools. */
+  #isListed = false
 
   constructor(client: Client, transport: StreamableHTTPClientTransport, options: Options) {
     this.#client = client
     this.#transport = transport
     this.#options = options
+    client.setNotificationHandler("notifications/tools/list_changed", () => this.#outdate())
+  }
+
+  /** Whether the server may list other tools than when it was asked last. */
+  get hasChanged(): boolean {
+    return !this.#isCurrent
   }
 
   get hasSession(): boolean {
@@ -113,7 +124,10 @@ export class ServerLink {
   readonly tools = Effect.fnUntraced(function* (
     this: ServerLink
   ): Effect.fn.Return<ReadonlyArray<McpTool>, ServerFailure> {
-    if (this.#client.getServerCapabilities()?.tools === undefined) return []
+    this.#isCurrent = true
+    const { tools: capability } = this.#client.getServerCapabilities() ?? {}
+    if (capability === undefined) return []
+    if (capability.listChanged === true) void this.#listen()
     const tools: Array<McpTool> = []
     let cursor: string | undefined
     let size = 0
@@ -122,6 +136,7 @@ export class ServerLink {
       const list = yield* this.ask("", (signal) =>
         this.#client.request({ method: "tools/list", params }, { signal, timeout })
       )
+      this.#isListed = true
       size += JSON.stringify(list.tools).length
       if (size > maxBytes) return yield* tooLarge
       tools.push(...list.tools.flatMap(toTool))
@@ -130,6 +145,27 @@ export class ServerLink {
     }
     return yield* invalid(`The server's list of tools has more than ${maxPages} pages`)
   })
+
+  #outdate(): void {
+    this.#isCurrent = false
+  }
+
+  /**
+   * Has the server tell of changes, in the revisions where it does not by itself. What came before the server listened, and what it says
+   * when it listens no more, are lost: then the tools may have changed. It ends with the client.
+   */
+  async #listen(): Promise<void> {
+    if (this.era === "legacy" || this.#isListening) return
+    this.#isListening = true
+    this.#isListed = false
+    const subscription = await this.#client.listen({ toolsListChanged: true }, { timeout }).catch(() => undefined)
+    // A server that refuses to tell is not asked again.
+    if (subscription === undefined) return
+    if (this.#isListed) this.#outdate()
+    await subscription.closed
+    this.#isListening = false
+    this.#outdate()
+  }
 
   /** Makes a call. The first 250 ms of its progress are told at once, then the last message of every 250 ms. */
   readonly call = Effect.fnUntraced(function* (

@@ -9,7 +9,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, type Schema } from "effect"
 import { TestClock } from "effect/testing"
 import * as SdkMcpClient from "../../src/server/SdkMcpClient.ts"
-import { callTool, serverAt } from "../server/call.ts"
+import { callTool, serverAt, taskId } from "../server/call.ts"
 
 const memory = SdkMcpClient.layer.pipe(Layer.provideMerge(MemoryNetwork.layer))
 
@@ -141,12 +141,13 @@ describe("a server that", () => {
   )
 
   it.live(
-    "changes a description loses the tool if the request pins it, and one that is allowed but not there is missing",
+    "changes a description loses the tool if the request pins it and nobody is asked, and one that is allowed but not there is missing",
     () =>
       Effect.gen(function* () {
         const server = yield* ScriptedMcpServer.serve({ list })
         const pinned_tools = { forecast: `sha256:${"0".repeat(64)}` }
-        const events = yield* run(server.url, { pinned_tools, allowed_tools: ["forecast", "tides"] })
+        const fields = { pinned_tools, allowed_tools: ["forecast", "tides"], approval: "never" }
+        const events = yield* run(server.url, fields)
         assert.deepStrictEqual(single(events, "notice"), {
           code: "tool_missing",
           message: "Tools of the MCP server weather are missing: tides, forecast",
@@ -161,6 +162,34 @@ describe("a server that", () => {
       }).pipe(Effect.scoped, Effect.provide(plans))
   )
 })
+
+it.live("says a thousand times in each call that its tools have changed, and lists them once a step", () =>
+  Effect.gen(function* () {
+    const server = yield* ScriptedMcpServer.serve({
+      list,
+      call: (request) =>
+        Effect.succeed(ScriptedMcpServer.announced(request, { content: [{ type: "text", text: "clear" }] }, 1_000))
+    })
+    assert.strictEqual(single(yield* run(server.url), "task.finished").state, "completed")
+    assert.strictEqual((yield* server.asked).filter((method) => method === "tools/list").length, 2)
+  }).pipe(Effect.scoped, Effect.provide(plans))
+)
+
+it.live("may have other tools where it has forgotten the session", () =>
+  Effect.gen(function* () {
+    const call: ScriptedMcpServer.McpScript["call"] = (request) =>
+      Effect.succeed(ScriptedMcpServer.result(request, { content: [{ type: "text", text: "clear" }] }))
+    const server = yield* ScriptedMcpServer.serve({ list, call })
+    const connection = yield* (yield* McpClient).connect(serverAt(server.url))
+    yield* callTool(connection, "forecast", {})
+    assert.isFalse(yield* connection.hasChanged)
+    yield* server.forgetSessions
+    const [tool] = [forecast].map((tool) => ({ ...tool, outputSchema: null, isDestructive: false }))
+    assert.isDefined(tool)
+    if (tool !== undefined) yield* connection.call({ tool, taskId, input: {} }, () => Effect.void)
+    assert.isTrue(yield* connection.hasChanged)
+  }).pipe(Effect.scoped, Effect.provide(memory))
+)
 
 it.live(
   "opens a new session where the server has forgotten it, and makes the call once more, which was not taken",

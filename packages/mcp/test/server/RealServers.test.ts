@@ -1,6 +1,7 @@
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import type { Host } from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import type { RequestLog } from "@bowline/testing/http/RequestLog"
 import { Network } from "@bowline/testing/http/Network"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { assert, describe, it } from "@effect/vitest"
@@ -15,11 +16,14 @@ const sockets = SdkMcpClient.layer.pipe(
 )
 
 const connect = Effect.fnUntraced(function* (serve: (seen: Seen) => Host) {
-  const seen: Seen = { calls: [], ended: [] }
+  const seen: Seen = { calls: [], ended: [], hasMore: false, announce: [] }
   const { requests, url } = yield* (yield* Network).serve(serve(seen))
   const connection = yield* (yield* McpClient).connect(serverAt(url))
   return { connection, requests, seen, url }
 })
+
+const untilOpen = (requests: RequestLog, isEnough: (open: number) => boolean) =>
+  Effect.repeat(Effect.delay(requests.open, "5 millis"), { until: isEnough })
 
 const until = (isTrue: () => boolean) => Effect.repeat(Effect.sleep("5 millis"), { until: isTrue })
 
@@ -41,6 +45,44 @@ describe.each([
       assert.deepStrictEqual((yield* callTool(connection, "fail")).state, "failed")
       const client = yield* McpClient
       assert.deepStrictEqual(yield* client.servers, [{ url: `${url}/mcp`, revision, error: null }])
+    }).pipe(Effect.scoped, Effect.provide(sockets))
+  )
+
+  it.live("tells that its tools have changed", () =>
+    Effect.gen(function* () {
+      const { connection, requests, seen } = yield* connect(serve)
+      const isStill = Effect.gen(function* () {
+        // The server may have begun to tell after the first list.
+        yield* Effect.sleep("200 millis")
+        if (yield* connection.hasChanged) yield* connection.tools
+        return !(yield* connection.hasChanged)
+      })
+      yield* connection.tools
+      assert.isTrue(yield* isStill)
+      const asked = (yield* requests.all).length
+      seen.hasMore = true
+      for (const announce of seen.announce) announce()
+      yield* Effect.repeat(Effect.delay(connection.hasChanged, "5 millis"), { until: (hasChanged) => hasChanged })
+      assert.lengthOf(yield* requests.all, asked)
+      assert.include(
+        (yield* connection.tools).map(({ name }) => name),
+        "more"
+      )
+      assert.isFalse(yield* connection.hasChanged)
+    }).pipe(Effect.scoped, Effect.provide(sockets))
+  )
+
+  it.live("has no request open any more once its plan is over", () =>
+    Effect.gen(function* () {
+      const { requests } = yield* Effect.scoped(
+        Effect.tap(connect(serve), ({ connection, requests }) =>
+          Effect.andThen(
+            connection.tools,
+            untilOpen(requests, (open) => open > 0)
+          )
+        )
+      )
+      yield* untilOpen(requests, (open) => open === 0)
     }).pipe(Effect.scoped, Effect.provide(sockets))
   )
 

@@ -29,6 +29,10 @@ const forecast = { type: "object" as const, properties: { sky: { type: "string" 
 export interface Seen {
   readonly calls: Array<unknown>
   readonly ended: Array<string>
+  /** Whether there is one tool more. */
+  hasMore: boolean
+  /** Tell the clients that listen that there are other tools. */
+  readonly announce: Array<() => unknown>
 }
 
 const untilAborted = (signal: AbortSignal, seen: Seen) =>
@@ -54,8 +58,10 @@ export const ofSdk2 = (seen: Seen): Host => {
     )
     server.registerTool("fail", { inputSchema }, () => ({ isError: true, content: [{ type: "text", text: "no sky" }] }))
     server.registerTool("wait", { inputSchema }, async (_input, { mcpReq }) => untilAborted(mcpReq.signal, seen))
+    if (seen.hasMore) server.registerTool("more", { inputSchema }, () => ({ content: [] }))
     return server
   })
+  seen.announce.push(() => handler.notify.toolsChanged())
   return hostOf(handler.fetch)
 }
 
@@ -63,11 +69,15 @@ export const ofSdk2 = (seen: Seen): Host => {
 export const ofSdk1 = (seen: Seen): Host => {
   const sessions = new Map<string, WebStandardStreamableHTTPServerTransport>()
   const connect = async () => {
-    const { server } = new Server1({ name: "sdk-1", version: "1.0.0" }, { capabilities: { tools: {} } })
+    const { server } = new Server1(
+      { name: "sdk-1", version: "1.0.0" },
+      { capabilities: { tools: { listChanged: true } } }
+    )
+    seen.announce.push(() => server.sendToolListChanged())
     server.setRequestHandler(ListToolsRequestSchema, ({ params }) =>
       params?.cursor === undefined
         ? { tools: [{ name: "forecast", inputSchema: city, outputSchema: forecast }], nextCursor: "2" }
-        : { tools: ["fail", "wait"].map((name) => ({ name, inputSchema: city })) }
+        : { tools: ["fail", "wait", ...(seen.hasMore ? ["more"] : [])].map((name) => ({ name, inputSchema: city })) }
     )
     server.setRequestHandler(CallToolRequestSchema, async ({ params }, { sendNotification, signal }) => {
       seen.calls.push({ city: params.arguments?.["city"], meta: params._meta })

@@ -5,9 +5,6 @@ import type { Issue } from "./Problem.ts"
 /** Of a body with more values only the first wrong field is looked for: each one costs 10 µs, in which nobody else is served. */
 const maxThorough = 5_000
 
-/** Fields of the contract that this version does not honour: it says so, rather than to pass over them. */
-const laterFields: ReadonlySet<string> = new Set(["mcp_servers[].approval"])
-
 const format = SchemaIssue.makeFormatterStandardSchemaV1({
   leafHook: (issue) =>
     issue._tag === "UnexpectedKey"
@@ -17,23 +14,20 @@ const format = SchemaIssue.makeFormatterStandardSchemaV1({
         : SchemaIssue.defaultLeafHook(issue)
 })
 
-const toText = (path: ReadonlyArray<PropertyKey>, index: (key: number) => string): string =>
+/** `["agents", 0, "a name"]` as `agents[0]["a name"]`. */
+export const formatPath = (path: ReadonlyArray<PropertyKey>): string =>
   path.reduce<string>((text, key) => {
-    if (typeof key === "number") return text + index(key)
+    if (typeof key === "number") return `${text}[${key}]`
     const name = String(key)
     if (!/^[\w$-]+$/.test(name)) return `${text}[${JSON.stringify(name)}]`
     return text === "" ? name : `${text}.${name}`
   }, "")
 
-/** `["agents", 0, "a name"]` as `agents[0]["a name"]`. */
-export const formatPath = (path: ReadonlyArray<PropertyKey>): string => toText(path, (key) => `[${key}]`)
-
 /** What is wrong, field by field, without the values: they may be secrets. */
 export const fromSchema = (error: Schema.SchemaError): ReadonlyArray<Issue> =>
   format(error.issue).issues.map(({ path = [], message }) => {
     const keys = path.map((segment) => (typeof segment === "object" ? segment.key : segment))
-    const isLater = message === "Unknown field" && laterFields.has(toText(keys, () => "[]"))
-    return { path: formatPath(keys), message: isLater ? "Not supported yet" : message }
+    return { path: formatPath(keys), message }
   })
 
 const parse = Option.liftThrowable((text: string): unknown => JSON.parse(text))

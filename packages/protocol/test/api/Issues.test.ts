@@ -12,10 +12,10 @@ const issues = (body: unknown) =>
 const nested = (levels: number): unknown => (levels === 0 ? "leaf" : { inner: nested(levels - 1) })
 
 describe("Issues", () => {
-  it("names every field that is wrong at once, unknown ones and those of later versions too", () => {
+  it("names every field that is wrong at once, unknown ones too", () => {
     const body = {
       questoin: "typo",
-      mcp_servers: [{ name: "m", url: "http://x", approval: "always", command: "rm" }],
+      mcp_servers: [{ name: "m", url: "http://x", approval: "sensitive", command: "rm" }],
       agents: [
         { name: "ok", endpoint: "ftp://x", skills: [{ id: "a" }, { id: "b", approval: "sensitive", timeout_ms: 99 }] },
         { name: "-", endpoint: "http://x", auth: { type: "bearer" } },
@@ -34,7 +34,7 @@ describe("Issues", () => {
         "agents[1].auth.token: This field is required",
         "agents[1].name: Expected 1..64 characters of A-Z a-z 0-9 . _ -, the first one a letter or a digit",
         "agents[2].auth: Expected an object of type none, bearer, bearer_env, did_signed or oauth2_client_credentials",
-        "mcp_servers[0].approval: Not supported yet",
+        'mcp_servers[0].approval: Expected "never" | "always"',
         "mcp_servers[0].command: Unknown field",
         'preferences.approval: Expected "never" | "sensitive" | "always"',
         "preferences.max_steps: Expected number",

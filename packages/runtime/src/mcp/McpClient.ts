@@ -35,6 +35,8 @@ export interface McpResult {
 export interface McpConnection {
   /** The tools of all pages, 100 at most. Every one of `allowed_tools` that is missing is missing here, too. */
   readonly tools: Effect.Effect<ReadonlyArray<McpTool>, PeerError>
+  /** Whether the server may list other tools than when it was asked last. Asks the server nothing. */
+  readonly hasChanged: Effect.Effect<boolean>
   /**
    * Makes a call, and waits until it ends, however long: the time is bounded by whoever calls. Interruption cancels it with the server
    * and waits for nothing. The last message of its progress is told at most 4 times a second.

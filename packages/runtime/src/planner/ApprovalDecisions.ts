@@ -1,12 +1,11 @@
-import type { GivenDecision } from "@bowline/domain/plan/Approval"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Context, Deferred, Effect, Latch, Layer } from "effect"
-import { type ApprovalId, ApprovalStore } from "../store/ApprovalStore.ts"
+import { type ApprovalId, ApprovalStore, type StoredDecision } from "../store/ApprovalStore.ts"
 import { Notices, pollAfter } from "../store/Notices.ts"
 
 interface Waiting {
   readonly approval: ApprovalId
-  readonly decided: Deferred.Deferred<GivenDecision>
+  readonly decided: Deferred.Deferred<StoredDecision>
 }
 
 /** Waits for decisions about calls, on whatever replica they are made. */
@@ -14,7 +13,7 @@ export class ApprovalDecisions extends Context.Service<
   ApprovalDecisions,
   {
     /** Returns the decision as soon as one is stored. An approval has at most one who waits for it. */
-    readonly wait: (approval: ApprovalId) => Effect.Effect<GivenDecision>
+    readonly wait: (approval: ApprovalId) => Effect.Effect<StoredDecision>
   }
 >()("@bowline/runtime/planner/ApprovalDecisions") {
   /** Reads the store when a wait begins, when a notice tells of a decision, and every few seconds in case a notice was lost. */
@@ -33,9 +32,9 @@ export class ApprovalDecisions extends Context.Service<
       const read = Effect.gen(function* () {
         news.closeUnsafe()
         const approvals = Array.from(waiting.values(), ({ approval }) => approval)
-        for (const { decision, task_id } of approvals.length === 0 ? [] : yield* store.decisions(approvals)) {
-          const decided = waiting.get(task_id)?.decided
-          if (decided !== undefined) Deferred.doneUnsafe(decided, Effect.succeed(decision))
+        for (const stored of approvals.length === 0 ? [] : yield* store.decisions(approvals)) {
+          const decided = waiting.get(stored.task_id)?.decided
+          if (decided !== undefined) Deferred.doneUnsafe(decided, Effect.succeed(stored))
         }
       })
       yield* read.pipe(
@@ -51,7 +50,7 @@ export class ApprovalDecisions extends Context.Service<
         wait: (approval) =>
           Effect.acquireUseRelease(
             Effect.sync(() => {
-              const decided = Deferred.makeUnsafe<GivenDecision>()
+              const decided = Deferred.makeUnsafe<StoredDecision>()
               waiting.set(approval.task_id, { approval, decided })
               news.openUnsafe()
               return decided

@@ -3,17 +3,26 @@ import type { ApprovalRules } from "../config/PlansConfig.ts"
 import type { Tool } from "../tool/Tool.ts"
 
 /**
- * Why calls of a tool need an approval; undefined where they need none. A request's `never` overrides neither the configuration's
- * `always` nor a skill's; a skill's `never` is the request's `never` for this one tool.
+ * Whether calls of a tool are made without asking anybody, whatever the tool is. A request's `never` overrides neither the
+ * configuration's `always` nor a skill's; a skill's `never` is the request's `never` for this one tool.
  */
-export const reasonOf = (
-  { approval, approvalReason, name }: Pick<Tool, "approval" | "approvalReason" | "name">,
+export const isUnattended = (
+  { approval, name }: Pick<Tool, "approval" | "name">,
   preference: ApprovalPreference,
-  { isSensitive, isAlways }: ApprovalRules
+  { isAlways }: Pick<ApprovalRules, "isAlways">
+): boolean => !isAlways(name) && approval !== "always" && (approval === "never" || preference === "never")
+
+/** Why calls of a tool need an approval; undefined where they need none. That the tool has changed is what a person has to know first. */
+export const reasonOf = (
+  tool: Pick<Tool, "approval" | "approvalReason" | "name" | "trust">,
+  preference: ApprovalPreference,
+  rules: ApprovalRules
 ): ApprovalReason | undefined => {
-  if (isAlways(name)) return "always"
+  const { approval, approvalReason, name, trust } = tool
+  if (isUnattended(tool, preference, rules)) return undefined
+  if (trust?.isChanged === true) return "description_changed"
+  if (rules.isAlways(name)) return "always"
   if (approval === "always") return "skill"
-  if (approval === "never" || preference === "never") return undefined
   if (preference === "always") return "always"
-  return isSensitive(name) ? "sensitive" : approvalReason
+  return rules.isSensitive(name) ? "sensitive" : approvalReason
 }

@@ -3,6 +3,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Effect } from "effect"
 import type { ApprovalRules } from "../config/PlansConfig.ts"
+import type { StoredDecision } from "../store/ApprovalStore.ts"
 import type { ApprovalDecisions } from "./ApprovalDecisions.ts"
 import * as ApprovalRule from "./ApprovalRule.ts"
 import type { PlanRun } from "./PlanRun.ts"
@@ -16,29 +17,45 @@ interface Parts {
 }
 
 /** Requests the approval of a call. Without a reason another process has requested it already. */
-const request = (run: PlanRun, { input, part }: Ready, why: ApprovalReason | undefined): void => {
+const request = (run: PlanRun, { input, part, tool: { trust } }: Ready, why: ApprovalReason | undefined): void => {
   const { deadline, journal } = run.given
   const { task_id, tool } = part
   const progressed = run.progressed(run.stage)
   if (why === undefined) return journal.append([progressed], [])
+  const tool_digest = trust?.digest ?? null
+  const known_tool = why === "description_changed" ? (trust?.known ?? null) : null
   journal.append(
-    [{ _tag: "ApprovalRequested", task_id, tool, input, why }, progressed],
+    [{ _tag: "ApprovalRequested", task_id, tool, input, why, tool_digest, known_tool }, progressed],
     [{ event: "approval.requested", data: { task_id, tool, input, expires_at: fromMillis(deadline), why } }]
   )
 }
 
-const rejected = ({ input, part, tool }: Ready, { by, note }: GivenDecision): Prepared => ({
+const refused = ({ input, part, tool }: Ready, why: string): Prepared => ({
   _tag: "Refused",
   part,
   tool,
   state: "rejected",
   input,
-  message: `The call was not made: ${by} rejected it${note === undefined ? "" : `. ${by} says: ${note}`}`
+  message: `The call was not made: ${why}`
 })
+
+const rejected = (call: Ready, { by, note }: GivenDecision): Prepared =>
+  refused(call, `${by} rejected it${note === undefined ? "" : `. ${by} says: ${note}`}`)
+
+/** Lets an approved call pass, if its tool is the one that was shown: another process may have asked for the approval, before the tool changed. */
+const approved = (call: Ready, { tool_digest }: Pick<StoredDecision, "tool_digest">): Prepared => {
+  const { trust } = call.tool
+  if (tool_digest !== null && tool_digest !== trust?.digest) {
+    return refused(call, "its tool has changed since the approval was requested. Make it again if it is still right.")
+  }
+  // The store knows it, too. What the request pins stays pinned.
+  if (trust !== undefined && trust.known !== null) trust.isChanged = false
+  return call
+}
 
 /**
  * Lets a call pass that needs no approval. One that does waits for its decision in stage `approval`, and is refused if that is a
- * rejection.
+ * rejection, or if its tool has changed since.
  *
  *     ready ──needs an approval──▶ requested ──a decision is stored──▶ resolved ──approve──▶ ready
  *       └──needs none──▶ ready                                            └───────reject───▶ refused
@@ -54,13 +71,16 @@ export const make = ({ decisions, rules }: Parts) =>
     const why = earlier === undefined ? ApprovalRule.reasonOf(call.tool, asked.preferences.approval, rules) : undefined
     if (earlier === undefined && why === undefined) return call
 
+    const isTold = earlier?.decision !== undefined
     const waiting = Effect.gen(function* () {
-      yield* journal.keepUp
-      request(run, call, why)
-      const decision = yield* decisions.wait({ plan_id, task_id })
-      journal.emit({ event: "approval.resolved", data: { task_id, ...decision } })
-      return decision
+      if (!isTold) {
+        yield* journal.keepUp
+        request(run, call, why)
+      }
+      const stored = yield* decisions.wait({ plan_id, task_id })
+      if (!isTold) journal.emit({ event: "approval.resolved", data: { task_id, ...stored.decision } })
+      return stored
     })
-    const decision = earlier?.decision ?? (yield* run.stages.within("approval")(waiting))
-    return decision.decision === "approve" ? call : rejected(call, decision)
+    const stored = yield* run.stages.within("approval")(waiting)
+    return stored.decision.decision === "approve" ? approved(call, stored) : rejected(call, stored.decision)
   })

@@ -11,12 +11,15 @@ import type { PlansConfig } from "../config/PlansConfig.ts"
 import { type Entry, legalHistory } from "../history/LegalHistory.ts"
 import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
+import type { ApprovalStore } from "../store/ApprovalStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import type { InputValidator } from "../tool/InputValidator.ts"
 import type { CheckOutput } from "../tool/McpTools.ts"
 import type { Tool } from "../tool/Tool.ts"
+import * as ApprovalRule from "./ApprovalRule.ts"
 import * as Catalog from "./Catalog.ts"
+import type * as McpServers from "./McpServers.ts"
 import { PlanLoop } from "./PlanLoop.ts"
 import { PlanPrompt } from "./PlanPrompt.ts"
 import type { PlannerError } from "./PlannerError.ts"
@@ -26,6 +29,7 @@ import { systemPrompt } from "./SystemPrompt.ts"
 /** What the planner works with. */
 export interface Parts {
   readonly asker: Asker["Service"]
+  readonly approvals: ApprovalStore["Service"]
   readonly sessions: SessionStore["Service"]
   readonly peers: PeerClient["Service"]
   readonly mcp: McpClient["Service"]
@@ -37,7 +41,10 @@ export interface Parts {
 
 /** A plan whose session is held, ready for its next step. */
 export interface Conversation {
+  /** They change in `refreshTools`, and never else. */
   readonly tools: ReadonlyMap<string, Tool>
+  /** Takes in what MCP servers have changed of their tools: between two steps. */
+  readonly refreshTools: Effect.Effect<void, StorageError | PlannerError>
   readonly prompt: PlanPrompt
   /** Marks what comes from outside, for the model: random, so that nothing from outside can end the mark. */
   readonly delimiter: string
@@ -72,7 +79,7 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
 
 /** Reads the session, gathers the tools, and asks the question. */
 export const begin = Effect.fnUntraced(function* (
-  { asker, compaction, config, local, mcp, peers, sessions, validator }: Parts,
+  { approvals, asker, compaction, config, local, mcp, peers, sessions, validator }: Parts,
   run: PlanRun
 ): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
   const { plan_id, session_id, journal, request, resumed, uuid } = run.given
@@ -81,7 +88,15 @@ export const begin = Effect.fnUntraced(function* (
   )
   const checkOutput: CheckOutput = (tool, schema, output) =>
     validator.outputProblem(run.given.caller, tool, schema, output)
-  const { notices, tools, unreachable } = yield* Catalog.of(run, { peers, mcp, checkOutput, local, sessions })
+  const isUnattended: McpServers.Given["isUnattended"] = (tool) =>
+    ApprovalRule.isUnattended(tool, request.preferences.approval, config.approvals)
+  const { notices, refresh, tools, unreachable } = yield* Catalog.of(run, {
+    peers,
+    mcp: { client: mcp, check: checkOutput, isUnattended },
+    local,
+    sessions,
+    approvals
+  })
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)
 
@@ -117,6 +132,12 @@ export const begin = Effect.fnUntraced(function* (
   loop.replay(own)
   return {
     tools,
+    refreshTools: Effect.gen(function* () {
+      const news = yield* refresh
+      if (news === undefined) return
+      prompt.reframe()
+      journal.append([], news)
+    }),
     prompt,
     delimiter,
     loop,

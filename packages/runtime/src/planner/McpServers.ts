@@ -2,8 +2,9 @@ import type { McpServer } from "@bowline/domain/mcp/McpServer"
 import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import { Effect, Result, type Scope } from "effect"
 import type { McpClient, McpConnection, McpTool } from "../mcp/McpClient.ts"
+import { knownToolId } from "../store/ApprovalStore.ts"
 import * as McpTools from "../tool/McpTools.ts"
-import type { Tool } from "../tool/Tool.ts"
+import type { Tool, ToolTrust } from "../tool/Tool.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
 import { noticesOf, type MissingTool, type Notice } from "./MissingTools.ts"
 import { PlannerError } from "./PlannerError.ts"
@@ -17,23 +18,40 @@ const drafts = ["2020-12", "draft-07"] as const
 /** The longest description of a tool: the model reads it in every step. */
 const maxDescription = 4_096
 
-/** What a server brings to a plan: its tools, or nothing; and what the caller should know. */
+/** What a server brings to a plan: its tools, or nothing; and what the caller should know of it. */
 export interface Found {
-  readonly server: string
-  readonly isReached: boolean
+  readonly server: McpServer
+  /** Undefined if the server was not reached. */
+  readonly connection: McpConnection | undefined
   readonly tools: ReadonlyArray<Tool>
   readonly notices: ReadonlyArray<Notice>
+  /** How often it has changed its tools. */
+  readonly changes: number
+}
+
+/** What the tools of a plan's servers are made with. */
+export interface Given {
+  readonly client: McpClient["Service"]
+  readonly check: McpTools.CheckOutput
+  /** Whether calls of this tool are made without asking anybody. */
+  readonly isUnattended: (tool: Pick<Tool, "approval" | "name">) => boolean
 }
 
 const late = new PeerError({ reason: new Unreachable({ message: "The server did not list its tools within 10 s" }) })
 
-const messageOf = (server: string, { message }: PeerError): string =>
-  `The MCP server ${server} cannot be reached. ${message}`
+/** A pin takes the place of the digest that the caller knows. Whether an unpinned tool has changed is not known before the caller meets it. */
+const trustOf = ({ pinned_tools, url }: McpServer, tool: McpTool): ToolTrust => {
+  const digest = McpTools.hashOf(tool)
+  const pinned = pinned_tools?.[tool.name]
+  return pinned === undefined
+    ? { digest, known: knownToolId(url, tool.name), isChanged: false }
+    : { digest, known: null, isChanged: digest !== pinned }
+}
 
 /** Why the plan does not get a tool, if so. */
-const obstacle = ({ pinned_tools }: McpServer, tool: McpTool): string | undefined => {
-  const pinned = pinned_tools?.[tool.name]
-  if (pinned !== undefined && pinned !== McpTools.hashOf(tool)) return "Its description or a schema has changed"
+const obstacle = (server: McpServer, tool: McpTool, trust: ToolTrust, given: Given): string | undefined => {
+  const asked = { name: McpTools.nameOf(server, tool), approval: server.approval }
+  if (trust.isChanged && given.isUnattended(asked)) return "Its description or a schema has changed"
   if ((tool.description ?? "").length > maxDescription) return `Its description is longer than ${maxDescription}`
   const input = ToolSchema.problem(tool.inputSchema, drafts)
   if (input !== undefined) return `Its input schema cannot be used. ${input}`
@@ -41,11 +59,12 @@ const obstacle = ({ pinned_tools }: McpServer, tool: McpTool): string | undefine
   return output === undefined ? undefined : `Its output schema cannot be used. ${output}`
 }
 
-const toolsOf = Effect.fnUntraced(function* (
+/** What a server brings, of what it lists. */
+export const toolsOf = Effect.fnUntraced(function* (
   server: McpServer,
   connection: McpConnection,
   listed: ReadonlyArray<McpTool>,
-  check: McpTools.CheckOutput
+  given: Given
 ): Effect.fn.Return<Found> {
   const { allowed_tools, name } = server
   const allowed = listed.filter((tool) => allowed_tools?.includes(tool.name) ?? true)
@@ -55,29 +74,45 @@ const toolsOf = Effect.fnUntraced(function* (
   }
   const tools: Array<Tool> = []
   for (const tool of allowed) {
-    const reason = obstacle(server, tool)
-    if (reason === undefined) tools.push(McpTools.fromTool(server, connection, tool, check))
+    const trust = trustOf(server, tool)
+    const reason = obstacle(server, tool, trust, given)
+    if (reason === undefined) tools.push(McpTools.fromTool(server, connection, tool, trust, given.check))
     else missing.push({ tool: tool.name, reason })
     // To look at schemas takes time, in which others are served.
     yield* Effect.yieldNow
   }
-  return { server: name, isReached: true, tools, notices: noticesOf("server", name, missing) }
+  return { server, connection, tools, notices: noticesOf("server", name, missing), changes: 0 }
 })
+
+/** Fails after the time that all servers have together. */
+export const inTime = <A, R>(listing: Effect.Effect<A, PeerError, R>) =>
+  Effect.timeoutOrElse(listing, { duration: timeLimit, orElse: () => Effect.fail(late) })
+
+const failureOf = ({ name }: McpServer, { message, reason }: PeerError) => ({
+  code: "mcp_unreachable" as const,
+  message: `The MCP server ${name} cannot be reached. ${message}`,
+  data: { server: name, reason: reason._tag }
+})
+
+/** Tells the caller and the log that a server cannot be reached. */
+export const noticeOf = (server: McpServer, error: PeerError): Effect.Effect<Notice> => {
+  const data = failureOf(server, error)
+  return Effect.as(Effect.annotateLogs(Effect.logWarning("mcp_unreachable"), data.data), { event: "notice", data })
+}
 
 /**
  * Connects to the servers of a request side by side, for as long as the scope, and lists their tools. One that cannot be reached costs its
  * tools, and the plan only if it is `required`.
  */
 export const connectAll = Effect.fnUntraced(function* (
-  client: McpClient["Service"],
   servers: ReadonlyArray<McpServer>,
-  check: McpTools.CheckOutput
+  given: Given
 ): Effect.fn.Return<ReadonlyArray<Found>, PlannerError, Scope.Scope> {
   const list = (server: McpServer) =>
     Effect.gen(function* () {
-      const connection = yield* client.connect(server)
+      const connection = yield* given.client.connect(server)
       return { connection, listed: yield* connection.tools }
-    }).pipe(Effect.timeoutOrElse({ duration: timeLimit, orElse: () => Effect.fail(late) }), Effect.result)
+    }).pipe(inTime, Effect.result)
   const results = yield* Effect.forEach(
     servers,
     (server) => Effect.map(list(server), (result) => ({ server, result })),
@@ -86,17 +121,14 @@ export const connectAll = Effect.fnUntraced(function* (
     }
   )
   return yield* Effect.forEach(results, ({ result, server }) => {
-    const { name } = server
-    if (Result.isSuccess(result)) return toolsOf(server, result.success.connection, result.success.listed, check)
-    const message = messageOf(name, result.failure)
-    const data = { server: name, reason: result.failure.reason._tag }
-    if (server.required === true) return new PlannerError({ code: "mcp_unreachable", message, data })
-    const notice: Notice = { event: "notice", data: { code: "mcp_unreachable", message, data } }
-    return Effect.as(Effect.annotateLogs(Effect.logWarning("mcp_unreachable"), data), {
-      server: name,
-      isReached: false,
+    if (Result.isSuccess(result)) return toolsOf(server, result.success.connection, result.success.listed, given)
+    if (server.required === true) return new PlannerError(failureOf(server, result.failure))
+    return Effect.map(noticeOf(server, result.failure), (notice) => ({
+      server,
+      connection: undefined,
       tools: [],
-      notices: [notice]
-    })
+      notices: [notice],
+      changes: 0
+    }))
   })
 })

@@ -52,6 +52,11 @@ export class PlanPrompt {
     this.#reported = tokens === undefined ? undefined : { tokens, messages: this.#messages.length, model }
   }
 
+  /** The tools have changed: what the provider has counted is no longer what the next step asks. */
+  reframe(): void {
+    this.#reported = undefined
+  }
+
   /** Fails if the prompt alone has more tokens than the plan may use in all. */
   within(maxTokens: number): Effect.Effect<void, PlannerError> {
     return Effect.gen({ self: this }, function* () {

@@ -6,6 +6,7 @@ import { Compaction } from "../compaction/Compaction.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { McpClient } from "../mcp/McpClient.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
+import { ApprovalStore } from "../store/ApprovalStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { InputValidator } from "../tool/InputValidator.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
@@ -34,6 +35,7 @@ export class Planner extends Context.Service<
       const approve = CallApproval.make({ rules: config.approvals, decisions: yield* ApprovalDecisions })
       const parts: Conversation.Parts = {
         asker,
+        approvals: yield* ApprovalStore,
         config,
         sessions: yield* SessionStore,
         peers: yield* PeerClient,

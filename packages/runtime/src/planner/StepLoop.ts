@@ -93,7 +93,8 @@ export class StepLoop {
   /** Asks for the next answer, and says why it ends the plan, if it does. */
   readonly #ask = Effect.fnUntraced(function* (this: StepLoop, { before, corrections, isRepair }: Next) {
     const run = this.#run
-    const { loop, prompt, request, tools } = this.#conversation
+    const { loop, prompt, refreshTools, request, tools } = this.#conversation
+    yield* refreshTools
     const { preferences } = run.given.request
     const step = run.beginStep()
     yield* prompt.fit

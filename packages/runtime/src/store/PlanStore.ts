@@ -11,6 +11,7 @@ import type { TaskError } from "@bowline/domain/plan/PlanEvent"
 import type { TaskId, TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
 import { Context, type Duration, type Effect, type Option, type Schema } from "effect"
 import type { Route } from "../peer/PeerClient.ts"
+import type { KnownToolId } from "./ApprovalStore.ts"
 import type { ReplicaId } from "./LeaseStore.ts"
 import type { Page, PageRequest } from "./Page.ts"
 import type { Compaction } from "./SessionStore.ts"
@@ -75,8 +76,12 @@ export type PlanChange =
       readonly error: TaskError | null
       readonly at: string
     }
-  /** A call waits for a decision. */
-  | ({ readonly _tag: "ApprovalRequested" } & Pick<PendingApproval, "task_id" | "tool" | "input" | "why">)
+  /** A call waits for a decision. An approval makes `tool_digest` the one by which the caller knows `known_tool`, where there is one. */
+  | ({
+      readonly _tag: "ApprovalRequested"
+      readonly tool_digest: string | null
+      readonly known_tool: KnownToolId | null
+    } & Pick<PendingApproval, "task_id" | "tool" | "input" | "why">)
   /** The plan's process shuts down in order and hands the plan over: that take-over does not count in `deaths`. */
   | { readonly _tag: "HandedOver" }
   | { readonly _tag: "Settled"; readonly outcome: Outcome; readonly progress: Progress; readonly at: string }

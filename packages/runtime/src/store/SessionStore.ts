@@ -89,7 +89,7 @@ export class SessionStore extends Context.Service<
      */
     readonly delete: (session: SessionId) => Effect.Effect<boolean, StorageError>
     /**
-     * Deletes one small batch: sessions and idempotency keys that have expired by `now` (ISO 8601 in UTC), and the rest of earlier
+     * Deletes one small batch: sessions, idempotency keys and known tools that have expired by `now` (ISO 8601 in UTC), and the rest of earlier
      * deletions. Returns whether there may be more. A session with a plan that is not over stays. A plan that is created at the same
      * time either prevents the deletion or gets a new session. Of several replicas that sweep at once only one finds work.
      */

@@ -4,7 +4,7 @@ import { Effect, type Schema } from "effect"
 import { createHash } from "node:crypto"
 import type { McpConnection, McpResult, McpTool } from "../mcp/McpClient.ts"
 import { canonicalJson } from "../store/CanonicalJson.ts"
-import type { JsonSchema, Tool, ToolResult } from "./Tool.ts"
+import type { JsonSchema, Tool, ToolResult, ToolTrust } from "./Tool.ts"
 import * as ToolName from "./ToolName.ts"
 
 /** `sha256:` and the digest of the canonical JSON of what a server says of a tool: its name, its description and its schemas. */
@@ -12,6 +12,9 @@ export const hashOf = ({ description, inputSchema, name, outputSchema }: McpTool
   const said = canonicalJson({ name, description, input_schema: inputSchema, output_schema: outputSchema })
   return `sha256:${createHash("sha256").update(said).digest("hex")}`
 }
+
+/** The tool's name among those of the plan. */
+export const nameOf = (server: McpServer, { name }: McpTool): string => ToolName.forSkill(server.name, name)
 
 /** Says what is wrong with the structured content of a result, if anything. */
 export type CheckOutput = (tool: string, schema: JsonSchema, output: Schema.Json) => Effect.Effect<string | undefined>
@@ -55,8 +58,14 @@ const outputProblem = (tool: McpTool, result: McpResult, check: CheckOutput): Ef
 }
 
 /** A tool of a connected MCP server as a tool of the planner. What the server says of itself can only make the gateway more careful. */
-export const fromTool = (server: McpServer, connection: McpConnection, tool: McpTool, check: CheckOutput): Tool => ({
-  name: ToolName.forSkill(server.name, tool.name),
+export const fromTool = (
+  server: McpServer,
+  connection: McpConnection,
+  tool: McpTool,
+  trust: ToolTrust,
+  check: CheckOutput
+): Tool => ({
+  name: nameOf(server, tool),
   kind: "mcp",
   agent: server.name,
   endpoint: null,
@@ -66,7 +75,8 @@ export const fromTool = (server: McpServer, connection: McpConnection, tool: Mcp
   timeoutMs: server.tool_timeout_ms,
   isIdempotent: false,
   isPolling: false,
-  approval: undefined,
+  approval: server.approval,
+  trust,
   ...(tool.isDestructive && { approvalReason: "sensitive" }),
   identify: Effect.succeed(null),
   call: ({ input, onEvent, taskId }) =>

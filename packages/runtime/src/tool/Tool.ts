@@ -2,6 +2,7 @@ import type { DidSource, TaskError, Verified } from "@bowline/domain/plan/PlanEv
 import type { TaskId, TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
 import type { Effect, Schema } from "effect"
 import type { OpenTask, PeerEvent } from "../peer/PeerClient.ts"
+import type { KnownToolId } from "../store/ApprovalStore.ts"
 
 /** A JSON Schema 2020-12. */
 export type JsonSchema = { readonly [key: string]: Schema.Json }
@@ -37,6 +38,16 @@ export interface TaskCall {
   readonly onEvent: (event: PeerEvent) => Effect.Effect<void>
 }
 
+/** Whether a tool is still what its caller knows it to be. A call of one that has changed needs an approval. */
+export interface ToolTrust {
+  /** Of what the server says of the tool now. */
+  readonly digest: string
+  /** What the known digest is stored under. Null where the request pins it: an approval is then good for one call. */
+  readonly known: KnownToolId | null
+  /** The digest is not the known or pinned one. An approval ends that. */
+  isChanged: boolean
+}
+
 /** Anything the planner may call. It is found by its name in a map; the name is never parsed. */
 export interface Tool {
   readonly name: string
@@ -59,6 +70,8 @@ export interface Tool {
   readonly isPolling: boolean
   /** What the request says of approvals of its calls, besides what it says of all calls. */
   readonly approval: "never" | "always" | undefined
+  /** Only tools of MCP servers have it: their servers may change what they say of them. */
+  readonly trust?: ToolTrust
   /** Makes the call. A failure is a result, too. The caller limits the time. */
   readonly call: (call: TaskCall) => Effect.Effect<ToolResult>
 }

@@ -1,6 +1,7 @@
 import type { ApprovalPreference } from "@bowline/domain/plan/Approval"
 import { assert, describe, it } from "@effect/vitest"
 import * as ApprovalRule from "../../src/planner/ApprovalRule.ts"
+import type { ToolTrust } from "../../src/tool/Tool.ts"
 
 const preferences: ReadonlyArray<ApprovalPreference> = ["never", "sensitive", "always"]
 
@@ -9,6 +10,7 @@ const reasons = (tool: {
   readonly name: string
   readonly approval?: "never" | "always"
   readonly approvalReason?: "sensitive"
+  readonly trust?: ToolTrust
 }) =>
   preferences.map((preference) =>
     ApprovalRule.reasonOf({ approval: undefined, ...tool }, preference, {
@@ -26,6 +28,21 @@ describe("the reason why a call needs an approval", () => {
   it("is that of a sensitive tool where its MCP server says that it may destroy something", () => {
     const tool = { name: "bob_ask", approvalReason: "sensitive" } as const
     assert.deepStrictEqual(reasons(tool), [undefined, "sensitive", "always"])
+  })
+
+  it("is that a tool has changed, before all others, where anybody is asked at all", () => {
+    const trust = { digest: "b", known: "tool", isChanged: true }
+    const changed = "description_changed"
+    assert.deepStrictEqual(reasons({ name: "bob_ask", trust }), [undefined, changed, changed])
+    assert.deepStrictEqual(reasons({ name: "bob_pay", trust }), [undefined, changed, changed])
+    assert.deepStrictEqual(reasons({ name: "bob_ask", approval: "always", trust }), [changed, changed, changed])
+    assert.deepStrictEqual(reasons({ name: "bank_ask", approval: "never", trust }), [changed, changed, changed])
+    assert.deepStrictEqual(reasons({ name: "bob_pay", approval: "never", trust }), [undefined, undefined, undefined])
+    assert.deepStrictEqual(reasons({ name: "bob_ask", trust: { ...trust, isChanged: false } }), [
+      undefined,
+      undefined,
+      "always"
+    ])
   })
 
   it("is a skill's own, whatever the request says of all its calls", () => {

@@ -41,6 +41,14 @@ export interface ScriptedMcpServer {
 export const result = ({ id }: Request, result: Schema.Json): HostResponse =>
   json(200, { jsonrpc: "2.0", id: id ?? null, result })
 
+/** A result behind so many announcements that the list of tools has changed. */
+export const announced = ({ id }: Request, result: Schema.Json, times: number): HostResponse => {
+  const announcement = { jsonrpc: "2.0", method: "notifications/tools/list_changed" }
+  const messages = [...Array.from({ length: times }, () => announcement), { jsonrpc: "2.0", id: id ?? null, result }]
+  const text = messages.map((message) => `data: ${JSON.stringify(message)}\n\n`).join("")
+  return { status: 200, headers: events, body: Stream.succeed(encoder.encode(text)) }
+}
+
 const encoder = new TextEncoder()
 const events = { "content-type": "text/event-stream" }
 

@@ -7,6 +7,7 @@ import { deleteCases } from "./internal/DeleteCases.ts"
 import { handBackCases } from "./internal/HandBackCases.ts"
 import { handOverCases } from "./internal/HandOverCases.ts"
 import { idempotencyCases } from "./internal/IdempotencyCases.ts"
+import { knownToolCases } from "./internal/KnownToolCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
 import { revertCases } from "./internal/RevertCases.ts"
@@ -22,6 +23,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...readCases,
   ...commitCases,
   ...approvalCases,
+  ...knownToolCases,
   ...handBackCases,
   ...summaryCases,
   ...revertCases,

@@ -11,6 +11,7 @@ import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Struct } from "effect"
 import type { Route } from "../../peer/PeerClient.ts"
 import type { AbandonedPlan, Guard, NewPlan, PlanChange, StoredTask } from "../../store/PlanStore.ts"
+import { type KnownToolId, knownUntil } from "../../store/ApprovalStore.ts"
 import type { StoredRequest } from "../../store/StoredRequest.ts"
 import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
@@ -65,6 +66,12 @@ export interface Approval {
   decision: GivenDecision | undefined
 }
 
+/** A tool that a caller knows. */
+export interface KnownTool {
+  readonly digest: string
+  readonly expires_at: string
+}
+
 const nameOf = (owner: CallerName, name: string): string => `${owner}\n${name}`
 
 interface TakenKey {
@@ -80,6 +87,8 @@ export class Memory {
   /** The plans that are not over. */
   readonly open = new Map<PlanId, PlanRecord>()
   readonly approvals = new Map<TaskId, Approval>()
+  /** By owner and id of the tool, also those that have expired. */
+  readonly knownTools = new Map<string, KnownTool>()
   readonly replicas = new Map<ReplicaId, number>()
   /** Idempotency keys, also those that have expired or whose plan is gone. */
   readonly keys = new Map<string, TakenKey>()
@@ -115,6 +124,14 @@ export class Memory {
   findKey(owner: CallerName, key: string, now: string): TakenKey | undefined {
     const taken = this.keys.get(nameOf(owner, key))
     return taken !== undefined && taken.expires_at > now && this.plans.has(taken.plan_id) ? taken : undefined
+  }
+
+  knownTool(owner: CallerName, tool: KnownToolId): KnownTool | undefined {
+    return this.knownTools.get(nameOf(owner, tool))
+  }
+
+  know(owner: CallerName, tool: KnownToolId, digest: string, now: string): void {
+    this.knownTools.set(nameOf(owner, tool), { digest, expires_at: knownUntil(now).expires_at })
   }
 
   takeKey({ idempotency, caller, plan_id }: NewPlan): void {

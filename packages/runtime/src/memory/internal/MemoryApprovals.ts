@@ -1,8 +1,9 @@
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import { isSettled } from "@bowline/domain/plan/Plan"
 import { ApprovalConflict, NotFound } from "@bowline/domain/plan/Refusal"
-import { Effect } from "effect"
-import type { ApprovalStore } from "../../store/ApprovalStore.ts"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { Clock, Effect } from "effect"
+import { type ApprovalStore, type KnownToolId, knownUntil } from "../../store/ApprovalStore.ts"
 import type { Approval, Memory } from "./Memory.ts"
 import { newestFirst } from "./NewestFirst.ts"
 
@@ -28,13 +29,20 @@ export const makeApprovalStore = (memory: Memory): ApprovalStore["Service"] => (
       if (approval.decision === undefined && isSettled(plan.plan)) {
         return yield* new ApprovalConflict({ standing: undefined })
       }
-      return (approval.decision ??= decision)
+      if (approval.decision === undefined) {
+        approval.decision = decision
+        const { known_tool, tool_digest } = approval.request
+        if (decision.decision === "approve" && known_tool !== null && tool_digest !== null) {
+          memory.know(plan.owner, known_tool, tool_digest, fromMillis(yield* Clock.currentTimeMillis))
+        }
+      }
+      return approval.decision
     }),
   decisions: (approvals) =>
     Effect.sync(() =>
       approvals.flatMap(({ task_id }) => {
-        const decision = memory.approvals.get(task_id)?.decision
-        return decision === undefined ? [] : [{ task_id, decision }]
+        const { decision, request } = memory.approvals.get(task_id) ?? {}
+        return decision === undefined ? [] : [{ task_id, decision, tool_digest: request?.tool_digest ?? null }]
       })
     ),
   pending: (owner, page) =>
@@ -43,5 +51,16 @@ export const makeApprovalStore = (memory: Memory): ApprovalStore["Service"] => (
         ({ decision, plan }) => decision === undefined && plan.owner === owner && memory.open.has(plan.plan.plan_id)
       )
       return newestFirst(waiting, page, shown)
+    }),
+  meetTools: (owner, digests, now) =>
+    Effect.sync(() => {
+      const standing = new Map<KnownToolId, string>()
+      for (const [tool, given] of digests) {
+        const known = memory.knownTool(owner, tool)
+        const digest = known?.digest ?? given
+        if (known === undefined || known.expires_at < knownUntil(now).least) memory.know(owner, tool, digest, now)
+        standing.set(tool, digest)
+      }
+      return standing
     })
 })

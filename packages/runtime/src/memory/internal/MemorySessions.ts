@@ -178,7 +178,9 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
           ([, { expires_at, plan_id }]) => expires_at <= now || !memory.plans.has(plan_id)
         )
         for (const [key] of keys) memory.keys.delete(key)
-        return expired.length === sweepSize || keys.length === sweepSize
+        const tools = firstFew(memory.knownTools, sweepSize, ([, { expires_at }]) => expires_at <= now)
+        for (const [tool] of tools) memory.knownTools.delete(tool)
+        return [expired, keys, tools].some(({ length }) => length === sweepSize)
       })
   }
 }

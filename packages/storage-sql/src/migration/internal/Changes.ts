@@ -97,3 +97,21 @@ export const approvals: Statements = [
     primary key (plan_id, task_id)
   )`
 ]
+
+/**
+ * The digests by which callers know the tools of MCP servers, by the digest of URL and name. The approval of a call of a changed tool has the
+ * digest and the tool that it makes known; a `tool_digest` alone only says what the call is about.
+ */
+export const knownTools: Statements = [
+  `create table known_tools (
+    owner text not null,
+    tool text collate "C" not null,
+    digest text not null,
+    expires_at timestamptz(3) not null,
+    primary key (owner, tool)
+  )`,
+  `create index known_tools_expiry on known_tools (expires_at)`,
+  `alter table approvals
+    add column tool_digest text,
+    add column known_tool text`
+]

@@ -91,6 +91,8 @@ interface ApprovalRow {
   readonly tool: string
   readonly input: string
   readonly why: string
+  readonly tool_digest: string | null
+  readonly known_tool: string | null
 }
 
 /** The rows of a batch by table. Documents are JSON texts. */
@@ -228,8 +230,8 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
         break
       }
       case "ApprovalRequested": {
-        const { task_id, tool, input, why } = change
-        approvals.push({ plan_id, task_id, tool: storable(tool), input: JSON.stringify(input), why })
+        const { _tag, tool, input, ...approval } = change
+        approvals.push({ plan_id, ...approval, tool: storable(tool), input: JSON.stringify(input) })
         break
       }
       case "Compacted":

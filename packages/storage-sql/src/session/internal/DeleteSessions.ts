@@ -77,8 +77,17 @@ delete from idempotency i using (
 ) expired where i.owner = expired.owner and i.key = expired.key
 returning i.key`.pipe(Effect.map((rows) => rows.length))
 
+/** Deletes a batch of tools that their callers have not met for long, and returns how many. Skips a locked one, which a plan is meeting. */
+const forgetTools = (sql: SqlClient.SqlClient, now: string) =>
+  sql`
+delete from known_tools k using (
+  select owner, tool from known_tools where expires_at <= ${now}
+  order by expires_at limit ${keysAtOnce} for update skip locked
+) expired where k.owner = expired.owner and k.tool = expired.tool
+returning k.tool`.pipe(Effect.map((rows) => rows.length))
+
 /**
- * Deletes a batch each of events that deletions left, of expired keys and of expired sessions. Skips locked sessions: they get
+ * Deletes a batch each of events that deletions left, of expired keys, of expired tools and of expired sessions. Skips locked sessions: they get
  * a plan or are written. Returns whether more may be left.
  */
 export const sweep = (sql: SqlClient.SqlClient, now: string) =>
@@ -87,7 +96,7 @@ export const sweep = (sql: SqlClient.SqlClient, now: string) =>
       const [lock] = yield* sql<{ readonly is_ours: boolean }>`
 select pg_try_advisory_xact_lock(hashtextextended('bowline/sweep', 0)) as is_ours`
       if (lock?.is_ours !== true) return false
-      const left = (yield* purge(sql)).plans + (yield* forgetKeys(sql, now))
+      const left = (yield* purge(sql)).plans + (yield* forgetKeys(sql, now)) + (yield* forgetTools(sql, now))
       const expired = yield* sql<{ readonly id: SessionId }>`
 select s.id from sessions s where s.expires_at <= ${now} and ${sql.literal(isFree)}
 order by s.expires_at limit ${sessionsAtOnce} for update skip locked`

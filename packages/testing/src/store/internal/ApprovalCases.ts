@@ -15,7 +15,9 @@ const requested = (task_id: TaskId): PlanChange => ({
   task_id,
   tool: "rigger_ask",
   input,
-  why: "sensitive"
+  why: "sensitive",
+  tool_digest: null,
+  known_tool: null
 })
 
 /** A running plan of which a call waits. */
@@ -86,7 +88,7 @@ export const approvalCases: ReadonlyArray<StoreCase> = [
       )
       const other = yield* waiting()
       assert.deepEqual(yield* store.decisions([other.approval, approval]), [
-        { task_id: approval.task_id, decision: standing }
+        { task_id: approval.task_id, decision: standing, tool_digest: null }
       ])
     })
   },
