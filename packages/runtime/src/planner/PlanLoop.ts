@@ -1,3 +1,4 @@
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { Message, MessagePart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
 import { canonicalJson } from "../store/CanonicalJson.ts"
 import * as Envelope from "../tool/Envelope.ts"
@@ -13,6 +14,13 @@ const warning =
   "You have made this call several times, with the same arguments and the same result. Making it again will not help: do something else, or answer with what you know."
 
 const signatureOf = ({ tool, input, raw_input }: ToolCallPart): string => `${tool} ${raw_input ?? canonicalJson(input)}`
+
+const warnIn =
+  (repeated: ToolCallPart | undefined) =>
+  (part: MessagePart): MessagePart =>
+    part.type === "tool_result" && part.task_id === repeated?.task_id
+      ? { ...part, content: `${part.content}\n${warning}` }
+      : part
 
 /** Watches the calls of a plan, and says when they lead nowhere. */
 export class PlanLoop {
@@ -30,14 +38,16 @@ export class PlanLoop {
     return LoopBreaker.isExhausted(this.#state)
   }
 
-  /** Takes in the steps that another process has finished. */
-  replay(messages: ReadonlyArray<Pick<Message, "parts">>): void {
-    const results = messages.flatMap(({ parts }) => parts.filter((part) => part.type === "tool_result"))
-    for (const { parts } of messages) {
+  /** Takes in the steps of the plan that another process has finished. Gives the history as the model has read it there. */
+  replay(history: ReadonlyArray<Message>, plan: PlanId): ReadonlyArray<Message> {
+    const own = history.filter(({ plan_id }) => plan_id === plan)
+    const results = own.flatMap(({ parts }) => parts.filter((part) => part.type === "tool_result"))
+    const warned = own.flatMap(({ parts }) => {
       const calls = parts.filter((part) => part.type === "tool_call")
       const isFinished = calls.every(({ task_id }) => results.some((result) => result.task_id === task_id))
-      if (calls.length > 0 && isFinished) this.#take(calls, results)
-    }
+      return calls.length > 0 && isFinished ? (this.#take(calls, results).repeated ?? []) : []
+    })
+    return history.map((message) => ({ ...message, parts: message.parts.map(warnIn(warned[0])) }))
   }
 
   /** Gives the results of a step as the model gets to read them, or why the plan ends. */
@@ -45,20 +55,18 @@ export class PlanLoop {
     calls: ReadonlyArray<ToolCallPart>,
     results: ReadonlyArray<ToolResultPart>
   ): ReadonlyArray<MessagePart> | PlannerError {
-    const { detected, warned } = this.#take(calls, results)
+    const { detected, repeated } = this.#take(calls, results)
     if (detected !== undefined) {
       const { result, state, tool } = detected
       const error = result.length <= longestError ? result : `${result.slice(0, longestError)}…`.toWellFormed()
       const message = `The call of ${tool} has failed in ${this.#limits.failures} steps with the same arguments: ${error}`
       return new PlannerError({ code: "loop_detected", message, data: { tool, state, error } })
     }
-    const repeated = calls.findLast((call) => signatureOf(call) === warned?.signature)
-    return results.map((result) =>
-      result.task_id === repeated?.task_id ? { ...result, content: `${result.content}\n${warning}` } : result
-    )
+    return results.map(warnIn(repeated))
   }
 
-  #take(calls: ReadonlyArray<ToolCallPart>, results: ReadonlyArray<ToolResultPart>): LoopBreaker.Verdict {
+  /** `repeated` is the call in whose result the model is told that it repeats itself. */
+  #take(calls: ReadonlyArray<ToolCallPart>, results: ReadonlyArray<ToolResultPart>) {
     const step = calls.flatMap((call): ReadonlyArray<LoopBreaker.EndedCall> => {
       const result = results.find(({ task_id }) => task_id === call.task_id)
       if (result === undefined) return []
@@ -66,8 +74,8 @@ export class PlanLoop {
       const isPolling = this.#tools.get(call.tool)?.isPolling ?? false
       return [{ signature: signatureOf(call), tool: call.tool, state, result: Envelope.contentOf(content), isPolling }]
     })
-    const verdict = LoopBreaker.afterStep(this.#state, step, this.#limits)
-    this.#state = verdict.state
-    return verdict
+    const { detected, state, warned } = LoopBreaker.afterStep(this.#state, step, this.#limits)
+    this.#state = state
+    return { detected, repeated: calls.findLast((call) => signatureOf(call) === warned?.signature) }
   }
 }
