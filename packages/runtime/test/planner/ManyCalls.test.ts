@@ -4,7 +4,7 @@ import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, post, readAll, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Config, Console, Effect, Exit, Random, Scope, Stream } from "effect"
+import { Clock, Config, Effect, Exit, Random, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import type { PeerClient } from "../../src/peer/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
@@ -193,7 +193,7 @@ describe("100 calls of one step", () => {
           const step = yield* Random.withSeed(draw, `step ${seed}`)
           yield* check(step, 8).pipe(
             Effect.provide(TestClock.layer()),
-            Effect.onError(() => Console.error(`BOWLINE_STEPS=1 BOWLINE_STEP_SEED=${seed}`))
+            Effect.catchDefect((cause) => Effect.die(new Error(`BOWLINE_STEPS=1 BOWLINE_STEP_SEED=${seed}`, { cause })))
           )
         }
       }),
