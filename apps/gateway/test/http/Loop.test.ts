@@ -1,7 +1,7 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
-import { completes, fails } from "@bowline/testing/peer/Act"
+import { completes, fails, stuck } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
-import type { Asked, Script } from "@bowline/testing/provider/Script"
+import { results, type Asked, type Script } from "@bowline/testing/provider/Script"
 import { callTool, say, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -96,16 +96,23 @@ describe("preferences of the loop", () => {
     })
   )
 
-  it.live("response_format gives output, after one repair if need be, or output_invalid", () =>
+  it.live("tool_timeout_ms and a skill's timeout_ms end a call, whichever is shorter, and the plan goes on", () =>
     Effect.gen(function* () {
-      const schema = { type: "object", properties: { knot: { type: "string" } }, required: ["knot"] }
-      const preferences = { response_format: { type: "json_schema", schema } }
-      const valid = yield* ask([[say('{"knot":"bowline"}')]], completes("ok"), { preferences })
-      assert.deepInclude(valid.body["final"], { output: { knot: "bowline" } })
-      const repaired = yield* ask([[say("a bowline")], [say('{"knot":"bowline"}')]], completes("ok"), { preferences })
-      assert.deepInclude(repaired.body["final"], { output: { knot: "bowline" }, steps: 2 })
-      const invalid = yield* ask([[say("a bowline")], [say("a knot")]], completes("ok"), { preferences })
-      assert.deepInclude(invalid.body["error"], { code: "output_invalid", retryable: false })
+      const once = (asked: Asked) => (results(asked).length === 0 ? [call] : [say(results(asked).join())])
+      for (const [own, ofAll] of [
+        [undefined, 200],
+        [200, undefined],
+        [200, 600_000],
+        [600_000, 200]
+      ]) {
+        const given = {
+          preferences: ofAll === undefined ? {} : { tool_timeout_ms: ofAll },
+          skill: own === undefined ? {} : { timeout_ms: own }
+        }
+        const { body } = yield* ask(once, stuck, given)
+        assert.deepInclude(body["final"], { stop_reason: "stop", tool_calls: 1 })
+        assert.match(JSON.stringify(body["final"]), /bob_ask did not finish within 200ms/)
+      }
     })
   )
 })

@@ -25,9 +25,14 @@ export const notContinued: Continued = { length: 0, pause: 0, empty: 0 }
 
 const limits: Continued = { length: 3, pause: 6, empty: 1 }
 
+const goOn: ReadonlyArray<Entry> = [
+  { role: "user", parts: [{ type: "text", text: "Go on exactly where you stopped. Repeat nothing." }] }
+]
+
 const nudges: Record<keyof Continued, ReadonlyArray<Entry>> = {
-  length: [{ role: "user", parts: [{ type: "text", text: "Go on exactly where you stopped. Repeat nothing." }] }],
-  pause: [],
+  length: goOn,
+  // What the vendor's own tools did before the pause is not kept, and newer models refuse a request that ends with bare text of theirs.
+  pause: goOn,
   empty: [{ role: "user", parts: [{ type: "text", text: "Your answer was empty. Answer in text, or call a tool." }] }]
 }
 

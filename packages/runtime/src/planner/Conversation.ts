@@ -122,14 +122,13 @@ export const begin = Effect.fnUntraced(function* (
     }),
     tools: Array.from(tools.values())
   })
+  const loop = new PlanLoop(config.loop, tools)
+  const read = loop.replay(stored, plan_id)
   const prompt = new PlanPrompt(
     { compaction, config, run, question: { id: question.message_id, entry: question }, frame },
-    withQuestion(stored, question, isAsked),
+    withQuestion(read, question, isAsked),
     summary.text === null ? summary.priors : [...summary.priors, summary.text]
   )
-  const own = stored.filter((message) => message.plan_id === plan_id)
-  const loop = new PlanLoop(config.loop, tools)
-  loop.replay(own)
   return {
     tools,
     refreshTools: Effect.gen(function* () {
@@ -141,7 +140,7 @@ export const begin = Effect.fnUntraced(function* (
     prompt,
     delimiter,
     loop,
-    lastAnswer: own.findLast(({ role }) => role === "assistant"),
+    lastAnswer: stored.findLast((message) => message.plan_id === plan_id && message.role === "assistant"),
     request: (mustAnswer, corrections) => ({
       ...frame(prompt.summaries, mustAnswer),
       messages: [...legalHistory(prompt.messages), ...corrections],

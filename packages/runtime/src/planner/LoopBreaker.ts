@@ -86,8 +86,8 @@ export const afterStep = (before: LoopState, step: ReadonlyArray<EndedCall>, lim
   const seen = countFailures(before.seen, calls)
   const isDetected = ({ signature }: EndedCall) =>
     limits.failures > 0 && (seen.get(signature)?.failedSteps ?? 0) >= limits.failures
-  let { ignored, recent } = before
-  let warned: EndedCall | undefined
+  const repetitions: Array<EndedCall> = []
+  let { recent } = before
   for (const call of new Map(calls.map((one) => [one.signature, one])).values()) {
     if (call.isPolling) continue
     const { signature, result } = call
@@ -96,9 +96,13 @@ export const afterStep = (before: LoopState, step: ReadonlyArray<EndedCall>, lim
     seen.set(signature, { ...known, result, repeats })
     recent = [...recent, { signature, result }].slice(-2 * Math.max(limits.pairs, 1))
     const isRepeated = limits.repeats > 0 && repeats >= limits.repeats
-    if (!isRepeated && !(limits.pairs > 0 && isAlternating(recent, limits.pairs))) continue
-    if (ignored === undefined) warned = call
-    ignored = ignored === undefined ? 0 : ignored + 1
+    if (isRepeated || (limits.pairs > 0 && isAlternating(recent, limits.pairs))) repetitions.push(call)
   }
-  return { state: { seen, recent, ignored }, warned, detected: calls.findLast(isDetected) }
+  const detected = calls.findLast(isDetected)
+  if (before.ignored !== undefined) {
+    return { state: { seen, recent, ignored: before.ignored + repetitions.length }, warned: undefined, detected }
+  }
+  // The model reads the warning behind the step: what else this step repeats was not done in spite of it.
+  const [warned] = repetitions
+  return { state: { seen, recent, ignored: warned && 0 }, warned, detected }
 }

@@ -11,7 +11,7 @@ import * as Continuation from "./Continuation.ts"
 import type { Conversation } from "./Conversation.ts"
 import { stopReason, withheld } from "./Decision.ts"
 import * as FinalAnswer from "./FinalAnswer.ts"
-import { PlannerError } from "./PlannerError.ts"
+import type { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import * as PreparedCalls from "./PreparedCalls.ts"
 import type { Attempts } from "./Resumption.ts"
@@ -90,12 +90,13 @@ export class StepLoop {
     return true
   })
 
-  /** Asks for the next answer, and says why it ends the plan, if it does. */
+  /** Asks for the next answer, unless the calls lead nowhere, and says why it ends the plan, if it does. */
   readonly #ask = Effect.fnUntraced(function* (this: StepLoop, { before, corrections, isRepair }: Next) {
     const run = this.#run
     const { loop, prompt, refreshTools, request, tools } = this.#conversation
     yield* refreshTools
     const { preferences } = run.given.request
+    if (loop.failure !== undefined) return yield* loop.failure
     const step = run.beginStep()
     yield* prompt.fit
     yield* prompt.within(preferences.max_total_tokens ?? Infinity)
@@ -160,9 +161,8 @@ export class StepLoop {
     run.tasks.expect(parts.map(({ task_id }) => task_id))
     const { contextWindow } = ModelLimits.of(this.#services.config, run.model)
     const options = { delimiter, resultLimit: resultLimit(contextWindow), approve: this.#services.approve }
-    const results = loop.results(parts, yield* ToolCalls.runAll(run, calls, options))
-    if (results instanceof PlannerError) return yield* results
-    prompt.add({ role: "tool", parts: results })
+    const results = yield* ToolCalls.runAll(run, calls, options)
+    prompt.add({ role: "tool", parts: loop.results(parts, results) })
   })
 
   readonly #parse: PreparedCalls.ParseInput = (tool, text) => {

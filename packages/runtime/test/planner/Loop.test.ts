@@ -1,11 +1,14 @@
-import type { PeerResult } from "../../src/peer/PeerClient.ts"
+import type { PeerClient, PeerResult } from "../../src/peer/PeerClient.ts"
+import { stall } from "@bowline/testing/http/Move"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import type { Asked } from "@bowline/testing/provider/Script"
 import { callTool, say, usage } from "@bowline/testing/provider/Turn"
 import { all, layer, post, readAll, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { bob } from "../plan/Bob.ts"
+import * as MemoryStore from "../../src/memory/MemoryStore.ts"
+import { askBob, bob } from "../plan/Bob.ts"
+import { askAndKill, hi, mortal, peer, replayed } from "../plan/Mortal.ts"
 
 type Turns = Parameters<typeof layer>[0]["script"]
 
@@ -100,6 +103,63 @@ describe("a plan whose calls lead nowhere", () => {
       assert.deepStrictEqual(warned, [0, 0, 0, 0, 0, 1, 1, 1])
     })
   )
+
+  it.effect("is told in the next process, too, and has no more repetitions there than it had left", () => {
+    const { peers } = peer()
+    const asked: Array<Asked> = []
+    const six = ({ messages }: Asked) => (messages.filter(({ role }) => role === "tool").length < 6 ? askBob : [stall])
+    const stubborn = (request: Asked) => {
+      asked.push(request)
+      return request.toolChoice === "none" ? [say("gave up")] : askBob
+    }
+    return Effect.gen(function* () {
+      const first = yield* mortal({ script: six, peers })
+      const second = yield* mortal({ script: stubborn, peers })
+      const { plan_id } = yield* askAndKill(first, { agents: [bob] })
+      const events = yield* replayed(second, plan_id)
+      assert.deepInclude(single(events, "final"), { stop_reason: "loop", tool_calls: 7, steps: 8 })
+      const warned = asked.map(({ messages }) =>
+        messages.flatMap((message, at) => (JSON.stringify(message).includes("You have made this call") ? [at] : []))
+      )
+      assert.deepStrictEqual(warned, [[10], [10]])
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  })
+
+  it.effect("ends in the next process where its own died before it could say so, and nobody is asked again", () => {
+    const call: PeerClient["Service"]["call"] = () => Effect.succeed({ ...failing(), verified: "unknown" })
+    const three = ({ messages }: Asked) => (messages.length < 7 ? askBob : [stall])
+    const off = { loop: { failures: 0, repeats: 0, pairs: 0 } }
+    return Effect.gen(function* () {
+      const first = yield* mortal({ script: three, peers: { call }, config: off })
+      const second = yield* mortal({ script: [] })
+      const { plan_id } = yield* askAndKill(first, { agents: [bob] })
+      const events = yield* replayed(second, plan_id)
+      assert.lengthOf(all(events, "task.finished"), 3)
+      assert.deepInclude(single(events, "error"), { code: "loop_detected", stage: null })
+      assert.isEmpty(all(events, "retry"))
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  })
+
+  it.effect("counts the failure of a call whose companion is resumed by the next process", () => {
+    const agents = [{ ...bob, skills: [{ id: "ask" }, { id: "slow", idempotent: true }] }]
+    const callOf =
+      (slow: Effect.Effect<typeof hi>): PeerClient["Service"]["call"] =>
+      ({ skill }) =>
+        skill.id === "slow" ? slow : Effect.succeed({ ...failing(), verified: "unknown" })
+    const third = ({ messages }: Asked) =>
+      messages.length < 5 ? askBob : [...askBob, callTool("bob_slow", { input: "hi" })]
+    return Effect.gen(function* () {
+      const first = yield* mortal({ script: third, peers: { call: callOf(Effect.never) } })
+      const second = yield* mortal({ script: [], peers: { call: callOf(Effect.succeed(hi)) } })
+      const { plan_id } = yield* askAndKill(first, { agents })
+      const events = yield* replayed(second, plan_id)
+      assert.deepStrictEqual(
+        all(events, "task.finished").map(({ state }) => state),
+        ["failed", "failed", "failed", "completed"]
+      )
+      assert.deepInclude(single(events, "error").data, { tool: "bob_ask" })
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  })
 
   it.effect("may ask a polling skill as often as it likes", () =>
     Effect.gen(function* () {

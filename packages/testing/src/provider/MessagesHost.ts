@@ -23,11 +23,16 @@ export const make = (script: Script): Effect.Effect<Host> =>
         return failure(400, "anthropic-version: header is required")
       return yield* decode(request.body).pipe(
         Effect.flatMap((body) =>
-          answerTurn(withFinish(turnFor(toAsked(body))), (turn) => toMoves(turn, body.model), toFailure)
+          body.messages.at(-1)?.role === "assistant"
+            ? Effect.succeed(failure(400, prefill))
+            : answerTurn(withFinish(turnFor(toAsked(body))), (turn) => toMoves(turn, body.model), toFailure)
         ),
         Effect.catchTag("SchemaError", ({ message }) => Effect.succeed(failure(400, message)))
       )
     })
   )
+
+/** What newer models answer to a request that ends with an answer of theirs. */
+const prefill = "This model does not support assistant message prefill. The conversation must end with a user message."
 
 const failure = (status: number, message: string) => json(status, toFailure({ message }, status))

@@ -73,6 +73,7 @@ describe("MessagesHost", () => {
       ],
       "media_type"
     ],
+    ["an answer at the end", [user("What?"), assistant(text("Well, "))], "must end with a user message"],
     ["a blank text", [user(" \n")], "text"],
     ["a thought of the user", [{ role: "user", content: [block("redacted_thinking", { data: "x" })] }], "content"]
   ] as const)("refuses %s, in the server's words", ([, messages, words]) =>

@@ -111,7 +111,7 @@ export class ResponsesStream extends AnswerStream {
   }
 
   #wholeReason(): FinishReason {
-    if (this.#calls.some(({ _tag }) => _tag === "ToolCall")) return "tool_calls"
-    return this.#hasRefusal ? "refusal" : "stop"
+    if (this.#hasRefusal) return "refusal"
+    return this.#calls.some(({ _tag }) => _tag === "ToolCall") ? "tool_calls" : "stop"
   }
 }
