@@ -5,7 +5,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
-import { PlanStore } from "../../src/store/PlanStore.ts"
+import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
 import { askBob, bob } from "../plan/Bob.ts"
 import { askAndKill, hi, mortal, peer, replayed } from "../plan/Mortal.ts"
 
@@ -35,34 +35,28 @@ describe("a daily budget", () => {
     )
   })
 
-  it.effect("counts a step once, also where the process dies and the next one continues the plan", () => {
+  it.effect("counts a step once, whenever its process dies and the next one continues the plan", () => {
     const { peers } = peer()
+    const ample = { budgetOf: () => ({ tokens: 100_000, tool_calls: 100 }) }
+    const finishes = (batch: ReadonlyArray<PlanCommit>) =>
+      batch.some(({ events }) => events.some(({ event }) => event === "task.finished"))
+    /** Before the call is stored, and before and behind the commit with its end. */
+    const deaths: ReadonlyArray<Partial<Parameters<typeof mortal>[0]>> = [
+      { peers: { ...peers, discover: () => Effect.never } },
+      { dies: (batch) => (finishes(batch) ? "before" : undefined) },
+      { dies: (batch) => (finishes(batch) ? "behind" : undefined) }
+    ]
     return Effect.gen(function* () {
-      for (const when of ["before", "behind"] as const) {
-        const first = yield* mortal({
-          script: [[...askBob, spends]],
-          peers,
-          config: { budgetOf: () => ({ tokens: 10_000, tool_calls: 10_000 }) },
-          dies: (batch) =>
-            batch.some(({ events }) => events.some(({ event }) => event === "task.finished")) ? when : undefined
-        })
+      for (const death of deaths) {
+        const first = yield* mortal({ script: [[...askBob, spends]], peers, config: ample, ...death })
         const before = yield* spentOn("1970-01-01")
-        const { plan_id } = yield* askAndKill(first, {
-          agents: [{ ...bob, skills: [{ id: "ask", idempotent: true }] }]
-        })
-        const second = yield* mortal({
-          script: () => [say("ok"), spends],
-          peers,
-          config: { budgetOf: () => ({ tokens: 10_000, tool_calls: 10_000 }) }
-        })
-        const events = yield* replayed(second, plan_id)
-        const { tool_calls, usage } = single(events, "final")
+        const skills = [{ id: "ask", idempotent: true }]
+        const { plan_id } = yield* askAndKill(first, { agents: [{ ...bob, skills }] })
+        const second = yield* mortal({ script: () => [say("ok"), spends], peers, config: ample })
+        const { tool_calls } = single(yield* replayed(second, plan_id), "final")
         const after = yield* spentOn("1970-01-01")
-        assert.deepStrictEqual([tool_calls, usage.input_tokens + usage.output_tokens], [1, 2_000])
-        assert.deepStrictEqual(
-          [after.tool_calls - before.tool_calls, after.tokens - before.tokens],
-          [tool_calls, usage.input_tokens + usage.output_tokens]
-        )
+        assert.deepStrictEqual([tool_calls, after.tool_calls - before.tool_calls], [1, 1])
+        assert.strictEqual(after.tokens - before.tokens, 2_000)
       }
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   })

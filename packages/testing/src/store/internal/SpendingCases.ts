@@ -40,16 +40,19 @@ export const spendingCases: ReadonlyArray<StoreCase> = [
       for (const changes of [[progressed(1)], [progressed(1)], [progressed(2), progressed(3)], [progressed(3)]]) {
         yield* Given.write(held, changes)
       }
-      assert.deepEqual(yield* spent(held), [3, 3])
-      const message = yield* Given.appended("hello")
-      yield* Given.write(held, [message, progressed(4)], [Given.row(2, "step")])
-      yield* Given.write(held, [message, progressed(4)], [Given.row(2, "step")])
-      yield* Given.write(held, [progressed(6, "2026-01-03")])
+      const store = yield* PlanStore
+      const again = store.commit([Given.commitOf(held, [progressed(4)])])
+      yield* Effect.all([again, again, again, again], { concurrency: "unbounded" })
       assert.deepEqual(yield* spent(held), [4, 4])
+      const message = yield* Given.appended("hello")
+      yield* Given.write(held, [message, progressed(5)], [Given.row(2, "step")])
+      yield* Given.write(held, [message, progressed(5)], [Given.row(2, "step")])
+      yield* Given.write(held, [progressed(6, "2026-01-03")])
+      assert.deepEqual(yield* spent(held), [5, 5])
       yield* Given.write(held, [
         { _tag: "Settled", outcome: Given.completed, progress: progress(7, "2026-01-03"), at: Given.later }
       ])
-      assert.deepEqual(yield* spent(held, "2026-01-03"), [3, 3])
+      assert.deepEqual(yield* spent(held, "2026-01-03"), [2, 2])
       const { day: _, model: __, ...counts } = progress(7)
       const { steps, tool_calls, usage } = yield* Given.get(held)
       assert.deepEqual({ steps, tool_calls, usage }, counts)
