@@ -1,13 +1,15 @@
 import type { Agent, AgentAuth } from "@bowline/domain/peer/Agent"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
-import { maxTools } from "../planner/Catalog.ts"
+import { hostOf } from "../config/Permissions.ts"
+import { maxTools } from "../planner/GatheredTools.ts"
 import * as ToolName from "../tool/ToolName.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
 
 /** What this gateway allows and already has. */
 interface Rules {
   readonly allowsModel: (model: string) => boolean
+  readonly allowsHost: (url: string) => boolean
   readonly allowsVariable: (name: string) => boolean
   /** The names of the tools that the app itself brings. */
   readonly localTools: ReadonlyArray<string>
@@ -26,6 +28,16 @@ const variablesOf = (auth: AgentAuth): ReadonlyArray<readonly [field: string, na
       return []
   }
 }
+
+/** The URLs that an agent or a server makes the gateway connect to, and the fields that name them. */
+const urlsOf = (
+  field: "endpoint" | "url",
+  url: string,
+  auth: AgentAuth
+): ReadonlyArray<readonly [path: ReadonlyArray<string>, url: string]> => [
+  [[field], url],
+  ...(auth.type === "oauth2_client_credentials" ? [[["auth", "token_url"], auth.token_url] as const] : [])
+]
 
 /** What is wrong with the schemas of skills and of the answer. If there are too many, or they are too long together, none is examined. */
 const schemaIssues = ({ agents, preferences }: PlanRequest): InvalidRequest["issues"] => {
@@ -51,7 +63,7 @@ const schemaIssues = ({ agents, preferences }: PlanRequest): InvalidRequest["iss
   })
 }
 
-/** What a well-formed request asks for in vain: unknown models, forbidden variables, bad schemas, names that collide. */
+/** What a well-formed request asks for in vain: unknown models, hosts and variables that are not allowed, bad schemas, names that collide. */
 export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issues"] => {
   const issues: Array<InvalidRequest["issues"][number]> = []
   const report = (path: ReadonlyArray<PropertyKey>, message: string) => void issues.push({ path, message })
@@ -62,7 +74,17 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
   }
 
   const owners = new Map<string, string>()
-  const take = (list: "agents" | "mcp_servers", index: number, { auth, name }: Pick<Agent, "auth" | "name">) => {
+  const take = (
+    list: "agents" | "mcp_servers",
+    index: number,
+    { auth, name }: Pick<Agent, "auth" | "name">,
+    urls: ReturnType<typeof urlsOf>
+  ) => {
+    for (const [path, url] of urls) {
+      if (rules.allowsHost(url)) continue
+      const host = JSON.stringify(hostOf(url))
+      report([list, index, ...path], `Expected a host that the permissions of the caller allow, got ${host}`)
+    }
     const other = owners.get(name)
     if (other !== undefined) report([list, index, "name"], `Expected another name than that of ${other}`)
     owners.set(name, `${list}[${index}]`)
@@ -76,7 +98,7 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
   }
   const tools = new Map(rules.localTools.map((name) => [name, `the local tool ${name}`]))
   request.agents.forEach((agent, index) => {
-    take("agents", index, agent)
+    take("agents", index, agent, urlsOf("endpoint", agent.endpoint, agent.auth))
     agent.skills?.forEach((skill, position) => {
       const path = ["agents", index, "skills", position]
       const tool = ToolName.forSkill(agent.name, skill.id)
@@ -86,7 +108,9 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
       tools.set(tool, own)
     })
   })
-  request.mcp_servers.forEach((server, index) => take("mcp_servers", index, server))
+  request.mcp_servers.forEach((server, index) =>
+    take("mcp_servers", index, server, urlsOf("url", server.url, server.auth))
+  )
   if (tools.size > maxTools) report(["agents"], `Expected at most ${maxTools} tools, got ${tools.size}`)
   return issues.length > 0 ? issues : schemaIssues(request)
 }

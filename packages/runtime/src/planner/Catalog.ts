@@ -1,10 +1,9 @@
 import type { Agent, Skill } from "@bowline/domain/peer/Agent"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { Clock, Effect, Result, type Scope } from "effect"
+import { Effect, Result, type Scope } from "effect"
+import { hostOf, type Permission } from "../config/Permissions.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import type { ApprovalStore } from "../store/ApprovalStore.ts"
-import { canonicalJson } from "../store/CanonicalJson.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import { truncate } from "../tool/Envelope.ts"
@@ -13,27 +12,21 @@ import * as PeerTools from "../tool/PeerTools.ts"
 import type { Tool } from "../tool/Tool.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
 import { noticesOf, type MissingTool, type Notice } from "./MissingTools.ts"
-import * as McpServers from "./McpServers.ts"
-import * as ToolChanges from "./ToolChanges.ts"
-import { PlannerError } from "./PlannerError.ts"
+import type * as McpServers from "./McpServers.ts"
+import { GatheredTools, maxTools, notAllowed, type Remarks } from "./GatheredTools.ts"
+import type { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
-
-/** How many tools a plan may be offered. */
-export const maxTools = 128
+import * as ServerTools from "./ServerTools.ts"
 
 /** How many characters of a reason the caller gets: it quotes the schema. */
 const maxReason = 500
 
-/** What was found of a plan's agents and servers: those that did not say what they can do, and what the caller should know of it. */
-interface Found {
-  readonly unreachable: ReadonlyArray<string>
-  readonly notices: ReadonlyArray<Notice>
-}
-
-/** What a plan may call, by name. */
-export interface Catalog extends Found {
-  /** They change in `refresh`, and never else. */
+/** What a plan may call, and what was found out on the way to it. */
+export interface Catalog extends Remarks {
+  /** By name. They change in `refresh`, and never else. */
   readonly tools: ReadonlyMap<string, Tool>
+  /** What the caller may not use: the model does not know of it, but an earlier process may have offered it. */
+  readonly withheld: ReadonlyMap<string, Tool>
   /** Lists the tools of the MCP servers that have changed them. Returns what the caller should know of it; undefined where none has. */
   readonly refresh: Effect.Effect<ReadonlyArray<Notice> | undefined, StorageError | PlannerError>
 }
@@ -45,25 +38,28 @@ const obstacle = (skill: Skill, count: number): string | undefined => {
   return wrong === undefined ? undefined : truncate(`Its input schema cannot be used. ${wrong}`, maxReason).text
 }
 
-/** The skills of an agent: those of the request, else those on its card. */
+/** The skills of an agent: those of the request, else those on its card, which is not requested from a host that is not allowed. */
 const skillsOf = (
-  peers: PeerClient["Service"],
+  { peers, permission }: Given,
   agent: Agent
-): Effect.Effect<Result.Result<ReadonlyArray<Skill>, string>> =>
-  agent.skills === undefined
-    ? peers.discover(agent).pipe(
-        Effect.tapError((error) =>
-          Effect.annotateLogs(Effect.logWarning("peer_card_unavailable"), {
-            agent: agent.name,
-            error_type: error.reason._tag
-          })
-        ),
-        Effect.mapBoth({ onFailure: () => agent.name, onSuccess: ({ skills }) => skills }),
-        Effect.result
-      )
-    : Effect.succeed(Result.succeed(agent.skills))
+): Effect.Effect<Result.Result<ReadonlyArray<Skill>, string>> => {
+  if (agent.skills !== undefined) return Effect.succeed(Result.succeed(agent.skills))
+  if (!permission.host(hostOf(agent.endpoint))) return Effect.succeed(Result.fail(agent.name))
+  return peers.discover(agent).pipe(
+    Effect.tapError((error) =>
+      Effect.annotateLogs(Effect.logWarning("peer_card_unavailable"), {
+        agent: agent.name,
+        error_type: error.reason._tag
+      })
+    ),
+    Effect.mapBoth({ onFailure: () => agent.name, onSuccess: ({ skills }) => skills }),
+    Effect.result
+  )
+}
 
-interface Given {
+/** Where the tools of a plan come from. */
+export interface Given {
+  readonly permission: Permission
   readonly peers: PeerClient["Service"]
   readonly mcp: McpServers.Given
   readonly approvals: ApprovalStore["Service"]
@@ -71,16 +67,19 @@ interface Given {
   readonly sessions: SessionStore["Service"]
 }
 
+const nothing: Remarks = { unreachable: [], notices: [] }
+
 /** Adds the skills of the request's agents to the tools. */
 const addSkills = Effect.fnUntraced(function* (
-  tools: Map<string, Tool>,
+  tools: GatheredTools,
   run: PlanRun,
-  { peers, sessions }: Given
-): Effect.fn.Return<Found, StorageError> {
+  given: Given
+): Effect.fn.Return<Remarks, StorageError> {
+  const { peers, sessions } = given
   const { request, route, session_id } = run.given
-  if (request.agents.length === 0) return { unreachable: [], notices: [] }
+  if (request.agents.length === 0) return nothing
   const left = new HandedBackTasks(yield* retryWhileAway(sessions.handedBack(session_id)))
-  const found = yield* Effect.forEach(request.agents, (agent) => skillsOf(peers, agent), {
+  const found = yield* Effect.forEach(request.agents, (agent) => skillsOf(given, agent), {
     concurrency: "unbounded"
   }).pipe(run.stages.within("tool"))
   const notices: Array<Notice> = []
@@ -91,9 +90,9 @@ const addSkills = Effect.fnUntraced(function* (
     for (const skill of skills.success) {
       const tool = PeerTools.fromSkill({ peers, left, route }, agent, skill)
       if (tools.has(tool.name)) continue
-      const reason = agent.skills === undefined ? obstacle(skill, tools.size) : undefined
-      if (reason === undefined) tools.set(tool.name, tool)
-      else missing.push({ tool: tool.name, reason })
+      const found = agent.skills === undefined ? obstacle(skill, tools.offered.size) : undefined
+      const reason = found ?? (tools.add(tool) ? undefined : notAllowed)
+      if (reason !== undefined) missing.push({ tool: tool.name, reason })
       // To look at the schemas of a card takes time, in which others are served.
       yield* Effect.yieldNow
     }
@@ -103,71 +102,9 @@ const addSkills = Effect.fnUntraced(function* (
   for (const { agent: name, skill, state, tool } of run.given.resumed?.tasks ?? []) {
     const agent = request.agents.find((agent) => agent.name === name)
     if (state !== "running" || agent === undefined || skill === null || tools.has(tool)) continue
-    tools.set(tool, PeerTools.fromSkill({ peers, left, route }, agent, { id: skill }))
+    tools.add(PeerTools.fromSkill({ peers, left, route }, agent, { id: skill }))
   }
   return { unreachable: found.filter(Result.isFailure).map(({ failure }) => failure), notices }
-})
-
-/** Compares the tools of MCP servers with what the caller knows of them. */
-const meet = Effect.fnUntraced(function* (
-  tools: Iterable<Tool>,
-  run: PlanRun,
-  { approvals }: Given
-): Effect.fn.Return<void, StorageError> {
-  const known = Array.from(tools).flatMap(({ trust }) =>
-    trust === undefined || trust.known === null ? [] : [{ trust, id: trust.known }]
-  )
-  const digests = new Map(known.map(({ id, trust }) => [id, trust.digest]))
-  const now = fromMillis(yield* Clock.currentTimeMillis)
-  const standing = yield* retryWhileAway(approvals.meetTools(run.given.caller, digests, now))
-  for (const { id, trust } of known) trust.isChanged = standing.get(id) !== trust.digest
-})
-
-/** Has the plan offer the tools of these servers, and no other tools of servers. They end the plan if they are too many. */
-const offer = Effect.fnUntraced(function* (
-  tools: Map<string, Tool>,
-  servers: ReadonlyArray<McpServers.Found>,
-  run: PlanRun,
-  given: Given
-): Effect.fn.Return<ReadonlyArray<Notice>, StorageError | PlannerError> {
-  for (const { kind, name } of Array.from(tools.values())) if (kind === "mcp") tools.delete(name)
-  for (const { server, tools: own } of servers) {
-    for (const tool of own) if (!tools.has(tool.name)) tools.set(tool.name, tool)
-    if (tools.size <= maxTools) continue
-    const message = `Expected at most ${maxTools} tools, got ${tools.size} with those of the MCP server ${server.name}`
-    return yield* new PlannerError({ code: "invalid_request", message, data: { server: server.name } })
-  }
-  yield* meet(tools.values(), run, given)
-  return [...servers.flatMap(({ notices }) => notices), ...ToolChanges.noticesOf(tools.values())]
-})
-
-/** Adds the tools of the request's MCP servers, which stay connected for as long as the scope. */
-const addMcpTools = Effect.fnUntraced(function* (
-  tools: Map<string, Tool>,
-  run: PlanRun,
-  given: Given
-): Effect.fn.Return<Found & Pick<Catalog, "refresh">, StorageError | PlannerError, Scope.Scope> {
-  const within = run.stages.within("tool")
-  let servers = yield* within(McpServers.connectAll(run.given.request.mcp_servers, given.mcp))
-  const notices = yield* offer(tools, servers, run, given)
-  const told = new Set(notices.map(({ data }) => canonicalJson(data)))
-  const isNews = ({ data }: Notice): boolean => {
-    const text = canonicalJson(data)
-    const isTold = told.has(text)
-    told.add(text)
-    return !isTold
-  }
-
-  return {
-    unreachable: servers.filter(({ connection }) => connection === undefined).map(({ server }) => server.name),
-    notices,
-    refresh: Effect.gen(function* () {
-      const listed = yield* within(ToolChanges.listChanged(servers, given.mcp))
-      if (listed === undefined) return undefined
-      servers = listed
-      return (yield* offer(tools, servers, run, given)).filter(isNews)
-    })
-  }
 })
 
 /** Gathers the tools of a plan whose session is held: those of the app, of the request's agents and of its MCP servers, which stay connected for as long as the scope. */
@@ -175,13 +112,17 @@ export const of = Effect.fnUntraced(function* (
   run: PlanRun,
   given: Given
 ): Effect.fn.Return<Catalog, StorageError | PlannerError, Scope.Scope> {
-  const tools = new Map(given.local.map((tool) => [tool.name, tool]))
+  const tools = new GatheredTools(given.permission)
+  for (const tool of given.local) tools.add(tool)
   const skills = yield* addSkills(tools, run, given)
   const { mcp_servers } = run.given.request
-  if (mcp_servers.length === 0) return { tools, ...skills, refresh: Effect.undefined }
-  const listed = yield* addMcpTools(tools, run, given)
+  const listed =
+    mcp_servers.length === 0
+      ? { ...nothing, refresh: Effect.undefined }
+      : yield* ServerTools.addAll(tools, mcp_servers, run, given)
   return {
-    tools,
+    tools: tools.offered,
+    withheld: tools.withheld,
     unreachable: [...skills.unreachable, ...listed.unreachable],
     notices: [...skills.notices, ...listed.notices],
     refresh: listed.refresh

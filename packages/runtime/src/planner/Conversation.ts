@@ -9,6 +9,7 @@ import type { Compaction } from "../compaction/Compaction.ts"
 import { contextBlocks } from "../compaction/Summary.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import { type Entry, legalHistory } from "../history/LegalHistory.ts"
+import type { Permissions } from "../config/Permissions.ts"
 import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import type { ApprovalStore } from "../store/ApprovalStore.ts"
@@ -36,6 +37,7 @@ export interface Parts {
   readonly validator: InputValidator["Service"]
   readonly local: ReadonlyArray<Tool>
   readonly config: PlansConfig["Service"]
+  readonly permissions: typeof Permissions.Service
   readonly compaction: Compaction["Service"]
 }
 
@@ -45,6 +47,8 @@ export interface Conversation {
   readonly tools: ReadonlyMap<string, Tool>
   /** Takes in what MCP servers have changed of their tools: between two steps. */
   readonly refreshTools: Effect.Effect<void, StorageError | PlannerError>
+  /** What the caller may not use, see `Catalog`. */
+  readonly withheld: ReadonlyMap<string, Tool>
   readonly prompt: PlanPrompt
   /** Marks what comes from outside, for the model: random, so that nothing from outside can end the mark. */
   readonly delimiter: string
@@ -79,7 +83,7 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
 
 /** Reads the session, gathers the tools, and asks the question. */
 export const begin = Effect.fnUntraced(function* (
-  { approvals, asker, compaction, config, local, mcp, peers, sessions, validator }: Parts,
+  { approvals, asker, compaction, config, local, mcp, peers, permissions, sessions, validator }: Parts,
   run: PlanRun
 ): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
   const { plan_id, session_id, journal, request, resumed, uuid } = run.given
@@ -90,7 +94,8 @@ export const begin = Effect.fnUntraced(function* (
     validator.outputProblem(run.given.caller, tool, schema, output)
   const isUnattended: McpServers.Given["isUnattended"] = (tool) =>
     ApprovalRule.isUnattended(tool, request.preferences.approval, config.approvals)
-  const { notices, refresh, tools, unreachable } = yield* Catalog.of(run, {
+  const { notices, refresh, tools, unreachable, withheld } = yield* Catalog.of(run, {
+    permission: permissions.forCaller(run.given.caller),
     peers,
     mcp: { client: mcp, check: checkOutput, isUnattended },
     local,
@@ -131,6 +136,7 @@ export const begin = Effect.fnUntraced(function* (
   )
   return {
     tools,
+    withheld,
     refreshTools: Effect.gen(function* () {
       const news = yield* refresh
       if (news === undefined) return

@@ -69,6 +69,7 @@ export const fromTool = (
   kind: "mcp",
   agent: server.name,
   endpoint: null,
+  url: server.url,
   skill: tool.name,
   description: tool.description ?? `Call ${tool.name} of the MCP server ${server.name}`,
   inputSchema: tool.inputSchema,

@@ -85,6 +85,7 @@ export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: S
     kind: "peer",
     agent: agent.name,
     endpoint: agent.endpoint,
+    url: agent.endpoint,
     skill: skill.id,
     description: skill.description ?? `Ask the agent ${agent.name}: ${skill.id}`,
     inputSchema: skill.input_schema ?? textInput,

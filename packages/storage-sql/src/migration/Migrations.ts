@@ -22,6 +22,7 @@ export const migrations = Record.map(
     "0006_recovery": Changes.recovery,
     "0007_questions": Changes.questions,
     "0008_approvals": Changes.approvals,
+    "0009_spendings": Changes.spendings,
     "0010_known_tools": Changes.knownTools
   },
   execute

@@ -11,6 +11,7 @@ import { knownToolCases } from "./internal/KnownToolCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
 import { revertCases } from "./internal/RevertCases.ts"
+import { spendingCases } from "./internal/SpendingCases.ts"
 import { summaryCases } from "./internal/SummaryCases.ts"
 import { takeOverCases } from "./internal/TakeOverCases.ts"
 
@@ -32,5 +33,6 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...leaseCases,
   ...takeOverCases,
   ...handOverCases,
-  ...credentialCases
+  ...credentialCases,
+  ...spendingCases
 ]

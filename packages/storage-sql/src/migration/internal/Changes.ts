@@ -98,6 +98,19 @@ export const approvals: Statements = [
   )`
 ]
 
+/** What callers have used by day. Nothing references it: to delete a session does not give back what its plans have used. */
+export const spendings: Statements = [
+  `create table spendings (
+    owner text not null,
+    day date not null,
+    replica text collate "C" not null,
+    tokens bigint not null,
+    tool_calls bigint not null,
+    primary key (owner, day, replica)
+  )`,
+  `create index spendings_day on spendings (day)`
+]
+
 /**
  * The digests by which callers know the tools of MCP servers, by the digest of URL and name. The approval of a call of a changed tool has the
  * digest and the tool that it makes known; a `tool_digest` alone only says what the call is about.

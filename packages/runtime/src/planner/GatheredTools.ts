@@ -1,0 +1,43 @@
+import { allowsTool, type Permission } from "../config/Permissions.ts"
+import type { Tool } from "../tool/Tool.ts"
+import type { Notice } from "./MissingTools.ts"
+
+/** How many tools a plan may be offered. */
+export const maxTools = 128
+
+export const notAllowed = "The permissions of the caller do not allow it"
+
+/** What is said of a source of tools besides its tools: the agents and servers that did not say what they can do, and what the caller should know. */
+export interface Remarks {
+  readonly unreachable: ReadonlyArray<string>
+  readonly notices: ReadonlyArray<Notice>
+}
+
+/** The tools of a plan, by name: those that the model is offered, and those that the caller may not use. */
+export class GatheredTools {
+  readonly offered = new Map<string, Tool>()
+  readonly withheld = new Map<string, Tool>()
+  readonly #permission: Permission
+
+  constructor(permission: Permission) {
+    this.#permission = permission
+  }
+
+  has(name: string): boolean {
+    return this.offered.has(name) || this.withheld.has(name)
+  }
+
+  /** Adds a tool unless another one has its name, and says whether the caller may use it. */
+  add(tool: Tool): boolean {
+    const isAllowed = allowsTool(this.#permission, tool)
+    if (!this.has(tool.name)) (isAllowed ? this.offered : this.withheld).set(tool.name, tool)
+    return isAllowed
+  }
+
+  /** Removes the tools of all MCP servers. */
+  removeServers(): void {
+    for (const tools of [this.offered, this.withheld]) {
+      for (const { kind, name } of Array.from(tools.values())) if (kind === "mcp") tools.delete(name)
+    }
+  }
+}

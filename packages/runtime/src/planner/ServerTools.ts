@@ -1,0 +1,89 @@
+import type { McpServer } from "@bowline/domain/mcp/McpServer"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { Clock, Effect } from "effect"
+import { hostOf, type Permission } from "../config/Permissions.ts"
+import type { ApprovalStore } from "../store/ApprovalStore.ts"
+import { canonicalJson } from "../store/CanonicalJson.ts"
+import { retryWhileAway } from "../store/RetryWhileAway.ts"
+import type { Tool } from "../tool/Tool.ts"
+import { type GatheredTools, maxTools, notAllowed } from "./GatheredTools.ts"
+import * as McpServers from "./McpServers.ts"
+import { noticesOf, type Notice } from "./MissingTools.ts"
+import { PlannerError } from "./PlannerError.ts"
+import type { PlanRun } from "./PlanRun.ts"
+import * as ToolChanges from "./ToolChanges.ts"
+
+interface Given {
+  readonly permission: Permission
+  readonly mcp: McpServers.Given
+  readonly approvals: ApprovalStore["Service"]
+}
+
+/** Compares the tools of MCP servers with what the caller knows of them. */
+const meet = Effect.fnUntraced(function* (
+  tools: Iterable<Tool>,
+  run: PlanRun,
+  { approvals }: Given
+): Effect.fn.Return<void, StorageError> {
+  const known = Array.from(tools).flatMap(({ trust }) =>
+    trust === undefined || trust.known === null ? [] : [{ trust, id: trust.known }]
+  )
+  const digests = new Map(known.map(({ id, trust }) => [id, trust.digest]))
+  const now = fromMillis(yield* Clock.currentTimeMillis)
+  const standing = yield* retryWhileAway(approvals.meetTools(run.given.caller, digests, now))
+  for (const { id, trust } of known) trust.isChanged = standing.get(id) !== trust.digest
+})
+
+/** Has the plan offer the tools of these servers, and no other tools of servers. They end the plan if they are too many. */
+const offer = Effect.fnUntraced(function* (
+  tools: GatheredTools,
+  servers: ReadonlyArray<McpServers.Found>,
+  run: PlanRun,
+  given: Given
+): Effect.fn.Return<ReadonlyArray<Notice>, StorageError | PlannerError> {
+  tools.removeServers()
+  const notices: Array<Notice> = []
+  for (const { notices: told, server, tools: own } of servers) {
+    const missing = own.filter((tool) => !tools.add(tool)).map(({ name }) => ({ tool: name, reason: notAllowed }))
+    notices.push(...told, ...noticesOf("server", server.name, missing))
+    const { size } = tools.offered
+    if (size <= maxTools) continue
+    const message = `Expected at most ${maxTools} tools, got ${size} with those of the MCP server ${server.name}`
+    return yield* new PlannerError({ code: "invalid_request", message, data: { server: server.name } })
+  }
+  yield* meet(tools.offered.values(), run, given)
+  return [...notices, ...ToolChanges.noticesOf(tools.offered.values())]
+})
+
+/** Adds the tools of MCP servers, which stay connected for as long as the scope. A server on a host that the caller may not use is not reached. */
+export const addAll = Effect.fnUntraced(function* (
+  tools: GatheredTools,
+  named: ReadonlyArray<McpServer>,
+  run: PlanRun,
+  given: Given
+) {
+  const within = run.stages.within("tool")
+  const allowed = named.filter(({ url }) => given.permission.host(hostOf(url)))
+  let servers = yield* within(McpServers.connectAll(allowed, given.mcp))
+  const notices = yield* offer(tools, servers, run, given)
+  const reached = new Set(servers.flatMap(({ connection, server }) => (connection === undefined ? [] : [server.name])))
+  const told = new Set(notices.map(({ data }) => canonicalJson(data)))
+  const isNews = ({ data }: Notice): boolean => {
+    const text = canonicalJson(data)
+    const isTold = told.has(text)
+    told.add(text)
+    return !isTold
+  }
+
+  return {
+    unreachable: named.map(({ name }) => name).filter((name) => !reached.has(name)),
+    notices,
+    refresh: Effect.gen(function* () {
+      const listed = yield* within(ToolChanges.listChanged(servers, given.mcp))
+      if (listed === undefined) return undefined
+      servers = listed
+      return (yield* offer(tools, servers, run, given)).filter(isNews)
+    })
+  }
+})
