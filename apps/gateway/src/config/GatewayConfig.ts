@@ -23,7 +23,7 @@ import {
 import { laterVariables, type SettingName, type Values } from "../setting/Settings.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
 import * as EffectiveConfig from "./EffectiveConfig.ts"
-import { identityMisfits, notReported } from "./Misfit.ts"
+import { identityMisfits, notReported, textMisfits, textsOf } from "./Misfit.ts"
 
 /** Where plans and sessions are stored. */
 export type Database =
@@ -54,6 +54,8 @@ export class GatewayConfig extends Context.Service<
     /** The planner's providers. Without any the gateway runs its demo. */
     readonly providers: ReadonlyArray<ProviderSettings.ProviderSettings>
     readonly plans: PlansConfig["Service"]
+    /** The operator's texts for the system prompt. */
+    readonly texts: ReturnType<typeof textsOf>
     /** The variables that a request's `env_var` may name. */
     readonly secrets: typeof EnvironmentSecrets.Service
     /** Encrypts the secrets of running plans. */
@@ -145,7 +147,9 @@ export const fromEnvironment = Effect.fnUntraced(function* (
   const providers = ProviderSettings.fromValues(values, sources, file.providers)
   const models = ConfiguredModels.choose(values, sources, providers, file)
   const found = [...file.problems, ...wrong]
-  const misfits = [...(file.hasLists ? models.misfits : []), ...identityMisfits(sources)]
+  const texts = textsOf(values, sources)
+  const unreadable = yield* textMisfits(texts, sources)
+  const misfits = [...(file.hasLists ? models.misfits : []), ...identityMisfits(sources), ...unreadable]
   const problems = [...found, ...notReported(misfits, found, sources)]
   if (problems.length > 0) return yield* new InvalidConfiguration({ problems })
   const { adminCallers, apiKeys, host, logFormat = isTerminal ? "pretty" : "json" } = values
@@ -157,6 +161,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     database: databaseOf(values),
     providers,
     plans: plansOf(values, sources, models, file),
+    texts,
     secrets: secretsOf(values, environment),
     secretKey: Option.fromNullishOr(values.secretKey),
     identity: identityOf(values),

@@ -2,6 +2,7 @@ import type { Agent, AgentAuth } from "@bowline/domain/peer/Agent"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { maxTools } from "../planner/Catalog.ts"
+import { toolName as recipeTool } from "../prompt/Recipes.ts"
 import * as ToolName from "../tool/ToolName.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
 
@@ -12,6 +13,9 @@ interface Rules {
   /** The names of the tools that the app itself brings. */
   readonly localTools: ReadonlyArray<string>
 }
+
+/** The tools that the gateway may add to a plan. Their names are nobody else's, whether a plan gets them or not. */
+const reserved = new Map([[recipeTool, "the recipes"]])
 
 /** The fields of an agent's `auth` that name a variable, and which. */
 const variablesOf = (auth: AgentAuth): ReadonlyArray<readonly [field: string, name: string]> => {
@@ -80,7 +84,7 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
     agent.skills?.forEach((skill, position) => {
       const path = ["agents", index, "skills", position]
       const tool = ToolName.forSkill(agent.name, skill.id)
-      const owner = tools.get(tool)
+      const owner = tools.get(tool) ?? reserved.get(tool)
       const own = `skill ${skill.id} of agent ${agent.name}`
       if (owner !== undefined) report([...path, "id"], `${own} and ${owner} would both be the tool ${tool}`)
       tools.set(tool, own)

@@ -3,6 +3,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Result, type Scope } from "effect"
 import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
+import * as Recipes from "../prompt/Recipes.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import { truncate } from "../tool/Envelope.ts"
@@ -19,19 +20,22 @@ import type { PlanRun } from "./PlanRun.ts"
 /** How many tools a plan may be offered. */
 export const maxTools = 128
 
+const tooMany = `A plan has at most ${maxTools} tools`
+
 /** How many characters of a reason the caller gets: it quotes the schema. */
 const maxReason = 500
 
-/** What a plan may call, by name, the agents and MCP servers that did not say what they can do, and what the caller should know of it. */
+/** What a plan may call, by name, the recipes that it may load, the agents and MCP servers that did not say what they can do, and what the caller should know of it. */
 export interface Catalog {
   readonly tools: ReadonlyMap<string, Tool>
+  readonly recipes: Recipes.RecipeTable
   readonly unreachable: ReadonlyArray<string>
   readonly notices: ReadonlyArray<Notice>
 }
 
 /** Why a plan that has so many tools does not get this one. Requests are refused for these reasons: only cards can bring such a skill. */
 const obstacle = (skill: Skill, count: number): string | undefined => {
-  if (count >= maxTools) return `A plan has at most ${maxTools} tools`
+  if (count >= maxTools) return tooMany
   const wrong = skill.input_schema === undefined ? undefined : ToolSchema.problem(skill.input_schema)
   return wrong === undefined ? undefined : truncate(`Its input schema cannot be used. ${wrong}`, maxReason).text
 }
@@ -59,7 +63,31 @@ interface Given {
   readonly mcp: McpClient["Service"]
   readonly checkOutput: CheckOutput
   readonly local: ReadonlyArray<Tool>
+  readonly recipes: Recipes.RecipeTable
   readonly sessions: SessionStore["Service"]
+}
+
+/** What the agents and servers of a request add to a catalog. */
+type Found = Pick<Catalog, "unreachable" | "notices">
+
+/** Adds the tool that loads recipes, if there are any, or another process has begun to load one. It comes before those of strangers, so none can take its name. */
+const addRecipes = (
+  tools: Map<string, Tool>,
+  run: PlanRun,
+  { recipes }: Given
+): Pick<Catalog, "recipes" | "notices"> => {
+  const none = { recipes: new Map(), notices: [] }
+  const { request, resumed } = run.given
+  const isBegun = resumed?.tasks.some(({ kind, state }) => kind === "recipe" && state === "running") ?? false
+  if ((recipes.size === 0 && !isBegun) || tools.has(Recipes.toolName)) return none
+  const skills = request.agents.reduce((count, { skills = [] }) => count + skills.length, 0)
+  if (tools.size + skills < maxTools) {
+    tools.set(Recipes.toolName, Recipes.toTool(recipes))
+    return { recipes, notices: [] }
+  }
+  const message = `A tool is missing: ${Recipes.toolName}`
+  const data = { tools: [{ tool: Recipes.toolName, reason: tooMany }] }
+  return { ...none, notices: [{ event: "notice", data: { code: "tool_missing", message, data } }] }
 }
 
 /** Adds the skills of the request's agents to the tools. */
@@ -67,7 +95,7 @@ const addSkills = Effect.fnUntraced(function* (
   tools: Map<string, Tool>,
   run: PlanRun,
   { peers, sessions }: Given
-): Effect.fn.Return<Omit<Catalog, "tools">, StorageError> {
+): Effect.fn.Return<Found, StorageError> {
   const { request, route, session_id } = run.given
   if (request.agents.length === 0) return { unreachable: [], notices: [] }
   const left = new HandedBackTasks(yield* retryWhileAway(sessions.handedBack(session_id)))
@@ -104,7 +132,7 @@ const addMcpTools = Effect.fnUntraced(function* (
   tools: Map<string, Tool>,
   run: PlanRun,
   { checkOutput, mcp }: Given
-): Effect.fn.Return<Omit<Catalog, "tools">, PlannerError, Scope.Scope> {
+): Effect.fn.Return<Found, PlannerError, Scope.Scope> {
   const connected = McpServers.connectAll(mcp, run.given.request.mcp_servers, checkOutput)
   const found = yield* run.stages.within("tool")(connected)
   for (const { server, tools: own } of found) {
@@ -119,19 +147,21 @@ const addMcpTools = Effect.fnUntraced(function* (
   }
 })
 
-/** Gathers the tools of a plan whose session is held: those of the app, of the request's agents and of its MCP servers, which stay connected for as long as the scope. */
+/** Gathers the tools of a plan whose session is held: those of the app, the recipes, those of the request's agents and of its MCP servers, which stay connected for as long as the scope. */
 export const of = Effect.fnUntraced(function* (
   run: PlanRun,
   given: Given
 ): Effect.fn.Return<Catalog, StorageError | PlannerError, Scope.Scope> {
   const tools = new Map(given.local.map((tool) => [tool.name, tool]))
+  const { notices, recipes } = addRecipes(tools, run, given)
   const skills = yield* addSkills(tools, run, given)
   const { mcp_servers } = run.given.request
-  if (mcp_servers.length === 0) return { tools, ...skills }
+  if (mcp_servers.length === 0) return { tools, recipes, ...skills, notices: [...notices, ...skills.notices] }
   const listed = yield* addMcpTools(tools, run, given)
   return {
     tools,
+    recipes,
     unreachable: [...skills.unreachable, ...listed.unreachable],
-    notices: [...skills.notices, ...listed.notices]
+    notices: [...notices, ...skills.notices, ...listed.notices]
   }
 })

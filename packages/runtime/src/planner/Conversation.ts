@@ -11,6 +11,7 @@ import type { PlansConfig } from "../config/PlansConfig.ts"
 import { type Entry, legalHistory } from "../history/LegalHistory.ts"
 import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
+import type { RecipesFor } from "../prompt/Recipes.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import type { InputValidator } from "../tool/InputValidator.ts"
@@ -31,6 +32,9 @@ export interface Parts {
   readonly mcp: McpClient["Service"]
   readonly validator: InputValidator["Service"]
   readonly local: ReadonlyArray<Tool>
+  /** The operator's texts. A plan keeps what they are when it begins. */
+  readonly planner: Effect.Effect<string>
+  readonly recipes: RecipesFor
   readonly config: PlansConfig["Service"]
   readonly compaction: Compaction["Service"]
 }
@@ -72,16 +76,26 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
 
 /** Reads the session, gathers the tools, and asks the question. */
 export const begin = Effect.fnUntraced(function* (
-  { asker, compaction, config, local, mcp, peers, sessions, validator }: Parts,
+  parts: Parts,
   run: PlanRun
 ): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
+  const { asker, compaction, config, local, mcp, peers, sessions, validator } = parts
   const { plan_id, session_id, journal, request, resumed, uuid } = run.given
   const [stored, summary] = yield* retryWhileAway(
     Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
   )
   const checkOutput: CheckOutput = (tool, schema, output) =>
     validator.outputProblem(run.given.caller, tool, schema, output)
-  const { notices, tools, unreachable } = yield* Catalog.of(run, { peers, mcp, checkOutput, local, sessions })
+  const planner = yield* parts.planner
+  const catalog = yield* Catalog.of(run, {
+    peers,
+    mcp,
+    checkOutput,
+    local,
+    sessions,
+    recipes: yield* parts.recipes(() => true)
+  })
+  const { notices, recipes, tools, unreachable } = catalog
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)
 
@@ -98,6 +112,8 @@ export const begin = Effect.fnUntraced(function* (
   const blocks = contextBlocks(delimiter)
   const frame = (summaries: ReadonlyArray<string>, mustAnswer = false) => ({
     system: systemPrompt({
+      planner,
+      recipes: recipes.values(),
       delimiter,
       agents: [...request.agents, ...request.mcp_servers].map(({ name }) => name),
       unreachable,

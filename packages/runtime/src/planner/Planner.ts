@@ -6,6 +6,8 @@ import { Compaction } from "../compaction/Compaction.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { McpClient } from "../mcp/McpClient.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
+import { PlannerText } from "../prompt/PlannerText.ts"
+import { Recipes } from "../prompt/Recipes.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { InputValidator } from "../tool/InputValidator.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
@@ -40,6 +42,8 @@ export class Planner extends Context.Service<
         mcp: yield* McpClient,
         validator,
         local: yield* LocalTools,
+        planner: yield* PlannerText,
+        recipes: yield* Recipes,
         compaction: yield* Compaction
       }
       const services = { config, validator, askStep: Step.make(asker), approve }
