@@ -64,6 +64,8 @@ interface Given {
   readonly checkOutput: CheckOutput
   readonly local: ReadonlyArray<Tool>
   readonly recipes: Recipes.RecipeTable
+  /** Whether the caller may load the recipe of this name. It is asked again when a recipe is loaded. */
+  readonly allowsRecipe: (name: string) => boolean
   readonly sessions: SessionStore["Service"]
 }
 
@@ -71,18 +73,15 @@ interface Given {
 type Found = Pick<Catalog, "unreachable" | "notices">
 
 /** Adds the tool that loads recipes, if there are any, or another process has begun to load one. It comes before those of strangers, so none can take its name. */
-const addRecipes = (
-  tools: Map<string, Tool>,
-  run: PlanRun,
-  { recipes }: Given
-): Pick<Catalog, "recipes" | "notices"> => {
+const addRecipes = (tools: Map<string, Tool>, run: PlanRun, given: Given): Pick<Catalog, "recipes" | "notices"> => {
   const none = { recipes: new Map(), notices: [] }
   const { request, resumed } = run.given
+  const recipes = Recipes.allowed(given.recipes, given.allowsRecipe)
   const isBegun = resumed?.tasks.some(({ kind, state }) => kind === "recipe" && state === "running") ?? false
   if ((recipes.size === 0 && !isBegun) || tools.has(Recipes.toolName)) return none
   const skills = request.agents.reduce((count, { skills = [] }) => count + skills.length, 0)
   if (tools.size + skills < maxTools) {
-    tools.set(Recipes.toolName, Recipes.toTool(recipes))
+    tools.set(Recipes.toolName, Recipes.toTool(recipes, given.allowsRecipe))
     return { recipes, notices: [] }
   }
   const message = `A tool is missing: ${Recipes.toolName}`

@@ -11,7 +11,7 @@ import type { PlansConfig } from "../config/PlansConfig.ts"
 import { type Entry, legalHistory } from "../history/LegalHistory.ts"
 import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
-import type { RecipesFor } from "../prompt/Recipes.ts"
+import type { RecipeTable } from "../prompt/Recipes.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
 import type { InputValidator } from "../tool/InputValidator.ts"
@@ -34,7 +34,7 @@ export interface Parts {
   readonly local: ReadonlyArray<Tool>
   /** The operator's texts. A plan keeps what they are when it begins. */
   readonly planner: Effect.Effect<string>
-  readonly recipes: RecipesFor
+  readonly recipes: Effect.Effect<RecipeTable>
   readonly config: PlansConfig["Service"]
   readonly compaction: Compaction["Service"]
 }
@@ -93,7 +93,8 @@ export const begin = Effect.fnUntraced(function* (
     checkOutput,
     local,
     sessions,
-    recipes: yield* parts.recipes(() => true)
+    recipes: yield* parts.recipes,
+    allowsRecipe: () => true
   })
   const { notices, recipes, tools, unreachable } = catalog
   const delimiter = uuid()

@@ -1,7 +1,7 @@
 import { Effect, Layer, Result } from "effect"
 import { readdir } from "node:fs/promises"
 import { join } from "node:path"
-import { type Recipe, Recipes, type RecipeTable, tableOf } from "./Recipes.ts"
+import { type Recipe, Recipes, type RecipeTable } from "./Recipes.ts"
 import * as RecipeText from "./RecipeText.ts"
 import * as TextFile from "./TextFile.ts"
 
@@ -122,8 +122,6 @@ export const layer = (options: Options): Layer.Layer<never, TextFile.UnusableTex
         const isNew = ({ path, stamp }: Fault) => !known.some((one) => one.path === path && one.stamp === stamp)
         yield* Effect.forEach(content.faults.filter(isNew), report, { discard: true })
       })
-      const current = yield* TextFile.refreshed(check, () => content.recipes)
-      return (isAllowed) =>
-        Effect.map(current, (recipes) => tableOf(Array.from(recipes.values()).filter(({ name }) => isAllowed(name))))
+      return yield* TextFile.refreshed(check, () => content.recipes)
     })
   )

@@ -12,20 +12,17 @@ export interface Recipe {
 /** By name. */
 export type RecipeTable = ReadonlyMap<string, Recipe>
 
-/** Which recipes there are for a caller who may have those that are allowed, as a plan begins. */
-export type RecipesFor = (isAllowed: (name: string) => boolean) => Effect.Effect<RecipeTable>
-
-/** The operator's recipes. None, unless the app brings some. */
-export const Recipes = Context.Reference<RecipesFor>("@bowline/runtime/prompt/Recipes", {
-  defaultValue: () => () => Effect.succeed(new Map())
+/** The operator's recipes, as they are when a plan begins. None, unless the app brings some. */
+export const Recipes = Context.Reference<Effect.Effect<RecipeTable>>("@bowline/runtime/prompt/Recipes", {
+  defaultValue: () => Effect.succeed(new Map())
 })
-
-export const tableOf = (recipes: ReadonlyArray<Recipe>): RecipeTable =>
-  new Map(recipes.map((recipe) => [recipe.name, recipe]))
 
 /** Recipes that never change. */
 export const layer = (recipes: ReadonlyArray<Recipe>): Layer.Layer<never> =>
-  Layer.succeed(Recipes, (isAllowed) => Effect.succeed(tableOf(recipes.filter(({ name }) => isAllowed(name)))))
+  Layer.succeed(Recipes, Effect.succeed(new Map(recipes.map((recipe) => [recipe.name, recipe]))))
+
+export const allowed = (recipes: RecipeTable, isAllowed: (name: string) => boolean): RecipeTable =>
+  new Map(Array.from(recipes).filter(([name]) => isAllowed(name)))
 
 /** The tool that gives the model the body of a recipe. No tool of a request may have its name. */
 export const toolName = "load_recipe"
@@ -42,8 +39,8 @@ const unknown = (name: string, recipes: RecipeTable): ToolResult => {
   return { state: "invalid", content: message, error: { code: "invalid", message } }
 }
 
-/** Gives the bodies of these recipes: a name is looked up among them, and nowhere else. */
-export const toTool = (recipes: RecipeTable): Tool => ({
+/** Gives the bodies of these recipes, if they are allowed at the time of the call: a name is looked up among them, and nowhere else. */
+export const toTool = (recipes: RecipeTable, isAllowed: (name: string) => boolean): Tool => ({
   name: toolName,
   kind: "recipe",
   agent: null,
@@ -56,11 +53,12 @@ export const toTool = (recipes: RecipeTable): Tool => ({
   isPolling: false,
   approval: undefined,
   identify: Effect.succeed(null),
-  call: ({ input: { name } }) =>
+  call: ({ input }) =>
     Effect.sync(() => {
       // The schema lets only text through.
-      if (typeof name !== "string") return unknown("", recipes)
-      const recipe = recipes.get(name)
-      return recipe === undefined ? unknown(name, recipes) : { state: "completed", content: recipe.body }
+      const name = typeof input["name"] === "string" ? input["name"] : ""
+      const loadable = allowed(recipes, isAllowed)
+      const recipe = loadable.get(name)
+      return recipe === undefined ? unknown(name, loadable) : { state: "completed", content: recipe.body }
     })
 })

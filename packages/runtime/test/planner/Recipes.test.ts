@@ -126,18 +126,15 @@ describe("recipes", () => {
         ["s", [refund], refund.body],
         ["t", [], 'There is no recipe "refund"']
       ] as const) {
-        const table = Recipes.tableOf([refund])
         // The first process dies when the intent to load is stored, and before there is a result.
         const first = yield* mortal({
           script,
           dies: (commits) => (JSON.stringify(commits).includes("TaskStarted") ? "behind" : undefined)
-        }).pipe(Effect.provideService(Recipes.Recipes, () => Effect.succeed(table)))
+        }).pipe(Effect.provide(Recipes.layer([refund])))
         const { plan_id } = yield* first.on(post({ question: "?", session_id, ...stays }))
         yield* pass("1 second")
         first.kill()
-        const second = yield* mortal({ script }).pipe(
-          Effect.provideService(Recipes.Recipes, () => Effect.succeed(Recipes.tableOf(found)))
-        )
+        const second = yield* mortal({ script }).pipe(Effect.provide(Recipes.layer(found)))
         const events = yield* replayed(second, plan_id)
         assert.strictEqual(single(events, "final").text, told)
         assert.strictEqual(all(events, "task.started").length, 1)

@@ -13,9 +13,8 @@ const watched = Effect.fnUntraced(function* (prepare: (folder: string, outside: 
   prepare(inside, outside)
   const { layer, lines } = reports()
   const context = yield* Effect.provide(Layer.build(RecipeFolder.layer({ folder: inside, isOptional: false })), layer)
-  const read = Effect.map(
-    Context.get(context, Recipes)(() => true),
-    (recipes) => Object.fromEntries(Array.from(recipes.values(), ({ body, name }) => [name, body]))
+  const read = Effect.map(Context.get(context, Recipes), (recipes) =>
+    Object.fromEntries(Array.from(recipes.values(), ({ body, name }) => [name, body]))
   ).pipe(Effect.provide(layer))
   const write = (name: string, text: string | Uint8Array) => writeFileSync(join(inside, name), text)
   return { folder: inside, lines, outside, read, write }
@@ -139,16 +138,6 @@ describe("a folder of recipes", () => {
       assert.deepStrictEqual(lines, ["recipe_unusable: There are more than 100 recipes"])
     }).pipe(Effect.scoped)
   )
-
-  it.live("gives a caller only what is allowed", () =>
-    Effect.gen(function* () {
-      const { inside } = yield* folders
-      for (const name of ["alpha", "beta"]) writeFileSync(join(inside, `${name}.md`), recipe(name, "x"))
-      const context = yield* Layer.build(RecipeFolder.layer({ folder: inside, isOptional: false }))
-      const recipes = yield* Context.get(context, Recipes)((name) => name === "beta")
-      assert.deepStrictEqual(Array.from(recipes.keys()), ["beta"])
-    }).pipe(Effect.scoped)
-  )
 })
 
 describe("a folder of recipes that is not there", () => {
@@ -172,10 +161,7 @@ describe("a folder of recipes that is not there", () => {
       const { inside } = yield* folders
       const folder = join(inside, "later")
       const context = yield* Layer.build(RecipeFolder.layer({ folder, isOptional: true }))
-      const names = Effect.map(
-        Context.get(context, Recipes)(() => true),
-        (recipes) => Array.from(recipes.keys())
-      )
+      const names = Effect.map(Context.get(context, Recipes), (recipes) => Array.from(recipes.keys()))
       assert.deepStrictEqual(yield* names, [])
       mkdirSync(folder)
       writeFileSync(join(folder, "a.md"), recipe("alpha", "one"))
