@@ -37,6 +37,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "tool",
     "provider",
     "config",
+    "prompt",
     "http",
     "auth",
     "memory",

@@ -7,6 +7,8 @@ import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { Permissions } from "@bowline/runtime/config/Permissions"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import * as PlannerText from "@bowline/runtime/prompt/PlannerText"
+import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { Providers } from "@bowline/runtime/provider/Providers"
@@ -79,6 +81,13 @@ const announcement = (config: Config) => {
   )
 }
 
+/** The operator's texts. The configuration has read both, so they can be read unless they went away since then. */
+const texts = ({ texts: { plannerFile, recipes } }: Config) =>
+  Layer.merge(
+    RecipeFolder.layer(recipes),
+    plannerFile === undefined ? Layer.empty : PlannerText.layerFile(plannerFile)
+  ).pipe(Layer.orDie)
+
 /** The plans with their stores, providers, peers and MCP servers. */
 const runtime = (config: Config) =>
   Plans.layer.pipe(
@@ -92,6 +101,7 @@ const runtime = (config: Config) =>
     ),
     Layer.provide(Layer.provide(providers(config), Outbound.layer)),
     Layer.provide([
+      texts(config),
       Layer.succeed(PlansConfig, config.plans),
       Layer.succeed(EnvironmentSecrets, config.secrets),
       Layer.succeed(Permissions, config.permissions),

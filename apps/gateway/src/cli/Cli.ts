@@ -1,4 +1,5 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
+import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
 import { Console, Effect, Layer } from "effect"
 import { CliOutput, Command } from "effect/cli"
 import { fromProcess, unheeded } from "../config/GatewayConfig.ts"
@@ -12,7 +13,13 @@ import { serve } from "./Serve.ts"
 const check = Command.make("check", {}, () =>
   fromProcess({}).pipe(
     Effect.tap((config) => Console.log(JSON.stringify(config.effective, null, 2))),
-    Effect.flatMap((config) => Effect.forEach(unheeded(config), (line) => Console.error(line), { discard: true })),
+    Effect.flatMap((config) =>
+      Effect.map(RecipeFolder.faultsOf(config.texts.recipes), (faults) => [
+        ...unheeded(config),
+        ...faults.map(({ path, reason }) => `A recipe that cannot be used: ${path}: ${reason}`)
+      ])
+    ),
+    Effect.flatMap(Effect.forEach((line) => Console.error(line), { discard: true })),
     Effect.catchTag("InvalidConfiguration", ({ problems }) => misconfigured(problems))
   )
 ).pipe(Command.withDescription("Check the configuration, and show what holds and what does not"))

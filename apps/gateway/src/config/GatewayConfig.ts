@@ -25,7 +25,7 @@ import { laterVariables, type SettingName, type Values } from "../setting/Settin
 import { budgetsOf, callerMisfits, permissionsOf } from "./CallerRules.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
 import * as EffectiveConfig from "./EffectiveConfig.ts"
-import { identityMisfits, notReported } from "./Misfit.ts"
+import { identityMisfits, notReported, textMisfits, textsOf } from "./Misfit.ts"
 
 /** Where plans and sessions are stored. */
 export type Database =
@@ -56,6 +56,8 @@ export class GatewayConfig extends Context.Service<
     /** The planner's providers. Without any the gateway runs its demo. */
     readonly providers: ReadonlyArray<ProviderSettings.ProviderSettings>
     readonly plans: PlansConfig["Service"]
+    /** The operator's texts for the system prompt. */
+    readonly texts: ReturnType<typeof textsOf>
     /** The variables that a request's `env_var` may name. */
     readonly secrets: typeof EnvironmentSecrets.Service
     /** Who may use which tools, hosts, models and recipes. */
@@ -151,8 +153,10 @@ export const fromEnvironment = Effect.fnUntraced(function* (
   const providers = ProviderSettings.fromValues(values, sources, file.providers)
   const models = ConfiguredModels.choose(values, sources, providers, file)
   const found = [...file.problems, ...wrong]
+  const texts = textsOf(values, sources)
+  const unreadable = yield* textMisfits(texts, sources)
   const ofLists = file.hasLists ? [...models.misfits, ...callerMisfits(file, values)] : []
-  const misfits = [...ofLists, ...identityMisfits(sources)]
+  const misfits = [...ofLists, ...identityMisfits(sources), ...unreadable]
   const problems = [...found, ...notReported(misfits, found, sources)]
   if (problems.length > 0) return yield* new InvalidConfiguration({ problems })
   const { adminCallers, apiKeys, host, logFormat = isTerminal ? "pretty" : "json" } = values
@@ -164,6 +168,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     database: databaseOf(values),
     providers,
     plans: plansOf(values, sources, models, file),
+    texts,
     secrets: secretsOf(values, environment),
     permissions: permissionsOf(file),
     secretKey: Option.fromNullishOr(values.secretKey),

@@ -1,7 +1,10 @@
+import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
+import * as TextFile from "@bowline/runtime/prompt/TextFile"
+import { Effect, Result } from "effect"
 import type { Problem } from "../setting/Problem.ts"
 import { formatPlace } from "../setting/Problem.ts"
 import { placeOf, type Sources } from "../setting/ReadSettings.ts"
-import { type SettingName, table } from "../setting/Settings.ts"
+import { type SettingName, table, type Values } from "../setting/Settings.ts"
 
 /** A setting that does not fit the others. */
 export interface Misfit extends Problem {
@@ -24,6 +27,28 @@ export const identityMisfits = (sources: Sources): ReadonlyArray<Misfit> => {
       return { name, place, expected }
     })
 }
+
+/** Where the operator's texts are. */
+export const textsOf = ({ plannerFile, recipesDir }: Values, sources: Sources) => ({
+  recipes: { folder: recipesDir, isOptional: !sources.has("recipesDir") },
+  plannerFile
+})
+
+/** The operator's texts that cannot be read. A recipe that cannot be used is no misfit: the others can. */
+export const textMisfits = Effect.fnUntraced(function* (
+  { plannerFile, recipes }: ReturnType<typeof textsOf>,
+  sources: Sources
+): Effect.fn.Return<ReadonlyArray<Misfit>> {
+  const misfits: Array<Misfit> = []
+  const report = (name: SettingName, expected: string) =>
+    void misfits.push({ name, place: placeOf(sources, name), expected })
+  const folder = (yield* RecipeFolder.faultsOf(recipes)).find(({ path }) => path === recipes.folder)
+  if (folder !== undefined) report("recipesDir", `Expected a folder that can be read. ${folder.reason}`)
+  if (plannerFile === undefined) return misfits
+  const { text } = yield* TextFile.look(plannerFile)
+  if (Result.isFailure(text)) report("plannerFile", `Expected a file with text. ${text.failure}`)
+  return misfits
+})
 
 /** Leaves out what may only follow from a problem of the same setting, or of a part of the file that has it. */
 export const notReported = (

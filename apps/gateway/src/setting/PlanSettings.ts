@@ -1,3 +1,4 @@
+import { Schema } from "effect"
 import { listSetting, optional, setting } from "./Setting.ts"
 import { duration, globs, integer, model, models, secretKey, trueOrFalse } from "./SettingText.ts"
 
@@ -91,6 +92,18 @@ export const planSettings = {
     path: ["tools", "concurrency"],
     default: "8",
     doc: "how many calls of a step run at once. One that waits for an approval does not count"
+  }),
+  recipesDir: setting(Schema.String, {
+    variable: "BOWLINE_RECIPES_DIR",
+    path: ["plans", "recipes_dir"],
+    default: "recipes",
+    doc: "the folder of the [recipes](prompt.md#recipes). It has to exist if it is set"
+  }),
+  plannerFile: optional(Schema.String, {
+    variable: "BOWLINE_PLANNER_FILE",
+    path: ["plans", "planner_file"],
+    unset: "[built in](prompt.md#the-built-in-instructions)",
+    doc: "the file with the planner's [instructions](prompt.md#instructions)"
   }),
   maxPlans: setting(integer(1, 1_000_000), {
     variable: "BOWLINE_MAX_PLANS",

@@ -47,9 +47,4 @@ export const ClientValues = Schema.Struct(Struct.map(clientSettings, schemaOf))
 export const fileVariable = "BOWLINE_CONFIG"
 
 /** Variables of the contract that this version does not honour. */
-export const laterVariables = [
-  "BOWLINE_RECIPES_DIR",
-  "BOWLINE_PLANNER_FILE",
-  "BOWLINE_RATE_LIMIT",
-  "OTEL_EXPORTER_OTLP_ENDPOINT"
-]
+export const laterVariables = ["BOWLINE_RATE_LIMIT", "OTEL_EXPORTER_OTLP_ENDPOINT"]

@@ -70,6 +70,25 @@ providers:
     })
   )
 
+  it.live("names the folder of the recipes and the file of the planner, and each recipe that cannot be used", () =>
+    Effect.gen(function* () {
+      const folder = yield* folderOf({ "bad.md": "bad", "planner.md": "Plan." })
+      const environment = { BOWLINE_RECIPES_DIR: folder, BOWLINE_PLANNER_FILE: join(folder, "planner.md") }
+      const { code, stderr, stdout } = yield* check({}, environment)
+      assert.strictEqual(code, 0)
+      const faults = stderr.trimEnd().split("\n")
+      const reason = "Expected a front matter between two lines ---, with name and description"
+      assert.deepStrictEqual(
+        faults,
+        ["bad.md", "planner.md"].map((file) => `A recipe that cannot be used: ${join(folder, file)}: ${reason}`)
+      )
+      const { plans } = JSON.parse(stdout) as Readonly<Record<string, unknown>>
+      assert.deepInclude(plans, { recipes_dir: folder, planner_file: environment.BOWLINE_PLANNER_FILE })
+      const usual = JSON.parse((yield* check({})).stdout) as Readonly<Record<string, unknown>>
+      assert.deepInclude(usual["plans"], { recipes_dir: "recipes", planner_file: null })
+    }).pipe(Effect.scoped)
+  )
+
   it.live("lists every mistake with its place, and exits with 78", () =>
     Effect.gen(function* () {
       const { code, stderr, stdout } = yield* check(

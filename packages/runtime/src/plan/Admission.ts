@@ -3,6 +3,7 @@ import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { hostOf } from "../config/Permissions.ts"
 import { maxTools } from "../planner/GatheredTools.ts"
+import { toolName as recipeTool } from "../prompt/Recipes.ts"
 import * as ToolName from "../tool/ToolName.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
 
@@ -14,6 +15,9 @@ interface Rules {
   /** The names of the tools that the app itself brings. */
   readonly localTools: ReadonlyArray<string>
 }
+
+/** The tools that the gateway may add to a plan. Their names are nobody else's, whether a plan gets them or not. */
+const reserved = new Map([[recipeTool, "the recipes"]])
 
 /** The fields of an agent's `auth` that name a variable, and which. */
 const variablesOf = (auth: AgentAuth): ReadonlyArray<readonly [field: string, name: string]> => {
@@ -102,7 +106,7 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
     agent.skills?.forEach((skill, position) => {
       const path = ["agents", index, "skills", position]
       const tool = ToolName.forSkill(agent.name, skill.id)
-      const owner = tools.get(tool)
+      const owner = tools.get(tool) ?? reserved.get(tool)
       const own = `skill ${skill.id} of agent ${agent.name}`
       if (owner !== undefined) report([...path, "id"], `${own} and ${owner} would both be the tool ${tool}`)
       tools.set(tool, own)

@@ -3,6 +3,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Result, type Scope } from "effect"
 import { hostOf, type Permission } from "../config/Permissions.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
+import * as Recipes from "../prompt/Recipes.ts"
 import type { ApprovalStore } from "../store/ApprovalStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
@@ -18,6 +19,8 @@ import type { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import * as ServerTools from "./ServerTools.ts"
 
+const tooMany = `A plan has at most ${maxTools} tools`
+
 /** How many characters of a reason the caller gets: it quotes the schema. */
 const maxReason = 500
 
@@ -27,13 +30,15 @@ export interface Catalog extends Remarks {
   readonly tools: ReadonlyMap<string, Tool>
   /** What the caller may not use: the model does not know of it, but an earlier process may have offered it. */
   readonly withheld: ReadonlyMap<string, Tool>
+  /** The recipes that the plan may load. */
+  readonly recipes: Recipes.RecipeTable
   /** Lists the tools of the MCP servers that have changed them. Returns what the caller should know of it; undefined where none has. */
   readonly refresh: Effect.Effect<ReadonlyArray<Notice> | undefined, StorageError | PlannerError>
 }
 
 /** Why a plan that has so many tools does not get this one. Requests are refused for these reasons: only cards can bring such a skill. */
 const obstacle = (skill: Skill, count: number): string | undefined => {
-  if (count >= maxTools) return `A plan has at most ${maxTools} tools`
+  if (count >= maxTools) return tooMany
   const wrong = skill.input_schema === undefined ? undefined : ToolSchema.problem(skill.input_schema)
   return wrong === undefined ? undefined : truncate(`Its input schema cannot be used. ${wrong}`, maxReason).text
 }
@@ -64,10 +69,29 @@ export interface Given {
   readonly mcp: McpServers.Given
   readonly approvals: ApprovalStore["Service"]
   readonly local: ReadonlyArray<Tool>
+  readonly recipes: Recipes.RecipeTable
+  /** Whether the caller may load the recipe of this name. It is asked again when a recipe is loaded. */
+  readonly allowsRecipe: (name: string) => boolean
   readonly sessions: SessionStore["Service"]
 }
 
 const nothing: Remarks = { unreachable: [], notices: [] }
+
+/** Adds the tool that loads recipes, if there are any, or another process has begun to load one. It comes before those of strangers, so none can take its name. */
+const addRecipes = (tools: GatheredTools, run: PlanRun, given: Given): Pick<Catalog, "recipes" | "notices"> => {
+  const none = { recipes: new Map(), notices: [] }
+  const { request, resumed } = run.given
+  const recipes = Recipes.allowed(given.recipes, given.allowsRecipe)
+  const isBegun = resumed?.tasks.some(({ kind, state }) => kind === "recipe" && state === "running") ?? false
+  if ((recipes.size === 0 && !isBegun) || tools.has(Recipes.toolName)) return none
+  const skills = request.agents.reduce((count, { skills = [] }) => count + skills.length, 0)
+  if (tools.offered.size + skills < maxTools) {
+    return tools.add(Recipes.toTool(recipes, given.allowsRecipe)) ? { recipes, notices: [] } : none
+  }
+  const message = `A tool is missing: ${Recipes.toolName}`
+  const data = { tools: [{ tool: Recipes.toolName, reason: tooMany }] }
+  return { ...none, notices: [{ event: "notice", data: { code: "tool_missing", message, data } }] }
+}
 
 /** Adds the skills of the request's agents to the tools. */
 const addSkills = Effect.fnUntraced(function* (
@@ -107,13 +131,14 @@ const addSkills = Effect.fnUntraced(function* (
   return { unreachable: found.filter(Result.isFailure).map(({ failure }) => failure), notices }
 })
 
-/** Gathers the tools of a plan whose session is held: those of the app, of the request's agents and of its MCP servers, which stay connected for as long as the scope. */
+/** Gathers the tools of a plan whose session is held: those of the app, the recipes, those of the request's agents and of its MCP servers, which stay connected for as long as the scope. */
 export const of = Effect.fnUntraced(function* (
   run: PlanRun,
   given: Given
 ): Effect.fn.Return<Catalog, StorageError | PlannerError, Scope.Scope> {
   const tools = new GatheredTools(given.permission)
   for (const tool of given.local) tools.add(tool)
+  const { notices, recipes } = addRecipes(tools, run, given)
   const skills = yield* addSkills(tools, run, given)
   const { mcp_servers } = run.given.request
   const listed =
@@ -123,8 +148,9 @@ export const of = Effect.fnUntraced(function* (
   return {
     tools: tools.offered,
     withheld: tools.withheld,
+    recipes,
     unreachable: [...skills.unreachable, ...listed.unreachable],
-    notices: [...skills.notices, ...listed.notices],
+    notices: [...notices, ...skills.notices, ...listed.notices],
     refresh: listed.refresh
   }
 })

@@ -12,6 +12,7 @@ import { type Entry, legalHistory } from "../history/LegalHistory.ts"
 import type { Permissions } from "../config/Permissions.ts"
 import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
+import type { RecipeTable } from "../prompt/Recipes.ts"
 import type { ApprovalStore } from "../store/ApprovalStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
@@ -36,6 +37,9 @@ export interface Parts {
   readonly mcp: McpClient["Service"]
   readonly validator: InputValidator["Service"]
   readonly local: ReadonlyArray<Tool>
+  /** The operator's texts. A plan keeps what they are when it begins. */
+  readonly planner: Effect.Effect<string>
+  readonly recipes: Effect.Effect<RecipeTable>
   readonly config: PlansConfig["Service"]
   readonly permissions: typeof Permissions.Service
   readonly compaction: Compaction["Service"]
@@ -83,25 +87,30 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
 
 /** Reads the session, gathers the tools, and asks the question. */
 export const begin = Effect.fnUntraced(function* (
-  { approvals, asker, compaction, config, local, mcp, peers, permissions, sessions, validator }: Parts,
+  parts: Parts,
   run: PlanRun
 ): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
-  const { plan_id, session_id, journal, request, resumed, uuid } = run.given
+  const { approvals, asker, compaction, config, local, mcp, peers, sessions, validator } = parts
+  const { caller, plan_id, session_id, journal, request, resumed, uuid } = run.given
   const [stored, summary] = yield* retryWhileAway(
     Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
   )
-  const checkOutput: CheckOutput = (tool, schema, output) =>
-    validator.outputProblem(run.given.caller, tool, schema, output)
+  const checkOutput: CheckOutput = (tool, schema, output) => validator.outputProblem(caller, tool, schema, output)
   const isUnattended: McpServers.Given["isUnattended"] = (tool) =>
     ApprovalRule.isUnattended(tool, request.preferences.approval, config.approvals)
-  const { notices, refresh, tools, unreachable, withheld } = yield* Catalog.of(run, {
-    permission: permissions.forCaller(run.given.caller),
+  const { forCaller } = parts.permissions
+  const planner = yield* parts.planner
+  const catalog = yield* Catalog.of(run, {
+    permission: forCaller(caller),
     peers,
     mcp: { client: mcp, check: checkOutput, isUnattended },
     local,
     sessions,
-    approvals
+    approvals,
+    recipes: yield* parts.recipes,
+    allowsRecipe: (name) => forCaller(caller).recipe(name)
   })
+  const { notices, recipes, refresh, tools, unreachable, withheld } = catalog
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)
 
@@ -118,6 +127,8 @@ export const begin = Effect.fnUntraced(function* (
   const blocks = contextBlocks(delimiter)
   const frame = (summaries: ReadonlyArray<string>, mustAnswer = false) => ({
     system: systemPrompt({
+      planner,
+      recipes: recipes.values(),
       delimiter,
       agents: [...request.agents, ...request.mcp_servers].map(({ name }) => name),
       unreachable,

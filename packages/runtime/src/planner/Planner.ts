@@ -7,6 +7,8 @@ import { PlansConfig } from "../config/PlansConfig.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { McpClient } from "../mcp/McpClient.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
+import { PlannerText } from "../prompt/PlannerText.ts"
+import { Recipes } from "../prompt/Recipes.ts"
 import { ApprovalStore } from "../store/ApprovalStore.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
@@ -48,6 +50,8 @@ export class Planner extends Context.Service<
         mcp: yield* McpClient,
         validator,
         local: yield* LocalTools,
+        planner: yield* PlannerText,
+        recipes: yield* Recipes,
         compaction: yield* Compaction
       }
       const services: Services = {

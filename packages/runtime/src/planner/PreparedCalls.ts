@@ -1,7 +1,6 @@
 import type { ToolCallPart } from "@bowline/domain/session/Message"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Effect, Result, type Schema } from "effect"
-import { distance } from "fastest-levenshtein"
 import type * as InputValidator from "../tool/InputValidator.ts"
 import type { Tool, ToolInput } from "../tool/Tool.ts"
 import * as ToolName from "../tool/ToolName.ts"
@@ -21,14 +20,6 @@ export type Prepared = { readonly part: ToolCallPart } & (
       readonly message: string
     }
 )
-
-const unknownTool = (name: string, tools: ReadonlyMap<string, Tool>): string => {
-  const start = name.slice(0, 200)
-  const near = Array.from(tools.keys())
-    .sort((a, b) => distance(start, a) - distance(start, b))
-    .slice(0, 3)
-  return `There is no tool ${JSON.stringify(start)}${near.length === 0 ? "" : `. The nearest: ${near.join(", ")}`}`
-}
 
 /** Checks arguments for the plan's caller: `InputValidator.parse`. */
 export type ParseInput = (
@@ -63,7 +54,7 @@ const prepareOne = Effect.fnUntraced(function* (
     input: shown,
     message
   })
-  if (tool === undefined) return refused("invalid", unknownTool(name, tools))
+  if (tool === undefined) return refused("invalid", `There is no tool ${ToolName.withNearest(name, tools.keys())}`)
   if (Result.isFailure(input)) return refused("invalid", input.failure.message)
   if (isSpent) return refused("rejected", "No more tool calls may be made in this plan. Answer with what you have.")
   return { _tag: "Ready", part, tool, input: input.success }

@@ -36,12 +36,15 @@ interface Rules {
   readonly localTools: ReadonlyArray<Tool>
 }
 
-const isIdempotent = ({ agent, kind, skill, tool }: StoredTask, { agents }: PlanRequest, rules: Rules): boolean =>
-  kind === "peer"
+const isIdempotent = ({ agent, kind, skill, tool }: StoredTask, { agents }: PlanRequest, rules: Rules): boolean => {
+  // To load one is to read it.
+  if (kind === "recipe") return true
+  return kind === "peer"
     ? agents.some(
         ({ name, skills = [] }) => name === agent && skills.some(({ id, idempotent }) => id === skill && idempotent)
       )
     : rules.localTools.some(({ isIdempotent, name }) => name === tool && isIdempotent)
+}
 
 /**
  * Why an abandoned plan cannot be resumed, if so. An open call can be resumed if its remote task id is stored, or repeated if its tool

@@ -48,7 +48,8 @@ const parseObject = (text: string): Result.Result<ToolInput, WrongInput> => {
 }
 
 /** Whether the schema is written by the gateway or by the app that embeds it. Any other one is a stranger's. */
-const isOwn = ({ inputSchema, kind }: Tool): boolean => kind === "local" || inputSchema === textInput
+const isOwn = ({ inputSchema, kind }: Tool): boolean =>
+  kind === "local" || kind === "recipe" || inputSchema === textInput
 
 const ownValidations = new WeakMap<JsonSchema, Validation.Validation>()
 

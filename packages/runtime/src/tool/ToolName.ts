@@ -1,3 +1,4 @@
+import { distance } from "fastest-levenshtein"
 import { createHash } from "node:crypto"
 
 const maxLength = 64
@@ -10,6 +11,15 @@ export const forSkill = (agent: string, skill: string): string => shorten(`${age
 
 /** A name that a model made up, in a form that can be stored and sent again. */
 export const legal = (name: string): string => shorten(name, name)
+
+/** A name that is not among those that exist, with the nearest of them, for the model. */
+export const withNearest = (name: string, known: Iterable<string>): string => {
+  const start = name.slice(0, 200)
+  const near = Array.from(known)
+    .sort((a, b) => distance(start, a) - distance(start, b))
+    .slice(0, 3)
+  return `${JSON.stringify(start)}${near.length === 0 ? "" : `. The nearest: ${near.join(", ")}`}`
+}
 
 const shorten = (plain: string, whole: string): string => {
   const known = plain.replaceAll(/[^A-Za-z0-9_-]/g, "_")

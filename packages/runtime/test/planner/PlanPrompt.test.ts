@@ -5,16 +5,22 @@ import type { Script } from "@bowline/testing/provider/Script"
 import { error, finish, say, usage } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Fiber, Metric } from "effect"
+import { Duration, Effect, Fiber, Layer, Metric } from "effect"
 import { CredentialPool } from "../../src/asking/CredentialPool.ts"
+import { PlannerText } from "../../src/prompt/PlannerText.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
 import { askBob, bob, names } from "../plan/Bob.ts"
 import { ask, isSummary, keepFacts, small, textOf, words } from "../compaction/LongSession.ts"
 
 const overflow = error(400, { code: "context_length_exceeded", message: "too long" })
 
+/** With instructions of a length that no edit of the built-in ones changes. */
 const provide = (script: Script, given: Partial<Parameters<typeof layer>[0]> = {}) =>
-  Effect.provide(layer({ script, ...given, config: { ...small, ...given.config } }))
+  Effect.provide(
+    layer({ script, ...given, config: { ...small, ...given.config } }).pipe(
+      Layer.provide(Layer.succeed(PlannerText, Effect.succeed(`Plan. ${words(100)}`)))
+    )
+  )
 
 const requests = Effect.flatMap(ScriptedProvider, ({ asked }) => asked.all)
 

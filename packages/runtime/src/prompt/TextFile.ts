@@ -1,0 +1,97 @@
+import { Data, Effect, Fiber, Predicate, References, Result, type Scope } from "effect"
+import type { BigIntStats } from "node:fs"
+import { readFile, realpath, stat } from "node:fs/promises"
+import { join, sep } from "node:path"
+
+/** The largest text of an operator, in bytes. */
+const maxBytes = 262_144
+
+/** A text that the app needs at its start cannot be used. */
+export class UnusableText extends Data.TaggedError("UnusableText")<{ readonly path: string; readonly reason: string }> {
+  override readonly message = `${this.path}: ${this.reason}`
+}
+
+/** A file as it was last seen: its text, or why it has none that can be used. */
+export interface Seen {
+  /** Differs once the file was changed, or another file has taken its place. */
+  readonly stamp: string
+  readonly text: Result.Result<string, string>
+}
+
+/** What `reasonOf` says of a file or a folder that does not exist. */
+export const absent = "It does not exist"
+
+const reasons: { readonly [code: string]: string } = {
+  EACCES: "This process may not read it",
+  ENOENT: absent,
+  ENOTDIR: "It is not a folder",
+  ELOOP: "Its symbolic links lead in a circle"
+}
+
+const reasonOf = (error: unknown): string => {
+  const code = Predicate.hasProperty(error, "code") && Predicate.isString(error.code) ? error.code : "EIO"
+  return reasons[code] ?? `It cannot be read (${code})`
+}
+
+/** Asks the file system. It fails with why a file or a folder cannot be read, without its name. */
+export const ask = <A>(question: () => Promise<A>): Effect.Effect<A, string> =>
+  Effect.tryPromise({ try: question, catch: reasonOf })
+
+const decode = (bytes: Uint8Array): Result.Result<string, string> => {
+  const decoded = Result.try({
+    try: () => new TextDecoder("utf-8", { fatal: true }).decode(bytes),
+    catch: () => "It is not UTF-8"
+  })
+  return Result.flatMap(decoded, (text) => (text.trim() === "" ? Result.fail("It is empty") : Result.succeed(text)))
+}
+
+/** Fails if the file cannot be read now: that is no property of the file. */
+const read = Effect.fnUntraced(function* (path: string, stats: BigIntStats, folder: string | undefined) {
+  // A pipe would be waited for.
+  if (!stats.isFile()) return Result.fail("It is not a file")
+  if (stats.size > maxBytes) return Result.fail(`It has more than ${maxBytes} bytes`)
+  const target = yield* ask(() => realpath(path))
+  if (folder !== undefined && !target.startsWith(join(yield* ask(() => realpath(folder)), sep))) {
+    return Result.fail("It is a symbolic link that leads out of the folder")
+  }
+  return decode(yield* ask(() => readFile(target)))
+})
+
+/**
+ * Looks at a file, and reads it if it is not as it was `before`: else the result is `before` itself. With a `folder`, a file outside of it
+ * is not read, wherever symbolic links lead.
+ */
+export const look = (path: string, before?: Seen, folder?: string): Effect.Effect<Seen> =>
+  Effect.gen(function* () {
+    const stats = yield* ask(() => stat(path, { bigint: true }))
+    const { ctimeNs, ino, mtimeNs, size } = stats
+    // The change of the inode shows an edit that sets back the time of the content, too.
+    const stamp = [ino, size, mtimeNs, ctimeNs].join(" ")
+    return before?.stamp === stamp ? before : { stamp, text: yield* read(path, stats, folder) }
+  }).pipe(
+    Effect.catch((reason) =>
+      Effect.succeed(before?.stamp === reason ? before : { stamp: reason, text: Result.fail(reason) })
+    )
+  )
+
+/** How long a plan waits for a disk that does not answer. Then it gets what is known. */
+const patience = "1 second"
+
+/**
+ * Runs a check whenever somebody wants to know, once for all that ask while it runs, and gives what is known afterwards. The scope owns
+ * the check.
+ */
+export const refreshed = <A>(
+  check: Effect.Effect<void>,
+  known: () => A
+): Effect.Effect<Effect.Effect<A>, never, Scope.Scope> =>
+  Effect.map(Effect.scope, (scope) => {
+    // The log tells of a file, and not of the plan that happened to look.
+    const look = Effect.forkIn(Effect.provideService(check, References.CurrentLogAnnotations, {}), scope)
+    let running: Fiber.Fiber<void> | undefined
+    return Effect.gen(function* () {
+      if (running === undefined || running.pollUnsafe() !== undefined) running = yield* look
+      yield* Effect.timeoutOption(Fiber.join(running), patience)
+      return known()
+    })
+  })
