@@ -39,7 +39,7 @@ describe("an MCP server of a request", () => {
     ["a header that auth sets", { headers: { Authorization: "Bearer x" } }],
     ["a header with a line break", { headers: { "X-Key": "a\r\nb" } }],
     ["a pin that is no digest", { pinned_tools: { forecast: "md5:1" } }],
-    ["an approval, which no version has yet", { approval: "always" }]
+    ["an approval of another word", { approval: "sometimes" }]
   ])("is refused with %s", (_, fields) => {
     const body = { question: "?", mcp_servers: [server(fields)] }
     assert.isTrue(Result.isFailure(decode(body, { onExcessProperty: "error" })))
