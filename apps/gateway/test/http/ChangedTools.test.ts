@@ -42,7 +42,7 @@ const whys = (text: string) =>
   Array.from(text.matchAll(/^event: approval.requested\ndata: .*"why":"(\w+)"/gm), ([, why]) => why)
 
 const statesOf = (text: string) =>
-  Array.from(text.matchAll(/^event: task.finished\ndata: .*"state":"([\w-]+)"/gm), ([, state]) => state)
+  Array.from(text.matchAll(/^event: task.finished\ndata: .*"state":"([\w-]+)"/gm), ([, state = ""]) => state)
 
 /** Asks with one MCP server, and decides so about what waits for an approval, if something does. */
 const asking =
@@ -133,6 +133,37 @@ describe("a tool of an MCP server that changes between two plans", () => {
       said.description = "The sky"
       yield* ask(undefined, { fields })
       assert.strictEqual(yield* ask("reject"), "description_changed")
+    }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+})
+
+describe("an MCP server that announces other tools in the middle of a plan", () => {
+  it.live("has them offered and compared in the next step, once, however often it announces them", () =>
+    Effect.gen(function* () {
+      const names = ["forecast"]
+      const server = yield* ScriptedMcpServer.serve({
+        list: () => ({ tools: names.map((name) => ({ name, inputSchema: { type: "object" } })) }),
+        call: (request) =>
+          Effect.sync(() => {
+            names[0] = "tides"
+            return ScriptedMcpServer.announced(request, { content: [{ type: "text", text: "high" }] }, 500)
+          })
+      })
+      const called: Parameters<typeof start>[0] = (asked) => {
+        if (results(asked).length === 0) return [callTool("weather_forecast", {})]
+        if (results(asked).length > 1) return [say("done")]
+        return ["forecast", "tides"].map((name) => callTool(`weather_${name}`, {}))
+      }
+      const { url } = yield* start(called, callers)
+      const mcp_servers = [{ name: "weather", url: `${server.url}/mcp` }]
+      const headers = { ...by("ann"), accept: "text/event-stream" }
+      const { text } = yield* post(`${url}/plan`, { question: "?", mcp_servers }, headers)
+      assert.deepStrictEqual(statesOf(text).toSorted(), ["completed", "completed", "invalid"])
+      assert.include(text, 'There is no tool \\"weather_forecast\\". The nearest: weather_tides')
+      assert.lengthOf(
+        (yield* server.asked).filter((method) => method === "tools/list"),
+        3
+      )
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 })

@@ -1,4 +1,4 @@
-import { McpClient } from "@bowline/runtime/mcp/McpClient"
+import { McpClient, type McpConnection } from "@bowline/runtime/mcp/McpClient"
 import type { Host } from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import type { RequestLog } from "@bowline/testing/http/RequestLog"
@@ -16,7 +16,7 @@ const sockets = SdkMcpClient.layer.pipe(
 )
 
 const connect = Effect.fnUntraced(function* (serve: (seen: Seen) => Host) {
-  const seen: Seen = { calls: [], ended: [], hasMore: false, announce: [] }
+  const seen: Seen = { calls: [], ended: [], hasMore: false, announce: [], hangUp: [] }
   const { requests, url } = yield* (yield* Network).serve(serve(seen))
   const connection = yield* (yield* McpClient).connect(serverAt(url))
   return { connection, requests, seen, url }
@@ -24,6 +24,17 @@ const connect = Effect.fnUntraced(function* (serve: (seen: Seen) => Host) {
 
 const untilOpen = (requests: RequestLog, isEnough: (open: number) => boolean) =>
   Effect.repeat(Effect.delay(requests.open, "5 millis"), { until: isEnough })
+
+/** Has the server tell of changes. It may have begun to after the first list of its tools. */
+const listen = Effect.fnUntraced(function* (connection: McpConnection) {
+  yield* connection.tools
+  yield* Effect.sleep("200 millis")
+  if (yield* connection.hasChanged) yield* connection.tools
+  assert.isFalse(yield* connection.hasChanged)
+})
+
+const untilChanged = (connection: McpConnection) =>
+  Effect.repeat(Effect.delay(connection.hasChanged, "5 millis"), { until: (hasChanged) => hasChanged })
 
 const until = (isTrue: () => boolean) => Effect.repeat(Effect.sleep("5 millis"), { until: isTrue })
 
@@ -51,18 +62,11 @@ describe.each([
   it.live("tells that its tools have changed", () =>
     Effect.gen(function* () {
       const { connection, requests, seen } = yield* connect(serve)
-      const isStill = Effect.gen(function* () {
-        // The server may have begun to tell after the first list.
-        yield* Effect.sleep("200 millis")
-        if (yield* connection.hasChanged) yield* connection.tools
-        return !(yield* connection.hasChanged)
-      })
-      yield* connection.tools
-      assert.isTrue(yield* isStill)
+      yield* listen(connection)
       const asked = (yield* requests.all).length
       seen.hasMore = true
       for (const announce of seen.announce) announce()
-      yield* Effect.repeat(Effect.delay(connection.hasChanged, "5 millis"), { until: (hasChanged) => hasChanged })
+      yield* untilChanged(connection)
       assert.lengthOf(yield* requests.all, asked)
       assert.include(
         (yield* connection.tools).map(({ name }) => name),
@@ -99,6 +103,20 @@ describe.each([
     }).pipe(Effect.scoped, Effect.provide(sockets))
   )
 })
+
+it.live("listens again to a server that has hung up, which may have changed its tools meanwhile", () =>
+  Effect.gen(function* () {
+    const { connection, requests, seen } = yield* connect(ofSdk2)
+    yield* listen(connection)
+    for (const hangUp of seen.hangUp) hangUp()
+    yield* untilChanged(connection)
+    yield* listen(connection)
+    for (const announce of seen.announce) announce()
+    yield* untilChanged(connection)
+    const asked = (yield* requests.all).filter(({ body }) => body.includes("subscriptions/listen"))
+    assert.lengthOf(asked, 2)
+  }).pipe(Effect.scoped, Effect.provide(sockets))
+)
 
 it.live("tells the progress of a call", () =>
   Effect.gen(function* () {

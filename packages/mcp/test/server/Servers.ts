@@ -33,6 +33,8 @@ export interface Seen {
   hasMore: boolean
   /** Tell the clients that listen that there are other tools. */
   readonly announce: Array<() => unknown>
+  /** Close what clients listen on. */
+  readonly hangUp: Array<() => unknown>
 }
 
 const untilAborted = (signal: AbortSignal, seen: Seen) =>
@@ -43,9 +45,8 @@ const untilAborted = (signal: AbortSignal, seen: Seen) =>
     })
   })
 
-/** A server of the SDK's second line: it speaks 2026-07-28, and the revisions before without sessions. */
-export const ofSdk2 = (seen: Seen): Host => {
-  const handler = createMcpHandler(() => {
+const handlerOfSdk2 = (seen: Seen) =>
+  createMcpHandler(() => {
     const server = new Server2({ name: "sdk-2", version: "1.0.0" })
     const inputSchema = fromJsonSchema<{ readonly city: string }>(city)
     server.registerTool(
@@ -61,8 +62,17 @@ export const ofSdk2 = (seen: Seen): Host => {
     if (seen.hasMore) server.registerTool("more", { inputSchema }, () => ({ content: [] }))
     return server
   })
+
+/** A server of the SDK's second line: it speaks 2026-07-28, and the revisions before without sessions. */
+export const ofSdk2 = (seen: Seen): Host => {
+  let handler = handlerOfSdk2(seen)
   seen.announce.push(() => handler.notify.toolsChanged())
-  return hostOf(handler.fetch)
+  seen.hangUp.push(() => {
+    const closed = handler
+    handler = handlerOfSdk2(seen)
+    return closed.close()
+  })
+  return hostOf((request) => handler.fetch(request))
 }
 
 /** A server of the SDK's first line, with sessions: it speaks the revisions up to 2025-11-25. */

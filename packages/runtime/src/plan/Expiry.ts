@@ -6,7 +6,7 @@ import { SessionStore } from "../store/SessionStore.ts"
 const interval = "1 minute"
 const pause = "100 millis"
 
-/** Deletes sessions and idempotency keys that have expired, and what deletions have left: at the start, and then every minute, in small batches. */
+/** Deletes sessions, idempotency keys and known tools that have expired, and what deletions have left: at the start, and then every minute, in small batches. */
 export const layer = Layer.effectDiscard(
   Effect.gen(function* () {
     const sessions = yield* SessionStore

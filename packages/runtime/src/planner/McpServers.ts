@@ -96,8 +96,9 @@ const failureOf = ({ name }: McpServer, { message, reason }: PeerError) => ({
 
 /** Tells the caller and the log that a server cannot be reached. */
 export const noticeOf = (server: McpServer, error: PeerError): Effect.Effect<Notice> => {
-  const data = failureOf(server, error)
-  return Effect.as(Effect.annotateLogs(Effect.logWarning("mcp_unreachable"), data.data), { event: "notice", data })
+  const failure = failureOf(server, error)
+  const logged = Effect.annotateLogs(Effect.logWarning(failure.code), failure.data)
+  return Effect.as(logged, { event: "notice", data: failure })
 }
 
 /**

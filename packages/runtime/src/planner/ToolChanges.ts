@@ -9,11 +9,11 @@ import type { Notice } from "./MissingTools.ts"
 /** How often a server may change its tools in one plan: each time costs a list of them. */
 const maxChanges = 20
 
-const hasChanged = ({ changes, connection }: Found): Effect.Effect<boolean> =>
-  connection === undefined || changes > maxChanges ? Effect.succeed(false) : connection.hasChanged
-
 /** How many characters of a changed description the caller gets. */
 const maxDescription = 500
+
+const hasChanged = ({ changes, connection }: Found): Effect.Effect<boolean> =>
+  connection === undefined || changes > maxChanges ? Effect.succeed(false) : connection.hasChanged
 
 /** Tells the caller which of these tools have changed, server by server: who approves a call has to know what the tool says of itself now. */
 export const noticesOf = (tools: Iterable<Tool>): ReadonlyArray<Notice> => {

@@ -41,6 +41,9 @@ export interface ScriptedMcpServer {
 export const result = ({ id }: Request, result: Schema.Json): HostResponse =>
   json(200, { jsonrpc: "2.0", id: id ?? null, result })
 
+const encoder = new TextEncoder()
+const events = { "content-type": "text/event-stream" }
+
 /** A result behind so many announcements that the list of tools has changed. */
 export const announced = ({ id }: Request, result: Schema.Json, times: number): HostResponse => {
   const announcement = { jsonrpc: "2.0", method: "notifications/tools/list_changed" }
@@ -48,9 +51,6 @@ export const announced = ({ id }: Request, result: Schema.Json, times: number): 
   const text = messages.map((message) => `data: ${JSON.stringify(message)}\n\n`).join("")
   return { status: 200, headers: events, body: Stream.succeed(encoder.encode(text)) }
 }
-
-const encoder = new TextEncoder()
-const events = { "content-type": "text/event-stream" }
 
 /** A result in pieces of 64 KiB, as large as `bytes`. */
 export const largeResult = (bytes: number): HostResponse => {
