@@ -30,6 +30,7 @@ const turns: Readonly<Record<string, Turn>> = {
   backoff: [error(503, {}, { "retry-after": "50" })],
   tool: [callTool("bob_ask", { input: "hi" })],
   approval: [callTool("bob_pay", { input: "hi" })],
+  tools: Array.from({ length: 12 }, (_, at) => callTool("bob_ask", { input: String(at) })),
   next: [say("next")]
 }
 const isSummary = ({ system }: Asked) => system.startsWith("You keep the memory")
@@ -104,6 +105,27 @@ describe("a plan that is ended from outside names the stage that it was in, and 
       yield* peer.cancelled
       assert.deepStrictEqual(yield* credentials(url), before)
     }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live(
+    "at its deadline, with more calls than run at once: each has its result, and each task at the peer is cancelled",
+    () =>
+      Effect.gen(function* () {
+        const { bodyOf, peer, url } = yield* setUp
+        const body = { ...bodyOf("tool"), question: "tools", preferences: { timeout_ms: 3_000 } }
+        const frames = yield* Stream.runCollect(ask(url, body))
+        const failure = frames.find(({ event }) => event === "error")?.data ?? {}
+        // Each open call, and once more the one that started last.
+        assert.lengthOf(JSON.stringify(failure["data"]).match(/"elapsed_ms"/g) ?? [], 8 + 1)
+        const { cancels, sends } = yield* peer.awaitSeen(({ cancels }) => cancels.length === 8)
+        assert.sameMembers(
+          [...cancels],
+          sends.map(({ taskId }) => taskId)
+        )
+        const { messages } = yield* get(url, `/sessions/${String(failure["session_id"])}/messages`)
+        const results = JSON.stringify(messages).match(/"type":"tool_result".*?"state":"interrupted"/g)
+        assert.lengthOf(results ?? [], 12)
+      }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
   it.live.each(["cancelled", "disconnect"] as const)("when it is over for its caller: %s", (reason) =>

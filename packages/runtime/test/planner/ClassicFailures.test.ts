@@ -1,4 +1,4 @@
-import { cut, reset } from "@bowline/testing/http/Move"
+import { cut } from "@bowline/testing/http/Move"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import type { Script } from "@bowline/testing/provider/Script"
 import { noFinish, say } from "@bowline/testing/provider/Turn"
@@ -28,7 +28,6 @@ const ask = (script: Script) => {
 
 const ends = [
   ["cut", cut, "transport"],
-  ["reset", reset, "transport"],
   ["closed without a finish", noFinish, "stream_truncated"]
 ] as const
 

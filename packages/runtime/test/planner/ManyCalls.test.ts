@@ -1,57 +1,74 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
-import { results, type Asked } from "@bowline/testing/provider/Script"
+import { question, results, type Asked } from "@bowline/testing/provider/Script"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, post, readAll, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Config, Effect, Exit, Random, Scope, Stream } from "effect"
+import { Clock, Config, Effect, Exit, Layer, Random, Schema, Scope, Stream } from "effect"
+import { Tool, Toolkit } from "effect/ai"
 import { TestClock } from "effect/testing"
 import type { PeerClient } from "../../src/peer/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
+import * as LocalTools from "../../src/tool/LocalTools.ts"
 import { bob, names } from "../plan/Bob.ts"
-import { draw, type DrawnStep, expect, type ExpectedCall, lasts, requestLimit, skillLimits } from "./ManyCalls.ts"
+import { draw, type DrawnStep, expect, type ExpectedCall, lasts, limits, requestLimit } from "./ManyCalls.ts"
 
 /** By then every step has ended, with all its calls. */
 const longEnough = 200_000
 
-const skills = Object.entries(skillLimits).map(([id, limit]) =>
-  limit === requestLimit ? { id } : { id, timeout_ms: limit }
+const skills = [
+  { id: "hasty", timeout_ms: limits.bob_hasty },
+  { id: "calm", timeout_ms: limits.bob_calm },
+  { id: "patient" }
+]
+
+const toolkit = Toolkit.make(
+  Tool.make("knot", {
+    parameters: Schema.Struct({ input: Schema.String }),
+    success: Schema.String,
+    failure: Schema.String,
+    failureMode: "return"
+  })
 )
 
-/** A peer that behaves as drawn. It knows what runs, and when each call was interrupted. */
-const peerOf = ({ calls }: DrawnStep) => {
+/** A peer and a tool of the app that behave as drawn. They know which calls run, and when each was interrupted. */
+const toolsOf = ({ calls }: DrawnStep) => {
   const running = new Set<number>()
   const interrupted = new Map<number, number>()
-  const call: PeerClient["Service"]["call"] = ({ input }) => {
-    const at = Number(input["input"])
-    const drawn = calls[at] ?? assert.fail(`call ${at}`)
-    const { behaviour } = drawn
-    const acted = () => {
-      if (behaviour === "never") return Effect.never
-      const state = behaviour === "stubborn" ? "completed" : behaviour
-      const result = { state, content: `said by ${at}.`, verified: "unknown" as const }
-      const answer = Effect.delay(Effect.succeed(result), lasts(drawn))
-      return behaviour === "stubborn" ? Effect.uninterruptible(answer) : answer
-    }
-    return acted().pipe(
-      Effect.onInterrupt(() => Effect.map(Clock.currentTimeMillis, (now) => void interrupted.set(at, now))),
-      Effect.ensuring(Effect.sync(() => running.delete(at)))
+  const act = Effect.fnUntraced(
+    function* (at: number) {
+      const drawn = calls[at] ?? assert.fail(`call ${at}`)
+      const { behaviour } = drawn
+      if (behaviour === "never") return yield* Effect.never
+      const wait = Effect.sleep(lasts(drawn))
+      yield* behaviour === "stubborn" ? Effect.uninterruptible(wait) : wait
+      return { state: behaviour === "stubborn" ? "completed" : behaviour, content: `said by ${at}.` } as const
+    },
+    (acting, at) =>
+      Effect.acquireUseRelease(
+        Effect.sync(() => running.add(at)),
+        () => acting,
+        () => Effect.sync(() => running.delete(at))
+      ),
+    (acting, at) =>
+      Effect.onInterrupt(acting, () => Effect.map(Clock.currentTimeMillis, (now) => void interrupted.set(at, now)))
+  )
+  const call: PeerClient["Service"]["call"] = ({ input }) =>
+    Effect.map(act(Number(input["input"])), (result) => ({ ...result, verified: "unknown" }))
+  const knot = ({ input }: { readonly input: string }) =>
+    Effect.flatMap(act(Number(input)), ({ content, state }) =>
+      state === "failed" ? Effect.fail(content) : Effect.succeed(content)
     )
-  }
-  const tracked: PeerClient["Service"]["call"] = (asked, onEvent) =>
-    Effect.suspend(() => {
-      running.add(Number(asked.input["input"]))
-      return call(asked, onEvent)
-    })
-  return { running, interrupted, peers: { call: tracked } }
+  const local = Layer.provide(LocalTools.layer(toolkit), toolkit.toLayer({ knot }))
+  return { running, interrupted, peers: { call }, local }
 }
 
 const scriptOf =
   ({ calls }: DrawnStep) =>
   (asked: Asked) =>
-    results(asked).length === 0 && asked.tools.length > 0
-      ? calls.map(({ skill }, at) => callTool(`bob_${skill}`, { input: String(at) }))
+    question(asked) === "?" && results(asked).length === 0
+      ? calls.map(({ tool }, at) => callTool(tool, { input: String(at) }))
       : [say("done")]
 
 /** Runs the plan to its end, whatever that is, and until its last call has let go. */
@@ -135,7 +152,7 @@ const checkOutcome = (
     )
     .toSorted((one, other) => one.startedAt - other.startedAt || one.at - other.at)
   const tools = open.map(({ at, id, startedAt }) => ({
-    tool: `bob_${calls[at]?.skill}`,
+    tool: calls[at]?.tool,
     task_id: id,
     elapsed_ms: endsAt - startedAt
   }))
@@ -163,7 +180,7 @@ const checkFree = Effect.gen(function* () {
 })
 
 const check = Effect.fnUntraced(function* (step: DrawnStep, places: number) {
-  const { interrupted, peers, running } = peerOf(step)
+  const { interrupted, local, peers, running } = toolsOf(step)
   yield* Effect.gen(function* () {
     const ran = yield* run(step)
     const expected = expect(step, places)
@@ -179,7 +196,7 @@ const check = Effect.fnUntraced(function* (step: DrawnStep, places: number) {
       if (step.calls[at]?.behaviour !== "stubborn") assert.strictEqual(interrupted.get(at), isCut ? endedAt : undefined)
     }
     yield* checkFree
-  }).pipe(Effect.provide(layer({ script: scriptOf(step), peers })), Effect.scoped)
+  }).pipe(Effect.provide(Layer.provide(layer({ script: scriptOf(step), peers }), local)), Effect.scoped)
 })
 
 describe("100 calls of one step", () => {

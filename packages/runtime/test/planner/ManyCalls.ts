@@ -4,8 +4,8 @@ import { Effect, Random } from "effect"
 export interface DrawnCall {
   readonly behaviour: "completed" | "failed" | "input-required" | "never" | "stubborn"
   readonly afterMs: number
-  /** The skill that is called: its limit is shorter than the request's, or it has none. */
-  readonly skill: keyof typeof skillLimits
+  /** A skill of a peer, with a limit that is shorter than the request's or without one, or a tool of the app. */
+  readonly tool: keyof typeof limits
 }
 
 /** A step of 100 calls, and what ends its plan, if anything does. */
@@ -17,7 +17,9 @@ export interface DrawnStep {
 }
 
 export const requestLimit = 6_000
-export const skillLimits = { hasty: 400, calm: 2_000, own: requestLimit }
+
+/** By the names of the tools. */
+export const limits = { bob_hasty: 400, bob_calm: 2_000, bob_patient: requestLimit, knot: requestLimit }
 
 const stubbornMs = 3_000
 
@@ -28,10 +30,13 @@ const afterMs = (below: number) => Effect.map(Random.nextIntBetween(0, below / 4
 const endsAt = (below: number) => Effect.map(Random.nextIntBetween(50, below / 2), (steps) => steps * 2 + 1)
 
 const drawCall: Effect.Effect<DrawnCall> = Effect.gen(function* () {
+  const tool = yield* pick("bob_hasty", "bob_calm", "bob_patient", "knot")
+  // Only a peer hands a task back.
+  const other = tool === "knot" ? "failed" : "input-required"
   return {
-    behaviour: yield* pick("completed", "completed", "completed", "failed", "input-required", "never", "stubborn"),
-    afterMs: yield* Effect.flatMap(pick(200, 1_000, 5_000), afterMs),
-    skill: yield* pick("hasty", "calm", "own")
+    tool,
+    behaviour: yield* pick("completed", "completed", "completed", "failed", other, "never", "stubborn"),
+    afterMs: yield* Effect.flatMap(pick(200, 1_000, 5_000), afterMs)
   }
 })
 
@@ -58,8 +63,8 @@ export const lasts = ({ afterMs, behaviour }: DrawnCall): number => {
 
 /** How long a call takes before it ends or times out, and its state then. */
 const ownEnd = (call: DrawnCall): readonly [number, ExpectedCall["state"]] => {
-  const { behaviour, skill } = call
-  const limit = skillLimits[skill]
+  const { behaviour, tool } = call
+  const limit = limits[tool]
   if (behaviour === "never" || lasts(call) > limit) return [limit, "timed-out"]
   return [lasts(call), behaviour === "stubborn" ? "completed" : behaviour]
 }
