@@ -45,7 +45,6 @@ const FileBudget = Schema.Struct({ tokens_per_day: perDay, tool_calls_per_day: p
       "Expected tokens_per_day, tool_calls_per_day, or both of them"
   )
 )
-export type FileBudget = typeof FileBudget.Type
 
 /** The name of a caller, or `*` for every caller that has no entry of its own. */
 const Who = matching(/^(\*|[\w.@-]{1,64})$/, "Expected the name of a caller, or *")

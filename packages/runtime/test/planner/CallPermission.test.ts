@@ -4,9 +4,10 @@ import { all, layer, pass, post, readAll, type seen, single } from "@bowline/tes
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
-import { everything, type Permission, Permissions } from "../../src/config/Permissions.ts"
+import { allowsTool, everything, type Permission, Permissions } from "../../src/config/Permissions.ts"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { Plans } from "../../src/plan/Plans.ts"
+import * as McpTools from "../../src/tool/McpTools.ts"
 import { bob } from "../plan/Bob.ts"
 import { askAndKill, mortal, peer, replayed } from "../plan/Mortal.ts"
 
@@ -118,5 +119,14 @@ describe("permissions that change while a plan runs", () => {
       ),
       Effect.scoped
     )
+  })
+
+  it("cover the hosts of MCP servers", () => {
+    const connection = { tools: Effect.succeed([]), call: () => Effect.never }
+    const server = { name: "files", url: "https://[::1]:8443/mcp", auth: { type: "none" } } as const
+    const listed = { name: "read", description: null, inputSchema: {}, outputSchema: null, isDestructive: false }
+    const tool = McpTools.fromTool(server, connection, listed, () => Effect.undefined)
+    assert.isTrue(allowsTool({ ...everything, host: (host) => host === "::1" }, tool))
+    assert.isFalse(allowsTool({ ...everything, host: () => false }, tool))
   })
 })

@@ -77,8 +77,11 @@ const compactionsOf = (sql: Sql, { compactions }: BatchRows) => sql`(
     select * from ${rowsOf(sql, compactions)} as c(
       plan_id text, id text, summary text, through text, covered_seq int, prior_seq int))`
 
+/** What `chargeDays` has to know of a plan. */
+const usedBefore = "p.owner, p.replica as runner, p.usage as usage_before, p.tool_calls as calls_before"
+
 const held = (sql: Sql, rows: BatchRows) => sql`held as materialized (
-  select i.*, ${rows.plans.some(isCharged) ? sql`p.*,` : sql``} coalesce(
+  select i.*, p.*, coalesce(
     (select true from events e where e.plan_id = i.plan_id and e.seq = i.last_seq),
     (select true from messages m where m.id = i.last_message),
     false) as stored
@@ -87,11 +90,7 @@ const held = (sql: Sql, rows: BatchRows) => sql`held as materialized (
     select s.fence, s.covered_seq from sessions s where s.id = i.session_id for no key update
   ) s
   cross join lateral (
-    select ${
-      rows.plans.some(isCharged)
-        ? sql`p.owner, p.replica as runner, p.usage as usage_before, p.tool_calls as calls_before`
-        : sql`p.id`
-    } from plans p
+    select ${sql.literal(rows.plans.some(isCharged) ? usedBefore : "")} from plans p
     where p.id = i.plan_id and p.session_id = i.session_id
       and p.state in ('queued', 'running') and (i.fence is null or s.fence = i.fence)
       and case
