@@ -1,3 +1,4 @@
+import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
 import { Data, Effect, Option } from "effect"
 import { existsSync } from "node:fs"
 import { readFile } from "node:fs/promises"
@@ -8,6 +9,7 @@ import { fileVariable } from "../setting/Settings.ts"
 import { parseText, substitute } from "./ConfigText.ts"
 import * as FileSchema from "./FileSchema.ts"
 import { settingsOf } from "./FileSettings.ts"
+import { mcpServerIssues, toMcpServers } from "./McpServerSettings.ts"
 import * as PeerTls from "./PeerTls.ts"
 import { providerIssues } from "./ProviderSettings.ts"
 
@@ -19,6 +21,7 @@ export interface ConfigFile {
   readonly providers: ReadonlyArray<FileSchema.FileProvider>
   readonly models: NonNullable<FileSchema.Lists["models"]>
   readonly peerTls: PeerTls.PeerTls
+  readonly mcpServers: ReadonlyArray<ConfiguredMcpServer>
   readonly problems: ReadonlyArray<Problem>
 }
 
@@ -28,6 +31,7 @@ const nothing: ConfigFile = {
   providers: [],
   models: {},
   peerTls: new Map(),
+  mcpServers: [],
   problems: []
 }
 
@@ -60,15 +64,22 @@ const read = Effect.fnUntraced(
       settings.map(({ name, path, text }) => [name, { text, place: { _tag: "File", file, path } }])
     )
     const { issues: misshapen, lists } = FileSchema.decode(document)
-    const { models = {}, peers, providers = [] } = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
+    const {
+      mcp_servers = [],
+      models = {},
+      peers,
+      providers = []
+    } = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
     const tls = yield* PeerTls.load(peers?.hosts ?? {}, path)
-    const issues = [...unset, ...misshapen, ...unwritten, ...providerIssues(providers), ...tls.issues]
+    const inLists = [...providerIssues(providers), ...tls.issues, ...mcpServerIssues(mcp_servers, environment)]
+    const issues = [...unset, ...misshapen, ...unwritten, ...inLists]
     return {
       settings: sources,
       hasLists: Option.isSome(lists),
       providers,
       models,
       peerTls: tls.hosts,
+      mcpServers: toMcpServers(mcp_servers),
       problems: issues.map((issue) => inFile(file, issue))
     }
   },

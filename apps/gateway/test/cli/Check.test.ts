@@ -38,6 +38,13 @@ providers:
     api_keys: [planted-secret-5]
     headers: { x-key: planted-secret-6 }
     models: { small: { context_window: 1000 } }
+mcp_servers:
+  - { name: files, command: files-server, args: [--key, planted-secret-8], env: { API_KEY: "$SEED" }, required: true }
+  - name: docs
+    url: https://docs.example/mcp?key=planted-secret-9
+    auth: { type: bearer, token: planted-secret-10 }
+    headers: { x-key: planted-secret-11 }
+    allowed_tools: [search]
 `
       const seed = "5e".repeat(32)
       const secretKey = Buffer.alloc(32, 0xfb).toString("base64")
@@ -49,7 +56,7 @@ providers:
       assert.notMatch(stdout, /planted-secret/)
       assert.notInclude(stdout, seed)
       assert.notInclude(stdout, secretKey)
-      const { database, identity, plans, providers, server, streams } = JSON.parse(stdout) as Readonly<
+      const { database, identity, mcp_servers, plans, providers, server, streams } = JSON.parse(stdout) as Readonly<
         Record<string, unknown>
       >
       assert.deepInclude(server, { host: "127.0.0.1", port: "2", max_body: "1MiB", api_keys: { ann: ["<redacted>"] } })
@@ -64,6 +71,22 @@ providers:
         headers: { "x-key": "<redacted>" },
         models: { small: { context_window: 1_000 } }
       })
+      assert.deepStrictEqual(mcp_servers, [
+        {
+          name: "files",
+          required: true,
+          command: "files-server",
+          args: ["<redacted>", "<redacted>"],
+          env: { API_KEY: "<redacted>" }
+        },
+        {
+          name: "docs",
+          allowed_tools: ["search"],
+          url: "https://docs.example/mcp",
+          auth: { type: "bearer" },
+          headers: { "x-key": "<redacted>" }
+        }
+      ])
     })
   )
 

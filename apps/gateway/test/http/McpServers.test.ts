@@ -3,7 +3,7 @@ import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { post, send, start } from "./RunningGateway.ts"
+import { payloads, post, send, start } from "./RunningGateway.ts"
 
 const asking = [[callTool("weather_forecast", { city: "Oslo" })], [say("Clear.")]]
 
@@ -15,13 +15,6 @@ const serve = ScriptedMcpServer.serve({
 
 const callers = { BOWLINE_API_KEYS: "ann=key-of-ann", BOWLINE_ADMIN_CALLERS: "ann" }
 const ann = { authorization: "Bearer key-of-ann" }
-
-/** The payloads of the events of this name in the text of a stream. */
-const payloads = (text: string, event: string): ReadonlyArray<unknown> =>
-  Array.from(
-    text.matchAll(new RegExp(`^event: ${event}\ndata: (.+)$`, "gm")),
-    ([, data = "{}"]) => JSON.parse(data) as unknown
-  )
 
 describe("MCP servers of a request", () => {
   it.live("are called, and shown to admins", () =>

@@ -13,6 +13,10 @@ export class ServerFailure extends Data.TaggedError("ServerFailure")<{
   /** The server does not speak the revision of the protocol. */
   readonly isOtherRevision: boolean
 }> {
+  static of(reason: PeerErrorReason): ServerFailure {
+    return new ServerFailure({ reason, isSessionGone: false, isOtherRevision: false })
+  }
+
   get asPeerError(): PeerError {
     return new PeerError({ reason: this.reason })
   }

@@ -7,9 +7,11 @@ import {
   isInputRequiredResult,
   StreamableHTTPClientTransport,
   type Progress,
-  type ReconnectionScheduler
+  type ReconnectionScheduler,
+  type Transport
 } from "@modelcontextprotocol/client"
-import { Effect, Option, Queue } from "effect"
+import { Effect, Option, Queue, type Schema } from "effect"
+import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
 import type { ServerFetch } from "../http/ServerFetch.ts"
 import { toResult, toTool } from "./Content.ts"
 import { ServerFailure, toFailure } from "./Failure.ts"
@@ -21,25 +23,44 @@ const timeout = 2_147_483_647
 /** The least time between two attempts to read on a stream that the server has closed, in milliseconds. */
 const minReconnectMs = 1_000
 
+/** How long a server over stdio may take to answer the question which revisions it speaks, in milliseconds. */
+const stdioProbeMs = 3_000
+
 /** How a server is spoken to: with a handshake, or in this revision, which has none. */
 export type Era = "legacy" | { readonly pin: string }
 
+/** What lies below the protocol's client. */
+export interface Wire {
+  /** Why the last request of a call has failed below the protocol, if one has; "" for requests without a call. */
+  readonly takeFailure: (call: string) => ExchangeError | undefined
+  /** Headers by which the requests of a call are known. */
+  readonly headersOf: (call: string) => Readonly<Record<string, string>>
+  /** Closes what a call waits on. */
+  readonly close: (call: string) => Effect.Effect<void>
+}
+
 interface Options {
-  readonly url: string
-  readonly fetch: ServerFetch
+  readonly wire: Wire
   readonly redaction: Redaction
   /** Without one it is found out. */
   readonly era: Era | undefined
 }
 
-const invalid = (message: string): ServerFailure =>
-  new ServerFailure({ reason: new Protocol({ message }), isSessionGone: false, isOtherRevision: false })
+interface HttpOptions extends Omit<Options, "wire"> {
+  readonly url: string
+  readonly fetch: ServerFetch
+}
 
-const tooLarge = new ServerFailure({
-  reason: new ResponseTooLarge({ message: "The server's list of tools is larger than 8 MiB" }),
-  isSessionGone: false,
-  isOtherRevision: false
-})
+type Meta = { readonly [key: string]: Schema.Json }
+
+/** Of servers over HTTP: it ends their session. */
+interface LinkTransport extends Transport {
+  readonly terminateSession?: () => Promise<void>
+}
+
+const invalid = (message: string): ServerFailure => ServerFailure.of(new Protocol({ message }))
+
+const tooLarge = ServerFailure.of(new ResponseTooLarge({ message: "The server's list of tools is larger than 8 MiB" }))
 
 const inputRequired: McpResult = {
   state: "input-required",
@@ -70,10 +91,10 @@ const traceOf = Effect.map(
 /** A server that has been spoken to. */
 export class ServerLink {
   readonly #client: Client
-  readonly #transport: StreamableHTTPClientTransport
+  readonly #transport: LinkTransport
   readonly #options: Options
 
-  constructor(client: Client, transport: StreamableHTTPClientTransport, options: Options) {
+  constructor(client: Client, transport: LinkTransport, options: Options) {
     this.#client = client
     this.#transport = transport
     this.#options = options
@@ -95,7 +116,7 @@ export class ServerLink {
 
   /** Ends the session with the server, and closes what is still open. */
   readonly end = Effect.suspend(() =>
-    Effect.ignore(Effect.promise(() => this.#transport.terminateSession().catch(() => undefined))).pipe(
+    Effect.ignore(Effect.promise(async () => this.#transport.terminateSession?.().catch(() => undefined))).pipe(
       Effect.timeoutOption("5 seconds"),
       Effect.andThen(Effect.promise(() => this.#client.close()))
     )
@@ -105,7 +126,7 @@ export class ServerLink {
   ask<A>(call: string, request: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, ServerFailure> {
     return Effect.tryPromise({
       try: request,
-      catch: (error) => toFailure(error, this.#options.redaction, this.#options.fetch.takeFailure(call))
+      catch: (error) => toFailure(error, this.#options.redaction, this.#options.wire.takeFailure(call))
     })
   }
 
@@ -131,13 +152,14 @@ export class ServerLink {
     return yield* invalid(`The server's list of tools has more than ${maxPages} pages`)
   })
 
-  /** Makes a call. The first 250 ms of its progress are told at once, then the last message of every 250 ms. */
+  /** Makes a call, with more `meta`. The first 250 ms of its progress are told at once, then the last message of every 250 ms. */
   readonly call = Effect.fnUntraced(function* (
     this: ServerLink,
     { input, taskId, tool }: McpCall,
-    onProgress: (message: string) => Effect.Effect<void>
+    onProgress: (message: string) => Effect.Effect<void>,
+    meta: Meta = {}
   ) {
-    const { fetch, redaction } = this.#options
+    const { redaction, wire } = this.#options
     const progress = yield* Queue.sliding<string>(1)
     yield* Queue.take(progress).pipe(
       Effect.flatMap(onProgress),
@@ -145,14 +167,14 @@ export class ServerLink {
       Effect.forever,
       Effect.forkScoped
     )
-    const _meta = { ...(yield* traceOf), "bowline/task_id": taskId }
+    const _meta = { ...meta, ...(yield* traceOf), "bowline/task_id": taskId }
     const asked = this.ask(taskId, (signal) =>
       this.#client.callTool(
         { name: tool.name, arguments: input, _meta },
         {
           signal,
           timeout,
-          headers: fetch.headersOf(taskId),
+          headers: wire.headersOf(taskId),
           allowInputRequired: true,
           onprogress: (told) => void Queue.offerUnsafe(progress, redaction.text(progressText(told))),
           // Without its output schema: the client would compile it, and it is a stranger's.
@@ -161,7 +183,7 @@ export class ServerLink {
       )
     )
     const answer = yield* asked.pipe(
-      Effect.onInterrupt(() => fetch.close(taskId)),
+      Effect.onInterrupt(() => wire.close(taskId)),
       Effect.catchIf(isInputRequired, () => Effect.undefined)
     )
     if (answer === undefined || isInputRequiredResult(answer)) return inputRequired
@@ -183,20 +205,23 @@ const reconnectionScheduler = Effect.map(Effect.context(), (context): Reconnecti
   return () => fiber.interruptUnsafe()
 })
 
-/** Connects to a server: finds out how to speak to it, unless that is known. */
-export const open = Effect.fnUntraced(function* (options: Options): Effect.fn.Return<ServerLink, ServerFailure> {
-  const { era, fetch, url } = options
+/** Connects to a server over this transport: finds out how to speak to it, unless that is known. */
+export const openOn = Effect.fnUntraced(function* (
+  transport: LinkTransport,
+  options: Options
+): Effect.fn.Return<ServerLink, ServerFailure> {
+  const { era } = options
   const client = new Client(
     { name: "bowline", version: "0.1.0" },
     {
-      versionNegotiation: { mode: era === undefined || era === "legacy" ? "auto" : era },
+      versionNegotiation: {
+        mode: era === undefined || era === "legacy" ? "auto" : era,
+        // Over HTTP an answer is awaited for as long as the plan waits; an old server over stdio may never give one.
+        probe: { timeoutMs: transport.terminateSession === undefined ? stdioProbeMs : timeout }
+      },
       inputRequired: { autoFulfill: false }
     }
   )
-  const transport = new StreamableHTTPClientTransport(new URL(url), {
-    fetch: yield* fetch.fetch,
-    reconnectionScheduler: yield* reconnectionScheduler
-  })
   const link = new ServerLink(client, transport, options)
   yield* link
     .ask("", (signal) =>
@@ -204,4 +229,13 @@ export const open = Effect.fnUntraced(function* (options: Options): Effect.fn.Re
     )
     .pipe(Effect.onError(() => Effect.promise(() => client.close())))
   return link
+})
+
+/** Connects to a server over streamable HTTP. */
+export const open = Effect.fnUntraced(function* ({ era, fetch, redaction, url }: HttpOptions) {
+  const transport = new StreamableHTTPClientTransport(new URL(url), {
+    fetch: yield* fetch.fetch,
+    reconnectionScheduler: yield* reconnectionScheduler
+  })
+  return yield* openOn(transport, { wire: fetch, redaction, era })
 })

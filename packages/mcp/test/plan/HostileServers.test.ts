@@ -1,5 +1,6 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
+import { direct } from "@bowline/runtime/peer/PeerClient"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
 import { callTool as callOf, say } from "@bowline/testing/provider/Turn"
@@ -169,7 +170,7 @@ it.live(
       const call: ScriptedMcpServer.McpScript["call"] = (request) =>
         Effect.succeed(ScriptedMcpServer.result(request, { content: [{ type: "text", text: "clear" }] }))
       const server = yield* ScriptedMcpServer.serve({ list, call })
-      const connection = yield* (yield* McpClient).connect(serverAt(server.url))
+      const connection = yield* (yield* McpClient).connect(serverAt(server.url), direct)
       const [tool] = yield* connection.tools
       assert.isDefined(tool)
       yield* server.forgetSessions
@@ -189,7 +190,7 @@ it.live("fails a call that a session without an end loses twice", () =>
       list,
       call: () => Effect.succeed({ status: 404, headers: {}, body: ScriptedMcpServer.largeResult(0).body })
     })
-    const connection = yield* (yield* McpClient).connect(serverAt(server.url))
+    const connection = yield* (yield* McpClient).connect(serverAt(server.url), direct)
     const failed = yield* Effect.flip(callTool(connection, "forecast", {}))
     assert.instanceOf(failed, PeerError)
     assert.deepInclude(failed.reason, { _tag: "http", status: 404 })

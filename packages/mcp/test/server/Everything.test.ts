@@ -1,4 +1,5 @@
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
+import { direct } from "@bowline/runtime/peer/PeerClient"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer, Schedule } from "effect"
@@ -34,7 +35,7 @@ it.live(
     Effect.gen(function* () {
       const url = yield* serve
       const client = yield* McpClient
-      const connection = yield* Effect.retry(client.connect(serverAt(url)), Schedule.spaced("50 millis"))
+      const connection = yield* Effect.retry(client.connect(serverAt(url), direct), Schedule.spaced("50 millis"))
       const names = (yield* connection.tools).map(({ name }) => name)
       assert.includeMembers(names, ["echo", "get-sum", "get-structured-content"])
       // It takes the tasks extension.

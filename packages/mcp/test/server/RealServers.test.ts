@@ -1,4 +1,5 @@
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
+import { direct } from "@bowline/runtime/peer/PeerClient"
 import type { Host } from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
@@ -17,7 +18,7 @@ const sockets = SdkMcpClient.layer.pipe(
 const connect = Effect.fnUntraced(function* (serve: (seen: Seen) => Host) {
   const seen: Seen = { calls: [], ended: [] }
   const { requests, url } = yield* (yield* Network).serve(serve(seen))
-  const connection = yield* (yield* McpClient).connect(serverAt(url))
+  const connection = yield* (yield* McpClient).connect(serverAt(url), direct)
   return { connection, requests, seen, url }
 })
 

@@ -5,8 +5,11 @@ import type { Issue } from "./Problem.ts"
 /** Of a body with more values only the first wrong field is looked for: each one costs 10 µs, in which nobody else is served. */
 const maxThorough = 5_000
 
-/** Fields of the contract that this version does not honour: it says so, rather than to pass over them. */
-const laterFields: ReadonlySet<string> = new Set(["mcp_servers[].approval"])
+/** Fields that callers look for in vain: those of the contract that this version does not honour, and those of the configuration. */
+const explained: ReadonlyMap<string, string> = new Map([
+  ["mcp_servers[].approval", "Not supported yet"],
+  ["mcp_servers[].command", "Expected a url instead: only the gateway's configuration may name a command"]
+])
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1({
   leafHook: (issue) =>
@@ -32,8 +35,8 @@ export const formatPath = (path: ReadonlyArray<PropertyKey>): string => toText(p
 export const fromSchema = (error: Schema.SchemaError): ReadonlyArray<Issue> =>
   format(error.issue).issues.map(({ path = [], message }) => {
     const keys = path.map((segment) => (typeof segment === "object" ? segment.key : segment))
-    const isLater = message === "Unknown field" && laterFields.has(toText(keys, () => "[]"))
-    return { path: formatPath(keys), message: isLater ? "Not supported yet" : message }
+    const why = message === "Unknown field" ? explained.get(toText(keys, () => "[]")) : undefined
+    return { path: formatPath(keys), message: why ?? message }
   })
 
 const parse = Option.liftThrowable((text: string): unknown => JSON.parse(text))

@@ -14,6 +14,7 @@ import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { GatewayId } from "../config/GatewayId.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
+import { ConfiguredServers } from "../mcp/ConfiguredServers.ts"
 import { direct, type Route } from "../peer/PeerClient.ts"
 import type { Idempotency, PlanExists } from "../store/Idempotency.ts"
 import { PlanStore } from "../store/PlanStore.ts"
@@ -118,11 +119,12 @@ const makeCheck = Effect.gen(function* () {
   const { isAllowed: allowsVariable } = yield* EnvironmentSecrets
   const gateway = yield* GatewayId
   const localTools = (yield* LocalTools).map(({ name }) => name)
+  const configuredServers = (yield* ConfiguredServers).servers.map(({ terms }) => terms.name)
 
   return (request: PlanRequest, came: Route) =>
     Effect.suspend((): Effect.Effect<void, NotAccepting | InvalidRequest | HopsExceeded> => {
       if (running.isDraining()) return Effect.fail(new NotAccepting({ code: "draining" }))
-      const issues = Admission.check(request, { allowsModel, allowsVariable, localTools })
+      const issues = Admission.check(request, { allowsModel, allowsVariable, localTools, configuredServers })
       if (issues.length > 0) return Effect.fail(new InvalidRequest({ issues }))
       const tooFar = Hops.refusal(came, gateway, request.preferences.max_hops)
       return tooFar === undefined ? Effect.void : Effect.fail(tooFar)

@@ -1,6 +1,7 @@
 import type { Agent, Skill } from "@bowline/domain/peer/Agent"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Result, type Scope } from "effect"
+import type { ConfiguredServer } from "../mcp/ConfiguredServers.ts"
 import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
@@ -57,6 +58,7 @@ const skillsOf = (
 interface Given {
   readonly peers: PeerClient["Service"]
   readonly mcp: McpClient["Service"]
+  readonly configured: ReadonlyArray<ConfiguredServer>
   readonly checkOutput: CheckOutput
   readonly local: ReadonlyArray<Tool>
   readonly sessions: SessionStore["Service"]
@@ -99,14 +101,23 @@ const addSkills = Effect.fnUntraced(function* (
   return { unreachable: found.filter(Result.isFailure).map(({ failure }) => failure), notices }
 })
 
-/** Adds the tools of the request's MCP servers. They end the plan if they are too many. */
+/** The MCP servers of the app, then those of the request. */
+const serversOf = (run: PlanRun, { configured, mcp }: Given): ReadonlyArray<McpServers.OfferedServer> => {
+  const { request, route } = run.given
+  return [
+    ...configured.map(({ connect, terms }) => ({ terms, connect: connect(route) })),
+    ...request.mcp_servers.map((server) => ({ terms: server, connect: mcp.connect(server, route) }))
+  ]
+}
+
+/** Adds the tools of MCP servers. They end the plan if they are too many. */
 const addMcpTools = Effect.fnUntraced(function* (
   tools: Map<string, Tool>,
   run: PlanRun,
-  { checkOutput, mcp }: Given
+  servers: ReadonlyArray<McpServers.OfferedServer>,
+  checkOutput: CheckOutput
 ): Effect.fn.Return<Omit<Catalog, "tools">, PlannerError, Scope.Scope> {
-  const connected = McpServers.connectAll(mcp, run.given.request.mcp_servers, checkOutput)
-  const found = yield* run.stages.within("tool")(connected)
+  const found = yield* run.stages.within("tool")(McpServers.connectAll(servers, checkOutput))
   for (const { server, tools: own } of found) {
     for (const tool of own) if (!tools.has(tool.name)) tools.set(tool.name, tool)
     if (tools.size <= maxTools) continue
@@ -119,16 +130,16 @@ const addMcpTools = Effect.fnUntraced(function* (
   }
 })
 
-/** Gathers the tools of a plan whose session is held: those of the app, of the request's agents and of its MCP servers, which stay connected for as long as the scope. */
+/** Gathers the tools of a plan whose session is held: those of the app, of the request's agents, and of MCP servers, which stay connected for as long as the scope. */
 export const of = Effect.fnUntraced(function* (
   run: PlanRun,
   given: Given
 ): Effect.fn.Return<Catalog, StorageError | PlannerError, Scope.Scope> {
   const tools = new Map(given.local.map((tool) => [tool.name, tool]))
   const skills = yield* addSkills(tools, run, given)
-  const { mcp_servers } = run.given.request
-  if (mcp_servers.length === 0) return { tools, ...skills }
-  const listed = yield* addMcpTools(tools, run, given)
+  const servers = serversOf(run, given)
+  if (servers.length === 0) return { tools, ...skills }
+  const listed = yield* addMcpTools(tools, run, servers, given.checkOutput)
   return {
     tools,
     unreachable: [...skills.unreachable, ...listed.unreachable],

@@ -9,6 +9,7 @@ import type { Compaction } from "../compaction/Compaction.ts"
 import { contextBlocks } from "../compaction/Summary.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import { type Entry, legalHistory } from "../history/LegalHistory.ts"
+import type { ConfiguredServer } from "../mcp/ConfiguredServers.ts"
 import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
@@ -29,6 +30,7 @@ export interface Parts {
   readonly sessions: SessionStore["Service"]
   readonly peers: PeerClient["Service"]
   readonly mcp: McpClient["Service"]
+  readonly configured: ReadonlyArray<ConfiguredServer>
   readonly validator: InputValidator["Service"]
   readonly local: ReadonlyArray<Tool>
   readonly config: PlansConfig["Service"]
@@ -72,7 +74,7 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
 
 /** Reads the session, gathers the tools, and asks the question. */
 export const begin = Effect.fnUntraced(function* (
-  { asker, compaction, config, local, mcp, peers, sessions, validator }: Parts,
+  { asker, compaction, config, configured, local, mcp, peers, sessions, validator }: Parts,
   run: PlanRun
 ): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
   const { plan_id, session_id, journal, request, resumed, uuid } = run.given
@@ -81,7 +83,8 @@ export const begin = Effect.fnUntraced(function* (
   )
   const checkOutput: CheckOutput = (tool, schema, output) =>
     validator.outputProblem(run.given.caller, tool, schema, output)
-  const { notices, tools, unreachable } = yield* Catalog.of(run, { peers, mcp, checkOutput, local, sessions })
+  const given = { peers, mcp, configured, checkOutput, local, sessions }
+  const { notices, tools, unreachable } = yield* Catalog.of(run, given)
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)
 
@@ -99,7 +102,9 @@ export const begin = Effect.fnUntraced(function* (
   const frame = (summaries: ReadonlyArray<string>, mustAnswer = false) => ({
     system: systemPrompt({
       delimiter,
-      agents: [...request.agents, ...request.mcp_servers].map(({ name }) => name),
+      agents: [...request.agents, ...configured.map(({ terms }) => terms), ...request.mcp_servers].map(
+        ({ name }) => name
+      ),
       unreachable,
       summary: blocks(summaries),
       mustAnswer,

@@ -1,7 +1,7 @@
-import type { McpServer } from "@bowline/domain/mcp/McpServer"
+import type { ServerTerms } from "@bowline/domain/mcp/McpServer"
 import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import { Effect, Result, type Scope } from "effect"
-import type { McpClient, McpConnection, McpTool } from "../mcp/McpClient.ts"
+import type { McpConnection, McpTool } from "../mcp/McpClient.ts"
 import * as McpTools from "../tool/McpTools.ts"
 import type { Tool } from "../tool/Tool.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
@@ -17,6 +17,12 @@ const drafts = ["2020-12", "draft-07"] as const
 /** The longest description of a tool: the model reads it in every step. */
 const maxDescription = 4_096
 
+/** A server whose tools a plan may get. */
+export interface OfferedServer {
+  readonly terms: ServerTerms
+  readonly connect: Effect.Effect<McpConnection, PeerError, Scope.Scope>
+}
+
 /** What a server brings to a plan: its tools, or nothing; and what the caller should know. */
 export interface Found {
   readonly server: string
@@ -31,7 +37,7 @@ const messageOf = (server: string, { message }: PeerError): string =>
   `The MCP server ${server} cannot be reached. ${message}`
 
 /** Why the plan does not get a tool, if so. */
-const obstacle = ({ pinned_tools }: McpServer, tool: McpTool): string | undefined => {
+const obstacle = ({ pinned_tools }: ServerTerms, tool: McpTool): string | undefined => {
   const pinned = pinned_tools?.[tool.name]
   if (pinned !== undefined && pinned !== McpTools.hashOf(tool)) return "Its description or a schema has changed"
   if ((tool.description ?? "").length > maxDescription) return `Its description is longer than ${maxDescription}`
@@ -42,12 +48,12 @@ const obstacle = ({ pinned_tools }: McpServer, tool: McpTool): string | undefine
 }
 
 const toolsOf = Effect.fnUntraced(function* (
-  server: McpServer,
+  terms: ServerTerms,
   connection: McpConnection,
   listed: ReadonlyArray<McpTool>,
   check: McpTools.CheckOutput
 ): Effect.fn.Return<Found> {
-  const { allowed_tools, name } = server
+  const { allowed_tools, name } = terms
   const allowed = listed.filter((tool) => allowed_tools?.includes(tool.name) ?? true)
   const missing: Array<MissingTool> = []
   for (const tool of allowed_tools ?? []) {
@@ -55,8 +61,8 @@ const toolsOf = Effect.fnUntraced(function* (
   }
   const tools: Array<Tool> = []
   for (const tool of allowed) {
-    const reason = obstacle(server, tool)
-    if (reason === undefined) tools.push(McpTools.fromTool(server, connection, tool, check))
+    const reason = obstacle(terms, tool)
+    if (reason === undefined) tools.push(McpTools.fromTool(terms, connection, tool, check))
     else missing.push({ tool: tool.name, reason })
     // To look at schemas takes time, in which others are served.
     yield* Effect.yieldNow
@@ -65,32 +71,31 @@ const toolsOf = Effect.fnUntraced(function* (
 })
 
 /**
- * Connects to the servers of a request side by side, for as long as the scope, and lists their tools. One that cannot be reached costs its
- * tools, and the plan only if it is `required`.
+ * Connects to the servers side by side, for as long as the scope, and lists their tools. One that cannot be reached costs its tools, and the
+ * plan only if it is `required`.
  */
 export const connectAll = Effect.fnUntraced(function* (
-  client: McpClient["Service"],
-  servers: ReadonlyArray<McpServer>,
+  servers: ReadonlyArray<OfferedServer>,
   check: McpTools.CheckOutput
 ): Effect.fn.Return<ReadonlyArray<Found>, PlannerError, Scope.Scope> {
-  const list = (server: McpServer) =>
+  const list = ({ connect }: OfferedServer) =>
     Effect.gen(function* () {
-      const connection = yield* client.connect(server)
+      const connection = yield* connect
       return { connection, listed: yield* connection.tools }
     }).pipe(Effect.timeoutOrElse({ duration: timeLimit, orElse: () => Effect.fail(late) }), Effect.result)
   const results = yield* Effect.forEach(
     servers,
-    (server) => Effect.map(list(server), (result) => ({ server, result })),
+    (server) => Effect.map(list(server), (result) => ({ terms: server.terms, result })),
     {
       concurrency: "unbounded"
     }
   )
-  return yield* Effect.forEach(results, ({ result, server }) => {
-    const { name } = server
-    if (Result.isSuccess(result)) return toolsOf(server, result.success.connection, result.success.listed, check)
+  return yield* Effect.forEach(results, ({ result, terms }) => {
+    const { name } = terms
+    if (Result.isSuccess(result)) return toolsOf(terms, result.success.connection, result.success.listed, check)
     const message = messageOf(name, result.failure)
     const data = { server: name, reason: result.failure.reason._tag }
-    if (server.required === true) return new PlannerError({ code: "mcp_unreachable", message, data })
+    if (terms.required === true) return new PlannerError({ code: "mcp_unreachable", message, data })
     const notice: Notice = { event: "notice", data: { code: "mcp_unreachable", message, data } }
     return Effect.as(Effect.annotateLogs(Effect.logWarning("mcp_unreachable"), data), {
       server: name,

@@ -1,4 +1,4 @@
-import type { McpServer } from "@bowline/domain/mcp/McpServer"
+import type { ServerTerms } from "@bowline/domain/mcp/McpServer"
 import type { PeerError } from "@bowline/domain/peer/PeerError"
 import { Effect, type Schema } from "effect"
 import { createHash } from "node:crypto"
@@ -55,7 +55,7 @@ const outputProblem = (tool: McpTool, result: McpResult, check: CheckOutput): Ef
 }
 
 /** A tool of a connected MCP server as a tool of the planner. What the server says of itself can only make the gateway more careful. */
-export const fromTool = (server: McpServer, connection: McpConnection, tool: McpTool, check: CheckOutput): Tool => ({
+export const fromTool = (server: ServerTerms, connection: McpConnection, tool: McpTool, check: CheckOutput): Tool => ({
   name: ToolName.forSkill(server.name, tool.name),
   kind: "mcp",
   agent: server.name,
