@@ -1,7 +1,9 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import { direct } from "@bowline/runtime/peer/PeerClient"
+import { text } from "@bowline/testing/http/Host"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
+import { Network } from "@bowline/testing/http/Network"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
 import { callTool as callOf, say } from "@bowline/testing/provider/Turn"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
@@ -94,8 +96,13 @@ describe("a server that", () => {
 
   it.effect("cannot be reached costs the plan where it is required", () =>
     Effect.gen(function* () {
-      const { code, data, stage } = single(yield* run("http://nowhere.test", { required: true }), "error")
+      const { code, data, retryable, stage } = single(yield* run("http://nowhere.test", { required: true }), "error")
       assert.deepStrictEqual([code, data?.["server"], stage], ["mcp_unreachable", "weather", "tool"])
+      assert.isTrue(retryable)
+      // A server that refuses the gateway will refuse it again.
+      const refusing = yield* (yield* Network).serve(() => Effect.succeed(text(403, "no")))
+      const refused = single(yield* run(refusing.url, { required: true }), "error")
+      assert.deepStrictEqual([refused.data?.["reason"], refused.retryable], ["auth", false])
     }).pipe(Effect.scoped, Effect.provide(plans))
   )
 

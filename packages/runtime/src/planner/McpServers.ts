@@ -1,6 +1,7 @@
 import type { ServerTerms } from "@bowline/domain/mcp/McpServer"
-import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
+import { PeerError, Unreachable, type PeerErrorReason } from "@bowline/domain/peer/PeerError"
 import { Effect, Result, type Scope } from "effect"
+import { isTransientStatus } from "../http/ExchangeError.ts"
 import type { McpConnection, McpTool } from "../mcp/McpClient.ts"
 import * as McpTools from "../tool/McpTools.ts"
 import type { Tool } from "../tool/Tool.ts"
@@ -32,6 +33,10 @@ export interface Found {
 }
 
 const late = new PeerError({ reason: new Unreachable({ message: "The server did not list its tools within 10 s" }) })
+
+/** Whether the server may be reached later. */
+const mayPass = (reason: PeerErrorReason): boolean =>
+  reason._tag === "unreachable" || (reason._tag === "http" && isTransientStatus(reason.status))
 
 const messageOf = (server: string, { message }: PeerError): string =>
   `The MCP server ${server} cannot be reached. ${message}`
@@ -94,8 +99,11 @@ export const connectAll = Effect.fnUntraced(function* (
     const { name } = terms
     if (Result.isSuccess(result)) return toolsOf(terms, result.success.connection, result.success.listed, check)
     const message = messageOf(name, result.failure)
-    const data = { server: name, reason: result.failure.reason._tag }
-    if (terms.required === true) return new PlannerError({ code: "mcp_unreachable", message, data })
+    const { reason } = result.failure
+    const data = { server: name, reason: reason._tag }
+    if (terms.required === true) {
+      return new PlannerError({ code: "mcp_unreachable", message, isRetryable: mayPass(reason), data })
+    }
     const notice: Notice = { event: "notice", data: { code: "mcp_unreachable", message, data } }
     return Effect.as(Effect.annotateLogs(Effect.logWarning("mcp_unreachable"), data), {
       server: name,
