@@ -20,6 +20,12 @@ interface Known extends Omit<McpServerStatus, "url"> {
   readonly until: number
 }
 
+/** What a token for a server is for: its URL as the protocol writes it, without a fragment and without a slash alone. */
+const resourceOf = (url: string): string => {
+  const { href, origin, pathname, search } = new URL(url)
+  return pathname === "/" && search === "" ? origin : href.replace(/#.*$/, "")
+}
+
 /** Servers by URL, with the HTTP client and the variables of whoever names them. Its end waits 5 seconds at most for the sessions that are being ended. */
 export const make = Effect.gen(function* () {
   const client = yield* HttpClient.HttpClient
@@ -34,7 +40,7 @@ export const make = Effect.gen(function* () {
   const note = (url: string, change: Partial<Known>): void =>
     known.set(url, { era: undefined, until: 0, revision: null, error: null, ...known.peek(url), ...change })
 
-  const eraOf = Effect.fnUntraced(function* (url: string) {
+  const knownEra = Effect.fnUntraced(function* (url: string) {
     const { era, until } = known.get(url) ?? { era: undefined, until: 0 }
     return until > (yield* Clock.currentTimeMillis) ? era : undefined
   })
@@ -42,24 +48,39 @@ export const make = Effect.gen(function* () {
   /** Opens a link, once more without what was known of the server if that is no longer so. */
   const open = Effect.fnUntraced(function* (options: Omit<Parameters<typeof ServerLink.open>[0], "era">) {
     const { url } = options
-    const era = yield* eraOf(url)
-    const link = yield* ServerLink.open({ ...options, era }).pipe(
-      Effect.catchIf(
-        ({ isOtherRevision }) => isOtherRevision && era !== undefined,
-        () => ServerLink.open({ ...options, era: undefined })
-      ),
-      Effect.tapError(({ reason }) => Effect.sync(() => note(url, { era: undefined, error: reason.message })))
+    const era = yield* knownEra(url)
+    const anew = Effect.gen(function* () {
+      const link = yield* ServerLink.open({ ...options, era: undefined })
+      note(url, { era: link.era, until: (yield* Clock.currentTimeMillis) + eraMs })
+      return link
+    })
+    const opened =
+      era === undefined
+        ? anew
+        : Effect.catchIf(
+            ServerLink.open({ ...options, era }),
+            ({ isOtherRevision }) => isOtherRevision,
+            () => anew
+          )
+    const link = yield* Effect.tapError(opened, ({ reason }) =>
+      Effect.sync(() => note(url, { era: undefined, error: reason.message }))
     )
-    const until = (yield* Clock.currentTimeMillis) + eraMs
-    note(url, { era: link.era, until, revision: link.revision, error: null })
+    note(url, { revision: link.revision, error: null })
     return link
   })
+
+  /** A server that refuses its revision is asked anew by the next plan. */
+  const forget = (url: string) => (failure: ServerFailure) =>
+    Effect.sync(() => failure.isOtherRevision && note(url, { era: undefined }))
 
   const toPeerError = ({ asPeerError }: ServerFailure): PeerError => asPeerError
 
   const connect = Effect.fn("McpClient.connect")(function* ({ auth, headers, name, url }: McpServer, route: Route) {
     yield* Effect.annotateCurrentSpan({ server: name })
-    const credentials = yield* Effect.mapError(auths.forAgent(auth), ({ reason }) => new PeerError({ reason }))
+    const credentials = yield* Effect.mapError(
+      auths.forAgent(auth, resourceOf(url)),
+      ({ reason }) => new PeerError({ reason })
+    )
     const { redaction } = credentials
     const own = headers === undefined ? {} : Redacted.value(headers)
     for (const value of Object.values(own)) redaction.addAuthorization(value)
@@ -83,7 +104,7 @@ export const make = Effect.gen(function* () {
           : Effect.succeed(link)
       ).pipe((renewing) => renewals.withPermit(renewing))
     const connection: McpConnection = {
-      tools: Effect.suspend(() => Effect.mapError(link.tools(), toPeerError)),
+      tools: Effect.suspend(() => link.tools()).pipe(Effect.tapError(forget(url)), Effect.mapError(toPeerError)),
       call: Effect.fn("McpClient.call")(function* (call, onProgress) {
         yield* Effect.annotateCurrentSpan({ server: name, tool: call.tool.name })
         const first = link
@@ -93,6 +114,7 @@ export const make = Effect.gen(function* () {
             ({ isSessionGone }) => isSessionGone && first.hasSession,
             () => Effect.flatMap(renew(first), (next) => next.call(call, onProgress))
           ),
+          Effect.tapError(forget(url)),
           Effect.mapError(toPeerError)
         )
       })

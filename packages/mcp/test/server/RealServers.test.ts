@@ -16,7 +16,7 @@ const sockets = SdkMcpClient.layer.pipe(
 )
 
 const connect = Effect.fnUntraced(function* (serve: (seen: Seen) => Host) {
-  const seen: Seen = { calls: [], ended: [] }
+  const seen: Seen = { calls: [], ended: [], waiting: 0 }
   const { requests, url } = yield* (yield* Network).serve(serve(seen))
   const connection = yield* (yield* McpClient).connect(serverAt(url), direct)
   return { connection, requests, seen, url }

@@ -29,33 +29,42 @@ const forecast = { type: "object" as const, properties: { sky: { type: "string" 
 export interface Seen {
   readonly calls: Array<unknown>
   readonly ended: Array<string>
+  /** How many calls wait for their end. */
+  waiting: number
 }
 
 const untilAborted = (signal: AbortSignal, seen: Seen) =>
   new Promise<never>((_resolve, reject) => {
+    seen.waiting++
     signal.addEventListener("abort", () => {
       seen.ended.push("wait")
       reject(new Error("aborted"))
     })
   })
 
-/** A server of the SDK's second line: it speaks 2026-07-28, and the revisions before without sessions. */
-export const ofSdk2 = (seen: Seen): Host => {
-  const handler = createMcpHandler(() => {
-    const server = new Server2({ name: "sdk-2", version: "1.0.0" })
-    const inputSchema = fromJsonSchema<{ readonly city: string }>(city)
-    server.registerTool(
-      "forecast",
-      { description: "The sky", inputSchema, outputSchema: fromJsonSchema<{ readonly sky: string }>(forecast) },
-      ({ city }, { mcpReq }) => {
-        seen.calls.push({ city, meta: mcpReq._meta })
-        return { content: [{ type: "text", text: `clear in ${city}` }], structuredContent: { sky: "clear" } }
-      }
-    )
-    server.registerTool("fail", { inputSchema }, () => ({ isError: true, content: [{ type: "text", text: "no sky" }] }))
-    server.registerTool("wait", { inputSchema }, async (_input, { mcpReq }) => untilAborted(mcpReq.signal, seen))
-    return server
-  })
+/** A server of the SDK's second line: it speaks 2026-07-28, and the revisions before without sessions, unless it rejects them. */
+export const ofSdk2 = (seen: Seen, legacy: "stateless" | "reject" = "stateless"): Host => {
+  const handler = createMcpHandler(
+    () => {
+      const server = new Server2({ name: "sdk-2", version: "1.0.0" })
+      const inputSchema = fromJsonSchema<{ readonly city: string }>(city)
+      server.registerTool(
+        "forecast",
+        { description: "The sky", inputSchema, outputSchema: fromJsonSchema<{ readonly sky: string }>(forecast) },
+        ({ city }, { mcpReq }) => {
+          seen.calls.push({ city, meta: mcpReq._meta })
+          return { content: [{ type: "text", text: `clear in ${city}` }], structuredContent: { sky: "clear" } }
+        }
+      )
+      server.registerTool("fail", { inputSchema }, () => ({
+        isError: true,
+        content: [{ type: "text", text: "no sky" }]
+      }))
+      server.registerTool("wait", { inputSchema }, async (_input, { mcpReq }) => untilAborted(mcpReq.signal, seen))
+      return server
+    },
+    { legacy }
+  )
   return hostOf(handler.fetch)
 }
 
