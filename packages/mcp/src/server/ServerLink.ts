@@ -15,10 +15,9 @@ import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
 import type { ServerFetch } from "../http/ServerFetch.ts"
 import { toResult, toTool } from "./Content.ts"
 import { ServerFailure, toFailure } from "./Failure.ts"
+import { carryTasks, TaskCalls, taskIn, tasksExtension, timeout } from "./TaskCalls.ts"
 
 const maxPages = 100
-/** Whoever asks has a timer of its own. This is the longest one that the protocol's client takes. */
-const timeout = 2_147_483_647
 
 /** The least time between two attempts to read on a stream that the server has closed, in milliseconds. */
 const minReconnectMs = 1_000
@@ -68,9 +67,11 @@ const inputRequired: McpResult = {
   structured: undefined
 }
 
+const shortened = (message: string): string => message.slice(0, 500).toWellFormed()
+
 const progressText = ({ message, progress, total }: Progress): string => {
   const count = total === undefined ? `${progress}` : `${progress}/${total}`
-  return message === undefined || message === "" ? count : `${count} ${message}`.slice(0, 500).toWellFormed()
+  return message === undefined || message === "" ? count : shortened(`${count} ${message}`)
 }
 
 /** The code of the error by which the revisions with a handshake ask for input. */
@@ -93,11 +94,13 @@ export class ServerLink {
   readonly #client: Client
   readonly #transport: LinkTransport
   readonly #options: Options
+  readonly #tasks: TaskCalls
 
   constructor(client: Client, transport: LinkTransport, options: Options) {
     this.#client = client
     this.#transport = transport
     this.#options = options
+    this.#tasks = new TaskCalls(client, (request) => this.ask("", request))
   }
 
   get hasSession(): boolean {
@@ -145,7 +148,7 @@ export class ServerLink {
       )
       size += JSON.stringify(list.tools).length
       if (size > maxBytes) return yield* tooLarge
-      tools.push(...list.tools.flatMap(toTool))
+      tools.push(...list.tools.flatMap((tool) => toTool(tool, this.#tasks.areSupported)))
       cursor = list.nextCursor
       if (cursor === undefined || cursor === "") return tools
     }
@@ -168,25 +171,26 @@ export class ServerLink {
       Effect.forkScoped
     )
     const _meta = { ...meta, ...(yield* traceOf), "bowline/task_id": taskId }
-    const asked = this.ask(taskId, (signal) =>
-      this.#client.callTool(
-        { name: tool.name, arguments: input, _meta },
-        {
-          signal,
-          timeout,
-          headers: wire.headersOf(taskId),
-          allowInputRequired: true,
-          onprogress: (told) => void Queue.offerUnsafe(progress, redaction.text(progressText(told))),
-          // Without its output schema: the client would compile it, and it is a stranger's.
-          toolDefinition: { name: tool.name, inputSchema: { ...tool.inputSchema, type: "object" } }
-        }
-      )
-    )
-    const answer = yield* asked.pipe(
+    const tell = (message: string) => void Queue.offerUnsafe(progress, redaction.text(message))
+    const params = { name: tool.name, arguments: input, _meta }
+    const asked = this.ask(taskId, (signal) => {
+      const headers = wire.headersOf(taskId)
+      const options = { signal, timeout, headers, onprogress: (told: Progress) => tell(progressText(told)) }
+      if (tool.needsTask === true) return this.#tasks.begin(params, options)
+      // Without its output schema: the client would compile it, and it is a stranger's.
+      const toolDefinition = { name: tool.name, inputSchema: { ...tool.inputSchema, type: "object" as const } }
+      return this.#client.callTool(params, { ...options, allowInputRequired: true, toolDefinition })
+    })
+    const first = yield* asked.pipe(
       Effect.onInterrupt(() => wire.close(taskId)),
       Effect.catchIf(isInputRequired, () => Effect.undefined)
     )
-    if (answer === undefined || isInputRequiredResult(answer)) return inputRequired
+    if (first === undefined || isInputRequiredResult(first)) return inputRequired
+    const answer = yield* Option.match(taskIn(first), {
+      onNone: () => Effect.succeed(first),
+      onSome: (task) => this.#tasks.result(task, (message) => tell(shortened(message)))
+    })
+    if (answer === undefined) return inputRequired
     const result = toResult(answer)
     if (typeof result === "string") return yield* invalid(result)
     const { structured, text } = result
@@ -219,7 +223,8 @@ export const openOn = Effect.fnUntraced(function* (
         // Over HTTP an answer is awaited for as long as the plan waits; an old server over stdio may never give one.
         probe: { timeoutMs: transport.terminateSession === undefined ? stdioProbeMs : timeout }
       },
-      inputRequired: { autoFulfill: false }
+      inputRequired: { autoFulfill: false },
+      capabilities: { extensions: { [tasksExtension]: {} } }
     }
   )
   const link = new ServerLink(client, transport, options)
@@ -228,6 +233,7 @@ export const openOn = Effect.fnUntraced(function* (
       client.connect(transport, { signal, timeout, ...(era === "legacy" && { prior: { kind: era } }) })
     )
     .pipe(Effect.onError(() => Effect.promise(() => client.close())))
+  carryTasks(transport)
   return link
 })
 

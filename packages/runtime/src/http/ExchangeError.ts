@@ -110,9 +110,12 @@ export const fromTransport = (cause: unknown): ExchangeError => {
 /** At most 500 characters, for a message. */
 export const excerpt = (text: string): string => (text.length <= 500 ? text : `${text.slice(0, 500)}…`)
 
-/** The same request may get another answer later. */
-export const isTransientStatus = (status: number): boolean =>
+const isTransientStatus = (status: number): boolean =>
   status === 408 || status === 425 || status === 429 || status >= 500
+
+/** The same request may get another answer later. */
+export const mayPass = (reason: PeerErrorReason): boolean =>
+  reason._tag === "unreachable" || (reason._tag === "http" && isTransientStatus(reason.status))
 
 /** A status other than 2xx. The message quotes the body; for 402 the body is also the terms of the payment. */
 export const fromStatus = (

@@ -14,6 +14,8 @@ export interface McpTool {
   readonly outputSchema: JsonObject | null
   /** The server says that the tool may destroy something. */
   readonly isDestructive: boolean
+  /** The server takes calls of it only as tasks of its own, which the client asks for until they end. */
+  readonly needsTask?: boolean
 }
 
 /** One call of a tool. `taskId` goes with it as the idempotency key. */

@@ -1,7 +1,7 @@
 import type { ServerTerms } from "@bowline/domain/mcp/McpServer"
-import { PeerError, Unreachable, type PeerErrorReason } from "@bowline/domain/peer/PeerError"
+import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import { Effect, Result, type Scope } from "effect"
-import { isTransientStatus } from "../http/ExchangeError.ts"
+import { mayPass } from "../http/ExchangeError.ts"
 import type { McpConnection, McpTool } from "../mcp/McpClient.ts"
 import * as McpTools from "../tool/McpTools.ts"
 import type { Tool } from "../tool/Tool.ts"
@@ -33,10 +33,6 @@ export interface Found {
 }
 
 const late = new PeerError({ reason: new Unreachable({ message: "The server did not list its tools within 10 s" }) })
-
-/** Whether the server may be reached later. */
-const mayPass = (reason: PeerErrorReason): boolean =>
-  reason._tag === "unreachable" || (reason._tag === "http" && isTransientStatus(reason.status))
 
 const messageOf = (server: string, { message }: PeerError): string =>
   `The MCP server ${server} cannot be reached. ${message}`
