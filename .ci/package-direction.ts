@@ -52,7 +52,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
   ],
   "apps/gateway": ["setting", "file", "config", "egress", "http", "route", "demo", "Gateway.ts", "cli", "main.ts"],
   "packages/a2a": ["task", "identity", "dialect", "rpc", "card", "peer"],
-  "packages/mcp": ["http", "server"],
+  "packages/mcp": ["http", "process", "server"],
   "packages/testing": ["exchange", "http", "provider", "peer", "mcp", "session", "store", "TestKit.ts"],
   "packages/storage-sql": [
     "internal",

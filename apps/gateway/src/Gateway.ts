@@ -1,5 +1,6 @@
 import { GatewayIdentity } from "@bowline/runtime/auth/GatewayIdentity"
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
+import * as SdkConfiguredServers from "@bowline/mcp/server/SdkConfiguredServers"
 import * as SdkMcpClient from "@bowline/mcp/server/SdkMcpClient"
 import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider/AnthropicMessagesProvider"
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
@@ -14,6 +15,9 @@ import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import * as ProviderMetrics from "@bowline/runtime/telemetry/ProviderMetrics"
+import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import * as NodePath from "@effect/platform-node/NodePath"
 import { Effect, Layer, Logger, Record, Redacted, References } from "effect"
 import { HttpRouter } from "effect/http"
 import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
@@ -88,10 +92,23 @@ const texts = ({ texts: { plannerFile, recipes } }: Config) =>
     plannerFile === undefined ? Layer.empty : PlannerText.layerFile(plannerFile)
   ).pipe(Layer.orDie)
 
+/** The MCP servers that every plan gets. The operator names them, so neither the egress rules nor the list of allowed variables hold for them. */
+const mcpServers = ({ mcpServers: { environment, secrets, servers }, peerTls }: Config) =>
+  servers.length === 0
+    ? Layer.empty
+    : SdkConfiguredServers.layer({ servers, environment }).pipe(
+        Layer.provide([
+          Outbound.layerAnywhere(peerTls),
+          NodeChildProcessSpawner.layer.pipe(Layer.provide([NodeFileSystem.layer, NodePath.layer])),
+          Layer.succeed(EnvironmentSecrets, secrets)
+        ])
+      )
+
 /** The plans with their stores, providers, peers and MCP servers. */
 const runtime = (config: Config) =>
   Plans.layer.pipe(
     Layer.provideMerge(CredentialPool.layer),
+    Layer.provideMerge(mcpServers(config)),
     Layer.provideMerge(stores(config)),
     Layer.provideMerge(
       Layer.provide(

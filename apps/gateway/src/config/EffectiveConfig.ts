@@ -1,4 +1,5 @@
-import { Duration, Record } from "effect"
+import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
+import { Duration, Record, Redacted } from "effect"
 import type { ConfigFile } from "../file/ConfigFile.ts"
 import type { FileProvider } from "../file/FileSchema.ts"
 import type { ProviderSettings } from "../file/ProviderSettings.ts"
@@ -53,6 +54,16 @@ const providerOf = (
   timeouts: Object.fromEntries(Object.entries(timeouts).map(([name, timeout]) => [name, Duration.format(timeout)]))
 })
 
+const mcpServerOf = (server: ConfiguredMcpServer) => {
+  if ("url" in server) {
+    const { auth, headers, url, ...terms } = server
+    const shown = headers === undefined ? {} : { headers: Record.map(Redacted.value(headers), () => redacted) }
+    return { ...terms, url: withoutSecrets(url), auth: { type: auth.type }, ...shown }
+  }
+  const { args = [], env = {}, ...terms } = server
+  return { ...terms, args: args.map(() => redacted), env: Record.map(env, () => redacted) }
+}
+
 /** The configuration in effect, in the shape of the file, for people to read. It contains no secrets. */
 export const describe = (
   values: Values,
@@ -65,6 +76,7 @@ export const describe = (
     providerOf(provider, file.providers.find(({ name }) => name === provider.name) ?? {})
   ),
   models: file.models,
+  mcp_servers: file.mcpServers.map(mcpServerOf),
   peers: {
     hosts: Object.fromEntries(
       Array.from(file.peerTls, ([host, tls]) => [

@@ -1,5 +1,6 @@
 import * as BinduIdentity from "@bowline/a2a/identity/BinduIdentity"
 import type { Identity } from "@bowline/runtime/auth/GatewayIdentity"
+import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import type { Permissions } from "@bowline/runtime/config/Permissions"
@@ -70,6 +71,14 @@ export class GatewayConfig extends Context.Service<
     readonly egress: EgressPolicy
     /** Certificates and authorities for connections to peers. */
     readonly peerTls: PeerTls
+    /** The MCP servers of every plan. */
+    readonly mcpServers: {
+      readonly servers: ReadonlyArray<ConfiguredMcpServer>
+      /** The variables that their processes get besides their own. */
+      readonly environment: Readonly<Record<string, string>>
+      /** The variables that their `auth` may name: all, since the operator names them. */
+      readonly secrets: typeof EnvironmentSecrets.Service
+    }
     /** The models that the configuration names, as `provider/model`. */
     readonly configuredModels: ReadonlySet<string>
     /** The largest body of a request, in bytes. */
@@ -98,14 +107,22 @@ const identityOf = ({ didAuthor: author, didName: name, didSeed: seed }: Values)
     ? Option.none()
     : Option.some(BinduIdentity.fromSeed({ seed, author, name }))
 
-const secretsOf = ({ envAllow }: Values, environment: Texts): typeof EnvironmentSecrets.Service => {
-  const isAllowed = ConfiguredModels.anyOf(envAllow)
-  return {
-    isAllowed,
-    get: (name) =>
-      Effect.succeed(Option.map(Option.fromNullishOr(isAllowed(name) ? environment[name] : undefined), Redacted.make))
-  }
-}
+const secretsOf = (isAllowed: (name: string) => boolean, environment: Texts): typeof EnvironmentSecrets.Service => ({
+  isAllowed,
+  get: (name) =>
+    Effect.succeed(Option.map(Option.fromNullishOr(isAllowed(name) ? environment[name] : undefined), Redacted.make))
+})
+
+/** What a process needs to find programs and files, and to write in the operator's language. It contains no key of a provider. */
+const inherited = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ"]
+
+const mcpServersOf = ({ mcpServers: servers }: ConfigFile.ConfigFile, environment: Texts) => ({
+  servers,
+  environment: Object.fromEntries(
+    inherited.flatMap((name) => (environment[name] === undefined ? [] : [[name, environment[name]] as const]))
+  ),
+  secrets: secretsOf(() => true, environment)
+})
 
 const plansOf = (
   values: Values,
@@ -169,12 +186,13 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     providers,
     plans: plansOf(values, sources, models, file),
     texts,
-    secrets: secretsOf(values, environment),
+    secrets: secretsOf(ConfiguredModels.anyOf(values.envAllow), environment),
     permissions: permissionsOf(file),
     secretKey: Option.fromNullishOr(values.secretKey),
     identity: identityOf(values),
     egress: { allow: values.egressAllow, deny: values.egressDeny, allowsLocal: isLoopback(host) },
     peerTls: file.peerTls,
+    mcpServers: mcpServersOf(file, environment),
     configuredModels: models.configured,
     maxBody: values.maxBody,
     sessionTtl: values.sessionTtl,

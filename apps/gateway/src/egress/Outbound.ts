@@ -1,7 +1,8 @@
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { Agent, type Dispatcher } from "@effect/platform-node/Undici"
 import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
-import { Effect, Layer } from "effect"
+import * as EgressRule from "@bowline/runtime/egress/EgressRule"
+import { Effect, Layer, Option } from "effect"
 import type { PeerTls } from "../file/PeerTls.ts"
 import * as EgressConnector from "../egress/EgressConnector.ts"
 
@@ -22,8 +23,17 @@ const client = (make: () => Agent) =>
     )
   )
 
-/** The HTTP client for hosts that the operator names, such as providers. It has no timers, retries or redirects. */
+/** The HTTP client for providers, which the operator names. It has no timers, retries or redirects. */
 export const layer = client(() => new Agent())
+
+const anywhere: EgressPolicy = {
+  allow: ["0.0.0.0/0", "::/0"].flatMap((network) => Option.toArray(EgressRule.parse(network))),
+  deny: [],
+  allowsLocal: true
+}
+
+/** The same client for other hosts that the operator names, with the host's TLS configuration. It connects wherever it is told to. */
+export const layerAnywhere = (tls: PeerTls) => client(() => new Agent({ connect: EgressConnector.make(anywhere, tls) }))
 
 /** The same client for hosts that callers name. It connects only where the policy allows, with the host's TLS configuration. */
 export const layerWithin = (policy: EgressPolicy, tls: PeerTls) =>

@@ -1,3 +1,4 @@
+import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
 import { Data, Effect, Option } from "effect"
 import { existsSync } from "node:fs"
 import { readFile } from "node:fs/promises"
@@ -8,6 +9,7 @@ import { fileVariable } from "../setting/Settings.ts"
 import { parseText, substitute } from "./ConfigText.ts"
 import * as FileSchema from "./FileSchema.ts"
 import { settingsOf } from "./FileSettings.ts"
+import { mcpServerIssues, toMcpServers } from "./McpServerSettings.ts"
 import * as PeerTls from "./PeerTls.ts"
 import { providerIssues } from "./ProviderSettings.ts"
 
@@ -23,6 +25,7 @@ export interface ConfigFile {
   readonly peerTls: PeerTls.PeerTls
   readonly permissions: FileSchema.Lists["permissions"]
   readonly budgets: FileSchema.Lists["budgets"]
+  readonly mcpServers: ReadonlyArray<ConfiguredMcpServer>
   readonly problems: ReadonlyArray<Problem>
 }
 
@@ -35,6 +38,7 @@ const nothing: ConfigFile = {
   peerTls: new Map(),
   permissions: undefined,
   budgets: undefined,
+  mcpServers: [],
   problems: []
 }
 
@@ -69,13 +73,15 @@ const read = Effect.fnUntraced(
     const { issues: misshapen, lists } = FileSchema.decode(document)
     const {
       budgets,
+      mcp_servers = [],
       models = {},
       peers,
       permissions,
       providers = []
     } = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
     const tls = yield* PeerTls.load(peers?.hosts ?? {}, path)
-    const issues = [...unset, ...misshapen, ...unwritten, ...providerIssues(providers), ...tls.issues]
+    const inLists = [...providerIssues(providers), ...tls.issues, ...mcpServerIssues(mcp_servers, environment)]
+    const issues = [...unset, ...misshapen, ...unwritten, ...inLists]
     return {
       name: file,
       settings: sources,
@@ -85,6 +91,7 @@ const read = Effect.fnUntraced(
       peerTls: tls.hosts,
       permissions,
       budgets,
+      mcpServers: toMcpServers(mcp_servers),
       problems: issues.map((issue) => inFile(file, issue))
     }
   },

@@ -1,6 +1,7 @@
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Api } from "@bowline/protocol/api/Api"
 import type { Peer } from "@bowline/protocol/peer/PeersApi"
+import { ConfiguredServers } from "@bowline/runtime/mcp/ConfiguredServers"
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import { PeerClient, type PeerStatus } from "@bowline/runtime/peer/PeerClient"
 import { Effect } from "effect"
@@ -25,13 +26,14 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const client = yield* PeerClient
     const mcp = yield* McpClient
+    const configured = yield* ConfiguredServers
     const admitted = yield* onlyAdmins
 
     return handlers.handleAll({
       list: () =>
         admitted.pipe(
-          Effect.andThen(Effect.all([client.peers, mcp.servers])),
-          Effect.map(([peers, mcp_servers]) => ({ peers: peers.map(toPeer), mcp_servers })),
+          Effect.andThen(Effect.all([client.peers, configured.statuses, mcp.servers])),
+          Effect.map(([peers, own, others]) => ({ peers: peers.map(toPeer), mcp_servers: [...own, ...others] })),
           answer
         )
     })

@@ -40,6 +40,13 @@ providers:
     api_keys: [planted-secret-5]
     headers: { x-key: planted-secret-6 }
     models: { small: { context_window: 1000 } }
+mcp_servers:
+  - { name: files, command: files-server, args: [--key, planted-secret-8], env: { API_KEY: "$SEED" }, required: true }
+  - name: docs
+    url: https://docs.example/mcp?key=planted-secret-9
+    auth: { type: bearer, token: planted-secret-10 }
+    headers: { x-key: planted-secret-11 }
+    allowed_tools: [search]
 `
       const seed = "5e".repeat(32)
       const secretKey = Buffer.alloc(32, 0xfb).toString("base64")
@@ -52,7 +59,7 @@ providers:
       assert.notInclude(stdout, seed)
       assert.notInclude(stdout, secretKey)
       const shown = JSON.parse(stdout) as Readonly<Record<string, unknown>>
-      const { database, identity, plans, providers, server, streams } = shown
+      const { database, identity, mcp_servers, plans, providers, server, streams } = shown
       assert.deepStrictEqual(shown["permissions"], { ann: { tools: { deny: ["shell_*"] } } })
       assert.deepStrictEqual(shown["budgets"], { "*": { tokens_per_day: 9 } })
       assert.deepInclude(server, { host: "127.0.0.1", port: "2", max_body: "1MiB", api_keys: { ann: ["<redacted>"] } })
@@ -67,6 +74,22 @@ providers:
         headers: { "x-key": "<redacted>" },
         models: { small: { context_window: 1_000 } }
       })
+      assert.deepStrictEqual(mcp_servers, [
+        {
+          name: "files",
+          required: true,
+          command: "files-server",
+          args: ["<redacted>", "<redacted>"],
+          env: { API_KEY: "<redacted>" }
+        },
+        {
+          name: "docs",
+          allowed_tools: ["search"],
+          url: "https://docs.example/mcp",
+          auth: { type: "bearer" },
+          headers: { "x-key": "<redacted>" }
+        }
+      ])
     })
   )
 

@@ -56,6 +56,41 @@ log: { level: $LOUD }
     }).pipe(Effect.scoped)
   )
 
+  it.effect("reports what is wrong with every MCP server", () =>
+    Effect.gen(function* () {
+      const auth = { type: "bearer_env", env_var: "NONE" }
+      const found = yield* problems(
+        "bad.json",
+        JSON.stringify({
+          mcp_servers: [
+            { name: "a", url: "https://mcp.example/", args: ["planted-secret"], auth },
+            { name: "a", command: "planted-secret", headers: { "x-key": "planted-secret" }, auth },
+            { name: "b" },
+            { name: "c", url: "https://mcp.example/", command: "planted-secret" }
+          ]
+        })
+      )
+      assert.deepStrictEqual(found, [
+        "bad.json mcp_servers[0].args: Expected none with a url",
+        "bad.json mcp_servers[0].auth.env_var: The variable NONE is not set",
+        "bad.json mcp_servers[1].name: Expected each name once",
+        "bad.json mcp_servers[1].headers: Expected none with a command",
+        "bad.json mcp_servers[1].auth: Expected none with a command",
+        "bad.json mcp_servers[1].auth.env_var: The variable NONE is not set",
+        "bad.json mcp_servers[2]: Expected either a url or a command",
+        "bad.json mcp_servers[3]: Expected either a url or a command"
+      ])
+      const misshapen = { name: "-", url: "planted-secret", required: "planted-secret", env: { "a b": "c" }, cmd: "" }
+      assert.deepStrictEqual(yield* problems("bad.json", JSON.stringify({ mcp_servers: [misshapen] })), [
+        "bad.json mcp_servers[0].cmd: There is no such key",
+        "bad.json mcp_servers[0].name: Expected 1..64 characters of A-Z a-z 0-9 . _ -, the first one a letter or a digit",
+        "bad.json mcp_servers[0].required: Expected boolean",
+        "bad.json mcp_servers[0].url: Expected an http or https URL",
+        'bad.json mcp_servers[0].env["a b"]: There is no such key'
+      ])
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("reports what is wrong with every provider, model and host", () =>
     Effect.gen(function* () {
       const found = yield* problems(

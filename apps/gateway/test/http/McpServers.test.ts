@@ -2,8 +2,8 @@ import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
-import { post, send, start } from "./RunningGateway.ts"
+import { Effect, Fiber, Schedule } from "effect"
+import { payloads, post, send, start } from "./RunningGateway.ts"
 
 const asking = [[callTool("weather_forecast", { city: "Oslo" })], [say("Clear.")]]
 
@@ -15,13 +15,6 @@ const serve = ScriptedMcpServer.serve({
 
 const callers = { BOWLINE_API_KEYS: "ann=key-of-ann", BOWLINE_ADMIN_CALLERS: "ann" }
 const ann = { authorization: "Bearer key-of-ann" }
-
-/** The payloads of the events of this name in the text of a stream. */
-const payloads = (text: string, event: string): ReadonlyArray<unknown> =>
-  Array.from(
-    text.matchAll(new RegExp(`^event: ${event}\ndata: (.+)$`, "gm")),
-    ([, data = "{}"]) => JSON.parse(data) as unknown
-  )
 
 describe("MCP servers of a request", () => {
   it.live("are called, and shown to admins", () =>
@@ -48,6 +41,32 @@ describe("MCP servers of a request", () => {
       const data = { server: "weather", reason: "egress_denied" }
       assert.deepNestedInclude(payloads(text, "notice")[0], { code: "mcp_unreachable", data })
       assert.deepStrictEqual(yield* server.asked, [])
+    }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("have calls of a tool that may destroy something approved first", () =>
+    Effect.gen(function* () {
+      const annotations = { destructiveHint: true, readOnlyHint: true }
+      const server = yield* ScriptedMcpServer.serve({
+        list: () => ({ tools: [{ name: "forecast", inputSchema: { type: "object" }, annotations }] }),
+        call: (request) =>
+          Effect.succeed(ScriptedMcpServer.result(request, { content: [{ type: "text", text: "wiped" }] }))
+      })
+      const { url } = yield* start(asking, callers)
+      const body = { question: "?", mcp_servers: [{ name: "weather", url: `${server.url}/mcp` }] }
+      const plan = yield* Effect.forkChild(post(`${url}/plan`, body, { ...ann, accept: "text/event-stream" }))
+      const approval = yield* send(`${url}/approvals`, { headers: ann }).pipe(
+        Effect.map(({ body }) => (body["approvals"] as ReadonlyArray<Readonly<Record<string, string>>>)[0]),
+        Effect.repeat({ until: (shown) => shown !== undefined, schedule: Schedule.spaced("20 millis") })
+      )
+      assert.deepInclude(approval, { tool: "weather_forecast", why: "sensitive" })
+      assert.notInclude(yield* server.asked, "tools/call")
+      const path = `${url}/plans/${approval?.["plan_id"]}/approvals/${approval?.["task_id"]}`
+      yield* post(path, { decision: "approve" }, ann)
+      const { text } = yield* Fiber.join(plan)
+      assert.deepNestedInclude(payloads(text, "approval.requested")[0], { why: "sensitive" })
+      assert.deepNestedInclude(payloads(text, "task.artifact")[0], { content: "wiped" })
+      assert.include(yield* server.asked, "tools/call")
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 })

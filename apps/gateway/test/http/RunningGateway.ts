@@ -71,6 +71,13 @@ export const post = (url: string, body: unknown, headers: Readonly<Record<string
     body: typeof body === "string" ? body : JSON.stringify(body)
   })
 
+/** The payloads of the events of this name in the text of a stream. */
+export const payloads = (text: string, event: string): ReadonlyArray<unknown> =>
+  Array.from(
+    text.matchAll(new RegExp(`^event: ${event}\ndata: (.+)$`, "gm")),
+    ([, data = "{}"]) => JSON.parse(data) as unknown
+  )
+
 /** The names of a stream's events, in order. */
 export const eventsOf = (text: string): ReadonlyArray<string> =>
   Array.from(text.matchAll(/^event: (.+)$/gm), ([, name = ""]) => name)

@@ -1,6 +1,6 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
 import { LruCache } from "@bowline/runtime/cache/LruCache"
-import type { PeerCall, PeerStatus } from "@bowline/runtime/peer/PeerClient"
+import { routeHeaders, type PeerCall, type PeerStatus } from "@bowline/runtime/peer/PeerClient"
 import { Effect, Result, type Duration } from "effect"
 import type { PeerAuths } from "@bowline/runtime/auth/PeerAuth"
 import { didOf, maxPeers, takesTextOnly } from "../card/AgentCard.ts"
@@ -83,11 +83,7 @@ export const make = (cards: AgentCards, auths: PeerAuths) => {
     const chosen = choose(call, found, before, missed !== undefined && isPassing(missed))
     interfaces.set(endpoint, chosen)
     const codec = codecs[chosen.dialect]
-    const headers = {
-      ...codec.headers,
-      "x-bowline-hops": String(call.route.hops),
-      "x-bowline-via": call.route.via.join(",")
-    }
+    const headers = { ...codec.headers, ...routeHeaders(call.route) }
     const params = chosen.tenant === undefined ? {} : { tenant: chosen.tenant }
     return {
       endpoint,

@@ -1,21 +1,12 @@
 import { Unreachable } from "@bowline/domain/peer/PeerError"
 import { Duration, Effect, Option, Random, Schedule } from "effect"
 import { failure, isPassing, type ExchangeError } from "@bowline/runtime/http/ExchangeError"
+import { pollDelay } from "@bowline/runtime/http/PollDelay"
 import type { Task } from "../task/Task.ts"
-
-const shortest = 50
-const longest = 5_000
 
 /** How long a peer may go without a usable answer. */
 export const answerLimit = Duration.seconds(30)
 const pollLimit = Duration.seconds(10)
-
-/**
- * Milliseconds until the next poll: 50 at first, then 0.3 × the time that has passed, from 50 to 5,000, ±10 %. `random` is
- * 0..1.
- */
-export const pollDelay = (elapsed: number, random: number): number =>
-  elapsed === 0 ? shortest : Math.round(Math.min(Math.max(0.3 * elapsed, shortest), longest) * (0.9 + 0.2 * random))
 
 /** When to poll. The input is the `Retry-After` of the peer, if it sent one. */
 const pollSchedule = Schedule.forever.pipe(

@@ -6,7 +6,7 @@ const McpToolName = Schema.String.check(Schema.isBetweenLength(1, 256))
 
 /** Headers that the protocol or the connection sets, and `authorization`, which `auth` sets. */
 const reservedHeader =
-  /^(accept|authorization|connection|content-.*|cookie|expect|host|idempotency-key|keep-alive|last-event-id|mcp-.*|proxy-.*|te|trailer|traceparent|tracestate|transfer-encoding|upgrade)$/i
+  /^(accept|authorization|connection|content-.*|cookie|expect|host|idempotency-key|keep-alive|last-event-id|mcp-.*|proxy-.*|te|trailer|traceparent|tracestate|transfer-encoding|upgrade|x-bowline-.*)$/i
 
 const headerProblem = (name: string, value: string): string | undefined => {
   if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/.test(name)) return "Expected names of headers"
@@ -30,20 +30,47 @@ const ToolHash = Schema.String.check(
   Schema.isPattern(/^sha256:[0-9a-f]{64}$/u, { message: "Expected sha256:<64 lower-case hex digits>" })
 )
 
-/**
- * An MCP server as a request names it. With `allowed_tools` the plan gets no other tool of it. `approval` says of the calls of its tools
- * what a skill's says of the skill's. A tool that `pinned_tools` names is a changed one if its digest is not the pinned one. A plan fails
- * without a server that is `required`.
- */
-export const McpServer = Schema.Struct({
+/** What a plan gets of a server. */
+const terms = {
   name: AgentName,
-  url: HttpUrl,
-  auth: AgentAuth.pipe(Schema.withDecodingDefaultKey(Effect.succeed({ type: "none" as const }))),
   allowed_tools: Schema.optionalKey(Schema.Array(McpToolName).check(Schema.isMaxLength(128))),
-  headers: Schema.optionalKey(Headers),
   approval: Schema.optionalKey(Schema.Literals(["never", "always"])),
   tool_timeout_ms: Schema.optionalKey(TimeoutMs),
   pinned_tools: Schema.optionalKey(Schema.Record(McpToolName, ToolHash)),
   required: Schema.optionalKey(Schema.Boolean)
+}
+
+/**
+ * What a plan gets of a server, wherever it is. With `allowed_tools` the plan gets no other tool of it. A tool that `pinned_tools` names is
+ * offered only if its digest is the pinned one. A plan fails without a server that is `required`.
+ */
+export type ServerTerms = Schema.Struct.Type<typeof terms>
+
+/** An MCP server at a URL, as a request or the configuration names it. */
+export const McpServer = Schema.Struct({
+  ...terms,
+  url: HttpUrl,
+  auth: AgentAuth.pipe(Schema.withDecodingDefaultKey(Effect.succeed({ type: "none" as const }))),
+  headers: Schema.optionalKey(Headers)
 })
 export type McpServer = typeof McpServer.Type
+
+/** A string that a process gets: it ends at a NUL. */
+const Word = Schema.String.check(
+  Schema.isPattern(/^[^\0]{0,32768}$/u, { message: "Expected at most 32,768 characters without NUL" })
+)
+const VariableName = Schema.String.check(
+  Schema.isPattern(/^[A-Za-z_][A-Za-z0-9_]{0,255}$/u, { message: "Expected names of variables" })
+)
+
+/** An MCP server that the gateway starts, and speaks to over its standard input and output. Only the configuration may name one. */
+export const McpCommand = Schema.Struct({
+  ...terms,
+  command: Word.check(Schema.isNonEmpty()),
+  args: Schema.optionalKey(Schema.Array(Schema.RedactedFromValue(Word)).check(Schema.isMaxLength(256))),
+  env: Schema.optionalKey(Schema.Record(VariableName, Schema.RedactedFromValue(Word)))
+})
+export type McpCommand = typeof McpCommand.Type
+
+/** An MCP server as the configuration names it. */
+export type ConfiguredMcpServer = McpServer | McpCommand

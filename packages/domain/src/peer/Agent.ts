@@ -42,6 +42,20 @@ export const AgentAuth = Schema.Union([
 })
 export type AgentAuth = typeof AgentAuth.Type
 
+/** The fields of an agent's `auth` that name a variable, and which. */
+export const variablesOf = (auth: AgentAuth): ReadonlyArray<readonly [field: string, name: string]> => {
+  switch (auth.type) {
+    case "bearer_env":
+      return [["env_var", auth.env_var]]
+    case "did_signed":
+      return auth.token_env_var === undefined ? [] : [["token_env_var", auth.token_env_var]]
+    case "oauth2_client_credentials":
+      return [["client_secret_env_var", auth.client_secret_env_var]]
+    default:
+      return []
+  }
+}
+
 export const TimeoutMs = Schema.Int.check(Schema.isBetween({ minimum: 100, maximum: 21_600_000 }))
 
 /**

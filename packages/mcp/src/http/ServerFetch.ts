@@ -13,10 +13,12 @@ const callHeader = "idempotency-key"
 /** How long a cancel may take: nobody waits for it. */
 const cancelTimeout = "5 seconds"
 
+const cancels: ReadonlySet<string> = new Set(["notifications/cancelled", "tasks/cancel"])
+
 const Message = Schema.fromJsonString(Schema.Struct({ method: Schema.optionalKey(Schema.String) }))
 
 const isCancel = (body: string): boolean =>
-  Option.exists(Schema.decodeOption(Message)(body), ({ method }) => method === "notifications/cancelled")
+  Option.exists(Schema.decodeOption(Message)(body), ({ method }) => method !== undefined && cancels.has(method))
 
 const methods: { readonly [name: string]: HttpMethod.HttpMethod } = { GET: "GET", POST: "POST", DELETE: "DELETE" }
 

@@ -37,16 +37,13 @@ export const toResult = ({ content, isError, structuredContent }: CallToolResult
   }
 }
 
-/** A tool in the gateway's words. Those whose schemas are not plain JSON, and those that need the tasks extension, are hidden. */
-export const toTool = ({
-  annotations,
-  description,
-  execution,
-  inputSchema,
-  name,
-  outputSchema
-}: Tool): ReadonlyArray<McpTool> => {
-  if (execution?.taskSupport === "required" || !isObject(inputSchema)) return []
+/** A tool in the gateway's words. Those whose schemas are not plain JSON are hidden, and so are those that need tasks where the server has none. */
+export const toTool = (
+  { annotations, description, execution, inputSchema, name, outputSchema }: Tool,
+  hasTasks: boolean
+): ReadonlyArray<McpTool> => {
+  const needsTask = execution?.taskSupport === "required"
+  if ((needsTask && !hasTasks) || !isObject(inputSchema)) return []
   if (outputSchema !== undefined && !isObject(outputSchema)) return []
   return [
     {
@@ -54,7 +51,8 @@ export const toTool = ({
       description: description ?? annotations?.title ?? null,
       inputSchema,
       outputSchema: outputSchema ?? null,
-      isDestructive: annotations?.destructiveHint === true
+      isDestructive: annotations?.destructiveHint === true,
+      ...(needsTask && { needsTask })
     }
   ]
 }

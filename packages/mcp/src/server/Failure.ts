@@ -13,6 +13,10 @@ export class ServerFailure extends Data.TaggedError("ServerFailure")<{
   /** The server does not speak the revision of the protocol. */
   readonly isOtherRevision: boolean
 }> {
+  static of(reason: PeerErrorReason): ServerFailure {
+    return new ServerFailure({ reason, isSessionGone: false, isOtherRevision: false })
+  }
+
   get asPeerError(): PeerError {
     return new PeerError({ reason: this.reason })
   }
@@ -39,12 +43,17 @@ const reasonOf = (error: unknown, redaction: Redaction): PeerErrorReason => {
   return new Protocol({ message: `The server does not keep to the protocol: ${said}` })
 }
 
+/** The server says that it does not speak the revision, or does not name it among those that it speaks. */
+const refusesRevision = (error: unknown): boolean =>
+  (ProtocolError.isInstance(error) && error.code === unsupportedRevision) ||
+  (SdkError.isInstance(error) && error.code === SdkErrorCode.EraNegotiationFailed)
+
 /** What the client of the protocol threw. `cause` is why the request failed below the protocol, if it did. */
 export const toFailure = (error: unknown, redaction: Redaction, cause: ExchangeError | undefined): ServerFailure => {
   const status = SdkHttpError.isInstance(error) ? error.status : undefined
   return new ServerFailure({
     reason: cause?.reason ?? reasonOf(error, redaction),
     isSessionGone: status === 404,
-    isOtherRevision: status === 400 || (ProtocolError.isInstance(error) && error.code === unsupportedRevision)
+    isOtherRevision: status === 400 || (cause === undefined && refusesRevision(error))
   })
 }

@@ -3,6 +3,7 @@ import * as PeerAuth from "@bowline/runtime/auth/PeerAuth"
 import { LruCache } from "@bowline/runtime/cache/LruCache"
 import { McpClient, type McpConnection, type McpServerStatus } from "@bowline/runtime/mcp/McpClient"
 import { PeerError } from "@bowline/domain/peer/PeerError"
+import { routeHeaders, type Route } from "@bowline/runtime/peer/PeerClient"
 import { Clock, Effect, FiberSet, Layer, Redacted, Semaphore } from "effect"
 import { HttpClient } from "effect/http"
 import { ServerFetch } from "../http/ServerFetch.ts"
@@ -19,97 +20,130 @@ interface Known extends Omit<McpServerStatus, "url"> {
   readonly until: number
 }
 
+/** What a token for a server is for: its URL as the protocol writes it, without a fragment and without a slash alone. */
+const resourceOf = (url: string): string => {
+  const { href, origin, pathname, search } = new URL(url)
+  return pathname === "/" && search === "" ? origin : href.replace(/#.*$/, "")
+}
+
+/** Servers by URL, with the HTTP client and the variables of whoever names them. Its end waits 5 seconds at most for the sessions that are being ended. */
+export const make = Effect.gen(function* () {
+  const client = yield* HttpClient.HttpClient
+  const auths = yield* PeerAuth.make(client)
+  const known = new LruCache<string, Known>(maxServers)
+  const endings = yield* FiberSet.make<void>()
+  yield* Effect.addFinalizer(() => Effect.timeoutOption(FiberSet.awaitEmpty(endings), "5 seconds"))
+
+  const end = (link: ServerLink.ServerLink) =>
+    Effect.asVoid(FiberSet.run(endings, link.end, { startImmediately: true }))
+
+  const note = (url: string, change: Partial<Known>): void =>
+    known.set(url, { era: undefined, until: 0, revision: null, error: null, ...known.peek(url), ...change })
+
+  const knownEra = Effect.fnUntraced(function* (url: string) {
+    const { era, until } = known.get(url) ?? { era: undefined, until: 0 }
+    return until > (yield* Clock.currentTimeMillis) ? era : undefined
+  })
+
+  /** Opens a link, once more without what was known of the server if that is no longer so. */
+  const open = Effect.fnUntraced(function* (options: Omit<Parameters<typeof ServerLink.open>[0], "era">) {
+    const { url } = options
+    const era = yield* knownEra(url)
+    const anew = Effect.gen(function* () {
+      const link = yield* ServerLink.open({ ...options, era: undefined })
+      note(url, { era: link.era, until: (yield* Clock.currentTimeMillis) + eraMs })
+      return link
+    })
+    const opened =
+      era === undefined
+        ? anew
+        : Effect.catchIf(
+            ServerLink.open({ ...options, era }),
+            ({ isOtherRevision }) => isOtherRevision,
+            () => anew
+          )
+    const link = yield* Effect.tapError(opened, ({ reason }) =>
+      Effect.sync(() => note(url, { era: undefined, error: reason.message }))
+    )
+    note(url, { revision: link.revision, error: null })
+    return link
+  })
+
+  /** A server that refuses its revision is asked anew by the next plan. */
+  const forget = (url: string) => (failure: ServerFailure) =>
+    Effect.sync(() => failure.isOtherRevision && note(url, { era: undefined }))
+
+  const toPeerError = ({ asPeerError }: ServerFailure): PeerError => asPeerError
+
+  const connect = Effect.fn("McpClient.connect")(function* ({ auth, headers, name, url }: McpServer, route: Route) {
+    yield* Effect.annotateCurrentSpan({ server: name })
+    const credentials = yield* Effect.mapError(
+      auths.forAgent(auth, resourceOf(url)),
+      ({ reason }) => new PeerError({ reason })
+    )
+    const { redaction } = credentials
+    const own = headers === undefined ? {} : Redacted.value(headers)
+    for (const value of Object.values(own)) redaction.addAuthorization(value)
+    const options = {
+      url,
+      fetch: new ServerFetch({ client, auth: credentials, headers: { ...own, ...routeHeaders(route) } }),
+      redaction
+    }
+    const opened = Effect.mapError(open(options), toPeerError)
+    let link = yield* opened
+    yield* Effect.addFinalizer(() => end(link))
+    const renewals = yield* Semaphore.make(1)
+    /** Connects once more, unless another call has done so meanwhile. */
+    const renew = (gone: ServerLink.ServerLink) =>
+      Effect.suspend(() =>
+        link === gone
+          ? Effect.andThen(
+              end(gone),
+              Effect.map(open(options), (next) => (link = next))
+            )
+          : Effect.succeed(link)
+      ).pipe((renewing) => renewals.withPermit(renewing))
+    let isCurrent = () => false
+    const listing = Effect.suspend(() => {
+      const asked = link
+      const isSame = asked.watch()
+      isCurrent = () => link === asked && isSame()
+      return asked.tools()
+    })
+    const connection: McpConnection = {
+      tools: listing.pipe(Effect.tapError(forget(url)), Effect.mapError(toPeerError)),
+      hasChanged: Effect.sync(() => !isCurrent()),
+      call: Effect.fn("McpClient.call")(function* (call, onProgress) {
+        yield* Effect.annotateCurrentSpan({ server: name, tool: call.tool.name })
+        const first = link
+        return yield* first.call(call, onProgress).pipe(
+          // The server has not taken the call: its 404 is the answer to it.
+          Effect.catchIf(
+            ({ isSessionGone }) => isSessionGone && first.hasSession,
+            () => Effect.flatMap(renew(first), (next) => next.call(call, onProgress))
+          ),
+          Effect.tapError(forget(url)),
+          Effect.mapError(toPeerError)
+        )
+      })
+    }
+    return connection
+  })
+
+  return McpClient.of({
+    connect,
+    servers: Effect.sync(() =>
+      known.keys.flatMap((url) => {
+        const { error, revision } = known.peek(url) ?? { error: null, revision: null }
+        return [{ url, revision, error }]
+      })
+    )
+  })
+})
+
 /**
  * MCP servers in all revisions that `@modelcontextprotocol/client` speaks, over streamable HTTP. The HTTP client must not follow redirects by
  * itself. The variables with tokens come from `EnvironmentSecrets`, and the key that signs requests from `GatewayIdentity`. Closing the
  * layer waits 5 seconds at most for the sessions that are being ended.
  */
-export const layer: Layer.Layer<McpClient, never, HttpClient.HttpClient> = Layer.effect(
-  McpClient,
-  Effect.gen(function* () {
-    const client = yield* HttpClient.HttpClient
-    const auths = yield* PeerAuth.make(client)
-    const known = new LruCache<string, Known>(maxServers)
-    const endings = yield* FiberSet.make<void>()
-    yield* Effect.addFinalizer(() => Effect.timeoutOption(FiberSet.awaitEmpty(endings), "5 seconds"))
-
-    const end = (link: ServerLink.ServerLink) =>
-      Effect.asVoid(FiberSet.run(endings, link.end, { startImmediately: true }))
-
-    const note = (url: string, change: Partial<Known>): void =>
-      known.set(url, { era: undefined, until: 0, revision: null, error: null, ...known.peek(url), ...change })
-
-    const eraOf = Effect.fnUntraced(function* (url: string) {
-      const { era, until } = known.get(url) ?? { era: undefined, until: 0 }
-      return until > (yield* Clock.currentTimeMillis) ? era : undefined
-    })
-
-    /** Opens a link, once more without what was known of the server if that is no longer so. */
-    const open = Effect.fnUntraced(function* (options: Omit<Parameters<typeof ServerLink.open>[0], "era">) {
-      const { url } = options
-      const era = yield* eraOf(url)
-      const link = yield* ServerLink.open({ ...options, era }).pipe(
-        Effect.catchIf(
-          ({ isOtherRevision }) => isOtherRevision && era !== undefined,
-          () => ServerLink.open({ ...options, era: undefined })
-        ),
-        Effect.tapError(({ reason }) => Effect.sync(() => note(url, { era: undefined, error: reason.message })))
-      )
-      const until = (yield* Clock.currentTimeMillis) + eraMs
-      note(url, { era: link.era, until, revision: link.revision, error: null })
-      return link
-    })
-
-    const toPeerError = ({ asPeerError }: ServerFailure): PeerError => asPeerError
-
-    const connect = Effect.fn("McpClient.connect")(function* ({ auth, headers, name, url }: McpServer) {
-      yield* Effect.annotateCurrentSpan({ server: name })
-      const credentials = yield* Effect.mapError(auths.forAgent(auth), ({ reason }) => new PeerError({ reason }))
-      const { redaction } = credentials
-      const own = headers === undefined ? {} : Redacted.value(headers)
-      for (const value of Object.values(own)) redaction.addAuthorization(value)
-      const options = { url, fetch: new ServerFetch({ client, auth: credentials, headers: own }), redaction }
-      const opened = Effect.mapError(open(options), toPeerError)
-      let link = yield* opened
-      yield* Effect.addFinalizer(() => end(link))
-      const renewals = yield* Semaphore.make(1)
-      /** Connects once more, unless another call has done so meanwhile. */
-      const renew = (gone: ServerLink.ServerLink) =>
-        Effect.suspend(() =>
-          link === gone
-            ? Effect.andThen(
-                end(gone),
-                Effect.map(open(options), (next) => (link = next))
-              )
-            : Effect.succeed(link)
-        ).pipe((renewing) => renewals.withPermit(renewing))
-      const connection: McpConnection = {
-        tools: Effect.suspend(() => Effect.mapError(link.tools(), toPeerError)),
-        hasChanged: Effect.sync(() => link.hasChanged),
-        call: Effect.fn("McpClient.call")(function* (call, onProgress) {
-          yield* Effect.annotateCurrentSpan({ server: name, tool: call.tool.name })
-          const first = link
-          return yield* first.call(call, onProgress).pipe(
-            // The server has not taken the call: its 404 is the answer to it.
-            Effect.catchIf(
-              ({ isSessionGone }) => isSessionGone && first.hasSession,
-              () => Effect.flatMap(renew(first), (next) => next.call(call, onProgress))
-            ),
-            Effect.mapError(toPeerError)
-          )
-        })
-      }
-      return connection
-    })
-
-    return McpClient.of({
-      connect,
-      servers: Effect.sync(() =>
-        known.keys.flatMap((url) => {
-          const { error, revision } = known.peek(url) ?? { error: null, revision: null }
-          return [{ url, revision, error }]
-        })
-      )
-    })
-  })
-)
+export const layer: Layer.Layer<McpClient, never, HttpClient.HttpClient> = Layer.effect(McpClient, make)

@@ -7,39 +7,59 @@ import {
   isInputRequiredResult,
   StreamableHTTPClientTransport,
   type Progress,
-  type ReconnectionScheduler
+  type ReconnectionScheduler,
+  type Transport
 } from "@modelcontextprotocol/client"
-import { Effect, Option, Queue } from "effect"
+import { Effect, Option, Queue, type Schema } from "effect"
+import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
 import type { ServerFetch } from "../http/ServerFetch.ts"
 import { toResult, toTool } from "./Content.ts"
 import { ServerFailure, toFailure } from "./Failure.ts"
+import { carryTasks, TaskCalls, taskIn, tasksExtension, timeout } from "./TaskCalls.ts"
 
 const maxPages = 100
-/** Whoever asks has a timer of its own. This is the longest one that the protocol's client takes. */
-const timeout = 2_147_483_647
 
 /** The least time between two attempts to read on a stream that the server has closed, in milliseconds. */
 const minReconnectMs = 1_000
 
+/** How long a server over stdio may take to answer the question which revisions it speaks, in milliseconds. */
+const stdioProbeMs = 3_000
+
 /** How a server is spoken to: with a handshake, or in this revision, which has none. */
 export type Era = "legacy" | { readonly pin: string }
 
+/** What lies below the protocol's client. */
+export interface Wire {
+  /** Why the last request of a call has failed below the protocol, if one has; "" for requests without a call. */
+  readonly takeFailure: (call: string) => ExchangeError | undefined
+  /** Headers by which the requests of a call are known. */
+  readonly headersOf: (call: string) => Readonly<Record<string, string>>
+  /** Closes what a call waits on. */
+  readonly close: (call: string) => Effect.Effect<void>
+}
+
 interface Options {
-  readonly url: string
-  readonly fetch: ServerFetch
+  readonly wire: Wire
   readonly redaction: Redaction
   /** Without one it is found out. */
   readonly era: Era | undefined
 }
 
-const invalid = (message: string): ServerFailure =>
-  new ServerFailure({ reason: new Protocol({ message }), isSessionGone: false, isOtherRevision: false })
+interface HttpOptions extends Omit<Options, "wire"> {
+  readonly url: string
+  readonly fetch: ServerFetch
+}
 
-const tooLarge = new ServerFailure({
-  reason: new ResponseTooLarge({ message: "The server's list of tools is larger than 8 MiB" }),
-  isSessionGone: false,
-  isOtherRevision: false
-})
+type Meta = { readonly [key: string]: Schema.Json }
+
+/** Of servers over HTTP: it ends their session. */
+interface LinkTransport extends Transport {
+  readonly terminateSession?: () => Promise<void>
+}
+
+const invalid = (message: string): ServerFailure => ServerFailure.of(new Protocol({ message }))
+
+const tooLarge = ServerFailure.of(new ResponseTooLarge({ message: "The server's list of tools is larger than 8 MiB" }))
 
 const inputRequired: McpResult = {
   state: "input-required",
@@ -47,9 +67,11 @@ const inputRequired: McpResult = {
   structured: undefined
 }
 
+const shortened = (message: string): string => message.slice(0, 500).toWellFormed()
+
 const progressText = ({ message, progress, total }: Progress): string => {
   const count = total === undefined ? `${progress}` : `${progress}/${total}`
-  return message === undefined || message === "" ? count : `${count} ${message}`.slice(0, 500).toWellFormed()
+  return message === undefined || message === "" ? count : shortened(`${count} ${message}`)
 }
 
 /** The code of the error by which the revisions with a handshake ask for input. */
@@ -70,24 +92,21 @@ const traceOf = Effect.map(
 /** A server that has been spoken to. */
 export class ServerLink {
   readonly #client: Client
-  readonly #transport: StreamableHTTPClientTransport
+  readonly #transport: LinkTransport
   readonly #options: Options
-  /** Whether the server has said nothing of its tools since they were listed. */
-  #isCurrent = false
+  readonly #tasks: TaskCalls
+  /** How often the tools may have changed. */
+  #changes = 0
   #isListening = false
   /** Whether the server has begun to list its tools. */
   #isListed = false
 
-  constructor(client: Client, transport: StreamableHTTPClientTransport, options: Options) {
+  constructor(client: Client, transport: LinkTransport, options: Options) {
     this.#client = client
     this.#transport = transport
     this.#options = options
+    this.#tasks = new TaskCalls(client, (request) => this.ask("", request))
     client.setNotificationHandler("notifications/tools/list_changed", () => this.#outdate())
-  }
-
-  /** Whether the server may list other tools than when it was asked last. */
-  get hasChanged(): boolean {
-    return !this.#isCurrent
   }
 
   get hasSession(): boolean {
@@ -106,7 +125,7 @@ export class ServerLink {
 
   /** Ends the session with the server, and closes what is still open. */
   readonly end = Effect.suspend(() =>
-    Effect.ignore(Effect.promise(() => this.#transport.terminateSession().catch(() => undefined))).pipe(
+    Effect.ignore(Effect.promise(async () => this.#transport.terminateSession?.().catch(() => undefined))).pipe(
       Effect.timeoutOption("5 seconds"),
       Effect.andThen(Effect.promise(() => this.#client.close()))
     )
@@ -116,15 +135,20 @@ export class ServerLink {
   ask<A>(call: string, request: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, ServerFailure> {
     return Effect.tryPromise({
       try: request,
-      catch: (error) => toFailure(error, this.#options.redaction, this.#options.fetch.takeFailure(call))
+      catch: (error) => toFailure(error, this.#options.redaction, this.#options.wire.takeFailure(call))
     })
+  }
+
+  /** Returns what says whether the server still has the tools that it lists from now on. */
+  watch(): () => boolean {
+    const changes = this.#changes
+    return () => this.#changes === changes
   }
 
   /** The tools of all pages. */
   readonly tools = Effect.fnUntraced(function* (
     this: ServerLink
   ): Effect.fn.Return<ReadonlyArray<McpTool>, ServerFailure> {
-    this.#isCurrent = true
     const { tools: capability } = this.#client.getServerCapabilities() ?? {}
     if (capability === undefined) return []
     if (capability.listChanged === true) void this.#listen()
@@ -139,7 +163,7 @@ export class ServerLink {
       this.#isListed = true
       size += JSON.stringify(list.tools).length
       if (size > maxBytes) return yield* tooLarge
-      tools.push(...list.tools.flatMap(toTool))
+      tools.push(...list.tools.flatMap((tool) => toTool(tool, this.#tasks.areSupported)))
       cursor = list.nextCursor
       if (cursor === undefined || cursor === "") return tools
     }
@@ -147,7 +171,7 @@ export class ServerLink {
   })
 
   #outdate(): void {
-    this.#isCurrent = false
+    this.#changes++
   }
 
   /**
@@ -167,13 +191,14 @@ export class ServerLink {
     this.#outdate()
   }
 
-  /** Makes a call. The first 250 ms of its progress are told at once, then the last message of every 250 ms. */
+  /** Makes a call, with more `meta`. The first 250 ms of its progress are told at once, then the last message of every 250 ms. */
   readonly call = Effect.fnUntraced(function* (
     this: ServerLink,
     { input, taskId, tool }: McpCall,
-    onProgress: (message: string) => Effect.Effect<void>
+    onProgress: (message: string) => Effect.Effect<void>,
+    meta: Meta = {}
   ) {
-    const { fetch, redaction } = this.#options
+    const { redaction, wire } = this.#options
     const progress = yield* Queue.sliding<string>(1)
     yield* Queue.take(progress).pipe(
       Effect.flatMap(onProgress),
@@ -181,26 +206,27 @@ export class ServerLink {
       Effect.forever,
       Effect.forkScoped
     )
-    const _meta = { ...(yield* traceOf), "bowline/task_id": taskId }
-    const asked = this.ask(taskId, (signal) =>
-      this.#client.callTool(
-        { name: tool.name, arguments: input, _meta },
-        {
-          signal,
-          timeout,
-          headers: fetch.headersOf(taskId),
-          allowInputRequired: true,
-          onprogress: (told) => void Queue.offerUnsafe(progress, redaction.text(progressText(told))),
-          // Without its output schema: the client would compile it, and it is a stranger's.
-          toolDefinition: { name: tool.name, inputSchema: { ...tool.inputSchema, type: "object" } }
-        }
-      )
-    )
-    const answer = yield* asked.pipe(
-      Effect.onInterrupt(() => fetch.close(taskId)),
+    const _meta = { ...meta, ...(yield* traceOf), "bowline/task_id": taskId }
+    const tell = (message: string) => void Queue.offerUnsafe(progress, redaction.text(message))
+    const params = { name: tool.name, arguments: input, _meta }
+    const asked = this.ask(taskId, (signal) => {
+      const headers = wire.headersOf(taskId)
+      const options = { signal, timeout, headers, onprogress: (told: Progress) => tell(progressText(told)) }
+      if (tool.needsTask === true) return this.#tasks.begin(params, options)
+      // Without its output schema: the client would compile it, and it is a stranger's.
+      const toolDefinition = { name: tool.name, inputSchema: { ...tool.inputSchema, type: "object" as const } }
+      return this.#client.callTool(params, { ...options, allowInputRequired: true, toolDefinition })
+    })
+    const first = yield* asked.pipe(
+      Effect.onInterrupt(() => wire.close(taskId)),
       Effect.catchIf(isInputRequired, () => Effect.undefined)
     )
-    if (answer === undefined || isInputRequiredResult(answer)) return inputRequired
+    if (first === undefined || isInputRequiredResult(first)) return inputRequired
+    const answer = yield* Option.match(taskIn(first), {
+      onNone: () => Effect.succeed(first),
+      onSome: (task) => this.#tasks.result(task, (message) => tell(shortened(message)))
+    })
+    if (answer === undefined) return inputRequired
     const result = toResult(answer)
     if (typeof result === "string") return yield* invalid(result)
     const { structured, text } = result
@@ -219,25 +245,39 @@ const reconnectionScheduler = Effect.map(Effect.context(), (context): Reconnecti
   return () => fiber.interruptUnsafe()
 })
 
-/** Connects to a server: finds out how to speak to it, unless that is known. */
-export const open = Effect.fnUntraced(function* (options: Options): Effect.fn.Return<ServerLink, ServerFailure> {
-  const { era, fetch, url } = options
+/** Connects to a server over this transport: finds out how to speak to it, unless that is known. */
+export const openOn = Effect.fnUntraced(function* (
+  transport: LinkTransport,
+  options: Options
+): Effect.fn.Return<ServerLink, ServerFailure> {
+  const { era } = options
   const client = new Client(
     { name: "bowline", version: "0.1.0" },
     {
-      versionNegotiation: { mode: era === undefined || era === "legacy" ? "auto" : era },
-      inputRequired: { autoFulfill: false }
+      versionNegotiation: {
+        mode: era === undefined || era === "legacy" ? "auto" : era,
+        // Over HTTP an answer is awaited for as long as the plan waits; an old server over stdio may never give one.
+        probe: { timeoutMs: transport.terminateSession === undefined ? stdioProbeMs : timeout }
+      },
+      inputRequired: { autoFulfill: false },
+      capabilities: { extensions: { [tasksExtension]: {} } }
     }
   )
-  const transport = new StreamableHTTPClientTransport(new URL(url), {
-    fetch: yield* fetch.fetch,
-    reconnectionScheduler: yield* reconnectionScheduler
-  })
   const link = new ServerLink(client, transport, options)
   yield* link
     .ask("", (signal) =>
       client.connect(transport, { signal, timeout, ...(era === "legacy" && { prior: { kind: era } }) })
     )
     .pipe(Effect.onError(() => Effect.promise(() => client.close())))
+  carryTasks(transport)
   return link
+})
+
+/** Connects to a server over streamable HTTP. */
+export const open = Effect.fnUntraced(function* ({ era, fetch, redaction, url }: HttpOptions) {
+  const transport = new StreamableHTTPClientTransport(new URL(url), {
+    fetch: yield* fetch.fetch,
+    reconnectionScheduler: yield* reconnectionScheduler
+  })
+  return yield* openOn(transport, { wire: fetch, redaction, era })
 })

@@ -1,6 +1,9 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
+import { direct } from "@bowline/runtime/peer/PeerClient"
+import { text } from "@bowline/testing/http/Host"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
+import { Network } from "@bowline/testing/http/Network"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
 import { callTool as callOf, say } from "@bowline/testing/provider/Turn"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
@@ -93,8 +96,13 @@ describe("a server that", () => {
 
   it.effect("cannot be reached costs the plan where it is required", () =>
     Effect.gen(function* () {
-      const { code, data, stage } = single(yield* run("http://nowhere.test", { required: true }), "error")
+      const { code, data, retryable, stage } = single(yield* run("http://nowhere.test", { required: true }), "error")
       assert.deepStrictEqual([code, data?.["server"], stage], ["mcp_unreachable", "weather", "tool"])
+      assert.isTrue(retryable)
+      // A server that refuses the gateway will refuse it again.
+      const refusing = yield* (yield* Network).serve(() => Effect.succeed(text(403, "no")))
+      const refused = single(yield* run(refusing.url, { required: true }), "error")
+      assert.deepStrictEqual([refused.data?.["reason"], refused.retryable], ["auth", false])
     }).pipe(Effect.scoped, Effect.provide(plans))
   )
 
@@ -180,7 +188,7 @@ it.live("may have other tools where it has forgotten the session", () =>
     const call: ScriptedMcpServer.McpScript["call"] = (request) =>
       Effect.succeed(ScriptedMcpServer.result(request, { content: [{ type: "text", text: "clear" }] }))
     const server = yield* ScriptedMcpServer.serve({ list, call })
-    const connection = yield* (yield* McpClient).connect(serverAt(server.url))
+    const connection = yield* (yield* McpClient).connect(serverAt(server.url), direct)
     yield* callTool(connection, "forecast", {})
     assert.isFalse(yield* connection.hasChanged)
     yield* server.forgetSessions
@@ -198,7 +206,7 @@ it.live(
       const call: ScriptedMcpServer.McpScript["call"] = (request) =>
         Effect.succeed(ScriptedMcpServer.result(request, { content: [{ type: "text", text: "clear" }] }))
       const server = yield* ScriptedMcpServer.serve({ list, call })
-      const connection = yield* (yield* McpClient).connect(serverAt(server.url))
+      const connection = yield* (yield* McpClient).connect(serverAt(server.url), direct)
       const [tool] = yield* connection.tools
       assert.isDefined(tool)
       yield* server.forgetSessions
@@ -218,7 +226,7 @@ it.live("fails a call that a session without an end loses twice", () =>
       list,
       call: () => Effect.succeed({ status: 404, headers: {}, body: ScriptedMcpServer.largeResult(0).body })
     })
-    const connection = yield* (yield* McpClient).connect(serverAt(server.url))
+    const connection = yield* (yield* McpClient).connect(serverAt(server.url), direct)
     const failed = yield* Effect.flip(callTool(connection, "forecast", {}))
     assert.instanceOf(failed, PeerError)
     assert.deepInclude(failed.reason, { _tag: "http", status: 404 })

@@ -1,4 +1,5 @@
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
+import { direct } from "@bowline/runtime/peer/PeerClient"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer, Schedule } from "effect"
@@ -29,21 +30,27 @@ const serve = Effect.gen(function* () {
 })
 
 it.live(
-  "lists and calls the tools of the reference server, and hides those that it cannot call",
+  "lists and calls the tools of the reference server, also one that needs a task",
   () =>
     Effect.gen(function* () {
       const url = yield* serve
       const client = yield* McpClient
-      const connection = yield* Effect.retry(client.connect(serverAt(url)), Schedule.spaced("50 millis"))
+      const connection = yield* Effect.retry(client.connect(serverAt(url), direct), Schedule.spaced("50 millis"))
       const names = (yield* connection.tools).map(({ name }) => name)
       assert.includeMembers(names, ["echo", "get-sum", "get-structured-content"])
-      // It takes the tasks extension.
-      assert.notInclude(names, "simulate-research-query")
+      // It can be called as a task only.
+      assert.include(names, "simulate-research-query")
       const call = (name: string, input: object) => callTool(connection, name, { ...input })
       assert.deepStrictEqual((yield* call("echo", { message: "hi" })).text, "Echo: hi")
       const weather = yield* call("get-structured-content", { location: "Chicago" })
       assert.deepNestedInclude(weather, { state: "completed", "structured.temperature": 36 })
       assert.match((yield* call("get-tiny-image", {})).text, /\[image of type image\/png, \d+ bytes\]/)
+      const told: Array<string> = []
+      const research = callTool(connection, "simulate-research-query", { topic: "knots" }, (message) =>
+        Effect.sync(() => void told.push(message))
+      )
+      assert.match((yield* research).text, /^# Research Report: knots/)
+      assert.include(told, "Generating report...")
       assert.match((yield* call("get-resource-links", { count: 1 })).text, /\[link\] .*: demo:\/\//)
     }).pipe(Effect.scoped, Effect.provide(sockets)),
   60_000

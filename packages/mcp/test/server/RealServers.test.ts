@@ -1,4 +1,5 @@
 import { McpClient, type McpConnection } from "@bowline/runtime/mcp/McpClient"
+import { direct } from "@bowline/runtime/peer/PeerClient"
 import type { Host } from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import type { RequestLog } from "@bowline/testing/http/RequestLog"
@@ -8,7 +9,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer } from "effect"
 import * as SdkMcpClient from "../../src/server/SdkMcpClient.ts"
 import { callTool, serverAt, taskId } from "./call.ts"
-import { ofSdk1, ofSdk2, type Seen } from "./Servers.ts"
+import { ofSdk1, ofSdk2, type Seen, unseen } from "./Servers.ts"
 
 const sockets = SdkMcpClient.layer.pipe(
   Layer.provide(NodeHttpClient.layerUndici),
@@ -16,9 +17,9 @@ const sockets = SdkMcpClient.layer.pipe(
 )
 
 const connect = Effect.fnUntraced(function* (serve: (seen: Seen) => Host) {
-  const seen: Seen = { calls: [], ended: [], hasMore: false, announce: [], hangUp: [] }
+  const seen = unseen()
   const { requests, url } = yield* (yield* Network).serve(serve(seen))
-  const connection = yield* (yield* McpClient).connect(serverAt(url))
+  const connection = yield* (yield* McpClient).connect(serverAt(url), direct)
   return { connection, requests, seen, url }
 })
 

@@ -35,41 +35,53 @@ export interface Seen {
   readonly announce: Array<() => unknown>
   /** Close what clients listen on. */
   readonly hangUp: Array<() => unknown>
+  /** How many calls wait for their end. */
+  waiting: number
 }
+
+/** What a server has seen at first. */
+export const unseen = (): Seen => ({ calls: [], ended: [], hasMore: false, announce: [], hangUp: [], waiting: 0 })
 
 const untilAborted = (signal: AbortSignal, seen: Seen) =>
   new Promise<never>((_resolve, reject) => {
+    seen.waiting++
     signal.addEventListener("abort", () => {
       seen.ended.push("wait")
       reject(new Error("aborted"))
     })
   })
 
-const handlerOfSdk2 = (seen: Seen) =>
-  createMcpHandler(() => {
-    const server = new Server2({ name: "sdk-2", version: "1.0.0" })
-    const inputSchema = fromJsonSchema<{ readonly city: string }>(city)
-    server.registerTool(
-      "forecast",
-      { description: "The sky", inputSchema, outputSchema: fromJsonSchema<{ readonly sky: string }>(forecast) },
-      ({ city }, { mcpReq }) => {
-        seen.calls.push({ city, meta: mcpReq._meta })
-        return { content: [{ type: "text", text: `clear in ${city}` }], structuredContent: { sky: "clear" } }
-      }
-    )
-    server.registerTool("fail", { inputSchema }, () => ({ isError: true, content: [{ type: "text", text: "no sky" }] }))
-    server.registerTool("wait", { inputSchema }, async (_input, { mcpReq }) => untilAborted(mcpReq.signal, seen))
-    if (seen.hasMore) server.registerTool("more", { inputSchema }, () => ({ content: [] }))
-    return server
-  })
+const handlerOfSdk2 = (seen: Seen, legacy: "stateless" | "reject") =>
+  createMcpHandler(
+    () => {
+      const server = new Server2({ name: "sdk-2", version: "1.0.0" })
+      const inputSchema = fromJsonSchema<{ readonly city: string }>(city)
+      server.registerTool(
+        "forecast",
+        { description: "The sky", inputSchema, outputSchema: fromJsonSchema<{ readonly sky: string }>(forecast) },
+        ({ city }, { mcpReq }) => {
+          seen.calls.push({ city, meta: mcpReq._meta })
+          return { content: [{ type: "text", text: `clear in ${city}` }], structuredContent: { sky: "clear" } }
+        }
+      )
+      server.registerTool("fail", { inputSchema }, () => ({
+        isError: true,
+        content: [{ type: "text", text: "no sky" }]
+      }))
+      server.registerTool("wait", { inputSchema }, async (_input, { mcpReq }) => untilAborted(mcpReq.signal, seen))
+      if (seen.hasMore) server.registerTool("more", { inputSchema }, () => ({ content: [] }))
+      return server
+    },
+    { legacy }
+  )
 
-/** A server of the SDK's second line: it speaks 2026-07-28, and the revisions before without sessions. */
-export const ofSdk2 = (seen: Seen): Host => {
-  let handler = handlerOfSdk2(seen)
+/** A server of the SDK's second line: it speaks 2026-07-28, and the revisions before without sessions, unless it rejects them. */
+export const ofSdk2 = (seen: Seen, legacy: "stateless" | "reject" = "stateless"): Host => {
+  let handler = handlerOfSdk2(seen, legacy)
   seen.announce.push(() => handler.notify.toolsChanged())
   seen.hangUp.push(() => {
     const closed = handler
-    handler = handlerOfSdk2(seen)
+    handler = handlerOfSdk2(seen, legacy)
     return closed.close()
   })
   return hostOf((request) => handler.fetch(request))

@@ -5,6 +5,10 @@ import type { Issue } from "./Problem.ts"
 /** Of a body with more values only the first wrong field is looked for: each one costs 10 µs, in which nobody else is served. */
 const maxThorough = 5_000
 
+/** A field that callers look for in vain. */
+const command = /^mcp_servers\[\d+\]\.command$/
+const noCommand = "Expected a url instead: only the gateway's configuration may name a command"
+
 const format = SchemaIssue.makeFormatterStandardSchemaV1({
   leafHook: (issue) =>
     issue._tag === "UnexpectedKey"
@@ -25,9 +29,10 @@ export const formatPath = (path: ReadonlyArray<PropertyKey>): string =>
 
 /** What is wrong, field by field, without the values: they may be secrets. */
 export const fromSchema = (error: Schema.SchemaError): ReadonlyArray<Issue> =>
-  format(error.issue).issues.map(({ path = [], message }) => {
-    const keys = path.map((segment) => (typeof segment === "object" ? segment.key : segment))
-    return { path: formatPath(keys), message }
+  format(error.issue).issues.map(({ path: segments = [], message }) => {
+    const keys = segments.map((segment) => (typeof segment === "object" ? segment.key : segment))
+    const path = formatPath(keys)
+    return { path, message: command.test(path) ? noCommand : message }
   })
 
 const parse = Option.liftThrowable((text: string): unknown => JSON.parse(text))

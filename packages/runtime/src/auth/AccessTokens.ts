@@ -6,8 +6,8 @@ import { exchange } from "../http/Exchange.ts"
 import { type ExchangeError, failure } from "../http/ExchangeError.ts"
 import { tokenOf, type AccessToken } from "./TokenAnswer.ts"
 
-/** The client that a token is for, and the endpoint that gives it. */
-export type Grant = AgentAuth & { readonly type: "oauth2_client_credentials" }
+/** The client that a token is for, the endpoint that gives it, and the server that takes it, where the token names it (RFC 8707). */
+export type Grant = AgentAuth & { readonly type: "oauth2_client_credentials"; readonly resource?: string }
 
 const maxBytes = 64 * 1024
 const timeout = "10 seconds"
@@ -43,7 +43,8 @@ export const make = Effect.fnUntraced(function* (
       HttpClientRequest.basicAuth(formEncoded(grant.client_id), formEncoded(Redacted.value(secret))),
       HttpClientRequest.bodyUrlParams({
         grant_type: "client_credentials",
-        ...(grant.scope !== undefined && { scope: grant.scope })
+        ...(grant.scope !== undefined && { scope: grant.scope }),
+        ...(grant.resource !== undefined && { resource: grant.resource })
       })
     )
     const answer = exchange(client, request, maxBytes).pipe(

@@ -86,7 +86,11 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
   const bearerOf = (name: string) => Effect.flatMap(secretOf(name), (token) => bearer(token, `The variable ${name}`))
 
   return {
-    forAgent: Effect.fnUntraced(function* (auth: AgentAuth): Effect.fn.Return<PeerAuth, ExchangeError> {
+    /** An OAuth token is asked for with the `resource` that it is for, if that is given. */
+    forAgent: Effect.fnUntraced(function* (
+      auth: AgentAuth,
+      resource?: string
+    ): Effect.fn.Return<PeerAuth, ExchangeError> {
       switch (auth.type) {
         case "none":
           return fixed({})
@@ -105,7 +109,7 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
         }
         case "oauth2_client_credentials":
           yield* secretOf(auth.client_secret_env_var)
-          return granted(tokens, auth)
+          return granted(tokens, resource === undefined ? auth : { ...auth, resource })
       }
     })
   }

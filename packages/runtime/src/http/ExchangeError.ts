@@ -110,6 +110,13 @@ export const fromTransport = (cause: unknown): ExchangeError => {
 /** At most 500 characters, for a message. */
 export const excerpt = (text: string): string => (text.length <= 500 ? text : `${text.slice(0, 500)}…`)
 
+const isTransientStatus = (status: number): boolean =>
+  status === 408 || status === 425 || status === 429 || status >= 500
+
+/** The same request may get another answer later. */
+export const mayPass = (reason: PeerErrorReason): boolean =>
+  reason._tag === "unreachable" || (reason._tag === "http" && isTransientStatus(reason.status))
+
 /** A status other than 2xx. The message quotes the body; for 402 the body is also the terms of the payment. */
 export const fromStatus = (
   status: number,
@@ -120,7 +127,7 @@ export const fromStatus = (
   const message = `The peer answered ${status}${said === "" ? "" : `: ${said}`}`
   if (status === 401 || status === 403) return failure("refused", new Auth({ message, status }))
   if (status === 402) return failure("refused", new PaymentRequired({ message, terms: body }))
-  const isTransient = status === 408 || status === 425 || status === 429 || status >= 500
+  const isTransient = isTransientStatus(status)
   return failure(
     isTransient ? "transient" : "refused",
     new Http({ message, status }),

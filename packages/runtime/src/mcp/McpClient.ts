@@ -2,6 +2,7 @@ import type { McpServer } from "@bowline/domain/mcp/McpServer"
 import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Context, Effect, Layer, type Schema, type Scope } from "effect"
+import type { Route } from "../peer/PeerClient.ts"
 
 type JsonObject = { readonly [key: string]: Schema.Json }
 
@@ -13,6 +14,8 @@ export interface McpTool {
   readonly outputSchema: JsonObject | null
   /** The server says that the tool may destroy something. */
   readonly isDestructive: boolean
+  /** The server takes calls of it only as tasks of its own, which the client asks for until they end. */
+  readonly needsTask?: boolean
 }
 
 /** One call of a tool. `taskId` goes with it as the idempotency key. */
@@ -47,7 +50,7 @@ export interface McpConnection {
   ) => Effect.Effect<McpResult, PeerError>
 }
 
-/** What is known of a server, for operators: the revision of the protocol that it was last spoken to in. */
+/** What is known of a server, for operators: the revision of the protocol that it was last spoken to in. `url` is `stdio:<name>` for a command. */
 export interface McpServerStatus {
   readonly url: string
   readonly revision: string | null
@@ -58,8 +61,8 @@ export interface McpServerStatus {
 export class McpClient extends Context.Service<
   McpClient,
   {
-    /** Connects to a server. Closing the scope ends the server's session in the background. */
-    readonly connect: (server: McpServer) => Effect.Effect<McpConnection, PeerError, Scope.Scope>
+    /** Connects a plan that has come this way to a server of its request. Closing the scope ends the server's session in the background. */
+    readonly connect: (server: McpServer, route: Route) => Effect.Effect<McpConnection, PeerError, Scope.Scope>
     /** The servers that this process has spoken to. */
     readonly servers: Effect.Effect<ReadonlyArray<McpServerStatus>>
   }

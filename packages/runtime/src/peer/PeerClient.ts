@@ -19,6 +19,12 @@ export interface Route {
 /** The route of a plan that a caller posted here directly. */
 export const direct: Route = { hops: 0, via: [] }
 
+/** The headers that tell whoever is called of a route. */
+export const routeHeaders = ({ hops, via }: Route): Readonly<Record<string, string>> => ({
+  "x-bowline-hops": String(hops),
+  "x-bowline-via": via.join(",")
+})
+
 /** One call of a peer's skill. `taskId` goes with it as the idempotency key. `input` has matched the skill's schema. */
 export interface PeerCall {
   readonly agent: Agent

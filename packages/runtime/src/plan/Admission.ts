@@ -1,4 +1,4 @@
-import type { Agent, AgentAuth } from "@bowline/domain/peer/Agent"
+import { variablesOf, type Agent, type AgentAuth } from "@bowline/domain/peer/Agent"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { hostOf } from "../config/Permissions.ts"
@@ -14,24 +14,12 @@ interface Rules {
   readonly allowsVariable: (name: string) => boolean
   /** The names of the tools that the app itself brings. */
   readonly localTools: ReadonlyArray<string>
+  /** The names of the MCP servers that the app itself brings. */
+  readonly configuredServers: ReadonlyArray<string>
 }
 
 /** The tools that the gateway may add to a plan. Their names are nobody else's, whether a plan gets them or not. */
 const reserved = new Map([[recipeTool, "the recipes"]])
-
-/** The fields of an agent's `auth` that name a variable, and which. */
-const variablesOf = (auth: AgentAuth): ReadonlyArray<readonly [field: string, name: string]> => {
-  switch (auth.type) {
-    case "bearer_env":
-      return [["env_var", auth.env_var]]
-    case "did_signed":
-      return auth.token_env_var === undefined ? [] : [["token_env_var", auth.token_env_var]]
-    case "oauth2_client_credentials":
-      return [["client_secret_env_var", auth.client_secret_env_var]]
-    default:
-      return []
-  }
-}
 
 /** The URLs that an agent or a server makes the gateway connect to, and the fields that name them. */
 const urlsOf = (
@@ -77,7 +65,7 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
     report(["preferences", "model"], `Expected an allowed model as provider/model, got ${JSON.stringify(model)}`)
   }
 
-  const owners = new Map<string, string>()
+  const owners = new Map(rules.configuredServers.map((name) => [name, `${name}, a server of the configuration`]))
   const take = (
     list: "agents" | "mcp_servers",
     index: number,

@@ -15,6 +15,7 @@ import { GatewayId } from "../config/GatewayId.ts"
 import { hostOf, Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
+import { ConfiguredServers } from "../mcp/ConfiguredServers.ts"
 import { direct, type Route } from "../peer/PeerClient.ts"
 import type { Idempotency, PlanExists } from "../store/Idempotency.ts"
 import { PlanStore } from "../store/PlanStore.ts"
@@ -120,6 +121,7 @@ const makeCheck = Effect.gen(function* () {
   const { isAllowed: allowsVariable } = yield* EnvironmentSecrets
   const gateway = yield* GatewayId
   const localTools = (yield* LocalTools).map(({ name }) => name)
+  const configuredServers = (yield* ConfiguredServers).servers.map(({ terms }) => terms.name)
 
   return (caller: CallerName, request: PlanRequest, came: Route) =>
     Effect.suspend((): Effect.Effect<void, NotAccepting | InvalidRequest | HopsExceeded> => {
@@ -129,7 +131,8 @@ const makeCheck = Effect.gen(function* () {
         allowsModel: (model) => allowsModel(model) && permission.model(model),
         allowsHost: (url) => permission.host(hostOf(url)),
         allowsVariable,
-        localTools
+        localTools,
+        configuredServers
       })
       if (issues.length > 0) return Effect.fail(new InvalidRequest({ issues }))
       const tooFar = Hops.refusal(came, gateway, request.preferences.max_hops)

@@ -58,10 +58,10 @@ const ofProvider = (error: ProviderError, stage: Stage | null, { failures, shown
 }
 
 /** The plan has run into one of its own rules. */
-const ofPlanner = ({ code, data, message }: PlannerError, stage: Stage | null): Failure => ({
+const ofPlanner = ({ code, data, isRetryable = false, message }: PlannerError, stage: Stage | null): Failure => ({
   code,
   message,
-  retryable: false,
+  retryable: isRetryable,
   stage,
   data
 })

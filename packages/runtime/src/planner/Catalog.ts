@@ -1,6 +1,8 @@
 import type { Agent, Skill } from "@bowline/domain/peer/Agent"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Result, type Scope } from "effect"
+import type { ConfiguredServer } from "../mcp/ConfiguredServers.ts"
+import type { McpClient } from "../mcp/McpClient.ts"
 import { hostOf, type Permission } from "../config/Permissions.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import * as Recipes from "../prompt/Recipes.ts"
@@ -66,7 +68,9 @@ const skillsOf = (
 export interface Given {
   readonly permission: Permission
   readonly peers: PeerClient["Service"]
-  readonly mcp: McpServers.Given
+  readonly mcp: McpServers.Given & { readonly client: McpClient["Service"] }
+  /** The MCP servers that the app brings. */
+  readonly configured: ReadonlyArray<ConfiguredServer>
   readonly approvals: ApprovalStore["Service"]
   readonly local: ReadonlyArray<Tool>
   readonly recipes: Recipes.RecipeTable
@@ -131,6 +135,19 @@ const addSkills = Effect.fnUntraced(function* (
   return { unreachable: found.filter(Result.isFailure).map(({ failure }) => failure), notices }
 })
 
+/** The MCP servers of the app, then those of the request on hosts that the caller may use. */
+const serversOf = (run: PlanRun, { configured, mcp, permission }: Given): ReadonlyArray<McpServers.OfferedServer> => {
+  const { request, route } = run.given
+  const named = request.mcp_servers.filter(({ url }) => permission.host(hostOf(url)))
+  return [
+    ...configured.map(({ connect, ...server }) => ({ ...server, isNamed: false, connect: connect(route) })),
+    ...named.map((server) => {
+      const connect = mcp.client.connect(server, route)
+      return { terms: server, address: server.url, isNamed: true, connect }
+    })
+  ]
+}
+
 /** Gathers the tools of a plan whose session is held: those of the app, the recipes, those of the request's agents and of its MCP servers, which stay connected for as long as the scope. */
 export const of = Effect.fnUntraced(function* (
   run: PlanRun,
@@ -140,11 +157,11 @@ export const of = Effect.fnUntraced(function* (
   for (const tool of given.local) tools.add(tool)
   const { notices, recipes } = addRecipes(tools, run, given)
   const skills = yield* addSkills(tools, run, given)
-  const { mcp_servers } = run.given.request
+  const servers = serversOf(run, given)
   const listed =
-    mcp_servers.length === 0
+    servers.length === 0
       ? { ...nothing, refresh: Effect.undefined }
-      : yield* ServerTools.addAll(tools, mcp_servers, run, given)
+      : yield* ServerTools.addAll(tools, servers, run, given)
   return {
     tools: tools.offered,
     withheld: tools.withheld,

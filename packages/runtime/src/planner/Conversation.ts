@@ -10,6 +10,7 @@ import { contextBlocks } from "../compaction/Summary.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import { type Entry, legalHistory } from "../history/LegalHistory.ts"
 import type { Permissions } from "../config/Permissions.ts"
+import type { ConfiguredServer } from "../mcp/ConfiguredServers.ts"
 import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import type { RecipeTable } from "../prompt/Recipes.ts"
@@ -35,6 +36,7 @@ export interface Parts {
   readonly sessions: SessionStore["Service"]
   readonly peers: PeerClient["Service"]
   readonly mcp: McpClient["Service"]
+  readonly configured: ReadonlyArray<ConfiguredServer>
   readonly validator: InputValidator["Service"]
   readonly local: ReadonlyArray<Tool>
   /** The operator's texts. A plan keeps what they are when it begins. */
@@ -90,7 +92,7 @@ export const begin = Effect.fnUntraced(function* (
   parts: Parts,
   run: PlanRun
 ): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
-  const { approvals, asker, compaction, config, local, mcp, peers, sessions, validator } = parts
+  const { approvals, asker, compaction, config, configured, local, mcp, peers, sessions, validator } = parts
   const { caller, plan_id, session_id, journal, request, resumed, uuid } = run.given
   const [stored, summary] = yield* retryWhileAway(
     Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
@@ -104,6 +106,7 @@ export const begin = Effect.fnUntraced(function* (
     permission: forCaller(caller),
     peers,
     mcp: { client: mcp, check: checkOutput, isUnattended },
+    configured,
     local,
     sessions,
     approvals,
@@ -130,7 +133,7 @@ export const begin = Effect.fnUntraced(function* (
       planner,
       recipes: recipes.values(),
       delimiter,
-      agents: [...request.agents, ...request.mcp_servers].map(({ name }) => name),
+      agents: Array.from(new Set(Array.from(tools.values()).flatMap(({ agent }) => agent ?? []))),
       unreachable,
       summary: blocks(summaries),
       mustAnswer,

@@ -1,7 +1,8 @@
-import type { McpServer } from "@bowline/domain/mcp/McpServer"
+import type { ServerTerms } from "@bowline/domain/mcp/McpServer"
 import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import { Effect, Result, type Scope } from "effect"
-import type { McpClient, McpConnection, McpTool } from "../mcp/McpClient.ts"
+import { mayPass } from "../http/ExchangeError.ts"
+import type { McpConnection, McpTool } from "../mcp/McpClient.ts"
 import { knownToolId } from "../store/ApprovalStore.ts"
 import * as McpTools from "../tool/McpTools.ts"
 import type { Tool, ToolTrust } from "../tool/Tool.ts"
@@ -18,9 +19,19 @@ const drafts = ["2020-12", "draft-07"] as const
 /** The longest description of a tool: the model reads it in every step. */
 const maxDescription = 4_096
 
+/** A server whose tools a plan may get. */
+export interface OfferedServer {
+  readonly terms: ServerTerms
+  /** Where it is: by this and their names callers know its tools. */
+  readonly address: string
+  /** Whether a request names it: then the permissions of the caller hold for its host. */
+  readonly isNamed: boolean
+  readonly connect: Effect.Effect<McpConnection, PeerError, Scope.Scope>
+}
+
 /** What a server brings to a plan: its tools, or nothing; and what the caller should know of it. */
 export interface Found {
-  readonly server: McpServer
+  readonly server: OfferedServer
   /** Undefined if the server was not reached. */
   readonly connection: McpConnection | undefined
   readonly tools: ReadonlyArray<Tool>
@@ -31,7 +42,6 @@ export interface Found {
 
 /** What the tools of a plan's servers are made with. */
 export interface Given {
-  readonly client: McpClient["Service"]
   readonly check: McpTools.CheckOutput
   /** Whether calls of this tool are made without asking anybody. */
   readonly isUnattended: (tool: Pick<Tool, "approval" | "name">) => boolean
@@ -40,17 +50,17 @@ export interface Given {
 const late = new PeerError({ reason: new Unreachable({ message: "The server did not list its tools within 10 s" }) })
 
 /** A pin takes the place of the digest that the caller knows. Whether an unpinned tool has changed is not known before the caller meets it. */
-const trustOf = ({ pinned_tools, url }: McpServer, tool: McpTool): ToolTrust => {
+const trustOf = ({ address, terms }: OfferedServer, tool: McpTool): ToolTrust => {
   const digest = McpTools.hashOf(tool)
-  const pinned = pinned_tools?.[tool.name]
+  const pinned = terms.pinned_tools?.[tool.name]
   return pinned === undefined
-    ? { digest, known: knownToolId(url, tool.name), isChanged: false }
+    ? { digest, known: knownToolId(address, tool.name), isChanged: false }
     : { digest, known: null, isChanged: digest !== pinned }
 }
 
 /** Why the plan does not get a tool, if so. */
-const obstacle = (server: McpServer, tool: McpTool, trust: ToolTrust, given: Given): string | undefined => {
-  const asked = { name: McpTools.nameOf(server, tool), approval: server.approval }
+const obstacle = (terms: ServerTerms, tool: McpTool, trust: ToolTrust, given: Given): string | undefined => {
+  const asked = { name: McpTools.nameOf(terms, tool), approval: terms.approval }
   if (trust.isChanged && given.isUnattended(asked)) return "Its description or a schema has changed"
   if ((tool.description ?? "").length > maxDescription) return `Its description is longer than ${maxDescription}`
   const input = ToolSchema.problem(tool.inputSchema, drafts)
@@ -61,12 +71,14 @@ const obstacle = (server: McpServer, tool: McpTool, trust: ToolTrust, given: Giv
 
 /** What a server brings, of what it lists. */
 export const toolsOf = Effect.fnUntraced(function* (
-  server: McpServer,
+  server: OfferedServer,
   connection: McpConnection,
   listed: ReadonlyArray<McpTool>,
   given: Given
 ): Effect.fn.Return<Found> {
-  const { allowed_tools, name } = server
+  const { address, isNamed, terms } = server
+  const { allowed_tools, name } = terms
+  const url = isNamed ? address : undefined
   const allowed = listed.filter((tool) => allowed_tools?.includes(tool.name) ?? true)
   const missing: Array<MissingTool> = []
   for (const tool of allowed_tools ?? []) {
@@ -75,8 +87,8 @@ export const toolsOf = Effect.fnUntraced(function* (
   const tools: Array<Tool> = []
   for (const tool of allowed) {
     const trust = trustOf(server, tool)
-    const reason = obstacle(server, tool, trust, given)
-    if (reason === undefined) tools.push(McpTools.fromTool(server, connection, tool, trust, given.check))
+    const reason = obstacle(terms, tool, trust, given)
+    if (reason === undefined) tools.push(McpTools.fromTool(terms, url, connection, tool, trust, given.check))
     else missing.push({ tool: tool.name, reason })
     // To look at schemas takes time, in which others are served.
     yield* Effect.yieldNow
@@ -88,30 +100,30 @@ export const toolsOf = Effect.fnUntraced(function* (
 export const inTime = <A, R>(listing: Effect.Effect<A, PeerError, R>) =>
   Effect.timeoutOrElse(listing, { duration: timeLimit, orElse: () => Effect.fail(late) })
 
-const failureOf = ({ name }: McpServer, { message, reason }: PeerError) => ({
+const failureOf = ({ terms: { name } }: OfferedServer, { message, reason }: PeerError) => ({
   code: "mcp_unreachable" as const,
   message: `The MCP server ${name} cannot be reached. ${message}`,
   data: { server: name, reason: reason._tag }
 })
 
 /** Tells the caller and the log that a server cannot be reached. */
-export const noticeOf = (server: McpServer, error: PeerError): Effect.Effect<Notice> => {
+export const noticeOf = (server: OfferedServer, error: PeerError): Effect.Effect<Notice> => {
   const failure = failureOf(server, error)
   const logged = Effect.annotateLogs(Effect.logWarning(failure.code), failure.data)
   return Effect.as(logged, { event: "notice", data: failure })
 }
 
 /**
- * Connects to the servers of a request side by side, for as long as the scope, and lists their tools. One that cannot be reached costs its
- * tools, and the plan only if it is `required`.
+ * Connects to the servers side by side, for as long as the scope, and lists their tools. One that cannot be reached costs its tools, and the
+ * plan only if it is `required`.
  */
 export const connectAll = Effect.fnUntraced(function* (
-  servers: ReadonlyArray<McpServer>,
+  servers: ReadonlyArray<OfferedServer>,
   given: Given
 ): Effect.fn.Return<ReadonlyArray<Found>, PlannerError, Scope.Scope> {
-  const list = (server: McpServer) =>
+  const list = ({ connect }: OfferedServer) =>
     Effect.gen(function* () {
-      const connection = yield* given.client.connect(server)
+      const connection = yield* connect
       return { connection, listed: yield* connection.tools }
     }).pipe(inTime, Effect.result)
   const results = yield* Effect.forEach(
@@ -123,7 +135,10 @@ export const connectAll = Effect.fnUntraced(function* (
   )
   return yield* Effect.forEach(results, ({ result, server }) => {
     if (Result.isSuccess(result)) return toolsOf(server, result.success.connection, result.success.listed, given)
-    if (server.required === true) return new PlannerError(failureOf(server, result.failure))
+    if (server.terms.required === true) {
+      const isRetryable = mayPass(result.failure.reason)
+      return new PlannerError({ ...failureOf(server, result.failure), isRetryable })
+    }
     return Effect.map(noticeOf(server, result.failure), (notice) => ({
       server,
       connection: undefined,

@@ -4,6 +4,7 @@ import { Context, Effect, Layer } from "effect"
 import { Asker } from "../asking/Asker.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
+import { ConfiguredServers } from "../mcp/ConfiguredServers.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { McpClient } from "../mcp/McpClient.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
@@ -48,6 +49,7 @@ export class Planner extends Context.Service<
         sessions: yield* SessionStore,
         peers: yield* PeerClient,
         mcp: yield* McpClient,
+        configured: (yield* ConfiguredServers).servers,
         validator,
         local: yield* LocalTools,
         planner: yield* PlannerText,

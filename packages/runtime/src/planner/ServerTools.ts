@@ -1,8 +1,6 @@
-import type { McpServer } from "@bowline/domain/mcp/McpServer"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Effect } from "effect"
-import { hostOf, type Permission } from "../config/Permissions.ts"
 import type { ApprovalStore } from "../store/ApprovalStore.ts"
 import { canonicalJson } from "../store/CanonicalJson.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
@@ -15,7 +13,6 @@ import type { PlanRun } from "./PlanRun.ts"
 import * as ToolChanges from "./ToolChanges.ts"
 
 interface Given {
-  readonly permission: Permission
   readonly mcp: McpServers.Given
   readonly approvals: ApprovalStore["Service"]
 }
@@ -45,29 +42,28 @@ const offer = Effect.fnUntraced(function* (
   tools.removeServers()
   const notices: Array<Notice> = []
   for (const { notices: told, server, tools: own } of servers) {
-    const missing = own.filter((tool) => !tools.add(tool)).map(({ name }) => ({ tool: name, reason: notAllowed }))
-    notices.push(...told, ...noticesOf("server", server.name, missing))
+    const { name } = server.terms
+    const missing = own.filter((tool) => !tools.add(tool)).map((tool) => ({ tool: tool.name, reason: notAllowed }))
+    notices.push(...told, ...noticesOf("server", name, missing))
     const { size } = tools.offered
     if (size <= maxTools) continue
-    const message = `Expected at most ${maxTools} tools, got ${size} with those of the MCP server ${server.name}`
-    return yield* new PlannerError({ code: "invalid_request", message, data: { server: server.name } })
+    const message = `Expected at most ${maxTools} tools, got ${size} with those of the MCP server ${name}`
+    return yield* new PlannerError({ code: "invalid_request", message, data: { server: name } })
   }
   yield* meet(tools.offered.values(), run, given)
   return [...notices, ...ToolChanges.noticesOf(tools.offered.values())]
 })
 
-/** Adds the tools of MCP servers, which stay connected for as long as the scope. A server on a host that the caller may not use is not reached. */
+/** Adds the tools of MCP servers, which stay connected for as long as the scope. */
 export const addAll = Effect.fnUntraced(function* (
   tools: GatheredTools,
-  named: ReadonlyArray<McpServer>,
+  offered: ReadonlyArray<McpServers.OfferedServer>,
   run: PlanRun,
   given: Given
 ) {
   const within = run.stages.within("tool")
-  const allowed = named.filter(({ url }) => given.permission.host(hostOf(url)))
-  let servers = yield* within(McpServers.connectAll(allowed, given.mcp))
+  let servers = yield* within(McpServers.connectAll(offered, given.mcp))
   const notices = yield* offer(tools, servers, run, given)
-  const reached = new Set(servers.flatMap(({ connection, server }) => (connection === undefined ? [] : [server.name])))
   const told = new Set(notices.map(({ data }) => canonicalJson(data)))
   const isNews = ({ data }: Notice): boolean => {
     const text = canonicalJson(data)
@@ -77,7 +73,7 @@ export const addAll = Effect.fnUntraced(function* (
   }
 
   return {
-    unreachable: named.map(({ name }) => name).filter((name) => !reached.has(name)),
+    unreachable: servers.flatMap(({ connection, server }) => (connection === undefined ? server.terms.name : [])),
     notices,
     refresh: Effect.gen(function* () {
       const listed = yield* within(ToolChanges.listChanged(servers, given.mcp))

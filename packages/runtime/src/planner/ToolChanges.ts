@@ -1,8 +1,7 @@
-import type { McpServer } from "@bowline/domain/mcp/McpServer"
 import { Array as Arrays, Effect, Result, Struct } from "effect"
 import { truncate } from "../tool/Envelope.ts"
 import type { Tool } from "../tool/Tool.ts"
-import type { Found, Given } from "./McpServers.ts"
+import type { Found, Given, OfferedServer } from "./McpServers.ts"
 import * as McpServers from "./McpServers.ts"
 import type { Notice } from "./MissingTools.ts"
 
@@ -29,7 +28,7 @@ export const noticesOf = (tools: Iterable<Tool>): ReadonlyArray<Notice> => {
   })
 }
 
-const restless = ({ name }: McpServer): Notice => {
+const restless = ({ terms: { name } }: OfferedServer): Notice => {
   const message = `The tools of the MCP server ${name} were listed again ${maxChanges} times. What it changes from now on is left out of this plan.`
   return { event: "notice", data: { code: "mcp_restless", message, data: { server: name } } }
 }

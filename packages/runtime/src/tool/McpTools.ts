@@ -1,4 +1,4 @@
-import type { McpServer } from "@bowline/domain/mcp/McpServer"
+import type { ServerTerms } from "@bowline/domain/mcp/McpServer"
 import type { PeerError } from "@bowline/domain/peer/PeerError"
 import { Effect, type Schema } from "effect"
 import { createHash } from "node:crypto"
@@ -14,7 +14,7 @@ export const hashOf = ({ description, inputSchema, name, outputSchema }: McpTool
 }
 
 /** The tool's name among those of the plan. */
-export const nameOf = (server: McpServer, { name }: McpTool): string => ToolName.forSkill(server.name, name)
+export const nameOf = (server: ServerTerms, { name }: McpTool): string => ToolName.forSkill(server.name, name)
 
 /** Says what is wrong with the structured content of a result, if anything. */
 export type CheckOutput = (tool: string, schema: JsonSchema, output: Schema.Json) => Effect.Effect<string | undefined>
@@ -57,9 +57,10 @@ const outputProblem = (tool: McpTool, result: McpResult, check: CheckOutput): Ef
   return check(tool.name, tool.outputSchema, result.structured)
 }
 
-/** A tool of a connected MCP server as a tool of the planner. What the server says of itself can only make the gateway more careful. */
+/** A tool of a connected MCP server as a tool of the planner; `url` is where a request says that the server is. What the server says of itself can only make the gateway more careful. */
 export const fromTool = (
-  server: McpServer,
+  server: ServerTerms,
+  url: string | undefined,
   connection: McpConnection,
   tool: McpTool,
   trust: ToolTrust,
@@ -69,7 +70,7 @@ export const fromTool = (
   kind: "mcp",
   agent: server.name,
   endpoint: null,
-  url: server.url,
+  ...(url !== undefined && { url }),
   skill: tool.name,
   description: tool.description ?? `Call ${tool.name} of the MCP server ${server.name}`,
   inputSchema: tool.inputSchema,

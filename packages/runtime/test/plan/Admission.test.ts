@@ -7,7 +7,8 @@ const rules = {
   allowsModel: () => true,
   allowsHost: () => true,
   allowsVariable: (name: string) => name === "ALLOWED",
-  localTools: []
+  localTools: [],
+  configuredServers: ["docs"]
 }
 const decode = Schema.decodeUnknownResult(PlanRequest)
 const server = (fields: object) => ({ name: "weather", url: "https://mcp.example/", ...fields })
@@ -19,7 +20,7 @@ describe("an MCP server of a request", () => {
       decode({
         question: "?",
         agents: [{ name: "bob", endpoint: "https://bob.example/" }],
-        mcp_servers: [server({}), server({ auth }), server({ name: "bob" })]
+        mcp_servers: [server({}), server({ auth }), server({ name: "bob" }), server({ name: "docs" })]
       })
     )
     assert.deepStrictEqual(check(request, rules), [
@@ -28,7 +29,11 @@ describe("an MCP server of a request", () => {
         path: ["mcp_servers", 1, "auth", "env_var"],
         message: "Expected a variable that BOWLINE_ENV_ALLOW (server.env_allow in the file) names"
       },
-      { path: ["mcp_servers", 2, "name"], message: "Expected another name than that of agents[0]" }
+      { path: ["mcp_servers", 2, "name"], message: "Expected another name than that of agents[0]" },
+      {
+        path: ["mcp_servers", 3, "name"],
+        message: "Expected another name than that of docs, a server of the configuration"
+      }
     ])
   })
 

@@ -126,7 +126,7 @@ describe("permissions that change while a plan runs", () => {
     const server = { name: "files", url: "https://[::1]:8443/mcp", auth: { type: "none" } } as const
     const trust = { digest: "sha256:0", known: null, isChanged: false }
     const listed = { name: "read", description: null, inputSchema: {}, outputSchema: null, isDestructive: false }
-    const tool = McpTools.fromTool(server, connection, listed, trust, () => Effect.undefined)
+    const tool = McpTools.fromTool(server, server.url, connection, listed, trust, () => Effect.undefined)
     assert.isTrue(allowsTool({ ...everything, host: (host) => host === "::1" }, tool))
     assert.isFalse(allowsTool({ ...everything, host: () => false }, tool))
   })

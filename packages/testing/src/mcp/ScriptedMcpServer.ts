@@ -1,5 +1,5 @@
 import { Effect, Option, Queue, Ref, Schema, type Scope, Stream } from "effect"
-import { json, text, type Fault, type Host, type HostResponse } from "../http/Host.ts"
+import { json, text, type Fault, type Host, type HostRequest, type HostResponse } from "../http/Host.ts"
 import { Network } from "../http/Network.ts"
 
 const Request = Schema.fromJsonString(
@@ -31,6 +31,8 @@ export interface ScriptedMcpServer {
   readonly url: string
   /** The methods that it was asked, in order. */
   readonly asked: Effect.Effect<ReadonlyArray<string>>
+  /** The requests that it got, whether it understood them or not. */
+  readonly requests: Effect.Effect<ReadonlyArray<HostRequest>>
   /** Waits for the next cancel. */
   readonly cancelled: Effect.Effect<void>
   /** Forgets every session: requests in one are answered with 404 from now on. */
@@ -122,10 +124,11 @@ export const serve = Effect.fnUntraced(function* (
     )
   }
 
-  const { url } = yield* Effect.flatMap(Network, (network) => network.serve(host))
+  const { requests, url } = yield* Effect.flatMap(Network, (network) => network.serve(host))
   return {
     url,
     asked: Ref.get(asked),
+    requests: requests.all,
     cancelled: Queue.take(cancels),
     forgetSessions: Effect.sync(() => void (forgotten = sessions))
   }

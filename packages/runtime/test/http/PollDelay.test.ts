@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { pollDelay } from "../../src/peer/Polling.ts"
+import { pollDelay } from "../../src/http/PollDelay.ts"
 
 describe("the delay of a poll", () => {
   it("is 50 ms at first, 0.3 × the time waited then, and at most 5 seconds", () => {

@@ -1,0 +1,156 @@
+import type { McpCommand } from "@bowline/domain/mcp/McpServer"
+import { Redaction } from "@bowline/runtime/http/Redaction"
+import type { McpConnection, McpServerStatus } from "@bowline/runtime/mcp/McpClient"
+import type { Route } from "@bowline/runtime/peer/PeerClient"
+import { Clock, Effect, Exit, Fiber, Redacted, Scope } from "effect"
+import { ChildProcessSpawner } from "effect/process"
+import * as ServerProcess from "../process/ServerProcess.ts"
+import { ServerFailure } from "./Failure.ts"
+import * as ServerLink from "./ServerLink.ts"
+
+/** What stands for the URL of a server that has none. */
+export const addressOf = ({ name }: McpCommand): string => `stdio:${name}`
+
+/** How long a process may take until it has shaken hands. A plan waits for 10 s of it. */
+const startLimit = "60 seconds"
+
+/** A server that has failed to start is left alone for so long, in milliseconds. */
+const restartDelayMs = 5_000
+
+/** A process that leaves the question for its tools unanswered for so long, in milliseconds, hangs. */
+const hangsAfterMs = 5_000
+
+/** Values of such variables are taken out of what the process says. */
+const isSecret = (variable: string): boolean => /key|token|secret|passw|credential|auth/i.test(variable)
+
+const redactionOf = ({ env = {} }: McpCommand): Redaction => {
+  const redaction = new Redaction()
+  for (const [name, value] of Object.entries(env)) if (isSecret(name)) redaction.addAuthorization(Redacted.value(value))
+  return redaction
+}
+
+const late = ServerProcess.gone("The server's process did not shake hands within 60 s")
+const hangs = ServerProcess.gone("The server's process does not answer")
+
+const fromExchange = ({ reason }: { readonly reason: ServerFailure["reason"] }) => ServerFailure.of(reason)
+
+interface Running {
+  readonly link: ServerLink.ServerLink
+  readonly process: ServerProcess.ServerProcess
+}
+
+/** Protocols without headers carry the route of a plan here. */
+const metaOf = ({ hops, via }: Route) => ({ "bowline/hops": hops, "bowline/via": via })
+
+/**
+ * A server whose process all plans of this gateway share. It starts when a plan first needs it, and again for the next plan or call after it has
+ * ended. The end of the scope ends it. `environment` is what every process gets.
+ *
+ * ```
+ *            ┌───────────── 5 s ◀── failed ─┐
+ *            ▼                              │
+ *          none ──first plan, call──▶ starting ──▶ running ──ends, hangs──▶ none
+ * ```
+ */
+export const make = Effect.fnUntraced(function* (command: McpCommand, environment: Readonly<Record<string, string>>) {
+  const owner = yield* Effect.scope
+  const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
+  const redaction = redactionOf(command)
+  let current: Fiber.Fiber<Running, ServerFailure> | undefined
+  let failed = { failure: ServerFailure.of(late.reason), until: 0 }
+  let era: ServerLink.Era | undefined
+  let status: McpServerStatus | undefined
+  const note = (revision: string | null, error: string | null) => {
+    status = { url: addressOf(command), revision, error }
+  }
+
+  /** Starts the process and shakes hands. It runs until it ends or hangs, or the owner ends it. */
+  const open = Effect.fnUntraced(function* (era: ServerLink.Era | undefined) {
+    const scope = yield* Scope.fork(owner)
+    const process = yield* ServerProcess.start(command, environment, redaction).pipe(
+      Effect.provideService(ChildProcessSpawner.ChildProcessSpawner, spawner),
+      Effect.mapError(fromExchange),
+      Effect.onError(() => Scope.close(scope, Exit.void)),
+      Scope.provide(scope)
+    )
+    let isOpen = false
+    const farewell = Effect.gen(function* () {
+      const { reason } = yield* process.ended
+      if (isOpen) current = undefined
+      note(status?.revision ?? null, reason.message)
+      const about = { server: command.name, reason: reason.message, stderr: yield* process.lastWords }
+      yield* Effect.annotateLogs(Effect.logWarning("mcp_server_ended"), about)
+      yield* Scope.close(scope, Exit.void)
+    })
+    yield* Effect.forkIn(farewell, owner, { startImmediately: true })
+    const wire = { takeFailure: process.reason, headersOf: () => ({}), close: () => Effect.void }
+    const link = yield* ServerLink.openOn(process.transport, { wire, redaction, era }).pipe(
+      Effect.timeoutOrElse({ duration: startLimit, orElse: () => Effect.fail(fromExchange(late)) }),
+      Effect.tapError(({ reason }) => process.end(ServerProcess.gone(reason.message)))
+    )
+    isOpen = process.reason() === undefined
+    return isOpen ? { link, process } : yield* fromExchange(yield* process.ended)
+  })
+
+  const launch = Effect.suspend(() => open(era)).pipe(
+    // A server of an old revision may end because it was asked which ones it speaks.
+    Effect.catchIf(
+      ({ reason }) => era === undefined && reason._tag === "unreachable" && reason !== late.reason,
+      () => open("legacy")
+    ),
+    Effect.tap(({ link }) =>
+      Effect.sync(() => {
+        era = link.era
+        note(link.revision, null)
+      })
+    ),
+    Effect.tapError((failure) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        era = undefined
+        current = undefined
+        failed = { failure, until: now + restartDelayMs }
+      })
+    )
+  )
+
+  const running = Effect.gen(function* () {
+    if (current === undefined && failed.until > (yield* Clock.currentTimeMillis)) return yield* failed.failure
+    current ??= yield* Effect.forkIn(launch, owner)
+    return yield* Fiber.join(current)
+  })
+
+  const toPeerError = ({ asPeerError }: ServerFailure) => asPeerError
+
+  /** `onAsk` gets what says whether the process still has the tools that it lists. */
+  const list = Effect.fnUntraced(function* (onAsk: (isCurrent: () => boolean) => void) {
+    const { link, process } = yield* running
+    const asked = yield* Clock.currentTimeMillis
+    const endIfHung = Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      now - asked < hangsAfterMs ? Effect.void : process.end(hangs)
+    )
+    const isSame = link.watch()
+    // A process that has ended starts again when it is asked, and may have other tools then.
+    onAsk(() => process.reason() === undefined && isSame())
+    return yield* Effect.onInterrupt(link.tools(), () => endIfHung)
+  })
+
+  return {
+    connect: (route: Route): McpConnection => {
+      let isCurrent = () => false
+      return {
+        tools: Effect.mapError(
+          list((asked) => (isCurrent = asked)),
+          toPeerError
+        ),
+        hasChanged: Effect.sync(() => !isCurrent()),
+        call: Effect.fn("McpClient.call")(function* (call, onProgress) {
+          yield* Effect.annotateCurrentSpan({ server: command.name, tool: call.tool.name })
+          return yield* Effect.flatMap(running, ({ link }) => link.call(call, onProgress, metaOf(route))).pipe(
+            Effect.mapError(toPeerError)
+          )
+        })
+      }
+    },
+    status: Effect.sync(() => status)
+  }
+})

@@ -1,0 +1,158 @@
+import { McpCommand } from "@bowline/domain/mcp/McpServer"
+import { ConfiguredServers } from "@bowline/runtime/mcp/ConfiguredServers"
+import { direct } from "@bowline/runtime/peer/PeerClient"
+import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
+import * as NodePath from "@effect/platform-node/NodePath"
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect, Exit, Fiber, Layer, Logger, Schema, Scope } from "effect"
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import * as SdkConfiguredServers from "../../src/server/SdkConfiguredServers.ts"
+import { callTool } from "../server/call.ts"
+
+const program = fileURLToPath(new URL("Misbehaving.ts", import.meta.url))
+const PATH = process.env["PATH"] ?? ""
+
+const platform = Layer.merge(
+  NodeChildProcessSpawner.layer.pipe(Layer.provide([NodeFileSystem.layer, NodePath.layer])),
+  NodeHttpClient.layerUndici
+)
+
+const quiet = Logger.layer([])
+
+/** A process that leaves this file with one line for each start, and what it says there besides. */
+const serve = Effect.fnUntraced(function* (behaviour: string, env: Readonly<Record<string, string>> = {}) {
+  const folder = yield* Effect.acquireRelease(
+    Effect.sync(() => mkdtempSync(join(tmpdir(), "bowline-mcp-"))),
+    (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))
+  )
+  const file = join(folder, "seen")
+  const command = yield* Schema.decodeEffect(McpCommand)({
+    name: "weather",
+    command: process.execPath,
+    args: [program, behaviour, file],
+    env
+  })
+  const scope = yield* Scope.fork(yield* Effect.scope)
+  const layer = SdkConfiguredServers.layer({ servers: [command], environment: { PATH } })
+  const context = yield* Layer.build(Layer.provide(layer, platform)).pipe(Scope.provide(scope))
+  const { servers, statuses } = Context.get(context, ConfiguredServers)
+  const [server] = servers
+  if (server === undefined) return yield* Effect.die("no server")
+  const seen = () => (existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : [])
+  return {
+    connection: yield* server.connect(direct),
+    connect: server.connect,
+    statuses,
+    seen,
+    pids: () =>
+      seen()
+        .filter((line) => /^\d+$/.test(line))
+        .map(Number),
+    close: Scope.close(scope, Exit.void)
+  }
+})
+
+const isAlive = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+const until = (isTrue: () => boolean) => Effect.repeat(Effect.sleep("10 millis"), { until: isTrue })
+
+const call = (connection: Parameters<typeof callTool>[0], city: string) => callTool(connection, "forecast", { city })
+
+describe("a server that is a command", () => {
+  it.live("is one process for all plans, with no more of the environment than it is given", () =>
+    Effect.gen(function* () {
+      const { connect, connection, pids, statuses } = yield* serve("", { API_TOKEN: "planted-secret", CITY: "Oslo" })
+      const other = yield* connect({ hops: 2, via: ["gw-1", "gw-2"] })
+      const [first, second] = yield* Effect.all([call(connection, "Oslo"), call(other, "meta")], { concurrency: 2 })
+      assert.strictEqual(first.text, "clear in Oslo")
+      assert.deepInclude(JSON.parse(second.text), { "bowline/hops": 2, "bowline/via": ["gw-1", "gw-2"] })
+      assert.strictEqual(pids().length, 1)
+      const environment = JSON.parse((yield* call(connection, "environment")).text) as Record<string, string>
+      // macOS adds one of its own.
+      delete environment["__CF_USER_TEXT_ENCODING"]
+      assert.deepStrictEqual(environment, { PATH, API_TOKEN: "[redacted]", CITY: "Oslo" })
+      assert.deepStrictEqual(yield* statuses, [{ url: "stdio:weather", revision: "2025-11-25", error: null }])
+    }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+
+  it.live("ends with the gateway, also where it ignores SIGTERM, and leaves no process behind", () =>
+    Effect.gen(function* () {
+      const { close, connection, pids, seen } = yield* serve("stubborn")
+      yield* connection.tools
+      const [pid = 0] = pids()
+      assert.isTrue(isAlive(pid))
+      yield* close
+      assert.isFalse(isAlive(pid))
+      assert.include(seen(), "SIGTERM")
+    }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+
+  it.live("fails the calls that were open when it crashed, and is started again for the next one", () =>
+    Effect.gen(function* () {
+      const { connection, pids } = yield* serve("")
+      const failed = yield* Effect.flip(call(connection, "crash"))
+      assert.deepInclude(failed, { message: "The server's process has ended with code 3" })
+      assert.strictEqual((yield* call(connection, "Oslo")).text, "clear in Oslo")
+      assert.strictEqual(pids().length, 2)
+    }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+
+  it.live("is told when a call is interrupted", () =>
+    Effect.gen(function* () {
+      const { connection, seen } = yield* serve("")
+      yield* connection.tools
+      const waiting = yield* Effect.forkChild(call(connection, "never"), { startImmediately: true })
+      yield* Effect.sleep("100 millis")
+      yield* Fiber.interrupt(waiting)
+      yield* until(() => seen().includes("cancelled"))
+      assert.strictEqual((yield* call(connection, "Oslo")).text, "clear in Oslo")
+    }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+
+  it.live(
+    "may write lines that are no messages, may complain without end, and may end at the question for its revisions",
+    () =>
+      Effect.gen(function* () {
+        for (const behaviour of ["rubbish", "floods", "old"]) {
+          const { close, connection } = yield* serve(behaviour)
+          assert.strictEqual((yield* call(connection, "Oslo")).text, "clear in Oslo", behaviour)
+          yield* close
+        }
+      }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+
+  it.live("is ended when it writes more than 8 MiB without a message", () =>
+    Effect.gen(function* () {
+      const message = "The server's process has written more than 8 MiB without a message"
+      const huge = yield* serve("")
+      assert.deepInclude(yield* Effect.flip(call(huge.connection, "huge")), { message })
+      yield* until(() => !isAlive(huge.pids()[0] ?? 0))
+      const rubbish = yield* serve("only-rubbish")
+      assert.deepInclude(yield* Effect.flip(rubbish.connection.tools), { message })
+      yield* until(() => !isAlive(rubbish.pids()[0] ?? 0))
+    }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+
+  it.live("cannot be reached where it ends at once or cannot be started, and is left alone for 5 s", () =>
+    Effect.gen(function* () {
+      const { connection, pids, statuses } = yield* serve("exits")
+      const message = "The server's process has ended with code 7"
+      assert.deepInclude(yield* Effect.flip(connection.tools), { message })
+      const started = pids().length
+      assert.deepInclude(yield* Effect.flip(connection.tools), { message })
+      assert.strictEqual(pids().length, started)
+      assert.deepStrictEqual(yield* statuses, [{ url: "stdio:weather", revision: null, error: message }])
+    }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+})
