@@ -1,7 +1,7 @@
 import type { Agent, Skill } from "@bowline/domain/peer/Agent"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Result, type Scope } from "effect"
-import { allowsTool, hostOf, type Permission } from "../config/Permissions.ts"
+import { allowsTool, allowsUrl, type Permission } from "../config/Permissions.ts"
 import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
@@ -45,7 +45,7 @@ const skillsOf = (
   agent: Agent
 ): Effect.Effect<Result.Result<ReadonlyArray<Skill>, string>> => {
   if (agent.skills !== undefined) return Effect.succeed(Result.succeed(agent.skills))
-  if (!permission.host(hostOf(agent.endpoint))) return Effect.succeed(Result.fail(agent.name))
+  if (!allowsUrl(permission, agent.endpoint, agent.auth)) return Effect.succeed(Result.fail(agent.name))
   return peers.discover(agent).pipe(
     Effect.tapError((error) =>
       Effect.annotateLogs(Effect.logWarning("peer_card_unavailable"), {
@@ -141,7 +141,7 @@ const addMcpTools = Effect.fnUntraced(function* (
   { checkOutput, mcp, permission }: Given
 ): Effect.fn.Return<Remarks, PlannerError, Scope.Scope> {
   const { mcp_servers } = run.given.request
-  const servers = mcp_servers.filter(({ url }) => permission.host(hostOf(url)))
+  const servers = mcp_servers.filter(({ auth, url }) => allowsUrl(permission, url, auth))
   const connected = McpServers.connectAll(mcp, servers, checkOutput)
   const found = yield* run.stages.within("tool")(connected)
   const notices: Array<Notice> = []

@@ -121,12 +121,16 @@ describe("permissions that change while a plan runs", () => {
     )
   })
 
-  it("cover the hosts of MCP servers", () => {
+  it("cover the hosts of MCP servers, and those that their tokens come from", () => {
     const connection = { tools: Effect.succeed([]), call: () => Effect.never }
     const server = { name: "files", url: "https://[::1]:8443/mcp", auth: { type: "none" } } as const
     const listed = { name: "read", description: null, inputSchema: {}, outputSchema: null, isDestructive: false }
     const tool = McpTools.fromTool(server, connection, listed, () => Effect.undefined)
     assert.isTrue(allowsTool({ ...everything, host: (host) => host === "::1" }, tool))
     assert.isFalse(allowsTool({ ...everything, host: () => false }, tool))
+    const token_url = "https://login.example/token"
+    const auth = { type: "oauth2_client_credentials", token_url, client_id: "", client_secret_env_var: "" } as const
+    const secured = McpTools.fromTool({ ...server, auth }, connection, listed, () => Effect.undefined)
+    assert.isFalse(allowsTool({ ...everything, host: (host) => host === "::1" }, secured))
   })
 })
