@@ -2,6 +2,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { type AgentAuth, urlsOf } from "@bowline/domain/peer/Agent"
 import { Context } from "effect"
 import type { Tool } from "../tool/Tool.ts"
+import * as ToolName from "../tool/ToolName.ts"
 
 /** What one caller may use, by name. */
 export interface Permission {
@@ -35,5 +36,7 @@ export const allowsUrl = ({ host }: Permission, url: string, auth: AgentAuth): b
   urlsOf(url, auth).every((url) => host(hostOf(url)))
 
 /** Whether a tool may be called: by its name, and by the hosts that the call connects to. */
-export const allowsTool = ({ host, tool }: Permission, { name, urls = [] }: Pick<Tool, "name" | "urls">): boolean =>
-  tool(name) && urls.every((url) => host(hostOf(url)))
+export const allowsTool = (
+  permission: Permission,
+  { urls = [], ...names }: Pick<Tool, "agent" | "name" | "skill" | "urls">
+): boolean => ToolName.spellingsOf(names).every(permission.tool) && urls.every((url) => permission.host(hostOf(url)))

@@ -8,6 +8,7 @@ import { allowsTool, everything, type Permission, Permissions } from "../../src/
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import * as McpTools from "../../src/tool/McpTools.ts"
+import * as ToolName from "../../src/tool/ToolName.ts"
 import { bob } from "../plan/Bob.ts"
 import { askAndKill, mortal, peer, replayed } from "../plan/Mortal.ts"
 
@@ -119,6 +120,16 @@ describe("permissions that change while a plan runs", () => {
       ),
       Effect.scoped
     )
+  })
+
+  it("cover tools whose names end in a hash, by their plain names, too", () => {
+    for (const agent of ["files.x", "f".repeat(60)]) {
+      const tool = { name: ToolName.forSkill(agent, "delete"), agent, skill: "delete" }
+      assert.notMatch(tool.name, /_delete$/)
+      assert.isFalse(allowsTool({ ...everything, tool: (name) => !name.endsWith("_delete") }, tool))
+      assert.isFalse(allowsTool({ ...everything, tool: (name) => name.endsWith("_delete") }, tool))
+      assert.isTrue(allowsTool(everything, tool))
+    }
   })
 
   it("cover the hosts of MCP servers, and those that their tokens come from", () => {
