@@ -1,9 +1,9 @@
-import type { Agent, Skill } from "@bowline/domain/peer/Agent"
+import { urlsOf, type Agent, type Skill } from "@bowline/domain/peer/Agent"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Result, type Scope } from "effect"
 import type { ConfiguredServer } from "../mcp/ConfiguredServers.ts"
 import type { McpClient } from "../mcp/McpClient.ts"
-import { hostOf, type Permission } from "../config/Permissions.ts"
+import { allowsUrl, type Permission } from "../config/Permissions.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import * as Recipes from "../prompt/Recipes.ts"
 import type { ApprovalStore } from "../store/ApprovalStore.ts"
@@ -51,7 +51,7 @@ const skillsOf = (
   agent: Agent
 ): Effect.Effect<Result.Result<ReadonlyArray<Skill>, string>> => {
   if (agent.skills !== undefined) return Effect.succeed(Result.succeed(agent.skills))
-  if (!permission.host(hostOf(agent.endpoint))) return Effect.succeed(Result.fail(agent.name))
+  if (!allowsUrl(permission, agent.endpoint, agent.auth)) return Effect.succeed(Result.fail(agent.name))
   return peers.discover(agent).pipe(
     Effect.tapError((error) =>
       Effect.annotateLogs(Effect.logWarning("peer_card_unavailable"), {
@@ -135,15 +135,15 @@ const addSkills = Effect.fnUntraced(function* (
   return { unreachable: found.filter(Result.isFailure).map(({ failure }) => failure), notices }
 })
 
-/** The MCP servers of the app, then those of the request on hosts that the caller may use. */
+/** The MCP servers of the app, then those of the request that the caller may use. */
 const serversOf = (run: PlanRun, { configured, mcp, permission }: Given): ReadonlyArray<McpServers.OfferedServer> => {
   const { request, route } = run.given
-  const named = request.mcp_servers.filter(({ url }) => permission.host(hostOf(url)))
+  const named = request.mcp_servers.filter(({ auth, url }) => allowsUrl(permission, url, auth))
   return [
-    ...configured.map(({ connect, ...server }) => ({ ...server, isNamed: false, connect: connect(route) })),
+    ...configured.map(({ connect, ...server }) => ({ ...server, urls: [], connect: connect(route) })),
     ...named.map((server) => {
-      const connect = mcp.client.connect(server, route)
-      return { terms: server, address: server.url, isNamed: true, connect }
+      const { auth, url } = server
+      return { terms: server, address: url, urls: urlsOf(url, auth), connect: mcp.client.connect(server, route) }
     })
   ]
 }

@@ -24,8 +24,8 @@ export interface OfferedServer {
   readonly terms: ServerTerms
   /** Where it is: by this and their names callers know its tools. */
   readonly address: string
-  /** Whether a request names it: then the permissions of the caller hold for its host. */
-  readonly isNamed: boolean
+  /** What calls connect to where a request says so: the caller has to be allowed the hosts. */
+  readonly urls: ReadonlyArray<string>
   readonly connect: Effect.Effect<McpConnection, PeerError, Scope.Scope>
 }
 
@@ -76,9 +76,8 @@ export const toolsOf = Effect.fnUntraced(function* (
   listed: ReadonlyArray<McpTool>,
   given: Given
 ): Effect.fn.Return<Found> {
-  const { address, isNamed, terms } = server
+  const { terms, urls } = server
   const { allowed_tools, name } = terms
-  const url = isNamed ? address : undefined
   const allowed = listed.filter((tool) => allowed_tools?.includes(tool.name) ?? true)
   const missing: Array<MissingTool> = []
   for (const tool of allowed_tools ?? []) {
@@ -88,7 +87,7 @@ export const toolsOf = Effect.fnUntraced(function* (
   for (const tool of allowed) {
     const trust = trustOf(server, tool)
     const reason = obstacle(terms, tool, trust, given)
-    if (reason === undefined) tools.push(McpTools.fromTool(terms, url, connection, tool, trust, given.check))
+    if (reason === undefined) tools.push(McpTools.fromTool(terms, urls, connection, tool, trust, given.check))
     else missing.push({ tool: tool.name, reason })
     // To look at schemas takes time, in which others are served.
     yield* Effect.yieldNow

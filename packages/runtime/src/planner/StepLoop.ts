@@ -51,11 +51,14 @@ export class StepLoop {
   readonly #services: Services
   readonly #run: PlanRun
   readonly #conversation: Conversation
+  /** Whether the model has asked for calls, also for some of tools that do not exist. */
+  #hasCalled: boolean
 
   constructor(services: Services, run: PlanRun, conversation: Conversation) {
     this.#services = services
     this.#run = run
     this.#conversation = conversation
+    this.#hasCalled = (run.given.resumed?.tasks ?? []).length > 0
   }
 
   readonly run = Effect.fnUntraced(function* (this: StepLoop) {
@@ -109,7 +112,7 @@ export class StepLoop {
     if (before === undefined) run.count({ steps: run.progress.steps + 1 })
     const { steps } = run.progress
     const withholding = withheld(run.progress, preferences, {
-      hasTools: tools.size > 0,
+      mayCall: tools.size > 0 || this.#hasCalled,
       isLooping: loop.isExhausted,
       left
     })
@@ -169,6 +172,7 @@ export class StepLoop {
     const run = this.#run
     const { delimiter, loop, prompt } = this.#conversation
     const parts = calls.map(({ part }) => part)
+    this.#hasCalled = true
     run.tasks.expect(parts.map(({ task_id }) => task_id))
     const { admit, config } = this.#services
     const { contextWindow } = ModelLimits.of(config, run.model)
