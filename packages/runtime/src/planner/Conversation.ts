@@ -74,29 +74,36 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
   return isAsked ? [question, ...stored] : [...stored, question]
 }
 
-/** Reads the session, gathers the tools, and asks the question. */
-export const begin = Effect.fnUntraced(function* (
-  parts: Parts,
+/** What the plan may use, out of all that there is as it begins. */
+const gather = Effect.fnUntraced(function* (
+  { local, mcp, peers, recipes, sessions, validator }: Parts,
   run: PlanRun
-): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
-  const { asker, compaction, config, local, mcp, peers, sessions, validator } = parts
-  const { plan_id, session_id, journal, request, resumed, uuid } = run.given
-  const [stored, summary] = yield* retryWhileAway(
-    Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
-  )
-  const checkOutput: CheckOutput = (tool, schema, output) =>
-    validator.outputProblem(run.given.caller, tool, schema, output)
-  const planner = yield* parts.planner
-  const catalog = yield* Catalog.of(run, {
+): Effect.fn.Return<Catalog.Catalog, StorageError | PlannerError, Scope.Scope> {
+  const { caller } = run.given
+  const checkOutput: CheckOutput = (tool, schema, output) => validator.outputProblem(caller, tool, schema, output)
+  return yield* Catalog.of(run, {
     peers,
     mcp,
     checkOutput,
     local,
     sessions,
-    recipes: yield* parts.recipes,
+    recipes: yield* recipes,
     allowsRecipe: () => true
   })
-  const { notices, recipes, tools, unreachable } = catalog
+})
+
+/** Reads the session, gathers the tools, and asks the question. */
+export const begin = Effect.fnUntraced(function* (
+  parts: Parts,
+  run: PlanRun
+): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
+  const { asker, compaction, config, sessions } = parts
+  const { plan_id, session_id, journal, request, resumed, uuid } = run.given
+  const [stored, summary] = yield* retryWhileAway(
+    Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
+  )
+  const planner = yield* parts.planner
+  const { notices, recipes, tools, unreachable } = yield* gather(parts, run)
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)
 
