@@ -43,7 +43,9 @@ const offer = Effect.fnUntraced(function* (
   const notices: Array<Notice> = []
   for (const { notices: told, server, tools: own } of servers) {
     const { name } = server.terms
-    const missing = own.filter((tool) => !tools.add(tool)).map((tool) => ({ tool: tool.name, reason: notAllowed }))
+    const withheld = own.filter((tool) => !tools.add(tool))
+    // The tools of a server that the caller has not named are nothing to it.
+    const missing = server.urls.length === 0 ? [] : withheld.map((tool) => ({ tool: tool.name, reason: notAllowed }))
     notices.push(...told, ...noticesOf("server", name, missing))
     const { size } = tools.offered
     if (size <= maxTools) continue
