@@ -4,6 +4,7 @@ import * as SdkMcpClient from "@bowline/mcp/server/SdkMcpClient"
 import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider/AnthropicMessagesProvider"
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
+import { Permissions } from "@bowline/runtime/config/Permissions"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
@@ -93,6 +94,7 @@ const runtime = (config: Config) =>
     Layer.provide([
       Layer.succeed(PlansConfig, config.plans),
       Layer.succeed(EnvironmentSecrets, config.secrets),
+      Layer.succeed(Permissions, config.permissions),
       Layer.succeed(SecretKey, config.secretKey)
     ])
   )

@@ -72,5 +72,7 @@ export const describe = (
         { tls: Object.fromEntries(Object.keys(tls).map((key) => [key, redacted])) }
       ])
     )
-  }
+  },
+  permissions: file.permissions ?? null,
+  budgets: file.budgets ?? null
 })

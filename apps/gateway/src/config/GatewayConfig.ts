@@ -2,6 +2,7 @@ import * as BinduIdentity from "@bowline/a2a/identity/BinduIdentity"
 import type { Identity } from "@bowline/runtime/auth/GatewayIdentity"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
+import type { Permissions } from "@bowline/runtime/config/Permissions"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
 import { Context, type Duration, Effect, type LogLevel, Option, Redacted } from "effect"
@@ -21,6 +22,7 @@ import {
   type Texts
 } from "../setting/ReadSettings.ts"
 import { laterVariables, type SettingName, type Values } from "../setting/Settings.ts"
+import { budgetsOf, callerMisfits, permissionsOf } from "./CallerRules.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
 import * as EffectiveConfig from "./EffectiveConfig.ts"
 import { identityMisfits, notReported } from "./Misfit.ts"
@@ -56,6 +58,8 @@ export class GatewayConfig extends Context.Service<
     readonly plans: PlansConfig["Service"]
     /** The variables that a request's `env_var` may name. */
     readonly secrets: typeof EnvironmentSecrets.Service
+    /** Who may use which tools, hosts, models and recipes. */
+    readonly permissions: typeof Permissions.Service
     /** Encrypts the secrets of running plans. */
     readonly secretKey: Option.Option<Redacted.Redacted<Uint8Array>>
     /** The gateway's identity towards its peers. */
@@ -126,6 +130,8 @@ const plansOf = (
   attemptTimeout: values.attemptTimeout,
   retryBase: values.retryBase,
   maxRetries: values.maxRetries,
+  toolConcurrency: values.toolConcurrency,
+  budgetOf: budgetsOf(file),
   loop: { failures: values.loopFailures, repeats: values.loopRepeats, pairs: values.loopPairs },
   approvals: {
     isAlways: ConfiguredModels.anyOf(values.approvedTools),
@@ -145,7 +151,8 @@ export const fromEnvironment = Effect.fnUntraced(function* (
   const providers = ProviderSettings.fromValues(values, sources, file.providers)
   const models = ConfiguredModels.choose(values, sources, providers, file)
   const found = [...file.problems, ...wrong]
-  const misfits = [...(file.hasLists ? models.misfits : []), ...identityMisfits(sources)]
+  const ofLists = file.hasLists ? [...models.misfits, ...callerMisfits(file, values)] : []
+  const misfits = [...ofLists, ...identityMisfits(sources)]
   const problems = [...found, ...notReported(misfits, found, sources)]
   if (problems.length > 0) return yield* new InvalidConfiguration({ problems })
   const { adminCallers, apiKeys, host, logFormat = isTerminal ? "pretty" : "json" } = values
@@ -158,6 +165,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     providers,
     plans: plansOf(values, sources, models, file),
     secrets: secretsOf(values, environment),
+    permissions: permissionsOf(file),
     secretKey: Option.fromNullishOr(values.secretKey),
     identity: identityOf(values),
     egress: { allow: values.egressAllow, deny: values.egressDeny, allowsLocal: isLoopback(host) },

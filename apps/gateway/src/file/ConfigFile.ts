@@ -13,21 +13,28 @@ import { providerIssues } from "./ProviderSettings.ts"
 
 /** What the file sets, and everything that is wrong with it. Without a file nothing is set. */
 export interface ConfigFile {
+  /** Empty without a file. */
+  readonly name: string
   readonly settings: Sources
   /** Whether its providers, models and peers could be read. */
   readonly hasLists: boolean
   readonly providers: ReadonlyArray<FileSchema.FileProvider>
   readonly models: NonNullable<FileSchema.Lists["models"]>
   readonly peerTls: PeerTls.PeerTls
+  readonly permissions: FileSchema.Lists["permissions"]
+  readonly budgets: FileSchema.Lists["budgets"]
   readonly problems: ReadonlyArray<Problem>
 }
 
 const nothing: ConfigFile = {
+  name: "",
   settings: new Map(),
   hasLists: true,
   providers: [],
   models: {},
   peerTls: new Map(),
+  permissions: undefined,
+  budgets: undefined,
   problems: []
 }
 
@@ -60,15 +67,24 @@ const read = Effect.fnUntraced(
       settings.map(({ name, path, text }) => [name, { text, place: { _tag: "File", file, path } }])
     )
     const { issues: misshapen, lists } = FileSchema.decode(document)
-    const { models = {}, peers, providers = [] } = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
+    const {
+      budgets,
+      models = {},
+      peers,
+      permissions,
+      providers = []
+    } = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
     const tls = yield* PeerTls.load(peers?.hosts ?? {}, path)
     const issues = [...unset, ...misshapen, ...unwritten, ...providerIssues(providers), ...tls.issues]
     return {
+      name: file,
       settings: sources,
       hasLists: Option.isSome(lists),
       providers,
       models,
       peerTls: tls.hosts,
+      permissions,
+      budgets,
       problems: issues.map((issue) => inFile(file, issue))
     }
   },

@@ -1,6 +1,7 @@
 import { type Option, Result, Schema } from "effect"
 import { type Issue, toIssues } from "../setting/Problem.ts"
 import { duration, httpUrl, matching } from "../setting/SettingText.ts"
+import { Budgets, Permissions } from "./CallerSchema.ts"
 import { sections } from "./FileSettings.ts"
 
 const Tokens = (minimum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum: 100_000_000 }))
@@ -46,7 +47,9 @@ const HostName = matching(/^(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$
 const Lists = Schema.Struct({
   providers: Schema.optionalKey(Schema.Array(FileProvider)),
   models: Schema.optionalKey(Schema.Record(Schema.String, FileModel)),
-  peers: Schema.optionalKey(Schema.Struct({ hosts: Schema.Record(HostName, FilePeerHost) }))
+  peers: Schema.optionalKey(Schema.Struct({ hosts: Schema.Record(HostName, FilePeerHost) })),
+  permissions: Schema.optionalKey(Permissions),
+  budgets: Schema.optionalKey(Budgets)
 })
 export type Lists = typeof Lists.Type
 

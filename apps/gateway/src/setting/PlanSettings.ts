@@ -87,6 +87,11 @@ export const planSettings = {
     path: ["tools", "needs_approval"],
     doc: "globs of tools whose calls need an approval, whatever the request says"
   }),
+  toolConcurrency: setting(integer(1, 1_000), {
+    path: ["tools", "concurrency"],
+    default: "8",
+    doc: "how many calls of a step run at once. One that waits for an approval does not count"
+  }),
   maxPlans: setting(integer(1, 1_000_000), {
     variable: "BOWLINE_MAX_PLANS",
     path: ["plans", "max_plans"],

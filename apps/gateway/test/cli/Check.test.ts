@@ -31,6 +31,8 @@ database: { url: "postgres://user:planted-secret-2@host/db" }
 identity: { seed: "$SEED", author: ann, name: gate }
 plans: { resume: false }
 streams: { takeover_grace: 5m }
+permissions: { ann: { tools: { deny: ["shell_*"] } } }
+budgets: { "*": { tokens_per_day: 9 } }
 providers:
   - name: local
     wire: openai-chat
@@ -49,9 +51,10 @@ providers:
       assert.notMatch(stdout, /planted-secret/)
       assert.notInclude(stdout, seed)
       assert.notInclude(stdout, secretKey)
-      const { database, identity, plans, providers, server, streams } = JSON.parse(stdout) as Readonly<
-        Record<string, unknown>
-      >
+      const shown = JSON.parse(stdout) as Readonly<Record<string, unknown>>
+      const { database, identity, plans, providers, server, streams } = shown
+      assert.deepStrictEqual(shown["permissions"], { ann: { tools: { deny: ["shell_*"] } } })
+      assert.deepStrictEqual(shown["budgets"], { "*": { tokens_per_day: 9 } })
       assert.deepInclude(server, { host: "127.0.0.1", port: "2", max_body: "1MiB", api_keys: { ann: ["<redacted>"] } })
       assert.deepInclude(database, { url: "<redacted>" })
       assert.deepStrictEqual(identity, { seed: "<redacted>", author: "ann", name: "gate" })

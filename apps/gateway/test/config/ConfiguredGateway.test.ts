@@ -1,3 +1,4 @@
+import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { stall, until } from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
@@ -7,7 +8,7 @@ import * as MessagesHost from "@bowline/testing/provider/MessagesHost"
 import type { Script } from "@bowline/testing/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Stream } from "effect"
+import { Deferred, Effect, Fiber, Latch, Stream } from "effect"
 import { join } from "node:path"
 import { post, send, start } from "../http/RunningGateway.ts"
 import { ask, replay } from "../plan/GatewayProcess.ts"
@@ -109,6 +110,41 @@ describe("a gateway with a file", () => {
         [409, "session_busy", "1 plans wait for the session"]
       )
     }).pipe(Effect.scoped)
+  )
+
+  it.live("makes as many calls of a step at once as the file says, eight without it", () =>
+    Effect.gen(function* () {
+      for (const [config, expected] of [
+        ["{}", 8],
+        ["tools: { concurrency: 2 }", 2]
+      ] as const) {
+        let open = 0
+        let most = 0
+        const release = Latch.makeUnsafe(false)
+        const server = yield* ScriptedMcpServer.serve({
+          list: () => ({ tools: [{ name: "wait", inputSchema: { type: "object" } }] }),
+          call: (request) =>
+            Effect.gen(function* () {
+              most = Math.max(most, ++open)
+              yield* release.await
+              open--
+              return ScriptedMcpServer.result(request, { content: [{ type: "text", text: "ok" }] })
+            })
+        })
+        const nine = Array.from({ length: 9 }, (_, number) => callTool("slow_wait", { number }))
+        const folder = yield* folderOf({ "gateway.yaml": config })
+        const { url } = yield* start([nine, [say("ok")]], { BOWLINE_CONFIG: join(folder, "gateway.yaml") })
+        const body = { question: "?", mcp_servers: [{ name: "slow", url: `${server.url}/mcp` }] }
+        const asking = yield* Effect.forkChild(post(`${url}/plan`, body))
+        // Each look is a round trip: long enough for one more call to arrive.
+        const look = Effect.map(send(`${url}/plans`), () => open)
+        yield* Effect.repeat(look, { until: (open) => open === expected })
+        for (let times = 0; times < 20; times++) assert.strictEqual(yield* look, expected)
+        yield* release.open
+        assert.deepInclude((yield* Fiber.join(asking)).body["final"], { tool_calls: 9 })
+        assert.strictEqual(most, expected)
+      }
+    }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
   )
 
   it.live("lets a plan run on whose reader comes back within the grace", () =>

@@ -1,3 +1,4 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Context, Duration, Layer } from "effect"
 import type { AttemptTimers } from "../provider/Attempt.ts"
 import * as ModelTable from "../provider/ModelTable.ts"
@@ -16,6 +17,13 @@ export interface LoopLimits {
 export interface ApprovalRules {
   readonly isAlways: (tool: string) => boolean
   readonly isSensitive: (tool: string) => boolean
+}
+
+/** What a caller may use up on one day. */
+export interface DailyBudget {
+  /** Of input and output, of all its plans. */
+  readonly tokens: number
+  readonly tool_calls: number
 }
 
 /** What an operator sets of how plans run. */
@@ -59,6 +67,10 @@ export class PlansConfig extends Context.Service<
     /** Where a plan whose calls lead nowhere is stopped. */
     readonly loop: LoopLimits
     readonly approvals: ApprovalRules
+    /** Calls of one step that run at once. */
+    readonly toolConcurrency: number
+    /** Undefined for a caller that has none. */
+    readonly budgetOf: (caller: CallerName) => DailyBudget | undefined
   }
 >()("@bowline/runtime/config/PlansConfig") {
   /** Fields that are left out have their defaults: then a plan may name `model` and the `fallbackModels`, and no other. */
@@ -90,5 +102,7 @@ const defaults: Omit<PlansConfig["Service"], "model" | "allowsModel"> = {
   maxRetries: 3,
   retryBase: Duration.seconds(1),
   loop: { failures: 3, repeats: 5, pairs: 4 },
-  approvals: { isAlways: () => false, isSensitive: () => false }
+  approvals: { isAlways: () => false, isSensitive: () => false },
+  toolConcurrency: 8,
+  budgetOf: () => undefined
 }

@@ -188,6 +188,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
         owner === replica && abort !== undefined ? [{ plan_id: plan.plan_id, reason: abort }] : []
       )
     ),
+  spent: (owner, day) => Effect.sync(() => memory.spentOn(owner, day)),
   isDurable: false,
   ping: Effect.void
 })

@@ -1,6 +1,7 @@
-import type { Agent, AgentAuth } from "@bowline/domain/peer/Agent"
+import { type Agent, type AgentAuth, urlsOf } from "@bowline/domain/peer/Agent"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
+import { hostOf } from "../config/Permissions.ts"
 import { maxTools } from "../planner/Catalog.ts"
 import * as ToolName from "../tool/ToolName.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
@@ -8,6 +9,7 @@ import * as ToolSchema from "../tool/ToolSchema.ts"
 /** What this gateway allows and already has. */
 interface Rules {
   readonly allowsModel: (model: string) => boolean
+  readonly allowsHost: (url: string) => boolean
   readonly allowsVariable: (name: string) => boolean
   /** The names of the tools that the app itself brings. */
   readonly localTools: ReadonlyArray<string>
@@ -51,7 +53,7 @@ const schemaIssues = ({ agents, preferences }: PlanRequest): InvalidRequest["iss
   })
 }
 
-/** What a well-formed request asks for in vain: unknown models, forbidden variables, bad schemas, names that collide. */
+/** What a well-formed request asks for in vain: unknown models, hosts and variables that are not allowed, bad schemas, names that collide. */
 export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issues"] => {
   const issues: Array<InvalidRequest["issues"][number]> = []
   const report = (path: ReadonlyArray<PropertyKey>, message: string) => void issues.push({ path, message })
@@ -62,7 +64,21 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
   }
 
   const owners = new Map<string, string>()
-  const take = (list: "agents" | "mcp_servers", index: number, { auth, name }: Pick<Agent, "auth" | "name">) => {
+  const take = (
+    list: "agents" | "mcp_servers",
+    index: number,
+    { auth, name }: Pick<Agent, "auth" | "name">,
+    url: string
+  ) => {
+    const fields = [list === "agents" ? ["endpoint"] : ["url"], ["auth", "token_url"]]
+    for (const [at, named] of urlsOf(url, auth).entries()) {
+      if (rules.allowsHost(named)) continue
+      const host = JSON.stringify(hostOf(named))
+      report(
+        [list, index, ...(fields[at] ?? [])],
+        `Expected a host that the permissions of the caller allow, got ${host}`
+      )
+    }
     const other = owners.get(name)
     if (other !== undefined) report([list, index, "name"], `Expected another name than that of ${other}`)
     owners.set(name, `${list}[${index}]`)
@@ -76,7 +92,7 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
   }
   const tools = new Map(rules.localTools.map((name) => [name, `the local tool ${name}`]))
   request.agents.forEach((agent, index) => {
-    take("agents", index, agent)
+    take("agents", index, agent, agent.endpoint)
     agent.skills?.forEach((skill, position) => {
       const path = ["agents", index, "skills", position]
       const tool = ToolName.forSkill(agent.name, skill.id)
@@ -86,7 +102,7 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
       tools.set(tool, own)
     })
   })
-  request.mcp_servers.forEach((server, index) => take("mcp_servers", index, server))
+  request.mcp_servers.forEach((server, index) => take("mcp_servers", index, server, server.url))
   if (tools.size > maxTools) report(["agents"], `Expected at most ${maxTools} tools, got ${tools.size}`)
   return issues.length > 0 ? issues : schemaIssues(request)
 }

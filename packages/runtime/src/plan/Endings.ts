@@ -1,6 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Effect, Exit, Predicate, Scope } from "effect"
+import { Permissions } from "../config/Permissions.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
@@ -33,6 +34,7 @@ interface Parts {
   readonly lock: SessionLock["Service"]
   readonly notices: Notices["Service"]
   readonly peers: PeerClient["Service"]
+  readonly permissions: typeof Permissions.Service
   readonly uuid: () => string
   /** The sessions of plans that are not ended yet are released when it closes. */
   readonly scope: Scope.Scope
@@ -58,6 +60,7 @@ export class Endings {
       lock: yield* SessionLock,
       notices: yield* Notices,
       peers: yield* PeerClient,
+      permissions: yield* Permissions,
       uuid: yield* UuidGenerator,
       scope: yield* Effect.scope
     })
@@ -91,7 +94,7 @@ export class Endings {
 
   /** Writes the end. Then the session is free, and peers are told to end the plan's open tasks. */
   readonly write = Effect.fnUntraced(function* (this: Endings, ending: Ending): Effect.fn.Return<void, StorageError> {
-    const { store, peers, notices } = this.#parts
+    const { store, peers, notices, permissions } = this.#parts
     const { abandoned, commit } = ending
     const { plan_id } = commit
     const refused = yield* store
@@ -100,7 +103,9 @@ export class Endings {
     yield* this.#drop(ending)
     if (refused.has(plan_id)) return
     const open = abandoned.tasks.filter(({ state }) => state === "running")
-    yield* LeftTasks.cancelAll(peers, LeftTasks.reachable(storedAgents(abandoned)), abandoned.route, open)
+    const { owner, route } = abandoned
+    const agents = LeftTasks.reachable(storedAgents(abandoned))
+    yield* LeftTasks.cancelAll(peers, { agents, route, permission: permissions.forCaller(owner) }, open)
     yield* Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id }]))
   })
 

@@ -1,5 +1,6 @@
 import { Agent } from "@bowline/domain/peer/Agent"
 import { Effect, Option, Schema } from "effect"
+import { allowsUrl, type Permission } from "../config/Permissions.ts"
 import type { StoredTask } from "../store/PlanStore.ts"
 import type { PeerClient, Route } from "../peer/PeerClient.ts"
 
@@ -9,11 +10,20 @@ const decodeAgent = Schema.decodeUnknownOption(Agent)
 export const reachable = (agents: ReadonlyArray<unknown>): ReadonlyArray<Agent> =>
   agents.flatMap((agent) => Option.toArray(decodeAgent(agent)))
 
-/** Asks peers to cancel the tasks that are still open with them, once and in the background. Skips tasks of other agents than these. */
+/** What it takes to reach the peers of a plan or a session. */
+interface Reach {
+  readonly agents: ReadonlyArray<Agent>
+  readonly route: Route
+  readonly permission: Permission
+}
+
+/**
+ * Asks peers to cancel the tasks that are still open with them, once and in the background. Skips tasks of other agents than these, and
+ * those whose host the caller may not use.
+ */
 export const cancelAll = (
   peers: PeerClient["Service"],
-  agents: ReadonlyArray<Agent>,
-  route: Route,
+  { agents, permission, route }: Reach,
   left: Iterable<Pick<StoredTask, "agent" | "endpoint" | "remote_task_id" | "remote_context_id">>
 ): Effect.Effect<void> =>
   Effect.forEach(
@@ -21,11 +31,13 @@ export const cancelAll = (
     (task) => {
       const { agent: name, endpoint, remote_context_id: contextId, remote_task_id: taskId } = task
       if (taskId === null) return Effect.void
-      const agent = agents.find((agent) => agent.name === name && agent.endpoint === endpoint)
+      const agent = agents.find(
+        (agent) => agent.name === name && agent.endpoint === endpoint && allowsUrl(permission, endpoint, agent.auth)
+      )
       return agent === undefined
         ? Effect.annotateLogs(
             Effect.logWarning(
-              "A remote task may run on: to cancel it needs a secret that is not kept, or not readable"
+              "A remote task may run on: to cancel it needs a secret that is not kept or not readable, or a host that its caller may not use"
             ),
             { agent: name, endpoint, remote_task_id: taskId }
           )

@@ -12,6 +12,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer } from "effect"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { GatewayId } from "../config/GatewayId.ts"
+import { hostOf, Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { direct, type Route } from "../peer/PeerClient.ts"
@@ -72,7 +73,7 @@ export class NewPlans extends Context.Service<
       const check = yield* makeCheck
 
       const start = Effect.fnUntraced(function* ({ caller, request, route: came = direct, idempotency }: Asked) {
-        yield* check(request, came)
+        yield* check(caller, request, came)
         const createdAt = yield* Clock.currentTimeMillis
         const { session, plan } = yield* creations.create(
           {
@@ -114,15 +115,22 @@ export class NewPlans extends Context.Service<
 /** Refuses what this gateway does not run. */
 const makeCheck = Effect.gen(function* () {
   const { allowsModel } = yield* PlansConfig
+  const permissions = yield* Permissions
   const running = yield* RunningPlans
   const { isAllowed: allowsVariable } = yield* EnvironmentSecrets
   const gateway = yield* GatewayId
   const localTools = (yield* LocalTools).map(({ name }) => name)
 
-  return (request: PlanRequest, came: Route) =>
+  return (caller: CallerName, request: PlanRequest, came: Route) =>
     Effect.suspend((): Effect.Effect<void, NotAccepting | InvalidRequest | HopsExceeded> => {
       if (running.isDraining()) return Effect.fail(new NotAccepting({ code: "draining" }))
-      const issues = Admission.check(request, { allowsModel, allowsVariable, localTools })
+      const permission = permissions.forCaller(caller)
+      const issues = Admission.check(request, {
+        allowsModel: (model) => allowsModel(model) && permission.model(model),
+        allowsHost: (url) => permission.host(hostOf(url)),
+        allowsVariable,
+        localTools
+      })
       if (issues.length > 0) return Effect.fail(new InvalidRequest({ issues }))
       const tooFar = Hops.refusal(came, gateway, request.preferences.max_hops)
       return tooFar === undefined ? Effect.void : Effect.fail(tooFar)

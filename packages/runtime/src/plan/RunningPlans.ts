@@ -16,6 +16,7 @@ import * as RemoteReaders from "../stream/RemoteReaders.ts"
 import * as GenAi from "../telemetry/GenAi.ts"
 import { Planner } from "../planner/Planner.ts"
 import { PlanRun } from "../planner/PlanRun.ts"
+import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
 import { type Guard, PlanStore } from "../store/PlanStore.ts"
@@ -169,10 +170,11 @@ const makeLife = Effect.gen(function* () {
   const lock = yield* SessionLock
   const planner = yield* Planner
   const peers = yield* PeerClient
+  const permissions = yield* Permissions
   const open = yield* makeOpen
 
   return Effect.fnUntraced(function* (plan: Ready, announce: (plan: RunningPlan) => Effect.Effect<void>) {
-    const { session_id, guard, awaited, request, route } = plan
+    const { caller, session_id, guard, awaited, request, route } = plan
     const running = open(plan, yield* Effect.scope)
     const { run, live } = running
     if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => run.given.journal.lose())
@@ -185,7 +187,8 @@ const makeLife = Effect.gen(function* () {
       Effect.sync(() => live.close("reconnect"))
     )
     if (run.elsewhere === undefined) {
-      yield* LeftTasks.cancelAll(peers, request.agents, route, run.tasks.abandoned)
+      const permission = permissions.forCaller(caller)
+      yield* LeftTasks.cancelAll(peers, { agents: request.agents, route, permission }, run.tasks.abandoned)
     }
   }, Effect.scoped)
 })

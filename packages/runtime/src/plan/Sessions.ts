@@ -6,6 +6,7 @@ import type { Session, SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Effect, Layer, Scope } from "effect"
 import { GatewayId } from "../config/GatewayId.ts"
+import { Permissions } from "../config/Permissions.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 import { direct, PeerClient } from "../peer/PeerClient.ts"
 import { cancel, openPlans } from "./Cancellation.ts"
@@ -54,6 +55,7 @@ export class Sessions extends Context.Service<
       const remote = yield* RemotePlans
       const lock = yield* SessionLock
       const peers = yield* PeerClient
+      const permissions = yield* Permissions
       const route = Hops.onward(direct, yield* GatewayId)
 
       /** Ends every plan of the session that there is now. */
@@ -65,8 +67,10 @@ export class Sessions extends Context.Service<
         yield* Effect.forEach(open, end, { concurrency: "unbounded", discard: true })
       })
 
-      const cancelAll = ({ agents }: Session, left: ReadonlyArray<HandedBack>) =>
-        LeftTasks.cancelAll(peers, LeftTasks.reachable(agents), route, left)
+      const cancelAll = (caller: CallerName, session: Session, left: ReadonlyArray<HandedBack>) => {
+        const agents = LeftTasks.reachable(session.agents)
+        return LeftTasks.cancelAll(peers, { agents, route, permission: permissions.forCaller(caller) }, left)
+      }
 
       /** Why the session is not available. It reads the session by its id, since a new session may have the name by now. */
       const refusal = (caller: CallerName, session: SessionId) =>
@@ -90,7 +94,7 @@ export class Sessions extends Context.Service<
         )
         // Not interrupted when the caller disconnects: the dropped tasks must be cancelled.
         yield* sessions.revert(session_id, fence, to).pipe(
-          Effect.flatMap((left) => cancelAll(session, left)),
+          Effect.flatMap((left) => cancelAll(caller, session, left)),
           Effect.uninterruptible,
           Effect.catchTag("LeaseLost", () => refusal(caller, session_id))
         )
@@ -107,7 +111,7 @@ export class Sessions extends Context.Service<
             const left = yield* sessions.handedBack(session_id)
             // Not interrupted when the caller disconnects: after the deletion nothing names the tasks that peers still have.
             return yield* sessions.delete(session_id).pipe(
-              Effect.tap((isDeleted) => (isDeleted ? cancelAll(session, left) : Effect.void)),
+              Effect.tap((isDeleted) => (isDeleted ? cancelAll(caller, session, left) : Effect.void)),
               Effect.uninterruptible
             )
           })

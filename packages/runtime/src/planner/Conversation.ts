@@ -9,6 +9,7 @@ import type { Compaction } from "../compaction/Compaction.ts"
 import { contextBlocks } from "../compaction/Summary.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import { type Entry, legalHistory } from "../history/LegalHistory.ts"
+import type { Permissions } from "../config/Permissions.ts"
 import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
@@ -32,12 +33,15 @@ export interface Parts {
   readonly validator: InputValidator["Service"]
   readonly local: ReadonlyArray<Tool>
   readonly config: PlansConfig["Service"]
+  readonly permissions: typeof Permissions.Service
   readonly compaction: Compaction["Service"]
 }
 
 /** A plan whose session is held, ready for its next step. */
 export interface Conversation {
   readonly tools: ReadonlyMap<string, Tool>
+  /** What the caller may not use, see `Catalog`. */
+  readonly withheld: ReadonlyMap<string, Tool>
   readonly prompt: PlanPrompt
   /** Marks what comes from outside, for the model: random, so that nothing from outside can end the mark. */
   readonly delimiter: string
@@ -72,7 +76,7 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
 
 /** Reads the session, gathers the tools, and asks the question. */
 export const begin = Effect.fnUntraced(function* (
-  { asker, compaction, config, local, mcp, peers, sessions, validator }: Parts,
+  { asker, compaction, config, local, mcp, peers, permissions, sessions, validator }: Parts,
   run: PlanRun
 ): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
   const { plan_id, session_id, journal, request, resumed, uuid } = run.given
@@ -81,7 +85,9 @@ export const begin = Effect.fnUntraced(function* (
   )
   const checkOutput: CheckOutput = (tool, schema, output) =>
     validator.outputProblem(run.given.caller, tool, schema, output)
-  const { notices, tools, unreachable } = yield* Catalog.of(run, { peers, mcp, checkOutput, local, sessions })
+  const permission = permissions.forCaller(run.given.caller)
+  const sources = { permission, peers, mcp, checkOutput, local, sessions }
+  const { notices, tools, unreachable, withheld } = yield* Catalog.of(run, sources)
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)
 
@@ -116,6 +122,7 @@ export const begin = Effect.fnUntraced(function* (
   )
   return {
     tools,
+    withheld,
     prompt,
     delimiter,
     loop,

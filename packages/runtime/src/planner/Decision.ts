@@ -2,6 +2,7 @@ import type { Final } from "@bowline/domain/plan/Outcome"
 import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import type { FinishReason } from "../provider/Provider.ts"
 import type { Progress } from "../store/PlanStore.ts"
+import type { Allowance } from "./DailyAllowance.ts"
 import type { Answer } from "./Continuation.ts"
 
 type StopReason = Final["stop_reason"]
@@ -22,12 +23,12 @@ type Limits = Pick<Preferences, "max_steps" | "max_tool_calls" | "max_total_toke
 export const withheld = (
   { steps, tool_calls, usage }: Pick<Progress, "steps" | "tool_calls" | "usage">,
   { max_steps, max_tool_calls, max_total_tokens = Infinity }: Limits,
-  { hasTools, isLooping }: { readonly hasTools: boolean; readonly isLooping: boolean }
+  { mayCall, isLooping, left }: { readonly mayCall: boolean; readonly isLooping: boolean; readonly left: Allowance }
 ): StopReason | undefined => {
-  if (!hasTools) return undefined
+  if (!mayCall) return undefined
   if (isLooping) return "loop"
-  if (tool_calls >= max_tool_calls) return "max_tool_calls"
-  if (usage.input_tokens + usage.output_tokens >= max_total_tokens) return "max_total_tokens"
+  if (tool_calls >= max_tool_calls || left.toolCalls <= 0) return "max_tool_calls"
+  if (usage.input_tokens + usage.output_tokens >= max_total_tokens || left.tokens <= 0) return "max_total_tokens"
   return steps >= max_steps ? "max_steps" : undefined
 }
 

@@ -52,13 +52,13 @@ export class PlanPrompt {
     this.#reported = tokens === undefined ? undefined : { tokens, messages: this.#messages.length, model }
   }
 
-  /** Fails if the prompt alone has more tokens than the plan may use in all. */
-  within(maxTokens: number): Effect.Effect<void, PlannerError> {
+  /** Fails if the prompt alone has more tokens than this limit, which is called `name`. */
+  within(maxTokens: number, name: string): Effect.Effect<void, PlannerError> {
     return Effect.gen({ self: this }, function* () {
       if (this.#atMost() <= maxTokens) return
       const tokens = yield* this.#estimate()
       if (tokens <= maxTokens) return
-      const message = `The next request has about ${tokens} tokens, more than the ${maxTokens} of preferences.max_total_tokens`
+      const message = `The next request has about ${tokens} tokens, more than the ${maxTokens} of ${name}`
       return yield* new PlannerError({ code: "budget_exceeded", message, data: { estimated_tokens: tokens } })
     })
   }

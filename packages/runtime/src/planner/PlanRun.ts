@@ -54,8 +54,9 @@ export class PlanRun {
   readonly tasks: PlanTasks
   #elsewhere: "handed over" | "lost" | undefined
   #models: ReadonlyArray<string>
-  #counts: Omit<Progress, "model"> = { steps: 0, tool_calls: 0, usage: Usage.empty }
+  #counts: Omit<Progress, "model" | "day"> = { steps: 0, tool_calls: 0, usage: Usage.empty }
   #step: StepState | undefined
+  #day: string | undefined
 
   constructor(given: Given) {
     const { journal, models, resumed, uuid, isOverdue } = given
@@ -102,10 +103,15 @@ export class PlanRun {
   }
 
   get progress(): Progress {
-    return { model: this.model, ...this.#counts }
+    return { model: this.model, ...this.#counts, ...(this.#day !== undefined && { day: this.#day }) }
   }
 
-  count(change: Partial<Omit<Progress, "model">>): void {
+  /** Counts what the plan uses from now on for this day. */
+  chargeTo(day: string): void {
+    this.#day = day
+  }
+
+  count(change: Partial<Omit<Progress, "model" | "day">>): void {
     this.#counts = { ...this.#counts, ...change }
   }
 

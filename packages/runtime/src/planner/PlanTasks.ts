@@ -173,7 +173,8 @@ export class PlanTasks {
     if (task === undefined || !this.#open.delete(task_id)) return this.#journal.append([answer], [])
     this.#inherited.delete(task_id)
     const { remote_context_id, remote_task_id, startedAt } = task
-    const isCut = state === "interrupted" || state === "timed-out"
+    // Of an inherited task: permissions have changed, so that nobody continues it.
+    const isCut = state === "interrupted" || state === "timed-out" || state === "rejected"
     if (isCut && (task.isInherited || this.#isOverdue())) this.#abandoned.push(task)
     const shown = { task_id, state, remote_task_id, remote_context_id, duration_ms: now - startedAt }
     this.#journal.append(

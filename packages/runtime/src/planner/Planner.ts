@@ -4,18 +4,22 @@ import { Context, Effect, Layer } from "effect"
 import { Asker } from "../asking/Asker.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
+import { Permissions } from "../config/Permissions.ts"
 import { McpClient } from "../mcp/McpClient.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
+import { PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { InputValidator } from "../tool/InputValidator.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import { ApprovalDecisions } from "./ApprovalDecisions.ts"
 import * as CallApproval from "./CallApproval.ts"
+import { permitted } from "./CallPermission.ts"
 import * as Conversation from "./Conversation.ts"
+import * as DailyAllowance from "./DailyAllowance.ts"
 import type { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import * as Step from "./Step.ts"
-import { type PlanAnswer, StepLoop } from "./StepLoop.ts"
+import { type PlanAnswer, type Services, StepLoop } from "./StepLoop.ts"
 
 /** Runs the loop of plans. */
 export class Planner extends Context.Service<
@@ -31,10 +35,12 @@ export class Planner extends Context.Service<
       const config = yield* PlansConfig
       const asker = yield* Asker
       const validator = yield* InputValidator
+      const permissions = yield* Permissions
       const approve = CallApproval.make({ rules: config.approvals, decisions: yield* ApprovalDecisions })
       const parts: Conversation.Parts = {
         asker,
         config,
+        permissions,
         sessions: yield* SessionStore,
         peers: yield* PeerClient,
         mcp: yield* McpClient,
@@ -42,7 +48,19 @@ export class Planner extends Context.Service<
         local: yield* LocalTools,
         compaction: yield* Compaction
       }
-      const services = { config, validator, askStep: Step.make(asker), approve }
+      const services: Services = {
+        config,
+        allowance: DailyAllowance.make(config, yield* PlanStore),
+        validator,
+        askStep: Step.make(asker),
+        // An approval may take hours.
+        admit: (run, call) => {
+          const { caller } = run.given
+          return Effect.map(approve(run, permitted(permissions, caller, call)), (approved) =>
+            permitted(permissions, caller, approved)
+          )
+        }
+      }
 
       return {
         run: (run) =>

@@ -9,6 +9,7 @@ import { resultLimit } from "../tool/Envelope.ts"
 import type { InputValidator } from "../tool/InputValidator.ts"
 import * as Continuation from "./Continuation.ts"
 import type { Conversation } from "./Conversation.ts"
+import type * as DailyAllowance from "./DailyAllowance.ts"
 import { stopReason, withheld } from "./Decision.ts"
 import * as FinalAnswer from "./FinalAnswer.ts"
 import type { PlannerError } from "./PlannerError.ts"
@@ -28,8 +29,9 @@ export interface PlanAnswer {
 export interface Services {
   readonly config: PlansConfig["Service"]
   readonly validator: InputValidator["Service"]
+  readonly allowance: ReturnType<typeof DailyAllowance.make>
   readonly askStep: ReturnType<typeof Step.make>
-  readonly approve: ToolCalls.Options["approve"]
+  readonly admit: ToolCalls.Options["admit"]
 }
 
 /** What the next step has besides the conversation. */
@@ -49,11 +51,14 @@ export class StepLoop {
   readonly #services: Services
   readonly #run: PlanRun
   readonly #conversation: Conversation
+  /** Whether the model has asked for calls, also for some of tools that do not exist. */
+  #hasCalled: boolean
 
   constructor(services: Services, run: PlanRun, conversation: Conversation) {
     this.#services = services
     this.#run = run
     this.#conversation = conversation
+    this.#hasCalled = (run.given.resumed?.tasks ?? []).length > 0
   }
 
   readonly run = Effect.fnUntraced(function* (this: StepLoop) {
@@ -63,7 +68,7 @@ export class StepLoop {
       const asked = yield* this.#ask(next)
       const decided =
         asked.stop === undefined
-          ? { next: yield* this.#step(asked.answer) }
+          ? { next: yield* this.#step(asked.answer, asked.left) }
           : yield* this.#end(asked.answer, asked.stop, next.isRepair)
       if ("final" in decided) return decided
       next = decided.next
@@ -73,14 +78,16 @@ export class StepLoop {
   /** Finishes the step that another process has left unfinished, if its answer is stored. Says whether it made a call. */
   readonly #finishStep = Effect.fnUntraced(function* (this: StepLoop) {
     const { resumed, request } = this.#run.given
-    const { lastAnswer, tools } = this.#conversation
+    const { lastAnswer, tools, withheld } = this.#conversation
     if (resumed === undefined || lastAnswer === undefined) return false
+    // Says which day its calls are charged to. They are within what was left when the model asked for them.
+    yield* this.#services.allowance(this.#run)
     const asked = lastAnswer.parts.filter((part) => part.type === "tool_call")
     const { max_tool_calls } = request.preferences
     const { calls, counted } = yield* PreparedCalls.remainingCalls(
       asked,
       resumed.tasks,
-      tools,
+      new Map([...withheld, ...tools]),
       this.#parse,
       max_tool_calls
     )
@@ -97,13 +104,16 @@ export class StepLoop {
     const { preferences } = run.given.request
     if (loop.failure !== undefined) return yield* loop.failure
     const step = run.beginStep()
+    const left = yield* this.#services.allowance(run)
     yield* prompt.fit
-    yield* prompt.within(preferences.max_total_tokens ?? Infinity)
+    yield* prompt.within(preferences.max_total_tokens ?? Infinity, "preferences.max_total_tokens")
+    yield* prompt.within(left.tokensPerDay, `the daily budget of ${run.given.caller}`)
     if (before === undefined) run.count({ steps: run.progress.steps + 1 })
     const { steps } = run.progress
     const withholding = withheld(run.progress, preferences, {
-      hasTools: tools.size > 0,
-      isLooping: loop.isExhausted
+      mayCall: tools.size > 0 || this.#hasCalled,
+      isLooping: loop.isExhausted,
+      left
     })
     const mustAnswer = isRepair || withholding !== undefined
     run.given.journal.append(
@@ -116,7 +126,7 @@ export class StepLoop {
       shorten: prompt.shorten,
       before
     })
-    return { answer, stop: stopReason(answer, withholding) }
+    return { answer, left, stop: stopReason(answer, withholding) }
   })
 
   /** Takes the answer that ends the plan, or has it repaired. */
@@ -135,11 +145,15 @@ export class StepLoop {
   })
 
   /** Stores an answer with calls, and makes them. */
-  readonly #step = Effect.fnUntraced(function* (this: StepLoop, answer: Step.Given) {
+  readonly #step = Effect.fnUntraced(function* (
+    this: StepLoop,
+    answer: Step.Given,
+    { toolCalls }: DailyAllowance.Allowance
+  ) {
     const run = this.#run
     const { journal, request, uuid } = run.given
     const { prompt, tools } = this.#conversation
-    const budget = request.preferences.max_tool_calls - run.progress.tool_calls
+    const budget = Math.min(request.preferences.max_tool_calls - run.progress.tool_calls, toolCalls)
     const calls = yield* PreparedCalls.prepare(answer.calls, tools, this.#parse, budget, uuid)
     const written = calls.map(({ part }) => part)
     const parts = Assembly.inOrder(answer.parts, answer.calls, written)
@@ -157,10 +171,12 @@ export class StepLoop {
     const run = this.#run
     const { delimiter, loop, prompt } = this.#conversation
     const parts = calls.map(({ part }) => part)
+    this.#hasCalled = true
     run.tasks.expect(parts.map(({ task_id }) => task_id))
-    const { contextWindow } = ModelLimits.of(this.#services.config, run.model)
-    const options = { delimiter, resultLimit: resultLimit(contextWindow), approve: this.#services.approve }
-    const results = yield* ToolCalls.runAll(run, calls, options)
+    const { admit, config } = this.#services
+    const { contextWindow } = ModelLimits.of(config, run.model)
+    const limits = { resultLimit: resultLimit(contextWindow), concurrency: config.toolConcurrency }
+    const results = yield* ToolCalls.runAll(run, calls, { delimiter, ...limits, admit })
     prompt.add({ role: "tool", parts: loop.results(parts, results) })
   })
 

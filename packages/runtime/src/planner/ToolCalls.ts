@@ -11,9 +11,6 @@ import type { PlanRun } from "./PlanRun.ts"
 import type { TaskStart } from "./PlanTasks.ts"
 import type { Prepared } from "./PreparedCalls.ts"
 
-/** How many calls of a step run at once. Those that wait for an approval do not count. */
-const concurrency = 8
-
 /** How long a resumed call waits for its peer at most, if its own time was over before this process resumed it. */
 const lastLook = 10_000
 
@@ -71,25 +68,28 @@ export interface Options {
   readonly delimiter: string
   /** Characters of one result, or of one artifact. */
   readonly resultLimit: number
+  /** How many calls run at once. Those that wait for an approval do not count. */
+  readonly concurrency: number
   /** Waits until a call may be made, and refuses it if it may not. */
-  readonly approve: (run: PlanRun, call: Prepared) => Effect.Effect<Prepared, StorageError>
+  readonly admit: (run: PlanRun, call: Prepared) => Effect.Effect<Prepared, StorageError>
 }
 
 /** The tool calls of one step. */
 class StepCalls {
   readonly #run: PlanRun
   readonly #options: Options
-  readonly #places = Semaphore.makeUnsafe(concurrency)
+  readonly #places: Semaphore.Semaphore
 
   constructor(run: PlanRun, options: Options) {
     this.#run = run
     this.#options = options
+    this.#places = Semaphore.makeUnsafe(options.concurrency)
   }
 
   /** Makes a call once it may be made, or refuses it, and gives its result to the model. */
   readonly make = Effect.fnUntraced(function* (this: StepCalls, call: Prepared) {
     const run = this.#run
-    const prepared = yield* this.#options.approve(run, call)
+    const prepared = yield* this.#options.admit(run, call)
     const made = this.#places.withPermit(this.#make(prepared))
     const result = yield* run.stages.within("tool")(made)
     // The last tool has ended, and other calls still wait.
@@ -107,7 +107,8 @@ class StepCalls {
     // Before it starts: what is refused is stored with its end, or not at all.
     yield* this.#run.given.journal.keepUp
     const now = yield* Clock.currentTimeMillis
-    this.#start(prepared, did, now)
+    // Another process has started a call that is refused only now.
+    if (this.#run.tasks.get(prepared.part.task_id) === undefined) this.#start(prepared, did, now)
     if (prepared._tag === "Ready") return yield* this.#dispatch(prepared, did, begun)
     const { state, message } = prepared
     return this.#answer(prepared, did, { state, content: message, error: { code: state, message } }, now)

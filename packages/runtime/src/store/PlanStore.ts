@@ -38,6 +38,14 @@ export interface Progress {
   readonly steps: number
   readonly tool_calls: number
   readonly usage: Usage
+  /** The UTC day (`2026-01-02`) to charge with what the plan has used since its last progress was stored, if a budget needs to know. */
+  readonly day?: string
+}
+
+/** What the plans of a caller have used on one day: tokens of input and output, and calls of tools. */
+export interface Spent {
+  readonly tokens: number
+  readonly tool_calls: number
 }
 
 /** One fact about a plan, to be written with the events that tell it. */
@@ -205,6 +213,8 @@ export class PlanStore extends Context.Service<
     readonly abortRequests: (
       replica: ReplicaId
     ) => Effect.Effect<ReadonlyArray<{ readonly plan_id: PlanId; readonly reason: AbortReason }>, StorageError>
+    /** What was charged to this day for the owner, also by plans that were deleted since. Days are kept until the day after the next. */
+    readonly spent: (owner: CallerName, day: string) => Effect.Effect<Spent, StorageError>
     /** Whether what is stored outlives the process, so that the next process can resume plans. */
     readonly isDurable: boolean
     /** Whether the database answers. */

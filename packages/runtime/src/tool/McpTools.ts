@@ -1,4 +1,5 @@
 import type { McpServer } from "@bowline/domain/mcp/McpServer"
+import { urlsOf } from "@bowline/domain/peer/Agent"
 import type { PeerError } from "@bowline/domain/peer/PeerError"
 import { Effect, type Schema } from "effect"
 import { createHash } from "node:crypto"
@@ -60,6 +61,7 @@ export const fromTool = (server: McpServer, connection: McpConnection, tool: Mcp
   kind: "mcp",
   agent: server.name,
   endpoint: null,
+  urls: urlsOf(server.url, server.auth),
   skill: tool.name,
   description: tool.description ?? `Call ${tool.name} of the MCP server ${server.name}`,
   inputSchema: tool.inputSchema,

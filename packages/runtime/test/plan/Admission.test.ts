@@ -3,7 +3,12 @@ import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
 import { check } from "../../src/plan/Admission.ts"
 
-const rules = { allowsModel: () => true, allowsVariable: (name: string) => name === "ALLOWED", localTools: [] }
+const rules = {
+  allowsModel: () => true,
+  allowsHost: () => true,
+  allowsVariable: (name: string) => name === "ALLOWED",
+  localTools: []
+}
 const decode = Schema.decodeUnknownResult(PlanRequest)
 const server = (fields: object) => ({ name: "weather", url: "https://mcp.example/", ...fields })
 

@@ -21,7 +21,8 @@ export const migrations = Record.map(
     "0005_idempotency": Changes.idempotency,
     "0006_recovery": Changes.recovery,
     "0007_questions": Changes.questions,
-    "0008_approvals": Changes.approvals
+    "0008_approvals": Changes.approvals,
+    "0009_spendings": Changes.spendings
   },
   execute
 )

@@ -1,7 +1,7 @@
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
-import { type PlanCommit, PlanStore } from "@bowline/runtime/store/PlanStore"
+import { type PlanCommit, PlanStore, type Spent } from "@bowline/runtime/store/PlanStore"
 import type { EventRow } from "@bowline/runtime/store/EventRow"
 import { type Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -87,6 +87,12 @@ select ${notify(sql, { _tag: "AbortRequested", plan_id: id })} from asked`).pipe
     withDeadline(sql<{ readonly plan_id: PlanId; readonly reason: AbortReason }>`
 select id as plan_id, abort_requested as reason from plans
 where replica = ${replica} and abort_requested is not null and ${sql.literal(isOpen)}`),
+  spent: (owner, day) =>
+    withDeadline(sql<Spent>`
+select coalesce(sum(tokens), 0)::float8 as tokens, coalesce(sum(tool_calls), 0)::float8 as tool_calls
+from spendings where owner = ${owner} and day = ${day}::date`).pipe(
+      Effect.map(([spent = { tokens: 0, tool_calls: 0 }]) => spent)
+    ),
   isDurable: true,
   ping: Effect.asVoid(withDeadline(sql`select 1`))
 })

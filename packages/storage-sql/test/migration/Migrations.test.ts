@@ -27,7 +27,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 5, name: "idempotency" },
         { migration_id: 6, name: "recovery" },
         { migration_id: 7, name: "questions" },
-        { migration_id: 8, name: "approvals" }
+        { migration_id: 8, name: "approvals" },
+        { migration_id: 9, name: "spendings" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))

@@ -70,6 +70,23 @@ layer(onPostgres, onRealClock)("plans on Postgres", (it) => {
     })
   )
 
+  it.effect("charge a day once where a commit is repeated before its first try is stored", () =>
+    Effect.gen(function* () {
+      const held = yield* Given.createHeld()
+      const other = yield* inOpenTransaction(
+        (sql) => sql`select from sessions where id = ${held.session_id} for update`
+      )
+      const progress = { ...Given.progress, day: "2026-01-02" }
+      const commit = write([Given.commitOf(held, [{ _tag: "Progressed", stage: null, progress }])])
+      const writing = yield* Effect.forkChild(Effect.all([commit, commit], { concurrency: 2 }))
+      yield* untilBlocked(2)
+      yield* other.commit
+      yield* Fiber.join(writing)
+      const spent = yield* (yield* PlanStore).spent(held.plan.caller, "2026-01-02")
+      assert.deepStrictEqual(spent, { tokens: 18, tool_calls: 3 })
+    })
+  )
+
   it.effect("let no fence grow under a commit that has passed its guard", () =>
     Effect.gen(function* () {
       const stored = yield* Given.create()

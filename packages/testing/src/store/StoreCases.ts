@@ -10,6 +10,7 @@ import { idempotencyCases } from "./internal/IdempotencyCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
 import { revertCases } from "./internal/RevertCases.ts"
+import { spendingCases } from "./internal/SpendingCases.ts"
 import { summaryCases } from "./internal/SummaryCases.ts"
 import { takeOverCases } from "./internal/TakeOverCases.ts"
 
@@ -30,5 +31,6 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...leaseCases,
   ...takeOverCases,
   ...handOverCases,
-  ...credentialCases
+  ...credentialCases,
+  ...spendingCases
 ]

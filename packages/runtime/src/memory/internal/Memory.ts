@@ -10,7 +10,7 @@ import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Struct } from "effect"
 import type { Route } from "../../peer/PeerClient.ts"
-import type { AbandonedPlan, Guard, NewPlan, PlanChange, StoredTask } from "../../store/PlanStore.ts"
+import type { AbandonedPlan, Guard, NewPlan, PlanChange, Progress, Spent, StoredTask } from "../../store/PlanStore.ts"
 import type { StoredRequest } from "../../store/StoredRequest.ts"
 import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
@@ -65,6 +65,8 @@ export interface Approval {
   decision: GivenDecision | undefined
 }
 
+const tokensOf = ({ input_tokens, output_tokens }: Usage.Usage): number => input_tokens + output_tokens
+
 const nameOf = (owner: CallerName, name: string): string => `${owner}\n${name}`
 
 interface TakenKey {
@@ -81,6 +83,8 @@ export class Memory {
   readonly open = new Map<PlanId, PlanRecord>()
   readonly approvals = new Map<TaskId, Approval>()
   readonly replicas = new Map<ReplicaId, number>()
+  /** What was charged to days, by day and owner. */
+  readonly spent = new Map<string, Map<CallerName, Spent>>()
   /** Idempotency keys, also those that have expired or whose plan is gone. */
   readonly keys = new Map<string, TakenKey>()
   readonly #names = new Map<string, SessionRecord>()
@@ -119,6 +123,24 @@ export class Memory {
 
   takeKey({ idempotency, caller, plan_id }: NewPlan): void {
     if (idempotency !== null) this.keys.set(nameOf(caller, idempotency.key), { plan_id, ...idempotency })
+  }
+
+  /** Makes this the progress of a plan, and charges the day with what is new in it. */
+  progress(record: PlanRecord, { day, ...progress }: Progress): void {
+    const { plan, owner } = record
+    record.plan = { ...plan, ...progress }
+    if (day === undefined) return
+    const spent = this.spentOn(owner, day)
+    const owners = this.spent.get(day) ?? new Map<CallerName, Spent>()
+    this.spent.set(day, owners)
+    owners.set(owner, {
+      tokens: spent.tokens + tokensOf(progress.usage) - tokensOf(plan.usage),
+      tool_calls: spent.tool_calls + progress.tool_calls - plan.tool_calls
+    })
+  }
+
+  spentOn(owner: CallerName, day: string): Spent {
+    return this.spent.get(day)?.get(owner) ?? { tokens: 0, tool_calls: 0 }
   }
 
   openPlans(session: SessionId): ReadonlyArray<PlanRecord> {
@@ -275,7 +297,8 @@ export const apply = (memory: Memory, record: PlanRecord, session: SessionRecord
       record.fence = change.fence
       return
     case "Progressed":
-      record.plan = { ...record.plan, stage: change.stage, ...change.progress }
+      memory.progress(record, change.progress)
+      record.plan = { ...record.plan, stage: change.stage }
       return
     case "MessageAppended":
       append(session, record.plan.plan_id, change.message, change.at)
@@ -301,9 +324,9 @@ export const apply = (memory: Memory, record: PlanRecord, session: SessionRecord
       return
     case "Settled": {
       const { outcome, progress, at } = change
+      memory.progress(record, progress)
       record.plan = {
         ...record.plan,
-        ...progress,
         state: outcome.state,
         stage: null,
         finished_at: at,

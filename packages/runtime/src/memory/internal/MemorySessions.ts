@@ -178,6 +178,8 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
           ([, { expires_at, plan_id }]) => expires_at <= now || !memory.plans.has(plan_id)
         )
         for (const [key] of keys) memory.keys.delete(key)
+        const yesterday = DateTime.formatIso(DateTime.subtractDuration(DateTime.makeUnsafe(now), "1 day")).slice(0, 10)
+        for (const day of memory.spent.keys()) if (day < yesterday) memory.spent.delete(day)
         return expired.length === sweepSize || keys.length === sweepSize
       })
   }

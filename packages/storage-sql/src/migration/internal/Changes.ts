@@ -97,3 +97,16 @@ export const approvals: Statements = [
     primary key (plan_id, task_id)
   )`
 ]
+
+/** What callers have used by day. Nothing references it: to delete a session does not give back what its plans have used. */
+export const spendings: Statements = [
+  `create table spendings (
+    owner text not null,
+    day date not null,
+    replica text collate "C" not null,
+    tokens bigint not null,
+    tool_calls bigint not null,
+    primary key (owner, day, replica)
+  )`,
+  `create index spendings_day on spendings (day)`
+]

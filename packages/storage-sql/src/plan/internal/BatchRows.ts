@@ -39,6 +39,8 @@ interface PlanRow {
   readonly steps: number | null
   readonly tool_calls: number | null
   readonly usage: string | null
+  /** The day to charge with what is new in `tool_calls` and `usage`. */
+  readonly day: string | null
   readonly handed_over: boolean | null
   readonly final: string | null
   readonly error: string | null
@@ -161,6 +163,7 @@ const unchangedPlan = {
   steps: null,
   tool_calls: null,
   usage: null,
+  day: null,
   handed_over: null,
   final: null,
   error: null,
@@ -174,8 +177,8 @@ const changePlan = (
   if (change._tag === "HandedOver") return { ...plan, handed_over: true }
   const staged = { ...plan, staged: true, stage: null }
   if (change._tag === "Held") return { ...staged, state: "running", fence: change.fence }
-  const { model, steps, tool_calls, usage } = change.progress
-  const progressed = { ...staged, model: storable(model), steps, tool_calls, usage: JSON.stringify(usage) }
+  const { day = null, model, steps, tool_calls, usage } = change.progress
+  const progressed = { ...staged, model: storable(model), steps, tool_calls, usage: JSON.stringify(usage), day }
   if (change._tag === "Progressed") return { ...progressed, stage: change.stage }
   const { outcome, at } = change
   return {

@@ -11,7 +11,7 @@ type Sql = SqlClient.SqlClient
  * returns the plans that were refused.
  *
  *     guards ── input ── held ── fresh ──┬── events
- *     (one a plan)       (locks) (new)   ├── plans
+ *     (one a plan)       (locks) (new)   ├── plans, spendings
  *                                        ├── tasks
  *                                        ├── approvals
  *                                        ├── compactions
@@ -46,6 +46,7 @@ export const writeBatch = (
 )`,
     ...when(events.length > 0, insertEvents),
     ...when(plans.length > 0, updatePlans),
+    ...when(plans.some(isCharged), chargeDays),
     ...when(started.length > 0, insertTasks),
     ...when(changed.length > 0, updateTasks),
     ...when(approvals.length > 0, insertApprovals),
@@ -76,8 +77,11 @@ const compactionsOf = (sql: Sql, { compactions }: BatchRows) => sql`(
     select * from ${rowsOf(sql, compactions)} as c(
       plan_id text, id text, summary text, through text, covered_seq int, prior_seq int))`
 
+/** What `chargeDays` has to know of a plan. */
+const usedBefore = "p.owner, p.replica as runner, p.usage as usage_before, p.tool_calls as calls_before"
+
 const held = (sql: Sql, rows: BatchRows) => sql`held as materialized (
-  select i.*, coalesce(
+  select i.*, p.*, coalesce(
     (select true from events e where e.plan_id = i.plan_id and e.seq = i.last_seq),
     (select true from messages m where m.id = i.last_message),
     false) as stored
@@ -86,7 +90,7 @@ const held = (sql: Sql, rows: BatchRows) => sql`held as materialized (
     select s.fence, s.covered_seq from sessions s where s.id = i.session_id for no key update
   ) s
   cross join lateral (
-    select p.id from plans p
+    select ${sql.literal(rows.plans.some(isCharged) ? usedBefore : "")} from plans p
     where p.id = i.plan_id and p.session_id = i.session_id
       and p.state in ('queued', 'running') and (i.fence is null or s.fence = i.fence)
       and case
@@ -138,6 +142,30 @@ const updatePlans = (sql: Sql, { plans }: BatchRows) => sql`changed_plans as (
   join fresh f on f.plan_id = u.plan_id
   where p.id = f.plan_id
 )`
+
+const isCharged = ({ day }: BatchRows["plans"][number]): boolean => day !== null
+
+/**
+ * Charges days with what is new in the progress of plans. What was stored before is read from the locked rows, so that a commit that is
+ * repeated charges nothing. Each replica adds to rows of its own: replicas do not wait for each other.
+ */
+const chargeDays = (sql: Sql, { plans }: BatchRows) => sql`charged as (
+  insert into spendings as s (owner, day, replica, tokens, tool_calls)
+  select * from (
+    select f.owner, u.day, f.runner, sum(${tokensOf(sql, "u.usage::json")} - ${tokensOf(sql, "f.usage_before")}) as tokens,
+      sum(u.tool_calls - f.calls_before) as tool_calls
+    from ${rowsOf(sql, plans)} as u(plan_id text, day date, tool_calls int, usage text)
+    join fresh f on f.plan_id = u.plan_id
+    where u.day is not null
+    group by f.owner, u.day, f.runner
+  ) new
+  where new.tokens <> 0 or new.tool_calls <> 0
+  on conflict (owner, day, replica) do update set
+    tokens = s.tokens + excluded.tokens, tool_calls = s.tool_calls + excluded.tool_calls
+)`
+
+const tokensOf = (sql: Sql, usage: string) =>
+  sql.literal(`((${usage} ->> 'input_tokens')::bigint + (${usage} ->> 'output_tokens')::bigint)`)
 
 const insertTasks = (sql: Sql, { started }: BatchRows) => sql`started_tasks as (
   insert into tasks (plan_id, id, tool, kind, agent, endpoint, skill, input, state, remote_task_id, remote_context_id,

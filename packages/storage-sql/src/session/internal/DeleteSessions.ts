@@ -77,8 +77,12 @@ delete from idempotency i using (
 ) expired where i.owner = expired.owner and i.key = expired.key
 returning i.key`.pipe(Effect.map((rows) => rows.length))
 
+/** Deletes what was used on days before yesterday: the clock of a replica may be behind. */
+const forgetDays = (sql: SqlClient.SqlClient, now: string) =>
+  sql`delete from spendings where day < (${now}::timestamptz at time zone 'UTC')::date - 1`
+
 /**
- * Deletes a batch each of events that deletions left, of expired keys and of expired sessions. Skips locked sessions: they get
+ * Deletes a batch each of events that deletions left, of expired keys and of expired sessions, and the days that no budget needs any more. Skips locked sessions: they get
  * a plan or are written. Returns whether more may be left.
  */
 export const sweep = (sql: SqlClient.SqlClient, now: string) =>
@@ -87,6 +91,7 @@ export const sweep = (sql: SqlClient.SqlClient, now: string) =>
       const [lock] = yield* sql<{ readonly is_ours: boolean }>`
 select pg_try_advisory_xact_lock(hashtextextended('bowline/sweep', 0)) as is_ours`
       if (lock?.is_ours !== true) return false
+      yield* forgetDays(sql, now)
       const left = (yield* purge(sql)).plans + (yield* forgetKeys(sql, now))
       const expired = yield* sql<{ readonly id: SessionId }>`
 select s.id from sessions s where s.expires_at <= ${now} and ${sql.literal(isFree)}

@@ -1,0 +1,64 @@
+import { anonymous, type CallerName } from "@bowline/domain/caller/CallerName"
+import { everything, type Permission, type Permissions } from "@bowline/runtime/config/Permissions"
+import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import { Record } from "effect"
+import type { FilePermission, GlobRules } from "../file/CallerSchema.ts"
+import type { ConfigFile } from "../file/ConfigFile.ts"
+import type { Values } from "../setting/Settings.ts"
+import { anyOf } from "./ConfiguredModels.ts"
+import type { Misfit } from "./Misfit.ts"
+
+/** Stands for every caller that has no entry of its own. */
+const others = "*"
+
+const find = <A>(entries: { readonly [caller: string]: A }): ((caller: CallerName) => A | undefined) => {
+  const byName = new Map(Object.entries(entries))
+  return (caller) => byName.get(caller) ?? byName.get(others)
+}
+
+/** Without `allow` everything is allowed that `deny` does not name. */
+const matcher = (
+  { allow = [others], deny = [] }: GlobRules = {},
+  spell: (glob: string) => string = (glob) => glob
+): ((name: string) => boolean) => {
+  const [isAllowed, isDenied] = [anyOf(allow.map(spell)), anyOf(deny.map(spell))]
+  return (name) => isAllowed(name) && !isDenied(name)
+}
+
+const toPermission = ({ hosts, models, recipes, tools }: FilePermission): Permission => ({
+  tool: matcher(tools),
+  host: matcher(hosts, (glob) => glob.toLowerCase()),
+  model: matcher(models),
+  recipe: matcher(recipes)
+})
+
+const never = () => false
+const nothing: Permission = { tool: never, host: never, model: never, recipe: never }
+
+/** Who may use what. Where the file has permissions, a caller that it does not mention may use nothing. */
+export const permissionsOf = ({ permissions }: ConfigFile): typeof Permissions.Service => {
+  if (permissions === undefined) return { forCaller: () => everything }
+  const entryOf = find(Record.map(permissions, toPermission))
+  return { forCaller: (caller) => entryOf(caller) ?? nothing }
+}
+
+/** What each caller may use up on one day. A caller that the file does not mention has no limit. */
+export const budgetsOf = ({ budgets = {} }: ConfigFile): PlansConfig["Service"]["budgetOf"] =>
+  find(
+    Record.map(budgets, ({ tokens_per_day: tokens = Infinity, tool_calls_per_day: tool_calls = Infinity }) => ({
+      tokens,
+      tool_calls
+    }))
+  )
+
+/** The entries for callers that do not exist. A misspelt name would leave a caller to the rules for others. */
+export const callerMisfits = (file: ConfigFile, { apiKeys }: Values): ReadonlyArray<Misfit> => {
+  const callers = apiKeys.length === 0 ? [anonymous] : apiKeys.map(({ name }) => name)
+  const known = new Set<string>([...callers, others])
+  const expected = `Expected the name of a caller, or ${others} for all others: ${Array.from(new Set(callers)).join(", ")}`
+  return Object.entries({ permissions: file.permissions, budgets: file.budgets }).flatMap(([section, entries = {}]) =>
+    Object.keys(entries)
+      .filter((name) => !known.has(name))
+      .map((name) => ({ name: "apiKeys", place: { _tag: "File", file: file.name, path: [section, name] }, expected }))
+  )
+}

@@ -1,0 +1,81 @@
+import { callTool, say, usage } from "@bowline/testing/provider/Turn"
+import { layer, pass, post, readAll, single } from "@bowline/testing/TestKit"
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { TestClock } from "effect/testing"
+import * as MemoryStore from "../../src/memory/MemoryStore.ts"
+import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
+import { askBob, bob } from "../plan/Bob.ts"
+import { askAndKill, hi, mortal, peer, replayed } from "../plan/Mortal.ts"
+
+const spends = usage({ input_tokens: 900, output_tokens: 100 })
+const budgetOf = () => ({ tokens: 2_000, tool_calls: 10 })
+const ask = Effect.flatMap(post({ question: "?", agents: [bob] }), ({ frames }) => readAll(frames))
+
+const spentOn = (day: string) => Effect.flatMap(PlanStore, (store) => store.spent(anonymous, day))
+
+describe("a daily budget", () => {
+  it.effect("begins anew at midnight in UTC, also for a plan that runs then", () => {
+    const call = () => Effect.as(TestClock.adjust("2 seconds"), hi)
+    const again = [callTool("bob_ask", { input: "again" }), spends]
+    const script = [[say("ok"), spends], [...askBob, spends], again, [say("ok"), spends]]
+    return Effect.gen(function* () {
+      assert.strictEqual(single(yield* ask, "final").stop_reason, "stop")
+      // Its first step uses up the day, and its first call ends on the next one.
+      assert.deepInclude(single(yield* ask, "final"), { stop_reason: "stop", steps: 3 })
+      assert.deepStrictEqual(yield* spentOn("2026-03-01"), { tokens: 2_000, tool_calls: 1 })
+      assert.deepStrictEqual(yield* spentOn("2026-03-02"), { tokens: 2_000, tool_calls: 1 })
+      const refused = single(yield* ask, "error")
+      assert.deepInclude(refused, { code: "budget_exceeded", retryable: false, stage: null })
+      const resets_at = "2026-03-03T00:00:00.000Z"
+      assert.deepStrictEqual(refused.data, { tokens_used: 2_000, tokens_per_day: 2_000, resets_at })
+    }).pipe(Effect.provide(layer({ script, peers: { call }, config: { budgetOf } })), Effect.scoped, (test) =>
+      Effect.andThen(TestClock.setTime(Date.parse("2026-03-01T23:59:59.000Z")), test)
+    )
+  })
+
+  it.effect("counts a step once, whenever its process dies and the next one continues the plan", () => {
+    const { peers } = peer()
+    const ample = { budgetOf: () => ({ tokens: 100_000, tool_calls: 100 }) }
+    const finishes = (batch: ReadonlyArray<PlanCommit>) =>
+      batch.some(({ events }) => events.some(({ event }) => event === "task.finished"))
+    /** Before the call is stored, and before and behind the commit with its end. */
+    const deaths: ReadonlyArray<Partial<Parameters<typeof mortal>[0]>> = [
+      { peers: { ...peers, discover: () => Effect.never } },
+      { dies: (batch) => (finishes(batch) ? "before" : undefined) },
+      { dies: (batch) => (finishes(batch) ? "behind" : undefined) }
+    ]
+    return Effect.gen(function* () {
+      for (const death of deaths) {
+        const first = yield* mortal({ script: [[...askBob, spends]], peers, config: ample, ...death })
+        const before = yield* spentOn("1970-01-01")
+        const skills = [{ id: "ask", idempotent: true }]
+        const { plan_id } = yield* askAndKill(first, { agents: [{ ...bob, skills }] })
+        const second = yield* mortal({ script: () => [say("ok"), spends], peers, config: ample })
+        const { tool_calls } = single(yield* replayed(second, plan_id), "final")
+        const after = yield* spentOn("1970-01-01")
+        assert.deepStrictEqual([tool_calls, after.tool_calls - before.tool_calls], [1, 1])
+        assert.strictEqual(after.tokens - before.tokens, 2_000)
+      }
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  })
+
+  it.effect("is not looked up for a caller without one", () => {
+    let reads = 0
+    return Effect.gen(function* () {
+      yield* ask
+      assert.strictEqual(reads, 0)
+      assert.deepStrictEqual(yield* spentOn("1970-01-01"), { tokens: 0, tool_calls: 0 })
+      yield* pass("1 second")
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: [[say("ok"), spends]],
+          disturb: (store) => ({ spent: (...given) => Effect.suspend(() => (reads++, store.spent(...given))) })
+        })
+      ),
+      Effect.scoped
+    )
+  })
+})
