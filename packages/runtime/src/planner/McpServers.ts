@@ -44,7 +44,7 @@ export interface Found {
 export interface Given {
   readonly check: McpTools.CheckOutput
   /** Whether calls of this tool are made without asking anybody. */
-  readonly isUnattended: (tool: Pick<Tool, "approval" | "name">) => boolean
+  readonly isUnattended: (tool: Pick<Tool, "agent" | "approval" | "name" | "skill">) => boolean
 }
 
 const late = new PeerError({ reason: new Unreachable({ message: "The server did not list its tools within 10 s" }) })
@@ -60,7 +60,8 @@ const trustOf = ({ address, terms }: OfferedServer, tool: McpTool): ToolTrust =>
 
 /** Why the plan does not get a tool, if so. */
 const obstacle = (terms: ServerTerms, tool: McpTool, trust: ToolTrust, given: Given): string | undefined => {
-  const asked = { name: McpTools.nameOf(terms, tool), approval: terms.approval }
+  const { approval, name: agent } = terms
+  const asked = { name: McpTools.nameOf(terms, tool), agent, skill: tool.name, approval }
   if (trust.isChanged && given.isUnattended(asked)) return "Its description or a schema has changed"
   if ((tool.description ?? "").length > maxDescription) return `Its description is longer than ${maxDescription}`
   const input = ToolSchema.problem(tool.inputSchema, drafts)
