@@ -81,7 +81,7 @@ export const make = Effect.fnUntraced(function* (command: McpCommand, environmen
     })
     yield* Effect.forkIn(farewell, owner, { startImmediately: true })
     const wire = { takeFailure: process.reason, headersOf: () => ({}), close: () => Effect.void }
-    const link = yield* ServerLink.openOn(process.transport, { wire, redaction, era }).pipe(
+    const link = yield* ServerLink.open(process.transport, { wire, redaction, era }).pipe(
       Effect.timeoutOrElse({ duration: startLimit, orElse: () => Effect.fail(fromExchange(late)) }),
       Effect.tapError(({ reason }) => process.end(ServerProcess.gone(reason.message)))
     )
