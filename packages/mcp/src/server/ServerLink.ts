@@ -2,25 +2,14 @@ import { ResponseTooLarge, Protocol } from "@bowline/domain/peer/PeerError"
 import { maxBytes } from "@bowline/runtime/http/Exchange"
 import type { Redaction } from "@bowline/runtime/http/Redaction"
 import type { McpCall, McpResult, McpTool } from "@bowline/runtime/mcp/McpClient"
-import {
-  Client,
-  isInputRequiredResult,
-  StreamableHTTPClientTransport,
-  type Progress,
-  type ReconnectionScheduler,
-  type Transport
-} from "@modelcontextprotocol/client"
+import { Client, isInputRequiredResult, type Progress, type Transport } from "@modelcontextprotocol/client"
 import { Effect, Option, Queue, type Schema } from "effect"
 import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
-import type { ServerFetch } from "../http/ServerFetch.ts"
 import { toResult, toTool } from "./Content.ts"
 import { ServerFailure, toFailure } from "./Failure.ts"
 import { carryTasks, TaskCalls, taskIn, tasksExtension, timeout } from "./TaskCalls.ts"
 
 const maxPages = 100
-
-/** The least time between two attempts to read on a stream that the server has closed, in milliseconds. */
-const minReconnectMs = 1_000
 
 /** How long a server over stdio may take to answer the question which revisions it speaks, in milliseconds. */
 const stdioProbeMs = 3_000
@@ -38,16 +27,11 @@ export interface Wire {
   readonly close: (call: string) => Effect.Effect<void>
 }
 
-interface Options {
+export interface Options {
   readonly wire: Wire
   readonly redaction: Redaction
   /** Without one it is found out. */
   readonly era: Era | undefined
-}
-
-interface HttpOptions extends Omit<Options, "wire"> {
-  readonly url: string
-  readonly fetch: ServerFetch
 }
 
 type Meta = { readonly [key: string]: Schema.Json }
@@ -238,15 +222,8 @@ export class ServerLink {
   }, Effect.scoped)
 }
 
-/** The server may ask for a shorter delay, and its streams may end at once. */
-const reconnectionScheduler = Effect.map(Effect.context(), (context): ReconnectionScheduler => (reconnect, delay) => {
-  const waiting = Effect.andThen(Effect.sleep(Math.max(delay, minReconnectMs)), Effect.sync(reconnect))
-  const fiber = Effect.runForkWith(context)(waiting)
-  return () => fiber.interruptUnsafe()
-})
-
 /** Connects to a server over this transport: finds out how to speak to it, unless that is known. */
-export const openOn = Effect.fnUntraced(function* (
+export const open = Effect.fnUntraced(function* (
   transport: LinkTransport,
   options: Options
 ): Effect.fn.Return<ServerLink, ServerFailure> {
@@ -271,13 +248,4 @@ export const openOn = Effect.fnUntraced(function* (
     .pipe(Effect.onError(() => Effect.promise(() => client.close())))
   carryTasks(transport)
   return link
-})
-
-/** Connects to a server over streamable HTTP. */
-export const open = Effect.fnUntraced(function* ({ era, fetch, redaction, url }: HttpOptions) {
-  const transport = new StreamableHTTPClientTransport(new URL(url), {
-    fetch: yield* fetch.fetch,
-    reconnectionScheduler: yield* reconnectionScheduler
-  })
-  return yield* openOn(transport, { wire: fetch, redaction, era })
 })

@@ -2,7 +2,7 @@ import type { McpCommand } from "@bowline/domain/mcp/McpServer"
 import { Redaction } from "@bowline/runtime/http/Redaction"
 import type { McpConnection, McpServerStatus } from "@bowline/runtime/mcp/McpClient"
 import type { Route } from "@bowline/runtime/peer/PeerClient"
-import { Clock, Effect, Exit, Fiber, Redacted, Scope } from "effect"
+import { Clock, Effect, Exit, Fiber, FiberSet, Redacted, Scope } from "effect"
 import { ChildProcessSpawner } from "effect/process"
 import * as ServerProcess from "../process/ServerProcess.ts"
 import { ServerFailure } from "./Failure.ts"
@@ -84,7 +84,7 @@ export const make = Effect.fnUntraced(function* (command: McpCommand, environmen
     })
     yield* Effect.forkIn(farewell, owner, { startImmediately: true })
     const wire = { takeFailure: process.reason, headersOf: () => ({}), close: () => Effect.void }
-    const link = yield* ServerLink.openOn(process.transport, { wire, redaction, era }).pipe(
+    const link = yield* ServerLink.open(process.transport, { wire, redaction, era }).pipe(
       Effect.timeoutOrElse({ duration: startLimit, orElse: () => Effect.fail(fromExchange(late)) }),
       Effect.tapError(({ reason }) => process.end(ServerProcess.gone(reason.message)))
     )
@@ -113,9 +113,11 @@ export const make = Effect.fnUntraced(function* (command: McpCommand, environmen
     )
   )
 
+  // A process belongs to no plan: its fibers have neither the trace nor the log annotations of the one that needs it first.
+  const run = yield* FiberSet.makeRuntime<never, Running, ServerFailure>()
   const running = Effect.gen(function* () {
     if (current === undefined && failed.until > (yield* Clock.currentTimeMillis)) return yield* failed.failure
-    current ??= yield* Effect.forkIn(launch, owner)
+    current ??= run(launch)
     return yield* Fiber.join(current)
   })
 

@@ -90,10 +90,12 @@ export class TaskCalls {
     const get = () =>
       this.#ask((signal) => this.#client.request({ method: "tasks/get", params }, Task, { signal, timeout }))
     return awaitEnd(task, get, onStatus).pipe(
-      Effect.flatMap((ended) => this.#resultOf(ended)),
       Effect.onExit((exit) =>
-        Exit.isSuccess(exit) && exit.value !== undefined ? Effect.void : Effect.sync(() => this.#cancel(params))
-      )
+        Exit.isSuccess(exit) && exit.value.status !== "input_required"
+          ? Effect.void
+          : Effect.sync(() => this.#cancel(params))
+      ),
+      Effect.flatMap((ended) => this.#resultOf(ended))
     )
   }
 

@@ -48,7 +48,7 @@ const answer = ({ id, method, params }: Request) => {
     case "initialize":
       return say({ id, result: about })
     case "tools/list":
-      if (behaviour === "hangs") return
+      if (behaviour === "hangs") return appendFileSync(file, "tools/list\n")
       return say({ id, result: { tools: [{ name: "forecast", inputSchema: { type: "object" } }] } })
     case "tools/call":
       return call(id, params ?? {})

@@ -185,10 +185,11 @@ describe.each(["legacy", "modern"] as const)("a task of a %s server", (era) => {
 it.effect("a task of 2026-07-28 that fails has the error of its server, which hears that tasks are understood", () =>
   Effect.gen(function* () {
     const error = { code: -32_000, message: "no sources" }
-    const { fiber, requests } = yield* call("modern", () => ({ status: "failed", error }))
+    const { count, fiber, requests } = yield* call("modern", () => ({ status: "failed", error }))
     const failed = yield* Effect.flip(Fiber.join(fiber))
     assert.deepNestedInclude(failed, { "reason._tag": "rpc", "reason.code": -32_000 })
     assert.include(failed.message, "no sources")
+    assert.strictEqual(count("tasks/cancel"), 0)
     const params = requests.find(({ method }) => method === "tools/call")?.params
     assert.deepNestedInclude(params, {
       "_meta.io\\.modelcontextprotocol/clientCapabilities": { extensions: { "io.modelcontextprotocol/tasks": {} } }
