@@ -9,7 +9,7 @@ import { HttpClient } from "effect/http"
 import { ServerFetch } from "../http/ServerFetch.ts"
 import type { ServerFailure } from "./Failure.ts"
 import * as HttpLink from "./HttpLink.ts"
-import type * as ServerLink from "./ServerLink.ts"
+import * as ServerLink from "./ServerLink.ts"
 
 /** How long the era of a server is taken for granted, in milliseconds. */
 const eraMs = 3_600_000
@@ -104,16 +104,13 @@ export const make = Effect.gen(function* () {
             )
           : Effect.succeed(link)
       ).pipe((renewing) => renewals.withPermit(renewing))
-    let isCurrent = () => false
-    const listing = Effect.suspend(() => {
-      const asked = link
-      const isSame = asked.watch()
-      isCurrent = () => link === asked && isSame()
-      return asked.tools()
-    })
+    const list = new ServerLink.ToolList()
     const connection: McpConnection = {
-      tools: listing.pipe(Effect.tapError(forget(url)), Effect.mapError(toPeerError)),
-      hasChanged: Effect.sync(() => !isCurrent()),
+      tools: Effect.suspend(() => {
+        list.take(link)
+        return link.tools()
+      }).pipe(Effect.tapError(forget(url)), Effect.mapError(toPeerError)),
+      hasChanged: Effect.sync(() => list.isOutdated(link)),
       call: Effect.fn("McpClient.call")(function* (call, onProgress) {
         yield* Effect.annotateCurrentSpan({ server: name, tool: call.tool.name })
         const first = link

@@ -5,6 +5,7 @@ import type { McpCall, McpResult, McpTool } from "@bowline/runtime/mcp/McpClient
 import { Client, isInputRequiredResult, type Progress, type Transport } from "@modelcontextprotocol/client"
 import { Effect, Option, Queue, type Schema } from "effect"
 import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
+import { Announcements } from "./Announcements.ts"
 import { toResult, toTool } from "./Content.ts"
 import { ServerFailure, toFailure } from "./Failure.ts"
 import { carryTasks, TaskCalls, taskIn, tasksExtension, timeout } from "./TaskCalls.ts"
@@ -79,18 +80,19 @@ export class ServerLink {
   readonly #transport: LinkTransport
   readonly #options: Options
   readonly #tasks: TaskCalls
-  /** How often the tools may have changed. */
-  #changes = 0
-  #isListening = false
-  /** Whether the server has begun to list its tools. */
-  #isListed = false
+  readonly #announcements: Announcements
 
   constructor(client: Client, transport: LinkTransport, options: Options) {
     this.#client = client
     this.#transport = transport
     this.#options = options
     this.#tasks = new TaskCalls(client, (request) => this.ask("", request))
-    client.setNotificationHandler("notifications/tools/list_changed", () => this.#outdate())
+    this.#announcements = new Announcements(client)
+  }
+
+  /** How often the server may have changed its tools. */
+  get changes(): number {
+    return this.#announcements.count
   }
 
   get hasSession(): boolean {
@@ -123,19 +125,13 @@ export class ServerLink {
     })
   }
 
-  /** Returns what says whether the server still has the tools that it lists from now on. */
-  watch(): () => boolean {
-    const changes = this.#changes
-    return () => this.#changes === changes
-  }
-
   /** The tools of all pages. */
   readonly tools = Effect.fnUntraced(function* (
     this: ServerLink
   ): Effect.fn.Return<ReadonlyArray<McpTool>, ServerFailure> {
     const { tools: capability } = this.#client.getServerCapabilities() ?? {}
     if (capability === undefined) return []
-    if (capability.listChanged === true) void this.#listen()
+    if (capability.listChanged === true) this.#announcements.listen()
     const tools: Array<McpTool> = []
     let cursor: string | undefined
     let size = 0
@@ -144,7 +140,7 @@ export class ServerLink {
       const list = yield* this.ask("", (signal) =>
         this.#client.request({ method: "tools/list", params }, { signal, timeout })
       )
-      this.#isListed = true
+      this.#announcements.isListed = true
       size += JSON.stringify(list.tools).length
       if (size > maxBytes) return yield* tooLarge
       tools.push(...list.tools.flatMap((tool) => toTool(tool, this.#tasks.areSupported)))
@@ -153,27 +149,6 @@ export class ServerLink {
     }
     return yield* invalid(`The server's list of tools has more than ${maxPages} pages`)
   })
-
-  #outdate(): void {
-    this.#changes++
-  }
-
-  /**
-   * Has the server tell of changes, in the revisions where it does not by itself. What came before the server listened, and what it says
-   * when it listens no more, are lost: then the tools may have changed. It ends with the client.
-   */
-  async #listen(): Promise<void> {
-    if (this.era === "legacy" || this.#isListening) return
-    this.#isListening = true
-    this.#isListed = false
-    const subscription = await this.#client.listen({ toolsListChanged: true }, { timeout }).catch(() => undefined)
-    // A server that refuses to tell is not asked again.
-    if (subscription === undefined) return
-    if (this.#isListed) this.#outdate()
-    await subscription.closed
-    this.#isListening = false
-    this.#outdate()
-  }
 
   /** Makes a call, with more `meta`. The first 250 ms of its progress are told at once, then the last message of every 250 ms. */
   readonly call = Effect.fnUntraced(function* (
@@ -220,6 +195,22 @@ export class ServerLink {
       structured: structured === undefined ? undefined : redaction.json(structured)
     }
   }, Effect.scoped)
+}
+
+/** Which list of a server's tools a plan has. */
+export class ToolList {
+  #link: ServerLink | undefined
+  #changes = 0
+
+  /** The plan lists the tools of this link. */
+  take(link: ServerLink): void {
+    this.#link = link
+    this.#changes = link.changes
+  }
+
+  isOutdated(link: ServerLink): boolean {
+    return link !== this.#link || link.changes !== this.#changes
+  }
 }
 
 /** Connects to a server over this transport: finds out how to speak to it, unless that is known. */

@@ -8,9 +8,6 @@ import * as ServerProcess from "../process/ServerProcess.ts"
 import { ServerFailure } from "./Failure.ts"
 import * as ServerLink from "./ServerLink.ts"
 
-/** What stands for the URL of a server that has none. */
-export const addressOf = ({ name }: McpCommand): string => `stdio:${name}`
-
 /** How long a process may take until it has shaken hands. A plan waits for 10 s of it. */
 const startLimit = "60 seconds"
 
@@ -56,12 +53,15 @@ export const make = Effect.fnUntraced(function* (command: McpCommand, environmen
   const owner = yield* Effect.scope
   const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
   const redaction = redactionOf(command)
+  const address = `stdio:${command.name}`
   let current: Fiber.Fiber<Running, ServerFailure> | undefined
   let failed = { failure: ServerFailure.of(late.reason), until: 0 }
+  /** The link of the last process that has shaken hands. */
+  let latest: ServerLink.ServerLink | undefined
   let era: ServerLink.Era | undefined
   let status: McpServerStatus | undefined
   const note = (revision: string | null, error: string | null) => {
-    status = { url: addressOf(command), revision, error }
+    status = { url: address, revision, error }
   }
 
   /** Starts the process and shakes hands. It runs until it ends or hangs, or the owner ends it. */
@@ -101,6 +101,7 @@ export const make = Effect.fnUntraced(function* (command: McpCommand, environmen
     Effect.tap(({ link }) =>
       Effect.sync(() => {
         era = link.era
+        latest = link
         note(link.revision, null)
       })
     ),
@@ -123,36 +124,33 @@ export const make = Effect.fnUntraced(function* (command: McpCommand, environmen
 
   const toPeerError = ({ asPeerError }: ServerFailure) => asPeerError
 
-  /** `onAsk` gets what says whether the process still has the tools that it lists. */
-  const list = Effect.fnUntraced(function* (onAsk: (isCurrent: () => boolean) => void) {
+  const toolsFor = Effect.fnUntraced(function* (list: ServerLink.ToolList) {
     const { link, process } = yield* running
+    list.take(link)
     const asked = yield* Clock.currentTimeMillis
     const endIfHung = Effect.flatMap(Clock.currentTimeMillis, (now) =>
       now - asked < hangsAfterMs ? Effect.void : process.end(hangs)
     )
-    const isSame = link.watch()
-    // A process that has ended starts again when it is asked, and may have other tools then.
-    onAsk(() => process.reason() === undefined && isSame())
     return yield* Effect.onInterrupt(link.tools(), () => endIfHung)
   })
 
+  const connect = (route: Route): McpConnection => {
+    const list = new ServerLink.ToolList()
+    return {
+      tools: Effect.mapError(toolsFor(list), toPeerError),
+      hasChanged: Effect.sync(() => latest !== undefined && list.isOutdated(latest)),
+      call: Effect.fn("McpClient.call")(function* (call, onProgress) {
+        yield* Effect.annotateCurrentSpan({ server: command.name, tool: call.tool.name })
+        return yield* Effect.flatMap(running, ({ link }) => link.call(call, onProgress, metaOf(route))).pipe(
+          Effect.mapError(toPeerError)
+        )
+      })
+    }
+  }
+
   return {
-    connect: (route: Route): McpConnection => {
-      let isCurrent = () => false
-      return {
-        tools: Effect.mapError(
-          list((asked) => (isCurrent = asked)),
-          toPeerError
-        ),
-        hasChanged: Effect.sync(() => !isCurrent()),
-        call: Effect.fn("McpClient.call")(function* (call, onProgress) {
-          yield* Effect.annotateCurrentSpan({ server: command.name, tool: call.tool.name })
-          return yield* Effect.flatMap(running, ({ link }) => link.call(call, onProgress, metaOf(route))).pipe(
-            Effect.mapError(toPeerError)
-          )
-        })
-      }
-    },
+    address,
+    connect,
     status: Effect.sync(() => status)
   }
 })

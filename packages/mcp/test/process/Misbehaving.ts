@@ -15,7 +15,7 @@ interface Request {
 
 const about = {
   protocolVersion: "2025-11-25",
-  capabilities: { tools: {} },
+  capabilities: { tools: { listChanged: true } },
   serverInfo: { name: "misbehaving", version: "1.0.0" }
 }
 
@@ -25,6 +25,9 @@ const call = (id: number | undefined, { _meta, arguments: { city = "" } = {} }: 
   switch (city) {
     case "crash":
       return process.exit(3)
+    case "change":
+      say({ method: "notifications/tools/list_changed" })
+      return say({ id, result: text("changed") })
     case "huge":
       return process.stdout.write(`${"x".repeat(100_000_000)}\n`)
     case "never":

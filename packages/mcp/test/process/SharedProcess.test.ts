@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { direct } from "@bowline/runtime/peer/PeerClient"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { callTool } from "../server/call.ts"
@@ -42,6 +43,25 @@ describe("a server that is a command", () => {
       assert.deepInclude(failed, { message: "The server's process has ended with code 3" })
       assert.strictEqual((yield* call(connection, "Oslo")).text, "clear in Oslo")
       assert.strictEqual(pids().length, 2)
+    }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+
+  it.live("tells each plan that its tools have changed, though the plans share the process", () =>
+    Effect.gen(function* () {
+      const { connect, connection } = yield* serve("")
+      const other = yield* connect(direct)
+      const changed = Effect.all([connection.hasChanged, other.hasChanged])
+      yield* Effect.all([connection.tools, other.tools])
+      assert.deepStrictEqual(yield* changed, [false, false])
+      yield* call(connection, "change")
+      assert.deepStrictEqual(yield* changed, [true, true])
+      yield* connection.tools
+      assert.deepStrictEqual(yield* changed, [false, true])
+      // Another process may have other tools.
+      yield* other.tools
+      yield* Effect.flip(call(connection, "crash"))
+      yield* call(connection, "Oslo")
+      assert.deepStrictEqual(yield* changed, [false, true])
     }).pipe(Effect.scoped, Effect.provide(quiet))
   )
 
