@@ -95,9 +95,9 @@ export class StepLoop {
   readonly #ask = Effect.fnUntraced(function* (this: StepLoop, { before, corrections, isRepair }: Next) {
     const run = this.#run
     const { loop, prompt, refreshTools, request, tools } = this.#conversation
-    yield* refreshTools
     const { preferences } = run.given.request
     if (loop.failure !== undefined) return yield* loop.failure
+    yield* refreshTools
     const step = run.beginStep()
     const left = yield* this.#services.allowance(run)
     yield* prompt.fit
