@@ -95,7 +95,11 @@ export class TaskCalls {
           ? Effect.void
           : Effect.sync(() => this.#cancel(params))
       ),
-      Effect.flatMap((ended) => this.#resultOf(ended))
+      Effect.flatMap((ended) => this.#resultOf(ended)),
+      // The server has taken the call: whatever it answers about the task, the call is not made again.
+      Effect.mapError(
+        ({ isOtherRevision, reason }) => new ServerFailure({ reason, isOtherRevision, isSessionGone: false })
+      )
     )
   }
 

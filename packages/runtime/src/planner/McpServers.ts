@@ -16,6 +16,8 @@ const timeLimit = "10 seconds"
 /** Servers of the protocol's first SDKs write draft-07. */
 const drafts = ["2020-12", "draft-07"] as const
 
+/** The longest name of a tool that a request may name, too. */
+const maxName = 256
 /** The longest description of a tool: the model reads it in every step. */
 const maxDescription = 4_096
 
@@ -63,6 +65,7 @@ const obstacle = (terms: ServerTerms, tool: McpTool, trust: ToolTrust, given: Gi
   const { approval, name: agent } = terms
   const asked = { name: McpTools.nameOf(terms, tool), agent, skill: tool.name, approval }
   if (trust.isChanged && given.isUnattended(asked)) return "Its description or a schema has changed"
+  if (tool.name.length > maxName) return `Its name is longer than ${maxName}`
   if ((tool.description ?? "").length > maxDescription) return `Its description is longer than ${maxDescription}`
   const input = ToolSchema.problem(tool.inputSchema, drafts)
   if (input !== undefined) return `Its input schema cannot be used. ${input}`
