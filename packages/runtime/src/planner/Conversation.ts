@@ -89,8 +89,9 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
 
 /** What the plan may use, out of all that there is as it begins. */
 const gather = Effect.fnUntraced(function* (
-  { approvals, config, configured, local, mcp, peers, permissions, recipes, sessions, validator }: Parts,
-  run: PlanRun
+  { approvals, config, configured, local, mcp, peers, permissions, sessions, validator }: Parts,
+  run: PlanRun,
+  recipes: RecipeTable
 ) {
   const { caller, request } = run.given
   const { forCaller } = permissions
@@ -105,7 +106,7 @@ const gather = Effect.fnUntraced(function* (
     local,
     sessions,
     approvals,
-    recipes: yield* recipes,
+    recipes,
     allowsRecipe: (name) => forCaller(caller).recipe(name)
   })
 })
@@ -117,11 +118,11 @@ export const begin = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
   const { asker, compaction, config, sessions } = parts
   const { plan_id, session_id, journal, request, resumed, uuid } = run.given
-  const [stored, summary] = yield* retryWhileAway(
-    Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
-  )
-  const planner = yield* parts.planner
-  const { notices, recipes, refresh, tools, unreachable, withheld } = yield* gather(parts, run)
+  const session = Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
+  // The disk is asked while the store is.
+  const texts = Effect.all([parts.planner, parts.recipes])
+  const [[stored, summary], [planner, known]] = yield* Effect.all([retryWhileAway(session), texts], { concurrency: 2 })
+  const { notices, recipes, refresh, tools, unreachable, withheld } = yield* gather(parts, run, known)
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)
 
