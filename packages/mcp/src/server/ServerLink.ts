@@ -15,6 +15,7 @@ import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
 import type { ServerFetch } from "../http/ServerFetch.ts"
 import { toResult, toTool } from "./Content.ts"
 import { ServerFailure, toFailure } from "./Failure.ts"
+import { limitReplies } from "./Replies.ts"
 import { carryTasks, TaskCalls, taskIn, tasksExtension, timeout } from "./TaskCalls.ts"
 
 const maxPages = 100
@@ -263,6 +264,7 @@ export const openOn = Effect.fnUntraced(function* (
       capabilities: { extensions: { [tasksExtension]: {} } }
     }
   )
+  limitReplies(transport)
   const link = new ServerLink(client, transport, options)
   yield* link
     .ask("", (signal) =>

@@ -183,6 +183,20 @@ it.live("says a thousand times in each call that its tools have changed, and lis
   }).pipe(Effect.scoped, Effect.provide(plans))
 )
 
+it.live("asks a thousand times in a call whether the gateway is there, and gets one reply at a time", () =>
+  Effect.gen(function* () {
+    const server = yield* ScriptedMcpServer.serve({
+      list,
+      ignoresReplies: true,
+      call: (request) =>
+        Effect.succeed(ScriptedMcpServer.asked(request, { content: [{ type: "text", text: "clear" }] }, 1_000))
+    })
+    assert.strictEqual(single(yield* run(server.url), "task.finished").state, "completed")
+    const replies = (yield* server.requests).filter(({ body }) => body.includes("result"))
+    assert.lengthOf(replies, 1)
+  }).pipe(Effect.scoped, Effect.provide(plans))
+)
+
 it.live("may have other tools where it has forgotten the session", () =>
   Effect.gen(function* () {
     const call: ScriptedMcpServer.McpScript["call"] = (request) =>
