@@ -1,5 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import { Context } from "effect"
+import { Context, Option } from "effect"
+import { parseAddress } from "../egress/AddressClass.ts"
 import type { Tool } from "../tool/Tool.ts"
 
 /** What one caller may use, by name. */
@@ -26,8 +27,12 @@ export const Permissions = Context.Reference<{ readonly forCaller: (caller: Call
   { defaultValue: () => ({ forCaller: () => everything }) }
 )
 
-/** The host of a URL in one spelling: in lower case, without the port, the dot at its end, and the brackets of an address. */
-export const hostOf = (url: string): string => new URL(url).hostname.replace(/\.$/, "").replace(/^\[|\]$/g, "")
+/** A host in one spelling: without the dot at its end. An address in IPv6 that reaches one in IPv4, such as `::ffff:10.0.0.1`, is that one. */
+export const spell = (host: string): string =>
+  Option.match(parseAddress(host), { onNone: () => host.toLowerCase().replace(/\.$/, ""), onSome: String })
+
+/** The host of a URL in one spelling, without the port and the brackets of an address. */
+export const hostOf = (url: string): string => spell(new URL(url).hostname.replace(/^\[|\]$/g, ""))
 
 /** Whether a tool may be called: by its name, and by the host that the call connects to. */
 export const allowsTool = ({ host, tool }: Permission, { name, url }: Pick<Tool, "name" | "url">): boolean =>
