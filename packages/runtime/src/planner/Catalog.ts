@@ -9,7 +9,6 @@ import * as Recipes from "../prompt/Recipes.ts"
 import type { ApprovalStore } from "../store/ApprovalStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
-import { truncate } from "../tool/Envelope.ts"
 import { HandedBackTasks } from "../tool/HandedBackTasks.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
 import type { Tool } from "../tool/Tool.ts"
@@ -22,9 +21,6 @@ import type { PlanRun } from "./PlanRun.ts"
 import * as ServerTools from "./ServerTools.ts"
 
 const tooMany = `A plan has at most ${maxTools} tools`
-
-/** How many characters of a reason the caller gets: it quotes the schema. */
-const maxReason = 500
 
 /** What a plan may call, and what was found out on the way to it. */
 export interface Catalog extends Remarks {
@@ -42,7 +38,7 @@ export interface Catalog extends Remarks {
 const obstacle = (skill: Skill, count: number): string | undefined => {
   if (count >= maxTools) return tooMany
   const wrong = skill.input_schema === undefined ? undefined : ToolSchema.problem(skill.input_schema)
-  return wrong === undefined ? undefined : truncate(`Its input schema cannot be used. ${wrong}`, maxReason).text
+  return wrong === undefined ? undefined : `Its input schema cannot be used. ${wrong}`
 }
 
 /** The skills of an agent: those of the request, else those on its card, which is not requested from a host that is not allowed. */

@@ -1,4 +1,5 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import { truncate } from "../tool/Envelope.ts"
 
 export type Notice = Extract<PlanEvent, { readonly event: "notice" }>
 
@@ -10,6 +11,18 @@ export interface MissingTool {
 
 const titles = { agent: "agent", server: "MCP server" }
 
+/** How many tools are named. */
+const maxNamed = 128
+
+/** How many characters the caller gets of a name and of a reason: both may be a stranger's, and reasons quote schemas. */
+const maxName = 256
+const maxReason = 500
+
+const shown = ({ reason, tool }: MissingTool) => ({
+  tool: truncate(tool, maxName).text,
+  reason: truncate(reason, maxReason).text
+})
+
 /** Tells the caller which tools of an agent or a server the plan does not get, if there are any. */
 export const noticesOf = (
   kind: "agent" | "server",
@@ -17,7 +30,9 @@ export const noticesOf = (
   missing: ReadonlyArray<MissingTool>
 ): ReadonlyArray<Notice> => {
   if (missing.length === 0) return []
-  const message = `Tools of the ${titles[kind]} ${name} are missing: ${missing.map(({ tool }) => tool).join(", ")}`
-  const tools = missing.map((tool) => ({ ...tool }))
+  const tools = missing.slice(0, maxNamed).map(shown)
+  const others = missing.length - tools.length
+  const names = [...tools.map(({ tool }) => tool), ...(others === 0 ? [] : [`and ${others} others`])]
+  const message = `Tools of the ${titles[kind]} ${name} are missing: ${names.join(", ")}`
   return [{ event: "notice", data: { code: "tool_missing", message, data: { [kind]: name, tools } } }]
 }

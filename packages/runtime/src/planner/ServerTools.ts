@@ -7,10 +7,12 @@ import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { Tool } from "../tool/Tool.ts"
 import { type GatheredTools, maxTools, notAllowed } from "./GatheredTools.ts"
 import * as McpServers from "./McpServers.ts"
-import { noticesOf, type Notice } from "./MissingTools.ts"
+import { noticesOf, type MissingTool, type Notice } from "./MissingTools.ts"
 import { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import * as ToolChanges from "./ToolChanges.ts"
+
+const taken = "Another tool has its name"
 
 interface Given {
   readonly mcp: McpServers.Given
@@ -43,7 +45,11 @@ const offer = Effect.fnUntraced(function* (
   const notices: Array<Notice> = []
   for (const { notices: told, server, tools: own } of servers) {
     const { name } = server.terms
-    const missing = own.filter((tool) => !tools.add(tool)).map((tool) => ({ tool: tool.name, reason: notAllowed }))
+    const missing: Array<MissingTool> = []
+    for (const tool of own) {
+      const reason = tools.has(tool.name) ? taken : tools.add(tool) ? undefined : notAllowed
+      if (reason !== undefined) missing.push({ tool: tool.name, reason })
+    }
     notices.push(...told, ...noticesOf("server", name, missing))
     const { size } = tools.offered
     if (size <= maxTools) continue
