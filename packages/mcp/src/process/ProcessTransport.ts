@@ -29,7 +29,7 @@ export class ProcessTransport implements Transport {
   #pieces: Array<Buffer> = []
   /** Bytes since the last message. */
   #unused = 0
-  #lines = 0
+  #messages = 0
 
   constructor(pid: number) {
     this.pid = pid
@@ -51,9 +51,9 @@ export class ProcessTransport implements Transport {
     return this.#unused > maxBytes
   }
 
-  /** How many lines the process has written. */
-  get lines(): number {
-    return this.#lines
+  /** How many messages the process has sent. */
+  get messages(): number {
+    return this.#messages
   }
 
   /** Takes what the process wrote, and says whether it may write on. Lines that are no messages are skipped. */
@@ -81,7 +81,6 @@ export class ProcessTransport implements Transport {
   }
 
   #endOfLine(): void {
-    this.#lines++
     const line = Buffer.concat(this.#pieces)
     this.#pieces = []
     if (line[0] !== openingBrace) return
@@ -91,6 +90,7 @@ export class ProcessTransport implements Transport {
       return
     }
     this.#unused = 0
+    this.#messages++
     this.onmessage?.(message.success)
   }
 }

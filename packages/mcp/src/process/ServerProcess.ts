@@ -87,9 +87,9 @@ export const start = Effect.fnUntraced(function* (
   const pace = Pace.make()
   const reading = yield* Stream.runForEachWhile(handle.stdout, (chunk) =>
     Effect.suspend(() => {
-      const { lines } = transport
+      const { messages } = transport
       const mayWriteOn = transport.receive(chunk)
-      return Effect.as(pace(transport.lines - lines), mayWriteOn)
+      return Effect.as(pace(transport.messages - messages), mayWriteOn)
     })
   ).pipe(
     Effect.ignore,

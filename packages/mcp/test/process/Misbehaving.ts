@@ -29,6 +29,9 @@ const call = (id: number | undefined, { _meta, arguments: { city = "" } = {} }: 
       return process.stdout.write(`${"x".repeat(100_000_000)}\n`)
     case "never":
       return
+    case "chatter":
+      for (let count = 0; count < 4_000; count++) say({ method: "notifications/tools/list_changed" })
+      return say({ id, result: text("at last") })
     case "environment":
       return say({ id, result: text(JSON.stringify(process.env)) })
     case "meta":
@@ -48,7 +51,7 @@ const answer = ({ id, method, params }: Request) => {
     case "initialize":
       return say({ id, result: about })
     case "tools/list":
-      if (behaviour === "hangs") return
+      if (behaviour === "hangs") return appendFileSync(file, "listed\n")
       return say({ id, result: { tools: [{ name: "forecast", inputSchema: { type: "object" } }] } })
     case "tools/call":
       return call(id, params ?? {})
