@@ -1,5 +1,5 @@
 import { anonymous, type CallerName } from "@bowline/domain/caller/CallerName"
-import { everything, type Permission, type Permissions } from "@bowline/runtime/config/Permissions"
+import { everything, type Permission, type Permissions, spell as spellHost } from "@bowline/runtime/config/Permissions"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { Record } from "effect"
 import type { FilePermission, GlobRules } from "../file/CallerSchema.ts"
@@ -27,7 +27,7 @@ const matcher = (
 
 const toPermission = ({ hosts, models, recipes, tools }: FilePermission): Permission => ({
   tool: matcher(tools),
-  host: matcher(hosts, (glob) => glob.toLowerCase()),
+  host: matcher(hosts, spellHost),
   model: matcher(models),
   recipe: matcher(recipes)
 })

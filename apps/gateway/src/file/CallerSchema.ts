@@ -1,34 +1,35 @@
 import { Schema } from "effect"
-import { matching } from "../setting/SettingText.ts"
+import { isGlob, matching } from "../setting/SettingText.ts"
 
 const expectedGlob =
   "Expected a glob such as weather_* or {clock,weather}_*, without a ! in front: deny names what is forbidden"
 
-/** Sets and alternatives, without others in them. */
-const groups = /\[[^[\]/]+\]|\{[^{}]*\}/g
+const expectedHost =
+  "Expected a glob of hosts such as *.agents.example, 10.0.* or fd00:*, without scheme, port, path and brackets"
 
-/** A glob that is malformed would match only itself: a `deny` of it would deny nothing. */
-const isGlob = (text: string): boolean =>
-  /^[\x21-\x7e]+$/.test(text) && !text.startsWith("!") && !/[[\]{}\\]/.test(text.replaceAll(groups, ""))
-
-const Globs = Schema.Array(Schema.String.check(Schema.makeFilter((text) => isGlob(text) || expectedGlob))).check(
-  Schema.isMinLength(1, { message: "Expected at least one glob" })
-)
+/** Anything else in it would be a part of a URL that is no host: the glob would match nothing. */
+const isHostGlob = (text: string): boolean => isGlob(text) && !/\/|^[^:]*:\d*$|\[[^\]]*:/.test(text)
 
 /** Which names a caller may use. `deny` wins. */
-const GlobRules = Schema.Struct({ allow: Schema.optionalKey(Globs), deny: Schema.optionalKey(Globs) })
-  .annotate({ message: "Expected an object of allow and deny, which are lists of globs" })
-  .check(
-    Schema.makeFilter(
-      ({ allow, deny }) => allow !== undefined || deny !== undefined || "Expected allow, deny, or both of them"
+const rulesOf = (isElement: (text: string) => boolean, expected: string) => {
+  const elements = Schema.Array(Schema.String.check(Schema.makeFilter((text) => isElement(text) || expected)))
+  const Globs = Schema.optionalKey(elements.check(Schema.isMinLength(1, { message: "Expected at least one glob" })))
+  return Schema.Struct({ allow: Globs, deny: Globs })
+    .annotate({ message: "Expected an object of allow and deny, which are lists of globs" })
+    .check(
+      Schema.makeFilter(
+        ({ allow, deny }) => allow !== undefined || deny !== undefined || "Expected allow, deny, or both of them"
+      )
     )
-  )
+}
+
+const GlobRules = rulesOf(isGlob, expectedGlob)
 export type GlobRules = typeof GlobRules.Type
 
 /** What a caller may use. A key that is missing restricts nothing. */
 const FilePermission = Schema.Struct({
   tools: Schema.optionalKey(GlobRules),
-  hosts: Schema.optionalKey(GlobRules),
+  hosts: Schema.optionalKey(rulesOf(isHostGlob, expectedHost)),
   models: Schema.optionalKey(GlobRules),
   recipes: Schema.optionalKey(GlobRules)
 })

@@ -93,7 +93,17 @@ export const list = <A>(element: Schema.Codec<A, string>, expected: string) =>
     expecting(expected)
   )
 
-export const globs = list(Schema.NonEmptyString, "Expected a comma list of globs")
+/** Sets and alternatives, without others in them. */
+const groups = /\[[^[\]/]+\]|\{[^{}]*\}/g
+
+/** A glob that is malformed would match only itself: a rule with it would hold for nothing. */
+export const isGlob = (text: string): boolean =>
+  /^[\x21-\x7e]+$/.test(text) && !text.startsWith("!") && !/[[\]{}\\]/.test(text.replaceAll(groups, ""))
+
+export const globs = list(
+  Schema.String.check(Schema.makeFilter(isGlob)),
+  "Expected a comma list of globs such as weather_*, without a ! in front, and without alternatives in braces"
+)
 
 const modelPattern = /^[a-z][a-z0-9_-]*\/[\x21-\x7e]+$/
 export const model = matching(modelPattern, "Expected provider/model")

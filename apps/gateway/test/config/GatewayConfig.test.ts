@@ -33,6 +33,7 @@ describe("GatewayConfig", () => {
         OPENAI_API: "messages",
         OPENAI_API_KEYS: "planted-secret,planted-secret",
         BOWLINE_ADMIN_CALLERS: "ann,",
+        BOWLINE_ENV_ALLOW: "PEER_[",
         BOWLINE_EGRESS_ALLOW: "10.0.0.0/99",
         BOWLINE_EGRESS_DENY: "http://planted-secret/",
         LOG_LEVEL: "loud",

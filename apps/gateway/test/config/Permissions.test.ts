@@ -1,4 +1,5 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
+import { hostOf } from "@bowline/runtime/config/Permissions"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
 import { completes } from "@bowline/testing/peer/Act"
@@ -116,6 +117,28 @@ describe("permissions", () => {
     }).pipe(isolated)
   )
 
+  it.effect("name a host in any of its spellings", () =>
+    Effect.gen(function* () {
+      const deny = "['10.0.*', Peer.example., '0:0:0:0:0:0:0:1', '::ffff:7.7.7.7']"
+      const { permissions } = yield* load("a.yaml", `permissions: { anonymous: { hosts: { deny: ${deny} } } }`)
+      const { host } = permissions.forCaller(CallerName.make("anonymous"))
+      const urls = [
+        "http://10.0.0.7/",
+        "http://[::ffff:10.0.0.7]/",
+        "http://[64:ff9b::10.0.0.7]/",
+        "http://0xa000007/",
+        "http://PEER.example/",
+        "http://[::1]/",
+        "http://7.7.7.7./"
+      ]
+      assert.deepStrictEqual(
+        urls.filter((url) => host(hostOf(url))),
+        []
+      )
+      assert.isTrue(host(hostOf("http://[::ffff:10.1.0.7]/")))
+    }).pipe(Effect.scoped)
+  )
+
   it.live("refuse models as if they did not exist, and leave the operator's own alone", () =>
     Effect.gen(function* () {
       const { provider, url } = yield* configured(
@@ -194,6 +217,23 @@ budgets: { ann: {}, eve: { tokens_per_day: 1 }, bob: { tokens_per_day: -1, calls
           "bad.yaml permissions.eve: Expected the name of a caller, or * for all others: ann, bob, cid",
           "bad.yaml budgets.Ann: Expected the name of a caller, or * for all others: ann, bob, cid"
         ]
+      )
+      const hosts = [
+        "http://a.example",
+        "a.example:80",
+        "10.0.0.0/8",
+        "[::1]",
+        "a.example",
+        "fd00:*",
+        "::1",
+        "[ab].example"
+      ]
+      assert.deepStrictEqual(
+        yield* problems("bad.yaml", `permissions: { "*": { hosts: { deny: ${JSON.stringify(hosts)} } } }`, callers),
+        [0, 1, 2, 3].map(
+          (index) =>
+            `bad.yaml permissions["*"].hosts.deny[${index}]: Expected a glob of hosts such as *.agents.example, 10.0.* or fd00:*, without scheme, port, path and brackets`
+        )
       )
       assert.deepStrictEqual(yield* problems("bad.yaml", "permissions: {}", callers), [
         "bad.yaml permissions: Expected at least one caller"

@@ -7,6 +7,9 @@ const encoder = new TextEncoder()
 const lineFeed = 10
 const openingBrace = 123
 
+/** So many lines wait for a process that does not read. */
+const maxWaiting = 64
+
 /** A line that is parsed in vain counts for so many bytes: to find that out takes as long as to read them. */
 const parsingBytes = 1_024
 
@@ -19,13 +22,14 @@ export class ProcessTransport implements Transport {
   onerror?: Transport["onerror"]
   onmessage?: Transport["onmessage"]
   /** Lines for the process. */
-  readonly input = Effect.runSync(Queue.unbounded<Uint8Array>())
+  readonly input = Effect.runSync(Queue.bounded<Uint8Array>(maxWaiting))
   /** The protocol's client needs the process no longer. */
   readonly closed = Deferred.makeUnsafe<void>()
   /** The beginning of a line whose end has not come yet. */
   #pieces: Array<Buffer> = []
   /** Bytes since the last message. */
   #unused = 0
+  #messages = 0
 
   constructor(pid: number) {
     this.pid = pid
@@ -33,8 +37,9 @@ export class ProcessTransport implements Transport {
 
   async start(): Promise<void> {}
 
+  /** Ends when there is room for the message. */
   async send(message: JSONRPCMessage): Promise<void> {
-    Queue.offerUnsafe(this.input, encoder.encode(serializeMessage(message)))
+    await Effect.runPromise(Queue.offer(this.input, encoder.encode(serializeMessage(message))))
   }
 
   async close(): Promise<void> {
@@ -44,6 +49,11 @@ export class ProcessTransport implements Transport {
   /** The process has written more than 8 MiB without a message. */
   get isFull(): boolean {
     return this.#unused > maxBytes
+  }
+
+  /** How many messages the process has sent. */
+  get messages(): number {
+    return this.#messages
   }
 
   /** Takes what the process wrote, and says whether it may write on. Lines that are no messages are skipped. */
@@ -80,6 +90,7 @@ export class ProcessTransport implements Transport {
       return
     }
     this.#unused = 0
+    this.#messages++
     this.onmessage?.(message.success)
   }
 }

@@ -4,6 +4,7 @@ import { failure, type ExchangeError } from "@bowline/runtime/http/ExchangeError
 import type { Redaction } from "@bowline/runtime/http/Redaction"
 import { Clock, Deferred, Effect, Exit, Fiber, type Scope, Stream } from "effect"
 import { ChildProcess, type ChildProcessSpawner } from "effect/process"
+import * as Pace from "../http/Pace.ts"
 import { ProcessTransport } from "./ProcessTransport.ts"
 
 /** How much of what a process writes to its standard error is kept, and shown in one line of the log. */
@@ -83,8 +84,13 @@ export const start = Effect.fnUntraced(function* (
     })
 
   yield* Stream.fromQueue(transport.input).pipe(Stream.run(handle.stdin), Effect.ignore, Effect.forkScoped)
+  const pace = Pace.make()
   const reading = yield* Stream.runForEachWhile(handle.stdout, (chunk) =>
-    Effect.sync(() => transport.receive(chunk))
+    Effect.suspend(() => {
+      const { messages } = transport
+      const mayWriteOn = transport.receive(chunk)
+      return Effect.as(pace(transport.messages - messages), mayWriteOn)
+    })
   ).pipe(Effect.ignore, Effect.forkScoped)
   const silenced = Effect.gen(function* () {
     yield* Fiber.await(reading)

@@ -9,6 +9,7 @@ import { HttpClient } from "effect/http"
 import { ServerFetch } from "../http/ServerFetch.ts"
 import type { ServerFailure } from "./Failure.ts"
 import * as HttpLink from "./HttpLink.ts"
+import * as KnownSecrets from "./KnownSecrets.ts"
 import * as ServerLink from "./ServerLink.ts"
 
 /** How long the era of a server is taken for granted, in milliseconds. */
@@ -84,7 +85,7 @@ export const make = Effect.gen(function* () {
     )
     const { redaction } = credentials
     const own = headers === undefined ? {} : Redacted.value(headers)
-    for (const value of Object.values(own)) redaction.addAuthorization(value)
+    for (const secret of [...Object.values(own), ...KnownSecrets.ofUrl(url)]) redaction.addAuthorization(secret)
     const options = {
       url,
       fetch: new ServerFetch({ client, auth: credentials, headers: { ...own, ...routeHeaders(route) } }),
@@ -133,7 +134,9 @@ export const make = Effect.gen(function* () {
     servers: Effect.sync(() =>
       known.keys.flatMap((url) => {
         const { error, revision } = known.peek(url) ?? { error: null, revision: null }
-        return [{ url, revision, error }]
+        // Parameters may be secrets.
+        const { origin, pathname } = new URL(url)
+        return [{ url: `${origin}${pathname}`, revision, error }]
       })
     )
   })

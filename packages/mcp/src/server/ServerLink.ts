@@ -8,6 +8,7 @@ import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
 import { Announcements } from "./Announcements.ts"
 import { toResult, toTool } from "./Content.ts"
 import { ServerFailure, toFailure } from "./Failure.ts"
+import { limitReplies } from "./Replies.ts"
 import { carryTasks, TaskCalls, taskIn, tasksExtension, timeout } from "./TaskCalls.ts"
 
 const maxPages = 100
@@ -231,6 +232,7 @@ export const open = Effect.fnUntraced(function* (
       capabilities: { extensions: { [tasksExtension]: {} } }
     }
   )
+  limitReplies(transport)
   const link = new ServerLink(client, transport, options)
   yield* link
     .ask("", (signal) =>

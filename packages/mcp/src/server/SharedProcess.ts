@@ -2,10 +2,11 @@ import type { McpCommand } from "@bowline/domain/mcp/McpServer"
 import { Redaction } from "@bowline/runtime/http/Redaction"
 import type { McpConnection, McpServerStatus } from "@bowline/runtime/mcp/McpClient"
 import type { Route } from "@bowline/runtime/peer/PeerClient"
-import { Clock, Effect, Exit, Fiber, FiberSet, Redacted, Scope } from "effect"
+import { Clock, Effect, Exit, Fiber, FiberSet, Scope } from "effect"
 import { ChildProcessSpawner } from "effect/process"
 import * as ServerProcess from "../process/ServerProcess.ts"
 import { ServerFailure } from "./Failure.ts"
+import * as KnownSecrets from "./KnownSecrets.ts"
 import * as ServerLink from "./ServerLink.ts"
 
 /** How long a process may take until it has shaken hands. A plan waits for 10 s of it. */
@@ -17,12 +18,9 @@ const restartDelayMs = 5_000
 /** A process that leaves the question for its tools unanswered for so long, in milliseconds, hangs. */
 const hangsAfterMs = 5_000
 
-/** Values of such variables are taken out of what the process says. */
-const isSecret = (variable: string): boolean => /key|token|secret|passw|credential|auth/i.test(variable)
-
-const redactionOf = ({ env = {} }: McpCommand): Redaction => {
+const redactionOf = (command: McpCommand): Redaction => {
   const redaction = new Redaction()
-  for (const [name, value] of Object.entries(env)) if (isSecret(name)) redaction.addAuthorization(Redacted.value(value))
+  for (const secret of KnownSecrets.ofCommand(command)) redaction.addAuthorization(secret)
   return redaction
 }
 
@@ -34,6 +32,8 @@ const fromExchange = ({ reason }: { readonly reason: ServerFailure["reason"] }) 
 interface Running {
   readonly link: ServerLink.ServerLink
   readonly process: ServerProcess.ServerProcess
+  /** How many calls are open. */
+  calls: number
 }
 
 /** Protocols without headers carry the route of a plan here. */
@@ -89,7 +89,7 @@ export const make = Effect.fnUntraced(function* (command: McpCommand, environmen
       Effect.tapError(({ reason }) => process.end(ServerProcess.gone(reason.message)))
     )
     isOpen = process.reason() === undefined
-    return isOpen ? { link, process } : yield* fromExchange(yield* process.ended)
+    return isOpen ? { link, process, calls: 0 } : yield* fromExchange(yield* process.ended)
   })
 
   const launch = Effect.suspend(() => open(era)).pipe(
@@ -125,14 +125,23 @@ export const make = Effect.fnUntraced(function* (command: McpCommand, environmen
   const toPeerError = ({ asPeerError }: ServerFailure) => asPeerError
 
   const toolsFor = Effect.fnUntraced(function* (list: ServerLink.ToolList) {
-    const { link, process } = yield* running
+    const server = yield* running
+    const { link, process } = server
     list.take(link)
     const asked = yield* Clock.currentTimeMillis
+    // Many servers answer nothing while they work on a call, which has a limit of its own.
     const endIfHung = Effect.flatMap(Clock.currentTimeMillis, (now) =>
-      now - asked < hangsAfterMs ? Effect.void : process.end(hangs)
+      now - asked < hangsAfterMs || server.calls > 0 ? Effect.void : process.end(hangs)
     )
     return yield* Effect.onInterrupt(link.tools(), () => endIfHung)
   })
+
+  const within = <A, E>(server: Running, call: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+    Effect.acquireUseRelease(
+      Effect.sync(() => server.calls++),
+      () => call,
+      () => Effect.sync(() => server.calls--)
+    )
 
   const connect = (route: Route): McpConnection => {
     const list = new ServerLink.ToolList()
@@ -141,9 +150,9 @@ export const make = Effect.fnUntraced(function* (command: McpCommand, environmen
       hasChanged: Effect.sync(() => latest !== undefined && list.isOutdated(latest)),
       call: Effect.fn("McpClient.call")(function* (call, onProgress) {
         yield* Effect.annotateCurrentSpan({ server: command.name, tool: call.tool.name })
-        return yield* Effect.flatMap(running, ({ link }) => link.call(call, onProgress, metaOf(route))).pipe(
-          Effect.mapError(toPeerError)
-        )
+        return yield* Effect.flatMap(running, (server) =>
+          within(server, server.link.call(call, onProgress, metaOf(route)))
+        ).pipe(Effect.mapError(toPeerError))
       })
     }
   }

@@ -171,6 +171,47 @@ describe("a server that", () => {
   )
 })
 
+const inputSchema = { type: "object" }
+
+it.live("names tools as members of every object are named, and no pin is found for them", () =>
+  Effect.gen(function* () {
+    const tools = ["constructor", "toString", "__proto__", "forecast"].map((name) => ({ name, inputSchema }))
+    const server = yield* ScriptedMcpServer.serve({ list: () => ({ tools }) })
+    const pinned_tools = { other: `sha256:${"0".repeat(64)}` }
+    const events = yield* run(server.url, { name: "constructor", pinned_tools, approval: "never" })
+    assert.lengthOf(all(events, "notice"), 0)
+    const [asked] = yield* (yield* ScriptedProvider).asked.all
+    assert.lengthOf(asked?.tools ?? [], 4)
+  }).pipe(Effect.scoped, Effect.provide(plans))
+)
+
+it.live("names a tool in more than 256 characters or none, or twice, and the plan goes on without these", () =>
+  Effect.gen(function* () {
+    const names = ["x".repeat(1_000_000), "", "forecast", "forecast"]
+    const server = yield* ScriptedMcpServer.serve({
+      list: () => ({ tools: names.map((name) => ({ name, inputSchema })) }),
+      call: (request) => Effect.succeed(ScriptedMcpServer.result(request, { content: [] }))
+    })
+    const events = yield* run(server.url)
+    assert.strictEqual(single(events, "task.finished").state, "completed")
+    const told = JSON.stringify(all(events, "notice"))
+    assert.include(told, '{"tool":"","reason":"Its name does not have 1..256 characters"}')
+    assert.include(told, '{"tool":"weather_forecast","reason":"Another tool has its name"}')
+    assert.isBelow(told.length, 2_000)
+  }).pipe(Effect.scoped, Effect.provide(plans))
+)
+
+it.live("lists thousands of tools that cannot be used, and the caller is told of 128 of them", () =>
+  Effect.gen(function* () {
+    const bad = { type: "object", properties: { city: { pattern: `(${"x".repeat(2_000)}` } } }
+    const tools = Array.from({ length: 1_000 }, (_, index) => ({ name: `tool-${index}`, inputSchema: bad }))
+    const server = yield* ScriptedMcpServer.serve({ list: () => ({ tools }) })
+    const { data, message } = single(yield* run(server.url), "notice")
+    assert.match(message, /tool-127, and 872 others$/)
+    assert.isBelow(JSON.stringify(data).length, 128 * 700)
+  }).pipe(Effect.scoped, Effect.provide(plans))
+)
+
 it.live("says a thousand times in each call that its tools have changed, and lists them once a step", () =>
   Effect.gen(function* () {
     const server = yield* ScriptedMcpServer.serve({
@@ -180,6 +221,31 @@ it.live("says a thousand times in each call that its tools have changed, and lis
     })
     assert.strictEqual(single(yield* run(server.url), "task.finished").state, "completed")
     assert.strictEqual((yield* server.asked).filter((method) => method === "tools/list").length, 2)
+  }).pipe(Effect.scoped, Effect.provide(plans))
+)
+
+it.live("repeats a secret of its URL, and the caller does not get it", () =>
+  Effect.gen(function* () {
+    const { url } = yield* (yield* Network).serve((request) => Effect.succeed(text(400, `no ${String(request.url)}`)))
+    const events = yield* run(url, { url: `${url}/mcp?api_key=planted%2Fsecret&mode=read` })
+    assert.include(single(events, "notice").message, "/mcp?api_key=[redacted]&mode=read")
+    const [status] = yield* (yield* McpClient).servers
+    assert.strictEqual(status?.url, `${url}/mcp`)
+    assert.notInclude(JSON.stringify([events, status]), "planted")
+  }).pipe(Effect.scoped, Effect.provide(plans))
+)
+
+it.live("asks a thousand times in a call whether the gateway is there, and gets one reply at a time", () =>
+  Effect.gen(function* () {
+    const server = yield* ScriptedMcpServer.serve({
+      list,
+      ignoresReplies: true,
+      call: (request) =>
+        Effect.succeed(ScriptedMcpServer.asked(request, { content: [{ type: "text", text: "clear" }] }, 1_000))
+    })
+    assert.strictEqual(single(yield* run(server.url), "task.finished").state, "completed")
+    const replies = (yield* server.requests).filter(({ body }) => body.includes("result"))
+    assert.lengthOf(replies, 1)
   }).pipe(Effect.scoped, Effect.provide(plans))
 )
 

@@ -32,6 +32,9 @@ const call = (id: number | undefined, { _meta, arguments: { city = "" } = {} }: 
       return process.stdout.write(`${"x".repeat(100_000_000)}\n`)
     case "never":
       return
+    case "chatter":
+      for (let count = 0; count < 4_000; count++) say({ method: "notifications/tools/list_changed" })
+      return say({ id, result: text("at last") })
     case "environment":
       return say({ id, result: text(JSON.stringify(process.env)) })
     case "meta":

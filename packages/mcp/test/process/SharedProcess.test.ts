@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { direct } from "@bowline/runtime/peer/PeerClient"
-import { Effect, Fiber } from "effect"
+import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { callTool } from "../server/call.ts"
+import { callTool, taskId } from "../server/call.ts"
 import { isAlive, PATH, quiet, serve, until } from "./Commands.ts"
 
 const call = (connection: Parameters<typeof callTool>[0], city: string) => callTool(connection, "forecast", { city })
@@ -65,6 +65,39 @@ describe("a server that is a command", () => {
     }).pipe(Effect.scoped, Effect.provide(quiet))
   )
 
+  it.effect("is ended where it does not list its tools, but not while it may be busy with a call of another plan", () =>
+    Effect.gen(function* () {
+      const { connect, connection, pids, seen } = yield* serve("hangs")
+      const busy = yield* connect(direct)
+      const tool = { name: "forecast", description: null, inputSchema: {}, outputSchema: null, isDestructive: false }
+      const ask = (city: string) => busy.call({ tool, taskId, input: { city } }, () => Effect.void)
+      const pass = (isTrue: () => boolean) =>
+        Effect.repeat(
+          Effect.andThen(
+            TestClock.adjust("10 millis"),
+            Effect.promise(() => new Promise((resolve) => setTimeout(resolve, 1)))
+          ),
+          { until: isTrue }
+        )
+      /** Gives up a list after 10 s. */
+      const list = Effect.gen(function* () {
+        const before = seen().length
+        const listing = yield* Effect.forkChild(Effect.timeoutOption(connection.tools, "10 seconds"))
+        yield* pass(() => seen().slice(before).includes("tools/list"))
+        yield* TestClock.adjust("10 seconds")
+        yield* Fiber.join(listing)
+      })
+      const waiting = yield* Effect.forkChild(ask("never"))
+      yield* list
+      assert.strictEqual((yield* ask("Oslo")).text, "clear in Oslo")
+      assert.lengthOf(pids(), 1)
+      yield* Fiber.interrupt(waiting)
+      yield* list
+      const [pid = 0] = pids()
+      yield* pass(() => !isAlive(pid))
+    }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+
   it.live("is told when a call is interrupted", () =>
     Effect.gen(function* () {
       const { connection, seen } = yield* serve("")
@@ -87,6 +120,16 @@ describe("a server that is a command", () => {
           yield* close
         }
       }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+
+  it.live("is read at 1,000 messages a second", () =>
+    Effect.gen(function* () {
+      const { connection } = yield* serve("")
+      yield* connection.tools
+      const [elapsed, { text }] = yield* Effect.timed(call(connection, "chatter"))
+      assert.strictEqual(text, "at last")
+      assert.isAtLeast(Duration.toMillis(elapsed), 1_000)
+    }).pipe(Effect.scoped, Effect.provide(quiet))
   )
 
   it.live("is ended when it writes more than 8 MiB without a message", () =>

@@ -1,6 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { type AgentAuth, urlsOf } from "@bowline/domain/peer/Agent"
-import { Context } from "effect"
+import { Context, Option } from "effect"
+import { parseAddress } from "../egress/AddressClass.ts"
 import type { Tool } from "../tool/Tool.ts"
 import * as ToolName from "../tool/ToolName.ts"
 
@@ -28,8 +29,12 @@ export const Permissions = Context.Reference<{ readonly forCaller: (caller: Call
   { defaultValue: () => ({ forCaller: () => everything }) }
 )
 
-/** The host of a URL in one spelling: in lower case, without the port, the dot at its end, and the brackets of an address. */
-export const hostOf = (url: string): string => new URL(url).hostname.replace(/\.$/, "").replace(/^\[|\]$/g, "")
+/** A host in one spelling: without the dot at its end. An address in IPv6 that reaches one in IPv4, such as `::ffff:10.0.0.1`, is that one. */
+export const spell = (host: string): string =>
+  Option.match(parseAddress(host), { onNone: () => host.toLowerCase().replace(/\.$/, ""), onSome: String })
+
+/** The host of a URL in one spelling, without the port and the brackets of an address. */
+export const hostOf = (url: string): string => spell(new URL(url).hostname.replace(/^\[|\]$/g, ""))
 
 /** Whether the gateway may connect to an agent or a server: to its URL, and to the one that its tokens come from. */
 export const allowsUrl = ({ host }: Permission, url: string, auth: AgentAuth): boolean =>

@@ -50,7 +50,7 @@ export interface McpConnection {
   ) => Effect.Effect<McpResult, PeerError>
 }
 
-/** What is known of a server, for operators: the revision of the protocol that it was last spoken to in. `url` is `stdio:<name>` for a command. */
+/** What is known of a server, for operators: the revision of the protocol that it was last spoken to in. `url` has no parameters, and is `stdio:<name>` for a command. */
 export interface McpServerStatus {
   readonly url: string
   readonly revision: string | null

@@ -16,9 +16,8 @@ const timeLimit = "10 seconds"
 /** Servers of the protocol's first SDKs write draft-07. */
 const drafts = ["2020-12", "draft-07"] as const
 
-/** The longest name of a tool that a request may name, too. */
+/** The longest name and the longest description of a tool: the model reads both in every step. */
 const maxName = 256
-/** The longest description of a tool: the model reads it in every step. */
 const maxDescription = 4_096
 
 /** A server whose tools a plan may get. */
@@ -54,7 +53,9 @@ const late = new PeerError({ reason: new Unreachable({ message: "The server did 
 /** A pin takes the place of the digest that the caller knows. Whether an unpinned tool has changed is not known before the caller meets it. */
 const trustOf = ({ address, terms }: OfferedServer, tool: McpTool): ToolTrust => {
   const digest = McpTools.hashOf(tool)
-  const pinned = terms.pinned_tools?.[tool.name]
+  const { pinned_tools: pins = {} } = terms
+  // The server chooses the name: `constructor` is one that every object has.
+  const pinned = Object.hasOwn(pins, tool.name) ? pins[tool.name] : undefined
   return pinned === undefined
     ? { digest, known: knownToolId(address, tool.name), isChanged: false }
     : { digest, known: null, isChanged: digest !== pinned }
@@ -65,7 +66,7 @@ const obstacle = (terms: ServerTerms, tool: McpTool, trust: ToolTrust, given: Gi
   const { approval, name: agent } = terms
   const asked = { name: McpTools.nameOf(terms, tool), agent, skill: tool.name, approval }
   if (trust.isChanged && given.isUnattended(asked)) return "Its description or a schema has changed"
-  if (tool.name.length > maxName) return `Its name is longer than ${maxName}`
+  if (tool.name === "" || tool.name.length > maxName) return `Its name does not have 1..${maxName} characters`
   if ((tool.description ?? "").length > maxDescription) return `Its description is longer than ${maxDescription}`
   const input = ToolSchema.problem(tool.inputSchema, drafts)
   if (input !== undefined) return `Its input schema cannot be used. ${input}`

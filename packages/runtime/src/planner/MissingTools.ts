@@ -9,10 +9,19 @@ export interface MissingTool {
   readonly reason: string
 }
 
-/** What the caller gets of what strangers write: so many tools, and characters of a name and of a reason, which quotes the schema. */
-const most = { tools: 100, name: 256, reason: 500 }
-
 const titles = { agent: "agent", server: "MCP server" }
+
+/** How many tools are named. */
+const maxNamed = 128
+
+/** How many characters the caller gets of a name and of a reason: both may be a stranger's, and reasons quote schemas. */
+const maxName = 256
+const maxReason = 500
+
+const shown = ({ reason, tool }: MissingTool) => ({
+  tool: truncate(tool, maxName).text,
+  reason: truncate(reason, maxReason).text
+})
 
 /** Tells the caller which tools of an agent or a server the plan does not get, if there are any. */
 export const noticesOf = (
@@ -21,11 +30,9 @@ export const noticesOf = (
   missing: ReadonlyArray<MissingTool>
 ): ReadonlyArray<Notice> => {
   if (missing.length === 0) return []
-  const tools = missing.slice(0, most.tools).map(({ reason, tool }) => ({
-    tool: truncate(tool, most.name).text,
-    reason: truncate(reason, most.reason).text
-  }))
-  const more = missing.length > tools.length ? ` and ${missing.length - tools.length} more` : ""
-  const message = `Tools of the ${titles[kind]} ${name} are missing: ${tools.map(({ tool }) => tool).join(", ")}${more}`
+  const tools = missing.slice(0, maxNamed).map(shown)
+  const others = missing.length - tools.length
+  const names = [...tools.map(({ tool }) => tool), ...(others === 0 ? [] : [`and ${others} others`])]
+  const message = `Tools of the ${titles[kind]} ${name} are missing: ${names.join(", ")}`
   return [{ event: "notice", data: { code: "tool_missing", message, data: { [kind]: name, tools } } }]
 }

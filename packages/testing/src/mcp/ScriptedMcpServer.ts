@@ -2,6 +2,8 @@ import { Effect, Option, Queue, Ref, Schema, type Scope, Stream } from "effect"
 import { json, text, type Fault, type Host, type HostRequest, type HostResponse } from "../http/Host.ts"
 import { Network } from "../http/Network.ts"
 
+const Reply = Schema.fromJsonString(Schema.Struct({ result: Schema.Json }))
+
 const Request = Schema.fromJsonString(
   Schema.Struct({
     id: Schema.optionalKey(Schema.Union([Schema.Number, Schema.String])),
@@ -23,6 +25,8 @@ export interface McpScript {
   readonly call?: (request: Request) => Answer
   /** Whether a cancel is left without an answer. */
   readonly ignoresCancels?: boolean
+  /** Whether the client's own replies are left without an answer. */
+  readonly ignoresReplies?: boolean
   /** Whether no handshake is answered. */
   readonly isSilent?: boolean
 }
@@ -46,13 +50,30 @@ export const result = ({ id }: Request, result: Schema.Json): HostResponse =>
 const encoder = new TextEncoder()
 const events = { "content-type": "text/event-stream" }
 
-/** A result behind so many announcements that the list of tools has changed. */
-export const announced = ({ id }: Request, result: Schema.Json, times: number): HostResponse => {
-  const announcement = { jsonrpc: "2.0", method: "notifications/tools/list_changed" }
-  const messages = [...Array.from({ length: times }, () => announcement), { jsonrpc: "2.0", id: id ?? null, result }]
-  const text = messages.map((message) => `data: ${JSON.stringify(message)}\n\n`).join("")
+const behind = (messages: ReadonlyArray<object>, { id }: Request, result: Schema.Json): HostResponse => {
+  const text = [...messages, { id: id ?? null, result }]
+    .map((message) => `data: ${JSON.stringify({ jsonrpc: "2.0", ...message })}\n\n`)
+    .join("")
   return { status: 200, headers: events, body: Stream.succeed(encoder.encode(text)) }
 }
+
+/** A result behind so many announcements that the list of tools has changed. */
+export const announced = (request: Request, result: Schema.Json, times: number): HostResponse => {
+  const announcement = { method: "notifications/tools/list_changed" }
+  return behind(
+    Array.from({ length: times }, () => announcement),
+    request,
+    result
+  )
+}
+
+/** A result behind so many questions to the client whether it is there. */
+export const asked = (request: Request, result: Schema.Json, times: number): HostResponse =>
+  behind(
+    Array.from({ length: times }, (_, index) => ({ id: `ping-${index}`, method: "ping" })),
+    request,
+    result
+  )
 
 /** A result in pieces of 64 KiB, as large as `bytes`. */
 export const largeResult = (bytes: number): HostResponse => {
@@ -115,7 +136,10 @@ export const serve = Effect.fnUntraced(function* (
   const host: Host = ({ body, headers, method }) => {
     if (method !== "POST") return Effect.succeed(text(method === "DELETE" ? 200 : 405, ""))
     const request = Schema.decodeOption(Request)(body)
-    if (Option.isNone(request)) return Effect.succeed(text(400, "not JSON-RPC"))
+    if (Option.isNone(request)) {
+      const isIgnored = script.ignoresReplies === true && Option.isSome(Schema.decodeOption(Reply)(body))
+      return isIgnored ? Effect.never : Effect.succeed(text(400, "not JSON-RPC"))
+    }
     const session = headers["mcp-session-id"]
     if (session !== undefined && Number(session) <= forgotten) return Effect.succeed(text(404, "no such session"))
     return Effect.andThen(
