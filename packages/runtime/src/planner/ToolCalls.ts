@@ -174,8 +174,8 @@ class StepCalls {
     })
     const result = yield* abandonAfter(call, left)
     const end = Option.getOrElse(result, () => timedOut(tool, limit, true))
-    // Who watches the stream sees what the model reads, though the tool gave it as its bare result.
-    if (end.state === "completed" && !hasArtifact && end.content !== "") {
+    // Who watches the stream sees what the model reads, though the tool gave it as its bare result. An error is shown with the end.
+    if (!hasArtifact && end.content !== "" && end.content !== end.error?.message) {
       const artifact = { content: end.content, mediaType: "text/plain", verified: end.verified }
       this.#run.tasks.tell(shownArtifact(part.task_id, artifact, this.#options.resultLimit))
     }
