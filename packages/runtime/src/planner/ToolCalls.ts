@@ -70,6 +70,8 @@ export interface Options {
   readonly resultLimit: number
   /** How many calls run at once. Those that wait for an approval do not count. */
   readonly concurrency: number
+  /** The operator's limit of each call. */
+  readonly timeoutMs: number
   /** Waits until a call may be made, and refuses it if it may not. */
   readonly admit: (run: PlanRun, call: Prepared) => Effect.Effect<Prepared, StorageError>
 }
@@ -122,7 +124,7 @@ class StepCalls {
   }
 
   #limitOf({ timeoutMs = Infinity }: Tool): number {
-    return Math.min(timeoutMs, this.#run.given.request.preferences.tool_timeout_ms)
+    return Math.min(timeoutMs, this.#run.given.request.preferences.tool_timeout_ms, this.#options.timeoutMs)
   }
 
   /** Tells that a task has started; of one that is refused that is its end, too. */
