@@ -150,6 +150,7 @@ const plansOf = (
   retryBase: values.retryBase,
   maxRetries: values.maxRetries,
   toolConcurrency: values.toolConcurrency,
+  toolTimeout: values.toolTimeout,
   budgetOf: budgetsOf(file),
   loop: { failures: values.loopFailures, repeats: values.loopRepeats, pairs: values.loopPairs },
   approvals: {

@@ -93,6 +93,11 @@ export const planSettings = {
     default: "8",
     doc: "how many calls of a step run at once. One that waits for an approval does not count"
   }),
+  toolTimeout: setting(duration("100ms"), {
+    path: ["tools", "timeout"],
+    default: "6h",
+    doc: "the longest that a call of a tool may take, whatever the request and the skill say"
+  }),
   recipesDir: setting(Schema.String, {
     variable: "BOWLINE_RECIPES_DIR",
     path: ["plans", "recipes_dir"],

@@ -112,23 +112,27 @@ describe("preferences of the loop", () => {
     })
   )
 
-  it.live("tool_timeout_ms and a skill's timeout_ms end a call, whichever is shorter, and the plan goes on", () =>
-    Effect.gen(function* () {
-      const once = (asked: Asked) => (results(asked).length === 0 ? [call] : [say(results(asked).join())])
-      for (const [own, ofAll] of [
-        [undefined, 200],
-        [200, undefined],
-        [200, 600_000],
-        [600_000, 200]
-      ]) {
-        const given = {
-          preferences: ofAll === undefined ? {} : { tool_timeout_ms: ofAll },
-          skill: own === undefined ? {} : { timeout_ms: own }
+  it.live(
+    "tool_timeout_ms, a skill's timeout_ms and the configuration end a call, whichever is shortest, and the plan goes on",
+    () =>
+      Effect.gen(function* () {
+        const once = (asked: Asked) => (results(asked).length === 0 ? [call] : [say(results(asked).join())])
+        for (const [own, ofAll, longest = "1h"] of [
+          [undefined, 200],
+          [200, undefined],
+          [200, 600_000],
+          [600_000, 200],
+          [600_000, 600_000, "200ms"]
+        ] as const) {
+          const given = {
+            config: `tools: { timeout: ${longest} }`,
+            preferences: ofAll === undefined ? {} : { tool_timeout_ms: ofAll },
+            skill: own === undefined ? {} : { timeout_ms: own }
+          }
+          const { body } = yield* ask(once, stuck, given)
+          assert.deepInclude(body["final"], { stop_reason: "stop", tool_calls: 1 })
+          assert.match(JSON.stringify(body["final"]), /bob_ask did not finish within 200ms/)
         }
-        const { body } = yield* ask(once, stuck, given)
-        assert.deepInclude(body["final"], { stop_reason: "stop", tool_calls: 1 })
-        assert.match(JSON.stringify(body["final"]), /bob_ask did not finish within 200ms/)
-      }
-    })
+      })
   )
 })

@@ -78,7 +78,7 @@ export class RemoteTask {
     return this.#starts(
       ids,
       Effect.map(
-        this.#noting(this.#calls.send(this.#link, params), (result) => this.#read(method, result)),
+        this.#noting(this.#calls.send(this.#link, this.#messageId, params), (result) => this.#read(method, result)),
         (task) => ({ task })
       )
     )
@@ -87,7 +87,7 @@ export class RemoteTask {
   /** Sends a message that the peer answers with a stream, for as long as the scope is open, or once. */
   stream(params: Params, ids: RemoteIds): Effect.Effect<Opened, ExchangeError, Scope.Scope> {
     const { methods } = this.#link.codec
-    return this.#starts(ids, this.#opens(methods.stream, this.#calls.stream(this.#link, params)))
+    return this.#starts(ids, this.#opens(methods.stream, this.#calls.stream(this.#link, this.#messageId, params)))
   }
 
   /** Subscribes to the stream of the task again. */

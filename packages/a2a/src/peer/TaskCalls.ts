@@ -25,6 +25,12 @@ export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
   const stream = (link: PeerLink, method: string, params: Params) =>
     Effect.suspend(() => streamMethod(client, link.target, uuid(), method, params))
 
+  /** A message carries its id as the idempotency key, too: what stands in front of the peer may know the header. */
+  const keyed = (link: PeerLink, messageId: string): PeerLink => {
+    const { target } = link
+    return { ...link, target: { ...target, headers: { ...target.headers, "idempotency-key": messageId } } }
+  }
+
   /** Makes a request that names a task, with the parameter that this peer understands. */
   const onTask = Effect.fnUntraced(function* <A, R>(
     { codec, endpoint }: PeerLink,
@@ -42,8 +48,10 @@ export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
   })
 
   return {
-    send: (link: PeerLink, params: Params) => call(link, link.codec.methods.send, params),
-    stream: (link: PeerLink, params: Params) => stream(link, link.codec.methods.stream, params),
+    send: (link: PeerLink, messageId: string, params: Params) =>
+      call(keyed(link, messageId), link.codec.methods.send, params),
+    stream: (link: PeerLink, messageId: string, params: Params) =>
+      stream(keyed(link, messageId), link.codec.methods.stream, params),
     get: (link: PeerLink, taskId: string) =>
       onTask(link, taskId, (name) => call(link, link.codec.methods.get, { ...name, ...link.codec.getParams })),
     cancel: (link: PeerLink, taskId: string) =>

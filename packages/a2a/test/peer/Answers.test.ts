@@ -27,6 +27,23 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a call in %s", (dialect
     }).pipe(Effect.provide(memory))
   )
 
+  it.effect("carries its id as the idempotency key of its message, and of no other request", () =>
+    Effect.gen(function* () {
+      for (const streams of [false, true]) {
+        const peer = yield* serve({ dialect, streams, acts: [works("1 second"), completes("Here")] })
+        const { fiber } = yield* start(question(peer.url, { dialect }))
+        yield* TestClock.adjust("2 seconds")
+        yield* Fiber.join(fiber)
+        const { sends, streams: streamed } = yield* peer.seen
+        const [sent] = [...sends, ...streamed]
+        assert.strictEqual(sent?.headers["idempotency-key"], sent?.message.messageId)
+        const keyed = (yield* peer.requests.all).filter(({ headers }) => headers["idempotency-key"] !== undefined)
+        assert.lengthOf(keyed, 1)
+        assert.include(keyed[0]?.body, sent?.message.messageId)
+      }
+    }).pipe(Effect.provide(memory))
+  )
+
   it.effect("reads a message as a completed task", () =>
     Effect.gen(function* () {
       const peer = yield* serve({ dialect, acts: [replies("No task needed")] })

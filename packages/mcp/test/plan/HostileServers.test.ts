@@ -116,7 +116,9 @@ describe("a server that", () => {
           call: (request) =>
             Effect.succeed(ScriptedMcpServer.result(request, { content, structuredContent: { sky: 7 } }))
         })
-        const { error, state } = single(yield* run(server.url), "task.finished")
+        const events = yield* run(server.url)
+        const { error, state } = single(events, "task.finished")
+        assert.strictEqual(single(events, "task.artifact").content, "clear")
         const message = "The structured content cannot be used. It does not match the schema. /sky: must be string"
         assert.deepStrictEqual([state, error], ["invalid", { code: "invalid", message }])
         const [, second] = yield* (yield* ScriptedProvider).asked.all

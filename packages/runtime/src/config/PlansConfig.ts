@@ -69,6 +69,8 @@ export class PlansConfig extends Context.Service<
     readonly approvals: ApprovalRules
     /** Calls of one step that run at once. */
     readonly toolConcurrency: number
+    /** The limit of each call, besides those of the request and of its tool. */
+    readonly toolTimeout: Duration.Duration
     /** Undefined for a caller that has none. */
     readonly budgetOf: (caller: CallerName) => DailyBudget | undefined
   }
@@ -104,5 +106,6 @@ const defaults: Omit<PlansConfig["Service"], "model" | "allowsModel"> = {
   loop: { failures: 3, repeats: 5, pairs: 4 },
   approvals: { isAlways: () => false, isSensitive: () => false },
   toolConcurrency: 8,
+  toolTimeout: Duration.hours(6),
   budgetOf: () => undefined
 }

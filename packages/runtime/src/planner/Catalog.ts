@@ -15,7 +15,7 @@ import type { Tool } from "../tool/Tool.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
 import { noticesOf, type MissingTool, type Notice } from "./MissingTools.ts"
 import type * as McpServers from "./McpServers.ts"
-import { GatheredTools, maxTools, type Remarks } from "./GatheredTools.ts"
+import { GatheredTools, maxTools, notAllowed, type Remarks } from "./GatheredTools.ts"
 import type { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import * as ServerTools from "./ServerTools.ts"
@@ -41,13 +41,21 @@ const obstacle = (skill: Skill, count: number): string | undefined => {
   return wrong === undefined ? undefined : `Its input schema cannot be used. ${wrong}`
 }
 
+/** Tells the caller that an agent has no tools in the plan. */
+const withoutCard = ({ name }: Agent, reason: string, why: string): Notice => {
+  const message = `The card of the agent ${name} is not available: the plan has none of its skills. ${why}`
+  return { event: "notice", data: { code: "card_unavailable", message, data: { agent: name, reason } } }
+}
+
 /** The skills of an agent: those of the request, else those on its card, which is not requested from a host that is not allowed. */
 const skillsOf = (
   { peers, permission }: Given,
   agent: Agent
-): Effect.Effect<Result.Result<ReadonlyArray<Skill>, string>> => {
+): Effect.Effect<Result.Result<ReadonlyArray<Skill>, Notice>> => {
   if (agent.skills !== undefined) return Effect.succeed(Result.succeed(agent.skills))
-  if (!allowsUrl(permission, agent.endpoint, agent.auth)) return Effect.succeed(Result.fail(agent.name))
+  if (!allowsUrl(permission, agent.endpoint, agent.auth)) {
+    return Effect.succeed(Result.fail(withoutCard(agent, "not_allowed", notAllowed)))
+  }
   return peers.discover(agent).pipe(
     Effect.tapError((error) =>
       Effect.annotateLogs(Effect.logWarning("peer_card_unavailable"), {
@@ -55,7 +63,10 @@ const skillsOf = (
         error_type: error.reason._tag
       })
     ),
-    Effect.mapBoth({ onFailure: () => agent.name, onSuccess: ({ skills }) => skills }),
+    Effect.mapBoth({
+      onFailure: ({ message, reason }) => withoutCard(agent, reason._tag, message),
+      onSuccess: ({ skills }) => skills
+    }),
     Effect.result
   )
 }
@@ -107,9 +118,15 @@ const addSkills = Effect.fnUntraced(function* (
     concurrency: "unbounded"
   }).pipe(run.stages.within("tool"))
   const notices: Array<Notice> = []
+  const unreachable: Array<string> = []
   for (const [index, agent] of request.agents.entries()) {
     const skills = found[index]
-    if (skills === undefined || Result.isFailure(skills)) continue
+    if (skills === undefined) continue
+    if (Result.isFailure(skills)) {
+      unreachable.push(agent.name)
+      notices.push(skills.failure)
+      continue
+    }
     const missing: Array<MissingTool> = []
     for (const skill of skills.success) {
       const tool = PeerTools.fromSkill({ peers, left, route }, agent, skill)
@@ -126,7 +143,7 @@ const addSkills = Effect.fnUntraced(function* (
     if (state !== "running" || agent === undefined || skill === null || tools.has(tool)) continue
     tools.add(PeerTools.fromSkill({ peers, left, route }, agent, { id: skill }))
   }
-  return { unreachable: found.filter(Result.isFailure).map(({ failure }) => failure), notices }
+  return { unreachable, notices }
 })
 
 /** The MCP servers of the app, then those of the request that the caller may use. */

@@ -1,6 +1,6 @@
 import type { Final } from "@bowline/domain/plan/Outcome"
 import type { MessagePart } from "@bowline/domain/session/Message"
-import { Clock, Effect } from "effect"
+import { Clock, Duration, Effect } from "effect"
 import * as Assembly from "../asking/Assembly.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
@@ -171,8 +171,13 @@ export class StepLoop {
     run.tasks.expect(parts.map(({ task_id }) => task_id))
     const { admit, config } = this.#services
     const { contextWindow } = ModelLimits.of(config, run.model)
-    const limits = { resultLimit: resultLimit(contextWindow), concurrency: config.toolConcurrency }
-    const results = yield* ToolCalls.runAll(run, calls, { delimiter, ...limits, admit })
+    const results = yield* ToolCalls.runAll(run, calls, {
+      delimiter,
+      resultLimit: resultLimit(contextWindow),
+      concurrency: config.toolConcurrency,
+      timeoutMs: Duration.toMillis(config.toolTimeout),
+      admit
+    })
     prompt.add({ role: "tool", parts: loop.results(parts, results) })
   })
 

@@ -70,6 +70,8 @@ export interface Options {
   readonly resultLimit: number
   /** How many calls run at once. Those that wait for an approval do not count. */
   readonly concurrency: number
+  /** The operator's limit of each call. */
+  readonly timeoutMs: number
   /** Waits until a call may be made, and refuses it if it may not. */
   readonly admit: (run: PlanRun, call: Prepared) => Effect.Effect<Prepared, StorageError>
 }
@@ -122,7 +124,7 @@ class StepCalls {
   }
 
   #limitOf({ timeoutMs = Infinity }: Tool): number {
-    return Math.min(timeoutMs, this.#run.given.request.preferences.tool_timeout_ms)
+    return Math.min(timeoutMs, this.#run.given.request.preferences.tool_timeout_ms, this.#options.timeoutMs)
   }
 
   /** Tells that a task has started; of one that is refused that is its end, too. */
@@ -174,8 +176,8 @@ class StepCalls {
     })
     const result = yield* abandonAfter(call, left)
     const end = Option.getOrElse(result, () => timedOut(tool, limit, true))
-    // Who watches the stream sees what the model reads, though the tool gave it as its bare result.
-    if (end.state === "completed" && !hasArtifact && end.content !== "") {
+    // Who watches the stream sees what the model reads, though the tool gave it as its bare result. An error is shown with the end.
+    if (!hasArtifact && end.content !== "" && end.content !== end.error?.message) {
       const artifact = { content: end.content, mediaType: "text/plain", verified: end.verified }
       this.#run.tasks.tell(shownArtifact(part.task_id, artifact, this.#options.resultLimit))
     }

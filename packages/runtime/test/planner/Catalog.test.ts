@@ -1,3 +1,4 @@
+import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import { say } from "@bowline/testing/provider/Turn"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { all, layer, post, readAll, single } from "@bowline/testing/TestKit"
@@ -74,6 +75,30 @@ it.effect(
       ),
       Effect.scoped
     )
+)
+
+it.effect("tells the caller of an agent whose card cannot be had, and the planner, too", () =>
+  Effect.gen(function* () {
+    const agents = [{ name: "bob", endpoint: "http://bob.test/" }]
+    const events = yield* readAll((yield* post({ question: "?", agents })).frames)
+    assert.deepInclude(single(events, "notice"), {
+      code: "card_unavailable",
+      message: "The card of the agent bob is not available: the plan has none of its skills. Nobody answers",
+      data: { agent: "bob", reason: "unreachable" }
+    })
+    const [asked] = yield* (yield* ScriptedProvider).asked.all
+    assert.include(asked?.system, "These could not be reached, and cannot be called: bob.")
+  }).pipe(
+    Effect.provide(
+      layer({
+        script: [[say("ok")]],
+        peers: {
+          discover: () => Effect.fail(new PeerError({ reason: new Unreachable({ message: "Nobody answers" }) }))
+        }
+      })
+    ),
+    Effect.scoped
+  )
 )
 
 it.effect("cuts what it says of a schema of a card to 500 characters", () =>
