@@ -87,6 +87,7 @@ select ${notify(sql, { _tag: "AbortRequested", plan_id: id })} from asked`).pipe
     withDeadline(sql<{ readonly plan_id: PlanId; readonly reason: AbortReason }>`
 select id as plan_id, abort_requested as reason from plans
 where replica = ${replica} and abort_requested is not null and ${sql.literal(isOpen)}`),
+  reading: () => Effect.void,
   isDurable: true,
   ping: Effect.asVoid(withDeadline(sql`select 1`))
 })
