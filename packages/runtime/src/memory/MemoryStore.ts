@@ -264,7 +264,7 @@ interface Options {
   readonly maxBytes?: number
 }
 
-/** Some 5,000 short plans. */
+/** Some 20,000 short plans. */
 const defaultBytes = 134_217_728
 
 /** All stores in this process, without a database: what they hold is lost with the process, the id of the gateway too. */
