@@ -108,8 +108,8 @@ const warnings = (config: Config) =>
   Layer.effectDiscard(Effect.forEach(unheeded(config), (line) => Effect.logWarning(line), { discard: true }))
 
 /**
- * Node.js would keep what it has compiled for the next start only when it ends in order. Before the gateway listens: the first
- * time on a machine takes a quarter of a second, in which nothing else runs.
+ * Keeps what is compiled for the next start; Node.js does so by itself only when it ends in order. At once when the gateway
+ * listens: the first time blocks the process for a quarter of a second, which no stream should feel.
  */
 const compiled = Layer.effectDiscard(Effect.sync(flushCompileCache))
 
@@ -128,10 +128,9 @@ const log = ({ format, level }: Config["log"]) =>
 
 /** The whole gateway, listening. */
 export const layer = (config: Config) =>
-  Layer.mergeAll(draining, announcement(config), warnings(config)).pipe(
+  Layer.mergeAll(draining, announcement(config), warnings(config), compiled).pipe(
     Layer.provideMerge(server),
     Layer.provideMerge(ListeningServer.layer(config)),
-    Layer.provideMerge(compiled),
     Layer.provideMerge(runtime(config)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
     Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),
