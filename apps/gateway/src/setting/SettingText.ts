@@ -48,7 +48,7 @@ const Spelled = Schema.String.check(Schema.isPattern(/^\d{1,12}(\.\d{1,3})? ?(ms
   )
 )
 
-export const duration = (minimum: "0s" | "1ms" | "1s" | "1m") => {
+export const duration = (minimum: "0s" | "1ms" | "100ms" | "1s" | "1m") => {
   const bounds = { minimum: Schema.decodeSync(Spelled)(minimum), maximum: Duration.days(36_500) }
   return Spelled.check(Schema.makeFilter(Duration.between(bounds))).pipe(
     expecting(`Expected a duration such as 500ms, 90s or 2m, from ${minimum} to 36500d`)

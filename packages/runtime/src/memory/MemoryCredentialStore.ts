@@ -1,4 +1,5 @@
 import { Array as Arrays, Clock, Effect, Layer } from "effect"
+import { LruCache } from "../cache/LruCache.ts"
 import { type CredentialRow, CredentialStore, type WindowScope } from "../store/CredentialStore.ts"
 
 interface Entry extends WindowScope {
@@ -7,6 +8,9 @@ interface Entry extends WindowScope {
   failures: number
   lastUsed: number | null
 }
+
+/** Of how many sessions the credential is remembered that they prefer. */
+const stickySessions = 10_000
 
 const show = (
   { provider, credential, model, reason, until, failures, lastUsed }: Entry,
@@ -23,7 +27,7 @@ const show = (
 /** Keeps windows of credentials in this process only. */
 export const layer: Layer.Layer<CredentialStore> = Layer.sync(CredentialStore, () => {
   const entries = new Map<string, Entry>()
-  const sticky = new Map<string, string>()
+  const sticky = new LruCache<string, string>(stickySessions)
   let lastUse = 0
 
   const entryOf = (scope: WindowScope): Entry => {

@@ -63,12 +63,11 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const known = request.session_id === undefined ? undefined : memory.findSession(caller, request.session_id)
       if (known !== undefined && plan.messages.length > 0) return yield* notNew
       const session = known ?? makeSession(memory, plan)
-      const open = memory.openPlans(session.session_id)
-      if (request.preferences.on_busy === "reject" && open.length > 0) {
+      if (request.preferences.on_busy === "reject" && session.open.size > 0) {
         return yield* new SessionBusy({ message: "The session has a plan that is not over" })
       }
       // One of them has the session, or is about to.
-      if (open.length > maxQueue) {
+      if (session.open.size > maxQueue) {
         return yield* new SessionBusy({ message: `${maxQueue} plans wait for the session` })
       }
       const prior = yield* Effect.fromResult(newPrior(session, request.prior_summary ?? ""))
@@ -88,7 +87,10 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       memory.plans.set(plan_id, record)
       memory.takeKey(plan)
       session.plans.add(plan_id)
+      session.open.add(record)
       memory.open.set(plan_id, record)
+      memory.grow(session, { ...request, history: plan.messages })
+      memory.touch(session)
       return { session_id: session.session_id, external_session_id: session.external_session_id, created }
     }),
   findByKey: (owner, idempotency, now) =>
@@ -113,8 +115,13 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
           return
         }
         for (const change of changes) apply(memory, record, session, change)
-        if (isSettled(record.plan)) memory.open.delete(plan_id)
+        if (isSettled(record.plan)) {
+          memory.open.delete(plan_id)
+          session.open.delete(record)
+        }
         record.events.push(...events)
+        memory.grow(session, [changes, events])
+        memory.touch(session)
       }
       for (const commit of batch) write(commit)
       return refused
@@ -122,7 +129,10 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
   get: (owner, id) =>
     Effect.suspend(() => {
       const record = memory.plans.get(id)
-      return record?.owner === owner ? Effect.succeed(record.plan) : Effect.fail(new NotFound({ what: "plan" }))
+      if (record?.owner !== owner) return Effect.fail(new NotFound({ what: "plan" }))
+      const session = memory.sessions.get(record.plan.session_id)
+      if (session !== undefined) memory.touch(session)
+      return Effect.succeed(record.plan)
     }),
   list: (owner, { session, state, before }, page) =>
     Effect.sync(() => {
@@ -144,6 +154,17 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const rows = memory.plans.get(id)?.events ?? []
       return rows.filter((row) => row.seq + row.count - 1 > after).slice(0, limit)
     }),
+  reading: (id) => {
+    const count = (difference: number) =>
+      Effect.sync(() => {
+        const record = memory.plans.get(id)
+        const session = record && memory.sessions.get(record.plan.session_id)
+        if (session === undefined) return
+        session.readers += difference
+        memory.touch(session)
+      })
+    return Effect.acquireRelease(count(1), () => count(-1))
+  },
   queued: (replica) =>
     Effect.sync(() =>
       Array.from(memory.open.values()).flatMap((record) =>
@@ -199,9 +220,10 @@ const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): LeaseStore
       const session = memory.sessions.get(id)
       if (session === undefined) return Effect.fail(new NotFound({ what: "session" }))
       if (memory.hasLease(session, now) && session.lease?.replica !== replica) return Effect.succeedNone
-      if (memory.openPlans(id).some(({ plan }) => plan.state === "running")) return Effect.succeedNone
+      for (const { plan } of session.open) if (plan.state === "running") return Effect.succeedNone
       session.fence++
       session.lease = { replica, fence: session.fence, expires: now + Duration.toMillis(leaseTtl) }
+      memory.touch(session)
       return Effect.succeedSome(session.fence)
     }),
   renew: (replica, leaseTtl) =>
@@ -221,13 +243,16 @@ const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): LeaseStore
       const session = memory.sessions.get(id)
       if (session?.lease?.fence !== fence) return Effect.void
       session.lease = undefined
+      memory.touch(session)
       return notices.publish([{ _tag: "LeaseReleased", session_id: id }])
     }),
   leave: (replica) =>
     Effect.suspend(() => {
       memory.replicas.delete(replica)
       for (const session of memory.sessions.values()) {
-        if (session.lease?.replica === replica) session.lease = undefined
+        if (session.lease?.replica !== replica) continue
+        session.lease = undefined
+        memory.touch(session)
       }
       return notices.publish([{ _tag: "PlansLeft" }])
     })
@@ -236,11 +261,17 @@ const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): LeaseStore
 interface Options {
   /** How long a session is kept after its last plan. */
   readonly sessionTtl: Duration.Duration
+  /** How much the store keeps, in bytes that it estimates. Above, the sessions go that nobody has used for the longest time. */
+  readonly maxBytes?: number
 }
+
+/** Some 20,000 short plans. */
+const defaultBytes = 134_217_728
 
 /** All stores in this process, without a database: what they hold is lost with the process, the id of the gateway too. */
 export const layerWith = ({
-  sessionTtl
+  sessionTtl,
+  maxBytes = defaultBytes
 }: Options): Layer.Layer<
   PlanStore | ApprovalStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices
 > =>
@@ -248,7 +279,7 @@ export const layerWith = ({
     Effect.gen(function* () {
       const uuid = yield* UuidGenerator
       const notices = yield* Notices
-      const memory = new Memory()
+      const memory = new Memory(maxBytes)
       return Context.make(PlanStore, makePlanStore(memory, notices)).pipe(
         Context.add(ApprovalStore, makeApprovalStore(memory)),
         Context.add(SessionStore, makeSessionStore(memory, sessionTtl)),

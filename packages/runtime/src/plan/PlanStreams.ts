@@ -65,6 +65,7 @@ export class PlanStreams extends Context.Service<
         const { plan_id, session_id } = run.given
         const { head, frames, overdue, cutOff } = yield* live.attach
         const recent = live.recent(after, head)
+        if (recent === undefined) yield* store.reading(plan_id)
         const earlier =
           recent === undefined ? StoredFrames.between(store, plan_id, after, head) : Stream.fromArray(recent)
         // Where another replica's reader was faster than this one's writer, `after` is ahead of `head`.
@@ -86,6 +87,7 @@ export class PlanStreams extends Context.Service<
           })
         }
         if (plan !== undefined) return yield* attach(plan, after)
+        yield* store.reading(plan_id)
         const elsewhere = isSettled(stored) ? undefined : yield* remote.connect(plan_id)
         const frames = StoredFrames.follow(store, plan_id, after, elsewhere)
         return { plan_id, session_id: stored.session_id, frames, overdue: Effect.never }

@@ -9,7 +9,7 @@ import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Sessi
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskError } from "@bowline/domain/plan/PlanEvent"
 import type { TaskId, TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
-import { Context, type Duration, type Effect, type Option, type Schema } from "effect"
+import { Context, type Duration, type Effect, type Option, type Schema, type Scope } from "effect"
 import type { Route } from "../peer/PeerClient.ts"
 import type { KnownToolId } from "./ApprovalStore.ts"
 import type { ReplicaId } from "./LeaseStore.ts"
@@ -194,6 +194,8 @@ export class PlanStore extends Context.Service<
     ) => Effect.Effect<Page<PlanSummary>, StorageError>
     /** At most `limit` rows in order, from the one that holds the event `after + 1`. */
     readonly events: (id: PlanId, after: number, limit: number) => Effect.Effect<ReadonlyArray<EventRow>, StorageError>
+    /** Somebody reads the plan's events until the scope closes. A store that drops sessions, to make room, keeps this one. */
+    readonly reading: (id: PlanId) => Effect.Effect<void, never, Scope.Scope>
     /**
      * Takes over plans that nobody runs, at most `limit` at once. It is a compare-and-swap: each plan goes to one replica. A queued
      * plan may be taken over when its replica has not been recorded alive for the time of a lease; it gets a new fence of its own.

@@ -8,7 +8,7 @@ import { makeSessionStore } from "../../src/memory/internal/MemorySessions.ts"
 describe("a sweep of the sessions in memory", () => {
   it.effect("looks at no more sessions than it deletes, and at each of those that stay once", () =>
     Effect.gen(function* () {
-      const memory = new Memory()
+      const memory = new Memory(Infinity)
       const store = makeSessionStore(memory, Duration.hours(1))
       let looked = 0
       const plans = yield* Effect.replicateEffect(Given.newPlan(), 250)

@@ -18,7 +18,7 @@ describe("the stores in memory", () => {
 
   it.effect("keep a request, with its secrets, until its plan is over", () =>
     Effect.gen(function* () {
-      const memory = new Memory()
+      const memory = new Memory(Infinity)
       const plan = yield* Given.newPlan()
       const session = makeSession(memory, plan)
       const record = makePlan(memory, plan, session)

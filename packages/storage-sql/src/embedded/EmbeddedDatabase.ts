@@ -1,13 +1,14 @@
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Predicate } from "effect"
-import { existsSync } from "node:fs"
-import { rename, rm } from "node:fs/promises"
+import { existsSync, renameSync, rmSync } from "node:fs"
 import { join } from "node:path"
+import { setFlagsFromString } from "node:v8"
 import { translateErrors } from "../internal/StorageErrors.ts"
 import * as DataDir from "./DataDir.ts"
-import { connect } from "./internal/Wire.ts"
 import { maintain } from "./internal/Maintenance.ts"
+import * as NewFolder from "./internal/NewFolder.ts"
+import { connect } from "./internal/Wire.ts"
 
 /** The errors of the embedded database's files have a WASI number and no text. */
 const wasi = new Map<unknown, string>([
@@ -31,20 +32,33 @@ const attempt = <A>(promise: () => Promise<A>) =>
     catch: (cause) => new StorageError({ reason: new Rejected({ cause: describe(cause) }) })
   })
 
-/** Creates the folder under another name and renames it when it is complete, in case the process dies meanwhile. */
-const open = Effect.fnUntraced(function* (dataDir: string) {
+/** PGlite has one session; by default Postgres reserves, and soon touches, 128 MB of buffers for a hundred. */
+const settings = ["shared_buffers=16MB", "wal_buffers=512kB", "max_connections=5"]
+
+const start = Effect.fnUntraced(function* (folder: string) {
+  // V8 takes 575 MB to optimize one function of Postgres, its parser. Only both flags together count for a process that runs.
+  setFlagsFromString("--no-wasm-tier-up")
+  setFlagsFromString("--no-wasm-dynamic-tiering")
   const { PGlite } = yield* Effect.promise(() => import("@electric-sql/pglite"))
-  const folder = join(dataDir, "postgres")
-  if (!existsSync(folder)) {
+  const startParams = [...PGlite.defaultStartParams, ...settings.flatMap((setting) => ["-c", setting])]
+  return yield* attempt(() => PGlite.create(folder, { startParams }))
+})
+
+/** Makes the folder under another name and renames it when it is complete, in case the process dies meanwhile. */
+const makeFolder = (folder: string) =>
+  attempt(async () => {
     const unfinished = `${folder}.new`
-    yield* attempt(() => rm(unfinished, { recursive: true, force: true }))
-    const db = yield* attempt(() => PGlite.create(unfinished))
-    yield* attempt(() => db.close())
-    yield* attempt(() => rename(unfinished, folder))
-  }
+    rmSync(unfinished, { recursive: true, force: true })
+    NewFolder.unpack(unfinished)
+    renameSync(unfinished, folder)
+  })
+
+const open = Effect.fnUntraced(function* (dataDir: string) {
+  const folder = join(dataDir, "postgres")
+  if (!existsSync(folder)) yield* makeFolder(folder)
   // PGlite creates files that everybody may write.
   yield* DataDir.closeToOthers(folder)
-  return yield* attempt(() => PGlite.create(folder))
+  return yield* start(folder)
 })
 
 /**

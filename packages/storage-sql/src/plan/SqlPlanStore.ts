@@ -93,6 +93,7 @@ select coalesce(sum(tokens), 0)::float8 as tokens, coalesce(sum(tool_calls), 0):
 from spendings where owner = ${owner} and day = ${day}::date`).pipe(
       Effect.map(([spent = { tokens: 0, tool_calls: 0 }]) => spent)
     ),
+  reading: () => Effect.void,
   isDurable: true,
   ping: Effect.asVoid(withDeadline(sql`select 1`))
 })

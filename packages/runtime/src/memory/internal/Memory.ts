@@ -16,6 +16,7 @@ import type { StoredRequest } from "../../store/StoredRequest.ts"
 import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { Compaction } from "../../store/SessionStore.ts"
+import { MemoryBound } from "./MemoryBound.ts"
 
 export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & { reverted: boolean }
 
@@ -54,6 +55,12 @@ export interface SessionRecord {
   readonly priors: Array<string>
   coveredPriors: number
   readonly plans: Set<PlanId>
+  /** Those that are not over. */
+  readonly open: Set<PlanRecord>
+  /** How many read events of its plans. */
+  readers: number
+  /** What it takes, as the bound estimates it. */
+  bytes: number
   /** Of all its plans, in the order in which they have started. */
   readonly tasks: Array<Task>
 }
@@ -96,7 +103,13 @@ export class Memory {
   /** Idempotency keys, also those that have expired or whose plan is gone. */
   readonly keys = new Map<string, TakenKey>()
   readonly #names = new Map<string, SessionRecord>()
+  readonly #bound: MemoryBound<SessionRecord>
   #ordinal = 0
+
+  /** `maxBytes` is what all sessions may have before idle ones are dropped. */
+  constructor(maxBytes: number) {
+    this.#bound = new MemoryBound(maxBytes, (session) => this.remove(session))
+  }
 
   nextOrdinal(): number {
     return ++this.#ordinal
@@ -116,11 +129,24 @@ export class Memory {
     if (session.external_session_id !== null) this.#names.delete(nameOf(session.owner, session.external_session_id))
     for (const id of session.plans) this.plans.delete(id)
     for (const [id, { plan }] of this.approvals) if (session.plans.has(plan.plan.plan_id)) this.approvals.delete(id)
+    this.#bound.remove(session)
+  }
+
+  /** Counts what is stored for the session. */
+  grow(session: SessionRecord, value: unknown): void {
+    this.#bound.grow(session, value)
+  }
+
+  /** Somebody uses the session, or has just stopped to: the bound looks whether others have to go. */
+  touch(session: SessionRecord): void {
+    if (this.sessions.get(session.session_id) === session) this.#bound.touch(session)
   }
 
   /** By the gateway's id, or by the owner's name of it. */
   findSession(owner: CallerName, id: string): SessionRecord | undefined {
-    return this.#names.get(nameOf(owner, id))
+    const session = this.#names.get(nameOf(owner, id))
+    if (session !== undefined) this.touch(session)
+    return session
   }
 
   /** The plan that the owner's key stands for at this time. */
@@ -157,10 +183,6 @@ export class Memory {
 
   spentOn(owner: CallerName, day: string): Spent {
     return this.spent.get(day)?.get(owner) ?? { tokens: 0, tool_calls: 0 }
-  }
-
-  openPlans(session: SessionId): ReadonlyArray<PlanRecord> {
-    return Array.from(this.open.values()).filter(({ plan }) => plan.session_id === session)
   }
 
   holds({ plan, fence, replica }: PlanRecord, guard: Guard): boolean {
@@ -203,6 +225,9 @@ export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
   priors: [],
   coveredPriors: 0,
   plans: new Set(),
+  open: new Set(),
+  readers: 0,
+  bytes: 0,
   tasks: []
 })
 

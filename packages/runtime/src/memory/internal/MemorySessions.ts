@@ -97,7 +97,7 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
     message_count: session.messages.length
   })
   const messagesOf = (id: SessionId): ReadonlyArray<Message> => memory.sessions.get(id)?.messages ?? []
-  const isFree = ({ session_id }: SessionRecord): boolean => memory.openPlans(session_id).length === 0
+  const isFree = ({ open }: SessionRecord): boolean => open.size === 0
   /** The session, if this fence may still write it. */
   const fenced = (id: SessionId, fence: number) =>
     Effect.suspend(() => {
@@ -145,7 +145,10 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
         if (isStored(session, compaction)) return Effect.void
         return coverage(session, compaction) === undefined
           ? Effect.fail(new LeaseLost())
-          : Effect.sync(() => compact(session, compaction))
+          : Effect.sync(() => {
+              compact(session, compaction)
+              memory.grow(session, compaction.summary)
+            })
       }),
     revert: (id, fence, to) =>
       Effect.flatMap(fenced(id, fence), (session) => {
@@ -165,11 +168,10 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
     sweep: (now) =>
       Effect.sync(() => {
         const lastActive = DateTime.formatIso(DateTime.subtractDuration(DateTime.makeUnsafe(now), ttl))
-        const busy = new Set(Array.from(memory.open.values(), ({ plan }) => plan.session_id))
         const expired = firstFew(
           memory.sessions.values(),
           sweepSize,
-          ({ last_active_at, session_id }) => last_active_at <= lastActive && !busy.has(session_id)
+          (session) => session.last_active_at <= lastActive && isFree(session)
         )
         for (const session of expired) memory.remove(session)
         const keys = firstFew(

@@ -1,0 +1,48 @@
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { Network } from "@bowline/testing/http/Network"
+import * as ChatHost from "@bowline/testing/provider/ChatHost"
+import { say } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schedule } from "effect"
+import { existsSync, readdirSync } from "node:fs"
+import { databases } from "./Databases.ts"
+import * as GatewayMemory from "./GatewayMemory.ts"
+import { get, start } from "./GatewayProcess.ts"
+
+/** As many as let V8 optimize what it wants to. */
+const plans = 200
+
+/** What a process may have in memory, in MiB: some 400 MB. */
+const limit = 380
+
+describe("a gateway's process", () => {
+  it.live.skipIf(!existsSync("/proc/self"))(
+    "never has more than 400 MB in memory with the embedded database, at its first start and later",
+    () =>
+      Effect.gen(function* () {
+        const provider = yield* (yield* Network).serve(yield* ChatHost.make(() => [say("That is all.")]))
+        const settings = {
+          ...(yield* databases.embedded),
+          OPENAI_BASE_URL: `${provider.url}/v1`,
+          BOWLINE_MODEL: "openai/scripted"
+        }
+        const peak = Effect.gen(function* () {
+          const gateway = yield* start(settings)
+          for (let plan = 0; plan < plans; plan++) yield* get(gateway.url, "/plan", { question: "What is there?" })
+          return GatewayMemory.residentOf(gateway).peak
+        }).pipe(Effect.scoped)
+        assert.isAtMost(yield* peak, limit)
+        assert.isAtMost(yield* peak, limit)
+      }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("keeps what it has compiled for the next start before it ends, since it may be killed", () =>
+    Effect.gen(function* () {
+      const { BOWLINE_DATA_DIR: folder } = yield* databases.embedded
+      yield* start({ BOWLINE_DATA_DIR: "memory:", NODE_COMPILE_CACHE: folder })
+      yield* Effect.sync(() => readdirSync(folder, { recursive: true }).length).pipe(
+        Effect.repeat({ until: (files) => files > 100, schedule: Schedule.spaced("50 millis") })
+      )
+    }).pipe(Effect.scoped)
+  )
+})
