@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Duration, Effect } from "effect"
-import { HttpServerResponse } from "effect/http"
+import { HttpEffect, HttpServerResponse } from "effect/http"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { Refused, respond } from "./Refusals.ts"
@@ -30,7 +30,13 @@ export const make = Effect.gen(function* () {
 
   return <E, R>(caller: CallerName, handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
     Effect.matchEffect(limiter.consume({ key: caller, limit, window }), {
-      onSuccess: (quota) => Effect.map(handled, HttpServerResponse.setHeaders(headersOf(quota))),
+      onSuccess: (quota) => {
+        const headers = headersOf(quota)
+        // The answer may be a refusal that is made after this.
+        return HttpEffect.withPreResponseHandler(handled, (_, response) =>
+          Effect.succeed(HttpServerResponse.setHeaders(response, headers))
+        )
+      },
       onFailure: ({ reason }) => {
         if (reason._tag === "RateLimitStoreError") {
           return Effect.andThen(Effect.logDebug(`The requests of ${caller} are not counted`, reason), handled)

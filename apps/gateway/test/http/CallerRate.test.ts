@@ -19,7 +19,7 @@ for (const [name, store] of Object.entries(stores)) {
         const { provider, url } = yield* startOn(store)(() => [say("x")], { ...keys, BOWLINE_RATE_LIMIT: "3/1h" })
         const plans = (key: string) => send(`${url}/plans`, { headers: by(key) })
         assert.deepStrictEqual(quotaOf(yield* plans("ann")), [200, "3", "2"])
-        assert.deepStrictEqual(quotaOf(yield* send(`${url}/sessions/none`, { headers: by("ann") })), [404, "3", "1"])
+        assert.deepStrictEqual(quotaOf(yield* send(`${url}/plans?limit=x`, { headers: by("ann") })), [400, "3", "1"])
         const plan = yield* post(`${url}/plan`, { question: "?" }, { ...by("ann"), accept: "text/event-stream" })
         assert.deepStrictEqual(quotaOf(plan), [200, "3", "0"])
         const asked = (yield* provider.requests.all).length
