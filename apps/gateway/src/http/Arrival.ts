@@ -36,7 +36,8 @@ const isOwn = (origin: string, authority: string, { publicHosts }: EntryRules): 
 }
 
 /**
- * Decides which requests are refused before any route sees them. A page of somebody else that a browser shows may send requests to
+ * Decides which requests are refused before any route sees them: for their `hosts`, of which there must be one, for that `host`, or for
+ * their `origin`. A page of somebody else that a browser shows may send requests to
  * any address, and may have its own name resolved to the gateway's address; what it cannot do is to choose `Host`, `Origin` and
  * `Sec-Fetch-Site`.
  */
@@ -44,7 +45,8 @@ export const refusalOf = (
   { hosts, origin, site, target }: Arrival,
   rules: EntryRules
 ): "hosts" | "host" | "origin" | undefined => {
-  const authorities = [...hosts, targetAuthority(target) ?? []].flat()
+  const inTarget = targetAuthority(target)
+  const authorities = inTarget === undefined ? hosts : [...hosts, inTarget]
   if (!asksByAddress.test(target)) {
     if (hosts.length !== 1) return "hosts"
     const isRight = (authority: string) => {

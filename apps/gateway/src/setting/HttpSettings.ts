@@ -11,7 +11,7 @@ export const spellHost = (host: string): string =>
     .replace(/\.$/, "")
 
 const publicHost = Schema.String.check(
-  Schema.makeFilter((text) => /^[\w.-]+$/.test(text) || isIPv6(text.replace(/^\[(.*)\]$/, "$1")))
+  Schema.makeFilter((text) => /^[\w.-]+$/.test(text) || isIPv6(spellHost(text)))
 ).pipe(
   Schema.decodeTo(Schema.String, SchemaTransformation.transform({ decode: spellHost, encode: (host: string) => host }))
 )
