@@ -7,16 +7,18 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
-import { post, startOn, stores } from "../http/RunningGateway.ts"
+import { post, start, startOn, stores } from "../http/RunningGateway.ts"
 
 const callers = { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob" }
+
+const thousand = usage({ input_tokens: 900, output_tokens: 100 })
 
 /** Makes two calls in each step for as long as it may; each answer is 1,000 tokens. */
 const busy: Script = ({ messages, toolChoice }: Asked) => [
   ...(toolChoice === "none"
     ? [say("enough")]
     : ["a", "b"].map((input) => callTool("rigger_ask", { input: `${input}${messages.length}` }))),
-  usage({ input_tokens: 900, output_tokens: 100 })
+  thousand
 ]
 
 for (const [name, store] of Object.entries(stores)) {
@@ -73,11 +75,28 @@ describe("a request that alone has more tokens than the day", () => {
     Effect.gen(function* () {
       const folder = yield* folderOf({ "gateway.yaml": "budgets: { anonymous: { tokens_per_day: 2000 } }" })
       const config = { BOWLINE_CONFIG: join(folder, "gateway.yaml") }
-      const { provider, url } = yield* startOn(Effect.succeed({}))(busy, config)
+      const { provider, url } = yield* start(busy, config)
       const { body } = yield* post(`${url}/plan`, { question: "rope ".repeat(4_000) })
       const { code, message } = body["error"] as { code: string; message: string }
       assert.deepStrictEqual([code, yield* provider.requests.all], ["budget_exceeded", []])
       assert.match(message, /more than the 2000 of the daily budget of anonymous/)
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("a budget of two gateways on one database", () => {
+  it.live("is one, also for a gateway that starts later", () =>
+    Effect.gen(function* () {
+      const settings = yield* stores.postgres
+      const folder = yield* folderOf({ "gateway.yaml": "budgets: { anonymous: { tokens_per_day: 2000 } }" })
+      const config = { ...settings, BOWLINE_CONFIG: join(folder, "gateway.yaml") }
+      const ask = Effect.fnUntraced(function* () {
+        const { url } = yield* start([[say("ok"), thousand]], config)
+        return (yield* post(`${url}/plan`, { question: "?" })).body
+      }, Effect.scoped)
+      const states = [(yield* ask())["state"], (yield* ask())["state"]]
+      assert.deepStrictEqual(states, ["completed", "completed"])
+      assert.deepInclude((yield* ask())["error"], { code: "budget_exceeded" })
     }).pipe(Effect.scoped)
   )
 })

@@ -46,10 +46,10 @@ const configured = Effect.fnUntraced(function* (script: Script, members: object,
 }, Effect.provide(LoopbackNetwork.layer))
 
 /** A gateway with this grace, and a plan of it whose only reader has left, having seen the first words. */
-const left = Effect.fnUntraced(function* (grace: string, script: Script) {
+const left = Effect.fnUntraced(function* (grace: string, script: Script, preferences: object = {}) {
   const folder = yield* folderOf({ "gateway.yaml": `streams: { grace: ${grace} }` })
   const { url } = yield* start(script, { BOWLINE_CONFIG: join(folder, "gateway.yaml") })
-  const seen = yield* ask(url, { question: "?" }).pipe(
+  const seen = yield* ask(url, { question: "?", preferences }).pipe(
     Stream.takeUntil(({ event }) => event === "text.delta"),
     Stream.runCollect
   )
@@ -160,6 +160,17 @@ describe("a gateway with a file", () => {
         rest.map(({ event }) => event),
         ["text.delta", "final", "done"]
       )
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("lets a request say how long, whatever the file says", () =>
+    Effect.gen(function* () {
+      const waiting = yield* left("0s", [[say("a"), stall]], { disconnect_grace_ms: 600_000 })
+      for (let times = 0; times < 20; times++) assert.strictEqual((yield* waiting.shown)["state"], "running")
+      yield* post(`${waiting.url}/plans/${waiting.plan}/cancel`, {})
+      const { shown: ends } = yield* left("1h", [[say("a"), stall]], { disconnect_grace_ms: 0 })
+      const over = yield* Effect.repeat(ends, { until: (plan) => plan["finished_at"] !== null })
+      assert.deepInclude(over["error"], { code: "aborted", reason: "disconnect" })
     }).pipe(Effect.scoped)
   )
 

@@ -74,8 +74,10 @@ describe("permissions", () => {
       const server = yield* ScriptedMcpServer.serve({ list: () => ({ tools }) })
       const gateway = yield* configured("{ ann: { tools: { deny: ['files_w*'] } } }")
       const mcp_servers = [{ name: "files", url: `${server.url}/mcp` }]
-      yield* post(`${gateway.url}/plan`, { question: "?", mcp_servers }, by("ann"))
+      const { text } = yield* post(`${gateway.url}/plan`, { question: "?", mcp_servers }, { ...by("ann"), ...stream })
       assert.deepStrictEqual(yield* offered(gateway), [["files_read"]])
+      const reason = "The permissions of the caller do not allow it"
+      assert.deepInclude(payloads(text, "notice")[0], { data: { server: "files", tools: [{ tool: "write", reason }] } })
     }).pipe(isolated)
   )
 

@@ -59,15 +59,23 @@ describe("MCP servers of the configuration", () => {
   it.live("give their tools to every plan, though the egress rules deny them to callers", () =>
     Effect.gen(function* () {
       const server = yield* serve
-      const weather = { name: "weather", url: `${server.url}/mcp`, auth: { type: "bearer_env", env_var: "TOKEN" } }
-      const environment = { TOKEN: "token-of-weather", BOWLINE_EGRESS_DENY: "127.0.0.1" }
+      const weather = {
+        name: "weather",
+        url: `${server.url}/mcp`,
+        auth: { type: "bearer_env", env_var: "TOKEN" },
+        headers: { "x-tenant": "$TENANT" },
+        allowed_tools: ["forecast", "tides"]
+      }
+      const environment = { TOKEN: "token-of-weather", TENANT: "acme", BOWLINE_EGRESS_DENY: "127.0.0.1" }
       const asking = [[callTool("weather_forecast", {})], [say("ok")], [say("ok")]]
       const { url } = yield* startWith([weather], asking, environment)
       const { text } = yield* post(`${url}/plan`, { question: "?" }, stream)
       assert.deepNestedInclude(payloads(text, "task.started")[0], { kind: "mcp", agent: "weather" })
       assert.deepNestedInclude(payloads(text, "task.artifact")[0], { content: "clear" })
-      const sent = yield* server.requests
-      assert.isTrue(sent.every(({ headers }) => headers["authorization"] === "Bearer token-of-weather"))
+      assert.deepNestedInclude(payloads(text, "notice")[0], { code: "tool_missing", "data.tools[0].tool": "tides" })
+      for (const { headers } of yield* server.requests) {
+        assert.deepInclude(headers, { authorization: "Bearer token-of-weather", "x-tenant": "acme" })
+      }
       const { body } = yield* send(`${url}/peers`)
       const status = { url: `${server.url}/mcp`, revision: "2025-11-25", error: null }
       assert.deepStrictEqual(body["mcp_servers"], [status])

@@ -115,9 +115,11 @@ describe("an Idempotency-Key", () => {
       const joined = yield* open(url, "k")
       yield* Scope.close(first, Exit.void)
       // Somebody else who comes and goes meanwhile ends, too: a plan without readers would be over by then.
-      const other = yield* Effect.scoped(open(url, "other"))
+      const others = yield* Scope.make()
+      const other = yield* Scope.provide(open(url, "other"), others)
       assert.strictEqual(other.status, 200)
       const [, second] = yield* provider.requests.awaitCount(2)
+      yield* Scope.close(others, Exit.void)
       assert.strictEqual(yield* second?.ended ?? Effect.succeed("not asked"), "closed")
       yield* Deferred.succeed(proceed, undefined)
       const text = yield* Effect.promise(() => joined.text())

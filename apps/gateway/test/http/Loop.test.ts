@@ -70,6 +70,22 @@ describe("a plan that leads nowhere", () => {
 })
 
 describe("preferences of the loop", () => {
+  it.live("max_steps bounds a plan without tools, too, whose model makes calls up", () =>
+    Effect.gen(function* () {
+      const inventing = ({ messages, system }: Asked) =>
+        system.includes("No more tools may be called")
+          ? [say("gave up")]
+          : [callTool("bob_ask", { input: String(messages.length) })]
+      const { url, provider } = yield* start(inventing)
+      const { body } = yield* post(`${url}/plan`, { question: "?", preferences: { max_steps: 3 } })
+      assert.deepInclude(body["final"], { stop_reason: "max_steps", steps: 3, text: "gave up" })
+      assert.lengthOf(yield* provider.requests.all, 3)
+      const single = yield* start([[say("ok")]])
+      const plain = yield* post(`${single.url}/plan`, { question: "?", preferences: { max_steps: 1 } })
+      assert.deepInclude(plain.body["final"], { stop_reason: "stop", steps: 1 })
+    }).pipe(Effect.scoped)
+  )
+
   it.live("max_total_tokens ends the calls, or the plan where one request alone is too much", () =>
     Effect.gen(function* () {
       const spend = ({ messages, toolChoice }: Asked) =>

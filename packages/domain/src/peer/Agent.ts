@@ -56,6 +56,10 @@ export const variablesOf = (auth: AgentAuth): ReadonlyArray<readonly [field: str
   }
 }
 
+/** Everything that requests to this URL with this `auth` connect to: the URL, and then the one that tokens come from. */
+export const urlsOf = (url: string, auth: AgentAuth): ReadonlyArray<string> =>
+  auth.type === "oauth2_client_credentials" ? [url, auth.token_url] : [url]
+
 export const TimeoutMs = Schema.Int.check(Schema.isBetween({ minimum: 100, maximum: 21_600_000 }))
 
 /**

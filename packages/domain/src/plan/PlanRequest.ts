@@ -36,6 +36,7 @@ export const Preferences = Schema.Struct({
   on_disconnect: OnDisconnect.annotate({ default: "cancel" }).pipe(
     Schema.withDecodingDefaultKey(Effect.succeed("cancel" as const))
   ),
+  disconnect_grace_ms: Schema.optionalKey(intBetween(0, 600_000)),
   on_busy: OnBusy.annotate({ default: "queue" }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("queue" as const))),
   approval: ApprovalPreference.annotate({ default: "sensitive" }).pipe(
     Schema.withDecodingDefaultKey(Effect.succeed("sensitive" as const))

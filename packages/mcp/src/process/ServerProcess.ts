@@ -85,15 +85,15 @@ export const start = Effect.fnUntraced(function* (
   yield* Stream.fromQueue(transport.input).pipe(Stream.run(handle.stdin), Effect.ignore, Effect.forkScoped)
   const reading = yield* Stream.runForEachWhile(handle.stdout, (chunk) =>
     Effect.sync(() => transport.receive(chunk))
-  ).pipe(
-    Effect.ignore,
+  ).pipe(Effect.ignore, Effect.forkScoped)
+  const silenced = Effect.gen(function* () {
+    yield* Fiber.await(reading)
+    if (transport.isFull) return yield* end(tooLarge)
     // A process that ends closes its output first, and its code says more.
-    Effect.andThen(Effect.suspend(() => (transport.isFull ? Effect.void : Effect.sleep("1 second")))),
-    Effect.andThen(
-      Effect.suspend(() => end(transport.isFull ? tooLarge : gone("The server's process has closed its output")))
-    ),
-    Effect.forkScoped
-  )
+    yield* Effect.sleep("1 second")
+    yield* end(gone("The server's process has closed its output"))
+  })
+  yield* Effect.forkScoped(silenced)
   const { lastWords } = yield* readComplaints(name, handle.stderr, redaction)
   const exited = Effect.gen(function* () {
     const exit = yield* Effect.exit(handle.exitCode)

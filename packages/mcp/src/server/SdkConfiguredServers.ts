@@ -1,7 +1,6 @@
 import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
 import { ConfiguredServers, type ConfiguredServer } from "@bowline/runtime/mcp/ConfiguredServers"
 import type { McpServerStatus } from "@bowline/runtime/mcp/McpClient"
-import type { Route } from "@bowline/runtime/peer/PeerClient"
 import { Effect, Layer, Scope } from "effect"
 import * as SdkMcpClient from "./SdkMcpClient.ts"
 import * as SharedProcess from "./SharedProcess.ts"
@@ -30,8 +29,8 @@ export const layer = ({ environment, servers }: Options) =>
         } else {
           const shared = yield* Scope.provide(SharedProcess.make(server, environment), processes)
           statuses.push(shared.status)
-          const connect = (route: Route) => Effect.succeed(shared.connect(route))
-          offered.push({ terms: server, address: SharedProcess.addressOf(server), connect })
+          const { address, connect } = shared
+          offered.push({ terms: server, address, connect: (route) => Effect.succeed(connect(route)) })
         }
       }
       const ofProcesses = Effect.map(Effect.all(statuses), (all) => all.filter((status) => status !== undefined))

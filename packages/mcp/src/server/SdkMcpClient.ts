@@ -8,6 +8,7 @@ import { Clock, Effect, FiberSet, Layer, Redacted, Semaphore } from "effect"
 import { HttpClient } from "effect/http"
 import { ServerFetch } from "../http/ServerFetch.ts"
 import type { ServerFailure } from "./Failure.ts"
+import * as HttpLink from "./HttpLink.ts"
 import * as ServerLink from "./ServerLink.ts"
 
 /** How long the era of a server is taken for granted, in milliseconds. */
@@ -46,11 +47,11 @@ export const make = Effect.gen(function* () {
   })
 
   /** Opens a link, once more without what was known of the server if that is no longer so. */
-  const open = Effect.fnUntraced(function* (options: Omit<Parameters<typeof ServerLink.open>[0], "era">) {
+  const open = Effect.fnUntraced(function* (options: Omit<Parameters<typeof HttpLink.open>[0], "era">) {
     const { url } = options
     const era = yield* knownEra(url)
     const anew = Effect.gen(function* () {
-      const link = yield* ServerLink.open({ ...options, era: undefined })
+      const link = yield* HttpLink.open({ ...options, era: undefined })
       note(url, { era: link.era, until: (yield* Clock.currentTimeMillis) + eraMs })
       return link
     })
@@ -58,7 +59,7 @@ export const make = Effect.gen(function* () {
       era === undefined
         ? anew
         : Effect.catchIf(
-            ServerLink.open({ ...options, era }),
+            HttpLink.open({ ...options, era }),
             ({ isOtherRevision }) => isOtherRevision,
             () => anew
           )
@@ -103,16 +104,13 @@ export const make = Effect.gen(function* () {
             )
           : Effect.succeed(link)
       ).pipe((renewing) => renewals.withPermit(renewing))
-    let isCurrent = () => false
-    const listing = Effect.suspend(() => {
-      const asked = link
-      const isSame = asked.watch()
-      isCurrent = () => link === asked && isSame()
-      return asked.tools()
-    })
+    const list = new ServerLink.ToolList()
     const connection: McpConnection = {
-      tools: listing.pipe(Effect.tapError(forget(url)), Effect.mapError(toPeerError)),
-      hasChanged: Effect.sync(() => !isCurrent()),
+      tools: Effect.suspend(() => {
+        list.take(link)
+        return link.tools()
+      }).pipe(Effect.tapError(forget(url)), Effect.mapError(toPeerError)),
+      hasChanged: Effect.sync(() => list.isOutdated(link)),
       call: Effect.fn("McpClient.call")(function* (call, onProgress) {
         yield* Effect.annotateCurrentSpan({ server: name, tool: call.tool.name })
         const first = link

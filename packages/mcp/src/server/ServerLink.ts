@@ -2,25 +2,15 @@ import { ResponseTooLarge, Protocol } from "@bowline/domain/peer/PeerError"
 import { maxBytes } from "@bowline/runtime/http/Exchange"
 import type { Redaction } from "@bowline/runtime/http/Redaction"
 import type { McpCall, McpResult, McpTool } from "@bowline/runtime/mcp/McpClient"
-import {
-  Client,
-  isInputRequiredResult,
-  StreamableHTTPClientTransport,
-  type Progress,
-  type ReconnectionScheduler,
-  type Transport
-} from "@modelcontextprotocol/client"
+import { Client, isInputRequiredResult, type Progress, type Transport } from "@modelcontextprotocol/client"
 import { Effect, Option, Queue, type Schema } from "effect"
 import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
-import type { ServerFetch } from "../http/ServerFetch.ts"
+import { Announcements } from "./Announcements.ts"
 import { toResult, toTool } from "./Content.ts"
 import { ServerFailure, toFailure } from "./Failure.ts"
 import { carryTasks, TaskCalls, taskIn, tasksExtension, timeout } from "./TaskCalls.ts"
 
 const maxPages = 100
-
-/** The least time between two attempts to read on a stream that the server has closed, in milliseconds. */
-const minReconnectMs = 1_000
 
 /** How long a server over stdio may take to answer the question which revisions it speaks, in milliseconds. */
 const stdioProbeMs = 3_000
@@ -38,16 +28,11 @@ export interface Wire {
   readonly close: (call: string) => Effect.Effect<void>
 }
 
-interface Options {
+export interface Options {
   readonly wire: Wire
   readonly redaction: Redaction
   /** Without one it is found out. */
   readonly era: Era | undefined
-}
-
-interface HttpOptions extends Omit<Options, "wire"> {
-  readonly url: string
-  readonly fetch: ServerFetch
 }
 
 type Meta = { readonly [key: string]: Schema.Json }
@@ -95,18 +80,19 @@ export class ServerLink {
   readonly #transport: LinkTransport
   readonly #options: Options
   readonly #tasks: TaskCalls
-  /** How often the tools may have changed. */
-  #changes = 0
-  #isListening = false
-  /** Whether the server has begun to list its tools. */
-  #isListed = false
+  readonly #announcements: Announcements
 
   constructor(client: Client, transport: LinkTransport, options: Options) {
     this.#client = client
     this.#transport = transport
     this.#options = options
     this.#tasks = new TaskCalls(client, (request) => this.ask("", request))
-    client.setNotificationHandler("notifications/tools/list_changed", () => this.#outdate())
+    this.#announcements = new Announcements(client)
+  }
+
+  /** How often the server may have changed its tools. */
+  get changes(): number {
+    return this.#announcements.count
   }
 
   get hasSession(): boolean {
@@ -139,19 +125,13 @@ export class ServerLink {
     })
   }
 
-  /** Returns what says whether the server still has the tools that it lists from now on. */
-  watch(): () => boolean {
-    const changes = this.#changes
-    return () => this.#changes === changes
-  }
-
   /** The tools of all pages. */
   readonly tools = Effect.fnUntraced(function* (
     this: ServerLink
   ): Effect.fn.Return<ReadonlyArray<McpTool>, ServerFailure> {
     const { tools: capability } = this.#client.getServerCapabilities() ?? {}
     if (capability === undefined) return []
-    if (capability.listChanged === true) void this.#listen()
+    if (capability.listChanged === true) this.#announcements.listen()
     const tools: Array<McpTool> = []
     let cursor: string | undefined
     let size = 0
@@ -160,7 +140,7 @@ export class ServerLink {
       const list = yield* this.ask("", (signal) =>
         this.#client.request({ method: "tools/list", params }, { signal, timeout })
       )
-      this.#isListed = true
+      this.#announcements.isListed = true
       size += JSON.stringify(list.tools).length
       if (size > maxBytes) return yield* tooLarge
       tools.push(...list.tools.flatMap((tool) => toTool(tool, this.#tasks.areSupported)))
@@ -169,27 +149,6 @@ export class ServerLink {
     }
     return yield* invalid(`The server's list of tools has more than ${maxPages} pages`)
   })
-
-  #outdate(): void {
-    this.#changes++
-  }
-
-  /**
-   * Has the server tell of changes, in the revisions where it does not by itself. What came before the server listened, and what it says
-   * when it listens no more, are lost: then the tools may have changed. It ends with the client.
-   */
-  async #listen(): Promise<void> {
-    if (this.era === "legacy" || this.#isListening) return
-    this.#isListening = true
-    this.#isListed = false
-    const subscription = await this.#client.listen({ toolsListChanged: true }, { timeout }).catch(() => undefined)
-    // A server that refuses to tell is not asked again.
-    if (subscription === undefined) return
-    if (this.#isListed) this.#outdate()
-    await subscription.closed
-    this.#isListening = false
-    this.#outdate()
-  }
 
   /** Makes a call, with more `meta`. The first 250 ms of its progress are told at once, then the last message of every 250 ms. */
   readonly call = Effect.fnUntraced(function* (
@@ -238,15 +197,24 @@ export class ServerLink {
   }, Effect.scoped)
 }
 
-/** The server may ask for a shorter delay, and its streams may end at once. */
-const reconnectionScheduler = Effect.map(Effect.context(), (context): ReconnectionScheduler => (reconnect, delay) => {
-  const waiting = Effect.andThen(Effect.sleep(Math.max(delay, minReconnectMs)), Effect.sync(reconnect))
-  const fiber = Effect.runForkWith(context)(waiting)
-  return () => fiber.interruptUnsafe()
-})
+/** Which list of a server's tools a plan has. */
+export class ToolList {
+  #link: ServerLink | undefined
+  #changes = 0
+
+  /** The plan lists the tools of this link. */
+  take(link: ServerLink): void {
+    this.#link = link
+    this.#changes = link.changes
+  }
+
+  isOutdated(link: ServerLink): boolean {
+    return link !== this.#link || link.changes !== this.#changes
+  }
+}
 
 /** Connects to a server over this transport: finds out how to speak to it, unless that is known. */
-export const openOn = Effect.fnUntraced(function* (
+export const open = Effect.fnUntraced(function* (
   transport: LinkTransport,
   options: Options
 ): Effect.fn.Return<ServerLink, ServerFailure> {
@@ -271,13 +239,4 @@ export const openOn = Effect.fnUntraced(function* (
     .pipe(Effect.onError(() => Effect.promise(() => client.close())))
   carryTasks(transport)
   return link
-})
-
-/** Connects to a server over streamable HTTP. */
-export const open = Effect.fnUntraced(function* ({ era, fetch, redaction, url }: HttpOptions) {
-  const transport = new StreamableHTTPClientTransport(new URL(url), {
-    fetch: yield* fetch.fetch,
-    reconnectionScheduler: yield* reconnectionScheduler
-  })
-  return yield* openOn(transport, { wire: fetch, redaction, era })
 })

@@ -2,14 +2,11 @@ import type { McpCommand } from "@bowline/domain/mcp/McpServer"
 import { Redaction } from "@bowline/runtime/http/Redaction"
 import type { McpConnection, McpServerStatus } from "@bowline/runtime/mcp/McpClient"
 import type { Route } from "@bowline/runtime/peer/PeerClient"
-import { Clock, Effect, Exit, Fiber, Redacted, Scope } from "effect"
+import { Clock, Effect, Exit, Fiber, FiberSet, Redacted, Scope } from "effect"
 import { ChildProcessSpawner } from "effect/process"
 import * as ServerProcess from "../process/ServerProcess.ts"
 import { ServerFailure } from "./Failure.ts"
 import * as ServerLink from "./ServerLink.ts"
-
-/** What stands for the URL of a server that has none. */
-export const addressOf = ({ name }: McpCommand): string => `stdio:${name}`
 
 /** How long a process may take until it has shaken hands. A plan waits for 10 s of it. */
 const startLimit = "60 seconds"
@@ -56,12 +53,15 @@ export const make = Effect.fnUntraced(function* (command: McpCommand, environmen
   const owner = yield* Effect.scope
   const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
   const redaction = redactionOf(command)
+  const address = `stdio:${command.name}`
   let current: Fiber.Fiber<Running, ServerFailure> | undefined
   let failed = { failure: ServerFailure.of(late.reason), until: 0 }
+  /** The link of the last process that has shaken hands. */
+  let latest: ServerLink.ServerLink | undefined
   let era: ServerLink.Era | undefined
   let status: McpServerStatus | undefined
   const note = (revision: string | null, error: string | null) => {
-    status = { url: addressOf(command), revision, error }
+    status = { url: address, revision, error }
   }
 
   /** Starts the process and shakes hands. It runs until it ends or hangs, or the owner ends it. */
@@ -84,7 +84,7 @@ export const make = Effect.fnUntraced(function* (command: McpCommand, environmen
     })
     yield* Effect.forkIn(farewell, owner, { startImmediately: true })
     const wire = { takeFailure: process.reason, headersOf: () => ({}), close: () => Effect.void }
-    const link = yield* ServerLink.openOn(process.transport, { wire, redaction, era }).pipe(
+    const link = yield* ServerLink.open(process.transport, { wire, redaction, era }).pipe(
       Effect.timeoutOrElse({ duration: startLimit, orElse: () => Effect.fail(fromExchange(late)) }),
       Effect.tapError(({ reason }) => process.end(ServerProcess.gone(reason.message)))
     )
@@ -101,6 +101,7 @@ export const make = Effect.fnUntraced(function* (command: McpCommand, environmen
     Effect.tap(({ link }) =>
       Effect.sync(() => {
         era = link.era
+        latest = link
         note(link.revision, null)
       })
     ),
@@ -113,44 +114,43 @@ export const make = Effect.fnUntraced(function* (command: McpCommand, environmen
     )
   )
 
+  // A process belongs to no plan: its fibers have neither the trace nor the log annotations of the one that needs it first.
+  const run = yield* FiberSet.makeRuntime<never, Running, ServerFailure>()
   const running = Effect.gen(function* () {
     if (current === undefined && failed.until > (yield* Clock.currentTimeMillis)) return yield* failed.failure
-    current ??= yield* Effect.forkIn(launch, owner)
+    current ??= run(launch)
     return yield* Fiber.join(current)
   })
 
   const toPeerError = ({ asPeerError }: ServerFailure) => asPeerError
 
-  /** `onAsk` gets what says whether the process still has the tools that it lists. */
-  const list = Effect.fnUntraced(function* (onAsk: (isCurrent: () => boolean) => void) {
+  const toolsFor = Effect.fnUntraced(function* (list: ServerLink.ToolList) {
     const { link, process } = yield* running
+    list.take(link)
     const asked = yield* Clock.currentTimeMillis
     const endIfHung = Effect.flatMap(Clock.currentTimeMillis, (now) =>
       now - asked < hangsAfterMs ? Effect.void : process.end(hangs)
     )
-    const isSame = link.watch()
-    // A process that has ended starts again when it is asked, and may have other tools then.
-    onAsk(() => process.reason() === undefined && isSame())
     return yield* Effect.onInterrupt(link.tools(), () => endIfHung)
   })
 
+  const connect = (route: Route): McpConnection => {
+    const list = new ServerLink.ToolList()
+    return {
+      tools: Effect.mapError(toolsFor(list), toPeerError),
+      hasChanged: Effect.sync(() => latest !== undefined && list.isOutdated(latest)),
+      call: Effect.fn("McpClient.call")(function* (call, onProgress) {
+        yield* Effect.annotateCurrentSpan({ server: command.name, tool: call.tool.name })
+        return yield* Effect.flatMap(running, ({ link }) => link.call(call, onProgress, metaOf(route))).pipe(
+          Effect.mapError(toPeerError)
+        )
+      })
+    }
+  }
+
   return {
-    connect: (route: Route): McpConnection => {
-      let isCurrent = () => false
-      return {
-        tools: Effect.mapError(
-          list((asked) => (isCurrent = asked)),
-          toPeerError
-        ),
-        hasChanged: Effect.sync(() => !isCurrent()),
-        call: Effect.fn("McpClient.call")(function* (call, onProgress) {
-          yield* Effect.annotateCurrentSpan({ server: command.name, tool: call.tool.name })
-          return yield* Effect.flatMap(running, ({ link }) => link.call(call, onProgress, metaOf(route))).pipe(
-            Effect.mapError(toPeerError)
-          )
-        })
-      }
-    },
+    address,
+    connect,
     status: Effect.sync(() => status)
   }
 })

@@ -90,9 +90,15 @@ export class TaskCalls {
     const get = () =>
       this.#ask((signal) => this.#client.request({ method: "tasks/get", params }, Task, { signal, timeout }))
     return awaitEnd(task, get, onStatus).pipe(
-      Effect.flatMap((ended) => this.#resultOf(ended)),
       Effect.onExit((exit) =>
-        Exit.isSuccess(exit) && exit.value !== undefined ? Effect.void : Effect.sync(() => this.#cancel(params))
+        Exit.isSuccess(exit) && exit.value.status !== "input_required"
+          ? Effect.void
+          : Effect.sync(() => this.#cancel(params))
+      ),
+      Effect.flatMap((ended) => this.#resultOf(ended)),
+      // The server has taken the call: whatever it answers about the task, the call is not made again.
+      Effect.mapError(
+        ({ isOtherRevision, reason }) => new ServerFailure({ reason, isOtherRevision, isSessionGone: false })
       )
     )
   }

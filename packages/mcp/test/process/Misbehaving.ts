@@ -15,7 +15,7 @@ interface Request {
 
 const about = {
   protocolVersion: "2025-11-25",
-  capabilities: { tools: {} },
+  capabilities: { tools: { listChanged: true } },
   serverInfo: { name: "misbehaving", version: "1.0.0" }
 }
 
@@ -25,6 +25,9 @@ const call = (id: number | undefined, { _meta, arguments: { city = "" } = {} }: 
   switch (city) {
     case "crash":
       return process.exit(3)
+    case "change":
+      say({ method: "notifications/tools/list_changed" })
+      return say({ id, result: text("changed") })
     case "huge":
       return process.stdout.write(`${"x".repeat(100_000_000)}\n`)
     case "never":
@@ -48,7 +51,7 @@ const answer = ({ id, method, params }: Request) => {
     case "initialize":
       return say({ id, result: about })
     case "tools/list":
-      if (behaviour === "hangs") return
+      if (behaviour === "hangs") return appendFileSync(file, "tools/list\n")
       return say({ id, result: { tools: [{ name: "forecast", inputSchema: { type: "object" } }] } })
     case "tools/call":
       return call(id, params ?? {})

@@ -1,71 +1,9 @@
-import { McpCommand } from "@bowline/domain/mcp/McpServer"
-import { ConfiguredServers } from "@bowline/runtime/mcp/ConfiguredServers"
-import { direct } from "@bowline/runtime/peer/PeerClient"
-import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
-import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
-import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
-import * as NodePath from "@effect/platform-node/NodePath"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Exit, Fiber, Layer, Logger, Schema, Scope } from "effect"
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
-import { fileURLToPath } from "node:url"
-import * as SdkConfiguredServers from "../../src/server/SdkConfiguredServers.ts"
+import { direct } from "@bowline/runtime/peer/PeerClient"
+import { Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
 import { callTool } from "../server/call.ts"
-
-const program = fileURLToPath(new URL("Misbehaving.ts", import.meta.url))
-const PATH = process.env["PATH"] ?? ""
-
-const platform = Layer.merge(
-  NodeChildProcessSpawner.layer.pipe(Layer.provide([NodeFileSystem.layer, NodePath.layer])),
-  NodeHttpClient.layerUndici
-)
-
-const quiet = Logger.layer([])
-
-/** A process that leaves this file with one line for each start, and what it says there besides. */
-const serve = Effect.fnUntraced(function* (behaviour: string, env: Readonly<Record<string, string>> = {}) {
-  const folder = yield* Effect.acquireRelease(
-    Effect.sync(() => mkdtempSync(join(tmpdir(), "bowline-mcp-"))),
-    (folder) => Effect.sync(() => rmSync(folder, { recursive: true }))
-  )
-  const file = join(folder, "seen")
-  const command = yield* Schema.decodeEffect(McpCommand)({
-    name: "weather",
-    command: process.execPath,
-    args: [program, behaviour, file],
-    env
-  })
-  const scope = yield* Scope.fork(yield* Effect.scope)
-  const layer = SdkConfiguredServers.layer({ servers: [command], environment: { PATH } })
-  const context = yield* Layer.build(Layer.provide(layer, platform)).pipe(Scope.provide(scope))
-  const { servers, statuses } = Context.get(context, ConfiguredServers)
-  const [server] = servers
-  if (server === undefined) return yield* Effect.die("no server")
-  const seen = () => (existsSync(file) ? readFileSync(file, "utf8").trim().split("\n") : [])
-  return {
-    connection: yield* server.connect(direct),
-    connect: server.connect,
-    statuses,
-    seen,
-    pids: () =>
-      seen()
-        .filter((line) => /^\d+$/.test(line))
-        .map(Number),
-    close: Scope.close(scope, Exit.void)
-  }
-})
-
-const isAlive = (pid: number): boolean => {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}
-
-const until = (isTrue: () => boolean) => Effect.repeat(Effect.sleep("10 millis"), { until: isTrue })
+import { isAlive, PATH, quiet, serve, until } from "./Commands.ts"
 
 const call = (connection: Parameters<typeof callTool>[0], city: string) => callTool(connection, "forecast", { city })
 
@@ -108,6 +46,25 @@ describe("a server that is a command", () => {
     }).pipe(Effect.scoped, Effect.provide(quiet))
   )
 
+  it.live("tells each plan that its tools have changed, though the plans share the process", () =>
+    Effect.gen(function* () {
+      const { connect, connection } = yield* serve("")
+      const other = yield* connect(direct)
+      const changed = Effect.all([connection.hasChanged, other.hasChanged])
+      yield* Effect.all([connection.tools, other.tools])
+      assert.deepStrictEqual(yield* changed, [false, false])
+      yield* call(connection, "change")
+      assert.deepStrictEqual(yield* changed, [true, true])
+      yield* connection.tools
+      assert.deepStrictEqual(yield* changed, [false, true])
+      // Another process may have other tools.
+      yield* other.tools
+      yield* Effect.flip(call(connection, "crash"))
+      yield* call(connection, "Oslo")
+      assert.deepStrictEqual(yield* changed, [false, true])
+    }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+
   it.live("is told when a call is interrupted", () =>
     Effect.gen(function* () {
       const { connection, seen } = yield* serve("")
@@ -144,7 +101,7 @@ describe("a server that is a command", () => {
     }).pipe(Effect.scoped, Effect.provide(quiet))
   )
 
-  it.live("cannot be reached where it ends at once or cannot be started, and is left alone for 5 s", () =>
+  it.effect("cannot be reached where it ends at once, and is left alone for 5 s", () =>
     Effect.gen(function* () {
       const { connection, pids, statuses } = yield* serve("exits")
       const message = "The server's process has ended with code 7"
@@ -152,7 +109,32 @@ describe("a server that is a command", () => {
       const started = pids().length
       assert.deepInclude(yield* Effect.flip(connection.tools), { message })
       assert.strictEqual(pids().length, started)
+      yield* TestClock.adjust("5 seconds")
+      assert.deepInclude(yield* Effect.flip(connection.tools), { message })
+      assert.isAbove(pids().length, started)
       assert.deepStrictEqual(yield* statuses, [{ url: "stdio:weather", revision: null, error: message }])
+    }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+
+  it.effect("is ended where it does not answer for 5 s what a plan asks, or does not shake hands within 60 s", () =>
+    Effect.gen(function* () {
+      const hung = yield* serve("hangs")
+      const asking = yield* Effect.forkChild(hung.connection.tools)
+      yield* until(() => hung.seen().includes("tools/list"))
+      const [pid = 0] = hung.pids()
+      yield* TestClock.adjust("6 seconds")
+      yield* Fiber.interrupt(asking)
+      yield* TestClock.adjust("1 second")
+      yield* until(() => !isAlive(pid))
+
+      const silent = yield* serve("silent")
+      const waiting = yield* Effect.forkChild(Effect.flip(silent.connection.tools), { startImmediately: true })
+      yield* until(() => silent.pids().length > 0)
+      yield* TestClock.adjust("61 seconds")
+      assert.strictEqual((yield* Fiber.join(waiting)).message, "The server's process did not shake hands within 60 s")
+      yield* TestClock.adjust("1 second")
+      yield* until(() => !isAlive(silent.pids()[0] ?? 0))
+      assert.strictEqual(silent.pids().length, 1)
     }).pipe(Effect.scoped, Effect.provide(quiet))
   )
 })

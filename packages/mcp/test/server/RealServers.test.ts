@@ -9,7 +9,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer } from "effect"
 import * as SdkMcpClient from "../../src/server/SdkMcpClient.ts"
 import { callTool, serverAt, taskId } from "./call.ts"
-import { ofSdk1, ofSdk2, type Seen, unseen } from "./Servers.ts"
+import { nothingSeen, ofSdk1, ofSdk2, type Seen } from "./Servers.ts"
 
 const sockets = SdkMcpClient.layer.pipe(
   Layer.provide(NodeHttpClient.layerUndici),
@@ -17,7 +17,7 @@ const sockets = SdkMcpClient.layer.pipe(
 )
 
 const connect = Effect.fnUntraced(function* (serve: (seen: Seen) => Host) {
-  const seen = unseen()
+  const seen = nothingSeen()
   const { requests, url } = yield* (yield* Network).serve(serve(seen))
   const connection = yield* (yield* McpClient).connect(serverAt(url), direct)
   return { connection, requests, seen, url }

@@ -9,7 +9,7 @@ import { Effect, Fiber, Layer, Option, Redacted, Schedule } from "effect"
 import { TestClock } from "effect/testing"
 import * as SdkMcpClient from "../../src/server/SdkMcpClient.ts"
 import { callTool, serverAt, taskId } from "./call.ts"
-import { ofSdk1, ofSdk2, type Seen, unseen } from "./Servers.ts"
+import { nothingSeen, ofSdk1, ofSdk2, type Seen } from "./Servers.ts"
 
 const secrets = Layer.succeed(EnvironmentSecrets, {
   isAllowed: () => true,
@@ -23,7 +23,7 @@ const eras = [
 ] as const
 
 const serve = Effect.fnUntraced(function* (hostOf: (seen: Seen) => Host) {
-  const seen = unseen()
+  const seen = nothingSeen()
   const { requests, url } = yield* (yield* Network).serve(hostOf(seen))
   return { requests, seen, url }
 })
@@ -103,7 +103,7 @@ it.effect.each([
   ["a server that has become old", ofSdk2, ofSdk1, "2025-11-25"]
 ] as const)("%s is asked anew where it refuses the revision that it spoke before", ([, before, after, revision]) =>
   Effect.gen(function* () {
-    const seen = unseen()
+    const seen = nothingSeen()
     let current = before(seen)
     const { url } = yield* (yield* Network).serve((request) => current(request))
     const client = yield* McpClient
@@ -122,7 +122,7 @@ describe("a server that wants tokens", () => {
     const tokens = yield* network.serve(() =>
       Effect.succeed(json(200, { access_token: `token-${++count}`, token_type: "Bearer", expires_in: 3_600 }))
     )
-    const seen = unseen()
+    const seen = nothingSeen()
     const inner = ofSdk1(seen)
     const { url } = yield* network.serve((request) =>
       accepted(request.headers["authorization"]?.replace(/^Bearer /, "") ?? "")

@@ -29,18 +29,17 @@ const forecast = { type: "object" as const, properties: { sky: { type: "string" 
 export interface Seen {
   readonly calls: Array<unknown>
   readonly ended: Array<string>
+  /** How many calls wait for their end. */
+  waiting: number
   /** Whether there is one tool more. */
   hasMore: boolean
   /** Tell the clients that listen that there are other tools. */
   readonly announce: Array<() => unknown>
   /** Close what clients listen on. */
   readonly hangUp: Array<() => unknown>
-  /** How many calls wait for their end. */
-  waiting: number
 }
 
-/** What a server has seen at first. */
-export const unseen = (): Seen => ({ calls: [], ended: [], hasMore: false, announce: [], hangUp: [], waiting: 0 })
+export const nothingSeen = (): Seen => ({ calls: [], ended: [], waiting: 0, hasMore: false, announce: [], hangUp: [] })
 
 const untilAborted = (signal: AbortSignal, seen: Seen) =>
   new Promise<never>((_resolve, reject) => {

@@ -24,6 +24,7 @@ type Standing = number | { readonly status: string; readonly [member: string]: S
 
 const result = { content: [{ type: "text", text: "done" }], structuredContent: { sky: "clear" } }
 const times = { createdAt: "2026-07-28T00:00:00Z", lastUpdatedAt: "2026-07-28T00:00:00Z" }
+const session = { "mcp-session-id": "s-1" }
 const serverInfo = { name: "tasks", version: "1.0.0" }
 const name = "research"
 
@@ -73,7 +74,10 @@ const hostOf =
     if (verb !== "POST" || request._tag === "None") return Effect.succeed(text(405, ""))
     const { id = null, method, params = {} } = request.value
     requests.push({ method, params })
-    const answer = (result: object) => Effect.succeed(json(200, { jsonrpc: "2.0", id, result }))
+    const answer = (result: object) => {
+      const response = json(200, { jsonrpc: "2.0", id, result })
+      return Effect.succeed({ ...response, headers: { ...response.headers, ...(era === "legacy" && session) } })
+    }
     switch (method) {
       case "server/discover":
         return era === "modern" ? answer(modern.discover) : Effect.succeed(text(400, ""))
@@ -182,13 +186,22 @@ describe.each(["legacy", "modern"] as const)("a task of a %s server", (era) => {
   )
 })
 
+it.effect("a task whose session its server has forgotten fails the call, which is not made again", () =>
+  Effect.gen(function* () {
+    const { count, fiber } = yield* call("legacy", () => 404)
+    assert.deepNestedInclude(yield* Effect.flip(Fiber.join(fiber)), { "reason._tag": "http" })
+    assert.deepStrictEqual([count("tools/call"), count("initialize")], [1, 1])
+  }).pipe(Effect.scoped, Effect.provide(memory))
+)
+
 it.effect("a task of 2026-07-28 that fails has the error of its server, which hears that tasks are understood", () =>
   Effect.gen(function* () {
     const error = { code: -32_000, message: "no sources" }
-    const { fiber, requests } = yield* call("modern", () => ({ status: "failed", error }))
+    const { count, fiber, requests } = yield* call("modern", () => ({ status: "failed", error }))
     const failed = yield* Effect.flip(Fiber.join(fiber))
     assert.deepNestedInclude(failed, { "reason._tag": "rpc", "reason.code": -32_000 })
     assert.include(failed.message, "no sources")
+    assert.strictEqual(count("tasks/cancel"), 0)
     const params = requests.find(({ method }) => method === "tools/call")?.params
     assert.deepNestedInclude(params, {
       "_meta.io\\.modelcontextprotocol/clientCapabilities": { extensions: { "io.modelcontextprotocol/tasks": {} } }

@@ -35,7 +35,7 @@ describe("Issues", () => {
         "agents[1].name: Expected 1..64 characters of A-Z a-z 0-9 . _ -, the first one a letter or a digit",
         "agents[2].auth: Expected an object of type none, bearer, bearer_env, did_signed or oauth2_client_credentials",
         'mcp_servers[0].approval: Expected "never" | "always"',
-        "mcp_servers[0].command: Unknown field",
+        "mcp_servers[0].command: Expected a url instead: only the gateway's configuration may name a command",
         'preferences.approval: Expected "never" | "sensitive" | "always"',
         "preferences.max_steps: Expected number",
         "question: This field is required",

@@ -1,6 +1,8 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { type AgentAuth, urlsOf } from "@bowline/domain/peer/Agent"
 import { Context } from "effect"
 import type { Tool } from "../tool/Tool.ts"
+import * as ToolName from "../tool/ToolName.ts"
 
 /** What one caller may use, by name. */
 export interface Permission {
@@ -29,6 +31,12 @@ export const Permissions = Context.Reference<{ readonly forCaller: (caller: Call
 /** The host of a URL in one spelling: in lower case, without the port, the dot at its end, and the brackets of an address. */
 export const hostOf = (url: string): string => new URL(url).hostname.replace(/\.$/, "").replace(/^\[|\]$/g, "")
 
-/** Whether a tool may be called: by its name, and by the host that the call connects to. */
-export const allowsTool = ({ host, tool }: Permission, { name, url }: Pick<Tool, "name" | "url">): boolean =>
-  tool(name) && (url === undefined || host(hostOf(url)))
+/** Whether the gateway may connect to an agent or a server: to its URL, and to the one that its tokens come from. */
+export const allowsUrl = ({ host }: Permission, url: string, auth: AgentAuth): boolean =>
+  urlsOf(url, auth).every((url) => host(hostOf(url)))
+
+/** Whether a tool may be called: by its name, and by the hosts that the call connects to. */
+export const allowsTool = (
+  permission: Permission,
+  { urls = [], ...names }: Pick<Tool, "agent" | "name" | "skill" | "urls">
+): boolean => ToolName.spellingsOf(names).every(permission.tool) && urls.every((url) => permission.host(hostOf(url)))

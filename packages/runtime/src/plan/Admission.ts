@@ -1,4 +1,4 @@
-import { variablesOf, type Agent, type AgentAuth } from "@bowline/domain/peer/Agent"
+import { type Agent, urlsOf, variablesOf } from "@bowline/domain/peer/Agent"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { hostOf } from "../config/Permissions.ts"
@@ -20,16 +20,6 @@ interface Rules {
 
 /** The tools that the gateway may add to a plan. Their names are nobody else's, whether a plan gets them or not. */
 const reserved = new Map([[recipeTool, "the recipes"]])
-
-/** The URLs that an agent or a server makes the gateway connect to, and the fields that name them. */
-const urlsOf = (
-  field: "endpoint" | "url",
-  url: string,
-  auth: AgentAuth
-): ReadonlyArray<readonly [path: ReadonlyArray<string>, url: string]> => [
-  [[field], url],
-  ...(auth.type === "oauth2_client_credentials" ? [[["auth", "token_url"], auth.token_url] as const] : [])
-]
 
 /** What is wrong with the schemas of skills and of the answer. If there are too many, or they are too long together, none is examined. */
 const schemaIssues = ({ agents, preferences }: PlanRequest): InvalidRequest["issues"] => {
@@ -70,12 +60,16 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
     list: "agents" | "mcp_servers",
     index: number,
     { auth, name }: Pick<Agent, "auth" | "name">,
-    urls: ReturnType<typeof urlsOf>
+    url: string
   ) => {
-    for (const [path, url] of urls) {
-      if (rules.allowsHost(url)) continue
-      const host = JSON.stringify(hostOf(url))
-      report([list, index, ...path], `Expected a host that the permissions of the caller allow, got ${host}`)
+    const fields = [list === "agents" ? ["endpoint"] : ["url"], ["auth", "token_url"]]
+    for (const [at, named] of urlsOf(url, auth).entries()) {
+      if (rules.allowsHost(named)) continue
+      const host = JSON.stringify(hostOf(named))
+      report(
+        [list, index, ...(fields[at] ?? [])],
+        `Expected a host that the permissions of the caller allow, got ${host}`
+      )
     }
     const other = owners.get(name)
     if (other !== undefined) report([list, index, "name"], `Expected another name than that of ${other}`)
@@ -90,7 +84,7 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
   }
   const tools = new Map(rules.localTools.map((name) => [name, `the local tool ${name}`]))
   request.agents.forEach((agent, index) => {
-    take("agents", index, agent, urlsOf("endpoint", agent.endpoint, agent.auth))
+    take("agents", index, agent, agent.endpoint)
     agent.skills?.forEach((skill, position) => {
       const path = ["agents", index, "skills", position]
       const tool = ToolName.forSkill(agent.name, skill.id)
@@ -100,9 +94,7 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
       tools.set(tool, own)
     })
   })
-  request.mcp_servers.forEach((server, index) =>
-    take("mcp_servers", index, server, urlsOf("url", server.url, server.auth))
-  )
+  request.mcp_servers.forEach((server, index) => take("mcp_servers", index, server, server.url))
   if (tools.size > maxTools) report(["agents"], `Expected at most ${maxTools} tools, got ${tools.size}`)
   return issues.length > 0 ? issues : schemaIssues(request)
 }

@@ -1,6 +1,6 @@
 import { Agent } from "@bowline/domain/peer/Agent"
 import { Effect, Option, Schema } from "effect"
-import { hostOf, type Permission } from "../config/Permissions.ts"
+import { allowsUrl, type Permission } from "../config/Permissions.ts"
 import type { StoredTask } from "../store/PlanStore.ts"
 import type { PeerClient, Route } from "../peer/PeerClient.ts"
 
@@ -32,7 +32,7 @@ export const cancelAll = (
       const { agent: name, endpoint, remote_context_id: contextId, remote_task_id: taskId } = task
       if (taskId === null) return Effect.void
       const agent = agents.find(
-        (agent) => agent.name === name && agent.endpoint === endpoint && permission.host(hostOf(endpoint))
+        (agent) => agent.name === name && agent.endpoint === endpoint && allowsUrl(permission, endpoint, agent.auth)
       )
       return agent === undefined
         ? Effect.annotateLogs(

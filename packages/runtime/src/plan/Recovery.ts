@@ -51,7 +51,7 @@ const makeResume = Effect.gen(function* () {
       head: Resumption.headOf(abandoned),
       recent: [],
       resumed: guard._tag === "Held" ? Resumption.read(abandoned) : undefined,
-      awaited: takeoverGrace
+      awaited: Duration.max(takeoverGrace, Duration.millis(request.preferences.disconnect_grace_ms ?? 0))
     })
     // Its process may have died before it ended the older plans.
     if (guard._tag === "Queued" && request.preferences.on_busy === "interrupt") {

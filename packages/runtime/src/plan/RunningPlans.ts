@@ -1,7 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotAccepting } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
-import { Context, type Duration, Effect, Layer, type Scope } from "effect"
+import { Context, Duration, Effect, Layer, type Scope } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
@@ -143,11 +143,11 @@ const makeOpen = Effect.gen(function* () {
   return (plan: Ready, scope: Scope.Scope): RunningPlan => {
     const { session_id, guard, head, recent, awaited: _, resumed, ...start } = plan
     const { plan_id, request } = start
-    const { on_disconnect } = request.preferences
+    const { disconnect_grace_ms = config.streamGrace, on_disconnect } = request.preferences
     const onUnread = Effect.sync(() => {
       if (on_disconnect === "cancel") run.abort("disconnect")
     })
-    const live = new LivePlan(scope, onUnread, config.streamGrace)
+    const live = new LivePlan(scope, onUnread, Duration.fromInputUnsafe(disconnect_grace_ms))
     const journal = new Journal({ plan_id, session_id }, guard, head, live, writer.notify)
     const run: PlanRun = new PlanRun({
       ...start,

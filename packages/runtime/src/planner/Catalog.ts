@@ -1,30 +1,26 @@
-import type { Agent, Skill } from "@bowline/domain/peer/Agent"
+import { urlsOf, type Agent, type Skill } from "@bowline/domain/peer/Agent"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Result, type Scope } from "effect"
 import type { ConfiguredServer } from "../mcp/ConfiguredServers.ts"
 import type { McpClient } from "../mcp/McpClient.ts"
-import { hostOf, type Permission } from "../config/Permissions.ts"
+import { allowsUrl, type Permission } from "../config/Permissions.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import * as Recipes from "../prompt/Recipes.ts"
 import type { ApprovalStore } from "../store/ApprovalStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
-import { truncate } from "../tool/Envelope.ts"
 import { HandedBackTasks } from "../tool/HandedBackTasks.ts"
 import * as PeerTools from "../tool/PeerTools.ts"
 import type { Tool } from "../tool/Tool.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
 import { noticesOf, type MissingTool, type Notice } from "./MissingTools.ts"
 import type * as McpServers from "./McpServers.ts"
-import { GatheredTools, maxTools, notAllowed, type Remarks } from "./GatheredTools.ts"
+import { GatheredTools, maxTools, type Remarks } from "./GatheredTools.ts"
 import type { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import * as ServerTools from "./ServerTools.ts"
 
 const tooMany = `A plan has at most ${maxTools} tools`
-
-/** How many characters of a reason the caller gets: it quotes the schema. */
-const maxReason = 500
 
 /** What a plan may call, and what was found out on the way to it. */
 export interface Catalog extends Remarks {
@@ -42,7 +38,7 @@ export interface Catalog extends Remarks {
 const obstacle = (skill: Skill, count: number): string | undefined => {
   if (count >= maxTools) return tooMany
   const wrong = skill.input_schema === undefined ? undefined : ToolSchema.problem(skill.input_schema)
-  return wrong === undefined ? undefined : truncate(`Its input schema cannot be used. ${wrong}`, maxReason).text
+  return wrong === undefined ? undefined : `Its input schema cannot be used. ${wrong}`
 }
 
 /** The skills of an agent: those of the request, else those on its card, which is not requested from a host that is not allowed. */
@@ -51,7 +47,7 @@ const skillsOf = (
   agent: Agent
 ): Effect.Effect<Result.Result<ReadonlyArray<Skill>, string>> => {
   if (agent.skills !== undefined) return Effect.succeed(Result.succeed(agent.skills))
-  if (!permission.host(hostOf(agent.endpoint))) return Effect.succeed(Result.fail(agent.name))
+  if (!allowsUrl(permission, agent.endpoint, agent.auth)) return Effect.succeed(Result.fail(agent.name))
   return peers.discover(agent).pipe(
     Effect.tapError((error) =>
       Effect.annotateLogs(Effect.logWarning("peer_card_unavailable"), {
@@ -90,7 +86,7 @@ const addRecipes = (tools: GatheredTools, run: PlanRun, given: Given): Pick<Cata
   if ((recipes.size === 0 && !isBegun) || tools.has(Recipes.toolName)) return none
   const skills = request.agents.reduce((count, { skills = [] }) => count + skills.length, 0)
   if (tools.offered.size + skills < maxTools) {
-    return tools.add(Recipes.toTool(recipes, given.allowsRecipe)) ? { recipes, notices: [] } : none
+    return tools.add(Recipes.toTool(recipes, given.allowsRecipe)) === undefined ? { recipes, notices: [] } : none
   }
   const message = `A tool is missing: ${Recipes.toolName}`
   const data = { tools: [{ tool: Recipes.toolName, reason: tooMany }] }
@@ -117,9 +113,7 @@ const addSkills = Effect.fnUntraced(function* (
     const missing: Array<MissingTool> = []
     for (const skill of skills.success) {
       const tool = PeerTools.fromSkill({ peers, left, route }, agent, skill)
-      if (tools.has(tool.name)) continue
-      const found = agent.skills === undefined ? obstacle(skill, tools.offered.size) : undefined
-      const reason = found ?? (tools.add(tool) ? undefined : notAllowed)
+      const reason = (agent.skills === undefined ? obstacle(skill, tools.offered.size) : undefined) ?? tools.add(tool)
       if (reason !== undefined) missing.push({ tool: tool.name, reason })
       // To look at the schemas of a card takes time, in which others are served.
       yield* Effect.yieldNow
@@ -135,15 +129,15 @@ const addSkills = Effect.fnUntraced(function* (
   return { unreachable: found.filter(Result.isFailure).map(({ failure }) => failure), notices }
 })
 
-/** The MCP servers of the app, then those of the request on hosts that the caller may use. */
+/** The MCP servers of the app, then those of the request that the caller may use. */
 const serversOf = (run: PlanRun, { configured, mcp, permission }: Given): ReadonlyArray<McpServers.OfferedServer> => {
   const { request, route } = run.given
-  const named = request.mcp_servers.filter(({ url }) => permission.host(hostOf(url)))
+  const named = request.mcp_servers.filter(({ auth, url }) => allowsUrl(permission, url, auth))
   return [
-    ...configured.map(({ connect, ...server }) => ({ ...server, isNamed: false, connect: connect(route) })),
+    ...configured.map(({ connect, ...server }) => ({ ...server, urls: [], connect: connect(route) })),
     ...named.map((server) => {
-      const connect = mcp.client.connect(server, route)
-      return { terms: server, address: server.url, isNamed: true, connect }
+      const { auth, url } = server
+      return { terms: server, address: url, urls: urlsOf(url, auth), connect: mcp.client.connect(server, route) }
     })
   ]
 }

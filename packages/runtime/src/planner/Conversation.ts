@@ -87,22 +87,18 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
   return isAsked ? [question, ...stored] : [...stored, question]
 }
 
-/** Reads the session, gathers the tools, and asks the question. */
-export const begin = Effect.fnUntraced(function* (
-  parts: Parts,
-  run: PlanRun
-): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
-  const { approvals, asker, compaction, config, configured, local, mcp, peers, sessions, validator } = parts
-  const { caller, plan_id, session_id, journal, request, resumed, uuid } = run.given
-  const [stored, summary] = yield* retryWhileAway(
-    Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
-  )
+/** What the plan may use, out of all that there is as it begins. */
+const gather = Effect.fnUntraced(function* (
+  { approvals, config, configured, local, mcp, peers, permissions, sessions, validator }: Parts,
+  run: PlanRun,
+  recipes: RecipeTable
+) {
+  const { caller, request } = run.given
+  const { forCaller } = permissions
   const checkOutput: CheckOutput = (tool, schema, output) => validator.outputProblem(caller, tool, schema, output)
   const isUnattended: McpServers.Given["isUnattended"] = (tool) =>
     ApprovalRule.isUnattended(tool, request.preferences.approval, config.approvals)
-  const { forCaller } = parts.permissions
-  const planner = yield* parts.planner
-  const catalog = yield* Catalog.of(run, {
+  return yield* Catalog.of(run, {
     permission: forCaller(caller),
     peers,
     mcp: { client: mcp, check: checkOutput, isUnattended },
@@ -110,10 +106,23 @@ export const begin = Effect.fnUntraced(function* (
     local,
     sessions,
     approvals,
-    recipes: yield* parts.recipes,
+    recipes,
     allowsRecipe: (name) => forCaller(caller).recipe(name)
   })
-  const { notices, recipes, refresh, tools, unreachable, withheld } = catalog
+})
+
+/** Reads the session, gathers the tools, and asks the question. */
+export const begin = Effect.fnUntraced(function* (
+  parts: Parts,
+  run: PlanRun
+): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
+  const { asker, compaction, config, sessions } = parts
+  const { plan_id, session_id, journal, request, resumed, uuid } = run.given
+  const session = Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
+  // The disk is asked while the store is.
+  const texts = Effect.all([parts.planner, parts.recipes])
+  const [[stored, summary], [planner, known]] = yield* Effect.all([retryWhileAway(session), texts], { concurrency: 2 })
+  const { notices, recipes, refresh, tools, unreachable, withheld } = yield* gather(parts, run, known)
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)
 

@@ -23,9 +23,9 @@ type Limits = Pick<Preferences, "max_steps" | "max_tool_calls" | "max_total_toke
 export const withheld = (
   { steps, tool_calls, usage }: Pick<Progress, "steps" | "tool_calls" | "usage">,
   { max_steps, max_tool_calls, max_total_tokens = Infinity }: Limits,
-  { hasTools, isLooping, left }: { readonly hasTools: boolean; readonly isLooping: boolean; readonly left: Allowance }
+  { mayCall, isLooping, left }: { readonly mayCall: boolean; readonly isLooping: boolean; readonly left: Allowance }
 ): StopReason | undefined => {
-  if (!hasTools) return undefined
+  if (!mayCall) return undefined
   if (isLooping) return "loop"
   if (tool_calls >= max_tool_calls || left.toolCalls <= 0) return "max_tool_calls"
   if (usage.input_tokens + usage.output_tokens >= max_total_tokens || left.tokens <= 0) return "max_total_tokens"

@@ -6,6 +6,7 @@ import type { Notice } from "./MissingTools.ts"
 export const maxTools = 128
 
 export const notAllowed = "The permissions of the caller do not allow it"
+const taken = "Another tool of the plan has its name"
 
 /** What is said of a source of tools besides its tools: the agents and servers that did not say what they can do, and what the caller should know. */
 export interface Remarks {
@@ -27,11 +28,12 @@ export class GatheredTools {
     return this.offered.has(name) || this.withheld.has(name)
   }
 
-  /** Adds a tool unless another one has its name, and says whether the caller may use it. */
-  add(tool: Tool): boolean {
+  /** Adds a tool, and says why the model is not offered it, if so. */
+  add(tool: Tool): string | undefined {
+    if (this.has(tool.name)) return taken
     const isAllowed = allowsTool(this.#permission, tool)
-    if (!this.has(tool.name)) (isAllowed ? this.offered : this.withheld).set(tool.name, tool)
-    return isAllowed
+    ;(isAllowed ? this.offered : this.withheld).set(tool.name, tool)
+    return isAllowed ? undefined : notAllowed
   }
 
   /** Removes the tools of all MCP servers. */

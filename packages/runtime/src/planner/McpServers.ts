@@ -16,6 +16,8 @@ const timeLimit = "10 seconds"
 /** Servers of the protocol's first SDKs write draft-07. */
 const drafts = ["2020-12", "draft-07"] as const
 
+/** The longest name of a tool that a request may name, too. */
+const maxName = 256
 /** The longest description of a tool: the model reads it in every step. */
 const maxDescription = 4_096
 
@@ -24,8 +26,8 @@ export interface OfferedServer {
   readonly terms: ServerTerms
   /** Where it is: by this and their names callers know its tools. */
   readonly address: string
-  /** Whether a request names it: then the permissions of the caller hold for its host. */
-  readonly isNamed: boolean
+  /** What calls connect to where a request says so: the caller has to be allowed the hosts. */
+  readonly urls: ReadonlyArray<string>
   readonly connect: Effect.Effect<McpConnection, PeerError, Scope.Scope>
 }
 
@@ -44,7 +46,7 @@ export interface Found {
 export interface Given {
   readonly check: McpTools.CheckOutput
   /** Whether calls of this tool are made without asking anybody. */
-  readonly isUnattended: (tool: Pick<Tool, "approval" | "name">) => boolean
+  readonly isUnattended: (tool: Pick<Tool, "agent" | "approval" | "name" | "skill">) => boolean
 }
 
 const late = new PeerError({ reason: new Unreachable({ message: "The server did not list its tools within 10 s" }) })
@@ -60,8 +62,10 @@ const trustOf = ({ address, terms }: OfferedServer, tool: McpTool): ToolTrust =>
 
 /** Why the plan does not get a tool, if so. */
 const obstacle = (terms: ServerTerms, tool: McpTool, trust: ToolTrust, given: Given): string | undefined => {
-  const asked = { name: McpTools.nameOf(terms, tool), approval: terms.approval }
+  const { approval, name: agent } = terms
+  const asked = { name: McpTools.nameOf(terms, tool), agent, skill: tool.name, approval }
   if (trust.isChanged && given.isUnattended(asked)) return "Its description or a schema has changed"
+  if (tool.name.length > maxName) return `Its name is longer than ${maxName}`
   if ((tool.description ?? "").length > maxDescription) return `Its description is longer than ${maxDescription}`
   const input = ToolSchema.problem(tool.inputSchema, drafts)
   if (input !== undefined) return `Its input schema cannot be used. ${input}`
@@ -76,9 +80,8 @@ export const toolsOf = Effect.fnUntraced(function* (
   listed: ReadonlyArray<McpTool>,
   given: Given
 ): Effect.fn.Return<Found> {
-  const { address, isNamed, terms } = server
+  const { terms, urls } = server
   const { allowed_tools, name } = terms
-  const url = isNamed ? address : undefined
   const allowed = listed.filter((tool) => allowed_tools?.includes(tool.name) ?? true)
   const missing: Array<MissingTool> = []
   for (const tool of allowed_tools ?? []) {
@@ -88,7 +91,7 @@ export const toolsOf = Effect.fnUntraced(function* (
   for (const tool of allowed) {
     const trust = trustOf(server, tool)
     const reason = obstacle(terms, tool, trust, given)
-    if (reason === undefined) tools.push(McpTools.fromTool(terms, url, connection, tool, trust, given.check))
+    if (reason === undefined) tools.push(McpTools.fromTool(terms, urls, connection, tool, trust, given.check))
     else missing.push({ tool: tool.name, reason })
     // To look at schemas takes time, in which others are served.
     yield* Effect.yieldNow

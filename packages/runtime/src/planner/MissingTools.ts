@@ -1,4 +1,5 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import { truncate } from "../tool/Envelope.ts"
 
 export type Notice = Extract<PlanEvent, { readonly event: "notice" }>
 
@@ -7,6 +8,9 @@ export interface MissingTool {
   readonly tool: string
   readonly reason: string
 }
+
+/** What the caller gets of what strangers write: so many tools, and characters of a name and of a reason, which quotes the schema. */
+const most = { tools: 100, name: 256, reason: 500 }
 
 const titles = { agent: "agent", server: "MCP server" }
 
@@ -17,7 +21,11 @@ export const noticesOf = (
   missing: ReadonlyArray<MissingTool>
 ): ReadonlyArray<Notice> => {
   if (missing.length === 0) return []
-  const message = `Tools of the ${titles[kind]} ${name} are missing: ${missing.map(({ tool }) => tool).join(", ")}`
-  const tools = missing.map((tool) => ({ ...tool }))
+  const tools = missing.slice(0, most.tools).map(({ reason, tool }) => ({
+    tool: truncate(tool, most.name).text,
+    reason: truncate(reason, most.reason).text
+  }))
+  const more = missing.length > tools.length ? ` and ${missing.length - tools.length} more` : ""
+  const message = `Tools of the ${titles[kind]} ${name} are missing: ${tools.map(({ tool }) => tool).join(", ")}${more}`
   return [{ event: "notice", data: { code: "tool_missing", message, data: { [kind]: name, tools } } }]
 }

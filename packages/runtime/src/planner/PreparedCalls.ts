@@ -27,17 +27,24 @@ export type ParseInput = (
   text: string
 ) => Effect.Effect<Result.Result<ToolInput, InputValidator.WrongInput>>
 
+/** What calls are checked with. */
+export interface Lookup {
+  readonly tools: ReadonlyMap<string, Tool>
+  /** Tools that are not offered, but that an earlier process may have offered. */
+  readonly withheld?: ReadonlyMap<string, Tool>
+  readonly parse: ParseInput
+}
+
 type Call = Pick<ToolCall, "name" | "arguments">
 
 /** Looks up and checks a call. `isSpent`: the plan has already made as many calls as it may. */
 const prepareOne = Effect.fnUntraced(function* (
   { arguments: text, name }: Call,
-  tools: ReadonlyMap<string, Tool>,
-  parse: ParseInput,
+  { parse, tools, withheld }: Lookup,
   task_id: string,
   isSpent: boolean
 ): Effect.fn.Return<Prepared> {
-  const tool = tools.get(name)
+  const tool = tools.get(name) ?? withheld?.get(name)
   const input = yield* parse(tool, text)
   const shown = Result.isSuccess(input) ? input.success : input.failure.input
   const part: ToolCallPart = {
@@ -63,43 +70,36 @@ const prepareOne = Effect.fnUntraced(function* (
 /** Looks up and checks the calls of a step, of which at most `budget` may be made. */
 export const prepare = (
   calls: ReadonlyArray<Call>,
-  tools: ReadonlyMap<string, Tool>,
-  parse: ParseInput,
+  lookup: Lookup,
   budget: number,
   nextId: () => string
 ): Effect.Effect<ReadonlyArray<Prepared>> =>
-  Effect.forEach(calls, (call, index) => prepareOne(call, tools, parse, nextId(), index >= budget))
+  Effect.forEach(calls, (call, index) => prepareOne(call, lookup, nextId(), index >= budget))
 
-/** What the process that resumes a plan has to do of the last answered step. */
-export interface RemainingCalls {
-  /** The calls that have no result. A call that has begun is not started again. */
-  readonly calls: ReadonlyArray<Prepared>
-  /** How many calls the plan has made, these included. */
-  readonly counted: number
-}
-
-/** The calls of the step that have no result. `parts` are all calls of the step, `tasks` all tasks of the plan, which may make at most `max` calls. */
+/**
+ * The calls of the step that have no result. One that has begun is not started again. `parts` are all calls of the step, `tasks` all tasks of
+ * the plan; `counted` is how many calls the plan could make with those of this step.
+ */
 export const remainingCalls = Effect.fnUntraced(function* (
   parts: ReadonlyArray<ToolCallPart>,
   tasks: ReadonlyArray<StoredTask>,
-  tools: ReadonlyMap<string, Tool>,
-  parse: ParseInput,
-  max: number
-): Effect.fn.Return<RemainingCalls> {
+  lookup: Lookup,
+  counted: number
+): Effect.fn.Return<ReadonlyArray<Prepared>> {
+  const { tools, withheld } = lookup
   const ids = new Set(parts.map(({ task_id }) => task_id))
-  // Each call of the steps before has its row, also one that was refused because there were too many.
-  const before = Math.min(tasks.filter(({ task_id }) => !ids.has(task_id)).length, max)
-  const budget = max - before
+  // Each call of the steps before has its row. Calls beyond a budget are refused in the last step that has tools.
+  const budget = counted - tasks.filter(({ task_id }) => !ids.has(task_id)).length
   const calls: Array<Prepared> = []
   for (const [index, part] of parts.entries()) {
-    const tool = tools.get(part.tool)
+    const tool = tools.get(part.tool) ?? withheld?.get(part.tool)
     const task = tasks.find(({ task_id }) => task_id === part.task_id)
     if (task === undefined) {
       const call = { name: part.tool, arguments: part.raw_input ?? JSON.stringify(part.input) }
-      calls.push(yield* prepareOne(call, tools, parse, part.task_id, index >= budget))
+      calls.push(yield* prepareOne(call, lookup, part.task_id, index >= budget))
     } else if (task.state === "running" && tool !== undefined) {
       calls.push({ _tag: "Begun", part, tool, input: part.input, task })
     }
   }
-  return { calls, counted: before + Math.min(parts.length, budget) }
+  return calls
 })

@@ -43,7 +43,12 @@ const offer = Effect.fnUntraced(function* (
   const notices: Array<Notice> = []
   for (const { notices: told, server, tools: own } of servers) {
     const { name } = server.terms
-    const missing = own.filter((tool) => !tools.add(tool)).map((tool) => ({ tool: tool.name, reason: notAllowed }))
+    const missing = own.flatMap((tool) => {
+      const reason = tools.add(tool)
+      // What the caller may not use of a server that it has not named is nothing to it.
+      const isHidden = reason === undefined || (reason === notAllowed && server.urls.length === 0)
+      return isHidden ? [] : [{ tool: tool.skill ?? tool.name, reason }]
+    })
     notices.push(...told, ...noticesOf("server", name, missing))
     const { size } = tools.offered
     if (size <= maxTools) continue

@@ -51,11 +51,14 @@ export class StepLoop {
   readonly #services: Services
   readonly #run: PlanRun
   readonly #conversation: Conversation
+  /** Whether the model has asked for calls, also for some of tools that do not exist. */
+  #hasCalled: boolean
 
   constructor(services: Services, run: PlanRun, conversation: Conversation) {
     this.#services = services
     this.#run = run
     this.#conversation = conversation
+    this.#hasCalled = (run.given.resumed?.tasks ?? []).length > 0
   }
 
   readonly run = Effect.fnUntraced(function* (this: StepLoop) {
@@ -74,21 +77,15 @@ export class StepLoop {
 
   /** Finishes the step that another process has left unfinished, if its answer is stored. Says whether it made a call. */
   readonly #finishStep = Effect.fnUntraced(function* (this: StepLoop) {
-    const { resumed, request } = this.#run.given
+    const { resumed } = this.#run.given
     const { lastAnswer, tools, withheld } = this.#conversation
     if (resumed === undefined || lastAnswer === undefined) return false
-    // Says which day its calls are charged to. They are within what was left when the model asked for them.
+    // Says which day the plan is charged to from now on.
     yield* this.#services.allowance(this.#run)
     const asked = lastAnswer.parts.filter((part) => part.type === "tool_call")
-    const { max_tool_calls } = request.preferences
-    const { calls, counted } = yield* PreparedCalls.remainingCalls(
-      asked,
-      resumed.tasks,
-      new Map([...withheld, ...tools]),
-      this.#parse,
-      max_tool_calls
-    )
-    this.#run.count({ tool_calls: counted })
+    const lookup = { tools, withheld, parse: this.#parse }
+    const { tool_calls } = this.#run.progress
+    const calls = yield* PreparedCalls.remainingCalls(asked, resumed.tasks, lookup, tool_calls)
     if (calls.length === 0) return false
     yield* this.#call(calls)
     return true
@@ -98,9 +95,9 @@ export class StepLoop {
   readonly #ask = Effect.fnUntraced(function* (this: StepLoop, { before, corrections, isRepair }: Next) {
     const run = this.#run
     const { loop, prompt, refreshTools, request, tools } = this.#conversation
-    yield* refreshTools
     const { preferences } = run.given.request
     if (loop.failure !== undefined) return yield* loop.failure
+    yield* refreshTools
     const step = run.beginStep()
     const left = yield* this.#services.allowance(run)
     yield* prompt.fit
@@ -109,7 +106,7 @@ export class StepLoop {
     if (before === undefined) run.count({ steps: run.progress.steps + 1 })
     const { steps } = run.progress
     const withholding = withheld(run.progress, preferences, {
-      hasTools: tools.size > 0,
+      mayCall: tools.size > 0 || this.#hasCalled,
       isLooping: loop.isExhausted,
       left
     })
@@ -152,14 +149,15 @@ export class StepLoop {
     const { journal, request, uuid } = run.given
     const { prompt, tools } = this.#conversation
     const budget = Math.min(request.preferences.max_tool_calls - run.progress.tool_calls, toolCalls)
-    const calls = yield* PreparedCalls.prepare(answer.calls, tools, this.#parse, budget, uuid)
+    const calls = yield* PreparedCalls.prepare(answer.calls, { tools, parse: this.#parse }, budget, uuid)
     const written = calls.map(({ part }) => part)
     const parts = Assembly.inOrder(answer.parts, answer.calls, written)
     run.endStep()
-    journal.append([run.message("assistant", parts, yield* Clock.currentTimeMillis)], [])
+    run.count({ tool_calls: run.progress.tool_calls + Math.min(calls.length, budget) })
+    // Together: the next process makes as many of the calls as this one would have made.
+    journal.append([run.message("assistant", parts, yield* Clock.currentTimeMillis), run.progressed("tool")], [])
     const { usage } = answer
     prompt.answered({ role: "assistant", parts }, usage && usage.input_tokens + usage.output_tokens)
-    run.count({ tool_calls: run.progress.tool_calls + Math.min(calls.length, budget) })
     yield* this.#call(calls)
     return { ...afresh, corrections: Continuation.corrections(answer.dropped) }
   })
@@ -169,6 +167,7 @@ export class StepLoop {
     const run = this.#run
     const { delimiter, loop, prompt } = this.#conversation
     const parts = calls.map(({ part }) => part)
+    this.#hasCalled = true
     run.tasks.expect(parts.map(({ task_id }) => task_id))
     const { admit, config } = this.#services
     const { contextWindow } = ModelLimits.of(config, run.model)

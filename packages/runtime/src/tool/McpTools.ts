@@ -57,10 +57,10 @@ const outputProblem = (tool: McpTool, result: McpResult, check: CheckOutput): Ef
   return check(tool.name, tool.outputSchema, result.structured)
 }
 
-/** A tool of a connected MCP server as a tool of the planner; `url` is where a request says that the server is. What the server says of itself can only make the gateway more careful. */
+/** A tool of a connected MCP server as a tool of the planner; `urls` is what its calls connect to where a request says so. What the server says of itself can only make the gateway more careful. */
 export const fromTool = (
   server: ServerTerms,
-  url: string | undefined,
+  urls: ReadonlyArray<string>,
   connection: McpConnection,
   tool: McpTool,
   trust: ToolTrust,
@@ -70,7 +70,7 @@ export const fromTool = (
   kind: "mcp",
   agent: server.name,
   endpoint: null,
-  ...(url !== undefined && { url }),
+  urls,
   skill: tool.name,
   description: tool.description ?? `Call ${tool.name} of the MCP server ${server.name}`,
   inputSchema: tool.inputSchema,

@@ -1,4 +1,4 @@
-import type { Agent, Skill } from "@bowline/domain/peer/Agent"
+import { type Agent, type Skill, urlsOf } from "@bowline/domain/peer/Agent"
 import type { PeerError, PeerErrorReason } from "@bowline/domain/peer/PeerError"
 import { handedBack } from "@bowline/domain/tool/TaskState"
 import { Effect, type Schema } from "effect"
@@ -85,7 +85,7 @@ export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: S
     kind: "peer",
     agent: agent.name,
     endpoint: agent.endpoint,
-    url: agent.endpoint,
+    urls: urlsOf(agent.endpoint, agent.auth),
     skill: skill.id,
     description: skill.description ?? `Ask the agent ${agent.name}: ${skill.id}`,
     inputSchema: skill.input_schema ?? textInput,

@@ -55,8 +55,8 @@ export interface Tool {
   readonly agent: string | null
   /** Where the agent is. */
   readonly endpoint: string | null
-  /** What its calls connect to, if they do: the caller has to be allowed its host. */
-  readonly url?: string
+  /** What its calls connect to, if they do: the caller has to be allowed the hosts. */
+  readonly urls?: ReadonlyArray<string>
   readonly skill: string | null
   readonly description: string
   readonly inputSchema: JsonSchema

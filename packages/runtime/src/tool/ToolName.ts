@@ -1,5 +1,6 @@
 import { distance } from "fastest-levenshtein"
 import { createHash } from "node:crypto"
+import type { Tool } from "./Tool.ts"
 
 const maxLength = 64
 
@@ -8,6 +9,13 @@ const maxLength = 64
  * a stable hash of the two names, so that no two tools get the same name.
  */
 export const forSkill = (agent: string, skill: string): string => shorten(`${agent}_${skill}`, `${agent}\n${skill}`)
+
+/**
+ * What a rule about tools is compared with: the name of the tool and, since that may end in a hash, the plain one. Otherwise a caller
+ * could choose a name for its agent with which the tool escapes a rule such as `*_delete`.
+ */
+export const spellingsOf = ({ agent, name, skill }: Pick<Tool, "agent" | "name" | "skill">): ReadonlyArray<string> =>
+  agent === null || skill === null ? [name] : [name, `${agent}_${skill}`]
 
 /** A name that a model made up, in a form that can be stored and sent again. */
 export const legal = (name: string): string => shorten(name, name)

@@ -1,6 +1,7 @@
 import type { ApprovalPreference } from "@bowline/domain/plan/Approval"
 import { assert, describe, it } from "@effect/vitest"
 import * as ApprovalRule from "../../src/planner/ApprovalRule.ts"
+import { forSkill } from "../../src/tool/ToolName.ts"
 import type { ToolTrust } from "../../src/tool/Tool.ts"
 
 const preferences: ReadonlyArray<ApprovalPreference> = ["never", "sensitive", "always"]
@@ -8,12 +9,14 @@ const preferences: ReadonlyArray<ApprovalPreference> = ["never", "sensitive", "a
 /** The reasons with each preference of a request. */
 const reasons = (tool: {
   readonly name: string
+  readonly agent?: string
+  readonly skill?: string
   readonly approval?: "never" | "always"
   readonly approvalReason?: "sensitive"
   readonly trust?: ToolTrust
 }) =>
   preferences.map((preference) =>
-    ApprovalRule.reasonOf({ approval: undefined, ...tool }, preference, {
+    ApprovalRule.reasonOf({ approval: undefined, agent: null, skill: null, ...tool }, preference, {
       isAlways: (name) => name.startsWith("bank_"),
       isSensitive: (name) => name.endsWith("_pay")
     })
@@ -23,6 +26,15 @@ describe("the reason why a call needs an approval", () => {
   it("is the request's for a plain tool, and the configuration's for a sensitive one", () => {
     assert.deepStrictEqual(reasons({ name: "bob_ask" }), [undefined, undefined, "always"])
     assert.deepStrictEqual(reasons({ name: "bob_pay" }), [undefined, "sensitive", "always"])
+  })
+
+  it("is found by the plain name, too, where the tool's own name ends in a hash", () => {
+    const [pay, bank] = [
+      { agent: "bob.x", skill: "pay" },
+      { agent: `bank_${"x".repeat(60)}`, skill: "ask" }
+    ].map((names) => ({ ...names, name: forSkill(names.agent, names.skill) }))
+    assert.deepStrictEqual(pay && reasons(pay), [undefined, "sensitive", "always"])
+    assert.deepStrictEqual(bank && reasons(bank), ["always", "always", "always"])
   })
 
   it("is that of a sensitive tool where its MCP server says that it may destroy something", () => {

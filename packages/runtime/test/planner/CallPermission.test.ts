@@ -1,3 +1,4 @@
+import { urlsOf } from "@bowline/domain/peer/Agent"
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, post, readAll, type seen, single } from "@bowline/testing/TestKit"
@@ -8,6 +9,7 @@ import { allowsTool, everything, type Permission, Permissions } from "../../src/
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import * as McpTools from "../../src/tool/McpTools.ts"
+import * as ToolName from "../../src/tool/ToolName.ts"
 import { bob } from "../plan/Bob.ts"
 import { askAndKill, mortal, peer, replayed } from "../plan/Mortal.ts"
 
@@ -121,13 +123,34 @@ describe("permissions that change while a plan runs", () => {
     )
   })
 
-  it("cover the hosts of MCP servers", () => {
+  it("cover tools whose names end in a hash, by their plain names, too", () => {
+    for (const agent of ["files.x", "f".repeat(60)]) {
+      const tool = { name: ToolName.forSkill(agent, "delete"), agent, skill: "delete" }
+      assert.notMatch(tool.name, /_delete$/)
+      assert.isFalse(allowsTool({ ...everything, tool: (name) => !name.endsWith("_delete") }, tool))
+      assert.isFalse(allowsTool({ ...everything, tool: (name) => name.endsWith("_delete") }, tool))
+      assert.isTrue(allowsTool(everything, tool))
+    }
+  })
+
+  it("cover the hosts of MCP servers, and those that their tokens come from", () => {
     const connection = { tools: Effect.succeed([]), hasChanged: Effect.succeed(false), call: () => Effect.never }
     const server = { name: "files", url: "https://[::1]:8443/mcp", auth: { type: "none" } } as const
     const trust = { digest: "sha256:0", known: null, isChanged: false }
     const listed = { name: "read", description: null, inputSchema: {}, outputSchema: null, isDestructive: false }
-    const tool = McpTools.fromTool(server, server.url, connection, listed, trust, () => Effect.undefined)
+    const tool = McpTools.fromTool(server, [server.url], connection, listed, trust, () => Effect.undefined)
     assert.isTrue(allowsTool({ ...everything, host: (host) => host === "::1" }, tool))
     assert.isFalse(allowsTool({ ...everything, host: () => false }, tool))
+    const token_url = "https://login.example/token"
+    const auth = { type: "oauth2_client_credentials", token_url, client_id: "", client_secret_env_var: "" } as const
+    const secured = McpTools.fromTool(
+      server,
+      urlsOf(server.url, auth),
+      connection,
+      listed,
+      trust,
+      () => Effect.undefined
+    )
+    assert.isFalse(allowsTool({ ...everything, host: (host) => host === "::1" }, secured))
   })
 })

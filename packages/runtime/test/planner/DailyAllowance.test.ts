@@ -1,5 +1,5 @@
 import { callTool, say, usage } from "@bowline/testing/provider/Turn"
-import { layer, pass, post, readAll, single } from "@bowline/testing/TestKit"
+import { all, layer, pass, post, readAll, single } from "@bowline/testing/TestKit"
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -58,6 +58,28 @@ describe("a daily budget", () => {
         assert.deepStrictEqual([tool_calls, after.tool_calls - before.tool_calls], [1, 1])
         assert.strictEqual(after.tokens - before.tokens, 2_000)
       }
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  })
+
+  it.effect("lets no process make a call that another one has found beyond it", () => {
+    // The calls beyond it wait for their turn to be refused.
+    const config = { budgetOf: () => ({ tokens: 100_000, tool_calls: 1 }), toolConcurrency: 1 }
+    const asks = ["1", "2", "3"].map((input) => callTool("bob_ask", { input }))
+    return Effect.gen(function* () {
+      const slow = peer(Effect.never)
+      const first = yield* mortal({ script: [[...asks, spends]], peers: slow.peers, config })
+      const { plan_id } = yield* askAndKill(first, { agents: [bob] })
+      const { calls, peers } = peer()
+      const second = yield* mortal({ script: () => [say("ok"), spends], peers, config })
+      const events = yield* replayed(second, plan_id)
+      assert.deepStrictEqual(
+        calls.map(({ resumes }) => resumes?.taskId),
+        ["remote-1"]
+      )
+      const states = all(events, "task.finished").map(({ state }) => state)
+      assert.deepStrictEqual(states, ["completed", "rejected", "rejected"])
+      assert.deepInclude(single(events, "final"), { tool_calls: 1, stop_reason: "max_tool_calls" })
+      assert.strictEqual((yield* spentOn("1970-01-01")).tool_calls, 1)
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   })
 

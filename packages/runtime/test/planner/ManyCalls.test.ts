@@ -196,7 +196,10 @@ const check = Effect.fnUntraced(function* (step: DrawnStep, places: number) {
       if (step.calls[at]?.behaviour !== "stubborn") assert.strictEqual(interrupted.get(at), isCut ? endedAt : undefined)
     }
     yield* checkFree
-  }).pipe(Effect.provide(Layer.provide(layer({ script: scriptOf(step), peers }), local)), Effect.scoped)
+  }).pipe(
+    Effect.provide(Layer.provide(layer({ script: scriptOf(step), peers, config: { toolConcurrency: places } }), local)),
+    Effect.scoped
+  )
 })
 
 describe("100 calls of one step", () => {
@@ -208,10 +211,13 @@ describe("100 calls of one step", () => {
         const first = yield* Config.Int("BOWLINE_STEP_SEED").pipe(Config.withDefault(1))
         for (let seed = first; seed < first + count; seed++) {
           const step = yield* Random.withSeed(draw, `step ${seed}`)
-          yield* check(step, 8).pipe(
-            Effect.provide(TestClock.layer()),
-            Effect.catchDefect((cause) => Effect.die(new Error(`BOWLINE_STEPS=1 BOWLINE_STEP_SEED=${seed}`, { cause })))
-          )
+          for (const places of [8, 100]) {
+            const named = `BOWLINE_STEPS=1 BOWLINE_STEP_SEED=${seed}, ${places} at once`
+            yield* check(step, places).pipe(
+              Effect.provide(TestClock.layer()),
+              Effect.catchDefect((cause) => Effect.die(new Error(named, { cause })))
+            )
+          }
         }
       }),
     1_800_000

@@ -52,15 +52,12 @@ const task = (index: number, state: StoredTask["state"]): StoredTask => ({
 const told = Effect.fnUntraced(function* (
   parts: ReadonlyArray<ToolCallPart>,
   tasks: ReadonlyArray<StoredTask>,
-  max: number
+  counted: number
 ) {
   const validator = yield* InputValidator
   const parse = (tool: Tool | undefined, text: string) => validator.parse(anonymous, tool, text)
-  const { calls, counted } = yield* PreparedCalls.remainingCalls(parts, tasks, tools, parse, max)
-  return [
-    counted,
-    ...calls.map((prepared) => [prepared.part.task_id, prepared._tag === "Refused" ? prepared.state : prepared._tag])
-  ]
+  const calls = yield* PreparedCalls.remainingCalls(parts, tasks, { tools, parse }, counted)
+  return calls.map((prepared) => [prepared.part.task_id, prepared._tag === "Refused" ? prepared.state : prepared._tag])
 }, Effect.provide(InputValidator.layer))
 
 describe("what is left of a step", () => {
@@ -68,7 +65,10 @@ describe("what is left of a step", () => {
     Effect.gen(function* () {
       const tasks = [task(1, "completed"), task(2, "running"), task(3, "invalid")]
       const parts = [call(1), call(2), call(3), call(4)]
-      assert.deepStrictEqual(yield* told(parts, tasks, 10), [4, [id(2), "Begun"], [id(4), "Ready"]])
+      assert.deepStrictEqual(yield* told(parts, tasks, 4), [
+        [id(2), "Begun"],
+        [id(4), "Ready"]
+      ])
     })
   )
 
@@ -76,17 +76,39 @@ describe("what is left of a step", () => {
     Effect.gen(function* () {
       const parts = [call(1, { input: {}, raw_input: "{" }), call(2, { input: {} }), call(3, { tool: "eve_ask" })]
       const invalid = parts.map(({ task_id }) => [task_id, "invalid"])
-      assert.deepStrictEqual(yield* told(parts, [], 10), [3, ...invalid])
+      assert.deepStrictEqual(yield* told(parts, [], 3), invalid)
     })
   )
 
-  it.effect("lets the plan make as many calls as it might have made", () =>
+  it.effect("lets the plan make as many calls as its process would have made", () =>
     Effect.gen(function* () {
       const before = [task(7, "completed"), task(8, "rejected"), task(9, "failed")]
       const parts = [call(1), call(2), call(3)]
       const tasks = [...before, task(1, "completed")]
-      assert.deepStrictEqual(yield* told(parts, tasks, 5), [5, [id(2), "Ready"], [id(3), "rejected"]])
-      assert.deepStrictEqual(yield* told([call(1)], before, 2), [2, [id(1), "rejected"]])
+      assert.deepStrictEqual(yield* told(parts, tasks, 5), [
+        [id(2), "Ready"],
+        [id(3), "rejected"]
+      ])
+      assert.deepStrictEqual(yield* told([call(1)], before, 3), [[id(1), "rejected"]])
     })
+  )
+
+  it.effect("finds a tool that is offered no more, and names it to nobody who asks for another one", () =>
+    Effect.gen(function* () {
+      const { parse } = yield* InputValidator
+      const lookup: PreparedCalls.Lookup = {
+        tools: new Map(),
+        withheld: tools,
+        parse: (tool, text) => parse(anonymous, tool, text)
+      }
+      const [known, unknown] = yield* PreparedCalls.remainingCalls(
+        [call(1), call(2, { tool: "bob_as" })],
+        [],
+        lookup,
+        2
+      )
+      assert.strictEqual(known?._tag, "Ready")
+      assert.deepInclude(unknown, { state: "invalid", message: 'There is no tool "bob_as"' })
+    }).pipe(Effect.provide(InputValidator.layer))
   )
 })

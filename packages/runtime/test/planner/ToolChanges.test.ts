@@ -136,6 +136,16 @@ describe("a server that changes its tools in the middle of a plan", () => {
     }).pipe(Effect.scoped, Effect.provide(layer({ script: calling("weather_sky", 30), mcp })))
   })
 
+  it.effect("is asked for nothing by a plan whose calls have failed too often", () => {
+    const { change, mcp, reacting, state } = Weather.server(sky)
+    reacting.react = () => change(sky, Weather.toolNamed(`at-${state.calls.length}`))
+    const script: Script = () => [callTool("weather_sky", { input: "" }), callTool("weather_none", { input: "" })]
+    return Effect.gen(function* () {
+      assert.strictEqual(single(yield* run(), "error").code, "loop_detected")
+      assert.deepStrictEqual([state.calls.length, state.lists], [3, 3])
+    }).pipe(Effect.scoped, Effect.provide(layer({ script, mcp })))
+  })
+
   it.effect("keeps those that it had where it cannot list them", () => {
     const { change, mcp, reacting, state } = Weather.server(sky)
     reacting.react = () => {

@@ -1,0 +1,35 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Fiber } from "effect"
+import { fileURLToPath } from "node:url"
+import { callTool } from "../server/call.ts"
+import { connect, quiet } from "./Commands.ts"
+
+const sdk2 = fileURLToPath(new URL("Sdk2.ts", import.meta.url))
+const everything = fileURLToPath(import.meta.resolve("@modelcontextprotocol/server-everything/dist/index.js"))
+
+describe("a real server over stdio", () => {
+  it.live("of the SDK 2.x is spoken to in the newest revision, and told when a call is interrupted", () =>
+    Effect.gen(function* () {
+      const { connection, statuses } = yield* connect([sdk2])
+      assert.strictEqual((yield* callTool(connection, "forecast")).text, "clear in Oslo")
+      assert.deepStrictEqual(yield* statuses, [{ url: "stdio:weather", revision: "2026-07-28", error: null }])
+      const begun = yield* Deferred.make<void>()
+      const onProgress = () => Effect.asVoid(Deferred.succeed(begun, undefined))
+      const waiting = yield* Effect.forkChild(callTool(connection, "wait", { city: "Oslo" }, onProgress))
+      yield* Deferred.await(begun)
+      yield* Fiber.interrupt(waiting)
+      // It ends when its call is aborted.
+      yield* Effect.repeat(statuses, { until: ([status]) => status?.error?.endsWith("with code 9") ?? false })
+    }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+
+  it.live("with all features of the protocol is called, also with a tool that needs a task", () =>
+    Effect.gen(function* () {
+      const { connection, statuses } = yield* connect([everything, "stdio"])
+      assert.strictEqual((yield* callTool(connection, "echo", { message: "hi" })).text, "Echo: hi")
+      const research = yield* callTool(connection, "simulate-research-query", { topic: "knots" })
+      assert.match(research.text, /^# Research Report: knots/)
+      assert.strictEqual((yield* statuses)[0]?.revision, "2025-11-25")
+    }).pipe(Effect.scoped, Effect.provide(quiet))
+  )
+})
