@@ -59,6 +59,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "notice",
     "embedded",
     "migration",
+    "caller",
     "peer",
     "provider",
     "session",

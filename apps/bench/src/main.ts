@@ -73,6 +73,7 @@ const environment = {
   BOWLINE_MODEL: models.quick,
   BOWLINE_ALLOWED_MODELS: "openai/*",
   BOWLINE_MAX_PLANS: "10000",
+  BOWLINE_RATE_LIMIT: "1000000/1s",
   // So small that the session which grows is compacted every few plans.
   BOWLINE_CONTEXT_WINDOW: "2000"
 }

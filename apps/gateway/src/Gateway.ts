@@ -21,6 +21,7 @@ import * as NodePath from "@effect/platform-node/NodePath"
 import { Effect, Layer, Logger, Record, Redacted, References } from "effect"
 import { HttpRouter } from "effect/http"
 import { flushCompileCache } from "node:module"
+import * as RateLimiter from "effect/persistence/RateLimiter"
 import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
@@ -39,7 +40,7 @@ const Demo = Effect.promise(() => import("./demo/Demo.ts"))
 const stores = ({ database, sessionTtl }: Config) => {
   switch (database._tag) {
     case "Memory":
-      return MemoryStore.layerWith({ sessionTtl })
+      return Layer.merge(MemoryStore.layerWith({ sessionTtl }), RateLimiter.layerStoreMemory)
     case "Embedded":
       return Layer.unwrap(
         Effect.map(SqlStore, ({ layerEmbedded }) => layerEmbedded({ dataDir: database.dataDir, sessionTtl }))
@@ -133,8 +134,15 @@ const runtime = (config: Config) =>
  */
 const draining = Layer.effectDiscard(Effect.flatMap(Plans, (plans) => Effect.addFinalizer(() => plans.drain)))
 
-const warnings = (config: Config) =>
-  Layer.effectDiscard(Effect.forEach(unheeded(config), (line) => Effect.logWarning(line), { discard: true }))
+/** Says which variables have no effect. */
+const ineffective = (config: Config) =>
+  Layer.effectDiscard(
+    Effect.gen(function* () {
+      for (const line of unheeded(config)) yield* Effect.logWarning(line)
+      const { serviceLinks } = config
+      if (serviceLinks.length > 0) yield* Effect.logDebug(`Ignored service links: ${serviceLinks.join(", ")}`)
+    })
+  )
 
 /**
  * Keeps what is compiled for the next start; Node.js does so by itself only when it ends in order. At once when the gateway
@@ -157,7 +165,7 @@ const log = ({ format, level }: Config["log"]) =>
 
 /** The whole gateway, listening. */
 export const layer = (config: Config) =>
-  Layer.mergeAll(draining, announcement(config), warnings(config), compiled).pipe(
+  Layer.mergeAll(draining, announcement(config), ineffective(config), compiled).pipe(
     Layer.provideMerge(server),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(runtime(config)),

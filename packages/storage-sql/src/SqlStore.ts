@@ -2,6 +2,8 @@ import { Notices } from "@bowline/runtime/store/Notices"
 import { PgClient } from "@effect/sql-pg"
 import { type Duration, Effect, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import * as RateLimiter from "effect/persistence/RateLimiter"
+import * as SqlRateLimiterStore from "./caller/SqlRateLimiterStore.ts"
 import * as EmbeddedDatabase from "./embedded/EmbeddedDatabase.ts"
 import { translateErrors } from "./internal/StorageErrors.ts"
 import * as Migrations from "./migration/Migrations.ts"
@@ -38,6 +40,7 @@ export const layerNoDeps = (options: Options) =>
     SqlLeaseStore.layer(options),
     SqlCredentialStore.layer,
     SqlGatewayId.layer,
+    options.isShared ? SqlRateLimiterStore.layer : RateLimiter.layerStoreMemory,
     // No other process could receive notices, and the one connection of the embedded database cannot wait for them.
     options.isShared ? SqlNotices.layer : Notices.layerMemory
   ).pipe(

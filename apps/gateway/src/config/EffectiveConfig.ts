@@ -21,7 +21,8 @@ const shown = (name: SettingName, values: Values, sources: Sources): unknown => 
   const given = sources.get(name)
   if (given !== undefined) return table[name].secret === true ? redacted : given.text
   const value = values[name]
-  return Duration.isDuration(value) ? table[name].default : (value ?? null)
+  const { default: usual } = table[name]
+  return typeof value === "object" && usual !== undefined ? usual : (value ?? null)
 }
 
 /** All settings, in the sections of the file. */

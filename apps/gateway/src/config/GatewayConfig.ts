@@ -22,6 +22,7 @@ import {
   type Sources,
   type Texts
 } from "../setting/ReadSettings.ts"
+import { withoutServiceLinks } from "../setting/ServiceLinks.ts"
 import { laterVariables, type SettingName, type Values } from "../setting/Settings.ts"
 import { budgetsOf, callerMisfits, permissionsOf } from "./CallerRules.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
@@ -44,12 +45,33 @@ const logLevels = {
   none: "None"
 } as const
 
+/** By which names the gateway may be called, and whose pages may call it. */
+export interface EntryRules {
+  /** Without any, loopback names only, unless any host is right. */
+  readonly publicHosts: ReadonlyArray<string>
+  /** Whether callers have to have a key: then no name of the gateway is wrong by itself. */
+  readonly anyHost: boolean
+  readonly corsOrigins: ReadonlyArray<string>
+}
+
+/** What bounds the connections of the gateway's server. */
+export interface HttpLimits {
+  readonly maxConnections: number
+  readonly headersTimeout: Duration.Duration
+  readonly requestTimeout: Duration.Duration
+}
+
 /** Everything that an operator configures, see `docs/reference/configuration.md`. */
 export class GatewayConfig extends Context.Service<
   GatewayConfig,
   {
     readonly host: string
     readonly port: number
+    readonly http: HttpLimits
+    /** Whose pages and which names of the gateway a request may come from and go to. */
+    readonly entry: EntryRules
+    /** How many requests a caller may make in this time. */
+    readonly rateLimit: readonly [requests: number, window: Duration.Duration]
     /** Without any the gateway is open. */
     readonly callerKeys: ReadonlyArray<CallerKey>
     readonly isAdmin: (caller: CallerName) => boolean
@@ -93,6 +115,8 @@ export class GatewayConfig extends Context.Service<
     readonly ignored: ReadonlyArray<string>
     /** Variables that are set, but that another variable wins over. */
     readonly overruled: ReadonlyArray<string>
+    /** Variables that Kubernetes has set, and that mean nothing here. */
+    readonly serviceLinks: ReadonlyArray<string>
   }
 >()("@bowline/gateway/config/GatewayConfig") {}
 
@@ -166,8 +190,9 @@ export const fromEnvironment = Effect.fnUntraced(function* (
   flags: Texts = {}
 ) {
   const file = yield* ConfigFile.load(environment)
-  const sources = collect(flags, environment, file.settings)
-  const { problems: wrong, values } = read(sources, environment)
+  const { links, settings } = withoutServiceLinks(environment)
+  const sources = collect(flags, settings, file.settings)
+  const { problems: wrong, values } = read(sources, settings)
   const providers = ProviderSettings.fromValues(values, sources, file.providers)
   const models = ConfiguredModels.choose(values, sources, providers, file)
   const found = [...file.problems, ...wrong]
@@ -181,6 +206,13 @@ export const fromEnvironment = Effect.fnUntraced(function* (
   return GatewayConfig.of({
     host,
     port: values.port,
+    http: {
+      maxConnections: values.maxConnections,
+      headersTimeout: values.headersTimeout,
+      requestTimeout: values.requestTimeout
+    },
+    entry: { publicHosts: values.publicHosts, anyHost: apiKeys.length > 0, corsOrigins: values.corsOrigins },
+    rateLimit: values.rateLimit,
     callerKeys: apiKeys,
     isAdmin: (caller) => adminCallers?.includes(caller) ?? apiKeys.length === 0,
     database: databaseOf(values),
@@ -201,7 +233,8 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     placeOf: (name) => placeOf(sources, name),
     effective: EffectiveConfig.describe(values, sources, providers, file),
     ignored: laterVariables.filter((name) => isSet(environment[name])),
-    overruled: ProviderSettings.overruled(sources)
+    overruled: ProviderSettings.overruled(sources),
+    serviceLinks: links
   })
 })
 

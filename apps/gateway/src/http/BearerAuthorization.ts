@@ -4,6 +4,7 @@ import { Effect, Layer, Redacted } from "effect"
 import { createHash, timingSafeEqual } from "node:crypto"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { formatPlace } from "../setting/Problem.ts"
+import * as CallerRate from "./CallerRate.ts"
 import { Refused, respond } from "./Refusals.ts"
 
 const digestOf = (key: Redacted.Redacted): Buffer => createHash("sha256").update(Redacted.value(key)).digest()
@@ -19,10 +20,15 @@ export const onlyAdmins = Effect.map(GatewayConfig, ({ isAdmin, placeOf }) =>
   )
 )
 
-/** Finds the caller by the digest of its key. Every key is compared, in constant time. Without keys everybody is the same caller. */
+/**
+ * Finds the caller by the digest of its key, and bounds its requests. Every key is compared, in constant time. Without keys everybody
+ * is the same caller.
+ */
 export const layer = Layer.effect(
   Authorization,
-  Effect.map(GatewayConfig, ({ callerKeys }) => {
+  Effect.gen(function* () {
+    const { callerKeys } = yield* GatewayConfig
+    const withinRate = yield* CallerRate.make
     const known = callerKeys.map(({ name, key }) => ({ name, digest: digestOf(key) }))
 
     const find = (credential: Redacted.Redacted) => {
@@ -34,7 +40,7 @@ export const layer = Layer.effect(
     return {
       bearer: (handled, { credential }) => {
         const caller = find(credential)
-        if (caller !== undefined) return Effect.provideService(handled, Caller, caller)
+        if (caller !== undefined) return withinRate(caller, Effect.provideService(handled, Caller, caller))
         const isMissing = Redacted.value(credential) === ""
         return respond(
           new Refused({

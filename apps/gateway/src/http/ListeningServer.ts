@@ -1,22 +1,54 @@
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { Effect, Layer } from "effect"
+import { Duration, Effect, Layer, Metric } from "effect"
 import { createServer } from "node:http"
+import type { HttpLimits } from "../config/GatewayConfig.ts"
 
 /** How long the last responses may take when the gateway closes. Then it cuts their connections. */
 const closeGrace = "2 seconds"
 
-/** Listens on an address. It closes after the last response has ended. */
-export const layer = (options: { readonly host: string; readonly port: number }) => {
-  const server = createServer()
+/** How late a time-out may be noticed, in milliseconds. */
+const maxLate = 1_000
+
+const dropped = Metric.counter("bowline.connections.dropped", {
+  description: "Connections that were closed at once, since as many were open as may be",
+  incremental: true
+})
+
+const makeServer = ({ headersTimeout, maxConnections, requestTimeout }: HttpLimits) => {
+  const request = Duration.toMillis(requestTimeout)
+  const headers = Math.min(Duration.toMillis(headersTimeout), request)
+  const server = createServer({
+    headersTimeout: headers,
+    requestTimeout: request,
+    connectionsCheckingInterval: Math.min(headers, maxLate),
+    // Node would answer without a document. `Entrance` refuses such a request.
+    requireHostHeader: false
+  })
+  server.maxConnections = maxConnections
   // While the server closes, nobody needs a connection whose response has ended.
   server.on("request", (_, response) => {
     response.once("close", () => {
       if (!server.listening) server.closeIdleConnections()
     })
   })
-  const cut = Layer.effectDiscard(Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections())))
+  return server
+}
+
+/** Listens on an address. It closes after the last response has ended. */
+export const layer = ({
+  host,
+  http,
+  port
+}: {
+  readonly host: string
+  readonly port: number
+  readonly http: HttpLimits
+}) => {
+  const server = makeServer(http)
+  const count = Effect.map(Effect.context(), (context) => server.on("drop", () => dropped.updateUnsafe(1, context)))
+  const cut = Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
   return Layer.provideMerge(
-    cut,
-    NodeHttpServer.layer(() => server, { ...options, gracefulShutdownTimeout: closeGrace })
+    Layer.effectDiscard(Effect.andThen(count, cut)),
+    NodeHttpServer.layer(() => server, { host, port, gracefulShutdownTimeout: closeGrace })
   )
 }

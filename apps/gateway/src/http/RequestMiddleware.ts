@@ -4,6 +4,7 @@ import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
 import { Cause, Effect } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApi, HttpApiError } from "effect/http-api"
+import * as Entrance from "./Entrance.ts"
 import { internal, invalid, Refused, RequestId, respond } from "./Refusals.ts"
 
 const isSane = (id: string | undefined): id is string => id !== undefined && /^[\x20-\x7e]{1,128}$/.test(id)
@@ -52,21 +53,24 @@ const rescue = <E>(cause: Cause.Cause<E>) => {
     : respond(refused)
 }
 
-/** Gives every request an id, which is in the response and in each line of the log, and turns every failure into a problem document. */
+/** Gives every request an id, which is in the response and in each line of the log, refuses those that may not come in, and turns every failure into a problem document. */
 export const layer = HttpRouter.middleware(
-  Effect.map(
-    UuidGenerator,
-    (uuid) => (handled) =>
-      Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) => {
+  Effect.gen(function* () {
+    const uuid = yield* UuidGenerator
+    const admit = yield* Entrance.make
+    return (handled) => {
+      const admitted = admit(handled)
+      return Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) => {
         const given = headers["x-request-id"]
         const id = isSane(given) ? given : uuid()
-        return handled.pipe(
+        return admitted.pipe(
           Effect.catchCause(rescue),
           Effect.map(HttpServerResponse.setHeader("x-request-id", id)),
           Effect.annotateLogs({ request_id: id }),
           Effect.provideService(RequestId, id)
         )
       })
-  ),
+    }
+  }),
   { global: true }
 )

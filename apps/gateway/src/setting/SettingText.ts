@@ -2,7 +2,7 @@ import * as EgressRule from "@bowline/runtime/egress/EgressRule"
 import { ByteSize, Duration, Effect, Option, Predicate, Schema, SchemaIssue, SchemaTransformation } from "effect"
 
 /** Reports what was expected, whatever is wrong with a text. It never repeats the text, which may be a secret. */
-const expecting =
+export const expecting =
   (expected: string) =>
   <S extends Schema.Constraint>(schema: S) =>
     Schema.catchDecoding<S>(() => Effect.fail(new SchemaIssue.InvalidValue({ message: expected })))(schema)

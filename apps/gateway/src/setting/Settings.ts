@@ -1,4 +1,5 @@
 import { Schema, Struct } from "effect"
+import { httpSettings } from "./HttpSettings.ts"
 import { planSettings, streamSettings } from "./PlanSettings.ts"
 import { providerVariables } from "./ProviderVariables.ts"
 import { edgeSettings, serverSettings, storeSettings } from "./ServerSettings.ts"
@@ -8,6 +9,7 @@ import { httpUrl, matching } from "./SettingText.ts"
 /** Everything that an operator can set, except the lists of the file: providers, models and hosts of peers. */
 export const settings = {
   ...serverSettings,
+  ...httpSettings,
   ...storeSettings,
   ...planSettings,
   ...edgeSettings,
@@ -47,4 +49,4 @@ export const ClientValues = Schema.Struct(Struct.map(clientSettings, schemaOf))
 export const fileVariable = "BOWLINE_CONFIG"
 
 /** Variables of the contract that this version does not honour. */
-export const laterVariables = ["BOWLINE_RATE_LIMIT", "OTEL_EXPORTER_OTLP_ENDPOINT"]
+export const laterVariables = ["OTEL_EXPORTER_OTLP_ENDPOINT"]

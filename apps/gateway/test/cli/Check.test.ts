@@ -137,12 +137,16 @@ mcp_servers:
     Effect.gen(function* () {
       const { code, stderr, stdout } = yield* check(
         {},
-        { BOWLINE_RATE_LIMIT: "1", OPENAI_API_KEY: "planted-secret-1", OPENAI_API_KEYS: "planted-secret-2" }
+        {
+          OTEL_EXPORTER_OTLP_ENDPOINT: "http://x",
+          OPENAI_API_KEY: "planted-secret-1",
+          OPENAI_API_KEYS: "planted-secret-2"
+        }
       )
       assert.strictEqual(code, 0)
       assert.containsAllKeys(JSON.parse(stdout), ["server", "providers"])
       assert.deepStrictEqual(stderr.split("\n"), [
-        "Set, and not honoured by this version: BOWLINE_RATE_LIMIT",
+        "Set, and not honoured by this version: OTEL_EXPORTER_OTLP_ENDPOINT",
         "Set, and another variable wins over it: OPENAI_API_KEY",
         ""
       ])

@@ -12,6 +12,7 @@ import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { SessionStore } from "@bowline/runtime/store/SessionStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Layer, Logger, Stream } from "effect"
+import * as RateLimiter from "effect/persistence/RateLimiter"
 import { HttpRouter, HttpServer } from "effect/http"
 import { fromEnvironment, GatewayConfig } from "../../src/config/GatewayConfig.ts"
 import * as HttpGateway from "../../src/route/HttpGateway.ts"
@@ -48,10 +49,11 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(SessionCompaction, {}),
       Layer.mock(McpClient, {}),
       Layer.mock(PeerClient, {}),
-      Layer.mock(CredentialPool, {})
+      Layer.mock(CredentialPool, {}),
+      RateLimiter.layerStoreMemory
     ]),
     Layer.provide(Layer.succeed(GatewayConfig, config)),
-    Layer.provideMerge(ListeningServer.layer({ host: "127.0.0.1", port: 0 })),
+    Layer.provideMerge(ListeningServer.layer({ ...config, port: 0 })),
     Layer.provide(Logger.layer([log])),
     Layer.build
   )

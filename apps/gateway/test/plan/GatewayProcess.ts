@@ -6,12 +6,15 @@ import { createInterface } from "node:readline"
 
 const main = join(import.meta.dirname, "../../bin/bowline.mjs")
 
+/** Tests ask as one caller what many would ask. */
+const usual = { BOWLINE_PORT: "0", LOG_FORMAT: "json", BOWLINE_RATE_LIMIT: "1000000/1s" }
+
 /** A gateway of its own process, once it listens, with the lines that it logs. It is killed with the scope, if it still runs. */
 export const start = (environment: Readonly<Record<string, string>>) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
       const child = spawn(process.execPath, [main, "serve"], {
-        env: { PATH: process.env["PATH"], BOWLINE_PORT: "0", LOG_FORMAT: "json", ...environment },
+        env: { PATH: process.env["PATH"], ...usual, ...environment },
         stdio: ["ignore", "ignore", "pipe"]
       })
       const ended = once(child, "close")

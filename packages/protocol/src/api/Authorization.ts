@@ -1,16 +1,16 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Context } from "effect"
 import { HttpApiMiddleware, HttpApiSecurity, OpenApi } from "effect/http-api"
-import { Unauthorized } from "./Problem.ts"
+import { RateLimited, Unauthorized } from "./Problem.ts"
 
 /** Who sent the request. */
 export class Caller extends Context.Service<Caller, CallerName>()("@bowline/protocol/api/Caller") {}
 
-/** Finds the caller by the bearer key. A gateway without keys has one caller, who needs no key. */
+/** Finds the caller by the bearer key, and bounds the caller's requests. A gateway without keys has one caller, who needs no key. */
 export class Authorization extends HttpApiMiddleware.Service<Authorization, { provides: Caller }>()(
   "@bowline/protocol/api/Authorization",
   {
-    error: Unauthorized,
+    error: [Unauthorized, RateLimited],
     security: {
       bearer: HttpApiSecurity.bearer.pipe(
         HttpApiSecurity.annotate(

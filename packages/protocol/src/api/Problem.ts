@@ -14,6 +14,7 @@ export const problems = {
   idempotency_conflict: { status: 409, retryable: false, title: "The Idempotency-Key is another request's" },
   payload_too_large: { status: 413, retryable: false, title: "The body is too large" },
   unsupported_media_type: { status: 415, retryable: false, title: "The body is not JSON" },
+  rate_limited: { status: 429, retryable: true, title: "The caller has made too many requests" },
   internal: { status: 500, retryable: false, title: "The gateway failed" },
   hops_exceeded: { status: 508, retryable: false, title: "The plan has come through too many gateways" },
   draining: { status: 503, retryable: true, title: "The gateway is shutting down" },
@@ -81,6 +82,9 @@ export const ApprovalConflict = of("ApprovalConflict", "Another decision stands,
 export const PayloadTooLarge = of("PayloadTooLarge", "The body is larger than the gateway takes", ["payload_too_large"])
 export const UnsupportedMediaType = of("UnsupportedMediaType", "The body is not `application/json`", [
   "unsupported_media_type"
+])
+export const RateLimited = of("RateLimited", "The caller's requests are used up: `Retry-After` says until when", [
+  "rate_limited"
 ])
 export const HopsExceeded = of("HopsExceeded", "Too many gateways, or this one for a second time", ["hops_exceeded"])
 export const Internal = of("Internal", "A bug. The log has the cause under the `request_id`", ["internal"])

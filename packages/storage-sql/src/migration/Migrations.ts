@@ -23,7 +23,8 @@ export const migrations = Record.map(
     "0007_questions": Changes.questions,
     "0008_approvals": Changes.approvals,
     "0009_spendings": Changes.spendings,
-    "0010_known_tools": Changes.knownTools
+    "0010_known_tools": Changes.knownTools,
+    "0011_rate_limits": Changes.rateLimits
   },
   execute
 )

@@ -128,3 +128,16 @@ export const knownTools: Statements = [
     add column tool_digest text,
     add column known_tool text`
 ]
+
+/**
+ * How many requests of callers count now, and until when. `refused` says whether the last one did not count. After a crash of the server
+ * the table is empty: nobody waits for a count to be on the disk.
+ */
+export const rateLimits: Statements = [
+  `create unlogged table rate_limits (
+    key text collate "C" primary key,
+    count bigint not null,
+    expires_at timestamptz not null,
+    refused boolean not null default false
+  )`
+]

@@ -1,0 +1,77 @@
+import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import { Effect, identity, Metric } from "effect"
+import { HttpMiddleware, HttpServerRequest, type HttpServerResponse } from "effect/http"
+import { GatewayConfig } from "../config/GatewayConfig.ts"
+import { formatPlace } from "../setting/Problem.ts"
+import { refusalOf } from "./Arrival.ts"
+import { Refused, respond } from "./Refusals.ts"
+
+const refused = Metric.counter("bowline.refused", {
+  description: "Requests that were refused by their `Host`, or by their `Origin`",
+  incremental: true
+})
+const counters = {
+  host: Metric.withAttributes(refused, { reason: "host" }),
+  origin: Metric.withAttributes(refused, { reason: "origin" })
+}
+
+/** What pages of other origins may read of an answer, besides its body. */
+const exposedHeaders = [
+  "Retry-After",
+  "RateLimit-Limit",
+  "RateLimit-Remaining",
+  "RateLimit-Reset",
+  "X-Request-Id",
+  "X-Bowline-Ignored"
+]
+
+/** Seconds for which a browser may remember the answer about an origin. */
+const maxAge = 600
+
+/** No cookie means anything here, so none is ever sent along. The headers that a page asks for are allowed: its origin is listed. */
+const cors = (origins: ReadonlyArray<string>) =>
+  origins.length === 0
+    ? identity
+    : HttpMiddleware.cors({
+        allowedOrigins: (origin) => origins.includes(origin),
+        allowedMethods: ["GET", "HEAD", "POST", "DELETE"],
+        exposedHeaders,
+        maxAge
+      })
+
+const arrivalOf = (request: HttpServerRequest.HttpServerRequest) => {
+  // `request.url` lacks the host of a target that has one.
+  const { rawHeaders, url = "" } = NodeHttpServerRequest.toIncomingMessage(request)
+  const { origin, "sec-fetch-site": site } = request.headers
+  // Of several `Host` the headers have the first one only.
+  const hosts = rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === "host")
+  return { target: url, hosts, origin, site }
+}
+
+/** Refuses whom the rules refuse, before any route and before the body is read, and lets listed origins read the answers. */
+export const make = Effect.map(GatewayConfig, ({ entry, placeOf }) => {
+  const refusals = {
+    hosts: new Refused({ code: "invalid_request", detail: "Expected exactly one Host" }),
+    host: new Refused({
+      code: "forbidden",
+      detail: `Expected a Host that is localhost, 127.0.0.1, [::1] or one of ${formatPlace(placeOf("publicHosts"))}`
+    }),
+    origin: new Refused({
+      code: "forbidden",
+      detail: "Expected an Origin that is the gateway's own, or one of cors.origins in the configuration file"
+    })
+  }
+  const withCors = cors(entry.corsOrigins)
+  return <E, R>(handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) => {
+    const admitted = withCors(handled)
+    return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
+      const refusal = refusalOf(arrivalOf(request), entry)
+      return refusal === undefined
+        ? admitted
+        : Effect.andThen(
+            Metric.update(counters[refusal === "origin" ? "origin" : "host"], 1),
+            respond(refusals[refusal])
+          )
+    })
+  }
+})

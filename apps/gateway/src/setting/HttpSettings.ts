@@ -1,0 +1,81 @@
+import { Schema, SchemaTransformation } from "effect"
+import { isIPv6 } from "node:net"
+import { listSetting, setting } from "./Setting.ts"
+import { duration, expecting, integer, list } from "./SettingText.ts"
+
+/** A host as a `Host` header or a URL names it, in the one spelling in which hosts are compared: lower case, without brackets and without a last dot. */
+export const spellHost = (host: string): string =>
+  host
+    .toLowerCase()
+    .replace(/^\[(.*)\]$/, "$1")
+    .replace(/\.$/, "")
+
+const publicHost = Schema.String.check(
+  Schema.makeFilter((text) => /^[\w.-]+$/.test(text) || isIPv6(spellHost(text)))
+).pipe(
+  Schema.decodeTo(Schema.String, SchemaTransformation.transform({ decode: spellHost, encode: (host: string) => host }))
+)
+
+/** An origin as a browser writes it, which is how it is compared. */
+const isOrigin = (text: string): boolean =>
+  /^https?:/.test(text)
+    ? URL.parse(text)?.origin === text && !text.includes("*")
+    : /^[a-z][a-z0-9+.-]*:\/\/[a-z0-9.-]+$/.test(text)
+
+const origin = Schema.String.check(Schema.makeFilter(isOrigin))
+
+/** `600/1m`. */
+const rate = Schema.String.check(Schema.isPattern(/^[^/]+\/[^/]+$/)).pipe(
+  Schema.decodeTo(
+    Schema.Tuple([integer(1, 1_000_000_000), duration("1s")]),
+    SchemaTransformation.transform({
+      decode: (text): readonly [string, string] => {
+        const [requests = "", window = ""] = text.split("/")
+        return [requests.trim(), window.trim()]
+      },
+      encode: ([requests, window]) => `${requests}/${window}`
+    })
+  ),
+  expecting("Expected requests and a time of at least 1s, such as 600/1m")
+)
+
+/** Which requests may come in, how many, and how slowly. */
+export const httpSettings = {
+  publicHosts: listSetting(list(publicHost, "Expected a comma list of hosts without ports, such as bowline.example"), {
+    variable: "BOWLINE_PUBLIC_HOSTS",
+    path: ["server", "public_hosts"],
+    unset: "with keys, any; without keys, none",
+    doc: "the names in `Host` and `Origin` that mean the gateway, besides those of [loopback](http.md#who-may-come-in), whatever the port"
+  }),
+  rateLimit: setting(rate, {
+    variable: "BOWLINE_RATE_LIMIT",
+    path: ["server", "rate_limit"],
+    default: "600/1m",
+    doc: "how many [requests](http.md#rate-limit) a caller may make in which time"
+  }),
+  corsOrigins: listSetting(
+    list(
+      origin,
+      "Expected a comma list of origins such as https://app.example, as browsers send them: in lower case, without a path, a usual port or a *"
+    ),
+    {
+      path: ["cors", "origins"],
+      doc: "the origins of pages that may [call the gateway](http.md#pages-of-other-origins), such as `https://app.example`"
+    }
+  ),
+  maxConnections: setting(integer(1, 1_000_000), {
+    path: ["http", "max_connections"],
+    default: "10000",
+    doc: "how many connections may be open; one more is closed at once"
+  }),
+  headersTimeout: setting(duration("1ms"), {
+    path: ["http", "headers_timeout"],
+    default: "30s",
+    doc: "how long the head of a request may take, see [slow requests](http.md#slow-requests)"
+  }),
+  requestTimeout: setting(duration("1ms"), {
+    path: ["http", "request_timeout"],
+    default: "5m",
+    doc: "how long a whole request may take, its body included"
+  })
+}

@@ -1,0 +1,78 @@
+import { say, type Turn } from "@bowline/testing/provider/Turn"
+import { wait } from "@bowline/testing/http/Move"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Metric } from "effect"
+import { once } from "node:events"
+import { join } from "node:path"
+import { folderOf } from "../file/ConfigFolder.ts"
+import { open, readToEnd } from "./RawExchange.ts"
+import { eventsOf, send, start } from "./RunningGateway.ts"
+
+const withHttp = Effect.fnUntraced(function* (settings: string, script: ReadonlyArray<Turn> = []) {
+  const folder = yield* folderOf({ "gateway.yaml": `http: ${settings}` })
+  return yield* start(script, { BOWLINE_CONFIG: join(folder, "gateway.yaml") })
+})
+
+const head = (path: string, ...headers: ReadonlyArray<string>) =>
+  ["POST", path, "HTTP/1.1"].join(" ") + ["", "Host: localhost", ...headers].join("\r\n")
+
+describe("a request", () => {
+  it.live("is cut with 408 when its head does not come in time", () =>
+    Effect.gen(function* () {
+      const { url } = yield* withHttp("{ headers_timeout: 200ms }")
+      const socket = yield* open(url)
+      const answer = yield* Effect.forkChild(readToEnd(socket), { startImmediately: true })
+      socket.write(head("/plan"))
+      assert.match(yield* Fiber.join(answer), /^HTTP\/1\.1 408 /)
+      // Whoever opens a connection and says nothing is cut, too.
+      const silent = yield* open(url)
+      assert.match(yield* readToEnd(silent), /^HTTP\/1\.1 408 /)
+    })
+  )
+
+  it.live("is cut with 408 when its body does not come in time, and starts no plan", () =>
+    Effect.gen(function* () {
+      const { provider, url } = yield* withHttp("{ request_timeout: 300ms }")
+      const socket = yield* open(url)
+      const answer = yield* Effect.forkChild(readToEnd(socket), { startImmediately: true })
+      const body = JSON.stringify({ question: "?" })
+      socket.write(`${head("/plan", "Content-Type: application/json", `Content-Length: ${body.length}`)}\r\n\r\n`)
+      socket.write(body.slice(0, -1))
+      assert.match(yield* Fiber.join(answer), /^HTTP\/1\.1 408 /)
+      assert.lengthOf(yield* provider.requests.all, 0)
+    })
+  )
+
+  it.live("that came in time has an answer as long as it takes", () =>
+    Effect.gen(function* () {
+      const { url } = yield* withHttp("{ headers_timeout: 100ms, request_timeout: 100ms }", [
+        [say("a"), wait("1500 millis"), say("b")]
+      ])
+      const { text } = yield* send(`${url}/plan`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ question: "?" })
+      })
+      assert.strictEqual(eventsOf(text).at(-1), "done")
+    })
+  )
+})
+
+it.live("one connection more than may be open is closed at once, and counted", () =>
+  Effect.gen(function* () {
+    const { url } = yield* withHttp("{ max_connections: 2 }")
+    const first = yield* open(url)
+    yield* open(url)
+    const third = yield* open(url)
+    assert.strictEqual(yield* readToEnd(third), "")
+    const dropped = (yield* Metric.snapshot).find(({ id }) => id === "bowline.connections.dropped")
+    assert.deepStrictEqual(dropped?.state, { count: 1, incremental: true })
+    // There is room again when one of the others is closed.
+    first.destroy()
+    yield* Effect.promise(() => once(first, "close"))
+    const answer = yield* Effect.repeat(Effect.option(Effect.tryPromise(() => fetch(`${url}/health`))), {
+      until: (found) => found._tag === "Some"
+    })
+    assert.strictEqual(answer._tag, "Some")
+  }).pipe(Effect.scoped, Effect.provideService(Metric.MetricRegistry, new Map()))
+)
