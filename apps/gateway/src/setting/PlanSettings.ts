@@ -93,7 +93,7 @@ export const planSettings = {
     default: "8",
     doc: "how many calls of a step run at once. One that waits for an approval does not count"
   }),
-  toolTimeout: setting(duration("100ms"), {
+  toolTimeout: setting(duration("1ms"), {
     path: ["tools", "timeout"],
     default: "6h",
     doc: "the longest that a call of a tool may take, whatever the request and the skill say"
