@@ -6,7 +6,7 @@ import type { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecr
 import type { Permissions } from "@bowline/runtime/config/Permissions"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
-import { Context, type Duration, Effect, type LogLevel, Option, Redacted } from "effect"
+import { Context, Duration, Effect, type LogLevel, Option, Redacted } from "effect"
 import * as ConfigFile from "../file/ConfigFile.ts"
 import type { PeerTls } from "../file/PeerTls.ts"
 import * as ProviderSettings from "../file/ProviderSettings.ts"
@@ -71,7 +71,7 @@ export class GatewayConfig extends Context.Service<
     /** Whose pages and which names of the gateway a request may come from and go to. */
     readonly entry: EntryRules
     /** How many requests a caller may make in this time. */
-    readonly rateLimit: readonly [requests: number, window: Duration.Duration]
+    readonly rateLimit: readonly [requests: number, window: Duration.Duration] | undefined
     /** Without any the gateway is open. */
     readonly callerKeys: ReadonlyArray<CallerKey>
     readonly isAdmin: (caller: CallerName) => boolean
@@ -126,6 +126,9 @@ const databaseOf = ({ databaseUrl, dataDir }: Values): Database => {
 }
 
 /** The gateway's identity, if all three settings are set. */
+/** What a caller may ask who has a key. On an open gateway there is one caller, the person at the machine. */
+const usualRate = [600, Duration.minutes(1)] as const
+
 const identityOf = ({ didAuthor: author, didName: name, didSeed: seed }: Values) =>
   seed === undefined || author === undefined || name === undefined
     ? Option.none()
@@ -212,7 +215,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
       requestTimeout: values.requestTimeout
     },
     entry: { publicHosts: values.publicHosts, anyHost: apiKeys.length > 0, corsOrigins: values.corsOrigins },
-    rateLimit: values.rateLimit,
+    rateLimit: values.rateLimit ?? (apiKeys.length > 0 ? usualRate : undefined),
     callerKeys: apiKeys,
     isAdmin: (caller) => adminCallers?.includes(caller) ?? apiKeys.length === 0,
     database: databaseOf(values),

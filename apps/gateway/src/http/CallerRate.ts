@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Duration, Effect } from "effect"
-import { HttpEffect, HttpServerResponse } from "effect/http"
+import { HttpEffect, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { Refused, respond } from "./Refusals.ts"
@@ -12,6 +12,13 @@ interface Quota {
 
 const seconds = (duration: Duration.Duration): string => String(Math.ceil(Duration.toSeconds(duration)))
 
+type Bound = <E, R>(
+  caller: CallerName,
+  handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+) => Effect.Effect<HttpServerResponse.HttpServerResponse, E, R | HttpServerRequest.HttpServerRequest>
+
+const uncounted: Bound = (_, handled) => handled
+
 /**
  * Makes the bound on the requests of a caller: of too many the caller is told when to come again, and in every answer how many are
  * left (draft-ietf-httpapi-ratelimit-headers-06). If the store of the counts does not answer, nobody is refused: a database that is away
@@ -19,6 +26,7 @@ const seconds = (duration: Duration.Duration): string => String(Math.ceil(Durati
  */
 export const make = Effect.gen(function* () {
   const { rateLimit } = yield* GatewayConfig
+  if (rateLimit === undefined) return uncounted
   const limiter = yield* RateLimiter.make
   const [limit, window] = rateLimit
 
@@ -28,7 +36,7 @@ export const make = Effect.gen(function* () {
     "ratelimit-reset": seconds(resetAfter)
   })
 
-  return <E, R>(caller: CallerName, handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
+  const counted: Bound = (caller, handled) =>
     Effect.matchEffect(limiter.consume({ key: caller, limit, window }), {
       onSuccess: (quota) => {
         const headers = headersOf(quota)
@@ -51,4 +59,5 @@ export const make = Effect.gen(function* () {
         )
       }
     })
+  return counted
 })

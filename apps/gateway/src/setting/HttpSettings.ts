@@ -1,6 +1,6 @@
 import { Schema, SchemaTransformation } from "effect"
 import { isIPv6 } from "node:net"
-import { listSetting, setting } from "./Setting.ts"
+import { listSetting, optional, setting } from "./Setting.ts"
 import { duration, expecting, integer, list } from "./SettingText.ts"
 
 /** A host as a `Host` header or a URL names it, in the one spelling in which hosts are compared: lower case, without brackets and without a last dot. */
@@ -47,10 +47,10 @@ export const httpSettings = {
     unset: "with keys, any; without keys, none",
     doc: "the names in `Host` and `Origin` that mean the gateway, besides those of [loopback](http.md#who-may-come-in), whatever the port"
   }),
-  rateLimit: setting(rate, {
+  rateLimit: optional(rate, {
     variable: "BOWLINE_RATE_LIMIT",
     path: ["server", "rate_limit"],
-    default: "600/1m",
+    unset: "with keys, `600/1m`; without keys, none",
     doc: "how many [requests](http.md#rate-limit) a caller may make in which time"
   }),
   corsOrigins: listSetting(

@@ -104,10 +104,12 @@ describe("the requests of a caller", () => {
     })
   )
 
-  it.live("are 600 in a minute by default", () =>
+  it.live("are 600 in a minute by default, and not counted without keys", () =>
     Effect.gen(function* () {
-      const { url } = yield* start([])
-      assert.deepStrictEqual(quotaOf(yield* send(`${url}/plans`)), [200, "600", "599"])
+      const open = yield* start([])
+      assert.deepStrictEqual(quotaOf(yield* send(`${open.url}/plans`)), [200, null, null])
+      const { url } = yield* start([], keys)
+      assert.deepStrictEqual(quotaOf(yield* send(`${url}/plans`, { headers: by("ann") })), [200, "600", "599"])
     })
   )
 })
