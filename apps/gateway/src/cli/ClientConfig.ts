@@ -1,5 +1,5 @@
 import { Effect, Record, Result, Schema } from "effect"
-import { toIssues } from "../setting/Problem.ts"
+import { toIssues } from "../setting/ConfigProblem.ts"
 import { InvalidConfiguration } from "../setting/ReadSettings.ts"
 import { clientSettings, ClientValues } from "../setting/Settings.ts"
 

@@ -11,7 +11,7 @@ import * as ConfigFile from "../file/ConfigFile.ts"
 import type { PeerTls } from "../file/PeerTls.ts"
 import * as ProviderSettings from "../file/ProviderSettings.ts"
 import type { CallerKey } from "../setting/CallerKeys.ts"
-import type { Place } from "../setting/Problem.ts"
+import type { Place } from "../setting/ConfigProblem.ts"
 import {
   collect,
   InvalidConfiguration,

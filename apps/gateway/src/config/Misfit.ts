@@ -1,8 +1,8 @@
 import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
 import * as TextFile from "@bowline/runtime/prompt/TextFile"
 import { Effect, Result } from "effect"
-import type { Problem } from "../setting/Problem.ts"
-import { formatPlace } from "../setting/Problem.ts"
+import type { Problem } from "../setting/ConfigProblem.ts"
+import { formatPlace } from "../setting/ConfigProblem.ts"
 import { placeOf, type Sources } from "../setting/ReadSettings.ts"
 import { type SettingName, table, type Values } from "../setting/Settings.ts"
 

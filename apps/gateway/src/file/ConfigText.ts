@@ -2,7 +2,7 @@ import { Result } from "effect"
 import * as Yaml from "effect/encoding/Yaml"
 import { parse, type ParseError, printParseErrorCode } from "jsonc-parser"
 import { extname } from "node:path"
-import type { Issue } from "../setting/Problem.ts"
+import type { Issue } from "../setting/ConfigProblem.ts"
 import { isSet, type Texts } from "../setting/ReadSettings.ts"
 
 const fromJson = (text: string, isLenient: boolean): Result.Result<unknown, string> => {

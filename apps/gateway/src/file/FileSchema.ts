@@ -1,6 +1,6 @@
 import { McpCommand, McpServer } from "@bowline/domain/mcp/McpServer"
 import { type Option, Result, Schema } from "effect"
-import { type Issue, toIssues } from "../setting/Problem.ts"
+import { type Issue, toIssues } from "../setting/ConfigProblem.ts"
 import { duration, httpUrl, matching } from "../setting/SettingText.ts"
 import { Budgets, Permissions } from "./CallerSchema.ts"
 import { sections } from "./FileSettings.ts"

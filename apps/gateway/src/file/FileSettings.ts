@@ -1,5 +1,5 @@
 import { Predicate, Record, Schema, SchemaAST } from "effect"
-import type { Issue } from "../setting/Problem.ts"
+import type { Issue } from "../setting/ConfigProblem.ts"
 import type { Setting } from "../setting/Setting.ts"
 import { type SettingName, table } from "../setting/Settings.ts"
 

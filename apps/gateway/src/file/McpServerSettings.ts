@@ -1,6 +1,6 @@
 import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
 import { variablesOf, type AgentAuth } from "@bowline/domain/peer/Agent"
-import type { Issue } from "../setting/Problem.ts"
+import type { Issue } from "../setting/ConfigProblem.ts"
 import { isSet, type Texts } from "../setting/ReadSettings.ts"
 import type { FileMcpServer } from "./FileSchema.ts"
 

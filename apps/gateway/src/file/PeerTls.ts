@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto"
 import { readFile } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
 import { createSecureContext } from "node:tls"
-import type { Issue } from "../setting/Problem.ts"
+import type { Issue } from "../setting/ConfigProblem.ts"
 import type { FilePeerHost } from "./FileSchema.ts"
 
 /** The certificate and key that a connection to a peer's host presents, and the authorities that it trusts, as PEM. Without a `ca` it trusts those of Node.js. */

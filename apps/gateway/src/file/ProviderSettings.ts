@@ -1,6 +1,6 @@
 import type { AttemptTimers } from "@bowline/runtime/provider/Attempt"
 import { Redacted } from "effect"
-import type { Issue } from "../setting/Problem.ts"
+import type { Issue } from "../setting/ConfigProblem.ts"
 import { knownProviders } from "../setting/ProviderVariables.ts"
 import type { Sources } from "../setting/ReadSettings.ts"
 import { type SettingName, table, type Values } from "../setting/Settings.ts"

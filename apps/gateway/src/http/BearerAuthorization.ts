@@ -3,7 +3,7 @@ import { Authorization, Caller } from "@bowline/protocol/api/Authorization"
 import { Effect, Layer, Redacted } from "effect"
 import { createHash, timingSafeEqual } from "node:crypto"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
-import { formatPlace } from "../setting/Problem.ts"
+import { formatPlace } from "../setting/ConfigProblem.ts"
 import * as CallerRate from "./CallerRate.ts"
 import { Refused, respond } from "./Refusals.ts"
 

@@ -2,7 +2,7 @@ import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequ
 import { Effect, identity, Metric } from "effect"
 import { HttpMiddleware, HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
-import { formatPlace } from "../setting/Problem.ts"
+import { formatPlace } from "../setting/ConfigProblem.ts"
 import { refusalOf } from "./Arrival.ts"
 import { Refused, respond } from "./Refusals.ts"
 

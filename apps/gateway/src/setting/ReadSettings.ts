@@ -1,5 +1,5 @@
 import { Data, Option, Record, Result, Schema } from "effect"
-import { formatPlace, toIssues, type Place, type Problem } from "./Problem.ts"
+import { formatPlace, toIssues, type Place, type Problem } from "./ConfigProblem.ts"
 import { clientSettings, fileVariable, laterVariables, type SettingName, table, Values } from "./Settings.ts"
 
 /** The configuration cannot be used. */

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
-import { formatProblem } from "../../src/setting/Problem.ts"
+import { formatProblem } from "../../src/setting/ConfigProblem.ts"
 
 /** A folder with these files, for as long as the test runs. */
 export const folderOf = (files: Readonly<Record<string, string>>) =>

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
-import { formatProblem } from "../../src/setting/Problem.ts"
+import { formatProblem } from "../../src/setting/ConfigProblem.ts"
 import { load, problems } from "./ConfigFolder.ts"
 
 describe("a wrong configuration file", () => {

@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
-import { formatProblem } from "../../src/setting/Problem.ts"
+import { formatProblem } from "../../src/setting/ConfigProblem.ts"
 import { folderOf } from "../file/ConfigFolder.ts"
 import { post, type RunningGateway, start, stores, startOn } from "./RunningGateway.ts"
 

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
-import { formatProblem } from "../../src/setting/Problem.ts"
+import { formatProblem } from "../../src/setting/ConfigProblem.ts"
 import { load, problems } from "../file/ConfigFolder.ts"
 
 const hosts = "Expected a comma list of hosts without ports, such as bowline.example"

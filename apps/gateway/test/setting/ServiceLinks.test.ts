@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
-import { formatProblem } from "../../src/setting/Problem.ts"
+import { formatProblem } from "../../src/setting/ConfigProblem.ts"
 import { folderOf } from "../file/ConfigFolder.ts"
 import { start } from "../plan/GatewayProcess.ts"
 
