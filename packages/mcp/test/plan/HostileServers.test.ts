@@ -198,7 +198,7 @@ it.live("names a tool in more than 256 characters or none, or twice, and the pla
     assert.strictEqual(single(events, "task.finished").state, "completed")
     const told = JSON.stringify(all(events, "notice"))
     assert.include(told, '{"tool":"","reason":"Its name does not have 1..256 characters"}')
-    assert.include(told, '{"tool":"weather_forecast","reason":"Another tool has its name"}')
+    assert.include(told, '{"tool":"forecast","reason":"Another tool of the plan has its name"}')
     assert.isBelow(told.length, 2_000)
   }).pipe(Effect.scoped, Effect.provide(plans))
 )
