@@ -9,7 +9,7 @@ const burst = 1_000
  * process no time for others.
  */
 export const make = (): ((messages: number) => Effect.Effect<void>) => {
-  let paidUntil = 0
+  let paidUntil = -Infinity
   return (messages) =>
     Effect.flatMap(Clock.currentTimeMillis, (now) => {
       paidUntil = Math.max(paidUntil, now - burst) + messages * cost
