@@ -44,6 +44,19 @@ describe("MCP servers of a request", () => {
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 
+  it.live("may pin 128 tools at most", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([], callers)
+      const pinned_tools = Object.fromEntries(
+        Array.from({ length: 129 }, (_, index) => [`tool-${index}`, `sha256:${"0".repeat(64)}`])
+      )
+      const mcp_servers = [{ name: "weather", url: "https://mcp.example/", pinned_tools }]
+      const { body, status } = yield* post(`${url}/plan`, { question: "?", mcp_servers }, ann)
+      assert.strictEqual(status, 400)
+      assert.deepNestedInclude(body, { "issues[0].path": "mcp_servers[0].pinned_tools" })
+    }).pipe(Effect.scoped)
+  )
+
   it.live("have calls of a tool that may destroy something approved first", () =>
     Effect.gen(function* () {
       const annotations = { destructiveHint: true, readOnlyHint: true }

@@ -36,7 +36,7 @@ const terms = {
   allowed_tools: Schema.optionalKey(Schema.Array(McpToolName).check(Schema.isMaxLength(128))),
   approval: Schema.optionalKey(Schema.Literals(["never", "always"])),
   tool_timeout_ms: Schema.optionalKey(TimeoutMs),
-  pinned_tools: Schema.optionalKey(Schema.Record(McpToolName, ToolHash)),
+  pinned_tools: Schema.optionalKey(Schema.Record(McpToolName, ToolHash).check(Schema.isMaxProperties(128))),
   required: Schema.optionalKey(Schema.Boolean)
 }
 

@@ -33,7 +33,7 @@ const call = (id: number | undefined, { _meta, arguments: { city = "" } = {} }: 
     case "never":
       return
     case "chatter":
-      for (let count = 0; count < 4_000; count++) say({ method: "notifications/tools/list_changed" })
+      for (let count = 0; count < 6_000; count++) say({ method: "notifications/tools/list_changed" })
       return say({ id, result: text("at last") })
     case "environment":
       return say({ id, result: text(JSON.stringify(process.env)) })
