@@ -99,7 +99,7 @@ describe("a gateway that is told to end while it runs plans", () => {
       const network = yield* Network
       const peer = yield* network.serve(hangs)
       const host = yield* ChatHost.make(() => [callTool("peer_ask", { input: "?" })])
-      const provider = yield* network.serve((request) => (request.body.includes("hang") ? Effect.never : host(request)))
+      const provider = yield* network.serve((request) => (request.body.includes("silence") ? Effect.never : host(request)))
       const environment = {
         ...(yield* databases.memory),
         OPENAI_BASE_URL: `${provider.url}/v1`,
@@ -109,7 +109,7 @@ describe("a gateway that is told to end while it runs plans", () => {
       const gateway = yield* start(environment)
       const agent = { name: "peer", endpoint: `${peer.url}/`, dialect: "a2a-0.3" }
       const bodies = [
-        { question: "hang" },
+        { question: "silence" },
         { question: "?", agents: [{ ...agent, skills: [{ id: "ask" }] }] },
         // Its card is asked for.
         { question: "?", agents: [agent] }

@@ -43,7 +43,8 @@ const watchHealth = <A, E, R>({ pid, url }: Gateway, running: Effect.Effect<A, E
     const look = Effect.gen(function* () {
       const begun = yield* Clock.currentTimeMillis
       const [gateway, own] = [scheduleOf(pid), scheduleOf(process.pid)]
-      yield* send(`${url}/health`)
+      // A connection of its own: this process may be too busy to see that the gateway has closed one that was idle.
+      yield* send(`${url}/health`, { headers: { connection: "close" } })
       const [gatewayAfter, ownAfter] = [scheduleOf(pid), scheduleOf(process.pid)]
       const delay = gatewayAfter.delayed - gateway.delayed + ownAfter.delayed - own.delayed
       stall = Math.max(stall, gatewayAfter.worked - gateway.worked)
