@@ -99,7 +99,9 @@ describe("a gateway that is told to end while it runs plans", () => {
       const network = yield* Network
       const peer = yield* network.serve(hangs)
       const host = yield* ChatHost.make(() => [callTool("peer_ask", { input: "?" })])
-      const provider = yield* network.serve((request) => (request.body.includes("silence") ? Effect.never : host(request)))
+      const provider = yield* network.serve((request) =>
+        request.body.includes("silence") ? Effect.never : host(request)
+      )
       const environment = {
         ...(yield* databases.memory),
         OPENAI_BASE_URL: `${provider.url}/v1`,
