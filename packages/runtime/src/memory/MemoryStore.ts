@@ -13,17 +13,8 @@ import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
 import { ApprovalStore } from "../store/ApprovalStore.ts"
 import { fromEvents } from "../store/EventRow.ts"
 import { Notices } from "../store/Notices.ts"
-import {
-  abandoned,
-  append,
-  apply,
-  coverage,
-  makePlan,
-  makeSession,
-  Memory,
-  type PlanRecord,
-  type SessionRecord
-} from "./internal/Memory.ts"
+import { abandoned, append, apply, coverage, makePlan, makeSession, Memory } from "./internal/Memory.ts"
+import type { PlanRecord, SessionRecord } from "./internal/MemoryRecords.ts"
 import { makeApprovalStore } from "./internal/MemoryApprovals.ts"
 import { makeSessionStore } from "./internal/MemorySessions.ts"
 import { newestFirst } from "./internal/NewestFirst.ts"

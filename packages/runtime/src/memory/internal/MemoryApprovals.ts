@@ -4,7 +4,8 @@ import { ApprovalConflict, NotFound } from "@bowline/domain/plan/Refusal"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Effect } from "effect"
 import { type ApprovalStore, type KnownToolId, knownUntil } from "../../store/ApprovalStore.ts"
-import type { Approval, Memory } from "./Memory.ts"
+import type { Memory } from "./Memory.ts"
+import type { Approval } from "./MemoryRecords.ts"
 import { newestFirst } from "./NewestFirst.ts"
 
 const shown = ({ plan, request }: Approval): PendingApproval => ({

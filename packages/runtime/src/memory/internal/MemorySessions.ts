@@ -6,7 +6,8 @@ import { DateTime, type Duration, Effect } from "effect"
 import { LeaseLost } from "../../store/LeaseStore.ts"
 import type { Compaction, HandedBack, SessionStore, SessionSummary } from "../../store/SessionStore.ts"
 import { shownSummary } from "../../store/PriorSummaries.ts"
-import { compact, coverage, type Memory, type SessionRecord, type Task } from "./Memory.ts"
+import { compact, coverage, type Memory } from "./Memory.ts"
+import type { SessionRecord, Task } from "./MemoryRecords.ts"
 import { newestFirst } from "./NewestFirst.ts"
 
 /** How many sessions, and how many keys, one sweep deletes. */

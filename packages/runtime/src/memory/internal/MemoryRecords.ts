@@ -1,0 +1,74 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { AgentSummary } from "@bowline/domain/peer/Agent"
+import type { GivenDecision } from "@bowline/domain/plan/Approval"
+import type { AbortReason } from "@bowline/domain/plan/Outcome"
+import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
+import type { Message } from "@bowline/domain/session/Message"
+import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
+import type { Route } from "../../peer/PeerClient.ts"
+import type { EventRow } from "../../store/EventRow.ts"
+import type { ReplicaId } from "../../store/LeaseStore.ts"
+import type { PlanChange, StoredTask } from "../../store/PlanStore.ts"
+import type { StoredRequest } from "../../store/StoredRequest.ts"
+
+export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & { reverted: boolean }
+
+export interface PlanRecord {
+  plan: Plan
+  readonly ordinal: number
+  readonly owner: CallerName
+  replica: ReplicaId
+  fence: number
+  abort: AbortReason | undefined
+  /** Until it is over. */
+  request: StoredRequest | null
+  readonly route: Route
+  deaths: number
+  isHandedOver: boolean
+  readonly events: Array<EventRow>
+  readonly tasks: Map<TaskId, Task>
+}
+
+export interface SessionRecord {
+  readonly session_id: SessionId
+  readonly ordinal: number
+  readonly owner: CallerName
+  readonly external_session_id: ExternalSessionId | null
+  readonly created_at: string
+  last_active_at: string
+  fence: number
+  lease: { readonly replica: ReplicaId; readonly fence: number; expires: number } | undefined
+  readonly agents: Map<string, AgentSummary>
+  /** Without reverted ones, whose numbers are not used again. */
+  messages: Array<Message>
+  lastSeq: number
+  summary: string | null
+  coveredSeq: number
+  /** The callers' summaries of earlier history, and how many of them the session's summary covers. */
+  readonly priors: Array<string>
+  coveredPriors: number
+  readonly plans: Set<PlanId>
+  /** Those that are not over. */
+  readonly open: Set<PlanRecord>
+  /** How many read events of its plans. */
+  readers: number
+  /** What it takes, as the bound estimates it. */
+  bytes: number
+  /** Of all its plans, in the order in which they have started. */
+  readonly tasks: Array<Task>
+}
+
+/** An approval that a plan has requested. */
+export interface Approval {
+  readonly ordinal: number
+  readonly plan: PlanRecord
+  readonly request: Extract<PlanChange, { readonly _tag: "ApprovalRequested" }>
+  decision: GivenDecision | undefined
+}
+
+/** A tool that a caller knows. */
+export interface KnownTool {
+  readonly digest: string
+  readonly expires_at: string
+}
