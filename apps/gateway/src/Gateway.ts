@@ -14,6 +14,7 @@ import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
+import * as Instrument from "@bowline/runtime/telemetry/Instrument"
 import * as ProviderMetrics from "@bowline/runtime/telemetry/ProviderMetrics"
 import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
@@ -27,6 +28,7 @@ import type { ProviderSettings } from "./file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
+import * as ProcessMetrics from "./telemetry/ProcessMetrics.ts"
 
 type Config = GatewayConfig["Service"]
 
@@ -156,6 +158,9 @@ const server = HttpRouter.serve(HttpGateway.layer, {
   routerConfig: { maxParamLength: 600 }
 })
 
+/** What is measured of the process, and the series that can be shown before anything has happened. */
+const metrics = Layer.merge(ProcessMetrics.layer, Layer.effectDiscard(Instrument.showAll))
+
 const log = ({ format, level }: Config["log"]) =>
   Layer.mergeAll(
     Logger.layer([format === "json" ? Logger.withConsoleError(Logger.formatJson) : Logger.consolePretty()]),
@@ -165,7 +170,7 @@ const log = ({ format, level }: Config["log"]) =>
 
 /** The whole gateway, listening. */
 export const layer = (config: Config) =>
-  Layer.mergeAll(draining, announcement(config), ineffective(config), compiled).pipe(
+  Layer.mergeAll(draining, announcement(config), ineffective(config), compiled, metrics).pipe(
     Layer.provideMerge(server),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(runtime(config)),
