@@ -75,6 +75,8 @@ export class GatewayConfig extends Context.Service<
     /** Without any the gateway is open. */
     readonly callerKeys: ReadonlyArray<CallerKey>
     readonly isAdmin: (caller: CallerName) => boolean
+    /** Whether the metrics need no key. */
+    readonly hasPublicMetrics: boolean
     readonly database: Database
     /** The planner's providers. Without any the gateway runs its demo. */
     readonly providers: ReadonlyArray<ProviderSettings.ProviderSettings>
@@ -218,6 +220,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     rateLimit: values.rateLimit ?? (apiKeys.length > 0 ? usualRate : undefined),
     callerKeys: apiKeys,
     isAdmin: (caller) => adminCallers?.includes(caller) ?? apiKeys.length === 0,
+    hasPublicMetrics: values.publicMetrics,
     database: databaseOf(values),
     providers,
     plans: plansOf(values, sources, models, file),

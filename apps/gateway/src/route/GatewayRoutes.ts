@@ -4,11 +4,12 @@ import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { answer, Refused } from "../http/Refusals.ts"
+import * as PrometheusText from "../telemetry/PrometheusText.ts"
 
 /** A database that does not answer within this time counts as unavailable. */
 const pingTimeout = "2 seconds"
 
-/** Liveness and readiness. A provider needs no check: without a configured one the gateway uses the demo's. */
+/** Liveness, readiness and metrics. A provider needs no check: without a configured one the gateway uses the demo's. */
 export const layer = HttpApiBuilder.group(
   Api,
   "gateway",
@@ -34,7 +35,8 @@ export const layer = HttpApiBuilder.group(
           if (failed.length === 0) return { status: "ready" as const }
           const code = passed.draining ? "unavailable" : "draining"
           return yield* new Refused({ code, detail: `Not ready: ${failed.join(", ")}`, failed })
-        }).pipe(answer)
+        }).pipe(answer),
+      metrics: () => PrometheusText.text
     })
   })
 )
