@@ -21,7 +21,7 @@ import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcess
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import { Effect, Layer, Logger, LogLevel, Record, Redacted, References } from "effect"
-import { HttpRouter } from "effect/http"
+import { HttpClient, HttpMiddleware, HttpRouter } from "effect/http"
 import { flushCompileCache } from "node:module"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
@@ -178,6 +178,16 @@ const log = ({ format, level }: Config["log"]) =>
     Layer.succeed(References.MinimumLogLevel, LogLevel.isGreaterThan(level, "Warn") ? "Warn" : level)
   )
 
+/**
+ * No spans, until somebody reads them. Those of Effect's own client and server are never recorded: they show every header, which may
+ * be a secret.
+ */
+const telemetry = Layer.mergeAll(
+  Layer.succeed(References.TracerEnabled, false),
+  Layer.succeed(HttpClient.TracerDisabledWhen, () => true),
+  Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
+)
+
 /** The whole gateway, listening. */
 export const layer = (config: Config) =>
   Layer.mergeAll(draining, announcement(config), ineffective(config), compiled, metrics).pipe(
@@ -186,5 +196,5 @@ export const layer = (config: Config) =>
     Layer.provideMerge(runtime(config)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
     Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),
-    Layer.provide(log(config.log))
+    Layer.provide([log(config.log), telemetry])
   )
