@@ -22,6 +22,7 @@ import { Effect, Layer, Logger, Record, Redacted, References } from "effect"
 import { HttpRouter } from "effect/http"
 import { flushCompileCache } from "node:module"
 import * as RateLimiter from "effect/persistence/RateLimiter"
+import * as ConfigReload from "./config/ConfigReload.ts"
 import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
@@ -165,7 +166,7 @@ const log = ({ format, level }: Config["log"]) =>
 
 /** The whole gateway, listening. */
 export const layer = (config: Config) =>
-  Layer.mergeAll(draining, announcement(config), ineffective(config), compiled).pipe(
+  Layer.mergeAll(draining, announcement(config), ineffective(config), compiled, ConfigReload.layer(config)).pipe(
     Layer.provideMerge(server),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(runtime(config)),
