@@ -24,6 +24,7 @@ import { Effect, Layer, Logger, LogLevel, Record, Redacted, References } from "e
 import { HttpClient, HttpMiddleware, HttpRouter } from "effect/http"
 import { flushCompileCache } from "node:module"
 import * as RateLimiter from "effect/persistence/RateLimiter"
+import * as ConfigReload from "./config/ConfigReload.ts"
 import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
@@ -190,7 +191,7 @@ const telemetry = Layer.mergeAll(
 
 /** The whole gateway, listening. */
 export const layer = (config: Config) =>
-  Layer.mergeAll(draining, announcement(config), ineffective(config), compiled, metrics).pipe(
+  Layer.mergeAll(draining, announcement(config), ineffective(config), compiled, metrics, ConfigReload.layer(config)).pipe(
     Layer.provideMerge(server),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(runtime(config)),
