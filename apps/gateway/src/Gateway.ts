@@ -191,7 +191,14 @@ const telemetry = Layer.mergeAll(
 
 /** The whole gateway, listening. */
 export const layer = (config: Config) =>
-  Layer.mergeAll(draining, announcement(config), ineffective(config), compiled, metrics, ConfigReload.layer(config)).pipe(
+  Layer.mergeAll(
+    draining,
+    announcement(config),
+    ineffective(config),
+    compiled,
+    metrics,
+    ConfigReload.layer(config)
+  ).pipe(
     Layer.provideMerge(server),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(runtime(config)),
