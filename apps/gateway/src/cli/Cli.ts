@@ -5,6 +5,7 @@ import { CliOutput, Command } from "effect/cli"
 import { fromProcess, unheeded } from "../config/GatewayConfig.ts"
 import { ask } from "./Ask.ts"
 import { credentials } from "./Credentials.ts"
+import { doctor } from "./Doctor.ts"
 import { misconfigured } from "./Ended.ts"
 import * as Process from "./Process.ts"
 import { serve } from "./Serve.ts"
@@ -26,7 +27,7 @@ const check = Command.make("check", {}, () =>
 
 const bowline = Command.make("bowline").pipe(
   Command.withDescription("An agent gateway that never gets stuck"),
-  Command.withSubcommands([serve, ask, check, credentials])
+  Command.withSubcommands([serve, ask, check, doctor, credentials])
 )
 
 /** Reports a wrong command line as one line on stderr, like every other error. */
