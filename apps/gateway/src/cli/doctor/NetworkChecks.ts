@@ -103,7 +103,7 @@ const isExecutable = (path: string): boolean => {
   }
 }
 
-/** Whether something answers HTTP there. What it answers is its own business, unless it wants a credential. */
+/** Whether something answers HTTP there. It is asked without a credential, so what it answers says little. */
 const answers = (http: Client, what: string, url: string) =>
   http.execute(HttpClientRequest.get(url)).pipe(
     Effect.map(({ status }) =>
