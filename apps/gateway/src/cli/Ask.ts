@@ -29,6 +29,10 @@ const parameters = {
     Flag.withDescription("Your name of the session that the question belongs to"),
     Flag.optional
   ),
+  preset: Flag.String("preset").pipe(
+    Flag.withDescription("The preset that the question is asked with: bring no agents of your own"),
+    Flag.optional
+  ),
   json: Flag.Boolean("json").pipe(Flag.withDescription("Print the outcome as one JSON object"), Flag.withDefault(false))
 }
 
@@ -46,14 +50,16 @@ interface Question {
   readonly question: string
   readonly agent: ReadonlyArray<{ readonly name: string; readonly endpoint: string }>
   readonly session: Option.Option<string>
+  readonly preset: Option.Option<string>
   readonly json: boolean
 }
 
-const toRequest = ({ agent, question, session }: Question) =>
+const toRequest = ({ agent, preset, question, session }: Question) =>
   decodeRequest({
     question,
     agents: agent,
-    ...Option.match(session, { onNone: () => ({}), onSome: (session_id) => ({ session_id }) })
+    ...Option.match(session, { onNone: () => ({}), onSome: (session_id) => ({ session_id }) }),
+    ...Option.match(preset, { onNone: () => ({}), onSome: (preset) => ({ preset }) })
   }).pipe(Effect.mapError((error) => refused("invalid_request", error.message, fromSchema(error))))
 
 /** What the command has read of its plan so far. */
