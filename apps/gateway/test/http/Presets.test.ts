@@ -115,6 +115,9 @@ describe("a preset", () => {
       for (const preset of [{}, { preset: "default" }, { preset: "sky" }]) {
         yield* post(`${url}/plan`, { question: "?", session_id: "s", ...preset }, by("ann"))
       }
+      const listed = (yield* send(`${url}/plans`, { headers: by("ann") })).body["plans"]
+      const presets = (listed as ReadonlyArray<{ readonly preset: unknown }>).map(({ preset }) => preset)
+      assert.deepStrictEqual(presets, ["sky", "default", null])
       const offered = (yield* asked(gateway)).map(({ tools }) => tools)
       assert.deepStrictEqual(offered, [["usual_ask"], ["usual_ask"], ["weather_forecast"]])
     }).pipe(isolated)

@@ -24,7 +24,7 @@ const killed = Effect.gen(function* () {
     results(asked).length === 0 ? [callTool("rigger_ask", { input: "?" })] : [say("whole")]
   )
   const provider = yield* network.serve(host)
-  const peer = yield* ScriptedPeer.serve({ token, acts: [says("hm"), stays("3 seconds"), completes("done")] })
+  const peer = yield* ScriptedPeer.serve({ token, acts: [says("hm"), stays("1 second"), completes("done")] })
   const agent = { name: "rigger", endpoint: `${peer.url}/`, dialect: "a2a-0.3", skills: [{ id: "ask" }] }
   const inline = { type: "bearer", token: "$PEER_TOKEN" }
   const file = { presets: { knots: { agents: [{ ...agent, auth: inline }], preferences: { max_steps: 7 } }, sky: {} } }
@@ -61,7 +61,7 @@ describe("a plan of a preset with a secret", () => {
       assert.isNull(kept?.secrets)
       const { lines, url } = yield* start(configured("with.json"))
       const plan = yield* settled(url, id)
-      assert.deepInclude(plan, { state: "completed", steps: 2 })
+      assert.deepInclude(plan, { state: "completed", preset: "knots", steps: 2 })
       const frames = yield* Stream.runCollect(replay(url, id))
       checkStream(frames)
       assert.lengthOf((yield* peer.seen).sends, 1)

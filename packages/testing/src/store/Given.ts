@@ -85,6 +85,7 @@ interface GivenPlan extends Partial<
   readonly external_session_id?: ExternalSessionId | null
   readonly agents?: ResolvedRequest["agents"]
   readonly prior_summary?: string
+  readonly preset?: string
   readonly preferences?: Preferences
   readonly question?: string
   readonly created_at?: string
@@ -99,6 +100,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     agents,
     mcp_servers: [],
     history: [],
+    ...(given.preset !== undefined && { preset: given.preset }),
     ...(prior_summary === "" ? {} : { prior_summary }),
     metadata: { ticket: "7" },
     preferences: given.preferences ?? preferences
