@@ -1,6 +1,6 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
-import { completes } from "@bowline/testing/peer/Act"
+import { becomes, completes } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
 import { results, type Script } from "@bowline/testing/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
@@ -157,6 +157,20 @@ describe("a preset", () => {
         else assert.match(issue?.message ?? "", message)
       }
       assert.deepStrictEqual((yield* send(`${url}/plans`, { headers: by("ann") })).body["plans"], [])
+    }).pipe(isolated)
+  )
+
+  it.live("has the secrets to cancel what a deleted session left open", () =>
+    Effect.gen(function* () {
+      const peer = yield* ScriptedPeer.serve({ token, acts: [becomes("input-required", "Where?")] })
+      const auth = { type: "bearer", token: "$PEER_TOKEN" }
+      const rigger = { name: "rigger", endpoint: `${peer.url}/`, dialect: "a2a-0.3", auth, skills: [{ id: "ask" }] }
+      const { url } = yield* configured({ presets: { knots: { agents: [rigger] } } })
+      yield* post(`${url}/plan`, { question: "?", session_id: "s", preset: "knots" }, by("ann"))
+      const session = yield* send(`${url}/sessions/s`, { headers: by("ann") })
+      assert.deepStrictEqual(session.body["agents"], [])
+      yield* send(`${url}/sessions/s`, { method: "DELETE", headers: by("ann") })
+      yield* peer.cancelled
     }).pipe(isolated)
   )
 
