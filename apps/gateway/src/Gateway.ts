@@ -16,19 +16,23 @@ import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
+import * as Instrument from "@bowline/runtime/telemetry/Instrument"
 import * as ProviderMetrics from "@bowline/runtime/telemetry/ProviderMetrics"
+import * as Warnings from "@bowline/runtime/telemetry/Warnings"
 import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
-import { Effect, Layer, Logger, Record, Redacted, References } from "effect"
-import { HttpRouter } from "effect/http"
+import { Effect, Layer, Logger, LogLevel, Record, Redacted, References } from "effect"
+import { HttpClient, HttpMiddleware, HttpRouter } from "effect/http"
 import { flushCompileCache } from "node:module"
 import * as RateLimiter from "effect/persistence/RateLimiter"
+import * as ConfigReload from "./config/ConfigReload.ts"
 import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
+import * as ProcessMetrics from "./telemetry/ProcessMetrics.ts"
 
 type Config = GatewayConfig["Service"]
 
@@ -151,7 +155,9 @@ const draining = Layer.effectDiscard(Effect.flatMap(Plans, (plans) => Effect.add
 const ineffective = (config: Config) =>
   Layer.effectDiscard(
     Effect.gen(function* () {
-      for (const line of unheeded(config)) yield* Effect.logWarning(line)
+      for (const reason of unheeded(config)) {
+        yield* Effect.annotateLogs(Effect.logWarning("setting_without_effect"), { reason })
+      }
       const { serviceLinks } = config
       if (serviceLinks.length > 0) yield* Effect.logDebug(`Ignored service links: ${serviceLinks.join(", ")}`)
     })
@@ -169,20 +175,47 @@ const server = HttpRouter.serve(HttpGateway.layer, {
   routerConfig: { maxParamLength: 600 }
 })
 
+/** What is measured of the process, and the series that can be shown before anything has happened. */
+const metrics = Layer.merge(ProcessMetrics.layer, Layer.effectDiscard(Instrument.showAll))
+
+/** Warnings are counted also where the operator does not want to read them. */
+const atLeast = (level: LogLevel.LogLevel, logger: Logger.Logger<unknown, void>) =>
+  Logger.make<unknown, void>((line) => (LogLevel.isLessThan(line.logLevel, level) ? undefined : logger.log(line)))
+
 const log = ({ format, level }: Config["log"]) =>
   Layer.mergeAll(
-    Logger.layer([format === "json" ? Logger.withConsoleError(Logger.formatJson) : Logger.consolePretty()]),
+    Logger.layer([
+      atLeast(level, format === "json" ? Logger.withConsoleError(Logger.formatJson) : Logger.consolePretty()),
+      Warnings.counting
+    ]),
     Layer.succeed(Logger.LogToStderr, true),
-    Layer.succeed(References.MinimumLogLevel, level)
+    Layer.succeed(References.MinimumLogLevel, LogLevel.isGreaterThan(level, "Warn") ? "Warn" : level)
   )
+
+/**
+ * No spans, until somebody reads them. Those of Effect's own client and server are never recorded: they show every header, which may
+ * be a secret.
+ */
+const telemetry = Layer.mergeAll(
+  Layer.succeed(References.TracerEnabled, false),
+  Layer.succeed(HttpClient.TracerDisabledWhen, () => true),
+  Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
+)
 
 /** The whole gateway, listening. */
 export const layer = (config: Config) =>
-  Layer.mergeAll(draining, announcement(config), ineffective(config), compiled).pipe(
+  Layer.mergeAll(
+    draining,
+    announcement(config),
+    ineffective(config),
+    compiled,
+    metrics,
+    ConfigReload.layer(config)
+  ).pipe(
     Layer.provideMerge(server),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(runtime(config)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
     Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),
-    Layer.provide(log(config.log))
+    Layer.provide([log(config.log), telemetry])
   )

@@ -151,12 +151,10 @@ export const make = Effect.fnUntraced(function* (
     return {
       tools: Effect.mapError(toolsFor(list), toPeerError),
       hasChanged: Effect.sync(() => latest !== undefined && list.isOutdated(latest)),
-      call: Effect.fn("McpClient.call")(function* (call, onProgress) {
-        yield* Effect.annotateCurrentSpan({ server: command.name, tool: call.tool.name })
-        return yield* Effect.flatMap(running, (server) =>
-          within(server, server.link.call(call, onProgress, metaOf(route)))
-        ).pipe(Effect.mapError(toPeerError))
-      })
+      call: (call, onProgress) =>
+        Effect.flatMap(running, (server) => within(server, server.link.call(call, onProgress, metaOf(route)))).pipe(
+          Effect.mapError(toPeerError)
+        )
     }
   }
 

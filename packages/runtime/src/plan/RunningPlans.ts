@@ -14,6 +14,7 @@ import { Journal } from "../stream/Journal.ts"
 import { LivePlan } from "../stream/LivePlan.ts"
 import * as RemoteReaders from "../stream/RemoteReaders.ts"
 import * as GenAi from "../telemetry/GenAi.ts"
+import * as Spans from "../telemetry/Spans.ts"
 import { Planner } from "../planner/Planner.ts"
 import { PlanRun } from "../planner/PlanRun.ts"
 import { Permissions } from "../config/Permissions.ts"
@@ -97,7 +98,6 @@ export class RunningPlans extends Context.Service<
       return {
         run: (plan) => {
           const { plan_id, session_id, caller } = plan
-          const attributes = { [GenAi.plan]: plan_id, [GenAi.conversation]: session_id }
           return keeper.run(plan_id, (announce) => {
             // An abort of a plan that comes from elsewhere may have been requested while no replica ran it.
             const announceHere = (running: RunningPlan) =>
@@ -105,7 +105,9 @@ export class RunningPlans extends Context.Service<
                 ? announce(running)
                 : Effect.andThen(announce(running), Effect.sync(readAbortRequests))
             const annotated = Effect.annotateLogs(life(plan, announceHere), { plan_id, session_id, caller })
-            return Effect.withSpan(annotated, "plan", { attributes, captureStackTrace: false })
+            return Spans.within("plan", () => ({
+              attributes: { [GenAi.operation]: "invoke_agent", [GenAi.plan]: plan_id, [GenAi.conversation]: session_id }
+            }))(annotated)
           })
         },
         find: keeper.find,
