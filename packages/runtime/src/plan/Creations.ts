@@ -14,7 +14,7 @@ import type { PlanStart } from "../store/PlanStart.ts"
 import { type NewPlan, PlanStore } from "../store/PlanStore.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
-import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
+import { type Ready, type RunningPlan, RunningPlans } from "./RunningPlans.ts"
 
 /** How long a plan runs without a reader if its caller never got the answer to the request that created it. */
 const comeBackWithin = "60 seconds"
@@ -29,6 +29,9 @@ interface Parts {
   /** Runs what goes on after `create` has failed. */
   readonly background: FiberSet.FiberSet
 }
+
+/** What a plan starts with, its preset included. */
+type Start = Pick<Ready, keyof PlanStart | "preset">
 
 type Session = Effect.Success<ReturnType<PlanStore["Service"]["create"]>>
 
@@ -74,11 +77,7 @@ export class Creations {
    * If the answer of the store is lost, this fails, and the plan is run in the background if it turns out to be stored. Its place
    * stays reserved until that is decided.
    */
-  readonly create = Effect.fnUntraced(function* (
-    this: Creations,
-    start: PlanStart,
-    idempotency: Idempotency | undefined
-  ) {
+  readonly create = Effect.fnUntraced(function* (this: Creations, start: Start, idempotency: Idempotency | undefined) {
     const { store, config, background, running } = this.#parts
     const place = yield* Scope.make()
     yield* Scope.provide(running.reserve, place)
@@ -107,13 +106,14 @@ export class Creations {
     })
   }
 
-  #toStore(start: PlanStart, idempotency: Idempotency | undefined): NewPlan {
+  #toStore(start: Start, idempotency: Idempotency | undefined): NewPlan {
     const { store, config, secretKey, uuid, replica } = this.#parts
     const { plan_id, request, createdAt } = start
     /** Whether another process may resume the plan. */
     const isKept = config.resume && store.isDurable
+    const { preset: _, ...stored } = start
     return {
-      ...start,
+      ...stored,
       replica,
       new_session_id: SessionId.make(`session_${uuid()}`),
       messages: request.history.map(({ role, content }) => ({
@@ -129,7 +129,7 @@ export class Creations {
     }
   }
 
-  #run(start: PlanStart, session: Session, awaited?: Duration.Input): Effect.Effect<RunningPlan> {
+  #run(start: Start, session: Session, awaited?: Duration.Input): Effect.Effect<RunningPlan> {
     const { running, replica } = this.#parts
     const { session_id, external_session_id, created } = session
     return running.run({
@@ -148,7 +148,7 @@ export class Creations {
    * plan's deadline.
    */
   readonly #adopt = Effect.fnUntraced(
-    function* (this: Creations, start: PlanStart, new_session_id: SessionId) {
+    function* (this: Creations, start: Start, new_session_id: SessionId) {
       const get = Effect.retry(this.#parts.store.get(start.caller, start.plan_id), {
         while: (error) => error._tag === "StorageError" && error.reason.isRetryable,
         schedule: Schedule.spaced("500 millis")

@@ -21,6 +21,7 @@ import { Planner } from "../planner/Planner.ts"
 import { PlanRun } from "../planner/PlanRun.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
+import { agentsOf, type Preset } from "../config/Presets.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
 import { type Guard, PlanStore } from "../store/PlanStore.ts"
 import { supervise } from "./PlanSupervisor.ts"
@@ -42,6 +43,7 @@ export interface RunningPlan {
 
 /** A stored plan that nobody runs yet. */
 export interface Ready extends PlanStart {
+  readonly preset: Preset
   readonly session_id: SessionId
   /** The guard of its next write. If it is `Held`, the session's lease came with the plan. */
   readonly guard: Guard
@@ -189,7 +191,7 @@ const makeLife = Effect.gen(function* () {
   const open = yield* makeOpen
 
   return Effect.fnUntraced(function* (plan: Ready, announce: (plan: RunningPlan) => Effect.Effect<void>) {
-    const { caller, session_id, guard, awaited, request, route } = plan
+    const { caller, session_id, guard, awaited, route } = plan
     const running = open(plan, yield* Effect.scope)
     const { run, live } = running
     if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => run.given.journal.lose())
@@ -203,7 +205,7 @@ const makeLife = Effect.gen(function* () {
     )
     if (run.elsewhere === undefined) {
       const permission = permissions.forCaller(caller)
-      yield* LeftTasks.cancelAll(peers, { agents: request.agents, route, permission }, run.tasks.abandoned)
+      yield* LeftTasks.cancelAll(peers, { agents: agentsOf(plan), route, permission }, run.tasks.abandoned)
     }
   }, Effect.scoped)
 })

@@ -10,7 +10,7 @@ import { contextBlocks } from "../compaction/Summary.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import { type Entry, legalHistory } from "../history/LegalHistory.ts"
 import type { Permissions } from "../config/Permissions.ts"
-import type { ConfiguredServer } from "../mcp/ConfiguredServers.ts"
+import { permissionOf } from "../config/Presets.ts"
 import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import type { RecipeTable } from "../prompt/Recipes.ts"
@@ -36,7 +36,6 @@ export interface Parts {
   readonly sessions: SessionStore["Service"]
   readonly peers: PeerClient["Service"]
   readonly mcp: McpClient["Service"]
-  readonly configured: ReadonlyArray<ConfiguredServer>
   readonly validator: InputValidator["Service"]
   readonly local: ReadonlyArray<Tool>
   /** The operator's texts. A plan keeps what they are when it begins. */
@@ -89,25 +88,24 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
 
 /** What the plan may use, out of all that there is as it begins. */
 const gather = Effect.fnUntraced(function* (
-  { approvals, config, configured, local, mcp, peers, permissions, sessions, validator }: Parts,
+  { approvals, config, local, mcp, peers, permissions, sessions, validator }: Parts,
   run: PlanRun,
   recipes: RecipeTable
 ) {
   const { caller, request } = run.given
-  const { forCaller } = permissions
+  const permissionNow = () => permissionOf(permissions, run.given)
   const checkOutput: CheckOutput = (tool, schema, output) => validator.outputProblem(caller, tool, schema, output)
   const isUnattended: McpServers.Given["isUnattended"] = (tool) =>
     ApprovalRule.isUnattended(tool, request.preferences.approval, config.approvals)
   return yield* Catalog.of(run, {
-    permission: forCaller(caller),
+    permission: permissionNow(),
     peers,
     mcp: { client: mcp, check: checkOutput, isUnattended },
-    configured,
     local,
     sessions,
     approvals,
     recipes,
-    allowsRecipe: (name) => forCaller(caller).recipe(name)
+    allowsRecipe: (name) => permissionNow().recipe(name)
   })
 })
 
@@ -117,7 +115,7 @@ export const begin = Effect.fnUntraced(function* (
   run: PlanRun
 ): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
   const { asker, compaction, config, sessions } = parts
-  const { plan_id, session_id, journal, request, resumed, uuid } = run.given
+  const { plan_id, session_id, journal, preset, request, resumed, uuid } = run.given
   const session = Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
   // The disk is asked while the store is.
   const texts = Effect.all([parts.planner, parts.recipes])
@@ -140,6 +138,7 @@ export const begin = Effect.fnUntraced(function* (
   const frame = (summaries: ReadonlyArray<string>, mustAnswer = false) => ({
     system: systemPrompt({
       planner,
+      instructions: preset.instructions,
       recipes: recipes.values(),
       delimiter,
       agents: Array.from(new Set(Array.from(tools.values()).flatMap(({ agent }) => agent ?? []))),

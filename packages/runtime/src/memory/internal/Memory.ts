@@ -175,6 +175,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
     state: "queued",
     stage: "queue",
     model: plan.model,
+    preset: plan.request.preset ?? null,
     created_at: fromMillis(plan.createdAt),
     deadline_at: fromMillis(plan.deadline),
     finished_at: null,

@@ -52,9 +52,9 @@ const insertPlan = (sql: SqlClient.SqlClient, plan: NewPlan, session: SessionRow
 with open_plans as (
   select count(*) as count from plans where session_id = ${session_id} and state in ('queued', 'running')
 ), plan as (
-  insert into plans (id, session_id, owner, replica, model, question, question_hash, preferences, metadata, route,
+  insert into plans (id, session_id, owner, replica, model, preset, question, question_hash, preferences, metadata, route,
     request, request_secrets, usage, created_at, deadline_at)
-  select ${plan.plan_id}, ${session_id}, ${plan.caller}, ${plan.replica}, ${plan.model}, ${storable(request.question)},
+  select ${plan.plan_id}, ${session_id}, ${plan.caller}, ${plan.replica}, ${plan.model}, ${request.preset ?? null}, ${storable(request.question)},
     ${createHash("sha256").update(request.question).digest("hex")}, ${JSON.stringify(request.preferences)}::json,
     ${JSON.stringify(request.metadata)}::json, ${JSON.stringify(plan.route)}::json,
     ${storedRequest === null ? null : JSON.stringify(storedRequest.request)}::json, ${storedRequest?.secrets ?? null}, ${JSON.stringify(Usage.empty)}::json,
