@@ -89,7 +89,7 @@ export class NewPlans extends Context.Service<
           },
           idempotency
         )
-        if (request.preferences.on_busy === "interrupt" && !session.created) {
+        if (request.preferences.on_busy === "interrupt" && session.fence === undefined) {
           // The plan and its key are stored, so nothing refuses it from here on. At worst it waits for the older plans.
           yield* supersede(running, store, caller, plan.run.given)
         }

@@ -54,6 +54,7 @@ const makeResume = Effect.gen(function* () {
       deadline: Date.parse(plan.deadline_at),
       head: Resumption.headOf(abandoned),
       recent: [],
+      isEmpty: false,
       resumed: guard._tag === "Held" ? Resumption.read(abandoned) : undefined,
       awaited: Duration.max(takeoverGrace, Duration.millis(request.preferences.disconnect_grace_ms ?? 0))
     })
@@ -96,6 +97,7 @@ const makeTakeOver = Effect.fnUntraced(function* (endings: Endings) {
     function* () {
       // A drain waits for plans that are being taken over, too.
       yield* running.reserveAnyway
+      yield* lock.expectLeases
       const limit = Math.max(running.room(), leastTaken)
       // This replica's own plans that were stored after it had stopped waiting for the answer.
       const queued = yield* store.queued(lock.replica)
@@ -107,7 +109,6 @@ const makeTakeOver = Effect.fnUntraced(function* (endings: Endings) {
       })
     },
     Effect.scoped,
-    lock.takingOver,
     Effect.catchTag("NotAccepting", () => Effect.void)
   )
 })

@@ -51,6 +51,8 @@ export interface Ready extends PlanStart {
   readonly head: number
   readonly recent: ReadonlyArray<PlanFrame>
   readonly resumed: Resumed | undefined
+  /** Whether the session has neither a history nor a summary. */
+  readonly isEmpty: boolean
   /** How long the plan runs without a reader before it counts as unread; for a plan whose readers do not know yet that it is here. */
   readonly awaited: Duration.Input | undefined
 }
@@ -157,7 +159,7 @@ const makeOpen = Effect.gen(function* () {
   const measureCall = yield* PlanMetrics.measureCall
 
   return (plan: Ready, scope: Scope.Scope): RunningPlan => {
-    const { session_id, guard, head, recent, awaited: _, resumed, ...start } = plan
+    const { session_id, guard, head, recent, awaited: _, resumed, isEmpty, ...start } = plan
     const { plan_id, request } = start
     const { disconnect_grace_ms = config.streamGrace, on_disconnect } = request.preferences
     const onUnread = Effect.sync(() => {
@@ -170,6 +172,7 @@ const makeOpen = Effect.gen(function* () {
       session_id,
       models: modelsOf(start, config),
       resumed,
+      isEmpty,
       journal,
       uuid,
       measureCall,

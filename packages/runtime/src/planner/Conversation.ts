@@ -16,7 +16,7 @@ import type { PeerClient } from "../peer/PeerClient.ts"
 import type { RecipeTable } from "../prompt/Recipes.ts"
 import type { ApprovalStore } from "../store/ApprovalStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
-import type { SessionStore } from "../store/SessionStore.ts"
+import type { SessionStore, SessionSummary } from "../store/SessionStore.ts"
 import type { InputValidator } from "../tool/InputValidator.ts"
 import type { CheckOutput } from "../tool/McpTools.ts"
 import type { Tool } from "../tool/Tool.ts"
@@ -109,6 +109,11 @@ const gather = Effect.fnUntraced(function* (
   })
 })
 
+const emptySession: [ReadonlyArray<Message>, SessionSummary] = [
+  [],
+  { text: null, covered_seq: 0, priors: [], prior_seq: 0 }
+]
+
 /** Reads the session, gathers the tools, and asks the question. */
 export const begin = Effect.fnUntraced(function* (
   parts: Parts,
@@ -116,10 +121,11 @@ export const begin = Effect.fnUntraced(function* (
 ): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
   const { asker, compaction, config, sessions } = parts
   const { plan_id, session_id, journal, preset, request, resumed, uuid } = run.given
-  const session = Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
+  const stores = Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
+  const session = run.given.isEmpty ? Effect.succeed(emptySession) : retryWhileAway(stores)
   // The disk is asked while the store is.
   const texts = Effect.all([parts.planner, parts.recipes])
-  const [[stored, summary], [planner, known]] = yield* Effect.all([retryWhileAway(session), texts], { concurrency: 2 })
+  const [[stored, summary], [planner, known]] = yield* Effect.all([session, texts], { concurrency: 2 })
   const { notices, recipes, refresh, tools, unreachable, withheld } = yield* gather(parts, run, known)
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)

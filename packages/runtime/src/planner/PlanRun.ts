@@ -23,6 +23,8 @@ interface Given extends PlanStart {
   readonly models: ReadonlyArray<string>
   /** How far another process has brought it, if one has. */
   readonly resumed: Resumed | undefined
+  /** Whether the session had neither a history nor a summary when the plan got it. */
+  readonly isEmpty: boolean
   /** Whether this process could not renew its lease in time: another process may have the session by now. */
   readonly isOverdue: () => boolean
   /** Whether another process could resume it. */

@@ -78,8 +78,8 @@ export const preferences: Preferences = {
 }
 
 /** What a test may choose of a plan. */
-interface GivenPlan extends Partial<
-  Pick<NewPlan, "new_session_id" | "messages" | "storedRequest" | "route" | "replica" | "idempotency">
+export interface GivenPlan extends Partial<
+  Pick<NewPlan, "new_session_id" | "messages" | "storedRequest" | "route" | "replica" | "idempotency" | "leaseTtl">
 > {
   readonly owner?: CallerName
   readonly external_session_id?: ExternalSessionId | null
@@ -119,6 +119,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     storedRequest: { request: { question: "What is the \u0000 answer?" }, secrets: "encrypted" },
     replica: yield* newReplica,
     idempotency: null,
+    leaseTtl: undefined,
     ...others
   }
   return plan

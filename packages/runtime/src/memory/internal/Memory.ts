@@ -130,6 +130,13 @@ export class Memory {
     return plan.state === "running" || session.lease?.replica === replica
   }
 
+  /** Gives the session to the replica, until `expires`, and returns the fence. */
+  lease(session: SessionRecord, replica: ReplicaId, expires: number): number {
+    const fence = ++session.fence
+    session.lease = { replica, fence, expires }
+    return fence
+  }
+
   hasLease({ lease }: SessionRecord, now: number): boolean {
     return lease !== undefined && lease.expires > now
   }
