@@ -3,6 +3,7 @@ import { Agent, type Dispatcher } from "@effect/platform-node/Undici"
 import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
 import * as EgressRule from "@bowline/runtime/egress/EgressRule"
 import { Effect, Layer, Option } from "effect"
+import { HttpClient } from "effect/http"
 import type { PeerTls } from "../file/PeerTls.ts"
 import * as EgressConnector from "../egress/EgressConnector.ts"
 
@@ -11,9 +12,9 @@ const untimed: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options,
   dispatch({ ...options, headersTimeout: 0, bodyTimeout: 0 }, handler)
 
 const client = (make: () => Agent) =>
-  // Fresh, because a graph has two clients, and layers are shared otherwise.
   Layer.provide(
-    Layer.fresh(NodeHttpClient.layerUndiciNoDispatcher),
+    // Not the client's own layer, which copies two contexts for every request.
+    Layer.effect(HttpClient.HttpClient, NodeHttpClient.makeUndici),
     Layer.effect(
       NodeHttpClient.Dispatcher,
       Effect.map(

@@ -11,29 +11,32 @@ export interface Asked {
 const seconds = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68]
 const powersOfFour = Array.from({ length: 14 }, (_, power) => 4 ** power)
 
-const duration = Metric.histogram("gen_ai.client.operation.duration", {
-  description: "From sending a request to a provider to the end of its answer",
-  attributes: { unit: "s" },
-  boundaries: seconds
-})
-const timeToFirstChunk = Metric.histogram("gen_ai.client.operation.time_to_first_chunk", {
-  description: "From sending a request to a provider to the first content of its answer",
-  attributes: { unit: "s" },
-  boundaries: seconds
-})
-const tokenUsage = Metric.histogram("gen_ai.client.token.usage", {
-  description: "Tokens of an attempt, as its provider counts them",
-  attributes: { unit: "{token}" },
-  boundaries: powersOfFour
-})
+type Labels = Readonly<Record<string, string>>
 
-const counter = (name: string, description: string) =>
-  Metric.counter(`bowline.${name}`, { description, incremental: true })
+const duration = (labels: Labels) =>
+  Metric.histogram("gen_ai.client.operation.duration", {
+    description: "From sending a request to a provider to the end of its answer",
+    attributes: { unit: "s", ...labels },
+    boundaries: seconds
+  })
+const timeToFirstChunk = (labels: Labels) =>
+  Metric.histogram("gen_ai.client.operation.time_to_first_chunk", {
+    description: "From sending a request to a provider to the first content of its answer",
+    attributes: { unit: "s", ...labels },
+    boundaries: seconds
+  })
+const tokenUsage = (labels: Labels) =>
+  Metric.histogram("gen_ai.client.token.usage", {
+    description: "Tokens of an attempt, as its provider counts them",
+    attributes: { unit: "{token}", ...labels },
+    boundaries: powersOfFour
+  })
 
-const attempts = counter(
-  "provider.attempts",
-  "Requests to a provider; those without an error type have finished their answer"
-)
+const counter = (name: string, description: string, attributes: Labels = {}) =>
+  Metric.counter(`bowline.${name}`, { description, incremental: true, attributes })
+
+const attempts = (labels: Labels) =>
+  counter("provider.attempts", "Requests to a provider; those without an error type have finished their answer", labels)
 const retries = counter("provider.retries", "Retries, by why the attempt before failed")
 const exhausted = counter("provider.retries_exhausted", "Steps that gave up, by why their last attempt failed")
 const retracts = counter("provider.retracts", "Attempts whose text was retracted")
@@ -47,15 +50,16 @@ const labels = ({ provider, model }: Asked, errorType?: string) => ({
   ...(errorType === undefined ? {} : { [GenAi.errorType]: errorType })
 })
 
+/** The labels belong to the metrics: `Metric.withAttributes` would copy the context of the plan at every update. */
 const ofAttempt = (asked: Asked, errorType: string | undefined) => {
   const chat = { ...labels(asked), [GenAi.operation]: "chat" }
   const ended = labels(asked, errorType)
   return {
-    attempts: Metric.withAttributes(attempts, ended),
-    duration: Metric.withAttributes(duration, { ...chat, ...ended }),
-    timeToFirstChunk: Metric.withAttributes(timeToFirstChunk, chat),
-    input: Metric.withAttributes(tokenUsage, { ...chat, [GenAi.tokenType]: "input" }),
-    output: Metric.withAttributes(tokenUsage, { ...chat, [GenAi.tokenType]: "output" })
+    attempts: attempts(ended),
+    duration: duration({ ...chat, ...ended }),
+    timeToFirstChunk: timeToFirstChunk(chat),
+    input: tokenUsage({ ...chat, [GenAi.tokenType]: "input" }),
+    output: tokenUsage({ ...chat, [GenAi.tokenType]: "output" })
   }
 }
 
