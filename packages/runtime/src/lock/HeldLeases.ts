@@ -1,7 +1,7 @@
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Duration, Effect, FiberMap, Latch, Option, type Scope } from "effect"
+import { Duration, Effect, FiberMap, Latch, Option, Scope } from "effect"
 import type { LeaseStore, ReplicaId } from "../store/LeaseStore.ts"
 import { Notices, pollAfter } from "../store/Notices.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
@@ -79,10 +79,10 @@ export class HeldLeases {
 
   /** Holds a lease that the store has granted, until the scope closes. */
   hold(session: SessionId, fence: number, lost: Listener["onLost"]): Effect.Effect<void, never, Scope.Scope> {
-    return Effect.suspend(() => {
+    return Effect.flatMap(Effect.scope, (scope) => {
       const own = { fence, lost }
       this.#held.set(session, own)
-      return Effect.addFinalizer(() => {
+      const release = Effect.suspend(() => {
         // The next holder may be in this process.
         if (this.#held.get(session) === own) this.#held.delete(session)
         return Effect.andThen(
@@ -90,6 +90,7 @@ export class HeldLeases {
           Effect.sync(() => this.#free(session))
         )
       })
+      return Scope.addFinalizer(scope, release)
     })
   }
 

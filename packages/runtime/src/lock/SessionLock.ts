@@ -1,7 +1,7 @@
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Context, Duration, Effect, Layer, RcMap, type Scope, Semaphore } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Scope, Semaphore } from "effect"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { LeaseStore, type ReplicaId } from "../store/LeaseStore.ts"
@@ -65,9 +65,7 @@ export class SessionLock extends Context.Service<
       const { leaseTtl: ttl } = yield* PlansConfig
       const replica = `replica_${(yield* UuidGenerator)()}`
       const leases = yield* HeldLeases.make({ store, replica, ttl })
-      const lines = yield* RcMap.make({
-        lookup: (_session: SessionId) => Effect.map(Semaphore.make(1), (turn): Line => ({ turn, members: [] }))
-      })
+      const lines = new Lines()
       const { isOverdue, isSteady, leave } = yield* keepRenewed(leases, { store, replica, ttl })
 
       return {
@@ -89,13 +87,7 @@ export class SessionLock extends Context.Service<
           yield* leases.hold(session, fence, onLost)
         }),
         acquire: Effect.fnUntraced(function* (session, listener) {
-          const line = yield* RcMap.get(lines, session)
-          yield* Effect.acquireRelease(
-            Effect.sync(() => line.members.push(listener)),
-            () => Effect.sync(() => leaveLine(line, listener))
-          )
-          if (line.members.length > 1) listener.onQueued(line.members.length - 1)
-          yield* Semaphore.takeScoped(line.turn, 1)
+          yield* lines.enter(session, listener)
           return yield* leases.acquire(session, listener)
         })
       }
@@ -103,12 +95,35 @@ export class SessionLock extends Context.Service<
   )
 }
 
-const leaveLine = (line: Line, listener: Listener): void => {
-  const index = line.members.indexOf(listener)
-  line.members.splice(index, 1)
-  line.members.forEach((member, position) => {
-    if (position > 0 && position >= index) member.onQueued(position)
+/** The lines of the sessions that plans of this process hold or wait for. */
+class Lines {
+  readonly #lines = new Map<SessionId, Line>()
+
+  /** Waits in the line of the session until it is its turn, and leaves the line when the scope closes. */
+  readonly enter = Effect.fnUntraced(function* (this: Lines, session: SessionId, listener: Listener) {
+    const scope = yield* Effect.scope
+    const line = yield* Effect.uninterruptible(
+      Effect.suspend(() => {
+        const line = this.#lines.get(session) ?? { turn: Semaphore.makeUnsafe(1), members: [] }
+        this.#lines.set(session, line)
+        line.members.push(listener)
+        // Not `acquireRelease`: it copies the whole context at each release.
+        const leave = Effect.sync(() => this.#leave(session, line, listener))
+        return Effect.as(Scope.addFinalizer(scope, leave), line)
+      })
+    )
+    if (line.members.length > 1) listener.onQueued(line.members.length - 1)
+    yield* Semaphore.takeScoped(line.turn, 1)
   })
+
+  #leave(session: SessionId, { members }: Line, listener: Listener): void {
+    const index = members.indexOf(listener)
+    members.splice(index, 1)
+    members.forEach((member, position) => {
+      if (position > 0 && position >= index) member.onQueued(position)
+    })
+    if (members.length === 0) this.#lines.delete(session)
+  }
 }
 
 interface Renewed {
