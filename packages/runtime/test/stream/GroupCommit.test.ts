@@ -9,6 +9,7 @@ import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
 import { GroupCommit } from "../../src/stream/GroupCommit.ts"
 import { Journal } from "../../src/stream/Journal.ts"
 import { LivePlan } from "../../src/stream/LivePlan.ts"
+import { apart, measured } from "../telemetry/Measured.ts"
 
 const planId = (n: number) => PlanId.make(`plan_00000000-0000-0000-0000-00000000000${n}`)
 const session_id = SessionId.make("session_00000000-0000-0000-0000-000000000000")
@@ -90,6 +91,26 @@ describe("GroupCommit", () => {
       yield* one.journal.flush
       assert.strictEqual(one.live.head, 2)
     }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("measures how long its oldest event waits, and how long each batch has taken", () => {
+    let isAway = true
+    const { make, layer } = setUp(() => (isAway ? Effect.fail(away) : accept))
+    return Effect.gen(function* () {
+      const { one, two } = yield* make
+      yield* pass("5 seconds")
+      assert.strictEqual(yield* measured("bowline.events.waiting"), 0)
+      one.say("a")
+      yield* pass("10 seconds")
+      two.say("b")
+      yield* pass("10 seconds")
+      assert.strictEqual(yield* measured("bowline.events.waiting"), 20)
+      assert.strictEqual(yield* measured("bowline.events.lag"), 0)
+      isAway = false
+      yield* pass("2 seconds")
+      assert.strictEqual(yield* measured("bowline.events.waiting"), 0)
+      assert.strictEqual(yield* measured("bowline.events.lag"), 2)
+    }).pipe(Effect.provide(layer), apart)
   })
 
   it.effect("lets a plan wait 30 s for the database, and no longer", () => {
