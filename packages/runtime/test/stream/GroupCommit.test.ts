@@ -94,22 +94,26 @@ describe("GroupCommit", () => {
   })
 
   it.effect("measures how long its oldest event waits, and how long each batch has taken", () => {
-    let isAway = true
-    const { make, layer } = setUp(() => (isAway ? Effect.fail(away) : accept))
+    const answers = [Deferred.makeUnsafe<void>(), Deferred.makeUnsafe<void>()] as const
+    const { batches, make, layer } = setUp(() =>
+      Effect.andThen(Deferred.await(answers[batches.length === 1 ? 0 : 1]), accept)
+    )
+    const waiting = measured("bowline.events.waiting")
     return Effect.gen(function* () {
       const { one, two } = yield* make
-      yield* pass("5 seconds")
-      assert.strictEqual(yield* measured("bowline.events.waiting"), 0)
+      yield* TestClock.adjust("5 seconds")
+      assert.strictEqual(yield* waiting, 0)
       one.say("a")
-      yield* pass("10 seconds")
+      yield* TestClock.adjust("5 seconds")
       two.say("b")
-      yield* pass("10 seconds")
-      assert.strictEqual(yield* measured("bowline.events.waiting"), 20)
-      assert.strictEqual(yield* measured("bowline.events.lag"), 0)
-      isAway = false
-      yield* pass("2 seconds")
-      assert.strictEqual(yield* measured("bowline.events.waiting"), 0)
-      assert.strictEqual(yield* measured("bowline.events.lag"), 2)
+      yield* TestClock.adjust("10 seconds")
+      assert.strictEqual(yield* waiting, 15)
+      yield* Deferred.succeed(answers[0], undefined)
+      yield* TestClock.adjust(0)
+      assert.deepStrictEqual([yield* waiting, yield* measured("bowline.events.lag")], [10, 1])
+      yield* Deferred.succeed(answers[1], undefined)
+      yield* TestClock.adjust(0)
+      assert.deepStrictEqual([yield* waiting, yield* measured("bowline.events.lag")], [0, 2])
     }).pipe(Effect.provide(layer), apart)
   })
 
