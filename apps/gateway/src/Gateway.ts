@@ -6,8 +6,10 @@ import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { Permissions } from "@bowline/runtime/config/Permissions"
+import { Presets } from "@bowline/runtime/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import { ConfiguredServers } from "@bowline/runtime/mcp/ConfiguredServers"
 import * as PlannerText from "@bowline/runtime/prompt/PlannerText"
 import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
@@ -21,9 +23,10 @@ import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcess
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import { Effect, Layer, Logger, LogLevel, Record, Redacted, References } from "effect"
-import { HttpRouter } from "effect/http"
+import { HttpClient, HttpMiddleware, HttpRouter } from "effect/http"
 import { flushCompileCache } from "node:module"
 import * as RateLimiter from "effect/persistence/RateLimiter"
+import * as ConfigReload from "./config/ConfigReload.ts"
 import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
@@ -98,9 +101,9 @@ const texts = ({ texts: { plannerFile, recipes } }: Config) =>
     plannerFile === undefined ? Layer.empty : PlannerText.layerFile(plannerFile)
   ).pipe(Layer.orDie)
 
-/** The MCP servers that every plan gets. The operator names them, so neither the egress rules nor the list of allowed variables hold for them. */
+/** The MCP servers of the presets. The operator names them, so neither the egress rules nor the list of allowed variables hold for them. */
 const mcpServers = ({ mcpServers: { environment, secrets, servers }, peerTls }: Config) =>
-  servers.length === 0
+  servers.size === 0
     ? Layer.empty
     : SdkConfiguredServers.layer({ servers, environment }).pipe(
         Layer.provide([
@@ -110,10 +113,21 @@ const mcpServers = ({ mcpServers: { environment, secrets, servers }, peerTls }: 
         ])
       )
 
+const presets = (config: Config) =>
+  Layer.effect(
+    Presets,
+    Effect.map(
+      ConfiguredServers,
+      ({ ofPreset }) =>
+        new Map(config.presets.map((preset) => [preset.name, { ...preset, servers: ofPreset(preset.name) }]))
+    )
+  )
+
 /** The plans with their stores, providers, peers and MCP servers. */
 const runtime = (config: Config) =>
   Plans.layer.pipe(
     Layer.provideMerge(CredentialPool.layer),
+    Layer.provideMerge(presets(config)),
     Layer.provideMerge(mcpServers(config)),
     Layer.provideMerge(stores(config)),
     Layer.provideMerge(
@@ -179,13 +193,30 @@ const log = ({ format, level }: Config["log"]) =>
     Layer.succeed(References.MinimumLogLevel, LogLevel.isGreaterThan(level, "Warn") ? "Warn" : level)
   )
 
+/**
+ * No spans, until somebody reads them. Those of Effect's own client and server are never recorded: they show every header, which may
+ * be a secret.
+ */
+const telemetry = Layer.mergeAll(
+  Layer.succeed(References.TracerEnabled, false),
+  Layer.succeed(HttpClient.TracerDisabledWhen, () => true),
+  Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
+)
+
 /** The whole gateway, listening. */
 export const layer = (config: Config) =>
-  Layer.mergeAll(draining, announcement(config), ineffective(config), compiled, metrics).pipe(
+  Layer.mergeAll(
+    draining,
+    announcement(config),
+    ineffective(config),
+    compiled,
+    metrics,
+    ConfigReload.layer(config)
+  ).pipe(
     Layer.provideMerge(server),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(runtime(config)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
     Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),
-    Layer.provide(log(config.log))
+    Layer.provide([log(config.log), telemetry])
   )
