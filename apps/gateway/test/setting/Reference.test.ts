@@ -2,6 +2,8 @@ import { assert, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Setting } from "../../src/setting/Setting.ts"
+import { SchemaAST } from "effect"
+import { Lists } from "../../src/file/FileSchema.ts"
 import { clientSettings, table } from "../../src/setting/Settings.ts"
 
 const reference = readFileSync(join(import.meta.dirname, "../../../../docs/reference/configuration.md"), "utf8")
@@ -15,4 +17,28 @@ it("the reference has every setting as the table of settings says it", () => {
   const rows = [...Object.values(table), ...Object.values(clientSettings)].map(row)
   const written = reference.split("\n").filter((line) => /^\| (`[A-Z_]+`)? \|/.test(line))
   assert.deepStrictEqual(written, rows)
+})
+
+/** The names of all fields of a schema, and of the schemas within it. */
+const fieldsOf = (ast: SchemaAST.AST): ReadonlyArray<string> => {
+  if (SchemaAST.isArrays(ast)) return [...ast.elements, ...ast.rest].flatMap(fieldsOf)
+  if (SchemaAST.isUnion(ast)) return ast.types.flatMap(fieldsOf)
+  if (!SchemaAST.isObjects(ast)) return []
+  return [
+    ...ast.propertySignatures.flatMap(({ name, type }) => [String(name), ...fieldsOf(type)]),
+    ...ast.indexSignatures.flatMap(({ type }) => fieldsOf(type))
+  ]
+}
+
+it("the reference has every key that the file may have beside settings", () => {
+  const fields = new Set(fieldsOf(SchemaAST.toEncoded(Lists.ast)))
+  assert.includeMembers(
+    [...fields],
+    ["providers", "timeouts", "first_token", "cached", "hosts", "tls", "command", "deny"]
+  )
+  // The credentials of an MCP server are those of a request.
+  const peers = readFileSync(join(import.meta.dirname, "../../../../docs/reference/peers.md"), "utf8")
+  const code = [reference, peers].flatMap((text) => text.match(/`[^`\n]+`/g) ?? []).join("\n")
+  const missing = [...fields].filter((name) => !new RegExp(`\\b${name}\\b`).test(code))
+  assert.deepStrictEqual(missing, [])
 })
