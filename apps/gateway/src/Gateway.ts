@@ -30,6 +30,7 @@ import type { ProviderSettings } from "./file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
+import * as LookedUp from "./telemetry/LookedUp.ts"
 import * as ProcessMetrics from "./telemetry/ProcessMetrics.ts"
 
 type Config = GatewayConfig["Service"]
@@ -162,8 +163,8 @@ const server = HttpRouter.serve(HttpGateway.layer, {
   routerConfig: { maxParamLength: 600 }
 })
 
-/** What is measured of the process, and the series that can be shown before anything has happened. */
-const metrics = Layer.merge(ProcessMetrics.layer, Layer.effectDiscard(Instrument.showAll))
+/** What is measured besides the plans, and the series that can be shown before anything has happened. */
+const metrics = Layer.mergeAll(ProcessMetrics.layer, LookedUp.layer, Layer.effectDiscard(Instrument.showAll))
 
 /** Warnings are counted also where the operator does not want to read them. */
 const atLeast = (level: LogLevel.LogLevel, logger: Logger.Logger<unknown, void>) =>

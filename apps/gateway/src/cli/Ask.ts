@@ -77,7 +77,7 @@ const run = Effect.fnUntraced(function* (question: Question) {
   const watching = yield* Effect.forkScoped(Watch.watch(gateway, request, seen, display))
 
   const cancel = Effect.fnUntraced(function* (id: string) {
-    yield* display.tell("Cancelling the plan. Ctrl-C quits at once")
+    yield* display.leave("Cancelling the plan. Ctrl-C quits at once")
     const answered = Effect.map(gateway.client.plans.cancel({ params: { id } }), ({ state }) => state)
     // The stream of a cancelled plan may end before the answer to the cancel arrives.
     const ended = Effect.flatMap(Fiber.await(watching), () =>

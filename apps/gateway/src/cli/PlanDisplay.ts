@@ -24,7 +24,11 @@ export const make = Effect.fnUntraced(function* (
   const shown = new Map<number, string>()
   const isStreaming = printsText && stdout.isTTY
 
-  const draw = Effect.map(Clock.currentTimeMillis, (now) => line.show(progress.status(now)))
+  let isLeaving = false
+
+  const draw = Effect.map(Clock.currentTimeMillis, (now) => {
+    if (!isLeaving) line.show(progress.status(now))
+  })
 
   const stream = (frame: SseFrame): void => {
     switch (frame.event) {
@@ -68,7 +72,11 @@ export const make = Effect.fnUntraced(function* (
   return {
     onFrame: (frame: SseFrame) => Effect.sync(() => onFrame(frame)),
     onCut: Effect.sync(progress.onCut),
-    /** A line on stderr, for a terminal only. */
-    tell: (text: string) => Effect.sync(() => (stderr.isTTY ? line.line(text) : undefined))
+    /** The last line, for a terminal only. No status comes behind it: the process may end at any moment. */
+    leave: (text: string) =>
+      Effect.sync(() => {
+        isLeaving = true
+        if (stderr.isTTY) line.line(text)
+      })
   }
 })

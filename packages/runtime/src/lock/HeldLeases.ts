@@ -5,6 +5,13 @@ import { Duration, Effect, FiberMap, Latch, Option, type Scope } from "effect"
 import type { LeaseStore, ReplicaId } from "../store/LeaseStore.ts"
 import { Notices, pollAfter } from "../store/Notices.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
+import { counter, gauge, observe } from "../telemetry/Instrument.ts"
+
+const held = gauge({ name: "bowline.leases.held", description: "Sessions that this process may write" })
+const lost = counter({
+  name: "bowline.leases.lost",
+  description: "Leases that a renewal did not return: another process may have the session"
+})
 
 /** A plan, or another change, that waits for a session or holds it. */
 export interface Listener {
@@ -44,6 +51,7 @@ export class HeldLeases {
   static readonly make = Effect.fnUntraced(function* (given: Omit<Parts, "notices" | "releases">) {
     const notices = yield* Notices
     const leases = new HeldLeases({ ...given, notices, releases: yield* FiberMap.make<SessionId, void>() })
+    yield* observe(held.of({}), () => leases.#held.size)
     yield* notices.subscribe((heard) => {
       if (heard._tag === "LeaseReleased") leases.#free(heard.session_id)
       if (heard._tag === "ListeningChanged") for (const session of leases.#wanted.keys()) leases.#free(session)
@@ -133,18 +141,20 @@ export class HeldLeases {
    * that was acquired after the renewal was sent may be missing from the answer.
    */
   reconcile(before: ReadonlyMap<SessionId, Lease>, renewed: ReadonlyMap<SessionId, number>): Effect.Effect<void> {
-    for (const [session, lease] of before) {
-      if (this.#held.get(session) === lease && renewed.get(session) !== lease.fence) lease.lost()
-    }
+    const gone = Array.from(before).filter(
+      ([session, lease]) => this.#held.get(session) === lease && renewed.get(session) !== lease.fence
+    )
+    for (const [, lease] of gone) lease.lost()
     const isUsed = (session: SessionId) => this.#held.has(session) || this.#acquiring.has(session)
     const unused = this.#takeOvers > 0 ? [] : Array.from(renewed).filter(([session]) => !isUsed(session))
     // Each in a fiber of its own: a slow release must not keep the next renewal waiting.
-    return Effect.forEach(
+    const releases = Effect.forEach(
       unused,
       ([session, fence]) =>
         FiberMap.run(this.#parts.releases, session, this.#release(session, fence), { onlyIfMissing: true }),
       { discard: true }
     )
+    return Effect.andThen(lost.update(gone.length, {}), releases)
   }
 
   #release(session: SessionId, fence: number): Effect.Effect<void> {

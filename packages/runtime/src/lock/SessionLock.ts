@@ -5,7 +5,14 @@ import { Clock, Context, Duration, Effect, Layer, RcMap, type Scope, Semaphore }
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { LeaseStore, type ReplicaId } from "../store/LeaseStore.ts"
+import { counter } from "../telemetry/Instrument.ts"
 import { HeldLeases, type Listener } from "./HeldLeases.ts"
+
+const renewals = counter({
+  name: "bowline.lease.renewals",
+  description: "Renewals of all leases together; `late` ones came after two thirds of the time of a lease",
+  labels: { result: ["in_time", "late", "failed"] }
+})
 
 /** The line for a session in this process, in the order of arrival. The first member holds the session, or asks for its lease. */
 interface Line {
@@ -119,13 +126,20 @@ const keepRenewed = Effect.fnUntraced(function* (leases: HeldLeases, { store, re
     const before = leases.snapshot()
     const asked = yield* Clock.currentTimeMillis
     yield* leases.reconcile(before, yield* Effect.timeout(store.renew(replica, leaseTtl), ttl / 3))
-    if (asked - renewed > (2 / 3) * ttl) steadySince = asked
+    const isLate = asked - renewed > (2 / 3) * ttl
+    if (isLate) steadySince = asked
     renewed = asked
+    yield* renewals.update(1, { result: isLate ? "late" : "in_time" })
     return ttl / 3
   })
   const renew = oneAtATime.withPermit(renewing).pipe(
     // While the database is away nobody can write either. When it is back, the fence decides who may write.
-    Effect.catchCause((cause) => Effect.as(Effect.logWarning("lease_renewal_failed", cause), Math.min(ttl / 6, 1_000)))
+    Effect.catchCause((cause) =>
+      Effect.logWarning("lease_renewal_failed", cause).pipe(
+        Effect.andThen(renewals.update(1, { result: "failed" })),
+        Effect.as(Math.min(ttl / 6, 1_000))
+      )
+    )
   )
   yield* Effect.gen(function* () {
     for (let wait = ttl / 3; ; wait = yield* renew) yield* Effect.sleep(wait)

@@ -15,6 +15,8 @@ import { LivePlan } from "../stream/LivePlan.ts"
 import * as RemoteReaders from "../stream/RemoteReaders.ts"
 import * as GenAi from "../telemetry/GenAi.ts"
 import * as Spans from "../telemetry/Spans.ts"
+import { observe } from "../telemetry/Instrument.ts"
+import * as PlanMetrics from "../telemetry/PlanMetrics.ts"
 import { Planner } from "../planner/Planner.ts"
 import { PlanRun } from "../planner/PlanRun.ts"
 import { Permissions } from "../config/Permissions.ts"
@@ -82,6 +84,9 @@ export class RunningPlans extends Context.Service<
       const lock = yield* SessionLock
       const keeper = yield* makeKeeper
       const life = yield* makeLife
+      for (const state of ["queued", "running"] as const) {
+        yield* observe(PlanMetrics.plans.of({ state }), () => countOf(keeper.values(), state))
+      }
       yield* RemoteReaders.serve((id) => keeper.find(id)?.live)
       const readAbortRequests = yield* AbortRequests.listen(lock.replica, {
         isIdle: keeper.isIdle,
@@ -122,6 +127,12 @@ export class RunningPlans extends Context.Service<
 const toRefusal = (refusal: "full" | "draining") =>
   new NotAccepting({ code: refusal === "full" ? "unavailable" : refusal })
 
+const countOf = (plans: Iterable<RunningPlan>, state: "queued" | "running"): number => {
+  let count = 0
+  for (const { run } of plans) if ((run.stage === "queue") === (state === "queued")) count++
+  return count
+}
+
 const makeKeeper = Effect.gen(function* () {
   const { maxPlans } = yield* PlansConfig
   return yield* Keeper.make<PlanId, RunningPlan>({
@@ -141,6 +152,7 @@ const makeOpen = Effect.gen(function* () {
   const writer = yield* GroupCommit
   const secretKey = yield* SecretKey
   const uuid = yield* UuidGenerator
+  const measureCall = yield* PlanMetrics.measureCall
 
   return (plan: Ready, scope: Scope.Scope): RunningPlan => {
     const { session_id, guard, head, recent, awaited: _, resumed, ...start } = plan
@@ -158,6 +170,7 @@ const makeOpen = Effect.gen(function* () {
       resumed,
       journal,
       uuid,
+      measureCall,
       isOverdue: lock.isOverdue,
       isKept: () => config.resume && store.isDurable && StoredRequest.isWhole(request, secretKey)
     })

@@ -7,6 +7,7 @@ import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Deferred, Effect } from "effect"
 import type { Subject } from "../asking/Retries.ts"
 import type { Journal } from "../stream/Journal.ts"
+import type { MeasureCall } from "../telemetry/PlanMetrics.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
 import type { PlanChange, Progress } from "../store/PlanStore.ts"
 import { messageOf, type PlanTask, PlanTasks } from "./PlanTasks.ts"
@@ -26,6 +27,7 @@ interface Given extends PlanStart {
   readonly isKept: () => boolean
   readonly journal: Journal
   readonly uuid: () => string
+  readonly measureCall: MeasureCall
 }
 
 /** What a plan was doing when it ended. */
@@ -57,12 +59,14 @@ export class PlanRun {
   #counts: Omit<Progress, "model" | "day"> = { steps: 0, tool_calls: 0, usage: Usage.empty }
   #step: StepState | undefined
   #day: string | undefined
+  #hasSpoken: boolean
 
   constructor(given: Given) {
-    const { journal, models, resumed, uuid, isOverdue } = given
+    const { journal, models, resumed, uuid, isOverdue, measureCall } = given
     this.given = given
     this.#models = models
-    this.tasks = new PlanTasks(journal, uuid, isOverdue)
+    this.tasks = new PlanTasks({ journal, uuid, isOverdue, measureCall })
+    this.#hasSpoken = resumed !== undefined
     if (resumed === undefined) return
     const { steps, tool_calls, usage } = resumed.progress
     this.#counts = { steps, tool_calls, usage }
@@ -153,6 +157,13 @@ export class PlanRun {
     if (task === undefined) return false
     if (this.#elsewhere === "lost") return task.isIdempotent || task.isKnown()
     return this.#elsewhere === "handed over" || this.given.isOverdue()
+  }
+
+  /** Whether this is the first text of the plan. A resumed plan may have shown some before. */
+  speak(): boolean {
+    const isFirst = !this.#hasSpoken
+    this.#hasSpoken = true
+    return isFirst
   }
 
   /** Counts what the attempt has used, however it ended. */
