@@ -6,8 +6,10 @@ import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { Permissions } from "@bowline/runtime/config/Permissions"
+import { Presets } from "@bowline/runtime/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import { ConfiguredServers } from "@bowline/runtime/mcp/ConfiguredServers"
 import * as PlannerText from "@bowline/runtime/prompt/PlannerText"
 import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
@@ -99,9 +101,9 @@ const texts = ({ texts: { plannerFile, recipes } }: Config) =>
     plannerFile === undefined ? Layer.empty : PlannerText.layerFile(plannerFile)
   ).pipe(Layer.orDie)
 
-/** The MCP servers that every plan gets. The operator names them, so neither the egress rules nor the list of allowed variables hold for them. */
+/** The MCP servers of the presets. The operator names them, so neither the egress rules nor the list of allowed variables hold for them. */
 const mcpServers = ({ mcpServers: { environment, secrets, servers }, peerTls }: Config) =>
-  servers.length === 0
+  servers.size === 0
     ? Layer.empty
     : SdkConfiguredServers.layer({ servers, environment }).pipe(
         Layer.provide([
@@ -111,10 +113,21 @@ const mcpServers = ({ mcpServers: { environment, secrets, servers }, peerTls }: 
         ])
       )
 
+const presets = (config: Config) =>
+  Layer.effect(
+    Presets,
+    Effect.map(
+      ConfiguredServers,
+      ({ ofPreset }) =>
+        new Map(config.presets.map((preset) => [preset.name, { ...preset, servers: ofPreset(preset.name) }]))
+    )
+  )
+
 /** The plans with their stores, providers, peers and MCP servers. */
 const runtime = (config: Config) =>
   Plans.layer.pipe(
     Layer.provideMerge(CredentialPool.layer),
+    Layer.provideMerge(presets(config)),
     Layer.provideMerge(mcpServers(config)),
     Layer.provideMerge(stores(config)),
     Layer.provideMerge(

@@ -22,6 +22,8 @@ export const make = Effect.fnUntraced(function* (
   const line = StatusLine.make()
   /** The text of the step that was not retracted, by attempt. */
   const shown = new Map<number, string>()
+  /** Whether what stays of it has to be shown again. */
+  let isRetracted = false
   const isStreaming = printsText && stdout.isTTY
 
   let isLeaving = false
@@ -34,18 +36,20 @@ export const make = Effect.fnUntraced(function* (
     switch (frame.event) {
       case "text.delta": {
         const { attempt, delta } = frame.data
+        if (isRetracted) line.text(harmless([...shown.values()].join("")))
+        isRetracted = false
         shown.set(attempt, (shown.get(attempt) ?? "") + delta)
         line.text(harmless(delta))
         return
       }
       case "text.retract":
         if (!shown.delete(frame.data.attempt)) return
+        isRetracted = true
         line.line(dim("↺ The text above is retracted: the answer begins again"))
-        line.text(harmless([...shown.values()].join("")))
         return
       case "final":
         line.endLine()
-        if (frame.data.text !== [...shown.values()].join("")) line.text(harmless(frame.data.text))
+        if (isRetracted || frame.data.text !== [...shown.values()].join("")) line.text(harmless(frame.data.text))
         line.endLine()
         return
       case "usage":
@@ -53,7 +57,9 @@ export const make = Effect.fnUntraced(function* (
         return
       default:
         line.endLine()
-        if (frame.event === "step") shown.clear()
+        if (frame.event !== "step") return
+        shown.clear()
+        isRetracted = false
     }
   }
 

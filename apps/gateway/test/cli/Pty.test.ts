@@ -5,7 +5,7 @@ import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { reset, stall, toStream, until, write } from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
 import * as ChatHost from "@bowline/testing/provider/ChatHost"
-import { callTool, say, type Turn } from "@bowline/testing/provider/Turn"
+import { callTool, finish, say, type Turn } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Schedule } from "effect"
 import { databases } from "../plan/Databases.ts"
@@ -82,7 +82,21 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
     })
   )
 
-  it.live("keeps stdout for the answer alone, and colours off where NO_COLOR is set", () =>
+  it.live("shows the text again that stays, where only its continuation is retracted", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([[say("one "), finish("length")], [say("two"), reset], [say("three")]], {
+        BOWLINE_RETRY_BASE: "10ms"
+      })
+      const { code, lines } = yield* (yield* onPty(["ask", "What?"], { BOWLINE_URL: url })).ended
+      assert.strictEqual(code, 0)
+      assert.deepStrictEqual(
+        lines.slice(1).filter((line) => !line.startsWith("↻")),
+        ["one two", retracted, "one three"]
+      )
+    })
+  )
+
+  it.live("keeps stdout for the answer alone, has no colours with NO_COLOR, and draws nothing with TERM=dumb", () =>
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("answer")])
       const environment = { BOWLINE_URL: url }
@@ -95,6 +109,9 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
       const [titles] = (yield* plain.ended).lines
       assert.match(titles ?? "", /^PLAN +STATE +CREATED +QUESTION/)
       assert.notInclude(plain.output.text, "\u001b[")
+      const dumb = yield* onPty(["ask", "What?"], { ...environment, TERM: "dumb" })
+      assert.deepStrictEqual((yield* dumb.ended).lines.slice(1), ["answer"])
+      assert.notInclude(dumb.output.text, "\u001b[")
     })
   )
 
@@ -164,7 +181,7 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
   it.live("resumes the plan after the gateway was killed and started again", () =>
     Effect.gen(function* () {
       const network = yield* Network
-      const turns: Array<Turn> = [[say("half"), stall], [say("whole")]]
+      const turns: Array<Turn> = [[say("half\n"), stall], [say("whole")]]
       const provider = yield* network.serve(yield* ChatHost.make(turns))
       const settings = {
         ...(yield* databases.postgres),
@@ -176,6 +193,7 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
       const terminal = yield* onPty(["ask", "What?"], { BOWLINE_URL: first.url })
       yield* terminal.shows(/^half$/m)
       yield* first.kill("SIGKILL")
+      yield* terminal.shows(/ · reconnecting · step 1$/m)
       yield* GatewayProcess.start({ ...settings, BOWLINE_PORT: new URL(first.url).port })
       const { code, lines } = yield* terminal.ended
       assert.strictEqual(code, 0)

@@ -39,10 +39,12 @@ export class SessionLock extends Context.Service<
       session: SessionId,
       listener: Listener
     ) => Effect.Effect<number, NotFound | StorageError, Scope.Scope>
-    /** Releases no unknown leases while the effect runs: it takes plans over, and has not yet called `adopt` for their leases. */
-    readonly takingOver: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+    /** The time of a lease that a new plan may get; undefined once this process acquires no session any more. */
+    readonly leaseTtl: () => Duration.Duration | undefined
+    /** Until the scope closes, the store may grant leases for which `adopt` is not called yet: they are not released as unknown. */
+    readonly expectLeases: Effect.Effect<void, never, Scope.Scope>
     /**
-     * Holds the session whose lease was taken over with this fence, until the scope closes. Plans that wait for the session in this
+     * Holds the session whose lease came with a plan, with this fence, until the scope closes. Plans that wait for the session in this
      * process stay behind it: the store grants no lease on a session with a running plan.
      */
     readonly adopt: (
@@ -73,8 +75,19 @@ export class SessionLock extends Context.Service<
         isSteady,
         isOverdue,
         leave,
-        takingOver: (effect) => leases.takingOver(effect),
-        adopt: (session, fence, onLost) => leases.hold(session, fence, onLost),
+        leaseTtl: () => (leases.isClosed ? undefined : ttl),
+        expectLeases: leases.expect,
+        adopt: Effect.fnUntraced(function* (session, fence, onLost) {
+          const line = yield* RcMap.get(lines, session)
+          const listener = { onQueued: () => {}, onLost }
+          yield* Effect.acquireRelease(
+            Effect.sync(() => line.members.unshift(listener)),
+            () => Effect.sync(() => leaveLine(line, listener))
+          )
+          // Somebody may be asking the store for the session: whoever does waits until the store grants it.
+          yield* Effect.acquireRelease(line.turn.takeIfAvailable(1), (isTaken) => line.turn.release(isTaken ? 1 : 0))
+          yield* leases.hold(session, fence, onLost)
+        }),
         acquire: Effect.fnUntraced(function* (session, listener) {
           const line = yield* RcMap.get(lines, session)
           yield* Effect.acquireRelease(

@@ -21,6 +21,7 @@ import { Planner } from "../planner/Planner.ts"
 import { PlanRun } from "../planner/PlanRun.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
+import { agentsOf, type Preset } from "../config/Presets.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
 import { type Guard, PlanStore } from "../store/PlanStore.ts"
 import { supervise } from "./PlanSupervisor.ts"
@@ -42,6 +43,7 @@ export interface RunningPlan {
 
 /** A stored plan that nobody runs yet. */
 export interface Ready extends PlanStart {
+  readonly preset: Preset
   readonly session_id: SessionId
   /** The guard of its next write. If it is `Held`, the session's lease came with the plan. */
   readonly guard: Guard
@@ -49,6 +51,8 @@ export interface Ready extends PlanStart {
   readonly head: number
   readonly recent: ReadonlyArray<PlanFrame>
   readonly resumed: Resumed | undefined
+  /** Whether the session has neither a history nor a summary. */
+  readonly isEmpty: boolean
   /** How long the plan runs without a reader before it counts as unread; for a plan whose readers do not know yet that it is here. */
   readonly awaited: Duration.Input | undefined
 }
@@ -155,7 +159,7 @@ const makeOpen = Effect.gen(function* () {
   const measureCall = yield* PlanMetrics.measureCall
 
   return (plan: Ready, scope: Scope.Scope): RunningPlan => {
-    const { session_id, guard, head, recent, awaited: _, resumed, ...start } = plan
+    const { session_id, guard, head, recent, awaited: _, resumed, isEmpty, ...start } = plan
     const { plan_id, request } = start
     const { disconnect_grace_ms = config.streamGrace, on_disconnect } = request.preferences
     const onUnread = Effect.sync(() => {
@@ -168,6 +172,7 @@ const makeOpen = Effect.gen(function* () {
       session_id,
       models: modelsOf(start, config),
       resumed,
+      isEmpty,
       journal,
       uuid,
       measureCall,
@@ -189,7 +194,7 @@ const makeLife = Effect.gen(function* () {
   const open = yield* makeOpen
 
   return Effect.fnUntraced(function* (plan: Ready, announce: (plan: RunningPlan) => Effect.Effect<void>) {
-    const { caller, session_id, guard, awaited, request, route } = plan
+    const { caller, session_id, guard, awaited, route } = plan
     const running = open(plan, yield* Effect.scope)
     const { run, live } = running
     if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => run.given.journal.lose())
@@ -203,7 +208,7 @@ const makeLife = Effect.gen(function* () {
     )
     if (run.elsewhere === undefined) {
       const permission = permissions.forCaller(caller)
-      yield* LeftTasks.cancelAll(peers, { agents: request.agents, route, permission }, run.tasks.abandoned)
+      yield* LeftTasks.cancelAll(peers, { agents: agentsOf(plan), route, permission }, run.tasks.abandoned)
     }
   }, Effect.scoped)
 })

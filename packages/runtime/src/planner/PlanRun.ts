@@ -5,6 +5,7 @@ import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Deferred, Effect } from "effect"
+import type { Preset } from "../config/Presets.ts"
 import type { Subject } from "../asking/Retries.ts"
 import type { Journal } from "../stream/Journal.ts"
 import type { MeasureCall } from "../telemetry/PlanMetrics.ts"
@@ -16,11 +17,14 @@ import { Stages } from "./Stages.ts"
 import { StepState } from "./StepState.ts"
 
 interface Given extends PlanStart {
+  readonly preset: Preset
   readonly session_id: SessionId
   /** As `provider/model`: the one that is asked, and those that may take its place, in order. */
   readonly models: ReadonlyArray<string>
   /** How far another process has brought it, if one has. */
   readonly resumed: Resumed | undefined
+  /** Whether the session had neither a history nor a summary when the plan got it. */
+  readonly isEmpty: boolean
   /** Whether this process could not renew its lease in time: another process may have the session by now. */
   readonly isOverdue: () => boolean
   /** Whether another process could resume it. */
