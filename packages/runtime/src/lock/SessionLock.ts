@@ -45,6 +45,8 @@ export class SessionLock extends Context.Service<
       fence: number,
       onLost: Listener["onLost"]
     ) => Effect.Effect<void, never, Scope.Scope>
+    /** The store has ended the lease with the last write of its plan: it is not released once more when its scope closes. */
+    readonly forget: (session: SessionId, fence: number) => Effect.Effect<void>
     /** Whether no renewal has succeeded for the time of a lease: other replicas may hold the sessions by now. */
     readonly isOverdue: () => boolean
     /** From now on this process acquires no session, and other replicas may take over its plans in the store. */
@@ -70,6 +72,7 @@ export class SessionLock extends Context.Service<
         leave,
         leaseTtl: () => (leases.isClosed ? undefined : ttl),
         expectLeases: leases.expect,
+        forget: (session, fence) => Effect.sync(() => leases.forget(session, fence)),
         adopt: Effect.fnUntraced(function* (session, fence, onLost) {
           const line = yield* RcMap.get(lines, session)
           const listener = { onQueued: () => {}, onLost }
