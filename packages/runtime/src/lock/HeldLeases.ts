@@ -83,15 +83,19 @@ export class HeldLeases {
       const own = { fence, lost }
       this.#held.set(session, own)
       const release = Effect.suspend(() => {
+        const free = Effect.sync(() => this.#free(session))
         // The next holder may be in this process.
-        if (this.#held.get(session) === own) this.#held.delete(session)
-        return Effect.andThen(
-          this.#release(session, fence),
-          Effect.sync(() => this.#free(session))
-        )
+        if (this.#held.get(session) !== own) return free
+        this.#held.delete(session)
+        return Effect.andThen(this.#release(session, fence), free)
       })
       return Scope.addFinalizer(scope, release)
     })
+  }
+
+  /** The store has ended the lease: nothing is released when its scope closes. */
+  forget(session: SessionId, fence: number): void {
+    if (this.#held.get(session)?.fence === fence) this.#held.delete(session)
   }
 
   /** Waits until the store grants the lease, holds it until the scope closes, and gives its fence. */

@@ -52,6 +52,8 @@ export class SessionLock extends Context.Service<
       fence: number,
       onLost: Listener["onLost"]
     ) => Effect.Effect<void, never, Scope.Scope>
+    /** The store has ended the lease with the last write of its plan: it is not released once more when its scope closes. */
+    readonly forget: (session: SessionId, fence: number) => Effect.Effect<void>
     /** Whether no renewal has succeeded for the time of a lease: other replicas may hold the sessions by now. */
     readonly isOverdue: () => boolean
     /** From now on this process acquires no session, and other replicas may take over its plans in the store. */
@@ -75,15 +77,9 @@ export class SessionLock extends Context.Service<
         leave,
         leaseTtl: () => (leases.isClosed ? undefined : ttl),
         expectLeases: leases.expect,
+        forget: (session, fence) => Effect.sync(() => leases.forget(session, fence)),
         adopt: Effect.fnUntraced(function* (session, fence, onLost) {
-          const line = yield* RcMap.get(lines, session)
-          const listener = { onQueued: () => {}, onLost }
-          yield* Effect.acquireRelease(
-            Effect.sync(() => line.members.unshift(listener)),
-            () => Effect.sync(() => leaveLine(line, listener))
-          )
-          // Somebody may be asking the store for the session: whoever does waits until the store grants it.
-          yield* Effect.acquireRelease(line.turn.takeIfAvailable(1), (isTaken) => line.turn.release(isTaken ? 1 : 0))
+          yield* lines.enterFirst(session, { onQueued: () => {}, onLost })
           yield* leases.hold(session, fence, onLost)
         }),
         acquire: Effect.fnUntraced(function* (session, listener) {
@@ -101,20 +97,31 @@ class Lines {
 
   /** Waits in the line of the session until it is its turn, and leaves the line when the scope closes. */
   readonly enter = Effect.fnUntraced(function* (this: Lines, session: SessionId, listener: Listener) {
-    const scope = yield* Effect.scope
-    const line = yield* Effect.uninterruptible(
+    const line = yield* this.#stand(session, listener, "last")
+    if (line.members.length > 1) listener.onQueued(line.members.length - 1)
+    yield* Semaphore.takeScoped(line.turn, 1)
+  })
+
+  /** Goes ahead of those who wait. One of them may be asking the store for the session: it waits until the store grants it. */
+  readonly enterFirst = Effect.fnUntraced(function* (this: Lines, session: SessionId, listener: Listener) {
+    const { turn } = yield* this.#stand(session, listener, "first")
+    yield* Effect.acquireRelease(turn.takeIfAvailable(1), (isTaken) => turn.release(isTaken ? 1 : 0))
+  })
+
+  /** Stands in the line until the scope closes. */
+  #stand(session: SessionId, listener: Listener, place: "first" | "last"): Effect.Effect<Line, never, Scope.Scope> {
+    const stand = (scope: Scope.Scope) =>
       Effect.suspend(() => {
         const line = this.#lines.get(session) ?? { turn: Semaphore.makeUnsafe(1), members: [] }
         this.#lines.set(session, line)
-        line.members.push(listener)
+        if (place === "first") line.members.unshift(listener)
+        else line.members.push(listener)
         // Not `acquireRelease`: it copies the whole context at each release.
         const leave = Effect.sync(() => this.#leave(session, line, listener))
         return Effect.as(Scope.addFinalizer(scope, leave), line)
       })
-    )
-    if (line.members.length > 1) listener.onQueued(line.members.length - 1)
-    yield* Semaphore.takeScoped(line.turn, 1)
-  })
+    return Effect.uninterruptible(Effect.flatMap(Effect.scope, stand))
+  }
 
   #leave(session: SessionId, { members }: Line, listener: Listener): void {
     const index = members.indexOf(listener)
