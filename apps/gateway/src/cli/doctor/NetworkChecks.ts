@@ -152,6 +152,8 @@ export const networkChecks = (http: Client, config: GatewayConfig["Service"]): R
   port(http, config),
   egress(config),
   proxy,
-  ...config.mcpServers.servers.map((server) => mcpServer(http, server, config.mcpServers.environment)),
+  ...Array.from(config.mcpServers.servers.values())
+    .flat()
+    .map((server) => mcpServer(http, server, config.mcpServers.environment)),
   telemetry(http)
 ]
