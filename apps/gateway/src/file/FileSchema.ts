@@ -54,7 +54,7 @@ const FileMcpServer = Schema.Struct({
 export type FileMcpServer = typeof FileMcpServer.Type
 
 /** What the file may contain beside settings. */
-const Lists = Schema.Struct({
+export const Lists = Schema.Struct({
   providers: Schema.optionalKey(Schema.Array(FileProvider)),
   models: Schema.optionalKey(Schema.Record(Schema.String, FileModel)),
   peers: Schema.optionalKey(Schema.Struct({ hosts: Schema.Record(HostName, FilePeerHost) })),
