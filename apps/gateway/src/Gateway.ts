@@ -6,20 +6,24 @@ import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { Permissions } from "@bowline/runtime/config/Permissions"
+import { Presets } from "@bowline/runtime/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import { ConfiguredServers } from "@bowline/runtime/mcp/ConfiguredServers"
 import * as PlannerText from "@bowline/runtime/prompt/PlannerText"
 import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
+import * as Instrument from "@bowline/runtime/telemetry/Instrument"
 import * as ProviderMetrics from "@bowline/runtime/telemetry/ProviderMetrics"
+import * as Warnings from "@bowline/runtime/telemetry/Warnings"
 import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
-import { Effect, Layer, Logger, Record, Redacted, References } from "effect"
-import { HttpRouter } from "effect/http"
+import { Effect, Layer, Logger, LogLevel, Record, Redacted, References } from "effect"
+import { HttpClient, HttpMiddleware, HttpRouter } from "effect/http"
 import { flushCompileCache } from "node:module"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import * as ConfigReload from "./config/ConfigReload.ts"
@@ -28,6 +32,8 @@ import type { ProviderSettings } from "./file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
+import * as LookedUp from "./telemetry/LookedUp.ts"
+import * as ProcessMetrics from "./telemetry/ProcessMetrics.ts"
 
 type Config = GatewayConfig["Service"]
 
@@ -95,9 +101,9 @@ const texts = ({ texts: { plannerFile, recipes } }: Config) =>
     plannerFile === undefined ? Layer.empty : PlannerText.layerFile(plannerFile)
   ).pipe(Layer.orDie)
 
-/** The MCP servers that every plan gets. The operator names them, so neither the egress rules nor the list of allowed variables hold for them. */
+/** The MCP servers of the presets. The operator names them, so neither the egress rules nor the list of allowed variables hold for them. */
 const mcpServers = ({ mcpServers: { environment, secrets, servers }, peerTls }: Config) =>
-  servers.length === 0
+  servers.size === 0
     ? Layer.empty
     : SdkConfiguredServers.layer({ servers, environment }).pipe(
         Layer.provide([
@@ -107,10 +113,21 @@ const mcpServers = ({ mcpServers: { environment, secrets, servers }, peerTls }: 
         ])
       )
 
+const presets = (config: Config) =>
+  Layer.effect(
+    Presets,
+    Effect.map(
+      ConfiguredServers,
+      ({ ofPreset }) =>
+        new Map(config.presets.map((preset) => [preset.name, { ...preset, servers: ofPreset(preset.name) }]))
+    )
+  )
+
 /** The plans with their stores, providers, peers and MCP servers. */
 const runtime = (config: Config) =>
   Plans.layer.pipe(
     Layer.provideMerge(CredentialPool.layer),
+    Layer.provideMerge(presets(config)),
     Layer.provideMerge(mcpServers(config)),
     Layer.provideMerge(stores(config)),
     Layer.provideMerge(
@@ -139,7 +156,9 @@ const draining = Layer.effectDiscard(Effect.flatMap(Plans, (plans) => Effect.add
 const ineffective = (config: Config) =>
   Layer.effectDiscard(
     Effect.gen(function* () {
-      for (const line of unheeded(config)) yield* Effect.logWarning(line)
+      for (const reason of unheeded(config)) {
+        yield* Effect.annotateLogs(Effect.logWarning("setting_without_effect"), { reason })
+      }
       const { serviceLinks } = config
       if (serviceLinks.length > 0) yield* Effect.logDebug(`Ignored service links: ${serviceLinks.join(", ")}`)
     })
@@ -157,20 +176,47 @@ const server = HttpRouter.serve(HttpGateway.layer, {
   routerConfig: { maxParamLength: 600 }
 })
 
+/** What is measured besides the plans, and the series that can be shown before anything has happened. */
+const metrics = Layer.mergeAll(ProcessMetrics.layer, LookedUp.layer, Layer.effectDiscard(Instrument.showAll))
+
+/** Warnings are counted also where the operator does not want to read them. */
+const atLeast = (level: LogLevel.LogLevel, logger: Logger.Logger<unknown, void>) =>
+  Logger.make<unknown, void>((line) => (LogLevel.isLessThan(line.logLevel, level) ? undefined : logger.log(line)))
+
 const log = ({ format, level }: Config["log"]) =>
   Layer.mergeAll(
-    Logger.layer([format === "json" ? Logger.withConsoleError(Logger.formatJson) : Logger.consolePretty()]),
+    Logger.layer([
+      atLeast(level, format === "json" ? Logger.withConsoleError(Logger.formatJson) : Logger.consolePretty()),
+      Warnings.counting
+    ]),
     Layer.succeed(Logger.LogToStderr, true),
-    Layer.succeed(References.MinimumLogLevel, level)
+    Layer.succeed(References.MinimumLogLevel, LogLevel.isGreaterThan(level, "Warn") ? "Warn" : level)
   )
+
+/**
+ * No spans, until somebody reads them. Those of Effect's own client and server are never recorded: they show every header, which may
+ * be a secret.
+ */
+const telemetry = Layer.mergeAll(
+  Layer.succeed(References.TracerEnabled, false),
+  Layer.succeed(HttpClient.TracerDisabledWhen, () => true),
+  Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
+)
 
 /** The whole gateway, listening. */
 export const layer = (config: Config) =>
-  Layer.mergeAll(draining, announcement(config), ineffective(config), compiled, ConfigReload.layer(config)).pipe(
+  Layer.mergeAll(
+    draining,
+    announcement(config),
+    ineffective(config),
+    compiled,
+    metrics,
+    ConfigReload.layer(config)
+  ).pipe(
     Layer.provideMerge(server),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(runtime(config)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
     Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),
-    Layer.provide(log(config.log))
+    Layer.provide([log(config.log), telemetry])
   )

@@ -2,7 +2,9 @@ import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { Agent, type Dispatcher } from "@effect/platform-node/Undici"
 import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
 import * as EgressRule from "@bowline/runtime/egress/EgressRule"
+import * as TraceContext from "@bowline/runtime/telemetry/TraceContext"
 import { Effect, Layer, Option } from "effect"
+import { HttpClient, HttpClientRequest } from "effect/http"
 import type { PeerTls } from "../file/PeerTls.ts"
 import * as EgressConnector from "../egress/EgressConnector.ts"
 
@@ -10,10 +12,17 @@ import * as EgressConnector from "../egress/EgressConnector.ts"
 const untimed: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) =>
   dispatch({ ...options, headersTimeout: 0, bodyTimeout: 0 }, handler)
 
+/** Tells the server of which trace a request is a part, unless the request says so itself. */
+const traced = HttpClient.mapRequestEffect((request: HttpClientRequest.HttpClientRequest) =>
+  "traceparent" in request.headers
+    ? Effect.succeed(request)
+    : Effect.map(TraceContext.current, (trace) => HttpClientRequest.setHeaders(request, trace))
+)
+
 const client = (make: () => Agent) =>
-  // Fresh, because a graph has two clients, and layers are shared otherwise.
   Layer.provide(
-    Layer.fresh(NodeHttpClient.layerUndiciNoDispatcher),
+    // Not the client's own layer, which copies two contexts for every request.
+    Layer.effect(HttpClient.HttpClient, Effect.map(NodeHttpClient.makeUndici, traced)),
     Layer.effect(
       NodeHttpClient.Dispatcher,
       Effect.map(

@@ -4,13 +4,14 @@ import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { answer, Refused } from "../http/Refusals.ts"
+import * as PrometheusText from "../telemetry/PrometheusText.ts"
 
 /** A database that does not answer within this time counts as unavailable. */
 const answerTimeout = "2 seconds"
 
 /**
- * Liveness, which asks nobody, and readiness. Two things need no check: a provider, since without a configured one the gateway uses
- * the demo's, and the migrations, since the gateway listens when they are done.
+ * Liveness, which asks nobody, readiness and metrics. Two things need no check: a provider, since without a configured one the gateway
+ * uses the demo's, and the migrations, since the gateway listens when they are done.
  */
 export const layer = HttpApiBuilder.group(
   Api,
@@ -40,7 +41,8 @@ export const layer = HttpApiBuilder.group(
           if (failed.length === 0) return { status: "ready" as const }
           const code = passed.draining ? "unavailable" : "draining"
           return yield* new Refused({ code, detail: `Not ready: ${failed.join(", ")}`, failed })
-        }).pipe(answer)
+        }).pipe(answer),
+      metrics: () => PrometheusText.text
     })
   })
 )

@@ -6,6 +6,7 @@ import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/api/Authorization"
 import { idempotency } from "@bowline/runtime/store/Idempotency"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import * as TraceContext from "@bowline/runtime/telemetry/TraceContext"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { Effect, Schema } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -59,7 +60,7 @@ export const layer = HttpApiBuilder.group(
           }
           yield* closeWhen(overdue, request)
           return SseAnswer.fromStart(ids, frames)
-        }).pipe(answer)
+        }).pipe(TraceContext.continued(request.headers), answer)
       )
       .handle("list", ({ query: { session_id, state, ...page } }) =>
         Effect.gen(function* () {

@@ -77,8 +77,7 @@ export const make = Effect.gen(function* () {
 
   const toPeerError = ({ asPeerError }: ServerFailure): PeerError => asPeerError
 
-  const connect = Effect.fn("McpClient.connect")(function* ({ auth, headers, name, url }: McpServer, route: Route) {
-    yield* Effect.annotateCurrentSpan({ server: name })
+  const connect = Effect.fnUntraced(function* ({ auth, headers, url }: McpServer, route: Route) {
     const credentials = yield* Effect.mapError(
       auths.forAgent(auth, resourceOf(url)),
       ({ reason }) => new PeerError({ reason })
@@ -112,8 +111,7 @@ export const make = Effect.gen(function* () {
         return link.tools()
       }).pipe(Effect.tapError(forget(url)), Effect.mapError(toPeerError)),
       hasChanged: Effect.sync(() => list.isOutdated(link)),
-      call: Effect.fn("McpClient.call")(function* (call, onProgress) {
-        yield* Effect.annotateCurrentSpan({ server: name, tool: call.tool.name })
+      call: Effect.fnUntraced(function* (call, onProgress) {
         const first = link
         return yield* first.call(call, onProgress).pipe(
           // The server has not taken the call: its 404 is the answer to it.

@@ -1,11 +1,18 @@
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Context, Duration, Effect, Layer, RcMap, type Scope, Semaphore } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Scope, Semaphore } from "effect"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { LeaseStore, type ReplicaId } from "../store/LeaseStore.ts"
+import { counter } from "../telemetry/Instrument.ts"
 import { HeldLeases, type Listener } from "./HeldLeases.ts"
+
+const renewals = counter({
+  name: "bowline.lease.renewals",
+  description: "Renewals of all leases together; `late` ones came after two thirds of the time of a lease",
+  labels: { result: ["in_time", "late", "failed"] }
+})
 
 /** The line for a session in this process, in the order of arrival. The first member holds the session, or asks for its lease. */
 interface Line {
@@ -32,10 +39,12 @@ export class SessionLock extends Context.Service<
       session: SessionId,
       listener: Listener
     ) => Effect.Effect<number, NotFound | StorageError, Scope.Scope>
-    /** Releases no unknown leases while the effect runs: it takes plans over, and has not yet called `adopt` for their leases. */
-    readonly takingOver: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+    /** The time of a lease that a new plan may get; undefined once this process acquires no session any more. */
+    readonly leaseTtl: () => Duration.Duration | undefined
+    /** Until the scope closes, the store may grant leases for which `adopt` is not called yet: they are not released as unknown. */
+    readonly expectLeases: Effect.Effect<void, never, Scope.Scope>
     /**
-     * Holds the session whose lease was taken over with this fence, until the scope closes. Plans that wait for the session in this
+     * Holds the session whose lease came with a plan, with this fence, until the scope closes. Plans that wait for the session in this
      * process stay behind it: the store grants no lease on a session with a running plan.
      */
     readonly adopt: (
@@ -56,9 +65,7 @@ export class SessionLock extends Context.Service<
       const { leaseTtl: ttl } = yield* PlansConfig
       const replica = `replica_${(yield* UuidGenerator)()}`
       const leases = yield* HeldLeases.make({ store, replica, ttl })
-      const lines = yield* RcMap.make({
-        lookup: (_session: SessionId) => Effect.map(Semaphore.make(1), (turn): Line => ({ turn, members: [] }))
-      })
+      const lines = new Lines()
       const { isOverdue, isSteady, leave } = yield* keepRenewed(leases, { store, replica, ttl })
 
       return {
@@ -66,16 +73,21 @@ export class SessionLock extends Context.Service<
         isSteady,
         isOverdue,
         leave,
-        takingOver: (effect) => leases.takingOver(effect),
-        adopt: (session, fence, onLost) => leases.hold(session, fence, onLost),
-        acquire: Effect.fnUntraced(function* (session, listener) {
+        leaseTtl: () => (leases.isClosed ? undefined : ttl),
+        expectLeases: leases.expect,
+        adopt: Effect.fnUntraced(function* (session, fence, onLost) {
           const line = yield* RcMap.get(lines, session)
+          const listener = { onQueued: () => {}, onLost }
           yield* Effect.acquireRelease(
-            Effect.sync(() => line.members.push(listener)),
+            Effect.sync(() => line.members.unshift(listener)),
             () => Effect.sync(() => leaveLine(line, listener))
           )
-          if (line.members.length > 1) listener.onQueued(line.members.length - 1)
-          yield* Semaphore.takeScoped(line.turn, 1)
+          // Somebody may be asking the store for the session: whoever does waits until the store grants it.
+          yield* Effect.acquireRelease(line.turn.takeIfAvailable(1), (isTaken) => line.turn.release(isTaken ? 1 : 0))
+          yield* leases.hold(session, fence, onLost)
+        }),
+        acquire: Effect.fnUntraced(function* (session, listener) {
+          yield* lines.enter(session, listener)
           return yield* leases.acquire(session, listener)
         })
       }
@@ -83,12 +95,35 @@ export class SessionLock extends Context.Service<
   )
 }
 
-const leaveLine = (line: Line, listener: Listener): void => {
-  const index = line.members.indexOf(listener)
-  line.members.splice(index, 1)
-  line.members.forEach((member, position) => {
-    if (position > 0 && position >= index) member.onQueued(position)
+/** The lines of the sessions that plans of this process hold or wait for. */
+class Lines {
+  readonly #lines = new Map<SessionId, Line>()
+
+  /** Waits in the line of the session until it is its turn, and leaves the line when the scope closes. */
+  readonly enter = Effect.fnUntraced(function* (this: Lines, session: SessionId, listener: Listener) {
+    const scope = yield* Effect.scope
+    const line = yield* Effect.uninterruptible(
+      Effect.suspend(() => {
+        const line = this.#lines.get(session) ?? { turn: Semaphore.makeUnsafe(1), members: [] }
+        this.#lines.set(session, line)
+        line.members.push(listener)
+        // Not `acquireRelease`: it copies the whole context at each release.
+        const leave = Effect.sync(() => this.#leave(session, line, listener))
+        return Effect.as(Scope.addFinalizer(scope, leave), line)
+      })
+    )
+    if (line.members.length > 1) listener.onQueued(line.members.length - 1)
+    yield* Semaphore.takeScoped(line.turn, 1)
   })
+
+  #leave(session: SessionId, { members }: Line, listener: Listener): void {
+    const index = members.indexOf(listener)
+    members.splice(index, 1)
+    members.forEach((member, position) => {
+      if (position > 0 && position >= index) member.onQueued(position)
+    })
+    if (members.length === 0) this.#lines.delete(session)
+  }
 }
 
 interface Renewed {
@@ -104,7 +139,9 @@ const keepRenewed = Effect.fnUntraced(function* (leases: HeldLeases, { store, re
   const oneAtATime = Semaphore.makeUnsafe(1)
   const leave = Effect.suspend(() => {
     leases.close()
-    return oneAtATime.withPermit(store.leave(replica)).pipe(Effect.ignore({ log: "Warn" }))
+    return oneAtATime
+      .withPermit(store.leave(replica))
+      .pipe(Effect.ignore({ log: "Warn", message: "lease_release_failed" }))
   })
   yield* Effect.addFinalizer(() => (leases.isClosed ? Effect.void : leave))
 
@@ -117,13 +154,20 @@ const keepRenewed = Effect.fnUntraced(function* (leases: HeldLeases, { store, re
     const before = leases.snapshot()
     const asked = yield* Clock.currentTimeMillis
     yield* leases.reconcile(before, yield* Effect.timeout(store.renew(replica, leaseTtl), ttl / 3))
-    if (asked - renewed > (2 / 3) * ttl) steadySince = asked
+    const isLate = asked - renewed > (2 / 3) * ttl
+    if (isLate) steadySince = asked
     renewed = asked
+    yield* renewals.update(1, { result: isLate ? "late" : "in_time" })
     return ttl / 3
   })
   const renew = oneAtATime.withPermit(renewing).pipe(
     // While the database is away nobody can write either. When it is back, the fence decides who may write.
-    Effect.catchCause((cause) => Effect.as(Effect.logWarning("lease_renewal_failed", cause), Math.min(ttl / 6, 1_000)))
+    Effect.catchCause((cause) =>
+      Effect.logWarning("lease_renewal_failed", cause).pipe(
+        Effect.andThen(renewals.update(1, { result: "failed" })),
+        Effect.as(Math.min(ttl / 6, 1_000))
+      )
+    )
   )
   yield* Effect.gen(function* () {
     for (let wait = ttl / 3; ; wait = yield* renew) yield* Effect.sleep(wait)

@@ -24,7 +24,8 @@ export const migrations = Record.map(
     "0008_approvals": Changes.approvals,
     "0009_spendings": Changes.spendings,
     "0010_known_tools": Changes.knownTools,
-    "0011_rate_limits": Changes.rateLimits
+    "0011_rate_limits": Changes.rateLimits,
+    "0012_presets": Changes.presets
   },
   execute
 )

@@ -114,10 +114,11 @@ const answers = (http: Client, what: string, url: string) =>
 
 const mcpServer = (
   http: Client,
+  preset: string,
   server: ConfiguredMcpServer,
   { PATH = "" }: Readonly<Record<string, string>>
 ): Check => ({
-  name: `mcp ${server.name}`,
+  name: preset === "default" ? `mcp ${server.name}` : `mcp ${preset}/${server.name}`,
   find: Effect.gen(function* () {
     if ("url" in server) return [yield* answers(http, new URL(server.url).host, server.url)]
     const { command } = server
@@ -152,6 +153,8 @@ export const networkChecks = (http: Client, config: GatewayConfig["Service"]): R
   port(http, config),
   egress(config),
   proxy,
-  ...config.mcpServers.servers.map((server) => mcpServer(http, server, config.mcpServers.environment)),
+  ...Array.from(config.mcpServers.servers).flatMap(([preset, servers]) =>
+    servers.map((server) => mcpServer(http, preset, server, config.mcpServers.environment))
+  ),
   telemetry(http)
 ]
