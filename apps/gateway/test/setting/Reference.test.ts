@@ -6,7 +6,9 @@ import { SchemaAST } from "effect"
 import { Lists } from "../../src/file/FileSchema.ts"
 import { clientSettings, table } from "../../src/setting/Settings.ts"
 
-const reference = readFileSync(join(import.meta.dirname, "../../../../docs/reference/configuration.md"), "utf8")
+const page = (name: string) => readFileSync(join(import.meta.dirname, `../../../../docs/reference/${name}.md`), "utf8")
+
+const reference = page("configuration")
 
 const code = (text: string | undefined) => (text === undefined ? "" : `\`${text}\``)
 
@@ -36,9 +38,10 @@ it("the reference has every key that the file may have beside settings", () => {
     [...fields],
     ["providers", "timeouts", "first_token", "cached", "hosts", "tls", "command", "deny"]
   )
-  // The credentials of an MCP server are those of a request.
-  const peers = readFileSync(join(import.meta.dirname, "../../../../docs/reference/peers.md"), "utf8")
-  const code = [reference, peers].flatMap((text) => text.match(/`[^`\n]+`/g) ?? []).join("\n")
+  // An MCP server has the fields and the credentials that it has in a request.
+  const code = [reference, page("peers"), page("mcp"), page("http")]
+    .flatMap((text) => text.match(/`[^`\n]+`/g) ?? [])
+    .join("\n")
   const missing = [...fields].filter((name) => !new RegExp(`\\b${name}\\b`).test(code))
   assert.deepStrictEqual(missing, [])
 })
