@@ -7,6 +7,8 @@ import type { PlansConfig } from "../config/PlansConfig.ts"
 import type { Entry } from "../history/LegalHistory.ts"
 import { resultLimit } from "../tool/Envelope.ts"
 import type { InputValidator } from "../tool/InputValidator.ts"
+import { timed } from "../telemetry/Instrument.ts"
+import { stepDuration } from "../telemetry/PlanMetrics.ts"
 import * as Continuation from "./Continuation.ts"
 import type { Conversation } from "./Conversation.ts"
 import type * as DailyAllowance from "./DailyAllowance.ts"
@@ -65,14 +67,20 @@ export class StepLoop {
     const isFinished = yield* this.#finishStep()
     let next: Next = { ...afresh, before: isFinished ? undefined : this.#run.given.resumed?.attempts }
     for (;;) {
-      const asked = yield* this.#ask(next)
-      const decided =
-        asked.stop === undefined
-          ? { next: yield* this.#step(asked.answer, asked.left) }
-          : yield* this.#end(asked.answer, asked.stop, next.isRepair)
+      const decided = yield* timed((seconds, _, context) => stepDuration.updateUnsafe(seconds, {}, context))(
+        this.#decide(next)
+      )
       if ("final" in decided) return decided
       next = decided.next
     }
+  })
+
+  /** Makes one step. */
+  readonly #decide = Effect.fnUntraced(function* (this: StepLoop, next: Next) {
+    const { answer, left, stop } = yield* this.#ask(next)
+    return stop === undefined
+      ? { next: yield* this.#step(answer, left) }
+      : yield* this.#end(answer, stop, next.isRepair)
   })
 
   /** Finishes the step that another process has left unfinished, if its answer is stored. Says whether it made a call. */
