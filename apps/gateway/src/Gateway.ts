@@ -15,10 +15,11 @@ import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import * as ProviderMetrics from "@bowline/runtime/telemetry/ProviderMetrics"
+import * as Spans from "@bowline/runtime/telemetry/Spans"
 import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
-import { Effect, Layer, Logger, Record, Redacted, References } from "effect"
+import { Effect, Layer, Logger, Option, Record, Redacted, References } from "effect"
 import { HttpClient, HttpMiddleware, HttpRouter } from "effect/http"
 import { flushCompileCache } from "node:module"
 import * as RateLimiter from "effect/persistence/RateLimiter"
@@ -27,6 +28,7 @@ import type { ProviderSettings } from "./file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
+import * as LogLine from "./telemetry/LogLine.ts"
 
 type Config = GatewayConfig["Service"]
 
@@ -36,6 +38,7 @@ const maxConnections = 10
 // Loaded only if needed: the embedded database alone costs more memory and time than everything else.
 const SqlStore = Effect.promise(() => import("@bowline/storage-sql/SqlStore"))
 const Demo = Effect.promise(() => import("./demo/Demo.ts"))
+const OtlpExport = Effect.promise(() => import("./telemetry/OtlpExport.ts"))
 
 const stores = ({ database, sessionTtl }: Config) => {
   switch (database._tag) {
@@ -158,20 +161,26 @@ const server = HttpRouter.serve(HttpGateway.layer, {
 
 const log = ({ format, level }: Config["log"]) =>
   Layer.mergeAll(
-    Logger.layer([format === "json" ? Logger.withConsoleError(Logger.formatJson) : Logger.consolePretty()]),
+    Logger.layer([format === "json" ? Logger.withConsoleError(LogLine.json) : Logger.consolePretty()]),
     Layer.succeed(Logger.LogToStderr, true),
     Layer.succeed(References.MinimumLogLevel, level)
   )
 
 /**
- * No spans, until somebody reads them. Those of Effect's own client and server are never recorded: they show every header, which may
- * be a secret.
+ * What nobody reads costs nothing: without a collector there are no spans. Those of Effect's own client and server are never recorded,
+ * since they show every header, which may be a secret.
  */
-const telemetry = Layer.mergeAll(
-  Layer.succeed(References.TracerEnabled, false),
-  Layer.succeed(HttpClient.TracerDisabledWhen, () => true),
-  Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
-)
+const telemetry = ({ log: logged, telemetry: { content, exports } }: Config) =>
+  Layer.mergeAll(
+    Option.match(exports, {
+      onNone: () => Layer.succeed(References.TracerEnabled, false),
+      onSome: (given) =>
+        Layer.provide(Layer.unwrap(Effect.map(OtlpExport, ({ layer }) => layer(given))), Outbound.layerOfTelemetry)
+    }),
+    Layer.succeed(Spans.Content, content),
+    Layer.succeed(HttpClient.TracerDisabledWhen, () => true),
+    Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
+  ).pipe(Layer.provideMerge(log(logged)))
 
 /** The whole gateway, listening. */
 export const layer = (config: Config) =>
@@ -181,5 +190,5 @@ export const layer = (config: Config) =>
     Layer.provideMerge(runtime(config)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
     Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),
-    Layer.provide([log(config.log), telemetry])
+    Layer.provide(telemetry(config))
   )

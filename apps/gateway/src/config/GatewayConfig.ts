@@ -22,11 +22,13 @@ import {
   type Sources,
   type Texts
 } from "../setting/ReadSettings.ts"
+import { isUnheeded } from "../setting/TelemetrySettings.ts"
 import { withoutServiceLinks } from "../setting/ServiceLinks.ts"
-import { laterVariables, type SettingName, type Values } from "../setting/Settings.ts"
+import type { SettingName, Values } from "../setting/Settings.ts"
 import { budgetsOf, callerMisfits, permissionsOf } from "./CallerRules.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
 import * as EffectiveConfig from "./EffectiveConfig.ts"
+import { type TelemetryConfig, telemetryOf } from "./TelemetryConfig.ts"
 import { identityMisfits, notReported, textMisfits, textsOf } from "./Misfit.ts"
 
 /** Where plans and sessions are stored. */
@@ -107,6 +109,7 @@ export class GatewayConfig extends Context.Service<
     readonly maxBody: number
     readonly sessionTtl: Duration.Duration
     readonly log: { readonly level: LogLevel.LogLevel; readonly format: "json" | "pretty" }
+    readonly telemetry: TelemetryConfig
     /** Where a setting is set, or would be. */
     readonly placeOf: (name: SettingName) => Place
     /** The whole configuration for people to read, without secrets. */
@@ -233,9 +236,10 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     maxBody: values.maxBody,
     sessionTtl: values.sessionTtl,
     log: { level: logLevels[values.logLevel], format: logFormat },
+    telemetry: telemetryOf(values),
     placeOf: (name) => placeOf(sources, name),
     effective: EffectiveConfig.describe(values, sources, providers, file),
-    ignored: laterVariables.filter((name) => isSet(environment[name])),
+    ignored: Object.keys(environment).filter((name) => isUnheeded(name) && isSet(environment[name])),
     overruled: ProviderSettings.overruled(sources),
     serviceLinks: links
   })

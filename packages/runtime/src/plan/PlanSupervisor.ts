@@ -7,6 +7,7 @@ import type { PlanAnswer } from "../planner/StepLoop.ts"
 import type { PlanRun } from "../planner/PlanRun.ts"
 import { awayLimit } from "../store/RetryWhileAway.ts"
 import type { SessionLock } from "../lock/SessionLock.ts"
+import * as PlanSpan from "../telemetry/PlanSpan.ts"
 import * as Settlement from "./Settlement.ts"
 
 /** How long a plan that is over waits for its own fibers before it releases the session all the same. */
@@ -121,6 +122,8 @@ export const supervise = Effect.fnUntraced(function* (
   const outcome = Settlement.outcomeOf(end, run.snapshot(), now)
   if (outcome === undefined) Settlement.handOver(run, end._tag === "HandedOver" ? "handed over" : "lost")
   else Settlement.settle(run, end, outcome, now)
+
+  yield* PlanSpan.settle(() => ({ outcome, progress: run.progress }))
 
   const released = Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)
   yield* Effect.all([close(run, live, end, outcome), released], { concurrency: "unbounded" })

@@ -1,0 +1,9 @@
+import { openSpan } from "@bowline/runtime/telemetry/TraceContext"
+import { Formatter, Logger } from "effect"
+
+/** A line of JSON. Within a trace it has the ids of the trace and of the open span, by the names of OpenTelemetry. */
+export const json = Logger.make<unknown, string>((options) => {
+  const line = Logger.formatStructured.log(options)
+  const span = openSpan(options.fiber.context)
+  return Formatter.formatJson(span === undefined ? line : { ...line, trace_id: span.traceId, span_id: span.spanId })
+})
