@@ -1,19 +1,21 @@
-import { cpus } from "node:os"
 import { parseArgs } from "node:util"
 import { growth } from "./load/Growth.ts"
 import { peerLatency } from "./load/PeerLatency.ts"
-import { memoryPerStream, runRound } from "./load/Round.ts"
 import { storeGrowth } from "./load/StoreGrowth.ts"
+import { memoryPerStream, runWindow, warmUp } from "./load/Window.ts"
 import { type Child, start, startGateway } from "./process/Child.ts"
+import { cores } from "./process/Cores.ts"
 import { findPostgres, type Postgres } from "./process/Postgres.ts"
-import { levels, type Measured, table } from "./report/Table.ts"
-import { chunks, models } from "./server/Traffic.ts"
+import { loadNames, loads, type Measured, table } from "./report/Table.ts"
+import { quick } from "./server/Traffic.ts"
 
 const usage = `pnpm bench [options]
 
   --store memory|postgres   only this store (both)
-  --rounds N                rounds of each load, of which the median counts (7)
-  --plans N                 plans of a round (512)
+  --windows N               windows of each load, of which the median counts (5)
+  --plans N                 plans of a window (3000); with fewer it is quick, and less true
+  --cpu-only                only CPU, time to first token and plans a second
+  --against FOLDER          also the gateway of this other checkout, in turns with this one's
   --streams N               open streams while memory is measured (1000)
   --messages N              messages of the session that grows (10000)
   --events N                events of the Postgres store that has grown, such as 1000000 (0: left out)
@@ -22,8 +24,10 @@ const usage = `pnpm bench [options]
 const { values } = parseArgs({
   options: {
     store: { type: "string" },
-    rounds: { type: "string", default: "7" },
-    plans: { type: "string", default: "512" },
+    windows: { type: "string", default: "5" },
+    plans: { type: "string", default: "3000" },
+    "cpu-only": { type: "boolean", default: false },
+    against: { type: "string" },
     streams: { type: "string", default: "1000" },
     messages: { type: "string", default: "10000" },
     events: { type: "string", default: "0" },
@@ -34,12 +38,12 @@ if (values.help) {
   process.stdout.write(usage)
   process.exit()
 }
-const count = (name: "rounds" | "plans" | "streams" | "messages" | "events", least = 1): number => {
+const count = (name: "windows" | "plans" | "streams" | "messages" | "events", least = 1): number => {
   const number = Number(values[name])
   if (!Number.isInteger(number) || number < least) throw new Error(`--${name}: expected an integer from ${least} on`)
   return number
 }
-const [rounds, plans, streams, messages] = [count("rounds"), count("plans"), count("streams"), count("messages")]
+const [windows, plans, streams, messages] = [count("windows"), count("plans"), count("streams"), count("messages")]
 const events = count("events", 0)
 if (values.store !== undefined && !["memory", "postgres"].includes(values.store)) {
   throw new Error("--store: expected memory or postgres")
@@ -50,75 +54,87 @@ const say = (line: string) => void process.stderr.write(`${line}\n`)
 
 await using running = new AsyncDisposableStack()
 const targets: Array<{ readonly child: Child; readonly measured: Measured }> = []
-const add = (name: Measured["name"], child: Child) =>
+const add = (name: Measured["name"], child: Child, label: string = name) =>
   targets.push({
     child: running.use(child),
     measured: {
       name,
-      rounds: { 1: [], 32: [], 256: [] },
-      memory: NaN,
+      label,
+      windows: { few: [], usual: [], many: [], alone: [] },
+      memory: undefined,
       peers: undefined,
-      growth: NaN,
+      growth: undefined,
       storeGrowth: undefined
     }
   })
 
 const provider = running.use(await start(new URL("./server/ProviderServer.ts", import.meta.url)))
 const peer = running.use(await start(new URL("./server/PeerServer.ts", import.meta.url)))
-add("floor", await start(new URL("./server/FloorServer.ts", import.meta.url), [provider.url]))
+add("floor", await start(new URL("./server/FloorServer.ts", import.meta.url), [provider.url], cores.measured))
 
 const environment = {
   OPENAI_BASE_URL: `${provider.url}/v1`,
   OPENAI_API_KEY: "bench",
-  BOWLINE_MODEL: models.quick,
+  BOWLINE_MODEL: quick(32),
   BOWLINE_ALLOWED_MODELS: "openai/*",
   BOWLINE_MAX_PLANS: "10000",
   BOWLINE_RATE_LIMIT: "1000000/1s",
   // So small that the session which grows is compacted every few plans.
   BOWLINE_CONTEXT_WINDOW: "2000"
 }
+const addGateways = async (name: "memory" | "postgres", store: { readonly [variable: string]: string }) => {
+  add(name, await startGateway({ ...environment, ...store }))
+  if (values.against === undefined) return
+  add(name, await startGateway({ ...environment, ...store }, values.against), `${name}, other checkout`)
+}
+
 let postgresNote = "left out"
 let postgres: Postgres | undefined
-if (wants("memory")) add("memory", await startGateway({ ...environment, BOWLINE_DATA_DIR: "memory:" }))
+if (wants("memory")) await addGateways("memory", { BOWLINE_DATA_DIR: "memory:" })
 if (wants("postgres")) {
   postgres = await findPostgres().catch((error: unknown) => say(`No Postgres, it is left out: ${String(error)}`))
   if (postgres !== undefined) {
     running.use(postgres)
     postgresNote = postgres.note
-    add("postgres", await startGateway({ ...environment, DATABASE_URL: postgres.url }))
+    await addGateways("postgres", { DATABASE_URL: postgres.url })
   }
 }
 
-say("Warming up")
-for (const { child } of targets) await runRound(child, plans, 32)
 for (const { child, measured } of targets) {
-  say(`Memory of ${streams} open streams: ${measured.name}`)
-  measured.memory = await memoryPerStream(child, streams)
+  say(`Warming up: ${measured.label}`)
+  const isWarm = await warmUp(child, plans, loads.usual)
+  if (!isWarm) say(`Two windows never agreed within 5 %: ${measured.label}. The machine is not quiet`)
 }
-for (const { child, measured } of targets.slice(1)) {
-  say(`Calls of a peer: ${measured.name}`)
-  measured.peers = await peerLatency(child, peer.url)
-  say(`A session of ${messages} messages: ${measured.name}`)
-  measured.growth = await growth(child, messages)
-  if (measured.name === "postgres" && postgres !== undefined && events > 0) {
-    say(`A store of ${events} events: ${measured.name}`)
-    measured.storeGrowth = await storeGrowth(postgres, events, environment)
-  }
-}
-for (let round = 0; round < rounds; round++) {
-  say(`Round ${round + 1} of ${rounds}`)
-  // In turns, and every other round the other way round: what slows the machine down slows all of them down.
-  for (const level of levels) {
-    for (const { child, measured } of round % 2 === 0 ? targets : targets.toReversed()) {
-      measured.rounds[level].push(await runRound(child, level === 1 ? Math.ceil(plans / 4) : plans, level))
+for (let window = 0; window < windows; window++) {
+  say(`Window ${window + 1} of ${windows}`)
+  // In turns, and every other time the other way round: what slows the machine down slows all of them down.
+  for (const name of loadNames) {
+    for (const { child, measured } of window % 2 === 0 ? targets : targets.toReversed()) {
+      const load = loads[name]
+      measured.windows[name].push(await runWindow(child, load.concurrency === 1 ? Math.ceil(plans / 4) : plans, load))
     }
   }
+}
+for (const { child, measured } of values["cpu-only"] ? [] : targets) {
+  say(`Memory of ${streams} open streams: ${measured.label}`)
+  measured.memory = await memoryPerStream(child, streams)
+  if (measured.name === "floor") continue
+  say(`Calls of a peer: ${measured.label}`)
+  measured.peers = await peerLatency(child, peer.url)
+  say(`A session of ${messages} messages: ${measured.label}`)
+  measured.growth = await growth(child, messages)
+}
+const stored = targets.find(({ measured }) => measured.name === "postgres")
+if (stored !== undefined && postgres !== undefined && events > 0) {
+  say(`A store of ${events} events`)
+  stored.measured.storeGrowth = await storeGrowth(postgres, events, environment)
 }
 
 const [floor, ...gateways] = targets.map(({ measured }) => measured)
 if (floor !== undefined) {
   console.log(`
-${chunks} chunks a plan, medians of ${rounds} rounds of ${plans} plans; Node.js ${process.version}, ${cpus().length} CPUs.
+Medians of ${windows} windows of ${plans} plans, a quarter of them where one runs at once; Node.js ${process.version}.
+Cores: ${cores.note}.
 Postgres: ${postgresNote}. CPU is that of the process itself, not of its database.
 
 ${table(floor, gateways)}`)

@@ -14,21 +14,25 @@ import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
+import * as Instrument from "@bowline/runtime/telemetry/Instrument"
 import * as ProviderMetrics from "@bowline/runtime/telemetry/ProviderMetrics"
 import * as Spans from "@bowline/runtime/telemetry/Spans"
+import * as Warnings from "@bowline/runtime/telemetry/Warnings"
 import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
-import { Effect, Layer, Logger, Option, Record, Redacted, References } from "effect"
+import { Effect, Layer, Logger, LogLevel, Option, Record, Redacted, References } from "effect"
 import { HttpClient, HttpMiddleware, HttpRouter } from "effect/http"
 import { flushCompileCache } from "node:module"
 import * as RateLimiter from "effect/persistence/RateLimiter"
+import * as ConfigReload from "./config/ConfigReload.ts"
 import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
 import * as LogLine from "./telemetry/LogLine.ts"
+import * as ProcessMetrics from "./telemetry/ProcessMetrics.ts"
 
 type Config = GatewayConfig["Service"]
 
@@ -141,7 +145,9 @@ const draining = Layer.effectDiscard(Effect.flatMap(Plans, (plans) => Effect.add
 const ineffective = (config: Config) =>
   Layer.effectDiscard(
     Effect.gen(function* () {
-      for (const line of unheeded(config)) yield* Effect.logWarning(line)
+      for (const reason of unheeded(config)) {
+        yield* Effect.annotateLogs(Effect.logWarning("setting_without_effect"), { reason })
+      }
       const { serviceLinks } = config
       if (serviceLinks.length > 0) yield* Effect.logDebug(`Ignored service links: ${serviceLinks.join(", ")}`)
     })
@@ -159,11 +165,17 @@ const server = HttpRouter.serve(HttpGateway.layer, {
   routerConfig: { maxParamLength: 600 }
 })
 
+/** What is measured of the process, and the series that can be shown before anything has happened. */
+const metrics = Layer.merge(ProcessMetrics.layer, Layer.effectDiscard(Instrument.showAll))
+
 const log = ({ format, level }: Config["log"]) =>
   Layer.mergeAll(
-    Logger.layer([format === "json" ? Logger.withConsoleError(LogLine.json) : Logger.consolePretty()]),
+    Logger.layer([
+      LogLine.atLeast(level, format === "json" ? Logger.withConsoleError(LogLine.json) : Logger.consolePretty()),
+      Warnings.counting
+    ]),
     Layer.succeed(Logger.LogToStderr, true),
-    Layer.succeed(References.MinimumLogLevel, level)
+    Layer.succeed(References.MinimumLogLevel, LogLevel.isGreaterThan(level, "Warn") ? "Warn" : level)
   )
 
 /**
@@ -175,7 +187,10 @@ const telemetry = ({ log: logged, telemetry: { content, exports } }: Config) =>
     Option.match(exports, {
       onNone: () => Layer.succeed(References.TracerEnabled, false),
       onSome: (given) =>
-        Layer.provide(Layer.unwrap(Effect.map(OtlpExport, ({ layer }) => layer(given))), Outbound.layerOfTelemetry)
+        Layer.provide(
+          Layer.unwrap(Effect.map(OtlpExport, ({ layer }) => layer(given, logged.level))),
+          Outbound.layerOfTelemetry
+        )
     }),
     Layer.succeed(Spans.Content, content),
     Layer.succeed(HttpClient.TracerDisabledWhen, () => true),
@@ -184,7 +199,14 @@ const telemetry = ({ log: logged, telemetry: { content, exports } }: Config) =>
 
 /** The whole gateway, listening. */
 export const layer = (config: Config) =>
-  Layer.mergeAll(draining, announcement(config), ineffective(config), compiled).pipe(
+  Layer.mergeAll(
+    draining,
+    announcement(config),
+    ineffective(config),
+    compiled,
+    metrics,
+    ConfigReload.layer(config)
+  ).pipe(
     Layer.provideMerge(server),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(runtime(config)),

@@ -1,5 +1,5 @@
 import { type Agent, request } from "node:http"
-import { chunks, models, type PlanRequest } from "../server/Traffic.ts"
+import { models, type PlanRequest, quick } from "../server/Traffic.ts"
 
 const delta = "event: text.delta\n"
 
@@ -14,13 +14,19 @@ const post = (url: string, agent: Agent, model: string, session?: string) => {
   )
 }
 
-/** Asks a question, in this session or in one of its own, and reads the answer to its end. Gives the milliseconds to the first token. */
-export const ask = (url: string, agent: Agent, session?: string): Promise<number> =>
+/** A question: the chunks of its answer, and its session, if it is not to have one of its own. */
+interface Question {
+  readonly chunks: number
+  readonly session?: string
+}
+
+/** Asks, and reads the answer to its end. Gives the milliseconds to the first token. */
+export const ask = (url: string, agent: Agent, { chunks, session }: Question): Promise<number> =>
   new Promise((resolve, reject) => {
     const began = performance.now()
     let firstToken = 0
     let text = ""
-    post(url, agent, models.quick, session)
+    post(url, agent, quick(chunks), session)
       .on("error", reject)
       .on("response", (response) => {
         response.setEncoding("utf8")

@@ -2,15 +2,16 @@ import { Agent } from "node:http"
 import { type Child, startGateway } from "../process/Child.ts"
 import { keepFilledStore, type Postgres } from "../process/Postgres.ts"
 import { ask } from "./Caller.ts"
-import { median } from "./Round.ts"
+import { median } from "./Window.ts"
 
 const rounds = 24
 const plansOfRound = 25
+const chunks = 32
 
 /** The milliseconds that a plan takes, one after the other: what the database does for it is a part of that. */
 const timePerPlan = async ({ url }: Child, agent: Agent): Promise<number> => {
   const began = performance.now()
-  for (let plan = 0; plan < plansOfRound; plan++) await ask(url, agent)
+  for (let plan = 0; plan < plansOfRound; plan++) await ask(url, agent, { chunks })
   return (performance.now() - began) / plansOfRound
 }
 

@@ -1,34 +1,63 @@
-import { spawn } from "node:child_process"
+import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { createServer } from "node:net"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { setTimeout } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
+import { cores } from "./Cores.ts"
 
 /** A server in a process of its own, which ends with the block that started it. */
 export interface Child extends AsyncDisposable {
   readonly url: string
-  readonly pid: number
+  readonly usage: () => Promise<Usage>
+}
+
+/** What a process has used so far. */
+export interface Usage {
+  /** CPU time of all its threads, user and system, in milliseconds. */
+  readonly cpu: number
+  /** Memory that it has resident, in KiB. */
+  readonly resident: number
 }
 
 export const root = join(import.meta.dirname, "..", "..", "..", "..")
 
 type Environment = { readonly [name: string]: string }
 
-const launch = (script: string, args: ReadonlyArray<string>, env: Environment) => {
+interface Placement {
+  readonly core: number | undefined
+  readonly cwd?: string
+  readonly env?: Environment
+}
+
+const usageModule = new URL("./usage.mjs", import.meta.url).href
+
+const usageOf = (child: ChildProcess) => async (): Promise<Usage> => {
+  const answer = once(child, "message")
+  child.send("usage")
+  const [{ cpu, resident }] = (await answer) as [{ readonly cpu: NodeJS.CpuUsage; readonly resident: number }]
+  return { cpu: (cpu.user + cpu.system) / 1_000, resident: resident / 1_024 }
+}
+
+const launch = (script: string, args: ReadonlyArray<string>, { core, cwd = root, env = {} }: Placement) => {
   const inherited = Object.entries(process.env).filter(([name]) => !/^(BOWLINE|OPENAI|DATABASE)_/.test(name))
-  const child = spawn(process.execPath, [script, ...args], {
-    cwd: root,
-    env: { ...Object.fromEntries(inherited), ...env }
+  const pinned = core === undefined ? [] : ["taskset", "--cpu-list", String(core)]
+  const [command = "", ...rest] = [...pinned, process.execPath, "--import", usageModule, script, ...args]
+  const child = spawn(command, rest, {
+    cwd,
+    env: { ...Object.fromEntries(inherited), ...env },
+    stdio: ["pipe", "pipe", "pipe", "ipc"]
   })
+  const { stdin, stdout, stderr } = child
+  if (stdin === null || stdout === null || stderr === null) throw new Error(`${script} has no pipes`)
   const errors: Array<string> = []
-  createInterface({ input: child.stderr }).on("line", (line) => {
+  createInterface({ input: stderr }).on("line", (line) => {
     if (errors.push(line) > 10) errors.shift()
   })
   const ended = once(child, "close")
   const stop = async () => {
-    child.stdin.end()
+    stdin.end()
     child.kill("SIGTERM")
     const killed = setTimeout(5_000).then(() => child.kill("SIGKILL"))
     await Promise.race([ended, killed])
@@ -38,15 +67,16 @@ const launch = (script: string, args: ReadonlyArray<string>, env: Environment) =
     throw new Error(`${script} ended:\n${errors.join("\n")}`)
   })
   failed.catch(() => {})
-  return { child, stop, failed }
+  return { running: { usage: usageOf(child), [Symbol.asyncDispose]: stop }, stdout, failed }
 }
 
-/** Starts a program that prints the URL of its server as its first line. */
-export const start = async (script: URL | string, args: ReadonlyArray<string> = []): Promise<Child> => {
-  const { child, stop, failed } = launch(script instanceof URL ? fileURLToPath(script) : script, args, {})
-  const lines = once(createInterface({ input: child.stdout }), "line")
+/** Starts a program that prints the URL of its server as its first line; on this core, if one is given. */
+export const start = async (script: URL | string, args: ReadonlyArray<string> = [], core?: number): Promise<Child> => {
+  const path = script instanceof URL ? fileURLToPath(script) : script
+  const { running, stdout, failed } = launch(path, args, { core })
+  const lines = once(createInterface({ input: stdout }), "line")
   const [url] = (await Promise.race([lines, failed])) as [string]
-  return { url, pid: child.pid ?? 0, [Symbol.asyncDispose]: stop }
+  return { url, ...running }
 }
 
 const freePort = async (): Promise<number> => {
@@ -57,15 +87,16 @@ const freePort = async (): Promise<number> => {
   return typeof address === "object" && address !== null ? address.port : 0
 }
 
-/** Starts a gateway, and waits until it is ready. */
-export const startGateway = async (env: Environment): Promise<Child> => {
+/** Starts the gateway of a checkout on the core of what is measured, and waits until it is ready. */
+export const startGateway = async (env: Environment, checkout = root): Promise<Child> => {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
-  const { child, stop, failed } = launch("apps/gateway/bin/bowline.mjs", ["serve"], {
-    ...env,
-    BOWLINE_PORT: String(port)
+  const { running, stdout, failed } = launch("apps/gateway/bin/bowline.mjs", ["serve"], {
+    core: cores.measured,
+    cwd: checkout,
+    env: { ...env, BOWLINE_PORT: String(port) }
   })
-  child.stdout.resume()
+  stdout.resume()
   const isReady = () =>
     fetch(`${url}/ready`).then(
       ({ ok }) => ok,
@@ -75,5 +106,5 @@ export const startGateway = async (env: Environment): Promise<Child> => {
     while (!(await isReady())) await setTimeout(50)
   }
   await Promise.race([untilReady(), failed])
-  return { url, pid: child.pid ?? 0, [Symbol.asyncDispose]: stop }
+  return { url, ...running }
 }

@@ -1,90 +1,121 @@
 import type { PeerLatency } from "../load/PeerLatency.ts"
-import { median, type Round } from "../load/Round.ts"
+import { type Load, median, type Window } from "../load/Window.ts"
 
-export const levels = [1, 32, 256] as const
-export type Level = (typeof levels)[number]
+export type LoadName = "few" | "usual" | "many" | "alone"
 
-/** What was measured of the floor, or of the gateway with a store. */
+export const loadNames: ReadonlyArray<LoadName> = ["few", "usual", "many", "alone"]
+export const loads: { readonly [name in LoadName]: Load } = {
+  few: { chunks: 2, concurrency: 32 },
+  usual: { chunks: 32, concurrency: 32 },
+  many: { chunks: 256, concurrency: 32 },
+  alone: { chunks: 32, concurrency: 1 }
+}
+
+/** What was measured of the floor, or of a gateway with a store. What was left out is undefined. */
 export interface Measured {
   readonly name: "floor" | "memory" | "postgres"
-  readonly rounds: { readonly [level in Level]: Array<Round> }
-  memory: number
+  readonly label: string
+  readonly windows: { readonly [name in LoadName]: Array<Window> }
+  memory: number | undefined
   peers: PeerLatency | undefined
   /** What a plan of a session that has grown costs, to one of a young session. */
-  growth: number
-  /** What a plan takes in a store that has grown, to one in an empty store, if that was asked for. */
+  growth: number | undefined
+  /** What a plan takes in a store that has grown, to one in an empty store. */
   storeGrowth: number | undefined
 }
 
-const cpuLimits = { floor: undefined, memory: 4, postgres: 8 }
-const firstTokenLimits = { floor: undefined, memory: 1.5, postgres: 4 }
+const cpuLimits = { floor: Infinity, memory: 4, postgres: 8 }
+const firstTokenLimits = { floor: Infinity, memory: 1.5, postgres: 4 }
 const memoryLimit = 200
 const growthLimit = 1.2
 const peerLimits = { once: 10, stream: 10, poll: 20 }
 
-const of = ({ rounds }: Measured, level: Level, value: (round: Round) => number): number =>
-  median(rounds[level].map(value))
+const of = ({ windows }: Measured, load: LoadName, value: (window: Window) => number): number =>
+  median(windows[load].map(value))
 
-const verdict = (value: number, limit: number, unit: string): string =>
-  `${value.toFixed(value < 10 ? 2 : 0)}${unit} ${value <= limit ? "≤" : ">"} ${limit}${unit}`
+const cpu = (measured: Measured, load: LoadName) => of(measured, load, ({ cpuPerPlan }) => cpuPerPlan)
 
-/** Rows of what was measured, with the ratio to the floor and the target where there is one. */
+/** Milliseconds of CPU that a chunk costs: the slope of a line through few and many chunks. */
+const perChunk = (measured: Measured): number =>
+  (cpu(measured, "many") - cpu(measured, "few")) / (loads.many.chunks - loads.few.chunks)
+
+const show = (value: number): string => value.toFixed(value < 10 ? 2 : 0)
+
+const verdict = (value: number | undefined, limit: number, unit: string): string => {
+  if (value === undefined) return ""
+  return limit === Infinity
+    ? `${show(value)}${unit}`
+    : `${show(value)}${unit} ${value <= limit ? "≤" : ">"} ${limit}${unit}`
+}
+
+const hasLimit = (load: LoadName): boolean => load === "usual" || load === "alone"
+const describe = (load: LoadName): string => `${loads[load].chunks} chunks, ${loads[load].concurrency} at once`
+
+/** Rows of what was measured, with the ratio to the floor, and the target where there is one. */
 export const table = (floor: Measured, gateways: ReadonlyArray<Measured>): string => {
-  const header = ["", "floor", ...gateways.flatMap(({ name }) => [`gateway, ${name}`, "to the floor"])]
-  const rows = [
-    ...levels.map((level) => {
-      const cpu = (measured: Measured) => of(measured, level, (round) => round.cpuPerPlan)
-      const cells = gateways.flatMap((gateway) => [
-        `${cpu(gateway).toFixed(2)} ms`,
-        verdict(cpu(gateway) / cpu(floor), cpuLimits[gateway.name] ?? 0, " ×")
-      ])
-      return [`CPU per plan, ${level} at once`, `${cpu(floor).toFixed(2)} ms`, ...cells]
-    }),
-    ((firstToken: (measured: Measured) => number) => [
-      "time to first token, 1 at once",
-      `${firstToken(floor).toFixed(2)} ms`,
+  const all = [floor, ...gateways]
+  const ratios = (
+    what: string,
+    unit: string,
+    value: (measured: Measured) => number,
+    limit: (gateway: Measured) => number = () => Infinity
+  ) => [
+    what,
+    `${show(value(floor))}${unit}`,
+    ...gateways.flatMap((gateway) => [
+      `${show(value(gateway))}${unit}`,
+      verdict(value(gateway) / value(floor), limit(gateway), " ×")
+    ])
+  ]
+  const alone = (what: string, values: (gateway: Measured) => string) => [
+    what,
+    "",
+    ...gateways.flatMap((gateway) => ["", values(gateway)])
+  ]
+  const firstToken = (measured: Measured) => of(measured, "alone", (window) => window.firstToken)
+  const cells = [
+    ...loadNames.map((load) =>
+      ratios(
+        `CPU per plan, ${describe(load)}`,
+        " ms",
+        (measured) => cpu(measured, load),
+        ({ name }) => (hasLimit(load) ? cpuLimits[name] : Infinity)
+      )
+    ),
+    ratios("CPU per chunk, 32 at once", " µs", (measured) => perChunk(measured) * 1_000),
+    ratios(
+      "CPU per plan besides its chunks, 32 at once",
+      " ms",
+      (measured) => cpu(measured, "few") - loads.few.chunks * perChunk(measured)
+    ),
+    [
+      `time to first token, ${describe("alone")}`,
+      `${show(firstToken(floor))} ms`,
       ...gateways.flatMap((gateway) => [
-        `${firstToken(gateway).toFixed(2)} ms`,
-        verdict(firstToken(gateway) - firstToken(floor), firstTokenLimits[gateway.name] ?? 0, " ms")
+        `${show(firstToken(gateway))} ms`,
+        verdict(firstToken(gateway) - firstToken(floor), firstTokenLimits[gateway.name], " ms")
       ])
-    ])((measured) => of(measured, 1, (round) => round.firstToken)),
-    ...levels.map((level) => {
-      const speed = (measured: Measured) => of(measured, level, (round) => round.plansPerSecond)
-      const cells = gateways.flatMap((gateway) => [
-        `${speed(gateway).toFixed(0)}/s`,
-        `${(speed(gateway) / speed(floor)).toFixed(2)} ×`
-      ])
-      return [`plans, ${level} at once`, `${speed(floor).toFixed(0)}/s`, ...cells]
+    ],
+    ratios(`plans, ${describe("usual")}`, "/s", (measured) => of(measured, "usual", (window) => window.plansPerSecond)),
+    ...(["once", "stream", "poll"] as const).map((kind) => {
+      const how = { once: "answers at once", stream: "streams", poll: "is polled" }[kind]
+      const [unit, scale] = kind === "poll" ? [" %", 100] : [" ms", 1]
+      return alone(`added to a peer that ${how}`, ({ peers }) =>
+        verdict(peers && peers[kind] * scale, peerLimits[kind], unit)
+      )
     }),
-    ...(["once", "stream", "poll"] as const).map((kind) => [
-      `added to a peer that ${{ once: "answers at once", stream: "streams", poll: "is polled" }[kind]}`,
-      "",
-      ...gateways.flatMap(({ peers }) => {
-        const unit = kind === "poll" ? " %" : " ms"
-        const value = (peers?.[kind] ?? Number.NaN) * (kind === "poll" ? 100 : 1)
-        return ["", verdict(value, peerLimits[kind], unit)]
-      })
-    ]),
-    [
-      "CPU per plan of a session that has grown",
-      "",
-      ...gateways.flatMap(({ growth }) => ["", verdict(growth, growthLimit, " × a young one")])
-    ],
-    [
-      "time per plan in a store that has grown",
-      "",
-      ...gateways.flatMap(({ storeGrowth }) => [
-        "",
-        storeGrowth === undefined ? "" : verdict(storeGrowth, growthLimit, " × an empty one")
-      ])
-    ],
+    alone("CPU per plan of a session that has grown", ({ growth }) => verdict(growth, growthLimit, " × a young one")),
+    alone("time per plan in a store that has grown", ({ storeGrowth }) =>
+      verdict(storeGrowth, growthLimit, " × an empty one")
+    ),
     [
       "memory per open stream",
-      `${floor.memory.toFixed(0)} KiB`,
-      ...gateways.flatMap(({ memory }) => [`${memory.toFixed(0)} KiB`, verdict(memory, memoryLimit, " KiB")])
+      verdict(floor.memory, Infinity, " KiB"),
+      ...gateways.flatMap(({ memory }) => [verdict(memory, Infinity, " KiB"), verdict(memory, memoryLimit, " KiB")])
     ]
   ]
-  return align([header, ...rows])
+  const header = ["", ...all.flatMap(({ label, name }) => (name === "floor" ? [label] : [label, "to the floor"]))]
+  return align([header, ...cells.filter(([, ...values]) => values.some((value) => value !== ""))])
 }
 
 const align = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {

@@ -1,20 +1,23 @@
 // A provider of Chat Completions on bare Node.js, in a process of its own: its CPU is nobody's.
 import type { ServerResponse } from "node:http"
 import { setImmediate, setTimeout } from "node:timers/promises"
-import { type ChatRequest, chunks, models, readBody, serve } from "./Traffic.ts"
+import { type ChatRequest, models, readBody, serve } from "./Traffic.ts"
 
 const head = { id: "chatcmpl-bench", object: "chat.completion.chunk", created: 0, model: "bench" }
 const event = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`
 const chunk = (delta: unknown, finish_reason: string | null = null): string =>
   event({ ...head, choices: [{ index: 0, delta, finish_reason }] })
-const usage = event({ ...head, choices: [], usage: { prompt_tokens: 20, completion_tokens: chunks, total_tokens: 52 } })
+const end = (completion_tokens: number): string => {
+  const usage = { prompt_tokens: 20, completion_tokens, total_tokens: 20 + completion_tokens }
+  return `${event({ ...head, choices: [], usage })}data: [DONE]\n\n`
+}
 
-const quick = async (response: ServerResponse): Promise<void> => {
+const quick = async (chunks: number, response: ServerResponse): Promise<void> => {
   for (let index = 0; index < chunks; index++) {
     response.write(chunk({ content: `word ${index} ` }))
     await setImmediate()
   }
-  response.end(`${chunk({}, "stop")}${usage}data: [DONE]\n\n`)
+  response.end(`${chunk({}, "stop")}${end(chunks)}`)
 }
 
 const slow = async (response: ServerResponse): Promise<void> => {
@@ -35,8 +38,8 @@ const asking = ({ messages, tools }: ChatRequest, response: ServerResponse): voi
   }
   response.end(
     isAnswered
-      ? `${chunk({ content: "done" })}${chunk({}, "stop")}${usage}data: [DONE]\n\n`
-      : `${chunk({ tool_calls: [call] })}${chunk({}, "tool_calls")}${usage}data: [DONE]\n\n`
+      ? `${chunk({ content: "done" })}${chunk({}, "stop")}${end(1)}`
+      : `${chunk({ tool_calls: [call] })}${chunk({}, "tool_calls")}${end(1)}`
   )
 }
 
@@ -45,5 +48,5 @@ await serve(async (request, response) => {
   const isFor = (name: string) => name.endsWith(`/${asked.model}`)
   response.writeHead(200, { "content-type": "text/event-stream" })
   if (isFor(models.asking)) return asking(asked, response)
-  return isFor(models.slow) ? slow(response) : quick(response)
+  return isFor(models.slow) ? slow(response) : quick(Number(asked.model.split("-")[1]), response)
 })

@@ -1,9 +1,6 @@
 import { once } from "node:events"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 
-/** Words of an answer: each is a chunk of its own. */
-export const chunks = 32
-
 /** What a provider is asked for, and what it sends of it. */
 export interface ChatRequest {
   readonly model: string
@@ -14,11 +11,11 @@ export interface ChatChunk {
   readonly choices: ReadonlyArray<{ readonly delta?: { readonly content?: string } }>
 }
 
-/**
- * A model that answers as fast as it can, one that sends a word every few seconds for as long as somebody listens, and one
- * that passes the question on to its first tool.
- */
-export const models = { quick: "openai/quick", slow: "openai/slow", asking: "openai/asking" } as const
+/** A model that sends a word every few seconds for as long as somebody listens, and one that passes the question on to its first tool. */
+export const models = { slow: "openai/slow", asking: "openai/asking" } as const
+
+/** A model that answers as fast as it can, with so many words: each is a chunk of its own. */
+export const quick = (chunks: number): string => `openai/quick-${chunks}`
 
 /** What a peer is asked for. */
 export interface RpcRequest {

@@ -45,8 +45,9 @@ const anywhere: EgressPolicy = {
 }
 
 /** The same client for other hosts that the operator names, with the host's TLS configuration. It connects wherever it is told to. */
-export const layerAnywhere = (tls: PeerTls) => client(() => new Agent({ connect: EgressConnector.make(anywhere, tls) }))
+export const layerAnywhere = (tls: () => PeerTls) =>
+  client(() => new Agent({ connect: EgressConnector.make(anywhere, tls) }))
 
 /** The same client for hosts that callers name. It connects only where the policy allows, with the host's TLS configuration. */
-export const layerWithin = (policy: EgressPolicy, tls: PeerTls) =>
+export const layerWithin = (policy: EgressPolicy, tls: () => PeerTls) =>
   client(() => new Agent({ connect: EgressConnector.make(policy, tls) }))

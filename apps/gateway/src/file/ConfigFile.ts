@@ -27,6 +27,8 @@ export interface ConfigFile {
   readonly budgets: FileSchema.Lists["budgets"]
   readonly mcpServers: ReadonlyArray<ConfiguredMcpServer>
   readonly problems: ReadonlyArray<Problem>
+  /** The files whose change may change all this, whether they exist or not. */
+  readonly files: ReadonlyArray<string>
 }
 
 const nothing: ConfigFile = {
@@ -39,7 +41,8 @@ const nothing: ConfigFile = {
   permissions: undefined,
   budgets: undefined,
   mcpServers: [],
-  problems: []
+  problems: [],
+  files: []
 }
 
 const names = ["json", "jsonc", "yaml"].map((extension) => `bowline.config.${extension}`)
@@ -92,7 +95,8 @@ const read = Effect.fnUntraced(
       permissions,
       budgets,
       mcpServers: toMcpServers(mcp_servers),
-      problems: issues.map((issue) => inFile(file, issue))
+      problems: issues.map((issue) => inFile(file, issue)),
+      files: tls.files
     }
   },
   Effect.catchTag("Unreadable", ({ problem }) => Effect.succeed({ ...nothing, problems: [problem] }))
@@ -101,9 +105,15 @@ const read = Effect.fnUntraced(
 /** Reads the file that `BOWLINE_CONFIG` names, else the one in the working directory. */
 export const load = (environment: Texts): Effect.Effect<ConfigFile> => {
   const named = environment[fileVariable]?.trim() ?? ""
+  const files = (named === "" ? names : [named]).map((name) => resolve(name))
   const [found = named, ...others] = named === "" ? names.filter((name) => existsSync(name)) : []
-  if (found === "") return Effect.succeed(nothing)
-  if (others.length === 0) return read(resolve(found), environment)
-  const expected = `Expected one of them only, or ${fileVariable}`
-  return Effect.succeed({ ...nothing, problems: [inFile([found, ...others].join(", "), { path: [], expected })] })
+  if (found === "") return Effect.succeed({ ...nothing, files })
+  if (others.length === 0) {
+    return Effect.map(read(resolve(found), environment), (file) => ({ ...file, files: [...files, ...file.files] }))
+  }
+  const problem = inFile([found, ...others].join(", "), {
+    path: [],
+    expected: `Expected one of them only, or ${fileVariable}`
+  })
+  return Effect.succeed({ ...nothing, files, problems: [problem] })
 }

@@ -105,6 +105,8 @@ const toRefused = (refusal: Refusal): Refused => {
 /** Answers a request with the result of its handler, or with the problem document of its refusal. */
 export const answer = <A, R>(handled: Effect.Effect<A, Refusal, R>) =>
   handled.pipe(
-    Effect.tapErrorTag("StorageError", (error) => Effect.logError(error.message, error.reason.cause)),
+    Effect.tapErrorTag("StorageError", (error) =>
+      Effect.annotateLogs(Effect.logError("storage_failed", error.reason.cause), { reason: error.message })
+    ),
     Effect.catch((refusal) => respond(toRefused(refusal)))
   )

@@ -17,7 +17,7 @@ const toBytes = (ids: Ids, frames: PlanReader): Stream.Stream<Uint8Array> => {
   const encode = encoder(ids)
   const toText = (item: ReaderItem) => (item === "ping" ? ping : item === "reconnect" ? reconnect : encode(item))
   const comeBack = (cause: unknown) =>
-    Effect.logError("A stream of events failed", cause).pipe(
+    Effect.logError("stream_failed", cause).pipe(
       Effect.annotateLogs({ ...ids }),
       Effect.as("reconnect" as const),
       Stream.fromEffect

@@ -1,15 +1,10 @@
-import { Effect, Layer, Metric, Schedule, Semaphore } from "effect"
+import { Effect, Layer, Schedule, Semaphore } from "effect"
 import { HttpClient, type HttpClientError, HttpClientResponse } from "effect/http"
 
 /** How many exports of a signal may be under way. Whatever else is to be exported meanwhile is dropped. */
 const maxExports = 4
 
 const retries = { times: 3, schedule: Schedule.jittered(Schedule.exponential("200 millis")) }
-
-const failures = Metric.counter("bowline.telemetry.exports_failed", {
-  description: "Exports that failed: what they had is lost",
-  incremental: true
-})
 
 const reasonOf = (error: HttpClientError.HttpClientError): string => {
   const { reason } = error
@@ -27,7 +22,6 @@ export const layer = ({ signal, timeout }: { readonly signal: string; readonly t
     HttpClient.HttpClient,
     Effect.gen(function* () {
       const places = yield* Semaphore.make(maxExports)
-      const failed = Metric.withAttributes(failures, { signal })
       let isFailing = false
 
       const succeeded = Effect.suspend(() => {
@@ -42,7 +36,7 @@ export const layer = ({ signal, timeout }: { readonly signal: string; readonly t
           const warn = Effect.annotateLogs(Effect.logWarning("telemetry_export_failed"), { signal, reason })
           // Not a failure: the exporter would try again, and keep what it has for as long as the collector wishes.
           return Effect.andThen(isNew ? warn : Effect.void, Effect.die(reason))
-        }).pipe(Effect.ensuring(Metric.update(failed, 1)))
+        })
 
       const bounded = (
         sent: Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError>

@@ -33,7 +33,9 @@ const exportTo = Effect.fnUntraced(function* (host: Host | undefined, more: Read
   })
   const scope = yield* Effect.acquireRelease(Scope.make(), (scope, exit) => Scope.close(scope, exit))
   const context = yield* Layer.build(
-    OtlpExport.layer(Option.getOrThrow(config.telemetry.exports)).pipe(Layer.provideMerge(Logger.layer([logger])))
+    OtlpExport.layer(Option.getOrThrow(config.telemetry.exports), config.log.level).pipe(
+      Layer.provideMerge(Logger.layer([logger]))
+    )
   ).pipe(Scope.provide(scope))
   const spans = (count: number) =>
     Effect.forEach(Array.range(1, count), () => Effect.withSpan(Effect.void, "a span"), { discard: true }).pipe(

@@ -3,7 +3,7 @@ import { completes, works } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
 import { callTool, error, say, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Console, Effect } from "effect"
 import { folderOf } from "../file/ConfigFolder.ts"
 import { post, start } from "../http/RunningGateway.ts"
 import * as Collector from "./Collector.ts"
@@ -188,6 +188,43 @@ describe("an exported trace", () => {
         ["POST /plan"]
       )
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+})
+
+describe("the log of a plan", () => {
+  it.live(
+    "names the request, the plan, its session, its caller and its trace in each line, here and at the collector",
+    () =>
+      Effect.gen(function* () {
+        const lines: Array<string> = []
+        const writes = { ...globalThis.console, error: (line: string) => void lines.push(line) }
+        const settings = { LOG_LEVEL: "info", LOG_FORMAT: "json" }
+        const { collector, plan } = yield* Effect.provideService(everything(settings), Console.Console, writes)
+        const ids = { plan_id: plan["plan_id"], session_id: plan["session_id"], caller: "anonymous" }
+        const ofPlan = lines
+          .map((line) => JSON.parse(line) as Readonly<Record<string, string | object>>)
+          .filter(({ annotations }) => typeof annotations === "object" && "plan_id" in annotations)
+        assert.deepStrictEqual(
+          ofPlan.map(({ message }) => message),
+          ["provider_retry", "plan_completed"]
+        )
+        for (const line of ofPlan) {
+          assert.deepInclude(line["annotations"], ids)
+          assert.property(line["annotations"], "request_id")
+          assert.propertyVal(line, "trace_id", traceId)
+          assert.match(JSON.stringify(line["span_id"]), /^"[0-9a-f]{16}"$/)
+        }
+        const collected = (yield* collector.lines).filter(({ attributes }) => "plan_id" in attributes)
+        assert.deepStrictEqual(
+          collected.map(({ message }) => message),
+          ["provider_retry", "plan_completed"]
+        )
+        for (const { attributes, traceId: trace } of collected) {
+          assert.deepInclude(attributes, ids)
+          assert.property(attributes, "request_id")
+          assert.strictEqual(trace, traceId)
+        }
+      }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 })
 

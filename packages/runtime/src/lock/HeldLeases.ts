@@ -148,7 +148,9 @@ export class HeldLeases {
   }
 
   #release(session: SessionId, fence: number): Effect.Effect<void> {
-    return this.#parts.store.release(session, fence).pipe(Effect.ignore({ log: "Warn" }))
+    return this.#parts.store
+      .release(session, fence)
+      .pipe(Effect.ignore({ log: "Warn", message: "lease_release_failed" }))
   }
 
   #free(session: SessionId): void {

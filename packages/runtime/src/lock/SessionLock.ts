@@ -104,7 +104,9 @@ const keepRenewed = Effect.fnUntraced(function* (leases: HeldLeases, { store, re
   const oneAtATime = Semaphore.makeUnsafe(1)
   const leave = Effect.suspend(() => {
     leases.close()
-    return oneAtATime.withPermit(store.leave(replica)).pipe(Effect.ignore({ log: "Warn" }))
+    return oneAtATime
+      .withPermit(store.leave(replica))
+      .pipe(Effect.ignore({ log: "Warn", message: "lease_release_failed" }))
   })
   yield* Effect.addFinalizer(() => (leases.isClosed ? Effect.void : leave))
 

@@ -202,7 +202,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
     ),
   spent: (owner, day) => Effect.sync(() => memory.spentOn(owner, day)),
   isDurable: false,
-  ping: Effect.void
+  isWritable: Effect.succeed(true)
 })
 
 const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): LeaseStore["Service"] => ({

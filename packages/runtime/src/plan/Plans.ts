@@ -100,6 +100,8 @@ export class Plans extends Context.Service<
     readonly drain: Effect.Effect<void>
     /** Whether `drain` has begun. */
     readonly isDraining: Effect.Effect<boolean>
+    /** Whether no lease could be renewed for as long as one lasts: other replicas may take the plans of this one over by now. */
+    readonly isOverdue: Effect.Effect<boolean>
   }
 >()("@bowline/runtime/plan/Plans") {
   /** `Plans` alone. It leaves open the services that run, stream and store plans. */
@@ -108,6 +110,7 @@ export class Plans extends Context.Service<
     Effect.gen(function* () {
       const running = yield* RunningPlans
       const streams = yield* PlanStreams
+      const lock = yield* SessionLock
       const remote = yield* RemotePlans
       const store = yield* PlanStore
       const sessions = yield* SessionStore
@@ -143,7 +146,8 @@ export class Plans extends Context.Service<
         approvals: approvals.store.pending,
         decide: (decider, approval, decision) => decide(approvals, decider, approval, decision),
         drain: Effect.andThen(running.drain, remote.close),
-        isDraining: Effect.sync(running.isDraining)
+        isDraining: Effect.sync(running.isDraining),
+        isOverdue: Effect.sync(lock.isOverdue)
       }
     })
   )

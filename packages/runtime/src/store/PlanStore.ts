@@ -224,7 +224,7 @@ export class PlanStore extends Context.Service<
     readonly spent: (owner: CallerName, day: string) => Effect.Effect<Spent, StorageError>
     /** Whether what is stored outlives the process, so that the next process can resume plans. */
     readonly isDurable: boolean
-    /** Whether the database answers. */
-    readonly ping: Effect.Effect<void, StorageError>
+    /** Whether the database takes writes, as a standby does not. Fails if it does not answer. */
+    readonly isWritable: Effect.Effect<boolean, StorageError>
   }
 >()("@bowline/runtime/store/PlanStore") {}

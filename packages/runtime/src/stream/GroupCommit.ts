@@ -38,7 +38,7 @@ export class GroupCommit extends Context.Service<
         // The store recognises a commit that is repeated because its answer was lost.
         store.commit(batch.map(({ commit }) => commit)).pipe(
           Effect.catchDefect((cause) => Effect.fail(rejection(cause))),
-          Effect.tapError((error) => Effect.logError("storage: a batch of events was not written", error.reason.cause)),
+          Effect.tapError((error) => Effect.logError("events_not_written", error.reason.cause)),
           Effect.retry({ while: (error) => error.reason.isRetryable, schedule: whileAway }),
           Effect.flatMap((refused) => complete(batch, refused)),
           Effect.catchTag("StorageError", (error) => {
@@ -56,7 +56,7 @@ export class GroupCommit extends Context.Service<
         sources.clear()
         if (batch.length > 0) yield* write(batch)
       }).pipe(
-        Effect.catchCause((cause) => Effect.logError("storage: the writer has failed", cause)),
+        Effect.catchCause((cause) => Effect.logError("event_writer_failed", cause)),
         Effect.forever,
         Effect.forkScoped
       )
@@ -84,7 +84,7 @@ const complete = (batch: ReadonlyArray<Taken>, refused: ReadonlySet<PlanId>): Ef
           // A bug in one plan must not keep the others from their ends. Its rows are stored: it stops, and is resumed from them.
           Effect.catchDefect((defect) =>
             Effect.andThen(
-              Effect.logError("storage: a plan could not be told that its events are written", defect),
+              Effect.logError("plan_not_told", defect),
               Effect.sync(() => taken.refused())
             )
           )

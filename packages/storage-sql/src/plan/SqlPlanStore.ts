@@ -95,7 +95,10 @@ from spendings where owner = ${owner} and day = ${day}::date`).pipe(
     ),
   reading: () => Effect.void,
   isDurable: true,
-  ping: Effect.asVoid(withDeadline(sql`select 1`))
+  // On in a standby, and where an operator or a provider has forbidden writes, as some do when the disk is full.
+  isWritable: withDeadline(
+    sql<{ readonly only: string }>`select current_setting('transaction_read_only') as only`
+  ).pipe(Effect.map(([row]) => row?.only === "off"))
 })
 
 /** Plans in Postgres. A session expires when it has had no plan for `sessionTtl`. */

@@ -1,11 +1,16 @@
 import { Agent } from "node:http"
 import { setTimeout } from "node:timers/promises"
 import type { Child } from "../process/Child.ts"
-import { cpuMillis, residentKiB } from "../process/ProcessUsage.ts"
 import { ask, open } from "./Caller.ts"
 
+/** How plans are asked for: so many at once, each with an answer of so many chunks. */
+export interface Load {
+  readonly chunks: number
+  readonly concurrency: number
+}
+
 /** What a number of plans cost. */
-export interface Round {
+export interface Window {
   readonly cpuPerPlan: number
   readonly plansPerSecond: number
   /** The median, in milliseconds. */
@@ -30,34 +35,52 @@ export const times = async <A>(count: number, concurrency: number, call: () => P
   return results
 }
 
-/** Asks `plans` questions, `concurrency` of them at once. */
-export const runRound = async ({ url, pid }: Child, plans: number, concurrency: number): Promise<Round> => {
+/** Asks for so many plans. */
+export const runWindow = async (
+  { url, usage }: Child,
+  plans: number,
+  { chunks, concurrency }: Load
+): Promise<Window> => {
   const agent = new Agent({ keepAlive: true, maxSockets: concurrency })
-  const cpu = cpuMillis(pid)
+  const before = await usage()
   const began = performance.now()
-  const firstTokens = await times(plans, concurrency, () => ask(url, agent))
+  const firstTokens = await times(plans, concurrency, () => ask(url, agent, { chunks }))
   const seconds = (performance.now() - began) / 1_000
   // What is still to be done behind the last answers is a part of their cost.
   await setTimeout(100)
   agent.destroy()
   return {
-    cpuPerPlan: (cpuMillis(pid) - cpu) / plans,
+    cpuPerPlan: ((await usage()).cpu - before.cpu) / plans,
     plansPerSecond: plans / seconds,
     firstToken: median(firstTokens)
   }
 }
 
+const agreement = 0.05
+const maxWarmUp = 12
+
+/** Warms a process up, until two windows in a row agree on the CPU of a plan. Says whether they ever did. */
+export const warmUp = async (child: Child, plans: number, load: Load): Promise<boolean> => {
+  let last = await runWindow(child, plans, load)
+  for (let window = 1; window < maxWarmUp; window++) {
+    const next = await runWindow(child, plans, load)
+    if (Math.abs(next.cpuPerPlan / last.cpuPerPlan - 1) <= agreement) return true
+    last = next
+  }
+  return false
+}
+
 /** The memory, in KiB, that each of so many open, slow streams takes. */
-export const memoryPerStream = async ({ url, pid }: Child, streams: number): Promise<number> => {
+export const memoryPerStream = async ({ url, usage }: Child, streams: number): Promise<number> => {
   const agent = new Agent()
-  const before = residentKiB(pid)
+  const before = await usage()
   const closes = await times(streams, 32, () => open(url, agent))
   const samples: Array<number> = []
   while (samples.length < 20) {
     await setTimeout(500)
-    samples.push(residentKiB(pid))
+    samples.push((await usage()).resident)
   }
   for (const close of closes) close()
   await setTimeout(2_000)
-  return (median(samples) - before) / streams
+  return (median(samples) - before.resident) / streams
 }
