@@ -200,7 +200,7 @@ const gateway = {
 describe("secrets", () => {
   it.live.each(["postgres", "memory"] as const)(
     "are in no log line, no frame, no answer, no span, no metric and no table of a run in which everything happens, on %s",
-    ([store]) =>
+    (store) =>
       Effect.gen(function* () {
         attempts = 0
         const network = yield* Network
@@ -208,7 +208,7 @@ describe("secrets", () => {
         const echoing = yield* network.serve(echo)
         const collector = yield* Collector.serve()
         const folder = yield* folderOf({ "bowline.config.yaml": fileOf(echoing.url) })
-        const stored: { readonly DATABASE_URL?: string } = yield* databases[store]
+        const stored: { readonly DATABASE_URL?: string; readonly BOWLINE_DATA_DIR?: string } = yield* databases[store]
         const settings = {
           ...stored,
           ...gateway,
@@ -273,7 +273,7 @@ describe("secrets", () => {
         assert.strictEqual(stranger.status, 401)
 
         const paths = ["/plans", "/sessions", "/sessions/s", "/sessions/s/messages", "/credentials"]
-        const open = ["/.well-known/did.json", "/openapi.json", "/docs", "/health", "/ready"]
+        const open = ["/metrics", "/.well-known/did.json", "/openapi.json", "/docs", "/health", "/ready"]
         const listed = yield* send(`${url}/plans`, { headers: bearer(planted.ann) })
         const ids = (listed.body["plans"] as ReadonlyArray<{ readonly plan_id: string }>).map(({ plan_id }) => plan_id)
         assert.strictEqual(ids.length, 6)
@@ -323,7 +323,13 @@ describe("secrets", () => {
         const names = (yield* collector.spans).map(({ name }) => name)
         assert.includeMembers(names, ["plan", "chat scripted", "chat echo", "execute_tool broken_ask"])
         const log = lines.join("\n")
-        for (const line of ["mcp_server_stderr", "another variable wins", "provider_retry", "plan_aborted", "plan_failed"]) {
+        for (const line of [
+          "mcp_server_stderr",
+          "another variable wins",
+          "provider_retry",
+          "plan_aborted",
+          "plan_failed"
+        ]) {
           assert.include(log, line)
         }
         assert.deepStrictEqual(telling(said), [])
