@@ -6,8 +6,10 @@ import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { Permissions } from "@bowline/runtime/config/Permissions"
+import { Presets } from "@bowline/runtime/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import { ConfiguredServers } from "@bowline/runtime/mcp/ConfiguredServers"
 import * as PlannerText from "@bowline/runtime/prompt/PlannerText"
 import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
@@ -32,6 +34,7 @@ import * as HttpGateway from "./route/HttpGateway.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
 import * as LogLine from "./telemetry/LogLine.ts"
+import * as LookedUp from "./telemetry/LookedUp.ts"
 import * as ProcessMetrics from "./telemetry/ProcessMetrics.ts"
 
 type Config = GatewayConfig["Service"]
@@ -101,9 +104,9 @@ const texts = ({ texts: { plannerFile, recipes } }: Config) =>
     plannerFile === undefined ? Layer.empty : PlannerText.layerFile(plannerFile)
   ).pipe(Layer.orDie)
 
-/** The MCP servers that every plan gets. The operator names them, so neither the egress rules nor the list of allowed variables hold for them. */
+/** The MCP servers of the presets. The operator names them, so neither the egress rules nor the list of allowed variables hold for them. */
 const mcpServers = ({ mcpServers: { environment, secrets, servers }, peerTls }: Config) =>
-  servers.length === 0
+  servers.size === 0
     ? Layer.empty
     : SdkConfiguredServers.layer({ servers, environment }).pipe(
         Layer.provide([
@@ -113,10 +116,21 @@ const mcpServers = ({ mcpServers: { environment, secrets, servers }, peerTls }: 
         ])
       )
 
+const presets = (config: Config) =>
+  Layer.effect(
+    Presets,
+    Effect.map(
+      ConfiguredServers,
+      ({ ofPreset }) =>
+        new Map(config.presets.map((preset) => [preset.name, { ...preset, servers: ofPreset(preset.name) }]))
+    )
+  )
+
 /** The plans with their stores, providers, peers and MCP servers. */
 const runtime = (config: Config) =>
   Plans.layer.pipe(
     Layer.provideMerge(CredentialPool.layer),
+    Layer.provideMerge(presets(config)),
     Layer.provideMerge(mcpServers(config)),
     Layer.provideMerge(stores(config)),
     Layer.provideMerge(
@@ -165,8 +179,8 @@ const server = HttpRouter.serve(HttpGateway.layer, {
   routerConfig: { maxParamLength: 600 }
 })
 
-/** What is measured of the process, and the series that can be shown before anything has happened. */
-const metrics = Layer.merge(ProcessMetrics.layer, Layer.effectDiscard(Instrument.showAll))
+/** What is measured besides the plans, and the series that can be shown before anything has happened. */
+const metrics = Layer.mergeAll(ProcessMetrics.layer, LookedUp.layer, Layer.effectDiscard(Instrument.showAll))
 
 const log = ({ format, level }: Config["log"]) =>
   Layer.mergeAll(

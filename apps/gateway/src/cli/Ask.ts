@@ -27,6 +27,10 @@ const parameters = {
     Flag.withDescription("Your name of the session that the question belongs to"),
     Flag.optional
   ),
+  preset: Flag.String("preset").pipe(
+    Flag.withDescription("The preset that the question is asked with: bring no agents of your own"),
+    Flag.optional
+  ),
   json: Flag.Boolean("json").pipe(Flag.withDescription("Print the outcome as one JSON object"), Flag.withDefault(false))
 }
 
@@ -39,6 +43,7 @@ interface Question {
   readonly question: Option.Option<string>
   readonly agent: ReadonlyArray<{ readonly name: string; readonly endpoint: string }>
   readonly session: Option.Option<string>
+  readonly preset: Option.Option<string>
   readonly json: boolean
 }
 
@@ -56,11 +61,12 @@ const readQuestion = Effect.fnUntraced(function* (given: Option.Option<string>) 
   return text.trimEnd()
 })
 
-const toRequest = Effect.fnUntraced(function* ({ agent, question, session }: Question) {
+const toRequest = Effect.fnUntraced(function* ({ agent, preset, question, session }: Question) {
   const body = {
     question: yield* readQuestion(question),
     agents: agent,
-    ...Option.match(session, { onNone: () => ({}), onSome: (session_id) => ({ session_id }) })
+    ...Option.match(session, { onNone: () => ({}), onSome: (session_id) => ({ session_id }) }),
+    ...Option.match(preset, { onNone: () => ({}), onSome: (preset) => ({ preset }) })
   }
   return yield* Effect.mapError(decodeRequest(body), (error) => {
     const issues = fromSchema(error).map(({ path, message }) => `${path}: ${message}`)
@@ -77,7 +83,7 @@ const run = Effect.fnUntraced(function* (question: Question) {
   const watching = yield* Effect.forkScoped(Watch.watch(gateway, request, seen, display))
 
   const cancel = Effect.fnUntraced(function* (id: string) {
-    yield* display.tell("Cancelling the plan. Ctrl-C quits at once")
+    yield* display.leave("Cancelling the plan. Ctrl-C quits at once")
     const answered = Effect.map(gateway.client.plans.cancel({ params: { id } }), ({ state }) => state)
     // The stream of a cancelled plan may end before the answer to the cancel arrives.
     const ended = Effect.flatMap(Fiber.await(watching), () =>

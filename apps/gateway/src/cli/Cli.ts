@@ -6,6 +6,7 @@ import manifest from "../../package.json" with { type: "json" }
 import { fromProcess, unheeded } from "../config/GatewayConfig.ts"
 import { ask } from "./Ask.ts"
 import { credentials } from "./Credentials.ts"
+import { doctor } from "./Doctor.ts"
 import { Ended, exitCodes, misconfigured } from "./Ended.ts"
 import { printLine, tell } from "./Output.ts"
 import { cancel, plans } from "./Plans.ts"
@@ -31,7 +32,7 @@ const check = Command.make("check", {}, () =>
 
 const bowline = Command.make("bowline").pipe(
   Command.withDescription("An agent gateway that never gets stuck"),
-  Command.withSubcommands([serve, ask, tail, plans, cancel, sessions, credentials, check])
+  Command.withSubcommands([serve, ask, tail, plans, cancel, sessions, credentials, check, doctor])
 )
 
 /** Reports a wrong command line as one line on stderr, like every other error. */

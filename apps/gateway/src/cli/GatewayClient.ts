@@ -33,10 +33,10 @@ export const accepted = Effect.fnUntraced(function* (response: HttpClientRespons
 
 const isProblem = Schema.is(Problem)
 
-const formatProblem = ({ code, detail, issues = [] }: Problem): string => {
+const formatProblem = ({ code, detail, issues = [], retryable }: Problem): string => {
   const said = issues.length === 0 ? detail : issues.map(({ path, message }) => `${path}: ${message}`).join("; ")
-  const next = code === "unauthorized" ? ". Set BOWLINE_API_KEY to one of the gateway's keys" : ""
-  return `${code}: ${said}${next}`
+  if (code === "unauthorized") return `${code}: ${said}. Set BOWLINE_API_KEY to one of the gateway's keys`
+  return retryable ? `${code}: ${said}. Try again later` : `${code}: ${said}`
 }
 
 /** Why the gateway at this URL has not answered, and what to do about it. */

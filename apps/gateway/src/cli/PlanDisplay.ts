@@ -22,26 +22,34 @@ export const make = Effect.fnUntraced(function* (
   const line = StatusLine.make()
   /** The text of the step that was not retracted, by attempt. */
   const shown = new Map<number, string>()
+  /** Whether what stays of it has to be shown again. */
+  let isRetracted = false
   const isStreaming = printsText && stdout.isTTY
 
-  const draw = Effect.map(Clock.currentTimeMillis, (now) => line.show(progress.status(now)))
+  let isLeaving = false
+
+  const draw = Effect.map(Clock.currentTimeMillis, (now) => {
+    if (!isLeaving) line.show(progress.status(now))
+  })
 
   const stream = (frame: SseFrame): void => {
     switch (frame.event) {
       case "text.delta": {
         const { attempt, delta } = frame.data
+        if (isRetracted) line.text(harmless([...shown.values()].join("")))
+        isRetracted = false
         shown.set(attempt, (shown.get(attempt) ?? "") + delta)
         line.text(harmless(delta))
         return
       }
       case "text.retract":
         if (!shown.delete(frame.data.attempt)) return
+        isRetracted = true
         line.line(dim("↺ The text above is retracted: the answer begins again"))
-        line.text(harmless([...shown.values()].join("")))
         return
       case "final":
         line.endLine()
-        if (frame.data.text !== [...shown.values()].join("")) line.text(harmless(frame.data.text))
+        if (isRetracted || frame.data.text !== [...shown.values()].join("")) line.text(harmless(frame.data.text))
         line.endLine()
         return
       case "usage":
@@ -49,7 +57,9 @@ export const make = Effect.fnUntraced(function* (
         return
       default:
         line.endLine()
-        if (frame.event === "step") shown.clear()
+        if (frame.event !== "step") return
+        shown.clear()
+        isRetracted = false
     }
   }
 
@@ -68,7 +78,11 @@ export const make = Effect.fnUntraced(function* (
   return {
     onFrame: (frame: SseFrame) => Effect.sync(() => onFrame(frame)),
     onCut: Effect.sync(progress.onCut),
-    /** A line on stderr, for a terminal only. */
-    tell: (text: string) => Effect.sync(() => (stderr.isTTY ? line.line(text) : undefined))
+    /** The last line, for a terminal only. No status comes behind it: the process may end at any moment. */
+    leave: (text: string) =>
+      Effect.sync(() => {
+        isLeaving = true
+        if (stderr.isTTY) line.line(text)
+      })
   }
 })

@@ -48,7 +48,11 @@ export const watch = (
       return onFrame(frame)
     }
   }).pipe(
-    Effect.catchTag("StreamLost", () => failed("The stream of the plan broke, and could not be resumed")),
+    Effect.catchTag("StreamLost", () =>
+      failed(
+        `The stream broke, and could not be resumed. Try again later: bowline tail ${seen.plan?.plan_id ?? "PLAN"}`
+      )
+    ),
     Effect.mapError((error) => explain(gateway.url, error))
   )
 
@@ -71,6 +75,9 @@ const toResult = (outcome: NonNullable<Seen["outcome"]>, usage: Usage.Usage): Pl
 export const report = Effect.fnUntraced(function* ({ outcome, usage }: Seen, asJson: boolean) {
   if (outcome === undefined) return yield* failed("The plan ended without an outcome")
   if (asJson) yield* printLine(toJson(toResult(outcome, usage)))
-  if (outcome.event === "error") return yield* failed(`${outcome.data.code}: ${outcome.data.message}`)
+  if (outcome.event === "error") {
+    const { code, message, retryable } = outcome.data
+    return yield* failed(`${code}: ${message}${retryable ? ". Asking again may help" : ""}`)
+  }
   if (outcome.data.stop_reason !== "stop") yield* tell(`The answer ends early: ${outcome.data.stop_reason}`)
 })

@@ -10,6 +10,7 @@ import { withoutServiceLinks } from "../setting/ServiceLinks.ts"
 import { table, type Values } from "../setting/Settings.ts"
 import { callerMisfits, permissionsOf } from "./CallerRules.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
+import { presetMisfits } from "./ConfiguredPresets.ts"
 import { identityMisfits, notReported, textMisfits, textsOf } from "./Misfit.ts"
 
 /** What flags, the environment and the file say together, and everything that is wrong with it. */
@@ -35,7 +36,7 @@ export const read = Effect.fnUntraced(function* (environment: Texts, flags: Text
   const found = [...file.problems, ...wrong]
   const texts = textsOf(values, sources)
   const unreadable = yield* textMisfits(texts, sources)
-  const ofLists = file.hasLists ? [...models.misfits, ...callerMisfits(file, values)] : []
+  const ofLists = file.hasLists ? [...models.misfits, ...callerMisfits(file, values), ...presetMisfits(file)] : []
   const misfits = [...ofLists, ...identityMisfits(sources), ...unreadable]
   const problems = [...found, ...notReported(misfits, found, sources)]
   return { file, sources, values, providers, models, texts, links, problems }
@@ -69,7 +70,9 @@ export const changeableOf = (
 
 const lists = {
   providers: ({ file }: Reading) => file.providers.map(Struct.omit(["models"])),
-  mcp_servers: ({ file }: Reading) => file.mcpServers,
+  agents: ({ file }: Reading) => file.presets[0]?.agents,
+  mcp_servers: ({ file }: Reading) => file.presets[0]?.servers,
+  presets: ({ file }: Reading) => file.presets.slice(1),
   budgets: ({ file }: Reading) => file.budgets
 }
 

@@ -1,6 +1,7 @@
 import * as BinduIdentity from "@bowline/a2a/identity/BinduIdentity"
 import type { Identity } from "@bowline/runtime/auth/GatewayIdentity"
 import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
+import { variablesOf } from "@bowline/domain/peer/Agent"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import type { Permissions } from "@bowline/runtime/config/Permissions"
@@ -18,6 +19,7 @@ import { isUnheeded } from "../setting/TelemetrySettings.ts"
 import { budgetsOf } from "./CallerRules.ts"
 import { changeableOf, type Changeable, needRestart, read, type Reading } from "./ConfigReading.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
+import { type ConfiguredPreset, presetsOf } from "./ConfiguredPresets.ts"
 import * as EffectiveConfig from "./EffectiveConfig.ts"
 import { type TelemetryConfig, telemetryOf } from "./TelemetryConfig.ts"
 
@@ -82,7 +84,7 @@ export class GatewayConfig extends Context.Service<
     readonly plans: PlansConfig["Service"]
     /** The operator's texts for the system prompt. */
     readonly texts: Reading["texts"]
-    /** The variables that a request's `env_var` may name. */
+    /** The variables that a request's `env_var` may name, and those that the agents of presets do. */
     readonly secrets: typeof EnvironmentSecrets.Service
     /** Who may use which tools, hosts, models and recipes. */
     readonly permissions: typeof Permissions.Service
@@ -94,9 +96,11 @@ export class GatewayConfig extends Context.Service<
     readonly egress: EgressPolicy
     /** Certificates and authorities for connections to peers, as they are now. */
     readonly peerTls: () => PeerTls
-    /** The MCP servers of every plan. */
+    /** What plans get besides what their requests name. */
+    readonly presets: ReadonlyArray<ConfiguredPreset>
+    /** The MCP servers of the presets, by their names. */
     readonly mcpServers: {
-      readonly servers: ReadonlyArray<ConfiguredMcpServer>
+      readonly servers: ReadonlyMap<string, ReadonlyArray<ConfiguredMcpServer>>
       /** The variables that their processes get besides their own. */
       readonly environment: Readonly<Record<string, string>>
       /** The variables that their `auth` may name: all, since the operator names them. */
@@ -140,17 +144,28 @@ const identityOf = ({ didAuthor: author, didName: name, didSeed: seed }: Values)
     ? Option.none()
     : Option.some(BinduIdentity.fromSeed({ seed, author, name }))
 
-const secretsOf = (isAllowed: (name: string) => boolean, environment: Texts): typeof EnvironmentSecrets.Service => ({
+/** Requests may name the variables that are allowed, and nothing gets others, but for those that the operator names. */
+const secretsOf = (
+  isAllowed: (name: string) => boolean,
+  environment: Texts,
+  named: ReadonlySet<string> = new Set()
+): typeof EnvironmentSecrets.Service => ({
   isAllowed,
-  get: (name) =>
-    Effect.succeed(Option.map(Option.fromNullishOr(isAllowed(name) ? environment[name] : undefined), Redacted.make))
+  get: (name) => {
+    const value = isAllowed(name) || named.has(name) ? environment[name] : undefined
+    return Effect.succeed(Option.map(Option.fromNullishOr(value), Redacted.make))
+  }
 })
+
+/** The variables that the agents of presets name. */
+const variablesOfPresets = ({ presets }: ConfigFile): ReadonlySet<string> =>
+  new Set(presets.flatMap(({ agents }) => agents.flatMap(({ auth }) => variablesOf(auth).map(([, name]) => name))))
 
 /** What a process needs to find programs and files, and to write in the operator's language. It contains no key of a provider. */
 const inherited = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ"]
 
-const mcpServersOf = ({ mcpServers: servers }: ConfigFile, environment: Texts) => ({
-  servers,
+const mcpServersOf = ({ presets }: ConfigFile, environment: Texts) => ({
+  servers: new Map(presets.flatMap(({ name, servers }) => (servers.length === 0 ? [] : [[name, servers] as const]))),
   environment: Object.fromEntries(
     inherited.flatMap((name) => (environment[name] === undefined ? [] : [[name, environment[name]] as const]))
   ),
@@ -229,12 +244,13 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     providers,
     plans: plansOf(started, () => current),
     texts,
-    secrets: secretsOf(ConfiguredModels.anyOf(values.envAllow), environment),
+    secrets: secretsOf(ConfiguredModels.anyOf(values.envAllow), environment, variablesOfPresets(file)),
     permissions: { forCaller: (caller) => current.permissions.forCaller(caller) },
     secretKey: Option.fromNullishOr(values.secretKey),
     identity: identityOf(values),
     egress: { allow: values.egressAllow, deny: values.egressDeny, allowsLocal: isLoopback(host) },
     peerTls: () => current.peerTls,
+    presets: presetsOf(file),
     mcpServers: mcpServersOf(file, environment),
     configuredModels: models.configured,
     maxBody: values.maxBody,

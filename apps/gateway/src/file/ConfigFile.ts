@@ -1,4 +1,3 @@
-import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
 import { Data, Effect, Option } from "effect"
 import { existsSync } from "node:fs"
 import { readFile } from "node:fs/promises"
@@ -9,8 +8,8 @@ import { fileVariable } from "../setting/Settings.ts"
 import { parseText, substitute } from "./ConfigText.ts"
 import * as FileSchema from "./FileSchema.ts"
 import { settingsOf } from "./FileSettings.ts"
-import { mcpServerIssues, toMcpServers } from "./McpServerSettings.ts"
 import * as PeerTls from "./PeerTls.ts"
+import * as PresetSettings from "./PresetSettings.ts"
 import { providerIssues } from "./ProviderSettings.ts"
 
 /** What the file sets, and everything that is wrong with it. Without a file nothing is set. */
@@ -25,7 +24,8 @@ export interface ConfigFile {
   readonly peerTls: PeerTls.PeerTls
   readonly permissions: FileSchema.Lists["permissions"]
   readonly budgets: FileSchema.Lists["budgets"]
-  readonly mcpServers: ReadonlyArray<ConfiguredMcpServer>
+  /** `default` in front. */
+  readonly presets: ReadonlyArray<PresetSettings.PresetSettings>
   readonly problems: ReadonlyArray<Problem>
   /** The files whose change may change all this, whether they exist or not. */
   readonly files: ReadonlyArray<string>
@@ -40,7 +40,7 @@ const nothing: ConfigFile = {
   peerTls: new Map(),
   permissions: undefined,
   budgets: undefined,
-  mcpServers: [],
+  presets: PresetSettings.read({}, {}).presets,
   problems: [],
   files: []
 }
@@ -74,16 +74,11 @@ const read = Effect.fnUntraced(
       settings.map(({ name, path, text }) => [name, { text, place: { _tag: "File", file, path } }])
     )
     const { issues: misshapen, lists } = FileSchema.decode(document)
-    const {
-      budgets,
-      mcp_servers = [],
-      models = {},
-      peers,
-      permissions,
-      providers = []
-    } = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
+    const given = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
+    const { budgets, models = {}, peers, permissions, providers = [] } = given
     const tls = yield* PeerTls.load(peers?.hosts ?? {}, path)
-    const inLists = [...providerIssues(providers), ...tls.issues, ...mcpServerIssues(mcp_servers, environment)]
+    const { issues: ofPresets, presets } = PresetSettings.read(given, environment)
+    const inLists = [...providerIssues(providers), ...tls.issues, ...ofPresets]
     const issues = [...unset, ...misshapen, ...unwritten, ...inLists]
     return {
       name: file,
@@ -94,7 +89,7 @@ const read = Effect.fnUntraced(
       peerTls: tls.hosts,
       permissions,
       budgets,
-      mcpServers: toMcpServers(mcp_servers),
+      presets,
       problems: issues.map((issue) => inFile(file, issue)),
       files: tls.files
     }

@@ -4,6 +4,7 @@ import { encoder, ping, reconnect } from "@bowline/protocol/stream/SseFrame"
 import type { PlanReader, ReaderItem } from "@bowline/runtime/stream/LivePlan"
 import { Effect, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
+import * as StreamMetrics from "../telemetry/StreamMetrics.ts"
 
 const headers = { "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" }
 
@@ -25,6 +26,7 @@ const toBytes = (ids: Ids, frames: PlanReader): Stream.Stream<Uint8Array> => {
   return frames.pipe(
     Stream.catch(({ reason }) => comeBack(reason.cause)),
     Stream.catchCause(comeBack),
+    StreamMetrics.measured,
     Stream.mapArray((items) => [Buffer.from(items.map(toText).join(""))])
   )
 }

@@ -12,6 +12,7 @@ import { once } from "node:events"
 import { writeFileSync } from "node:fs"
 import { join, relative } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
+import { folderOf } from "../file/ConfigFolder.ts"
 import { databases } from "../plan/Databases.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
 import { bowline } from "./Bowline.ts"
@@ -44,6 +45,20 @@ describe("bowline ask", () => {
       const result = JSON.parse(second.stdout) as Record<string, unknown>
       assert.deepInclude(result, { state: "completed" })
       assert.deepInclude(result["final"], { text: "answer 3", stop_reason: "stop" })
+    })
+  )
+
+  it.live("asks with a preset", () =>
+    Effect.gen(function* () {
+      const folder = yield* folderOf({ "gateway.yaml": "presets: { knots: { instructions: Speak like a sailor. } }" })
+      const { url } = yield* start((asked) => [say(String(asked.system.includes("Speak like a sailor.")))], {
+        BOWLINE_CONFIG: join(folder, "gateway.yaml")
+      })
+      const { ended } = yield* ask(url, "What?", "--preset", "knots")
+      assert.deepStrictEqual(yield* ended, { stdout: "true\n", stderr: "", code: 0, signal: null })
+      const refused = yield* (yield* ask(url, "What?", "--preset", "ropes")).ended
+      const stderr = 'invalid_request: preset: Expected default or knots, got "ropes"\n'
+      assert.deepStrictEqual(refused, { stdout: "", stderr, code: 1, signal: null })
     })
   )
 

@@ -198,12 +198,17 @@ server: { port: 9, api_keys: { ann: planted-secret } }
 permissions: { "*": {} }
 budgets: { ann: { tokens_per_day: 5 } }
 mcp_servers: [{ name: files, command: planted-secret }]
+agents: [{ name: bob, endpoint: "http://127.0.0.1:9/" }]
+presets: { knots: { instructions: planted-secret } }
 `
       )
       yield* settle
       assert.deepStrictEqual(log, [
         "configuration_reread",
-        ["configuration_needs_restart", ["server.port", "server.api_keys", "providers", "mcp_servers", "budgets"]]
+        [
+          "configuration_needs_restart",
+          ["server.port", "server.api_keys", "providers", "agents", "mcp_servers", "presets", "budgets"]
+        ]
       ])
       assert.isTrue(mayCall())
       assert.strictEqual(plans.budgetOf(CallerName.make("ann")), undefined)

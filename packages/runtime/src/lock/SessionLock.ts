@@ -5,7 +5,14 @@ import { Clock, Context, Duration, Effect, Layer, RcMap, type Scope, Semaphore }
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { LeaseStore, type ReplicaId } from "../store/LeaseStore.ts"
+import { counter } from "../telemetry/Instrument.ts"
 import { HeldLeases, type Listener } from "./HeldLeases.ts"
+
+const renewals = counter({
+  name: "bowline.lease.renewals",
+  description: "Renewals of all leases together; `late` ones came after two thirds of the time of a lease",
+  labels: { result: ["in_time", "late", "failed"] }
+})
 
 /** The line for a session in this process, in the order of arrival. The first member holds the session, or asks for its lease. */
 interface Line {
@@ -32,10 +39,12 @@ export class SessionLock extends Context.Service<
       session: SessionId,
       listener: Listener
     ) => Effect.Effect<number, NotFound | StorageError, Scope.Scope>
-    /** Releases no unknown leases while the effect runs: it takes plans over, and has not yet called `adopt` for their leases. */
-    readonly takingOver: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+    /** The time of a lease that a new plan may get; undefined once this process acquires no session any more. */
+    readonly leaseTtl: () => Duration.Duration | undefined
+    /** Until the scope closes, the store may grant leases for which `adopt` is not called yet: they are not released as unknown. */
+    readonly expectLeases: Effect.Effect<void, never, Scope.Scope>
     /**
-     * Holds the session whose lease was taken over with this fence, until the scope closes. Plans that wait for the session in this
+     * Holds the session whose lease came with a plan, with this fence, until the scope closes. Plans that wait for the session in this
      * process stay behind it: the store grants no lease on a session with a running plan.
      */
     readonly adopt: (
@@ -66,8 +75,19 @@ export class SessionLock extends Context.Service<
         isSteady,
         isOverdue,
         leave,
-        takingOver: (effect) => leases.takingOver(effect),
-        adopt: (session, fence, onLost) => leases.hold(session, fence, onLost),
+        leaseTtl: () => (leases.isClosed ? undefined : ttl),
+        expectLeases: leases.expect,
+        adopt: Effect.fnUntraced(function* (session, fence, onLost) {
+          const line = yield* RcMap.get(lines, session)
+          const listener = { onQueued: () => {}, onLost }
+          yield* Effect.acquireRelease(
+            Effect.sync(() => line.members.unshift(listener)),
+            () => Effect.sync(() => leaveLine(line, listener))
+          )
+          // Somebody may be asking the store for the session: whoever does waits until the store grants it.
+          yield* Effect.acquireRelease(line.turn.takeIfAvailable(1), (isTaken) => line.turn.release(isTaken ? 1 : 0))
+          yield* leases.hold(session, fence, onLost)
+        }),
         acquire: Effect.fnUntraced(function* (session, listener) {
           const line = yield* RcMap.get(lines, session)
           yield* Effect.acquireRelease(
@@ -119,13 +139,20 @@ const keepRenewed = Effect.fnUntraced(function* (leases: HeldLeases, { store, re
     const before = leases.snapshot()
     const asked = yield* Clock.currentTimeMillis
     yield* leases.reconcile(before, yield* Effect.timeout(store.renew(replica, leaseTtl), ttl / 3))
-    if (asked - renewed > (2 / 3) * ttl) steadySince = asked
+    const isLate = asked - renewed > (2 / 3) * ttl
+    if (isLate) steadySince = asked
     renewed = asked
+    yield* renewals.update(1, { result: isLate ? "late" : "in_time" })
     return ttl / 3
   })
   const renew = oneAtATime.withPermit(renewing).pipe(
     // While the database is away nobody can write either. When it is back, the fence decides who may write.
-    Effect.catchCause((cause) => Effect.as(Effect.logWarning("lease_renewal_failed", cause), Math.min(ttl / 6, 1_000)))
+    Effect.catchCause((cause) =>
+      Effect.logWarning("lease_renewal_failed", cause).pipe(
+        Effect.andThen(renewals.update(1, { result: "failed" })),
+        Effect.as(Math.min(ttl / 6, 1_000))
+      )
+    )
   )
   yield* Effect.gen(function* () {
     for (let wait = ttl / 3; ; wait = yield* renew) yield* Effect.sleep(wait)

@@ -3,7 +3,7 @@ import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import { InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { Clock, Context, Duration, Effect, Layer } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { GatewayId } from "../config/GatewayId.ts"
 import { PlanExists, planOf } from "../store/Idempotency.ts"
@@ -42,6 +42,9 @@ const isSettledBy = ({ plan }: PlanRecord, changes: ReadonlyArray<PlanChange>): 
     (change) => change._tag === "Settled" && change.at === plan.finished_at && change.outcome.state === plan.state
   )
 
+const guardOf = ({ fence, plan, replica }: PlanRecord): Guard =>
+  plan.state === "queued" ? { _tag: "Queued", replica, fence } : { _tag: "Held", fence }
+
 const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["Service"] => ({
   create: (plan, maxQueue) =>
     Effect.gen(function* () {
@@ -77,12 +80,23 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       )
       memory.plans.set(plan_id, record)
       memory.takeKey(plan)
+      const now = yield* Clock.currentTimeMillis
+      const fence =
+        plan.leaseTtl !== undefined && session.open.size === 0 && !memory.hasLease(session, now)
+          ? memory.lease(session, plan.replica, now + Duration.toMillis(plan.leaseTtl))
+          : undefined
+      if (fence !== undefined) apply(memory, record, session, { _tag: "Held", fence })
       session.plans.add(plan_id)
       session.open.add(record)
       memory.open.set(plan_id, record)
       memory.grow(session, { ...request, history: plan.messages })
       memory.touch(session)
-      return { session_id: session.session_id, external_session_id: session.external_session_id, created }
+      return { session_id: session.session_id, external_session_id: session.external_session_id, created, fence }
+    }),
+  guardOf: (id, replica) =>
+    Effect.sync(() => {
+      const record = memory.open.get(id)
+      return record?.replica === replica ? Option.some(guardOf(record)) : Option.none()
     }),
   findByKey: (owner, idempotency, now) =>
     Effect.suspend(() => {
@@ -175,16 +189,10 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
         const isQueued = record.plan.state === "queued"
         const isDead = !record.isHandedOver && record.replica !== replica
         record.replica = replica
-        record.fence = isQueued ? record.fence + 1 : ++session.fence
-        if (!isQueued) {
-          if (isDead) record.deaths++
-          session.lease = { replica, fence: session.fence, expires: now + Duration.toMillis(leaseTtl) }
-        }
+        record.fence = isQueued ? record.fence + 1 : memory.lease(session, replica, now + Duration.toMillis(leaseTtl))
+        if (!isQueued && isDead) record.deaths++
         record.isHandedOver = false
-        const guard: Guard = isQueued
-          ? { _tag: "Queued", replica, fence: record.fence }
-          : { _tag: "Held", fence: record.fence }
-        return abandoned(record, guard)
+        return abandoned(record, guardOf(record))
       })
     }),
   requestAbort: (id, reason) =>
@@ -212,10 +220,9 @@ const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): LeaseStore
       if (session === undefined) return Effect.fail(new NotFound({ what: "session" }))
       if (memory.hasLease(session, now) && session.lease?.replica !== replica) return Effect.succeedNone
       for (const { plan } of session.open) if (plan.state === "running") return Effect.succeedNone
-      session.fence++
-      session.lease = { replica, fence: session.fence, expires: now + Duration.toMillis(leaseTtl) }
+      const fence = memory.lease(session, replica, now + Duration.toMillis(leaseTtl))
       memory.touch(session)
-      return Effect.succeedSome(session.fence)
+      return Effect.succeedSome(fence)
     }),
   renew: (replica, leaseTtl) =>
     Effect.map(Clock.currentTimeMillis, (now) => {

@@ -8,6 +8,8 @@ import type { PlanRun } from "../planner/PlanRun.ts"
 import { awayLimit } from "../store/RetryWhileAway.ts"
 import type { SessionLock } from "../lock/SessionLock.ts"
 import * as PlanSpan from "../telemetry/PlanSpan.ts"
+import { timed } from "../telemetry/Instrument.ts"
+import * as PlanMetrics from "../telemetry/PlanMetrics.ts"
 import * as Settlement from "./Settlement.ts"
 
 /** How long a plan that is over waits for its own fibers before it releases the session all the same. */
@@ -29,6 +31,13 @@ const log = (outcome: Outcome | undefined, end: Settlement.End): Effect.Effect<v
   return Effect.annotateLogs(line, { code, reason, stage })
 }
 
+const measure = (outcome: Outcome | undefined, end: Settlement.End, durationMs: number): Effect.Effect<void> =>
+  PlanMetrics.planEnded(
+    outcome ?? (end._tag === "HandedOver" ? "handed_over" : "lost"),
+    outcome === undefined || outcome.state === "completed" ? undefined : outcome.error,
+    durationMs
+  )
+
 /** Waits for the session, and holds it until the scope of the plan closes. */
 const hold = Effect.fnUntraced(function* ({ given, stages }: PlanRun, lock: SessionLock["Service"]) {
   const { journal, session_id } = given
@@ -40,7 +49,8 @@ const hold = Effect.fnUntraced(function* ({ given, stages }: PlanRun, lock: Sess
     .pipe(
       // The session was deleted, and the plan with it.
       Effect.catchTag("NotFound", () => Effect.fail(new LeaseLost())),
-      stages.within("queue")
+      stages.within("queue"),
+      timed((seconds, _, context) => PlanMetrics.queueWait.updateUnsafe(seconds, {}, context))
     )
   journal.hold(fence)
 })
@@ -127,5 +137,7 @@ export const supervise = Effect.fnUntraced(function* (
 
   const released = Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)
   yield* Effect.all([close(run, live, end, outcome), released], { concurrency: "unbounded" })
-  yield* log(run.elsewhere === "lost" ? undefined : outcome, end)
+  const known = run.elsewhere === "lost" ? undefined : outcome
+  yield* measure(known, end, now - run.given.createdAt)
+  yield* log(known, end)
 })

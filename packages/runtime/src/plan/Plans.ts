@@ -17,7 +17,9 @@ import { Context, Effect, Layer, type Scope, Stream } from "effect"
 import { Asker } from "../asking/Asker.ts"
 import { CredentialPool } from "../asking/CredentialPool.ts"
 import { Compaction } from "../compaction/Compaction.ts"
+import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
+import { allowed, type Preset, Presets } from "../config/Presets.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
 import { McpClient } from "../mcp/McpClient.ts"
@@ -66,6 +68,8 @@ export class Plans extends Context.Service<
       InvalidRequest | HopsExceeded | SessionBusy | IdempotencyConflict | NotAccepting | StorageError,
       Scope.Scope
     >
+    /** The presets that the caller may use. */
+    readonly presets: (caller: CallerName) => Effect.Effect<ReadonlyArray<Preset>>
     /** The events of the plan from its first one, live to the end. The caller is a reader while it runs the stream. */
     readonly events: (
       caller: CallerName,
@@ -114,6 +118,8 @@ export class Plans extends Context.Service<
       const remote = yield* RemotePlans
       const store = yield* PlanStore
       const sessions = yield* SessionStore
+      const presets = yield* Presets
+      const permissions = yield* Permissions
       const approvals = { store: yield* ApprovalStore, notices: yield* Notices }
 
       return {
@@ -123,6 +129,7 @@ export class Plans extends Context.Service<
             session_id,
             events: toEvents(frames)
           })),
+        presets: (caller) => Effect.sync(() => allowed(presets, permissions.forCaller(caller))),
         events: (caller, id) =>
           Stream.unwrap(Effect.map(streams.read(caller, id, 0), ({ frames }) => toEvents(frames))),
         get: store.get,

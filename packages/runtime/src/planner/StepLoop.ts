@@ -9,6 +9,8 @@ import { resultLimit } from "../tool/Envelope.ts"
 import * as GenAi from "../telemetry/GenAi.ts"
 import * as Spans from "../telemetry/Spans.ts"
 import type { InputValidator } from "../tool/InputValidator.ts"
+import { timed } from "../telemetry/Instrument.ts"
+import { stepDuration } from "../telemetry/PlanMetrics.ts"
 import * as Continuation from "./Continuation.ts"
 import type { Conversation } from "./Conversation.ts"
 import type * as DailyAllowance from "./DailyAllowance.ts"
@@ -68,7 +70,9 @@ export class StepLoop {
     const isFinished = resumed !== undefined && (yield* this.#inSpan(0)(this.#finishStep()))
     let next: Next = { ...afresh, before: isFinished ? undefined : resumed?.attempts }
     for (;;) {
-      const decided = yield* this.#inSpan(next.before === undefined ? 1 : 0)(this.#take(next))
+      const decided = yield* timed((seconds, _, context) => stepDuration.updateUnsafe(seconds, {}, context))(
+        this.#decide(next)
+      ).pipe(this.#inSpan(next.before === undefined ? 1 : 0))
       if ("final" in decided) return decided
       next = decided.next
     }
@@ -79,8 +83,8 @@ export class StepLoop {
     return Spans.within("step", () => ({ attributes: { [GenAi.step]: this.#run.progress.steps + after } }))
   }
 
-  /** Asks once, and does what the answer says. */
-  readonly #take = Effect.fnUntraced(function* (this: StepLoop, next: Next) {
+  /** Makes one step. */
+  readonly #decide = Effect.fnUntraced(function* (this: StepLoop, next: Next) {
     const { answer, left, stop } = yield* this.#ask(next)
     return stop === undefined
       ? { next: yield* this.#step(answer, left) }

@@ -1,4 +1,4 @@
-import { type Context, Effect, Metric, type Scope } from "effect"
+import { Clock, Context, Effect, type Exit, Metric, type Scope } from "effect"
 
 /** The values of a label: all of them, or in words what bounds their number. Never what a caller, a model or a peer writes. */
 export type LabelValues = ReadonlyArray<string> | string
@@ -149,3 +149,15 @@ export const observeCount = (
   series: Metric.Counter<number>,
   read: () => number
 ): Effect.Effect<void, never, Scope.Scope> => registered(series, () => ({ count: read(), incremental: true }))
+
+/** Tells how many seconds the effect has taken, however it ends. */
+export const timed =
+  <Result = unknown>(record: (seconds: number, exit: Exit.Exit<Result, unknown>, context: Anything) => void) =>
+  <A extends Result, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.contextWith((context: Context.Context<R>) => {
+      const clock = Context.get(context, Clock.Clock)
+      const since = clock.currentTimeMillisUnsafe()
+      return Effect.onExit(self, (exit) =>
+        Effect.sync(() => record((clock.currentTimeMillisUnsafe() - since) / 1_000, exit, context))
+      )
+    })

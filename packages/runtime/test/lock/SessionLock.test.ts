@@ -187,8 +187,9 @@ describe("SessionLock", () => {
       const lock = yield* SessionLock
       const { told, onLost } = listener()
       const holding = yield* Scope.make()
-      yield* lock.takingOver(
+      yield* Effect.scoped(
         Effect.gen(function* () {
+          yield* lock.expectLeases
           state.held.set(session, 7)
           yield* pass("6 seconds", "1 second")
           yield* Scope.provide(lock.adopt(session, 7, onLost), holding)
@@ -205,6 +206,23 @@ describe("SessionLock", () => {
       yield* pass("1 millis", "1 millis")
       assert.deepStrictEqual(state.released, [[session, 7]])
       assert.strictEqual(yield* Fiber.join(waiting), 1)
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+
+  it.effect("releases a lease that nobody knows of while others are always expected", () => {
+    const { state, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      const [early, late] = [yield* Scope.make(), yield* Scope.make()]
+      yield* Scope.provide(lock.expectLeases, early)
+      state.held.set(session, 7)
+      yield* pass("6 seconds", "1 second")
+      yield* Scope.provide(lock.expectLeases, late)
+      yield* pass("10 seconds", "1 second")
+      assert.deepStrictEqual(state.released, [])
+      yield* Scope.close(early, Exit.void)
+      yield* pass("6 seconds", "1 second")
+      assert.deepStrictEqual(state.released, [[session, 7]])
     }).pipe(Effect.scoped, Effect.provide(layer))
   })
 

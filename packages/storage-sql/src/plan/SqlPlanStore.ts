@@ -1,9 +1,10 @@
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
-import { type PlanCommit, PlanStore, type Spent } from "@bowline/runtime/store/PlanStore"
+import type { ReplicaId } from "@bowline/runtime/store/LeaseStore"
+import { type Guard, type PlanCommit, PlanStore, type Spent } from "@bowline/runtime/store/PlanStore"
 import type { EventRow } from "@bowline/runtime/store/EventRow"
-import { type Duration, Effect, Layer } from "effect"
+import { type Duration, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { newestFirst } from "../internal/NewestFirst.ts"
 import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
@@ -34,12 +35,25 @@ const commit = Effect.fnUntraced(function* (
   return refused.size === 0 ? refused : yield* write(batch.filter(({ plan_id }) => refused.has(plan_id)))
 })
 
+interface GuardRow {
+  readonly state: "queued" | "running"
+  readonly fence: number
+}
+
+const toGuard = (replica: ReplicaId, { fence, state }: GuardRow): Guard =>
+  state === "queued" ? { _tag: "Queued", replica, fence } : { _tag: "Held", fence }
+
 const make = (
   sql: SqlClient.SqlClient,
   withDeadline: WithDeadline,
   sessionTtl: Duration.Duration
 ): PlanStore["Service"] => ({
-  create: (plan, maxQueue) => withDeadline(createPlan(sql, plan, maxQueue, sessionTtl)),
+  create: (plan, maxQueue) => withDeadline(createPlan(sql, plan, { maxQueue, sessionTtl })),
+  guardOf: (id, replica) =>
+    withDeadline(sql<GuardRow>`
+select state, fence from plans where id = ${id} and replica = ${replica} and ${sql.literal(isOpen)}`).pipe(
+      Effect.map(([row]) => Option.map(Option.fromNullishOr(row), (row) => toGuard(replica, row)))
+    ),
   findByKey: (owner, idempotency, now) => withDeadline(findByKey(sql, owner, idempotency, now)),
   commit: (batch) => (batch.length === 0 ? Effect.succeed(new Set()) : withDeadline(commit(sql, batch, sessionTtl))),
   get: (owner, id) =>
