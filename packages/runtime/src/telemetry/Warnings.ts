@@ -6,6 +6,8 @@ export const names = [
   "abort_requests_failed",
   "approval_decisions_failed",
   "compaction_failed",
+  "configuration_needs_restart",
+  "configuration_unusable",
   "credential_put_aside",
   "credential_use_not_stored",
   "database_maintenance_failed",
