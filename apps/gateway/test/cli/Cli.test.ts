@@ -229,7 +229,17 @@ describe("bowline", () => {
       for (const args of [[], ["--help"]]) {
         const { code, stderr, stdout } = yield* (yield* bowline(args, {})).ended
         assert.deepStrictEqual([code, stderr], [0, ""])
-        for (const command of ["serve", "ask", "tail", "plans", "cancel", "sessions", "credentials", "check"]) {
+        for (const command of [
+          "serve",
+          "ask",
+          "tail",
+          "plans",
+          "cancel",
+          "sessions",
+          "credentials",
+          "check",
+          "doctor"
+        ]) {
           assert.match(stdout, new RegExp(`^  ${command} `, "m"))
         }
       }

@@ -98,8 +98,9 @@ export const supervise = Effect.fnUntraced(function* (
   const { journal, deadline } = run.given
   const scope = yield* Effect.scope
 
-  // A running plan that was taken over came with its session.
-  const holding = journal.guard._tag === "Held" ? Effect.void : Scope.provide(hold(run, lock), scope)
+  // A running plan that was taken over came with its session, and so does one that was created for a free session.
+  const hasSession = run.given.resumed === undefined ? PlanMetrics.queueWait.update(0, {}) : Effect.void
+  const holding = journal.guard._tag === "Held" ? hasSession : Scope.provide(hold(run, lock), scope)
   const work = Effect.andThen(holding, planner.run(run))
 
   const aborted = (reason: AbortReason): Settlement.End => ({ _tag: "Aborted", reason })
