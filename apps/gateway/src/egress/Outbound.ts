@@ -20,9 +20,9 @@ const traced = HttpClient.mapRequestEffect((request: HttpClientRequest.HttpClien
 )
 
 const client = (make: () => Agent) =>
-  // Fresh, because a graph has two clients, and layers are shared otherwise.
   Layer.provide(
-    Layer.fresh(HttpClient.layerMergedContext(Effect.map(NodeHttpClient.makeUndici, traced))),
+    // Not the client's own layer, which copies two contexts for every request.
+    Layer.effect(HttpClient.HttpClient, Effect.map(NodeHttpClient.makeUndici, traced)),
     Layer.effect(
       NodeHttpClient.Dispatcher,
       Effect.map(

@@ -26,8 +26,7 @@ const toBytes = (ids: Ids, frames: PlanReader): Stream.Stream<Uint8Array> => {
   return frames.pipe(
     Stream.catch(({ reason }) => comeBack(reason.cause)),
     Stream.catchCause(comeBack),
-    StreamMetrics.measured,
-    Stream.mapArray((items) => [Buffer.from(items.map(toText).join(""))])
+    (items) => StreamMetrics.writing(items, (items) => Buffer.from(items.map(toText).join("")))
   )
 }
 

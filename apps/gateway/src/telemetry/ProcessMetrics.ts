@@ -15,11 +15,11 @@ const lag = gauge({
   description:
     "How late timers fire, since the last time that somebody read it: the median, the 99th percentile, the longest",
   unit: "s",
-  labels: { quantile: ["0.5", "0.99", "1"] }
+  labels: { statistic: ["p50", "p99", "max"] }
 })
 
 /** How often the lag of the event loop is sampled, in milliseconds. A sample is a wake-up of the process. */
-const resolution = 20
+const resolution = 50
 
 const observeLag = Effect.gen(function* () {
   const delay = yield* Effect.acquireRelease(
@@ -32,9 +32,9 @@ const observeLag = Effect.gen(function* () {
   )
   /** What is sampled is the time between two samples. */
   const late = (nanoseconds: number): number => Math.max(0, nanoseconds / 1e9 - resolution / 1e3)
-  yield* observe(lag.of({ quantile: "0.5" }), () => late(delay.percentile(50)))
-  yield* observe(lag.of({ quantile: "0.99" }), () => late(delay.percentile(99)))
-  yield* observe(lag.of({ quantile: "1" }), () => {
+  yield* observe(lag.of({ statistic: "p50" }), () => late(delay.percentile(50)))
+  yield* observe(lag.of({ statistic: "p99" }), () => late(delay.percentile(99)))
+  yield* observe(lag.of({ statistic: "max" }), () => {
     const longest = late(delay.max)
     delay.reset()
     return longest

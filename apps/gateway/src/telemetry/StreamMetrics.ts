@@ -52,18 +52,21 @@ class Writing {
   }
 }
 
-/** Measures a stream for a connection. */
-export const measured = <E>(stream: Stream.Stream<ReaderItem, E>): Stream.Stream<ReaderItem, E> =>
+/** Measures a stream while it is written to a connection. */
+export const writing = <E>(
+  stream: Stream.Stream<ReaderItem, E>,
+  toBytes: (items: ReadonlyArray<ReaderItem>) => Uint8Array
+): Stream.Stream<Uint8Array, E> =>
   Stream.unwrap(
     Effect.contextWith((context: Anything) =>
       Effect.sync(() => {
-        const writing = new Writing(context)
+        const progress = new Writing(context)
         return stream.pipe(
           Stream.mapArray((items) => {
-            writing.wrote(items)
-            return items
+            progress.wrote(items)
+            return [toBytes(items)]
           }),
-          Stream.onExit((exit) => Effect.sync(() => writing.closed(exit)))
+          Stream.onExit((exit) => Effect.sync(() => progress.closed(exit)))
         )
       })
     )

@@ -31,7 +31,7 @@ describe("the alert rules", () => {
       for (const [, label = ""] of `${summary} ${description}`.matchAll(/\$labels\.(\w+)/g)) {
         // Without grouping, the labels of the metric are those of the alert.
         assert.isTrue(
-          label === "instance" || label === "quantile" || grouping.includes(label),
+          label === "instance" || label === "statistic" || grouping.includes(label),
           `${label} in ${summary}`
         )
       }
@@ -100,7 +100,7 @@ describe("the dashboard", () => {
       for (const { expr, legendFormat } of targets) {
         const { grouping } = check(expr.replaceAll("$__rate_interval", "5m"))
         for (const [, label = ""] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) {
-          assert.isTrue(["instance", "quantile", ...grouping].includes(label), `${label} in ${title}`)
+          assert.isTrue(["instance", "statistic", ...grouping].includes(label), `${label} in ${title}`)
         }
       }
     }

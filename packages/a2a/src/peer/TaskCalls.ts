@@ -1,6 +1,6 @@
 import { Rpc } from "@bowline/domain/peer/PeerError"
 import { LruCache } from "@bowline/runtime/cache/LruCache"
-import { histogram, timed } from "@bowline/runtime/telemetry/Instrument"
+import { counter, histogram, timed } from "@bowline/runtime/telemetry/Instrument"
 import { Effect, Exit } from "effect"
 import type { HttpClient } from "effect/http"
 import { maxPeers } from "../card/AgentCard.ts"
@@ -9,22 +9,28 @@ import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
 import { callMethod, streamMethod } from "../rpc/JsonRpc.ts"
 import type { PeerLink } from "./PeerLink.ts"
 
-const requests = histogram({
+const methods = ["send", "stream", "get", "cancel", "subscribe"] as const
+const requests = counter({
+  name: "bowline.peer.requests",
+  description: "Requests to peers that ended; `get` are the polls",
+  labels: { method: methods, result: ["answered", "failed", "interrupted"] }
+})
+const duration = histogram({
   name: "bowline.peer.request.duration",
-  description:
-    "Requests to peers, up to their answer or the head of a stream; `get` are the polls. Its count is the number of requests",
+  description: "From a request to a peer to its answer, or to the head of a stream",
   unit: "s",
-  labels: { method: ["send", "stream", "get", "cancel", "subscribe"], result: ["answered", "failed", "interrupted"] }
+  labels: { method: methods }
 })
 
 /** The peer did not understand the request: a parse error, or invalid parameters. */
 const isNotUnderstood = ({ reason }: ExchangeError): boolean =>
   reason instanceof Rpc && (reason.code === -32700 || reason.code === -32602)
 
-const measured = (method: "send" | "stream" | "get" | "cancel" | "subscribe") =>
+const measured = (method: (typeof methods)[number]) =>
   timed((seconds, exit, context) => {
     const result = Exit.isSuccess(exit) ? "answered" : Exit.hasInterrupts(exit) ? "interrupted" : "failed"
-    requests.updateUnsafe(seconds, { method, result }, context)
+    requests.updateUnsafe(1, { method, result }, context)
+    duration.updateUnsafe(seconds, { method }, context)
   })
 
 /**

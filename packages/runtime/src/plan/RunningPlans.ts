@@ -194,7 +194,7 @@ const makeLife = Effect.gen(function* () {
     const { caller, session_id, guard, awaited, route } = plan
     const running = open(plan, yield* Effect.scope)
     const { run, live } = running
-    if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => run.given.journal.lose())
+    if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => run.given.journal.loseLease())
     if (awaited !== undefined) {
       yield* Effect.forkScoped(live.awaitReader(awaited), { startImmediately: true })
     }

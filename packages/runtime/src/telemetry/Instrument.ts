@@ -79,7 +79,7 @@ export class Instrument<
    */
   showUnsafe(context: Anything): void {
     const known = Object.values(this.labels).filter((values) => typeof values !== "string")
-    if (this.type === "gauge" || known.length < this.#names.length) return
+    if (known.length < this.#names.length) return
     const combinations = known.reduce<ReadonlyArray<ReadonlyArray<string>>>(
       (rows, values) => rows.flatMap((row) => values.map((value) => [...row, value])),
       [[]]

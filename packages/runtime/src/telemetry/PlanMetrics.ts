@@ -63,18 +63,26 @@ export const stepDuration = histogram({
   unit: "s"
 })
 
+const toolCalls = counter({
+  name: "bowline.tool.calls",
+  description: "Tool calls that ended, by the state of their task",
+  labels: { kind: ToolKind.literals, state: TaskState.literals }
+})
 const toolDuration = histogram({
   name: "bowline.tool.duration",
-  description: "From the start of a tool call to its end; its count by `state` is the number of calls",
+  description: "From the start of a tool call to its end",
   unit: "s",
-  labels: { kind: ToolKind.literals, state: TaskState.literals }
+  labels: { kind: ToolKind.literals }
 })
 
 /** Measures the end of a tool call, in milliseconds after its start. */
 export type MeasureCall = (kind: ToolKind, state: TaskState, durationMs: number) => void
 
 export const measureCall: Effect.Effect<MeasureCall> = Effect.contextWith((context: Context.Context<never>) =>
-  Effect.succeed((kind, state, durationMs) => toolDuration.updateUnsafe(durationMs / 1_000, { kind, state }, context))
+  Effect.succeed((kind, state, durationMs) => {
+    toolCalls.updateUnsafe(1, { kind, state }, context)
+    toolDuration.updateUnsafe(durationMs / 1_000, { kind }, context)
+  })
 )
 
 export const plans = gauge({
