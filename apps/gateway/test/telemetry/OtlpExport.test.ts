@@ -25,7 +25,7 @@ const everything = Effect.fnUntraced(function* (
   headers: Readonly<Record<string, string>> = { traceparent }
 ) {
   const collector = yield* Collector.serve()
-  const peer = yield* ScriptedPeer.serve({ acts: [works("1 millis"), completes("the secret of bob")] })
+  const peer = yield* ScriptedPeer.serve({ acts: [works("100 millis"), completes("the secret of bob")] })
   const agent = { name: "bob", endpoint: `${peer.url}/`, dialect: "a2a-0.3", skills: [{ id: "ask" }] }
   const seen = yield* Effect.scoped(
     Effect.gen(function* () {
@@ -66,10 +66,12 @@ describe("an exported trace", () => {
   it.live("has the whole plan, below the span of its caller, down to attempts and polls", () =>
     Effect.gen(function* () {
       const { peer, plan, spans } = yield* everything()
-      assert.deepStrictEqual(Collector.treeOf(spans, callerSpan), [
+      const tree = Collector.treeOf(spans, callerSpan)
+      // How often it polls is a matter of time.
+      const once = tree.filter((line, at) => line !== tree[at - 1])
+      assert.deepStrictEqual(once, [
         "POST /plan",
         "  plan",
-        "    queue",
         "    step",
         "      compaction",
         "        chat planner",
@@ -111,7 +113,7 @@ describe("an exported trace", () => {
       )
       const [tool] = named(spans, "execute_tool bob_ask")
       const { "gen_ai.tool.call.id": task, ...called } = tool?.attributes ?? {}
-      assert.include(peer.at(-2)?.body, `"messageId":"${String(task)}"`)
+      assert.isTrue(peer.some(({ body }) => body.includes(`"messageId":"${String(task)}"`)))
       assert.deepStrictEqual(called, {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "bob_ask",
@@ -132,7 +134,14 @@ describe("an exported trace", () => {
         parentsOf(spans, provider),
         Array.from(provider, () => "chat planner")
       )
-      assert.deepStrictEqual(parentsOf(spans, peer.slice(-2)), ["message/send", "tasks/get"])
+      for (const method of ["message/send", "tasks/get"]) {
+        const requests = peer.filter(({ body }) => body.includes(`"method":"${method}"`))
+        assert.isNotEmpty(requests)
+        assert.deepStrictEqual(
+          parentsOf(spans, requests),
+          requests.map(() => method)
+        )
+      }
       const parents = provider.map(({ headers }) => headers["traceparent"])
       assert.strictEqual(new Set(parents).size, parents.length)
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
