@@ -20,9 +20,9 @@ const traced = HttpClient.mapRequestEffect((request: HttpClientRequest.HttpClien
 )
 
 const client = (make: () => Agent) =>
-  // Fresh, because a graph has two clients, and layers are shared otherwise.
   Layer.provide(
-    Layer.fresh(HttpClient.layerMergedContext(Effect.map(NodeHttpClient.makeUndici, traced))),
+    // Not the client's own layer, which copies two contexts for every request.
+    Layer.effect(HttpClient.HttpClient, Effect.map(NodeHttpClient.makeUndici, traced)),
     Layer.effect(
       NodeHttpClient.Dispatcher,
       Effect.map(
@@ -34,6 +34,9 @@ const client = (make: () => Agent) =>
 
 /** The HTTP client for providers, which the operator names. It has no timers, retries or redirects. */
 export const layer = client(() => new Agent())
+
+/** The HTTP client for telemetry. It is a part of no trace, and its exporters have their own timers. */
+export const layerOfTelemetry = Layer.fresh(NodeHttpClient.layerUndici)
 
 const anywhere: EgressPolicy = {
   allow: ["0.0.0.0/0", "::/0"].flatMap((network) => Option.toArray(EgressRule.parse(network))),

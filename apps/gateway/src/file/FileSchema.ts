@@ -45,7 +45,7 @@ export type FilePeerHost = typeof FilePeerHost.Type
 const HostName = matching(/^(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/, "Expected a host, or host:port")
 
 /** What the file may contain beside settings. */
-const Lists = Schema.Struct({
+export const Lists = Schema.Struct({
   providers: Schema.optionalKey(Schema.Array(FileProvider)),
   models: Schema.optionalKey(Schema.Record(Schema.String, FileModel)),
   peers: Schema.optionalKey(Schema.Struct({ hosts: Schema.Record(HostName, FilePeerHost) })),

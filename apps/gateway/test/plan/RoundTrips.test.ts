@@ -79,15 +79,38 @@ const batches = (log: ReadonlyArray<string>) => log.filter((name) => name === "w
 describe("the round trips of a plan without tools to Postgres", () => {
   const by = { authorization: "Bearer key" }
 
-  it.live("are two before its provider is asked, in a new session, and one more with a limit of requests", () =>
+  it.live("are two before its provider is asked in a new session, and four in a known one", () =>
+    Effect.gen(function* () {
+      const ask = yield* begin()
+      for (const [body, expected] of [
+        [{}, ["create the plan", "read the credentials"]],
+        [{ session_id: "s" }, ["create the plan", "read the credentials"]],
+        [{ session_id: "s" }, ["create the plan", "read the history", "read the summary", "read the credentials"]]
+      ] as const) {
+        const log = yield* ask(body)
+        assert.deepStrictEqual<ReadonlyArray<string>>(before(log), expected)
+        // The question with its step, the two words, and the end with the lease.
+        assert.isAtMost(batches(log), 4)
+        assert.strictEqual(log.length, expected.length + batches(log) + 2)
+      }
+    })
+  )
+
+  it.live("are one more with a limit of requests, and five more with an idempotency key", () =>
     Effect.gen(function* () {
       const ask = yield* begin({ BOWLINE_API_KEYS: "ann=key" })
-      for (const body of [{}, { session_id: "s" }]) {
-        const log = yield* ask(body, by)
-        assert.deepStrictEqual(before(log), ["count the request", "create the plan", "read the credentials"])
-        assert.deepStrictEqual(log.slice(log.indexOf(firstWord)).at(-1), "release the lease")
-        assert.isAtMost(batches(log), 5)
-      }
+      const limited = before(yield* ask({}, by))
+      assert.deepStrictEqual(limited, ["count the request", "create the plan", "read the credentials"])
+      assert.deepStrictEqual(before(yield* ask({}, { ...by, "idempotency-key": "k" })), [
+        "count the request",
+        "look for the key",
+        "BEGIN",
+        "lock the session",
+        "take the key",
+        "create the plan",
+        "COMMIT",
+        "read the credentials"
+      ])
     })
   )
 })

@@ -1,7 +1,7 @@
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Duration, Effect, FiberMap, Latch, Option, type Scope } from "effect"
+import { Duration, Effect, FiberMap, Latch, Option, Scope } from "effect"
 import type { LeaseStore, ReplicaId } from "../store/LeaseStore.ts"
 import { Notices, pollAfter } from "../store/Notices.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
@@ -79,18 +79,23 @@ export class HeldLeases {
 
   /** Holds a lease that the store has granted, until the scope closes. */
   hold(session: SessionId, fence: number, lost: Listener["onLost"]): Effect.Effect<void, never, Scope.Scope> {
-    return Effect.suspend(() => {
+    return Effect.flatMap(Effect.scope, (scope) => {
       const own = { fence, lost }
       this.#held.set(session, own)
-      return Effect.addFinalizer(() => {
+      const release = Effect.suspend(() => {
+        const free = Effect.sync(() => this.#free(session))
         // The next holder may be in this process.
-        if (this.#held.get(session) === own) this.#held.delete(session)
-        return Effect.andThen(
-          this.#release(session, fence),
-          Effect.sync(() => this.#free(session))
-        )
+        if (this.#held.get(session) !== own) return free
+        this.#held.delete(session)
+        return Effect.andThen(this.#release(session, fence), free)
       })
+      return Scope.addFinalizer(scope, release)
     })
+  }
+
+  /** The store has ended the lease: nothing is released when its scope closes. */
+  forget(session: SessionId, fence: number): void {
+    if (this.#held.get(session)?.fence === fence) this.#held.delete(session)
   }
 
   /** Waits until the store grants the lease, holds it until the scope closes, and gives its fence. */

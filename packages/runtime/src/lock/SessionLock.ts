@@ -1,7 +1,7 @@
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Context, Duration, Effect, Layer, RcMap, type Scope, Semaphore } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Scope, Semaphore } from "effect"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { LeaseStore, type ReplicaId } from "../store/LeaseStore.ts"
@@ -52,6 +52,8 @@ export class SessionLock extends Context.Service<
       fence: number,
       onLost: Listener["onLost"]
     ) => Effect.Effect<void, never, Scope.Scope>
+    /** The store has ended the lease with the last write of its plan: it is not released once more when its scope closes. */
+    readonly forget: (session: SessionId, fence: number) => Effect.Effect<void>
     /** Whether no renewal has succeeded for the time of a lease: other replicas may hold the sessions by now. */
     readonly isOverdue: () => boolean
     /** From now on this process acquires no session, and other replicas may take over its plans in the store. */
@@ -65,9 +67,7 @@ export class SessionLock extends Context.Service<
       const { leaseTtl: ttl } = yield* PlansConfig
       const replica = `replica_${(yield* UuidGenerator)()}`
       const leases = yield* HeldLeases.make({ store, replica, ttl })
-      const lines = yield* RcMap.make({
-        lookup: (_session: SessionId) => Effect.map(Semaphore.make(1), (turn): Line => ({ turn, members: [] }))
-      })
+      const lines = new Lines()
       const { isOverdue, isSteady, leave } = yield* keepRenewed(leases, { store, replica, ttl })
 
       return {
@@ -77,25 +77,13 @@ export class SessionLock extends Context.Service<
         leave,
         leaseTtl: () => (leases.isClosed ? undefined : ttl),
         expectLeases: leases.expect,
+        forget: (session, fence) => Effect.sync(() => leases.forget(session, fence)),
         adopt: Effect.fnUntraced(function* (session, fence, onLost) {
-          const line = yield* RcMap.get(lines, session)
-          const listener = { onQueued: () => {}, onLost }
-          yield* Effect.acquireRelease(
-            Effect.sync(() => line.members.unshift(listener)),
-            () => Effect.sync(() => leaveLine(line, listener))
-          )
-          // Somebody may be asking the store for the session: whoever does waits until the store grants it.
-          yield* Effect.acquireRelease(line.turn.takeIfAvailable(1), (isTaken) => line.turn.release(isTaken ? 1 : 0))
+          yield* lines.enterFirst(session, { onQueued: () => {}, onLost })
           yield* leases.hold(session, fence, onLost)
         }),
         acquire: Effect.fnUntraced(function* (session, listener) {
-          const line = yield* RcMap.get(lines, session)
-          yield* Effect.acquireRelease(
-            Effect.sync(() => line.members.push(listener)),
-            () => Effect.sync(() => leaveLine(line, listener))
-          )
-          if (line.members.length > 1) listener.onQueued(line.members.length - 1)
-          yield* Semaphore.takeScoped(line.turn, 1)
+          yield* lines.enter(session, listener)
           return yield* leases.acquire(session, listener)
         })
       }
@@ -103,12 +91,46 @@ export class SessionLock extends Context.Service<
   )
 }
 
-const leaveLine = (line: Line, listener: Listener): void => {
-  const index = line.members.indexOf(listener)
-  line.members.splice(index, 1)
-  line.members.forEach((member, position) => {
-    if (position > 0 && position >= index) member.onQueued(position)
+/** The lines of the sessions that plans of this process hold or wait for. */
+class Lines {
+  readonly #lines = new Map<SessionId, Line>()
+
+  /** Waits in the line of the session until it is its turn, and leaves the line when the scope closes. */
+  readonly enter = Effect.fnUntraced(function* (this: Lines, session: SessionId, listener: Listener) {
+    const line = yield* this.#stand(session, listener, "last")
+    if (line.members.length > 1) listener.onQueued(line.members.length - 1)
+    yield* Semaphore.takeScoped(line.turn, 1)
   })
+
+  /** Goes ahead of those who wait. One of them may be asking the store for the session: it waits until the store grants it. */
+  readonly enterFirst = Effect.fnUntraced(function* (this: Lines, session: SessionId, listener: Listener) {
+    const { turn } = yield* this.#stand(session, listener, "first")
+    yield* Effect.acquireRelease(turn.takeIfAvailable(1), (isTaken) => turn.release(isTaken ? 1 : 0))
+  })
+
+  /** Stands in the line until the scope closes. */
+  #stand(session: SessionId, listener: Listener, place: "first" | "last"): Effect.Effect<Line, never, Scope.Scope> {
+    const stand = (scope: Scope.Scope) =>
+      Effect.suspend(() => {
+        const line = this.#lines.get(session) ?? { turn: Semaphore.makeUnsafe(1), members: [] }
+        this.#lines.set(session, line)
+        if (place === "first") line.members.unshift(listener)
+        else line.members.push(listener)
+        // Not `acquireRelease`: it copies the whole context at each release.
+        const leave = Effect.sync(() => this.#leave(session, line, listener))
+        return Effect.as(Scope.addFinalizer(scope, leave), line)
+      })
+    return Effect.uninterruptible(Effect.flatMap(Effect.scope, stand))
+  }
+
+  #leave(session: SessionId, { members }: Line, listener: Listener): void {
+    const index = members.indexOf(listener)
+    members.splice(index, 1)
+    members.forEach((member, position) => {
+      if (position > 0 && position >= index) member.onQueued(position)
+    })
+    if (members.length === 0) this.#lines.delete(session)
+  }
 }
 
 interface Renewed {

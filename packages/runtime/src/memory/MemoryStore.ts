@@ -12,7 +12,7 @@ import type { CredentialStore } from "../store/CredentialStore.ts"
 import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
 import { ApprovalStore } from "../store/ApprovalStore.ts"
 import { fromEvents } from "../store/EventRow.ts"
-import { Notices } from "../store/Notices.ts"
+import { type Notice, Notices } from "../store/Notices.ts"
 import { abandoned, append, apply, coverage, makePlan, makeSession, Memory } from "./internal/Memory.ts"
 import type { PlanRecord, SessionRecord } from "./internal/MemoryRecords.ts"
 import { makeApprovalStore } from "./internal/MemoryApprovals.ts"
@@ -104,8 +104,9 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       return taken === undefined ? Effect.succeedNone : Effect.asSome(planOf(taken, idempotency))
     }),
   commit: (batch) =>
-    Effect.sync(() => {
+    Effect.suspend(() => {
       const refused = new Set<PlanId>()
+      const released: Array<Notice> = []
       const write = ({ plan_id, session_id, guard, changes, events }: PlanCommit) => {
         const record = memory.plans.get(plan_id)
         const session = memory.sessions.get(session_id)
@@ -119,7 +120,10 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
           refused.add(plan_id)
           return
         }
-        for (const change of changes) apply(memory, record, session, change)
+        for (const change of changes) {
+          apply(memory, record, session, change)
+          if (change._tag === "Released") released.push({ _tag: "LeaseReleased", session_id })
+        }
         if (isSettled(record.plan)) {
           memory.open.delete(plan_id)
           session.open.delete(record)
@@ -129,7 +133,9 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
         memory.touch(session)
       }
       for (const commit of batch) write(commit)
-      return refused
+      return released.length === 0
+        ? Effect.succeed(refused)
+        : Effect.as(Effect.ignore(notices.publish(released)), refused)
     }),
   get: (owner, id) =>
     Effect.suspend(() => {

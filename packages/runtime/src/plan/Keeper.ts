@@ -1,4 +1,4 @@
-import { Deferred, type Duration, Effect, Exit, Fiber, FiberMap, Latch, Option, type Scope } from "effect"
+import { Deferred, type Duration, Effect, Exit, Fiber, FiberMap, Latch, Option, Scope } from "effect"
 
 interface Options<A> {
   /** The most values and reserved places at one time. */
@@ -74,7 +74,19 @@ export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace,
   const takePlace = Effect.suspend(() =>
     state === "open" ? change(() => reserved++) : Effect.fail("draining" as const)
   )
-  const release = () => change(() => reserved--)
+  // Not `acquireRelease`: it copies the whole context at each release.
+  const reserve = <E>(take: Effect.Effect<void, E>) =>
+    Effect.uninterruptible(
+      Effect.flatMap(Effect.scope, (scope) =>
+        Effect.andThen(
+          take,
+          Scope.addFinalizer(
+            scope,
+            change(() => reserved--)
+          )
+        )
+      )
+    )
   const keeper: Keeper<K, A> = {
     run: Effect.fnUntraced(function* (key, life) {
       const older = values.get(key)
@@ -107,11 +119,10 @@ export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace,
     }),
     find: (key) => values.get(key),
     values: () => values.values(),
-    reserve: Effect.acquireRelease(
-      Effect.suspend(() => (state === "open" && room() <= 0 ? Effect.fail("full" as const) : takePlace)),
-      release
+    reserve: reserve(
+      Effect.suspend(() => (state === "open" && room() <= 0 ? Effect.fail("full" as const) : takePlace))
     ),
-    reserveAnyway: Effect.acquireRelease(takePlace, release),
+    reserveAnyway: reserve(takePlace),
     room,
     isReserved: () => reserved > 0,
     isIdle,

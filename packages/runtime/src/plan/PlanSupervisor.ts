@@ -7,6 +7,7 @@ import type { PlanAnswer } from "../planner/StepLoop.ts"
 import type { PlanRun } from "../planner/PlanRun.ts"
 import { awayLimit } from "../store/RetryWhileAway.ts"
 import type { SessionLock } from "../lock/SessionLock.ts"
+import * as PlanSpan from "../telemetry/PlanSpan.ts"
 import { timed } from "../telemetry/Instrument.ts"
 import * as PlanMetrics from "../telemetry/PlanMetrics.ts"
 import * as Settlement from "./Settlement.ts"
@@ -43,7 +44,7 @@ const hold = Effect.fnUntraced(function* ({ given, stages }: PlanRun, lock: Sess
   const fence = yield* lock
     .acquire(session_id, {
       onQueued: (position) => journal.emit({ event: "queued", data: { position, reason: "session_busy" } }),
-      onLost: () => journal.lose()
+      onLost: () => journal.loseLease()
     })
     .pipe(
       // The session was deleted, and the plan with it.
@@ -130,11 +131,17 @@ export const supervise = Effect.fnUntraced(function* (
   )
   const now = yield* Clock.currentTimeMillis
   const outcome = Settlement.outcomeOf(end, run.snapshot(), now)
+  // With nothing of the plan left, the session is free when the end is stored; else when this scope closes.
+  const isReleased = journal.guard._tag === "Held" && fiber.pollUnsafe() !== undefined && run.tasks.open.length === 0
   if (outcome === undefined) Settlement.handOver(run, end._tag === "HandedOver" ? "handed over" : "lost")
-  else Settlement.settle(run, end, outcome, now)
+  else Settlement.settle(run, end, outcome, now, isReleased)
+  const isEndStored = journal.mark()
 
-  const released = Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)
-  yield* Effect.all([close(run, live, end, outcome), released], { concurrency: "unbounded" })
+  yield* PlanSpan.settle(() => ({ outcome, progress: run.progress }))
+
+  const ended = Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)
+  yield* Effect.all([close(run, live, end, outcome), ended], { concurrency: "unbounded" })
+  if (isReleased && isEndStored()) yield* lock.forget(run.given.session_id, journal.guard.fence)
   const known = run.elsewhere === "lost" ? undefined : outcome
   yield* measure(known, end, now - run.given.createdAt)
   yield* log(known, end)

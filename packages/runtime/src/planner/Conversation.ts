@@ -134,7 +134,8 @@ export const begin = Effect.fnUntraced(function* (
   const isAsked = resumed?.isAsked === true
   if (!isAsked) {
     const deadline_at = fromMillis(run.given.deadline)
-    journal.append(
+    // Together with the first step, which comes next.
+    journal.defer(
       [{ _tag: "MessageAppended", message: question, at: fromMillis(yield* Clock.currentTimeMillis) }],
       [{ event: "plan", data: { model: run.model, deadline_at } }, ...notices]
     )

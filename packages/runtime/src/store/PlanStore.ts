@@ -105,6 +105,8 @@ export type PlanChange =
   /** The plan's process shuts down in order and hands the plan over: that take-over does not count in `deaths`. */
   | { readonly _tag: "HandedOver" }
   | { readonly _tag: "Settled"; readonly outcome: Outcome; readonly progress: Progress; readonly at: string }
+  /** Comes with `Settled`: the lease of the session ends, too, and the other replicas are told (`LeaseReleased`). */
+  | { readonly _tag: "Released" }
 
 /**
  * What must still be true for a write to happen. `Queued` is for a plan in the queue: its row must still have this replica and this

@@ -1,4 +1,4 @@
-import { type Cause, Clock, Deferred, Duration, Effect, Queue, type Scope, Stream } from "effect"
+import { type Cause, Clock, Deferred, Duration, Effect, Queue, Scope, Stream } from "effect"
 import type { PlanFrame } from "../store/EventRow.ts"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { counter } from "../telemetry/Instrument.ts"
@@ -145,17 +145,18 @@ export class LivePlan {
       lastSent: yield* Clock.currentTimeMillis,
       cut: Deferred.makeUnsafe()
     }
-    const head = yield* Effect.acquireRelease(
-      Effect.sync(() => {
+    const scope = yield* Effect.scope
+    // Not `acquireRelease`: it copies the whole context at each release.
+    const head = yield* Effect.uninterruptible(
+      Effect.suspend(() => {
         this.#connected++
         Deferred.doneUnsafe(this.#met, Effect.void)
         if (this.#closed !== undefined) this.#end(reader, this.#closed)
         else this.#readers.add(reader)
-        return this.head
-      }),
-      () => this.#detach(reader)
+        return Effect.as(Scope.addFinalizer(scope, this.#detach(reader)), this.head)
+      })
     )
-    yield* Effect.forkScoped(pings(reader))
+    yield* Effect.forkIn(pings(reader), scope)
     const take = Effect.map(Queue.takeAll(reader.queue), (items) => {
       for (const item of items) {
         if (typeof item === "string") continue

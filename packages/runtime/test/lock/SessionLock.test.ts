@@ -248,6 +248,26 @@ describe("SessionLock", () => {
     }).pipe(Effect.scoped, Effect.provide(layer))
   })
 
+  it.effect(
+    "does not release a lease that has ended with its plan, and lets the next one in the line have the session",
+    () => {
+      const { state, layer } = setUp()
+      return Effect.gen(function* () {
+        const lock = yield* SessionLock
+        const holding = yield* Scope.make()
+        const fence = yield* Scope.provide(lock.acquire(session, listener()), holding)
+        const waiting = yield* Effect.forkChild(Effect.scoped(lock.acquire(session, listener())))
+        yield* pass("1 second")
+        state.held.delete(session)
+        yield* lock.forget(session, fence)
+        assert.isUndefined(waiting.pollUnsafe())
+        yield* Scope.close(holding, Exit.void)
+        assert.deepStrictEqual(state.released, [])
+        assert.strictEqual(yield* Fiber.join(waiting), 1)
+      }).pipe(Effect.scoped, Effect.provide(layer))
+    }
+  )
+
   it.effect("is overdue when it could not renew its leases for as long as they last", () => {
     const { state, layer } = setUp()
     return Effect.gen(function* () {

@@ -3,12 +3,13 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { ReplicaId } from "@bowline/runtime/store/LeaseStore"
 import { type Guard, type PlanCommit, PlanStore, type Spent } from "@bowline/runtime/store/PlanStore"
+import type { Notice } from "@bowline/runtime/store/Notices"
 import type { EventRow } from "@bowline/runtime/store/EventRow"
-import { type Duration, Effect, Layer, Option } from "effect"
+import { type Duration, Effect, FiberSet, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { newestFirst } from "../internal/NewestFirst.ts"
-import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
-import { notify } from "../notice/SqlNotices.ts"
+import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
+import { notify, publish } from "../notice/SqlNotices.ts"
 import { createPlan } from "./internal/CreatePlan.ts"
 import { findByKey } from "./internal/IdempotencyKeys.ts"
 import { planColumns, type PlanRow, summaryColumns, type SummaryRow, toPlan, toSummary } from "./internal/PlanRow.ts"
@@ -24,12 +25,17 @@ const isOpen = "state in ('queued', 'running')"
 const commit = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   batch: ReadonlyArray<PlanCommit>,
-  sessionTtl: Duration.Duration
+  sessionTtl: Duration.Duration,
+  announce: (notices: ReadonlyArray<Notice>) => void
 ) {
   const write = (commits: ReadonlyArray<PlanCommit>) =>
     writeBatch(sql, commits, sessionTtl).pipe(
       Effect.retry({ times: 1, while: ({ reason }) => reason._tag === "UniqueViolation" }),
-      Effect.map((refused) => new Set(refused.map(({ plan_id }) => plan_id)))
+      Effect.map((rows) => {
+        const released = rows.flatMap(({ released }) => released ?? [])
+        if (released.length > 0) announce(released.map((session_id) => ({ _tag: "LeaseReleased", session_id })))
+        return new Set(rows.flatMap(({ plan_id }) => plan_id ?? []))
+      })
     )
   const refused = yield* write(batch)
   return refused.size === 0 ? refused : yield* write(batch.filter(({ plan_id }) => refused.has(plan_id)))
@@ -46,7 +52,8 @@ const toGuard = (replica: ReplicaId, { fence, state }: GuardRow): Guard =>
 const make = (
   sql: SqlClient.SqlClient,
   withDeadline: WithDeadline,
-  sessionTtl: Duration.Duration
+  sessionTtl: Duration.Duration,
+  announce: (notices: ReadonlyArray<Notice>) => void
 ): PlanStore["Service"] => ({
   create: (plan, maxQueue) => withDeadline(createPlan(sql, plan, { maxQueue, sessionTtl })),
   guardOf: (id, replica) =>
@@ -55,7 +62,8 @@ select state, fence from plans where id = ${id} and replica = ${replica} and ${s
       Effect.map(([row]) => Option.map(Option.fromNullishOr(row), (row) => toGuard(replica, row)))
     ),
   findByKey: (owner, idempotency, now) => withDeadline(findByKey(sql, owner, idempotency, now)),
-  commit: (batch) => (batch.length === 0 ? Effect.succeed(new Set()) : withDeadline(commit(sql, batch, sessionTtl))),
+  commit: (batch) =>
+    batch.length === 0 ? Effect.succeed(new Set()) : withDeadline(commit(sql, batch, sessionTtl, announce)),
   get: (owner, id) =>
     withDeadline(sql<PlanRow>`
 select ${sql.literal(planColumns)} from plans p
@@ -119,7 +127,12 @@ from spendings where owner = ${owner} and day = ${day}::date`).pipe(
 export const layer = ({ sessionTtl }: { readonly sessionTtl: Duration.Duration }) =>
   Layer.effect(
     PlanStore,
-    Effect.map(Effect.all([SqlClient.SqlClient, makeWithDeadline]), ([sql, withDeadline]) =>
-      make(sql, withDeadline, sessionTtl)
-    )
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const withDeadline = yield* makeWithDeadline
+      const run = yield* FiberSet.makeRuntime()
+      return make(sql, withDeadline, sessionTtl, (notices) => {
+        run(Effect.ignore(withDeadline(publish(sql, notices), deadlines.short), { log: "Debug" }))
+      })
+    })
   )

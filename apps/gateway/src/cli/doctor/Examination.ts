@@ -1,9 +1,11 @@
 import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
-import { Console, Effect } from "effect"
+import { Effect } from "effect"
 import { HttpClient } from "effect/http"
 import { styleText } from "node:util"
 import { fromProcess, type GatewayConfig, unheeded } from "../../config/GatewayConfig.ts"
 import { Ended, exitCodes, misconfigured } from "../Ended.ts"
+import { printLine } from "../Output.ts"
+import { oneLine, toJson } from "../TerminalText.ts"
 import { databaseCheck } from "./DatabaseCheck.ts"
 import { type Check, type Finding, ok, run, warn } from "./Finding.ts"
 import { machineChecks } from "./MachineChecks.ts"
@@ -25,7 +27,7 @@ const colours = { ok: "green", warn: "yellow", fail: "red" } as const
 
 const line = ({ advice, check, detail, state }: Finding): string =>
   // Without a terminal, or with NO_COLOR, it has no colour.
-  `${styleText(colours[state], state.padEnd(4), { stream: process.stdout })}  ${check}: ${detail}${advice === undefined ? "" : `. ${advice}`}`
+  `${styleText(colours[state], state.padEnd(4), { stream: process.stdout })}  ${oneLine(`${check}: ${detail}${advice === undefined ? "" : `. ${advice}`}`)}`
 
 /** Makes all checks side by side and prints what they find. Fails if one of them does. */
 export const examine = Effect.fnUntraced(
@@ -41,7 +43,7 @@ export const examine = Effect.fnUntraced(
     ]
     const findings = (yield* Effect.forEach(checks, run, { concurrency: "unbounded" })).flat()
     const failed = findings.filter(({ state }) => state === "fail").length
-    yield* Console.log(isJson ? JSON.stringify({ ok: failed === 0, findings }, null, 2) : findings.map(line).join("\n"))
+    yield* printLine(isJson ? toJson({ ok: failed === 0, findings }) : findings.map(line).join("\n"))
     if (failed > 0) return yield* new Ended({ code: exitCodes.failed, lines: [] })
   },
   Effect.catchTag("InvalidConfiguration", ({ problems }) => misconfigured(problems))

@@ -307,6 +307,9 @@ export const apply = (memory: Memory, record: PlanRecord, session: SessionRecord
     case "HandedOver":
       record.isHandedOver = true
       return
+    case "Released":
+      session.lease = undefined
+      return
     case "Settled": {
       const { outcome, progress, at } = change
       memory.progress(record, progress)

@@ -109,6 +109,25 @@ export const freeSessionCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title: "frees the session with the end of its plan, unless somebody else has it by then",
+    test: Effect.gen(function* () {
+      const [leases, store] = [yield* LeaseStore, yield* PlanStore]
+      const [ended, lost] = [yield* Given.createHeld(), yield* Given.createHeld()]
+      const end = [Given.settled(), { _tag: "Released" }] as const
+      yield* Given.abandon
+      yield* leases.renew(ended.plan.replica, Given.ttl)
+      const taken = yield* Given.takeOver(lost, yield* Given.newReplica)
+      const refused = yield* store.commit([Given.commitOf(ended, end), Given.commitOf(lost, end)])
+      assert.deepEqual(refused, new Set([lost.plan.plan_id]))
+      assert.deepEqual(yield* leases.renew(ended.plan.replica, Given.ttl), new Map())
+      assert.equal(yield* Given.acquire(ended.session_id, yield* Given.newReplica), ended.fence + 1)
+      yield* Given.settle(taken)
+      assert.deepEqual(yield* leases.acquire(lost.session_id, lost.plan.replica, Given.ttl), Option.none())
+      // The answer of the first try was lost.
+      assert.deepEqual(yield* store.commit([Given.commitOf(ended, end)]), new Set())
+    })
+  },
+  {
     title: "tells readers the name that the session has, whichever name it was asked for by",
     test: Effect.gen(function* () {
       const owner = yield* Given.newOwner
