@@ -27,15 +27,15 @@ const breakers = gauge({
 
 const lookUp = Effect.gen(function* () {
   const context: Context.Context<never> = yield* Effect.context()
+  const peers = yield* (yield* PeerClient).peers
+  for (const state of breakerStates) {
+    breakers.updateUnsafe(peers.filter(({ breaker }) => breaker.state === state).length, { state }, context)
+  }
   for (const { id, provider, state } of yield* (yield* CredentialPool).list) {
     for (const each of credentialStates) {
       const labels = { [GenAi.provider]: provider, [GenAi.credential]: id, state: each } as const
       credentials.updateUnsafe(each === state ? 1 : 0, labels, context)
     }
-  }
-  const peers = yield* (yield* PeerClient).peers
-  for (const state of breakerStates) {
-    breakers.updateUnsafe(peers.filter(({ breaker }) => breaker.state === state).length, { state }, context)
   }
 })
 
