@@ -18,11 +18,12 @@ import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
 import * as Instrument from "@bowline/runtime/telemetry/Instrument"
 import * as ProviderMetrics from "@bowline/runtime/telemetry/ProviderMetrics"
+import * as Spans from "@bowline/runtime/telemetry/Spans"
 import * as Warnings from "@bowline/runtime/telemetry/Warnings"
 import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
-import { Effect, Layer, Logger, LogLevel, Record, Redacted, References } from "effect"
+import { Effect, Layer, Logger, LogLevel, Option, Record, Redacted, References } from "effect"
 import { HttpClient, HttpMiddleware, HttpRouter } from "effect/http"
 import { flushCompileCache } from "node:module"
 import * as RateLimiter from "effect/persistence/RateLimiter"
@@ -32,6 +33,7 @@ import type { ProviderSettings } from "./file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
+import * as LogLine from "./telemetry/LogLine.ts"
 import * as LookedUp from "./telemetry/LookedUp.ts"
 import * as ProcessMetrics from "./telemetry/ProcessMetrics.ts"
 
@@ -43,6 +45,7 @@ const maxConnections = 10
 // Loaded only if needed: the embedded database alone costs more memory and time than everything else.
 const SqlStore = Effect.promise(() => import("@bowline/storage-sql/SqlStore"))
 const Demo = Effect.promise(() => import("./demo/Demo.ts"))
+const OtlpExport = Effect.promise(() => import("./telemetry/OtlpExport.ts"))
 
 const stores = ({ database, sessionTtl }: Config) => {
   switch (database._tag) {
@@ -179,14 +182,10 @@ const server = HttpRouter.serve(HttpGateway.layer, {
 /** What is measured besides the plans, and the series that can be shown before anything has happened. */
 const metrics = Layer.mergeAll(ProcessMetrics.layer, LookedUp.layer, Layer.effectDiscard(Instrument.showAll))
 
-/** Warnings are counted also where the operator does not want to read them. */
-const atLeast = (level: LogLevel.LogLevel, logger: Logger.Logger<unknown, void>) =>
-  Logger.make<unknown, void>((line) => (LogLevel.isLessThan(line.logLevel, level) ? undefined : logger.log(line)))
-
 const log = ({ format, level }: Config["log"]) =>
   Layer.mergeAll(
     Logger.layer([
-      atLeast(level, format === "json" ? Logger.withConsoleError(Logger.formatJson) : Logger.consolePretty()),
+      LogLine.atLeast(level, format === "json" ? Logger.withConsoleError(LogLine.json) : Logger.consolePretty()),
       Warnings.counting
     ]),
     Layer.succeed(Logger.LogToStderr, true),
@@ -194,14 +193,23 @@ const log = ({ format, level }: Config["log"]) =>
   )
 
 /**
- * No spans, until somebody reads them. Those of Effect's own client and server are never recorded: they show every header, which may
- * be a secret.
+ * What nobody reads costs nothing: without a collector there are no spans. Those of Effect's own client and server are never recorded,
+ * since they show every header, which may be a secret.
  */
-const telemetry = Layer.mergeAll(
-  Layer.succeed(References.TracerEnabled, false),
-  Layer.succeed(HttpClient.TracerDisabledWhen, () => true),
-  Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
-)
+const telemetry = ({ log: logged, telemetry: { content, exports } }: Config) =>
+  Layer.mergeAll(
+    Option.match(exports, {
+      onNone: () => Layer.succeed(References.TracerEnabled, false),
+      onSome: (given) =>
+        Layer.provide(
+          Layer.unwrap(Effect.map(OtlpExport, ({ layer }) => layer(given, logged.level))),
+          Outbound.layerOfTelemetry
+        )
+    }),
+    Layer.succeed(Spans.Content, content),
+    Layer.succeed(HttpClient.TracerDisabledWhen, () => true),
+    Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
+  ).pipe(Layer.provideMerge(log(logged)))
 
 /** The whole gateway, listening. */
 export const layer = (config: Config) =>
@@ -218,5 +226,5 @@ export const layer = (config: Config) =>
     Layer.provideMerge(runtime(config)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
     Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),
-    Layer.provide([log(config.log), telemetry])
+    Layer.provide(telemetry(config))
   )

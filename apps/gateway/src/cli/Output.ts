@@ -18,3 +18,8 @@ export const endWithReader = (exit: (code: number) => void): void => {
     stream.on("error", (error: NodeJS.ErrnoException) => exit(error.code === "EPIPE" ? 0 : 1))
   }
 }
+
+/** From now on the process goes on when nobody reads its output any more: a gateway outlives the reader of its log. */
+export const outliveReader: Effect.Effect<void> = Effect.sync(() => {
+  for (const stream of [process.stdout, process.stderr]) stream.removeAllListeners("error").on("error", () => undefined)
+})

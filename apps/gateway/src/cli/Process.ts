@@ -16,11 +16,11 @@ const explainCause = (cause: Cause.Cause<unknown>) => {
   return Option.isSome(error) ? explain(error.value) : tell(Cause.pretty(cause))
 }
 
+/** A handle that a library left open does not keep the process alive, but a reader that has not read everything yet does. */
 const start = Runtime.makeRunMain(({ fiber, teardown }) =>
   fiber.addObserver((exit) =>
     teardown(exit, (code) => {
-      // A handle that a library left open must not keep the process alive.
-      process.exit(code)
+      process.stdout.write("", () => process.stderr.write("", () => process.exit(code)))
     })
   )
 )

@@ -14,12 +14,14 @@ import * as ProviderSettings from "../file/ProviderSettings.ts"
 import type { CallerKey } from "../setting/CallerKeys.ts"
 import type { Place, Problem } from "../setting/ConfigProblem.ts"
 import { InvalidConfiguration, isLoopback, isSet, placeOf, type Texts } from "../setting/ReadSettings.ts"
-import { laterVariables, type SettingName, type Values } from "../setting/Settings.ts"
+import type { SettingName, Values } from "../setting/Settings.ts"
+import { isUnheeded } from "../setting/TelemetrySettings.ts"
 import { budgetsOf } from "./CallerRules.ts"
 import { changeableOf, type Changeable, needRestart, read, type Reading } from "./ConfigReading.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
 import { type ConfiguredPreset, presetsOf } from "./ConfiguredPresets.ts"
 import * as EffectiveConfig from "./EffectiveConfig.ts"
+import { type TelemetryConfig, telemetryOf } from "./TelemetryConfig.ts"
 
 /** Where plans and sessions are stored. */
 export type Database =
@@ -110,6 +112,7 @@ export class GatewayConfig extends Context.Service<
     readonly maxBody: number
     readonly sessionTtl: Duration.Duration
     readonly log: { readonly level: LogLevel.LogLevel; readonly format: "json" | "pretty" }
+    readonly telemetry: TelemetryConfig
     /** Where a setting is set, or would be. */
     readonly placeOf: (name: SettingName) => Place
     /** Reads everything again. What may change holds from then on, in `plans` and `permissions`, too; if anything is wrong, nothing changes. */
@@ -253,11 +256,12 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     maxBody: values.maxBody,
     sessionTtl: values.sessionTtl,
     log: { level: logLevels[values.logLevel], format: logFormat },
+    telemetry: telemetryOf(values),
     placeOf: (name) => placeOf(sources, name),
     reread,
     files: () => files,
     effective: EffectiveConfig.describe(values, sources, providers, file),
-    ignored: laterVariables.filter((name) => isSet(environment[name])),
+    ignored: Object.keys(environment).filter((name) => isUnheeded(name) && isSet(environment[name])),
     overruled: ProviderSettings.overruled(sources),
     serviceLinks: links
   })

@@ -35,6 +35,9 @@ const client = (make: () => Agent) =>
 /** The HTTP client for providers, which the operator names. It has no timers, retries or redirects. */
 export const layer = client(() => new Agent())
 
+/** The HTTP client for telemetry. It is a part of no trace, and its exporters have their own timers. */
+export const layerOfTelemetry = Layer.fresh(NodeHttpClient.layerUndici)
+
 const anywhere: EgressPolicy = {
   allow: ["0.0.0.0/0", "::/0"].flatMap((network) => Option.toArray(EgressRule.parse(network))),
   deny: [],

@@ -5,7 +5,7 @@ import { encoder } from "@bowline/protocol/stream/SseFrame"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { cut, stall, toStream, until, write } from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
-import { error, say } from "@bowline/testing/provider/Turn"
+import { error, finish, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect } from "effect"
 import { once } from "node:events"
@@ -95,6 +95,21 @@ describe("bowline ask", () => {
         assert.match(ended[index]?.stderr ?? "", line)
         assert.deepInclude(ended[index], { stdout: "", code })
       }
+    })
+  )
+
+  it.live("ends only when a slow reader has everything", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([[say("x".repeat(1_000_000)), finish("content_filter")]])
+      const { child, ended, output } = yield* ask(url, "What?")
+      child.stdout.pause()
+      yield* Effect.repeat(
+        Effect.promise(() => once(child.stderr, "data")),
+        { until: () => output.stderr === "The answer ends early: content_filter\n" }
+      )
+      child.stdout.resume()
+      const { code, stdout } = yield* ended
+      assert.deepStrictEqual([code, stdout.length], [0, 1_000_001])
     })
   )
 
@@ -335,6 +350,18 @@ describe("bowline serve", () => {
       const third = yield* paste(2)
       assert.strictEqual(third.body["session_id"], first.body["session_id"])
       assert.match(JSON.stringify(third.body["final"]), /1 earlier question/)
+    })
+  )
+
+  it.live("serves on when nobody reads its log any more", () =>
+    Effect.gen(function* () {
+      const { child, ended, output, url } = yield* demo
+      child.stderr.destroy()
+      // It logs the end of this plan.
+      const body = /-d '(\{"question":"Ask stuck[^']+)'/.exec(output.stderr)?.[1]?.replace("3000", "100") ?? ""
+      for (let round = 0; round < 3; round++) assert.strictEqual((yield* post(`${url}/plan`, body)).status, 200)
+      child.kill("SIGTERM")
+      assert.deepInclude(yield* ended, { code: 0, signal: null })
     })
   )
 

@@ -9,7 +9,7 @@ import { HttpClient } from "effect/http"
 import { ServerFetch } from "../http/ServerFetch.ts"
 import type { ServerFailure } from "./Failure.ts"
 import * as HttpLink from "./HttpLink.ts"
-import * as KnownSecrets from "./KnownSecrets.ts"
+import * as UrlSecrets from "@bowline/runtime/egress/UrlSecrets"
 import * as ServerLink from "./ServerLink.ts"
 
 /** How long the era of a server is taken for granted, in milliseconds. */
@@ -84,7 +84,7 @@ export const make = Effect.gen(function* () {
     )
     const { redaction } = credentials
     const own = headers === undefined ? {} : Redacted.value(headers)
-    for (const secret of [...Object.values(own), ...KnownSecrets.ofUrl(url)]) redaction.addAuthorization(secret)
+    for (const secret of [...Object.values(own), ...UrlSecrets.ofUrl(url)]) redaction.addAuthorization(secret)
     const options = {
       url,
       fetch: new ServerFetch({ client, auth: credentials, headers: { ...own, ...routeHeaders(route) } }),

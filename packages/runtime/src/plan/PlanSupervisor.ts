@@ -7,6 +7,7 @@ import type { PlanAnswer } from "../planner/StepLoop.ts"
 import type { PlanRun } from "../planner/PlanRun.ts"
 import { awayLimit } from "../store/RetryWhileAway.ts"
 import type { SessionLock } from "../lock/SessionLock.ts"
+import * as PlanSpan from "../telemetry/PlanSpan.ts"
 import { timed } from "../telemetry/Instrument.ts"
 import * as PlanMetrics from "../telemetry/PlanMetrics.ts"
 import * as Settlement from "./Settlement.ts"
@@ -135,6 +136,8 @@ export const supervise = Effect.fnUntraced(function* (
   if (outcome === undefined) Settlement.handOver(run, end._tag === "HandedOver" ? "handed over" : "lost")
   else Settlement.settle(run, end, outcome, now, isReleased)
   const isEndStored = journal.mark()
+
+  yield* PlanSpan.settle(() => ({ outcome, progress: run.progress }))
 
   const ended = Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)
   yield* Effect.all([close(run, live, end, outcome), ended], { concurrency: "unbounded" })

@@ -9,6 +9,7 @@ import { Notices } from "../store/Notices.ts"
 import { type AbandonedPlan, PlanStore } from "../store/PlanStore.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
+import * as TraceContext from "../telemetry/TraceContext.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import { supersede } from "./Cancellation.ts"
 import { Endings } from "./Endings.ts"
@@ -41,7 +42,7 @@ const makeResume = Effect.gen(function* () {
     const request = resolve(asked, preset.preferences)
     const { plan, owner: caller, guard, route } = abandoned
     const { plan_id, session_id, model } = plan
-    yield* running.run({
+    const resumed = running.run({
       plan_id,
       session_id,
       caller,
@@ -58,6 +59,7 @@ const makeResume = Effect.gen(function* () {
       resumed: guard._tag === "Held" ? Resumption.read(abandoned) : undefined,
       awaited: Duration.max(takeoverGrace, Duration.millis(request.preferences.disconnect_grace_ms ?? 0))
     })
+    yield* TraceContext.continued(route.trace ?? {})(resumed)
     // Its process may have died before it ended the older plans.
     if (guard._tag === "Queued" && request.preferences.on_busy === "interrupt") {
       yield* supersede(running, store, caller, plan)

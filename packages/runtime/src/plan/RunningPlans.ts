@@ -13,8 +13,7 @@ import * as Keeper from "./Keeper.ts"
 import { Journal } from "../stream/Journal.ts"
 import { LivePlan } from "../stream/LivePlan.ts"
 import * as RemoteReaders from "../stream/RemoteReaders.ts"
-import * as GenAi from "../telemetry/GenAi.ts"
-import * as Spans from "../telemetry/Spans.ts"
+import * as PlanSpan from "../telemetry/PlanSpan.ts"
 import { observe } from "../telemetry/Instrument.ts"
 import * as PlanMetrics from "../telemetry/PlanMetrics.ts"
 import { Planner } from "../planner/Planner.ts"
@@ -112,9 +111,7 @@ export class RunningPlans extends Context.Service<
                 ? announce(running)
                 : Effect.andThen(announce(running), Effect.sync(readAbortRequests))
             const annotated = Effect.annotateLogs(life(plan, announceHere), { plan_id, session_id, caller })
-            return Spans.within("plan", () => ({
-              attributes: { [GenAi.operation]: "invoke_agent", [GenAi.plan]: plan_id, [GenAi.conversation]: session_id }
-            }))(annotated)
+            return PlanSpan.ofPlan(plan)(annotated)
           })
         },
         find: keeper.find,

@@ -8,9 +8,7 @@ import type { Asker } from "../asking/Asker.ts"
 import { textOf } from "../asking/Assembly.ts"
 import * as Target from "../asking/Target.ts"
 import type { Entry } from "../history/LegalHistory.ts"
-import * as GenAi from "../telemetry/GenAi.ts"
 import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
-import * as Spans from "../telemetry/Spans.ts"
 import * as Continuation from "./Continuation.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { Attempts } from "./Resumption.ts"
@@ -42,8 +40,7 @@ export const make =
     answerTo(asker, run, state, asked).pipe(
       Effect.tapErrorTag("ProviderError", (error) =>
         state.failures.length === 0 ? Effect.void : tellExhausted(run, state.failures.length, error)
-      ),
-      Spans.within("step", () => ({ attributes: { [GenAi.step]: run.progress.steps } }))
+      )
     )
 
 /** The step has failed. If it made no retry, that is worth a line of the log only where a retry might have helped. */

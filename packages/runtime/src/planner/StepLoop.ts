@@ -6,6 +6,8 @@ import * as ModelLimits from "../asking/ModelLimits.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import type { Entry } from "../history/LegalHistory.ts"
 import { resultLimit } from "../tool/Envelope.ts"
+import * as GenAi from "../telemetry/GenAi.ts"
+import * as Spans from "../telemetry/Spans.ts"
 import type { InputValidator } from "../tool/InputValidator.ts"
 import { timed } from "../telemetry/Instrument.ts"
 import { stepDuration } from "../telemetry/PlanMetrics.ts"
@@ -64,16 +66,22 @@ export class StepLoop {
   }
 
   readonly run = Effect.fnUntraced(function* (this: StepLoop) {
-    const isFinished = yield* this.#finishStep()
-    let next: Next = { ...afresh, before: isFinished ? undefined : this.#run.given.resumed?.attempts }
+    const { resumed } = this.#run.given
+    const isFinished = resumed !== undefined && (yield* this.#inSpan(0)(this.#finishStep()))
+    let next: Next = { ...afresh, before: isFinished ? undefined : resumed?.attempts }
     for (;;) {
       const decided = yield* timed((seconds, _, context) => stepDuration.updateUnsafe(seconds, {}, context))(
         this.#decide(next)
-      )
+      ).pipe(this.#inSpan(next.before === undefined ? 1 : 0))
       if ("final" in decided) return decided
       next = decided.next
     }
   })
+
+  /** The span of a step, so many steps after the last one. */
+  #inSpan(after: 0 | 1) {
+    return Spans.within("step", () => ({ attributes: { [GenAi.step]: this.#run.progress.steps + after } }))
+  }
 
   /** Makes one step. */
   readonly #decide = Effect.fnUntraced(function* (this: StepLoop, next: Next) {

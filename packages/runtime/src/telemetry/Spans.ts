@@ -1,6 +1,6 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { ProviderError } from "@bowline/domain/provider/ProviderError"
-import { Clock, Data, Effect, Exit, Option, Predicate, References, type Tracer } from "effect"
+import { Clock, Context, Data, Effect, Exit, Option, Predicate, References, Tracer } from "effect"
 import * as GenAi from "./GenAi.ts"
 
 /** What a span has from its beginning. */
@@ -9,12 +9,18 @@ interface Beginning {
   readonly attributes?: Record<string, unknown>
 }
 
+/** Whether spans have what callers, models and tools say. */
+export const Content = Context.Reference<boolean>("@bowline/runtime/telemetry/Spans/Content", {
+  defaultValue: () => false
+})
+
 /** Why a span has failed: the type of the error, without its message, which may repeat what somebody has said. */
 class SpanFailed extends Data.Error<{ readonly message: string }> {}
 
 const typeOf = (error: unknown): string => {
   if (error instanceof ProviderError) return error.type
   if (error instanceof PeerError) return error.reason._tag
+  if (Predicate.hasProperty(error, "code") && typeof error.code === "string") return error.code
   return Predicate.hasProperty(error, "_tag") ? String(error._tag) : "unknown"
 }
 
@@ -49,15 +55,16 @@ const end = (span: Tracer.Span, exit: Exit.Exit<unknown, unknown>): Effect.Effec
 /**
  * Runs an effect in a span of its own, below the open one. Where no spans are recorded, it costs next to nothing: there is no span,
  * and nobody asks what it begins with.
+ * `beginning` is told whether the span may have content.
  */
 export const use = <A, E, R>(
   name: string,
-  beginning: () => Beginning,
+  beginning: (content: boolean) => Beginning,
   run: (span: Tracer.Span | undefined) => Effect.Effect<A, E, R>
 ): Effect.Effect<A, E, R> =>
   Effect.withFiber((fiber) =>
     fiber.getRef(References.TracerEnabled)
-      ? Effect.useSpan(name, beginning(), (span) =>
+      ? Effect.useSpan(name, beginning(fiber.getRef(Content)), (span) =>
           Effect.onExit(Effect.withParentSpan(run(span), span, { captureStackTrace: false }), (exit) => end(span, exit))
         )
       : run(undefined)
@@ -67,6 +74,17 @@ const bare = (): Beginning => ({})
 
 /** The same for an effect that is there already. */
 export const within =
-  (name: string, beginning: () => Beginning = bare) =>
+  (name: string, beginning: (content: boolean) => Beginning = bare) =>
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     use(name, beginning, () => effect)
+
+/** Describes the open span, if there is one. `describe` is told whether the span may have content. */
+export const describeOpen = (
+  describe: (span: Tracer.Span, content: boolean) => Effect.Effect<void>
+): Effect.Effect<void> =>
+  Effect.withFiber((fiber) => {
+    const span = fiber.getRef(References.TracerEnabled)
+      ? Context.getOrUndefined(fiber.context, Tracer.ParentSpan)
+      : undefined
+    return span?._tag === "Span" ? describe(span, fiber.getRef(Content)) : Effect.void
+  })

@@ -1,11 +1,8 @@
-import { Context, Effect, Option, Schema, Tracer } from "effect"
+import { Context, Effect, Option, Tracer } from "effect"
+import type { Route } from "../peer/PeerClient.ts"
 
 /** A place in a trace, as the headers of W3C Trace Context write it (https://www.w3.org/TR/trace-context/). */
-export const TraceContext = Schema.Struct({
-  traceparent: Schema.String,
-  tracestate: Schema.optionalKey(Schema.String)
-})
-export type TraceContext = typeof TraceContext.Type
+export type TraceContext = NonNullable<Route["trace"]>
 
 /** What other systems have written into the trace context of a plan; "" if nothing. It is passed on as it came. */
 const TraceState = Context.Reference<string>("@bowline/runtime/telemetry/TraceState", { defaultValue: () => "" })

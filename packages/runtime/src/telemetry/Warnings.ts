@@ -40,7 +40,8 @@ export const names = [
   "setting_without_effect",
   "storage_failed",
   "stream_failed",
-  "supersede_failed"
+  "supersede_failed",
+  "telemetry_export_failed"
 ] as const
 
 const lines = counter({

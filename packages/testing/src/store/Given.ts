@@ -111,7 +111,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     caller: owner ?? (yield* newOwner),
     request,
     model: "scripted/model",
-    route: { hops: 1, via: ["gateway"] },
+    route: { hops: 1, via: ["gateway"], trace: { traceparent: "00-trace-span-01", tracestate: "a=1" } },
     createdAt: Date.parse(created_at),
     deadline: Date.parse(later),
     new_session_id: SessionId.make(`session_${uuid()}`),
