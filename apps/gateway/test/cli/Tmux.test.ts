@@ -2,7 +2,9 @@ import { stall } from "@bowline/testing/http/Move"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
 import { spawnSync } from "node:child_process"
+import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { folderOf } from "../file/ConfigFolder.ts"
 import { send, start } from "../http/RunningGateway.ts"
 
 const main = join(import.meta.dirname, "../../bin/bowline.mjs")
@@ -19,6 +21,9 @@ const inTmux = (command: string) => {
       tmux("new-session", "-d", "-x", "80", "-y", "24", `${command}; echo "exit code $?"; exec cat`)
       const read = Effect.sync(() => tmux("capture-pane", "-p").trimEnd())
       return {
+        /** Of the command, if it takes the place of its shell. */
+        pid: Number(tmux("list-panes", "-F", "#{pane_pid}")),
+        close: Effect.sync(() => tmux("kill-server")),
         type: (key: string) => Effect.sync(() => tmux("send-keys", key)),
         /** What stands there once it has this text. tmux has to be asked again and again. */
         shows: (pattern: RegExp) =>
@@ -44,5 +49,26 @@ describe.skipIf(!hasTmux)("bowline under tmux (skipped where there is none)", ()
       const { body } = yield* send(`${url}/plans`)
       assert.include(JSON.stringify(body["plans"]), '"reason":"cancelled"')
     })
+  )
+
+  it.live("serve reads its configuration again on SIGHUP, and ends when its terminal is closed", () =>
+    Effect.gen(function* () {
+      // A log on the terminal would end the process by itself: nobody can write to a terminal that is closed.
+      const log = join(yield* folderOf({ log: "" }), "log")
+      const settings = "BOWLINE_PORT=0 BOWLINE_DATA_DIR=memory:"
+      const { close, pid } = yield* inTmux(`exec env ${settings} ${process.execPath} ${main} serve 2> ${log}`)
+      const logged = (text: string) =>
+        Effect.repeat(
+          Effect.sync(() => readFileSync(log, "utf8")),
+          { until: (lines) => lines.includes(text), schedule: Schedule.spaced("50 millis") }
+        )
+      const [, url = ""] = /Listening on ([^"]+)/.exec(yield* logged("Listening on")) ?? []
+      const answers = Effect.promise(() => fetch(`${url}/health`).then(Boolean, () => false))
+      assert.isTrue(yield* answers)
+      process.kill(pid, "SIGHUP")
+      yield* logged("configuration_reread")
+      yield* close
+      yield* Effect.repeat(answers, { while: (alive) => alive, schedule: Schedule.spaced("50 millis") })
+    }).pipe(Effect.scoped)
   )
 })

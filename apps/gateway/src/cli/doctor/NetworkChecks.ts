@@ -135,18 +135,18 @@ const mcpServer = (
   })
 })
 
-const telemetry = (http: Client): Check => ({
-  name: "telemetry",
-  find: Effect.flatMap(Config.option(Config.String("OTEL_EXPORTER_OTLP_ENDPOINT")), (endpoint) =>
-    Option.match(
-      Option.filter(endpoint, (url) => URL.canParse(url)),
-      {
-        onNone: () => Effect.succeed([]),
-        onSome: (url) => Effect.map(answers(http, new URL(url).host, url), (finding) => [finding])
-      }
-    )
-  )
-})
+/** The collectors of the signals are mostly one. */
+const telemetry = (http: Client, { telemetry: { exports } }: GatewayConfig["Service"]): Check => {
+  const urls = Option.match(exports, {
+    onNone: () => [],
+    onSome: ({ urls }) => Object.values(urls).flatMap(Option.toArray)
+  })
+  const byHost = new Map(urls.map((url) => [new URL(url).host, url]))
+  return {
+    name: "telemetry",
+    find: Effect.forEach(byHost, ([host, url]) => answers(http, host, url), { concurrency: "unbounded" })
+  }
+}
 
 /** What the gateway listens on, and whom it and its callers may reach. */
 export const networkChecks = (http: Client, config: GatewayConfig["Service"]): ReadonlyArray<Check> => [
@@ -156,5 +156,5 @@ export const networkChecks = (http: Client, config: GatewayConfig["Service"]): R
   ...Array.from(config.mcpServers.servers).flatMap(([preset, servers]) =>
     servers.map((server) => mcpServer(http, preset, server, config.mcpServers.environment))
   ),
-  telemetry(http)
+  telemetry(http, config)
 ]
