@@ -17,7 +17,7 @@ interface Rule {
   readonly annotations: { readonly summary: string; readonly description: string; readonly runbook: string }
 }
 
-const { groups } = Yaml.parse(read("deploy/prometheus/alerts.yaml")) as {
+const { groups } = Yaml.parse(read("docs/operations/grafana/alerts.yaml")) as {
   readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<Rule> }>
 }
 const rules = groups.flatMap((group) => group.rules)
@@ -86,7 +86,7 @@ interface Panel {
 }
 
 describe("the dashboard", () => {
-  const dashboard = JSON.parse(read("deploy/grafana/bowline.json")) as {
+  const dashboard = JSON.parse(read("docs/operations/grafana/bowline.json")) as {
     readonly id?: number
     readonly schemaVersion: number
     readonly panels: ReadonlyArray<Panel>
