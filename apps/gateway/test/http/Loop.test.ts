@@ -18,7 +18,7 @@ const ask = Effect.fnUntraced(
   function* (
     script: Script,
     act: ReturnType<typeof completes>,
-    { config = "", preferences = {}, skill = {} }: { config?: string; preferences?: object; skill?: object } = {}
+    { config = "{}", preferences = {}, skill = {} }: { config?: string; preferences?: object; skill?: object } = {}
   ) {
     const peer = yield* ScriptedPeer.serve({ acts: [act] })
     const folder = yield* folderOf({ "gateway.yaml": config })

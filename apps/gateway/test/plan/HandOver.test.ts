@@ -68,7 +68,7 @@ const handOver = Effect.fnUntraced(function* (
   assert.lengthOf(handed, isMemory ? 0 : 4 * size)
   for (const { lines } of [first, next]) {
     const troubles = lines.filter((line) => /"level":"(WARN|ERROR)"/.test(line))
-    assert.isEmpty(troubles.filter((line) => !line.includes("the peer has not told its id")))
+    assert.isEmpty(troubles.filter((line) => !line.includes("The peer has not told its id")))
   }
 })
 

@@ -115,6 +115,29 @@ describe("SessionLock", () => {
     }).pipe(Effect.provide(layer))
   })
 
+  it.effect("lets who comes later wait behind those in the line, also after its first member has left", () => {
+    const { layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      const join = Effect.fnUntraced(function* () {
+        const scope = yield* Scope.make()
+        const { told, ...waiter } = listener()
+        const fiber = yield* Effect.forkChild(Scope.provide(lock.acquire(session, waiter), scope))
+        yield* pass("1 second", "1 second")
+        return { told, fiber, leave: Scope.close(scope, Exit.void) }
+      })
+      const first = yield* join()
+      const second = yield* join()
+      yield* first.leave
+      yield* pass("1 second", "1 second")
+      const third = yield* join()
+      assert.deepStrictEqual([second.told.queued, third.told.queued], [[1], [1]])
+      assert.isUndefined(third.fiber.pollUnsafe())
+      yield* second.leave
+      yield* Fiber.join(third.fiber)
+    }).pipe(Effect.provide(layer))
+  })
+
   it.effect("goes on renewing while many leases that nobody knows of are given back slowly, each of them once", () => {
     const { state, layer } = setUp()
     return Effect.gen(function* () {
