@@ -3,6 +3,7 @@ import { counter } from "@bowline/runtime/telemetry/Instrument"
 import { Duration, Effect, Layer } from "effect"
 import { createServer } from "node:http"
 import type { HttpLimits } from "../config/GatewayConfig.ts"
+import * as MalformedRequest from "./MalformedRequest.ts"
 
 /** How long the last responses may take when the gateway closes. Then it cuts their connections. */
 const closeGrace = "2 seconds"
@@ -49,7 +50,7 @@ export const layer = ({
   const count = Effect.map(Effect.context(), (context) => server.on("drop", () => dropped.updateUnsafe(1, {}, context)))
   const cut = Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
   return Layer.provideMerge(
-    Layer.effectDiscard(Effect.andThen(count, cut)),
+    Layer.effectDiscard(Effect.all([count, cut, MalformedRequest.answerOn(server)])),
     NodeHttpServer.layer(() => server, { host, port, gracefulShutdownTimeout: closeGrace })
   )
 }

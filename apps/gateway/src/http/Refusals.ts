@@ -55,11 +55,11 @@ const retryAfter = { "retry-after": "2" }
 const headersOf = ({ code, headers }: Refused) =>
   code === "draining" || code === "unavailable" ? { ...retryAfter, ...headers } : headers
 
-/** The problem document of a refusal. */
-export const respond = (refused: Refused): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
+/** The problem document of a refusal, counted. */
+export const count = (refused: Refused) =>
   Effect.zipWith(RequestId, refusals.update(1, { code: refused.code }), (request_id) => {
     const { detail, issues, issues_left_out, failed, plan_id } = refused
-    const problem = make(refused.code, {
+    return make(refused.code, {
       detail,
       request_id,
       ...(issues === undefined ? {} : { issues }),
@@ -67,6 +67,11 @@ export const respond = (refused: Refused): Effect.Effect<HttpServerResponse.Http
       ...(failed === undefined ? {} : { failed }),
       ...(plan_id === undefined ? {} : { plan_id })
     })
+  })
+
+/** The problem document of a refusal as a response. */
+export const respond = (refused: Refused): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
+  Effect.map(count(refused), (problem) => {
     const headers = headersOf(refused)
     return HttpServerResponse.text(JSON.stringify(problem), {
       status: problem.status,

@@ -5,7 +5,7 @@ import { Effect, Fiber, Metric } from "effect"
 import { once } from "node:events"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
-import { open, readToEnd } from "./RawExchange.ts"
+import { ask, open, readToEnd } from "./RawExchange.ts"
 import { eventsOf, send, start } from "./RunningGateway.ts"
 
 const withHttp = Effect.fnUntraced(function* (settings: string, script: ReadonlyArray<Turn> = []) {
@@ -23,7 +23,9 @@ describe("a request", () => {
       const socket = yield* open(url)
       const answer = yield* Effect.forkChild(readToEnd(socket), { startImmediately: true })
       socket.write(head("/plan"))
-      assert.match(yield* Fiber.join(answer), /^HTTP\/1\.1 408 /)
+      const text = yield* Fiber.join(answer)
+      assert.match(text, /^HTTP\/1\.1 408 /)
+      assert.deepInclude(problemIn(text), { status: 408, code: "request_timeout", retryable: true })
       // Whoever opens a connection and says nothing is cut, too.
       const silent = yield* open(url)
       assert.match(yield* readToEnd(silent), /^HTTP\/1\.1 408 /)
@@ -54,6 +56,74 @@ describe("a request", () => {
         body: JSON.stringify({ question: "?" })
       })
       assert.strictEqual(eventsOf(text).at(-1), "done")
+    })
+  )
+})
+
+const problemIn = (text: string) => {
+  const [head = "", body = ""] = text.split("\r\n\r\n").slice(-2)
+  const problem = JSON.parse(body) as Readonly<Record<string, unknown>>
+  assert.include(head, "application/problem+json")
+  assert.include(head, `x-request-id: ${String(problem["request_id"])}`)
+  return problem
+}
+
+describe("what is no request", () => {
+  for (const [what, lines, problem] of [
+    ["a header without a name", [": a"], { status: 400, code: "invalid_request" }],
+    [
+      "a body with two lengths",
+      ["Content-Length: 5", "Transfer-Encoding: chunked"],
+      { detail: "Expected HTTP/1.1: Transfer-Encoding can't be present with Content-Length" }
+    ],
+    ["a head that is too large", [`X: ${"x".repeat(17_000)}`], { status: 431, code: "head_too_large" }]
+  ] as const) {
+    it.live(`is refused with a problem document: ${what}`, () =>
+      Effect.gen(function* () {
+        const { url } = yield* withHttp("{}")
+        const socket = yield* open(url)
+        const answer = yield* Effect.forkChild(readToEnd(socket), { startImmediately: true })
+        socket.write(`${head("/plan", ...lines)}\r\n\r\n`)
+        assert.deepInclude(problemIn(yield* Fiber.join(answer)), problem)
+      })
+    )
+  }
+
+  it.live("is answered when its body turns out to be wrong, and starts no plan", () =>
+    Effect.gen(function* () {
+      const { provider, url } = yield* withHttp("{}")
+      const socket = yield* open(url)
+      const answer = yield* Effect.forkChild(readToEnd(socket), { startImmediately: true })
+      socket.write(`${head("/plan", "Content-Type: application/json", "Transfer-Encoding: chunked")}\r\n\r\n2\r\n{"`)
+      yield* Effect.promise(() => fetch(`${url}/health`))
+      socket.write("\r\nzz\r\n")
+      assert.strictEqual(
+        problemIn(yield* Fiber.join(answer))["detail"],
+        "Expected HTTP/1.1: Invalid character in chunk size"
+      )
+      assert.lengthOf(yield* provider.requests.all, 0)
+    })
+  )
+
+  it.live("takes nothing away from the answers in front of it on its connection", () =>
+    Effect.gen(function* () {
+      const { url } = yield* withHttp("{}", [[say("a"), wait("100 millis"), say("b")]])
+      const socket = yield* open(url)
+      const answer = yield* Effect.forkChild(readToEnd(socket), { startImmediately: true })
+      const body = JSON.stringify({ question: "?" })
+      const first = `${head("/plan", "Content-Type: application/json", `Content-Length: ${body.length}`)}\r\n\r\n${body}`
+      socket.write(`${first}NO HTTP\r\n\r\n`)
+      const text = yield* Fiber.join(answer)
+      assert.strictEqual(eventsOf(text).at(-1), "done")
+      assert.strictEqual(problemIn(text)["status"], 400)
+    })
+  )
+
+  it.live("is not an expectation that the gateway does not know", () =>
+    Effect.gen(function* () {
+      const { url } = yield* withHttp("{}")
+      const { code, status } = yield* ask(url, head("/nowhere"), "Expect: miracles", "Connection: close")
+      assert.deepStrictEqual([status, code], [404, "not_found"])
     })
   )
 })

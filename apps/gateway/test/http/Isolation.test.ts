@@ -1,0 +1,125 @@
+import { completes } from "@bowline/testing/peer/Act"
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
+import { question, results, type Script } from "@bowline/testing/provider/Script"
+import { callTool, say } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Schedule } from "effect"
+import { operationsOf } from "./Operations.ts"
+import { post, send, startOn, stores } from "./RunningGateway.ts"
+
+const keys = { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob" }
+const ann = { authorization: "Bearer key-of-ann" }
+const bob = { authorization: "Bearer key-of-bob" }
+
+const script: Script = (asked) =>
+  question(asked) === "pay?" && results(asked).length === 0 ? [callTool("rigger_pay", { input: "7" })] : [say("done")]
+
+/** What a request for something of another caller is made of, and how it is refused. */
+interface Case {
+  readonly body?: object
+  readonly refusal?: readonly [status: number, code: string]
+}
+
+/** Every operation with an id in its path. The last ones change what the others need. */
+const cases: Readonly<Record<string, Case>> = {
+  "GET /plans/{id}": {},
+  "GET /sessions/{id}": {},
+  "GET /sessions/{id}/messages": {},
+  "POST /credentials/{id}/clear": { refusal: [403, "forbidden"] },
+  "POST /plans/{id}/approvals/{task_id}": { body: { decision: "approve" } },
+  "GET /plans/{id}/events": {},
+  "POST /plans/{id}/cancel": {},
+  "POST /sessions/{id}/compact": {},
+  "POST /sessions/{id}/revert": { body: { to_message_id: "" } },
+  "DELETE /sessions/{id}": {}
+}
+
+/** Every parameter beside those of paths. Of these, `caller`, `session_id` and `idempotency-key` name what may be another caller's. */
+const parameters = ["after", "caller", "cursor", "limit", "session_id", "state"].concat(
+  ["idempotency-key", "last-event-id"],
+  ["x-bowline-hops", "x-bowline-via"]
+)
+
+describe("what belongs to another caller", () => {
+  for (const [name, store] of Object.entries(stores)) {
+    it.live(`is not found on any route, and stays as it is (${name})`, () =>
+      Effect.gen(function* () {
+        const { url: peer } = yield* ScriptedPeer.serve({ acts: [completes()] })
+        const { url } = yield* startOn(store)(script, keys)
+        const { operations } = yield* operationsOf(url)
+        const withId = operations.filter(({ path }) => path.includes("{"))
+        assert.sameMembers(
+          withId.map(({ method, path }) => `${method} ${path}`),
+          Object.keys(cases)
+        )
+        const named = operations.flatMap((operation) => operation.parameters.filter((one) => one.in !== "path"))
+        assert.sameMembers([...new Set(named.map((one) => one.name))], parameters)
+
+        const asked = { question: "?", session_id: "ann's" }
+        const key = { "idempotency-key": "one" }
+        const { body: first } = yield* post(`${url}/plan`, asked, { ...ann, ...key })
+        const skills = [{ id: "pay", approval: "always" }]
+        const agents = [{ name: "rigger", endpoint: `${peer}/`, dialect: "a2a-0.3", skills }]
+        const paying = yield* Effect.forkChild(
+          post(`${url}/plan`, { question: "pay?", session_id: "ann's", agents }, { ...ann, accept: "application/json" })
+        )
+        const read = (path: string, headers = ann) => Effect.map(send(url + path, { headers }), ({ text }) => text)
+        const text = yield* Effect.repeat(read("/approvals"), {
+          until: (text) => text.includes("task_id"),
+          schedule: Schedule.spaced("20 millis")
+        })
+        const idIn = (pattern: RegExp, text: string) => pattern.exec(text)?.[1] ?? assert.fail(text)
+        const plan = idIn(/"plan_id":"([^"]+)"/, text)
+        const task = idIn(/"task_id":"([^"]+)"/, text)
+        const session = String(first["session_id"])
+        const message = idIn(/"message_id":"([^"]+)"/, yield* read("/sessions/ann's/messages"))
+        const looks = ["/plans", "/sessions", "/approvals", `/plans/${plan}`, `/sessions/${session}`].concat(
+          `/plans/${String(first["plan_id"])}/events`,
+          `/sessions/${session}/messages`
+        )
+        const look = Effect.forEach(looks, (path) => read(path))
+        const before = yield* look
+
+        const request = (operation: string, headers: Readonly<Record<string, string>>, sessionId: string) => {
+          const [method = "", path = ""] = operation.split(" ")
+          const id = path.startsWith("/plans") ? plan : path.startsWith("/sessions") ? sessionId : "openai"
+          const target = url + path.replace("{id}", encodeURIComponent(id)).replace("{task_id}", task)
+          const { body } = cases[operation] ?? {}
+          const sent = body && { ...body, ...("to_message_id" in body && { to_message_id: message }) }
+          return send(target, {
+            method,
+            headers: { ...headers, ...(sent && { "content-type": "application/json" }) },
+            ...(sent && { body: JSON.stringify(sent) })
+          })
+        }
+        for (const [operation, { refusal = [404, "not_found"] }] of Object.entries(cases)) {
+          for (const sessionId of [session, "ann's"]) {
+            const { body, status } = yield* request(operation, bob, sessionId)
+            assert.deepStrictEqual([status, body["code"]], [...refusal], operation)
+          }
+        }
+        for (const id of [session, "ann's"]) {
+          assert.strictEqual((yield* send(`${url}/plans?session_id=${id}`, { headers: bob })).status, 404)
+        }
+        assert.strictEqual((yield* send(`${url}/approvals?caller=ann`, { headers: bob })).status, 403)
+        for (const list of ["plans", "sessions", "approvals"]) {
+          assert.include(yield* read(`/${list}`, bob), `"${list}":[]`)
+        }
+        // The same key and the same names are others of another caller.
+        const { body: own } = yield* post(`${url}/plan`, asked, { ...bob, ...key })
+        assert.notStrictEqual(own["plan_id"], first["plan_id"])
+        const { body: other } = yield* post(`${url}/plan`, { ...asked, session_id: session }, bob)
+        assert.lengthOf([...new Set([session, own["session_id"], other["session_id"]])], 3)
+        assert.deepStrictEqual(yield* look, before)
+
+        // Each of these requests is one that its owner may make.
+        for (const [operation, { refusal }] of Object.entries(cases)) {
+          if (operation === "GET /plans/{id}/events") yield* Fiber.join(paying)
+          const { status, text } = yield* request(operation, ann, "ann's")
+          if (refusal === undefined) assert.isBelow(status, 300, `${operation}: ${text}`)
+        }
+      }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
+    )
+  }
+})
