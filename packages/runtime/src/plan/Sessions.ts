@@ -23,7 +23,7 @@ const freeTimeout = "30 seconds"
 
 const busy = new SessionBusy({ message: "A plan of the session has not ended yet" })
 
-const unheard = { onQueued: () => undefined, onLost: () => undefined }
+const unheard = { onQueued: () => undefined, onLost: () => true }
 
 /** Reverts and deletes sessions at a caller's request. */
 export class Sessions extends Context.Service<
