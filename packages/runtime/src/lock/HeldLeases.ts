@@ -17,8 +17,8 @@ const lost = counter({
 export interface Listener {
   /** The place in the line: 1 is the next one. */
   readonly onQueued: (position: number) => void
-  /** The lease is lost, and with it the right to write. */
-  readonly onLost: () => void
+  /** A renewal did not find the lease. Returns whether it is lost, and with it the right to write, and the holder did not know yet. */
+  readonly onLost: () => boolean
 }
 
 interface Parts {
@@ -31,7 +31,7 @@ interface Parts {
 
 interface Lease {
   readonly fence: number
-  readonly lost: () => void
+  readonly lost: Listener["onLost"]
 }
 
 /** The leases of this process: those that it holds, and those that it asks the store for. At most one caller at a time asks for a session. */
@@ -153,9 +153,8 @@ export class HeldLeases {
    */
   reconcile(before: ReadonlyMap<SessionId, Lease>, renewed: ReadonlyMap<SessionId, number>): Effect.Effect<void> {
     const gone = Array.from(before).filter(
-      ([session, lease]) => this.#held.get(session) === lease && renewed.get(session) !== lease.fence
+      ([session, lease]) => this.#held.get(session) === lease && renewed.get(session) !== lease.fence && lease.lost()
     )
-    for (const [, lease] of gone) lease.lost()
     const isUsed = (session: SessionId) => this.#held.has(session) || this.#acquiring.has(session)
     const unused = Array.from(renewed).filter(([session]) => !isUsed(session))
     this.#unused = new Map(unused.map(([session]) => [session, this.#unused.get(session) ?? this.#expected]))

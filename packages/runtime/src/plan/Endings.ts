@@ -95,7 +95,11 @@ export class Endings {
     this.#endings.set(plan.plan_id, ending)
     if (guard._tag !== "Held") return
     // The replica that has the session now ends the plan. The next write here is refused.
-    const onLost = () => void (ending.due = 0)
+    const onLost = () => {
+      const isNews = ending.due !== 0
+      ending.due = 0
+      return isNews
+    }
     yield* Scope.provide(lock.adopt(plan.session_id, guard.fence, onLost), scope)
   })
 

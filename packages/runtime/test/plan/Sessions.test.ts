@@ -1,6 +1,7 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { MessageId } from "@bowline/domain/session/Message"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
+import { stall } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
 import * as Given from "@bowline/testing/store/Given"
 import { layer, pass, post, readAll, single } from "@bowline/testing/TestKit"
@@ -80,6 +81,24 @@ describe("a revert", () => {
         [1, 3, 4]
       )
     }).pipe(Effect.provide(layer({ script: () => [say("ok")] })), Effect.scoped)
+  )
+
+  it.effect("aborts a plan that got the session while it waited for it, and none that waits behind it", () =>
+    Effect.gen(function* () {
+      yield* readAll((yield* ask()).frames)
+      const { session_id } = yield* (yield* SessionStore).find(anonymous, "s")
+      // Nobody hears that a lease has expired.
+      yield* (yield* LeaseStore).acquire(session_id, "replica_other", Duration.millis(1_500))
+      const { message_id } = yield* first
+      const reverting = yield* Effect.forkChild(revert(message_id))
+      yield* pass("2 seconds", "1 second")
+      const overtaking = yield* Effect.forkChild(readAll((yield* ask()).frames), { startImmediately: true })
+      const behind = yield* Effect.forkChild(readAll((yield* ask()).frames), { startImmediately: true })
+      yield* pass("31 seconds", "1 second")
+      assert.deepInclude(yield* Fiber.join(reverting), { message_count: 1 })
+      assert.deepInclude(single(yield* Fiber.join(overtaking), "error"), { reason: "cancelled", stage: "provider" })
+      single(yield* Fiber.join(behind), "final")
+    }).pipe(Effect.provide(layer({ script: [[say("ok")], [stall], [say("ok")]] })), Effect.scoped)
   )
 
   it.effect("cancels the tasks that the dropped calls have left at peers", () =>
