@@ -281,6 +281,34 @@ describe("a gateway whose file changes", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.live("lets nobody use a preset that the file no longer has, whoever might use it before", () =>
+    Effect.gen(function* () {
+      const presets = "presets: { knots: { description: of knots }, internal: { description: of bolts } }\n"
+      const denied = "permissions: { anonymous: { presets: { deny: [internal] } } }\n"
+      const { file, logged, signal, url } = yield* begin(presets + denied, () => [say("ok")])
+      const listed = Effect.map(get(url, "/presets"), (answer) =>
+        (answer["presets"] as ReadonlyArray<{ readonly name: string }>).map(({ name }) => name)
+      )
+      const reread = Effect.fnUntraced(function* (text: string) {
+        writeFileSync(file, text)
+        yield* signal("SIGHUP")
+        yield* logged("configuration_reread")
+      })
+      assert.deepStrictEqual(yield* listed, ["knots"])
+      for (const text of ["presets: { knots: {} }\npermissions: { anonymous: {} }", "presets: { knots: {} }"]) {
+        yield* reread(text)
+        assert.deepStrictEqual(yield* listed, ["knots"])
+        const refused = yield* get(url, "/plan", { question: "?", preset: "internal" })
+        assert.include(refused, { status: 400, code: "invalid_request" })
+        assert.include(yield* get(url, "/plan", { question: "?" }), { state: "completed" })
+      }
+      yield* reread("{}")
+      assert.deepStrictEqual(yield* listed, [])
+      yield* reread(presets)
+      assert.deepStrictEqual(yield* listed, ["knots", "internal"])
+    }).pipe(Effect.scoped)
+  )
+
   it.live("notices by itself, and shows the next plan's model as much as it has room for now", () =>
     Effect.gen(function* () {
       const { file, logged, provider, url } = yield* begin("models: { scripted: { context_window: 100000 } }", () => [
