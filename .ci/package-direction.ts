@@ -50,7 +50,19 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "planner",
     "plan"
   ],
-  "apps/gateway": ["setting", "file", "config", "egress", "http", "route", "demo", "Gateway.ts", "cli", "main.ts"],
+  "apps/gateway": [
+    "setting",
+    "file",
+    "config",
+    "telemetry",
+    "egress",
+    "http",
+    "route",
+    "demo",
+    "Gateway.ts",
+    "cli",
+    "main.ts"
+  ],
   "packages/a2a": ["task", "identity", "dialect", "rpc", "card", "peer"],
   "packages/mcp": ["http", "process", "server"],
   "packages/testing": ["exchange", "http", "provider", "peer", "mcp", "session", "store", "TestKit.ts"],

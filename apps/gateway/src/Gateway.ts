@@ -6,27 +6,36 @@ import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { Permissions } from "@bowline/runtime/config/Permissions"
+import { Presets } from "@bowline/runtime/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import { ConfiguredServers } from "@bowline/runtime/mcp/ConfiguredServers"
 import * as PlannerText from "@bowline/runtime/prompt/PlannerText"
 import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
+import * as Instrument from "@bowline/runtime/telemetry/Instrument"
 import * as ProviderMetrics from "@bowline/runtime/telemetry/ProviderMetrics"
+import * as Spans from "@bowline/runtime/telemetry/Spans"
+import * as Warnings from "@bowline/runtime/telemetry/Warnings"
 import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
-import { Effect, Layer, Logger, Record, Redacted, References } from "effect"
-import { HttpRouter } from "effect/http"
+import { Effect, Layer, Logger, LogLevel, Option, Record, Redacted, References } from "effect"
+import { HttpClient, HttpMiddleware, HttpRouter } from "effect/http"
 import { flushCompileCache } from "node:module"
 import * as RateLimiter from "effect/persistence/RateLimiter"
+import * as ConfigReload from "./config/ConfigReload.ts"
 import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./file/ProviderSettings.ts"
 import * as HttpGateway from "./route/HttpGateway.ts"
 import * as ListeningServer from "./http/ListeningServer.ts"
 import * as Outbound from "./egress/Outbound.ts"
+import * as LogLine from "./telemetry/LogLine.ts"
+import * as LookedUp from "./telemetry/LookedUp.ts"
+import * as ProcessMetrics from "./telemetry/ProcessMetrics.ts"
 
 type Config = GatewayConfig["Service"]
 
@@ -36,6 +45,7 @@ const maxConnections = 10
 // Loaded only if needed: the embedded database alone costs more memory and time than everything else.
 const SqlStore = Effect.promise(() => import("@bowline/storage-sql/SqlStore"))
 const Demo = Effect.promise(() => import("./demo/Demo.ts"))
+const OtlpExport = Effect.promise(() => import("./telemetry/OtlpExport.ts"))
 
 const stores = ({ database, sessionTtl }: Config) => {
   switch (database._tag) {
@@ -94,9 +104,9 @@ const texts = ({ texts: { plannerFile, recipes } }: Config) =>
     plannerFile === undefined ? Layer.empty : PlannerText.layerFile(plannerFile)
   ).pipe(Layer.orDie)
 
-/** The MCP servers that every plan gets. The operator names them, so neither the egress rules nor the list of allowed variables hold for them. */
+/** The MCP servers of the presets. The operator names them, so neither the egress rules nor the list of allowed variables hold for them. */
 const mcpServers = ({ mcpServers: { environment, secrets, servers }, peerTls }: Config) =>
-  servers.length === 0
+  servers.size === 0
     ? Layer.empty
     : SdkConfiguredServers.layer({ servers, environment }).pipe(
         Layer.provide([
@@ -106,10 +116,21 @@ const mcpServers = ({ mcpServers: { environment, secrets, servers }, peerTls }: 
         ])
       )
 
+const presets = (config: Config) =>
+  Layer.effect(
+    Presets,
+    Effect.map(
+      ConfiguredServers,
+      ({ ofPreset }) =>
+        new Map(config.presets.map((preset) => [preset.name, { ...preset, servers: ofPreset(preset.name) }]))
+    )
+  )
+
 /** The plans with their stores, providers, peers and MCP servers. */
 const runtime = (config: Config) =>
   Plans.layer.pipe(
     Layer.provideMerge(CredentialPool.layer),
+    Layer.provideMerge(presets(config)),
     Layer.provideMerge(mcpServers(config)),
     Layer.provideMerge(stores(config)),
     Layer.provideMerge(
@@ -138,7 +159,9 @@ const draining = Layer.effectDiscard(Effect.flatMap(Plans, (plans) => Effect.add
 const ineffective = (config: Config) =>
   Layer.effectDiscard(
     Effect.gen(function* () {
-      for (const line of unheeded(config)) yield* Effect.logWarning(line)
+      for (const reason of unheeded(config)) {
+        yield* Effect.annotateLogs(Effect.logWarning("setting_without_effect"), { reason })
+      }
       const { serviceLinks } = config
       if (serviceLinks.length > 0) yield* Effect.logDebug(`Ignored service links: ${serviceLinks.join(", ")}`)
     })
@@ -156,20 +179,52 @@ const server = HttpRouter.serve(HttpGateway.layer, {
   routerConfig: { maxParamLength: 600 }
 })
 
+/** What is measured besides the plans, and the series that can be shown before anything has happened. */
+const metrics = Layer.mergeAll(ProcessMetrics.layer, LookedUp.layer, Layer.effectDiscard(Instrument.showAll))
+
 const log = ({ format, level }: Config["log"]) =>
   Layer.mergeAll(
-    Logger.layer([format === "json" ? Logger.withConsoleError(Logger.formatJson) : Logger.consolePretty()]),
+    Logger.layer([
+      LogLine.atLeast(level, format === "json" ? Logger.withConsoleError(LogLine.json) : Logger.consolePretty()),
+      Warnings.counting
+    ]),
     Layer.succeed(Logger.LogToStderr, true),
-    Layer.succeed(References.MinimumLogLevel, level)
+    Layer.succeed(References.MinimumLogLevel, LogLevel.isGreaterThan(level, "Warn") ? "Warn" : level)
   )
+
+/**
+ * What nobody reads costs nothing: without a collector there are no spans. Those of Effect's own client and server are never recorded,
+ * since they show every header, which may be a secret.
+ */
+const telemetry = ({ log: logged, telemetry: { content, exports } }: Config) =>
+  Layer.mergeAll(
+    Option.match(exports, {
+      onNone: () => Layer.succeed(References.TracerEnabled, false),
+      onSome: (given) =>
+        Layer.provide(
+          Layer.unwrap(Effect.map(OtlpExport, ({ layer }) => layer(given, logged.level))),
+          Outbound.layerOfTelemetry
+        )
+    }),
+    Layer.succeed(Spans.Content, content),
+    Layer.succeed(HttpClient.TracerDisabledWhen, () => true),
+    Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
+  ).pipe(Layer.provideMerge(log(logged)))
 
 /** The whole gateway, listening. */
 export const layer = (config: Config) =>
-  Layer.mergeAll(draining, announcement(config), ineffective(config), compiled).pipe(
+  Layer.mergeAll(
+    draining,
+    announcement(config),
+    ineffective(config),
+    compiled,
+    metrics,
+    ConfigReload.layer(config)
+  ).pipe(
     Layer.provideMerge(server),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(runtime(config)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
     Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),
-    Layer.provide(log(config.log))
+    Layer.provide(telemetry(config))
   )

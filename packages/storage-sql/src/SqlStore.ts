@@ -1,3 +1,4 @@
+import { gauge, observe } from "@bowline/runtime/telemetry/Instrument"
 import { Notices } from "@bowline/runtime/store/Notices"
 import { PgClient } from "@effect/sql-pg"
 import { type Duration, Effect, Layer, type Redacted } from "effect"
@@ -47,6 +48,13 @@ export const layerNoDeps = (options: Options) =>
     Layer.provide(Layer.effectDiscard(options.isShared ? Migrations.run : Effect.andThen(Migrations.run, endLeases)))
   )
 
+const connections = gauge({
+  name: "bowline.database.connections",
+  description:
+    "Connections for statements that this process may open; where more `bowline.database.operations` are open, they wait"
+})
+const showConnections = (count: number) => Layer.effectDiscard(observe(connections.of({}), () => count))
+
 /** How long a connection is idle before the system asks whether the server is still there. */
 const keepAlive = "10 seconds"
 
@@ -63,7 +71,8 @@ export const layerPostgres = ({
   layerNoDeps({ sessionTtl, isShared: true }).pipe(
     Layer.provide(
       PgClient.layerFrom(translateErrors(PgClient.make({ url, maxConnections, keepAlive, applicationName: "bowline" })))
-    )
+    ),
+    Layer.merge(showConnections(maxConnections))
   )
 
 /** The stores on a Postgres inside this process, with its files in `dataDir`. Fails with `DataDirInUse` if another process uses it. */
@@ -74,4 +83,7 @@ export const layerEmbedded = ({
   readonly dataDir: string
   readonly sessionTtl: Duration.Duration
 }) =>
-  layerNoDeps({ sessionTtl, isShared: false }).pipe(Layer.provide(PgClient.layerFrom(EmbeddedDatabase.make(dataDir))))
+  layerNoDeps({ sessionTtl, isShared: false }).pipe(
+    Layer.provide(PgClient.layerFrom(EmbeddedDatabase.make(dataDir))),
+    Layer.merge(showConnections(1))
+  )

@@ -1,32 +1,38 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
-import { Console, Effect, Layer } from "effect"
-import { CliOutput, Command } from "effect/cli"
+import { Effect, Layer } from "effect"
+import { CliConfig, CliOutput, Command, GlobalFlag } from "effect/cli"
+import manifest from "../../package.json" with { type: "json" }
 import { fromProcess, unheeded } from "../config/GatewayConfig.ts"
 import { ask } from "./Ask.ts"
 import { credentials } from "./Credentials.ts"
-import { misconfigured } from "./Ended.ts"
+import { doctor } from "./Doctor.ts"
+import { Ended, exitCodes, misconfigured } from "./Ended.ts"
+import { printLine, tell } from "./Output.ts"
+import { cancel, plans } from "./Plans.ts"
 import * as Process from "./Process.ts"
 import { serve } from "./Serve.ts"
+import { sessions } from "./Sessions.ts"
+import { tail } from "./Tail.ts"
 
 /** Lists what is wrong with the configuration, or shows what holds. It starts nothing. */
 const check = Command.make("check", {}, () =>
   fromProcess({}).pipe(
-    Effect.tap((config) => Console.log(JSON.stringify(config.effective, null, 2))),
+    Effect.tap((config) => printLine(JSON.stringify(config.effective, null, 2))),
     Effect.flatMap((config) =>
       Effect.map(RecipeFolder.faultsOf(config.texts.recipes), (faults) => [
         ...unheeded(config),
         ...faults.map(({ path, reason }) => `A recipe that cannot be used: ${path}: ${reason}`)
       ])
     ),
-    Effect.flatMap(Effect.forEach((line) => Console.error(line), { discard: true })),
+    Effect.flatMap(Effect.forEach((line) => tell(line), { discard: true })),
     Effect.catchTag("InvalidConfiguration", ({ problems }) => misconfigured(problems))
   )
 ).pipe(Command.withDescription("Check the configuration, and show what holds and what does not"))
 
 const bowline = Command.make("bowline").pipe(
   Command.withDescription("An agent gateway that never gets stuck"),
-  Command.withSubcommands([serve, ask, check, credentials])
+  Command.withSubcommands([serve, ask, tail, plans, cancel, sessions, credentials, check, doctor])
 )
 
 /** Reports a wrong command line as one line on stderr, like every other error. */
@@ -34,13 +40,19 @@ const usage = CliOutput.layerPresenter({
   present: (event) => {
     if (event._tag !== "InvalidInvocation") return CliOutput.defaultPresenter.present(event)
     const problems = event.errors.map(({ message }) => message.trim().replaceAll(/\s+/g, " ")).join("; ")
-    return Console.error(`${problems} (see ${event.commandPath.join(" ")} --help)`)
+    return tell(`${problems} (see ${event.commandPath.join(" ")} --help)`)
   }
 })
 
-const layer = Layer.effectDiscard(Command.run(bowline, { version: "0.1.0" })).pipe(
-  Layer.provide([NodeServices.layer, usage])
-)
+/** The library has told what is wrong: only its exit code is another one. */
+const misused = ({ errors }: { readonly errors: ReadonlyArray<unknown> }) =>
+  errors.length === 0 ? Effect.void : new Ended({ code: exitCodes.usage, lines: [] })
+
+const { Completions, Help, Version } = GlobalFlag
+
+const layer = Layer.effectDiscard(
+  Effect.catchTag(Command.run(bowline, { version: manifest.version }), "ShowHelp", misused)
+).pipe(Layer.provide([NodeServices.layer, usage, CliConfig.layer({ builtIns: [Help, Version, Completions] })]))
 
 /** Runs the command that the arguments of this process name. */
 export const run = (): void => Process.run(Effect.scoped(Layer.build(layer)))

@@ -1,53 +1,46 @@
 import type { Credential } from "@bowline/domain/provider/Credential"
-import { Console, Effect, Predicate } from "effect"
+import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
 import * as Outbound from "../egress/Outbound.ts"
-import { failed, reasonOf } from "./Ended.ts"
 import * as GatewayClient from "./GatewayClient.ts"
+import { printLine } from "./Output.ts"
+import * as Pages from "./Pages.ts"
+import * as Table from "./Table.ts"
+import { toJson } from "./TerminalText.ts"
 
-const ask = Effect.fnUntraced(function* <A, E>(
-  question: (client: GatewayClient.GatewayClient["client"]) => Effect.Effect<A, E>
-) {
-  const { url, client } = yield* GatewayClient.make
-  return yield* Effect.mapError(question(client), (error) => {
-    if (Predicate.isTagged(error, "HttpClientError")) {
-      return failed(`Cannot reach ${url}: ${reasonOf(Predicate.hasProperty(error, "cause") ? error.cause : error)}`)
-    }
-    return Predicate.hasProperty(error, "code") && Predicate.hasProperty(error, "detail")
-      ? failed(`${String(error.code)}: ${String(error.detail)}`)
-      : failed(`What answers at ${url} is not a gateway of this version`)
-  })
-})
+type Window = Credential["windows"][number]
+type Row = Credential & { readonly window?: Window }
 
-/** A table with a line for each window, and one line for a credential without windows. */
-const table = (credentials: ReadonlyArray<Credential>): string => {
-  const rows = credentials.flatMap(({ id, state, windows, last_used_at }) => {
-    const used = last_used_at ?? "never"
-    return windows.length === 0
-      ? [[id, state, used, "", "", ""]]
-      : windows.map(({ model, reason, until }) => [id, state, used, reason, model ?? "every model", until])
-  })
-  const all = [["CREDENTIAL", "STATE", "LAST USED", "REASON", "MODEL", "UNTIL"], ...rows]
-  const widths = (all[0] ?? []).map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)))
-  return all
-    .map((row) =>
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join("  ")
-        .trimEnd()
+/** A line for each window, and one line for a credential without windows. */
+const toRows = (credential: Credential): ReadonlyArray<Row> =>
+  credential.windows.length === 0 ? [credential] : credential.windows.map((window) => ({ ...credential, window }))
+
+const columns: ReadonlyArray<Table.Column<Row>> = [
+  ["CREDENTIAL", ({ id }) => id],
+  ["STATE", ({ state }) => state],
+  ["LAST USED", ({ last_used_at }) => (last_used_at === null ? "never" : { at: last_used_at })],
+  ["REASON", ({ window }) => window?.reason ?? ""],
+  ["UNTIL", ({ window }) => (window === undefined ? "" : { at: window.until })],
+  ["MODEL", ({ window }) => (window === undefined ? "" : (window.model ?? "every model"))]
+]
+
+const print = (credentials: ReadonlyArray<Credential>) =>
+  Table.print(columns, credentials.flatMap(toRows), "No credentials")
+
+const clear = Command.make(
+  "clear",
+  { id: Argument.String("id").pipe(Argument.withDescription("Such as openai-1")), json: Pages.json },
+  ({ id, json }) =>
+    GatewayClient.request((client) => client.credentials.clear({ params: { id } })).pipe(
+      Effect.flatMap((credential) => (json ? printLine(toJson(credential)) : print([credential])))
     )
-    .join("\n")
-}
-
-const clear = Command.make("clear", { id: Argument.String("id") }, ({ id }) =>
-  ask((client) => client.credentials.clear({ params: { id } })).pipe(
-    Effect.flatMap((credential) => Console.log(table([credential])))
-  )
 ).pipe(Command.withDescription("Reset a credential: all its windows end"))
 
 /** Lists the credentials of a gateway's providers with their windows. */
-export const credentials = Command.make("credentials", {}, () =>
-  ask((client) => client.credentials.list()).pipe(Effect.flatMap(({ credentials }) => Console.log(table(credentials))))
+export const credentials = Command.make("credentials", { json: Pages.json }, ({ json }) =>
+  GatewayClient.request((client) => client.credentials.list()).pipe(
+    Effect.flatMap((list) => (json ? printLine(toJson(list)) : print(list.credentials)))
+  )
 ).pipe(
   Command.withDescription("List the credentials of a gateway's providers"),
   Command.withSubcommands([clear]),

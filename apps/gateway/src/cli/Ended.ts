@@ -6,8 +6,8 @@ export class Ended extends Data.TaggedError("Ended")<{ readonly code: number; re
   override readonly [Runtime.errorExitCode] = this.code
 }
 
-/** Exit codes. 78 is `EX_CONFIG` of `sysexits.h`; 130 is what shells use for Ctrl-C. */
-export const exitCodes = { failed: 1, configuration: 78, interrupted: 130 } as const
+/** Exit codes. 64 and 78 are `EX_USAGE` and `EX_CONFIG` of `sysexits.h`; 130 is what shells use for Ctrl-C. */
+export const exitCodes = { failed: 1, usage: 64, configuration: 78, interrupted: 130 } as const
 
 export const failed = (line: string): Ended => new Ended({ code: exitCodes.failed, lines: [line] })
 

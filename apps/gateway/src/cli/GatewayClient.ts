@@ -1,11 +1,10 @@
 import { Api } from "@bowline/protocol/api/Api"
 import { Problem } from "@bowline/protocol/api/Problem"
-import { decode } from "@bowline/protocol/stream/SseFrame"
-import { Data, Effect, Stream } from "effect"
-import { HttpClient, HttpClientRequest, HttpClientResponse } from "effect/http"
+import { Data, Effect, Predicate, Schema } from "effect"
+import { HttpClient, HttpClientError, HttpClientRequest, HttpClientResponse } from "effect/http"
 import { HttpApiClient } from "effect/http-api"
 import * as ClientConfig from "./ClientConfig.ts"
-import { misconfigured } from "./Ended.ts"
+import { Ended, failed, misconfigured, reasonOf } from "./Ended.ts"
 
 /** The gateway refused a request. */
 export class RequestRefused extends Data.TaggedError("RequestRefused")<{ readonly problem: Problem }> {}
@@ -21,16 +20,42 @@ export const make = Effect.gen(function* () {
       apiKey === undefined ? (request) => request : HttpClientRequest.bearerToken(apiKey)
     )
   })
-  return { url, client }
+  return { url, client, hasKey: apiKey !== undefined }
 }).pipe(Effect.mapError(({ problems }) => misconfigured(problems)))
 
 const decodeProblem = HttpClientResponse.schemaBodyJson(Problem)
 
-/** The frames of a response, or the problem in their place. A stream that is silent for longer than its pings allow counts as ended. */
-export const frames = (response: HttpClientResponse.HttpClientResponse) =>
-  Stream.unwrap(
-    Effect.gen(function* () {
-      if (response.status !== 200) return yield* new RequestRefused({ problem: yield* decodeProblem(response) })
-      return decode(Stream.timeout(response.stream, "30 seconds"))
-    })
-  )
+/** The response to a request for a stream, unless the gateway has refused it. */
+export const accepted = Effect.fnUntraced(function* (response: HttpClientResponse.HttpClientResponse) {
+  if (response.status !== 200) return yield* new RequestRefused({ problem: yield* decodeProblem(response) })
+  return response
+})
+
+const isProblem = Schema.is(Problem)
+
+const formatProblem = ({ code, detail, issues = [], retryable }: Problem): string => {
+  const said = issues.length === 0 ? detail : issues.map(({ path, message }) => `${path}: ${message}`).join("; ")
+  if (code === "unauthorized") return `${code}: ${said}. Set BOWLINE_API_KEY to one of the gateway's keys`
+  return retryable ? `${code}: ${said}. Try again later` : `${code}: ${said}`
+}
+
+/** Why the gateway at this URL has not answered, and what to do about it. */
+export const explain = (url: string, error: unknown): Ended => {
+  if (error instanceof Ended) return error
+  if (error instanceof RequestRefused) return failed(formatProblem(error.problem))
+  if (isProblem(error)) return failed(formatProblem(error))
+  if (HttpClientError.isHttpClientError(error) && Predicate.isTagged(error.reason, "TransportError")) {
+    return failed(
+      `Cannot reach ${url}: ${reasonOf(error.reason.cause)}. Start a gateway with \`npm start\`, or name another one with BOWLINE_URL`
+    )
+  }
+  return failed(`What answers at ${url} is not a gateway of this version. Name a gateway with BOWLINE_URL`)
+}
+
+/** Asks the gateway that the environment names. */
+export const request = Effect.fnUntraced(function* <A, E>(
+  ask: (client: GatewayClient["client"]) => Effect.Effect<A, E>
+) {
+  const { url, client } = yield* make
+  return yield* Effect.mapError(ask(client), (error) => explain(url, error))
+})

@@ -1,8 +1,8 @@
-import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { SseFrame } from "@bowline/protocol/stream/SseFrame"
+import { decode } from "@bowline/protocol/stream/SseFrame"
 import { Data, Effect, Stream } from "effect"
-import type { GatewayClient } from "./GatewayClient.ts"
-import { frames } from "./GatewayClient.ts"
+import type { HttpClientResponse } from "effect/http"
+import { accepted, type GatewayClient } from "./GatewayClient.ts"
 
 /** The stream broke, and no attempt to resume it brought another frame. */
 export class StreamLost extends Data.TaggedError("StreamLost") {}
@@ -11,31 +11,50 @@ export class StreamLost extends Data.TaggedError("StreamLost") {}
 const maxFailures = 120
 const backoff = "500 millis"
 
-/** Starts a plan and reads it to its end. It resumes a stream that ends without `done` behind the last frame. */
+/** A stream that is silent for longer than its pings allow counts as ended. */
+const silence = "30 seconds"
+
+/** Asks for a plan's events behind a frame. */
+export const eventsOf = ({ client }: GatewayClient, id: string, after = 0) =>
+  client.plans.events({
+    params: { id },
+    headers: { "last-event-id": after },
+    query: {},
+    responseMode: "response-only"
+  })
+
+/** A request for the stream of a plan. */
+export type StreamRequest = Effect.Effect<
+  HttpClientResponse.HttpClientResponse,
+  Effect.Error<ReturnType<typeof eventsOf>>
+>
+
+/** Reads a plan to its end, from the response to a request. It resumes a stream that ends without `done` behind the last frame. */
 export const follow = Effect.fnUntraced(function* (
-  { client }: GatewayClient,
-  payload: PlanRequest,
-  onFrame: (frame: SseFrame) => Effect.Effect<void>
+  gateway: GatewayClient,
+  request: StreamRequest,
+  {
+    onCut,
+    onFrame
+  }: {
+    readonly onFrame: (frame: SseFrame) => Effect.Effect<void>
+    readonly onCut: Effect.Effect<void>
+  }
 ) {
   const seen: { last?: SseFrame } = {}
 
   const read = Effect.suspend(() =>
-    seen.last === undefined
-      ? client.plans.start({ headers: {}, payload, responseMode: "response-only" })
-      : client.plans.events({
-          params: { id: seen.last.data.plan_id },
-          headers: { "last-event-id": seen.last.id },
-          query: {},
-          responseMode: "response-only"
-        })
+    seen.last === undefined ? request : eventsOf(gateway, seen.last.data.plan_id, seen.last.id)
   ).pipe(
     Effect.flatMap((response) => {
-      // The plan exists, but the gateway or its database is unavailable.
-      if (response.status >= 500 && seen.last !== undefined) return Effect.void
-      return Stream.runForEach(frames(response), (frame) => {
-        seen.last = frame
-        return onFrame(frame)
-      })
+      // The plan exists, but the gateway or its database is unavailable, or wants to be asked less often.
+      if ((response.status >= 500 || response.status === 429) && seen.last !== undefined) return Effect.void
+      return Effect.flatMap(accepted(response), ({ stream }) =>
+        Stream.runForEach(decode(Stream.timeout(stream, silence)), (frame) => {
+          seen.last = frame
+          return onFrame(frame)
+        })
+      )
     }),
     Effect.catchTag("HttpClientError", (error) => (seen.last === undefined ? Effect.fail(error) : Effect.void))
   )
@@ -45,6 +64,7 @@ export const follow = Effect.fnUntraced(function* (
     if (failures > 0) yield* Effect.sleep(backoff)
     const before = seen.last
     yield* read
+    yield* onCut
     failures = seen.last === before ? failures + 1 : 1
   }
 })

@@ -1,28 +1,32 @@
-import { Cause, Console, Effect, Option, Predicate, Runtime } from "effect"
+import { Cause, Effect, Option, Runtime } from "effect"
 import { Ended } from "./Ended.ts"
+import { endWithReader, tell } from "./Output.ts"
+import { oneLine } from "./TerminalText.ts"
 
-/** Prints why a command failed, one line for each reason. The command line library reports wrong usage itself. */
-const explain = (error: unknown) => {
-  if (error instanceof Ended) return Effect.forEach(error.lines, (line) => Console.error(line), { discard: true })
-  return Predicate.isTagged(error, "ShowHelp") ? Effect.void : Console.error(String(error))
-}
+/** Prints why a command failed, one line for each reason. */
+const explain = (error: unknown) =>
+  error instanceof Ended
+    ? Effect.forEach(error.lines, (line) => tell(oneLine(line)), { discard: true })
+    : tell(oneLine(String(error)))
 
 /** Errors that no command expects are printed, too. */
 const explainCause = (cause: Cause.Cause<unknown>) => {
   if (Cause.hasInterruptsOnly(cause)) return Effect.void
   const error = Cause.findErrorOption(cause)
-  return Option.isSome(error) ? explain(error.value) : Console.error(Cause.pretty(cause))
+  return Option.isSome(error) ? explain(error.value) : tell(Cause.pretty(cause))
 }
 
+/** A handle that a library left open does not keep the process alive, but a reader that has not read everything yet does. */
 const start = Runtime.makeRunMain(({ fiber, teardown }) =>
   fiber.addObserver((exit) =>
     teardown(exit, (code) => {
-      // A handle that a library left open must not keep the process alive.
-      process.exit(code)
+      process.stdout.write("", () => process.stderr.write("", () => process.exit(code)))
     })
   )
 )
 
 /** Runs a command as this process. The command handles signals itself. */
-export const run = <A, E>(command: Effect.Effect<A, E>): void =>
+export const run = <A, E>(command: Effect.Effect<A, E>): void => {
+  endWithReader((code) => process.exit(code))
   start(Effect.tapCause(command, explainCause), { disableErrorReporting: true })
+}

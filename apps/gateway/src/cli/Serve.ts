@@ -7,6 +7,7 @@ import { fromProcess, type GatewayConfig } from "../config/GatewayConfig.ts"
 import { formatPlace } from "../setting/ConfigProblem.ts"
 import { type SettingName, table } from "../setting/Settings.ts"
 import { Ended, exitCodes, failed, misconfigured, reasonOf } from "./Ended.ts"
+import { outliveReader } from "./Output.ts"
 import * as Signals from "./Signals.ts"
 
 const flags = Object.fromEntries(
@@ -33,6 +34,7 @@ const cannotStore = (config: GatewayConfig["Service"], { message, reason }: Stor
 
 const run = Effect.fnUntraced(
   function* (given: Readonly<Record<string, Option.Option<string>>>) {
+    yield* outliveReader
     const config = yield* fromProcess(Record.getSomes(given))
     // A caller's schema may have a regular expression that blocks everybody: V8 then switches to its linear engine.
     setFlagsFromString("--enable-experimental-regexp-engine-on-excessive-backtracks")

@@ -1,5 +1,11 @@
 import { anonymous, type CallerName } from "@bowline/domain/caller/CallerName"
-import { everything, type Permission, type Permissions, spell as spellHost } from "@bowline/runtime/config/Permissions"
+import {
+  everything,
+  nothing,
+  type Permission,
+  type Permissions,
+  spell as spellHost
+} from "@bowline/runtime/config/Permissions"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { Record } from "effect"
 import type { FilePermission, GlobRules } from "../file/CallerSchema.ts"
@@ -25,15 +31,13 @@ const matcher = (
   return (name) => isAllowed(name) && !isDenied(name)
 }
 
-const toPermission = ({ hosts, models, recipes, tools }: FilePermission): Permission => ({
+export const toPermission = ({ hosts, models, presets, recipes, tools }: FilePermission): Permission => ({
   tool: matcher(tools),
   host: matcher(hosts, spellHost),
   model: matcher(models),
-  recipe: matcher(recipes)
+  recipe: matcher(recipes),
+  preset: matcher(presets)
 })
-
-const never = () => false
-const nothing: Permission = { tool: never, host: never, model: never, recipe: never }
 
 /** Who may use what. Where the file has permissions, a caller that it does not mention may use nothing. */
 export const permissionsOf = ({ permissions }: ConfigFile): typeof Permissions.Service => {

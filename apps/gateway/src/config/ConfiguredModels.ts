@@ -36,9 +36,15 @@ export const choose = (
     summaryModel,
     configured: summaryModel === undefined ? configured : configured.union(new Set([summaryModel])),
     allows: (name: string) => isOffered(name) && isNamed(name),
-    misfits: modelNames.flatMap((name): ReadonlyArray<Misfit> =>
-      [asked[name]].flat().every(isOffered) ? [] : [{ name, place: placeOf(sources, name), expected }]
-    )
+    misfits: [
+      ...modelNames.flatMap((name): ReadonlyArray<Misfit> =>
+        [asked[name]].flat().every(isOffered) ? [] : [{ name, place: placeOf(sources, name), expected }]
+      ),
+      ...file.presets.flatMap(({ modelPath: path, preferences }): ReadonlyArray<Misfit> => {
+        if (preferences.model === undefined || isOffered(preferences.model)) return []
+        return [{ name: "model", place: { _tag: "File", file: file.name, path }, expected }]
+      })
+    ]
   }
 }
 

@@ -1,6 +1,9 @@
 import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
+import type { Agent } from "@bowline/domain/peer/Agent"
+import { defaultPreset } from "@bowline/runtime/config/Presets"
 import { Duration, Record, Redacted } from "effect"
 import type { ConfigFile } from "../file/ConfigFile.ts"
+import type { PresetSettings } from "../file/PresetSettings.ts"
 import type { FileProvider } from "../file/FileSchema.ts"
 import type { ProviderSettings } from "../file/ProviderSettings.ts"
 import type { CallerKey } from "../setting/CallerKeys.ts"
@@ -65,6 +68,25 @@ const mcpServerOf = (server: ConfiguredMcpServer) => {
   return { ...terms, args: args.map(() => redacted), env: Record.map(env, () => redacted) }
 }
 
+const agentOf = ({ auth, endpoint, ...agent }: Agent) => ({
+  ...agent,
+  endpoint: withoutSecrets(endpoint),
+  auth: { type: auth.type }
+})
+
+const catalogOf = ({ agents, servers }: Pick<PresetSettings, "agents" | "servers">) => ({
+  agents: agents.map(agentOf),
+  mcp_servers: servers.map(mcpServerOf)
+})
+
+const presetOf = ({ agents, description, instructions, permissions, preferences, servers }: PresetSettings) => ({
+  description,
+  ...catalogOf({ agents, servers }),
+  preferences,
+  instructions,
+  permissions
+})
+
 /** The configuration in effect, in the shape of the file, for people to read. It contains no secrets. */
 export const describe = (
   values: Values,
@@ -77,7 +99,10 @@ export const describe = (
     providerOf(provider, file.providers.find(({ name }) => name === provider.name) ?? {})
   ),
   models: file.models,
-  mcp_servers: file.mcpServers.map(mcpServerOf),
+  ...file.presets.filter(({ name }) => name === defaultPreset).map(catalogOf)[0],
+  presets: Object.fromEntries(
+    file.presets.flatMap((preset) => (preset.name === defaultPreset ? [] : [[preset.name, presetOf(preset)] as const]))
+  ),
   peers: {
     hosts: Object.fromEntries(
       Array.from(file.peerTls, ([host, tls]) => [

@@ -1,33 +1,27 @@
 import * as BinduIdentity from "@bowline/a2a/identity/BinduIdentity"
 import type { Identity } from "@bowline/runtime/auth/GatewayIdentity"
 import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
+import { variablesOf } from "@bowline/domain/peer/Agent"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import type { Permissions } from "@bowline/runtime/config/Permissions"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
 import { Context, Duration, Effect, type LogLevel, Option, Redacted } from "effect"
-import * as ConfigFile from "../file/ConfigFile.ts"
+import type { ConfigFile } from "../file/ConfigFile.ts"
 import type { PeerTls } from "../file/PeerTls.ts"
 import * as ProviderSettings from "../file/ProviderSettings.ts"
 import type { CallerKey } from "../setting/CallerKeys.ts"
-import type { Place } from "../setting/ConfigProblem.ts"
-import {
-  collect,
-  InvalidConfiguration,
-  isLoopback,
-  isSet,
-  placeOf,
-  read,
-  type Sources,
-  type Texts
-} from "../setting/ReadSettings.ts"
-import { withoutServiceLinks } from "../setting/ServiceLinks.ts"
-import { laterVariables, type SettingName, type Values } from "../setting/Settings.ts"
-import { budgetsOf, callerMisfits, permissionsOf } from "./CallerRules.ts"
+import type { Place, Problem } from "../setting/ConfigProblem.ts"
+import { InvalidConfiguration, isLoopback, isSet, placeOf, type Texts } from "../setting/ReadSettings.ts"
+import type { SettingName, Values } from "../setting/Settings.ts"
+import { isUnheeded } from "../setting/TelemetrySettings.ts"
+import { budgetsOf } from "./CallerRules.ts"
+import { changeableOf, type Changeable, needRestart, read, type Reading } from "./ConfigReading.ts"
 import * as ConfiguredModels from "./ConfiguredModels.ts"
+import { type ConfiguredPreset, presetsOf } from "./ConfiguredPresets.ts"
 import * as EffectiveConfig from "./EffectiveConfig.ts"
-import { identityMisfits, notReported, textMisfits, textsOf } from "./Misfit.ts"
+import { type TelemetryConfig, telemetryOf } from "./TelemetryConfig.ts"
 
 /** Where plans and sessions are stored. */
 export type Database =
@@ -61,6 +55,13 @@ export interface HttpLimits {
   readonly requestTimeout: Duration.Duration
 }
 
+/** What came of another reading: what is wrong, or the keys whose change needs a restart. `apply` makes the rest hold. */
+export interface Reread {
+  readonly problems: ReadonlyArray<Problem>
+  readonly needRestart: ReadonlyArray<string>
+  readonly apply: () => void
+}
+
 /** Everything that an operator configures, see `docs/reference/configuration.md`. */
 export class GatewayConfig extends Context.Service<
   GatewayConfig,
@@ -75,13 +76,15 @@ export class GatewayConfig extends Context.Service<
     /** Without any the gateway is open. */
     readonly callerKeys: ReadonlyArray<CallerKey>
     readonly isAdmin: (caller: CallerName) => boolean
+    /** Whether the metrics need no key. */
+    readonly hasPublicMetrics: boolean
     readonly database: Database
     /** The planner's providers. Without any the gateway runs its demo. */
     readonly providers: ReadonlyArray<ProviderSettings.ProviderSettings>
     readonly plans: PlansConfig["Service"]
     /** The operator's texts for the system prompt. */
-    readonly texts: ReturnType<typeof textsOf>
-    /** The variables that a request's `env_var` may name. */
+    readonly texts: Reading["texts"]
+    /** The variables that a request's `env_var` may name, and those that the agents of presets do. */
     readonly secrets: typeof EnvironmentSecrets.Service
     /** Who may use which tools, hosts, models and recipes. */
     readonly permissions: typeof Permissions.Service
@@ -91,11 +94,13 @@ export class GatewayConfig extends Context.Service<
     readonly identity: Option.Option<Identity>
     /** Which hosts and addresses callers may make the gateway connect to. */
     readonly egress: EgressPolicy
-    /** Certificates and authorities for connections to peers. */
-    readonly peerTls: PeerTls
-    /** The MCP servers of every plan. */
+    /** Certificates and authorities for connections to peers, as they are now. */
+    readonly peerTls: () => PeerTls
+    /** What plans get besides what their requests name. */
+    readonly presets: ReadonlyArray<ConfiguredPreset>
+    /** The MCP servers of the presets, by their names. */
     readonly mcpServers: {
-      readonly servers: ReadonlyArray<ConfiguredMcpServer>
+      readonly servers: ReadonlyMap<string, ReadonlyArray<ConfiguredMcpServer>>
       /** The variables that their processes get besides their own. */
       readonly environment: Readonly<Record<string, string>>
       /** The variables that their `auth` may name: all, since the operator names them. */
@@ -107,8 +112,13 @@ export class GatewayConfig extends Context.Service<
     readonly maxBody: number
     readonly sessionTtl: Duration.Duration
     readonly log: { readonly level: LogLevel.LogLevel; readonly format: "json" | "pretty" }
+    readonly telemetry: TelemetryConfig
     /** Where a setting is set, or would be. */
     readonly placeOf: (name: SettingName) => Place
+    /** Reads everything again. What may change holds from then on, in `plans` and `permissions`, too; if anything is wrong, nothing changes. */
+    readonly reread: Effect.Effect<Reread>
+    /** The files that `reread` reads, after the last reading. */
+    readonly files: () => ReadonlyArray<string>
     /** The whole configuration for people to read, without secrets. */
     readonly effective: object
     /** Variables that are set, but that this version does not honour. */
@@ -125,43 +135,49 @@ const databaseOf = ({ databaseUrl, dataDir }: Values): Database => {
   return dataDir === "memory:" ? { _tag: "Memory" } : { _tag: "Embedded", dataDir }
 }
 
-/** The gateway's identity, if all three settings are set. */
 /** What a caller may ask who has a key. On an open gateway there is one caller, the person at the machine. */
 const usualRate = [600, Duration.minutes(1)] as const
 
+/** The gateway's identity, if all three settings are set. */
 const identityOf = ({ didAuthor: author, didName: name, didSeed: seed }: Values) =>
   seed === undefined || author === undefined || name === undefined
     ? Option.none()
     : Option.some(BinduIdentity.fromSeed({ seed, author, name }))
 
-const secretsOf = (isAllowed: (name: string) => boolean, environment: Texts): typeof EnvironmentSecrets.Service => ({
+/** Requests may name the variables that are allowed, and nothing gets others, but for those that the operator names. */
+const secretsOf = (
+  isAllowed: (name: string) => boolean,
+  environment: Texts,
+  named: ReadonlySet<string> = new Set()
+): typeof EnvironmentSecrets.Service => ({
   isAllowed,
-  get: (name) =>
-    Effect.succeed(Option.map(Option.fromNullishOr(isAllowed(name) ? environment[name] : undefined), Redacted.make))
+  get: (name) => {
+    const value = isAllowed(name) || named.has(name) ? environment[name] : undefined
+    return Effect.succeed(Option.map(Option.fromNullishOr(value), Redacted.make))
+  }
 })
+
+/** The variables that the agents of presets name. */
+const variablesOfPresets = ({ presets }: ConfigFile): ReadonlySet<string> =>
+  new Set(presets.flatMap(({ agents }) => agents.flatMap(({ auth }) => variablesOf(auth).map(([, name]) => name))))
 
 /** What a process needs to find programs and files, and to write in the operator's language. It contains no key of a provider. */
 const inherited = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ"]
 
-const mcpServersOf = ({ mcpServers: servers }: ConfigFile.ConfigFile, environment: Texts) => ({
-  servers,
+const mcpServersOf = ({ presets }: ConfigFile, environment: Texts) => ({
+  servers: new Map(presets.flatMap(({ name, servers }) => (servers.length === 0 ? [] : [[name, servers] as const]))),
   environment: Object.fromEntries(
     inherited.flatMap((name) => (environment[name] === undefined ? [] : [[name, environment[name]] as const]))
   ),
   secrets: secretsOf(() => true, environment)
 })
 
-const plansOf = (
-  values: Values,
-  sources: Sources,
-  models: ReturnType<typeof ConfiguredModels.choose>,
-  file: ConfigFile.ConfigFile
-): PlansConfig["Service"] => ({
+const plansOf = ({ file, models, sources, values }: Reading, changeable: () => Changeable): PlansConfig["Service"] => ({
   model: models.model,
   fallbackModels: models.fallbackModels,
   summaryModel: models.summaryModel,
-  allowsModel: models.allows,
-  models: ConfiguredModels.overridesOf(file.models, file.providers),
+  allowsModel: (model) => changeable().allowsModel(model),
+  models: () => changeable().models,
   providerTimers: ProviderSettings.timersOf(file.providers, sources),
   maxPlans: values.maxPlans,
   maxQueue: values.maxQueue,
@@ -192,19 +208,24 @@ export const fromEnvironment = Effect.fnUntraced(function* (
   isTerminal: boolean,
   flags: Texts = {}
 ) {
-  const file = yield* ConfigFile.load(environment)
-  const { links, settings } = withoutServiceLinks(environment)
-  const sources = collect(flags, settings, file.settings)
-  const { problems: wrong, values } = read(sources, settings)
-  const providers = ProviderSettings.fromValues(values, sources, file.providers)
-  const models = ConfiguredModels.choose(values, sources, providers, file)
-  const found = [...file.problems, ...wrong]
-  const texts = textsOf(values, sources)
-  const unreadable = yield* textMisfits(texts, sources)
-  const ofLists = file.hasLists ? [...models.misfits, ...callerMisfits(file, values)] : []
-  const misfits = [...ofLists, ...identityMisfits(sources), ...unreadable]
-  const problems = [...found, ...notReported(misfits, found, sources)]
+  const started = yield* read(environment, flags)
+  const { file, links, models, problems, providers, sources, texts, values } = started
   if (problems.length > 0) return yield* new InvalidConfiguration({ problems })
+  let current = changeableOf(started, file)
+  let { files, name } = file
+  const reread = Effect.map(read(environment, flags), (now): Reread => {
+    files = now.file.files
+    const isGone = name !== "" && now.file.name === "" && now.problems.length === 0
+    const gone: Problem = { place: { _tag: "File", file: name, path: [] }, expected: "The file is gone" }
+    return {
+      problems: isGone ? [gone] : now.problems,
+      needRestart: needRestart(started, now),
+      apply: () => {
+        name = now.file.name
+        current = changeableOf(started, now.file)
+      }
+    }
+  })
   const { adminCallers, apiKeys, host, logFormat = isTerminal ? "pretty" : "json" } = values
   return GatewayConfig.of({
     host,
@@ -218,24 +239,29 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     rateLimit: values.rateLimit ?? (apiKeys.length > 0 ? usualRate : undefined),
     callerKeys: apiKeys,
     isAdmin: (caller) => adminCallers?.includes(caller) ?? apiKeys.length === 0,
+    hasPublicMetrics: values.publicMetrics,
     database: databaseOf(values),
     providers,
-    plans: plansOf(values, sources, models, file),
+    plans: plansOf(started, () => current),
     texts,
-    secrets: secretsOf(ConfiguredModels.anyOf(values.envAllow), environment),
-    permissions: permissionsOf(file),
+    secrets: secretsOf(ConfiguredModels.anyOf(values.envAllow), environment, variablesOfPresets(file)),
+    permissions: { forCaller: (caller) => current.permissions.forCaller(caller) },
     secretKey: Option.fromNullishOr(values.secretKey),
     identity: identityOf(values),
     egress: { allow: values.egressAllow, deny: values.egressDeny, allowsLocal: isLoopback(host) },
-    peerTls: file.peerTls,
+    peerTls: () => current.peerTls,
+    presets: presetsOf(file),
     mcpServers: mcpServersOf(file, environment),
     configuredModels: models.configured,
     maxBody: values.maxBody,
     sessionTtl: values.sessionTtl,
     log: { level: logLevels[values.logLevel], format: logFormat },
+    telemetry: telemetryOf(values),
     placeOf: (name) => placeOf(sources, name),
+    reread,
+    files: () => files,
     effective: EffectiveConfig.describe(values, sources, providers, file),
-    ignored: laterVariables.filter((name) => isSet(environment[name])),
+    ignored: Object.keys(environment).filter((name) => isUnheeded(name) && isSet(environment[name])),
     overruled: ProviderSettings.overruled(sources),
     serviceLinks: links
   })

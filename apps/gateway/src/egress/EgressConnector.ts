@@ -43,25 +43,34 @@ const secured = ({ ca, cert, key }: TlsIdentity) => ({
   ...(key === undefined ? {} : { key: Redacted.value(key) })
 })
 
+const noTls: PeerTls = new Map()
+
 /**
  * Opens connections for Undici, as far as the policy allows: to a name by the addresses that it has now, to an address
  * directly. A connection that is not allowed fails with an `EgressRefusal`. For TLS, an entry of `tls` for host and port wins
- * over one for the host alone. `lookup` replaces the system's resolver.
+ * over one for the host alone; `tls` is asked for each connection. `lookup` replaces the system's resolver.
  */
 export const make = (
   policy: EgressPolicy,
-  tls: PeerTls = new Map(),
+  tls: () => PeerTls = () => noTls,
   lookup: LookupFunction = resolve
 ): buildConnector.connector => {
   const options = { lookup: guarded(policy, lookup) }
   const plain = buildConnector(options)
   // One connector for each: a connector caches TLS sessions, which must not be shared between identities.
-  const own = new Map(
-    Array.from(tls, ([host, identity]) => [host, buildConnector({ ...options, ...secured(identity) })])
-  )
+  const connectorsOf = (identities: PeerTls) => ({
+    identities,
+    byHost: new Map(
+      Array.from(identities, ([host, identity]) => [host, buildConnector({ ...options, ...secured(identity) })])
+    )
+  })
+  let own = connectorsOf(tls())
   const connectorOf = (hostname: string, port: string) => {
+    const identities = tls()
+    if (identities !== own.identities) own = connectorsOf(identities)
+    const { byHost } = own
     const host = isIP(hostname) === 6 ? `[${hostname}]` : hostname
-    return own.get(`${host}:${port === "" ? "443" : port}`) ?? own.get(host) ?? plain
+    return byHost.get(`${host}:${port === "" ? "443" : port}`) ?? byHost.get(host) ?? plain
   }
   return (options, callback) => {
     const { hostname, port, protocol } = options

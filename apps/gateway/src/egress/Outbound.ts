@@ -2,8 +2,9 @@ import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { Agent, type Dispatcher } from "@effect/platform-node/Undici"
 import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
 import * as EgressRule from "@bowline/runtime/egress/EgressRule"
+import * as TraceContext from "@bowline/runtime/telemetry/TraceContext"
 import { Effect, Layer, Option } from "effect"
-import { HttpClient } from "effect/http"
+import { HttpClient, HttpClientRequest } from "effect/http"
 import type { PeerTls } from "../file/PeerTls.ts"
 import * as EgressConnector from "../egress/EgressConnector.ts"
 
@@ -11,10 +12,17 @@ import * as EgressConnector from "../egress/EgressConnector.ts"
 const untimed: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) =>
   dispatch({ ...options, headersTimeout: 0, bodyTimeout: 0 }, handler)
 
+/** Tells the server of which trace a request is a part, unless the request says so itself. */
+const traced = HttpClient.mapRequestEffect((request: HttpClientRequest.HttpClientRequest) =>
+  "traceparent" in request.headers
+    ? Effect.succeed(request)
+    : Effect.map(TraceContext.current, (trace) => HttpClientRequest.setHeaders(request, trace))
+)
+
 const client = (make: () => Agent) =>
   Layer.provide(
     // Not the client's own layer, which copies two contexts for every request.
-    Layer.effect(HttpClient.HttpClient, NodeHttpClient.makeUndici),
+    Layer.effect(HttpClient.HttpClient, Effect.map(NodeHttpClient.makeUndici, traced)),
     Layer.effect(
       NodeHttpClient.Dispatcher,
       Effect.map(
@@ -27,6 +35,9 @@ const client = (make: () => Agent) =>
 /** The HTTP client for providers, which the operator names. It has no timers, retries or redirects. */
 export const layer = client(() => new Agent())
 
+/** The HTTP client for telemetry. It is a part of no trace, and its exporters have their own timers. */
+export const layerOfTelemetry = Layer.fresh(NodeHttpClient.layerUndici)
+
 const anywhere: EgressPolicy = {
   allow: ["0.0.0.0/0", "::/0"].flatMap((network) => Option.toArray(EgressRule.parse(network))),
   deny: [],
@@ -34,8 +45,9 @@ const anywhere: EgressPolicy = {
 }
 
 /** The same client for other hosts that the operator names, with the host's TLS configuration. It connects wherever it is told to. */
-export const layerAnywhere = (tls: PeerTls) => client(() => new Agent({ connect: EgressConnector.make(anywhere, tls) }))
+export const layerAnywhere = (tls: () => PeerTls) =>
+  client(() => new Agent({ connect: EgressConnector.make(anywhere, tls) }))
 
 /** The same client for hosts that callers name. It connects only where the policy allows, with the host's TLS configuration. */
-export const layerWithin = (policy: EgressPolicy, tls: PeerTls) =>
+export const layerWithin = (policy: EgressPolicy, tls: () => PeerTls) =>
   client(() => new Agent({ connect: EgressConnector.make(policy, tls) }))

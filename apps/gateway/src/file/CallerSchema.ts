@@ -26,13 +26,16 @@ const rulesOf = (isElement: (text: string) => boolean, expected: string) => {
 const GlobRules = rulesOf(isGlob, expectedGlob)
 export type GlobRules = typeof GlobRules.Type
 
-/** What a caller may use. A key that is missing restricts nothing. */
-const FilePermission = Schema.Struct({
+/** What the plans of a preset may use. A key that is missing restricts nothing. */
+export const PresetPermission = Schema.Struct({
   tools: Schema.optionalKey(GlobRules),
   hosts: Schema.optionalKey(rulesOf(isHostGlob, expectedHost)),
   models: Schema.optionalKey(GlobRules),
   recipes: Schema.optionalKey(GlobRules)
 })
+
+/** What a caller may use. */
+const FilePermission = Schema.Struct({ ...PresetPermission.fields, presets: Schema.optionalKey(GlobRules) })
 export type FilePermission = typeof FilePermission.Type
 
 const perDay = Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000_000_000 })))

@@ -1,4 +1,3 @@
-import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
 import { Data, Effect, Option } from "effect"
 import { existsSync } from "node:fs"
 import { readFile } from "node:fs/promises"
@@ -9,8 +8,8 @@ import { fileVariable } from "../setting/Settings.ts"
 import { parseText, substitute } from "./ConfigText.ts"
 import * as FileSchema from "./FileSchema.ts"
 import { settingsOf } from "./FileSettings.ts"
-import { mcpServerIssues, toMcpServers } from "./McpServerSettings.ts"
 import * as PeerTls from "./PeerTls.ts"
+import * as PresetSettings from "./PresetSettings.ts"
 import { providerIssues } from "./ProviderSettings.ts"
 
 /** What the file sets, and everything that is wrong with it. Without a file nothing is set. */
@@ -25,8 +24,11 @@ export interface ConfigFile {
   readonly peerTls: PeerTls.PeerTls
   readonly permissions: FileSchema.Lists["permissions"]
   readonly budgets: FileSchema.Lists["budgets"]
-  readonly mcpServers: ReadonlyArray<ConfiguredMcpServer>
+  /** `default` in front. */
+  readonly presets: ReadonlyArray<PresetSettings.PresetSettings>
   readonly problems: ReadonlyArray<Problem>
+  /** The files whose change may change all this, whether they exist or not. */
+  readonly files: ReadonlyArray<string>
 }
 
 const nothing: ConfigFile = {
@@ -38,8 +40,9 @@ const nothing: ConfigFile = {
   peerTls: new Map(),
   permissions: undefined,
   budgets: undefined,
-  mcpServers: [],
-  problems: []
+  presets: PresetSettings.read({}, {}).presets,
+  problems: [],
+  files: []
 }
 
 const names = ["json", "jsonc", "yaml"].map((extension) => `bowline.config.${extension}`)
@@ -71,16 +74,11 @@ const read = Effect.fnUntraced(
       settings.map(({ name, path, text }) => [name, { text, place: { _tag: "File", file, path } }])
     )
     const { issues: misshapen, lists } = FileSchema.decode(document)
-    const {
-      budgets,
-      mcp_servers = [],
-      models = {},
-      peers,
-      permissions,
-      providers = []
-    } = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
+    const given = Option.getOrElse(lists, (): FileSchema.Lists => ({}))
+    const { budgets, models = {}, peers, permissions, providers = [] } = given
     const tls = yield* PeerTls.load(peers?.hosts ?? {}, path)
-    const inLists = [...providerIssues(providers), ...tls.issues, ...mcpServerIssues(mcp_servers, environment)]
+    const { issues: ofPresets, presets } = PresetSettings.read(given, environment)
+    const inLists = [...providerIssues(providers), ...tls.issues, ...ofPresets]
     const issues = [...unset, ...misshapen, ...unwritten, ...inLists]
     return {
       name: file,
@@ -91,8 +89,9 @@ const read = Effect.fnUntraced(
       peerTls: tls.hosts,
       permissions,
       budgets,
-      mcpServers: toMcpServers(mcp_servers),
-      problems: issues.map((issue) => inFile(file, issue))
+      presets,
+      problems: issues.map((issue) => inFile(file, issue)),
+      files: tls.files
     }
   },
   Effect.catchTag("Unreadable", ({ problem }) => Effect.succeed({ ...nothing, problems: [problem] }))
@@ -101,9 +100,15 @@ const read = Effect.fnUntraced(
 /** Reads the file that `BOWLINE_CONFIG` names, else the one in the working directory. */
 export const load = (environment: Texts): Effect.Effect<ConfigFile> => {
   const named = environment[fileVariable]?.trim() ?? ""
+  const files = (named === "" ? names : [named]).map((name) => resolve(name))
   const [found = named, ...others] = named === "" ? names.filter((name) => existsSync(name)) : []
-  if (found === "") return Effect.succeed(nothing)
-  if (others.length === 0) return read(resolve(found), environment)
-  const expected = `Expected one of them only, or ${fileVariable}`
-  return Effect.succeed({ ...nothing, problems: [inFile([found, ...others].join(", "), { path: [], expected })] })
+  if (found === "") return Effect.succeed({ ...nothing, files })
+  if (others.length === 0) {
+    return Effect.map(read(resolve(found), environment), (file) => ({ ...file, files: [...files, ...file.files] }))
+  }
+  const problem = inFile([found, ...others].join(", "), {
+    path: [],
+    expected: `Expected one of them only, or ${fileVariable}`
+  })
+  return Effect.succeed({ ...nothing, files, problems: [problem] })
 }

@@ -19,12 +19,15 @@ const fromJson = (text: string, isLenient: boolean): Result.Result<unknown, stri
   )
 }
 
-const fromYaml = (text: string): Result.Result<unknown, string> =>
-  Result.try({
+/** A blank text is a mistake: an editor or a copy that has not yet written the rest. */
+const fromYaml = (text: string): Result.Result<unknown, string> => {
+  if (text.trim() === "") return Result.fail("It is empty. Expected settings, or {} for none")
+  return Result.try({
     try: () => Yaml.parse(text) ?? {},
     // YAML takes a text that begins with `*` for an alias. It may be a secret.
     catch: (error) => (error instanceof Error ? error.message.replace(/'\*.*'/, "after *") : "It cannot be read")
   })
+}
 
 /** Parses JSON, JSON with comments, or YAML, depending on the file's extension. Its errors never quote the content. */
 export const parseText = (path: string, text: string): Result.Result<unknown, string> => {

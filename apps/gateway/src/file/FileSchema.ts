@@ -1,9 +1,9 @@
-import { McpCommand, McpServer } from "@bowline/domain/mcp/McpServer"
 import { type Option, Result, Schema } from "effect"
 import { type Issue, toIssues } from "../setting/ConfigProblem.ts"
 import { duration, httpUrl, matching } from "../setting/SettingText.ts"
 import { Budgets, Permissions } from "./CallerSchema.ts"
 import { sections } from "./FileSettings.ts"
+import { catalog, Presets } from "./PresetSchema.ts"
 
 const Tokens = (minimum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum: 100_000_000 }))
 const Dollars = Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000 }))
@@ -44,21 +44,13 @@ export type FilePeerHost = typeof FilePeerHost.Type
 
 const HostName = matching(/^(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/, "Expected a host, or host:port")
 
-/** An MCP server by its URL or its command. `McpServerSettings` says which fields go together. */
-const FileMcpServer = Schema.Struct({
-  ...McpServer.fields,
-  ...McpCommand.fields,
-  url: Schema.optionalKey(McpServer.fields.url),
-  command: Schema.optionalKey(McpCommand.fields.command)
-})
-export type FileMcpServer = typeof FileMcpServer.Type
-
 /** What the file may contain beside settings. */
-const Lists = Schema.Struct({
+export const Lists = Schema.Struct({
   providers: Schema.optionalKey(Schema.Array(FileProvider)),
   models: Schema.optionalKey(Schema.Record(Schema.String, FileModel)),
   peers: Schema.optionalKey(Schema.Struct({ hosts: Schema.Record(HostName, FilePeerHost) })),
-  mcp_servers: Schema.optionalKey(Schema.Array(FileMcpServer).check(Schema.isMaxLength(16))),
+  ...catalog,
+  presets: Schema.optionalKey(Presets),
   permissions: Schema.optionalKey(Permissions),
   budgets: Schema.optionalKey(Budgets)
 })

@@ -2,21 +2,28 @@ import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
 import { variablesOf, type AgentAuth } from "@bowline/domain/peer/Agent"
 import type { Issue } from "../setting/ConfigProblem.ts"
 import { isSet, type Texts } from "../setting/ReadSettings.ts"
-import type { FileMcpServer } from "./FileSchema.ts"
+import type { FileMcpServer } from "./PresetSchema.ts"
 
 /** The fields that only servers with a URL have, and those that only commands have. */
 const ofUrls = ["headers"] as const
 const ofCommands = ["args", "env"] as const
 
-const unsetVariables = (auth: AgentAuth, environment: Texts) =>
-  variablesOf(auth).filter(([, variable]) => !isSet(environment[variable]))
+/** The variables of an `auth` that are not set. `path` is where the `auth` stands. */
+export const unsetVariables = (path: Issue["path"], auth: AgentAuth, environment: Texts): ReadonlyArray<Issue> =>
+  variablesOf(auth)
+    .filter(([, variable]) => !isSet(environment[variable]))
+    .map(([field, variable]) => ({ path: [...path, field], expected: `The variable ${variable} is not set` }))
 
 /** Reports what the schema of one server cannot say: fields that do not go together, names that stand there twice, variables that are not set. */
-export const mcpServerIssues = (servers: ReadonlyArray<FileMcpServer>, environment: Texts): ReadonlyArray<Issue> =>
+export const mcpServerIssues = (
+  path: Issue["path"],
+  servers: ReadonlyArray<FileMcpServer>,
+  environment: Texts
+): ReadonlyArray<Issue> =>
   servers.flatMap((server, index) => {
     const { auth, command, name, url } = server
     const issue = (keys: ReadonlyArray<string>, expected: string): Issue => ({
-      path: ["mcp_servers", index, ...keys],
+      path: [...path, index, ...keys],
       expected
     })
     const isRepeated = servers.findIndex((other) => other.name === name) < index
@@ -30,9 +37,7 @@ export const mcpServerIssues = (servers: ReadonlyArray<FileMcpServer>, environme
       ...repeated,
       ...strays.filter((key) => server[key] !== undefined).map((key) => issue([key], `Expected none with a ${other}`)),
       ...(url === undefined && auth.type !== "none" ? [issue(["auth"], "Expected none with a command")] : []),
-      ...unsetVariables(auth, environment).map(([field, variable]) =>
-        issue(["auth", field], `The variable ${variable} is not set`)
-      )
+      ...unsetVariables([...path, index, "auth"], auth, environment)
     ]
   })
 

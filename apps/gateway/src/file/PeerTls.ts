@@ -18,8 +18,10 @@ export type PeerTls = ReadonlyMap<string, TlsIdentity>
 
 class Unusable extends Data.TaggedError("Unusable")<Issue> {}
 
+const isPem = (text: string): boolean => text.trimStart().startsWith("-----BEGIN ")
+
 const readPem = (text: string | undefined, folder: string, path: Issue["path"]) => {
-  if (text === undefined || text.trimStart().startsWith("-----BEGIN ")) return Effect.succeed(text)
+  if (text === undefined || isPem(text)) return Effect.succeed(text)
   return Effect.tryPromise({
     try: () => readFile(resolve(folder, text), "utf8"),
     catch: () => new Unusable({ path, expected: "Expected PEM, or a file that has it" })
@@ -50,7 +52,7 @@ const readHost = Effect.fnUntraced(function* ({ tls }: FilePeerHost, folder: str
   }
 })
 
-/** Reads the certificates and keys of all hosts. File names are relative to the folder of the configuration file. */
+/** Reads the certificates and keys of all hosts, and says which files they are in. File names are relative to the folder of the configuration file. */
 export const load = Effect.fnUntraced(function* (given: { readonly [host: string]: FilePeerHost }, configFile: string) {
   const hosts = new Map<string, TlsIdentity>()
   const issues: Array<Issue> = []
@@ -60,5 +62,8 @@ export const load = Effect.fnUntraced(function* (given: { readonly [host: string
       onSuccess: (identity) => void hosts.set(host.toLowerCase(), identity)
     })
   }
-  return { hosts, issues }
+  const files = Object.values(given).flatMap(({ tls }) =>
+    Object.values(tls).flatMap((text) => (isPem(text) ? [] : [resolve(dirname(configFile), text)]))
+  )
+  return { hosts, issues, files }
 })

@@ -22,12 +22,12 @@ export const onlyAdmins = Effect.map(GatewayConfig, ({ isAdmin, placeOf }) =>
 
 /**
  * Finds the caller by the digest of its key, and bounds its requests. Every key is compared, in constant time. Without keys everybody
- * is the same caller.
+ * is the same caller, as is everybody who reads public metrics.
  */
 export const layer = Layer.effect(
   Authorization,
   Effect.gen(function* () {
-    const { callerKeys } = yield* GatewayConfig
+    const { callerKeys, hasPublicMetrics } = yield* GatewayConfig
     const withinRate = yield* CallerRate.make
     const known = callerKeys.map(({ name, key }) => ({ name, digest: digestOf(key) }))
 
@@ -38,7 +38,8 @@ export const layer = Layer.effect(
     }
 
     return {
-      bearer: (handled, { credential }) => {
+      bearer: (handled, { credential, endpoint }) => {
+        if (hasPublicMetrics && endpoint.path === "/metrics") return Effect.provideService(handled, Caller, anonymous)
         const caller = find(credential)
         if (caller !== undefined) return withinRate(caller, Effect.provideService(handled, Caller, caller))
         const isMissing = Redacted.value(credential) === ""

@@ -1,19 +1,17 @@
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
-import { Effect, identity, Metric } from "effect"
+import { counter } from "@bowline/runtime/telemetry/Instrument"
+import { Effect, identity } from "effect"
 import { HttpMiddleware, HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { formatPlace } from "../setting/ConfigProblem.ts"
 import { refusalOf } from "./Arrival.ts"
 import { Refused, respond } from "./Refusals.ts"
 
-const refused = Metric.counter("bowline.refused", {
+const refused = counter({
+  name: "bowline.refused",
   description: "Requests that were refused by their `Host`, or by their `Origin`",
-  incremental: true
+  labels: { reason: ["host", "origin"] }
 })
-const counters = {
-  host: Metric.withAttributes(refused, { reason: "host" }),
-  origin: Metric.withAttributes(refused, { reason: "origin" })
-}
 
 /** What pages of other origins may read of an answer, besides its body. */
 const exposedHeaders = [
@@ -69,7 +67,7 @@ export const make = Effect.map(GatewayConfig, ({ entry, placeOf }) => {
       return refusal === undefined
         ? admitted
         : Effect.andThen(
-            Metric.update(counters[refusal === "origin" ? "origin" : "host"], 1),
+            refused.update(1, { reason: refusal === "origin" ? "origin" : "host" }),
             respond(refusals[refusal])
           )
     })

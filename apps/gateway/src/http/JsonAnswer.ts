@@ -108,7 +108,7 @@ export const waitFor = Effect.fnUntraced(
       "StorageError",
       Effect.fnUntraced(function* (error) {
         if (!error.reason.isRetryable) return yield* error
-        yield* Effect.logError(error.message, error.reason.cause)
+        yield* Effect.annotateLogs(Effect.logError("storage_failed", error.reason.cause), { reason: error.message })
         return yield* new Refused({ code: "unavailable", detail: error.message, plan_id })
       })
     )

@@ -1,5 +1,6 @@
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { Duration, Effect, Layer, Metric } from "effect"
+import { counter } from "@bowline/runtime/telemetry/Instrument"
+import { Duration, Effect, Layer } from "effect"
 import { createServer } from "node:http"
 import type { HttpLimits } from "../config/GatewayConfig.ts"
 
@@ -9,9 +10,9 @@ const closeGrace = "2 seconds"
 /** How late a time-out may be noticed, in milliseconds. */
 const maxLate = 1_000
 
-const dropped = Metric.counter("bowline.connections.dropped", {
-  description: "Connections that were closed at once, since as many were open as may be",
-  incremental: true
+const dropped = counter({
+  name: "bowline.connections.dropped",
+  description: "Connections that were closed at once, since as many were open as may be"
 })
 
 const makeServer = ({ headersTimeout, maxConnections, requestTimeout }: HttpLimits) => {
@@ -45,7 +46,7 @@ export const layer = ({
   readonly http: HttpLimits
 }) => {
   const server = makeServer(http)
-  const count = Effect.map(Effect.context(), (context) => server.on("drop", () => dropped.updateUnsafe(1, context)))
+  const count = Effect.map(Effect.context(), (context) => server.on("drop", () => dropped.updateUnsafe(1, {}, context)))
   const cut = Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
   return Layer.provideMerge(
     Layer.effectDiscard(Effect.andThen(count, cut)),

@@ -10,9 +10,16 @@ import type {
 } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { formatPath } from "@bowline/protocol/api/Issues"
-import { contentType, type Issue, make, type ProblemCode } from "@bowline/protocol/api/Problem"
-import { Context, Data, Effect } from "effect"
+import { contentType, type Issue, make, type ProblemCode, problems } from "@bowline/protocol/api/Problem"
+import { counter } from "@bowline/runtime/telemetry/Instrument"
+import { Context, Data, Effect, Struct } from "effect"
 import { HttpServerResponse } from "effect/http"
+
+const refusals = counter({
+  name: "bowline.problems",
+  description: "Requests that were answered with a problem document, by its code",
+  labels: { code: Struct.keys(problems) }
+})
 
 /** The id of a request in its response, in problem documents and in the log. */
 export const RequestId = Context.Reference<string>("@bowline/gateway/http/RequestId", { defaultValue: () => "" })
@@ -50,7 +57,7 @@ const headersOf = ({ code, headers }: Refused) =>
 
 /** The problem document of a refusal. */
 export const respond = (refused: Refused): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
-  Effect.map(RequestId, (request_id) => {
+  Effect.zipWith(RequestId, refusals.update(1, { code: refused.code }), (request_id) => {
     const { detail, issues, issues_left_out, failed, plan_id } = refused
     const problem = make(refused.code, {
       detail,
@@ -105,6 +112,8 @@ const toRefused = (refusal: Refusal): Refused => {
 /** Answers a request with the result of its handler, or with the problem document of its refusal. */
 export const answer = <A, R>(handled: Effect.Effect<A, Refusal, R>) =>
   handled.pipe(
-    Effect.tapErrorTag("StorageError", (error) => Effect.logError(error.message, error.reason.cause)),
+    Effect.tapErrorTag("StorageError", (error) =>
+      Effect.annotateLogs(Effect.logError("storage_failed", error.reason.cause), { reason: error.message })
+    ),
     Effect.catch((refusal) => respond(toRefused(refusal)))
   )

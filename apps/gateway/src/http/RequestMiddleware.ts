@@ -49,7 +49,7 @@ const rescue = <E>(cause: Cause.Cause<E>) => {
   if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
   const refused = refusalOf(Cause.squash(cause))
   return refused === undefined
-    ? Effect.andThen(Effect.logError("A request failed", cause), respond(internal))
+    ? Effect.andThen(Effect.logError("request_failed", cause), respond(internal))
     : respond(refused)
 }
 

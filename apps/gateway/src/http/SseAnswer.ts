@@ -4,6 +4,7 @@ import { encoder, ping, reconnect } from "@bowline/protocol/stream/SseFrame"
 import type { PlanReader, ReaderItem } from "@bowline/runtime/stream/LivePlan"
 import { Effect, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
+import * as StreamMetrics from "../telemetry/StreamMetrics.ts"
 
 const headers = { "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" }
 
@@ -17,7 +18,7 @@ const toBytes = (ids: Ids, frames: PlanReader): Stream.Stream<Uint8Array> => {
   const encode = encoder(ids)
   const toText = (item: ReaderItem) => (item === "ping" ? ping : item === "reconnect" ? reconnect : encode(item))
   const comeBack = (cause: unknown) =>
-    Effect.logError("A stream of events failed", cause).pipe(
+    Effect.logError("stream_failed", cause).pipe(
       Effect.annotateLogs({ ...ids }),
       Effect.as("reconnect" as const),
       Stream.fromEffect
@@ -25,7 +26,7 @@ const toBytes = (ids: Ids, frames: PlanReader): Stream.Stream<Uint8Array> => {
   return frames.pipe(
     Stream.catch(({ reason }) => comeBack(reason.cause)),
     Stream.catchCause(comeBack),
-    Stream.mapArray((items) => [Buffer.from(items.map(toText).join(""))])
+    (items) => StreamMetrics.writing(items, (items) => Buffer.from(items.map(toText).join("")))
   )
 }
 

@@ -4,11 +4,15 @@ import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { answer, Refused } from "../http/Refusals.ts"
+import * as PrometheusText from "../telemetry/PrometheusText.ts"
 
 /** A database that does not answer within this time counts as unavailable. */
-const pingTimeout = "2 seconds"
+const answerTimeout = "2 seconds"
 
-/** Liveness and readiness. A provider needs no check: without a configured one the gateway uses the demo's. */
+/**
+ * Liveness, which asks nobody, readiness and metrics. Two things need no check: a provider, since without a configured one the gateway
+ * uses the demo's, and the migrations, since the gateway listens when they are done.
+ */
 export const layer = HttpApiBuilder.group(
   Api,
   "gateway",
@@ -16,25 +20,29 @@ export const layer = HttpApiBuilder.group(
     const plans = yield* Plans
     const store = yield* PlanStore
 
-    const checks = {
-      database: store.ping.pipe(
-        Effect.as(true),
-        Effect.timeoutOrElse({ duration: pingTimeout, orElse: () => Effect.succeed(false) }),
-        Effect.orElseSucceed(() => false)
-      ),
-      draining: Effect.map(plans.isDraining, (isDraining) => !isDraining)
-    }
+    // Once a second, however many ask: a storm of probes must not become one of statements.
+    const database = yield* store.isWritable.pipe(
+      Effect.map((isWritable) => ({ database: true, database_writable: isWritable })),
+      Effect.timeout(answerTimeout),
+      Effect.orElseSucceed(() => ({ database: false })),
+      Effect.cachedWithTTL("1 second")
+    )
+    const checks = Effect.gen(function* () {
+      const draining = !(yield* plans.isDraining)
+      return { ...(yield* database), leases: !(yield* plans.isOverdue), draining }
+    })
 
     return handlers.handleAll({
       health: () => Effect.succeed({ status: "ok" as const }),
       ready: () =>
         Effect.gen(function* () {
-          const passed = yield* Effect.all(checks, { concurrency: "unbounded" })
+          const passed = yield* checks
           const failed = Object.entries(passed).flatMap(([name, holds]) => (holds ? [] : [name]))
           if (failed.length === 0) return { status: "ready" as const }
           const code = passed.draining ? "unavailable" : "draining"
           return yield* new Refused({ code, detail: `Not ready: ${failed.join(", ")}`, failed })
-        }).pipe(answer)
+        }).pipe(answer),
+      metrics: () => PrometheusText.text
     })
   })
 )

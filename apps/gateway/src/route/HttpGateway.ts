@@ -10,6 +10,7 @@ import * as GatewayRoutes from "./GatewayRoutes.ts"
 import * as IdentityRoutes from "./IdentityRoutes.ts"
 import * as PeerRoutes from "./PeerRoutes.ts"
 import * as PlanRoutes from "./PlanRoutes.ts"
+import * as PresetRoutes from "./PresetRoutes.ts"
 import * as SessionRoutes from "./SessionRoutes.ts"
 
 /** The page to read and try the API. It is large, so it is loaded on the first request. */
@@ -29,6 +30,7 @@ export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" })
     SessionRoutes.layer,
     CredentialRoutes.layer,
     PeerRoutes.layer,
+    PresetRoutes.layer,
     IdentityRoutes.layer,
     GatewayRoutes.layer
   ]),

@@ -6,6 +6,8 @@ import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/api/Authorization"
 import { idempotency } from "@bowline/runtime/store/Idempotency"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import * as Spans from "@bowline/runtime/telemetry/Spans"
+import * as TraceContext from "@bowline/runtime/telemetry/TraceContext"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { Effect, Schema } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -34,6 +36,27 @@ const closeWhen = (overdue: Effect.Effect<void>, request: HttpServerRequest.Http
     )
   )
 
+/** The arrival of a plan, in the trace of its caller. It ends with the head of the answer: the plan has a span of its own. */
+const inSpan =
+  (route: string) =>
+  <E, R>(handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
+    Spans.use(
+      `POST ${route}`,
+      () => ({ kind: "server", attributes: { "http.request.method": "POST", "http.route": route } }),
+      (span) =>
+        span === undefined
+          ? handled
+          : // What is refused is the caller's fault: the span has not failed.
+            Effect.flatten(
+              Effect.tap(Effect.exit(handled), (exit) =>
+                Effect.sync(() => {
+                  const type = Spans.errorTypeOf(exit)
+                  if (type !== undefined) span.attribute("error.type", type)
+                })
+              )
+            )
+    )
+
 export const layer = HttpApiBuilder.group(
   Api,
   "plans",
@@ -59,7 +82,7 @@ export const layer = HttpApiBuilder.group(
           }
           yield* closeWhen(overdue, request)
           return SseAnswer.fromStart(ids, frames)
-        }).pipe(answer)
+        }).pipe(inSpan("/plan"), TraceContext.continued(request.headers), answer)
       )
       .handle("list", ({ query: { session_id, state, ...page } }) =>
         Effect.gen(function* () {

@@ -1,7 +1,7 @@
 import { Schema, SchemaTransformation } from "effect"
 import { isIPv6 } from "node:net"
 import { listSetting, optional, setting } from "./Setting.ts"
-import { duration, expecting, integer, list } from "./SettingText.ts"
+import { duration, expecting, integer, list, trueOrFalse } from "./SettingText.ts"
 
 /** A host as a `Host` header or a URL names it, in the one spelling in which hosts are compared: lower case, without brackets and without a last dot. */
 export const spellHost = (host: string): string =>
@@ -63,6 +63,12 @@ export const httpSettings = {
       doc: "the origins of pages that may [call the gateway](http.md#pages-of-other-origins), such as `https://app.example`"
     }
   ),
+  publicMetrics: setting(trueOrFalse, {
+    variable: "BOWLINE_METRICS_PUBLIC",
+    path: ["metrics", "public"],
+    default: "false",
+    doc: "whether [`/metrics`](metrics.md) needs no key"
+  }),
   maxConnections: setting(integer(1, 1_000_000), {
     path: ["http", "max_connections"],
     default: "10000",

@@ -1,6 +1,6 @@
 import { Data, Option, Record, Result, Schema } from "effect"
 import { formatPlace, toIssues, type Place, type Problem } from "./ConfigProblem.ts"
-import { clientSettings, fileVariable, laterVariables, type SettingName, table, Values } from "./Settings.ts"
+import { clientSettings, fileVariable, type SettingName, table, Values } from "./Settings.ts"
 
 /** The configuration cannot be used. */
 export class InvalidConfiguration extends Data.TaggedError("InvalidConfiguration")<{
@@ -54,9 +54,7 @@ const decodeSync = Schema.decodeUnknownSync(Values)
 const decodeHost = Schema.decodeUnknownOption(Values.fields.host)
 
 const known: ReadonlySet<string> = new Set(
-  [...Object.values(table), ...Object.values(clientSettings)]
-    .map(({ variable = "" }) => variable)
-    .concat(fileVariable, laterVariables)
+  [...Object.values(table), ...Object.values(clientSettings)].map(({ variable = "" }) => variable).concat(fileVariable)
 )
 
 const isSettingName = (name: PropertyKey): name is SettingName => Object.hasOwn(table, name)

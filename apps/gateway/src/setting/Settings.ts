@@ -5,6 +5,7 @@ import { providerVariables } from "./ProviderVariables.ts"
 import { edgeSettings, serverSettings, storeSettings } from "./ServerSettings.ts"
 import { type Setting, type SchemaOf, optional, setting } from "./Setting.ts"
 import { httpUrl, matching } from "./SettingText.ts"
+import { telemetrySettings } from "./TelemetrySettings.ts"
 
 /** Everything that an operator can set, except the lists of the file: providers, models and hosts of peers. */
 export const settings = {
@@ -13,6 +14,7 @@ export const settings = {
   ...storeSettings,
   ...planSettings,
   ...edgeSettings,
+  ...telemetrySettings,
   ...providerVariables,
   ...streamSettings
 }
@@ -47,6 +49,3 @@ export const ClientValues = Schema.Struct(Struct.map(clientSettings, schemaOf))
 
 /** Names the file, which is read first. */
 export const fileVariable = "BOWLINE_CONFIG"
-
-/** Variables of the contract that this version does not honour. */
-export const laterVariables = ["OTEL_EXPORTER_OTLP_ENDPOINT"]

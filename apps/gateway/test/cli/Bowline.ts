@@ -9,14 +9,16 @@ const main = join(import.meta.dirname, "../../bin/bowline.mjs")
 export const bowline = (
   args: ReadonlyArray<string>,
   environment: Readonly<Record<string, string>>,
-  nodeArgs: ReadonlyArray<string> = []
+  { nodeArgs = [], stdin = "" }: { readonly nodeArgs?: ReadonlyArray<string>; readonly stdin?: string } = {}
 ) =>
   Effect.acquireRelease(
     Effect.sync(() => {
       const child = spawn(process.execPath, [...nodeArgs, main, ...args], {
         env: { PATH: process.env["PATH"], ...environment },
-        stdio: ["ignore", "pipe", "pipe"]
+        stdio: "pipe"
       })
+      // Most commands do not read it.
+      child.stdin.on("error", () => undefined).end(stdin)
       const output = { stdout: "", stderr: "" }
       for (const name of ["stdout", "stderr"] as const) {
         child[name].setEncoding("utf8").on("data", (chunk: string) => (output[name] += chunk))

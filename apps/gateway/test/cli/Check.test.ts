@@ -93,6 +93,35 @@ mcp_servers:
     })
   )
 
+  it.live("prints presets without secrets", () =>
+    Effect.gen(function* () {
+      const rigger = { name: "rigger", endpoint: "https://rigger.example/a2a?key=planted-secret-1" }
+      const knots = {
+        description: "Knows ropes",
+        agents: [{ ...rigger, auth: { type: "bearer", token: "$TOKEN" } }],
+        mcp_servers: [{ name: "files", command: "files-server", args: ["planted-secret-3"] }],
+        model: "openai/knots-1",
+        instructions: "Speak like a sailor."
+      }
+      const file = JSON.stringify({ agents: [rigger], presets: { knots } })
+      const { code, stdout } = yield* check({ "bowline.config.json": file }, { TOKEN: "planted-secret-2" })
+      assert.strictEqual(code, 0)
+      assert.notInclude(stdout, "planted-secret")
+      const { agents, presets } = JSON.parse(stdout) as Readonly<Record<string, unknown>>
+      const shown = { name: "rigger", dialect: "auto", endpoint: "https://rigger.example/a2a" }
+      assert.deepStrictEqual(agents, [{ ...shown, auth: { type: "none" } }])
+      assert.deepStrictEqual(presets, {
+        knots: {
+          description: "Knows ropes",
+          agents: [{ ...shown, auth: { type: "bearer" } }],
+          mcp_servers: [{ name: "files", command: "files-server", args: ["<redacted>"], env: {} }],
+          preferences: { model: "openai/knots-1" },
+          instructions: "Speak like a sailor."
+        }
+      })
+    })
+  )
+
   it.live("names the folder of the recipes and the file of the planner, and each recipe that cannot be used", () =>
     Effect.gen(function* () {
       const folder = yield* folderOf({ "bad.md": "bad", "planner.md": "Plan." })
@@ -138,7 +167,7 @@ mcp_servers:
       const { code, stderr, stdout } = yield* check(
         {},
         {
-          OTEL_EXPORTER_OTLP_ENDPOINT: "http://x",
+          OTEL_EXPORTER_OTLP_TRACES_HEADERS: "x-key=planted-secret-3",
           OPENAI_API_KEY: "planted-secret-1",
           OPENAI_API_KEYS: "planted-secret-2"
         }
@@ -146,7 +175,7 @@ mcp_servers:
       assert.strictEqual(code, 0)
       assert.containsAllKeys(JSON.parse(stdout), ["server", "providers"])
       assert.deepStrictEqual(stderr.split("\n"), [
-        "Set, and not honoured by this version: OTEL_EXPORTER_OTLP_ENDPOINT",
+        "Set, and not honoured by this version: OTEL_EXPORTER_OTLP_TRACES_HEADERS",
         "Set, and another variable wins over it: OPENAI_API_KEY",
         ""
       ])

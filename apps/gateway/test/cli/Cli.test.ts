@@ -5,12 +5,14 @@ import { encoder } from "@bowline/protocol/stream/SseFrame"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { cut, stall, toStream, until, write } from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
-import { error, say } from "@bowline/testing/provider/Turn"
+import { error, finish, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect } from "effect"
 import { once } from "node:events"
 import { writeFileSync } from "node:fs"
 import { join, relative } from "node:path"
+import manifest from "../../package.json" with { type: "json" }
+import { folderOf } from "../file/ConfigFolder.ts"
 import { databases } from "../plan/Databases.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
 import { bowline } from "./Bowline.ts"
@@ -46,26 +48,68 @@ describe("bowline ask", () => {
     })
   )
 
+  it.live("asks with a preset", () =>
+    Effect.gen(function* () {
+      const folder = yield* folderOf({ "gateway.yaml": "presets: { knots: { instructions: Speak like a sailor. } }" })
+      const { url } = yield* start((asked) => [say(String(asked.system.includes("Speak like a sailor.")))], {
+        BOWLINE_CONFIG: join(folder, "gateway.yaml")
+      })
+      const { ended } = yield* ask(url, "What?", "--preset", "knots")
+      assert.deepStrictEqual(yield* ended, { stdout: "true\n", stderr: "", code: 0, signal: null })
+      const refused = yield* (yield* ask(url, "What?", "--preset", "ropes")).ended
+      const stderr = 'invalid_request: preset: Expected default or knots, got "ropes"\n'
+      assert.deepStrictEqual(refused, { stdout: "", stderr, code: 1, signal: null })
+    })
+  )
+
   it.live("says once, on a line of its own, why there is no answer, and fails", () =>
     Effect.gen(function* () {
-      const { url } = yield* start([[error(401, { message: "no such key" })]])
+      const { provider, url } = yield* start([[error(401, { message: "no such key" })]])
+      const closed = yield* start([], { BOWLINE_API_KEYS: "ann=a-key-of-ann" })
       const cases = [
-        [ask(url, "What?"), /^provider_auth: .+\n$/],
-        [ask(url, "What?", "--agent", "a b=http://127.0.0.1:9/"), /^invalid_request: agents\[0\]\.name: .+\n$/],
+        [ask(url, "What?"), 1, /^provider_auth: .+\n$/],
+        [ask(url, "What?", "--agent", "a b=http://127.0.0.1:9/"), 1, /^invalid_request: agents\[0\]\.name: .+\n$/],
         [
           ask(url, "What?", "--agent", "stuck"),
+          64,
           /^Invalid value for flag --agent: "stuck". Expected name=url \(see .+\)\n$/
         ],
-        [ask("http://127.0.0.1:1", "What?"), /^Cannot reach http:\/\/127\.0\.0\.1:1: .+\n$/],
-        [ask(url, "What?", "--agnet", "ann=http://127.0.0.1:9/"), /^.+--agnet.+ \(see bowline ask --help\)\n$/]
+        [
+          ask("http://127.0.0.1:1", "What?"),
+          1,
+          /^Cannot reach http:\/\/127\.0\.0\.1:1: .+ECONNREFUSED.+npm start.+BOWLINE_URL\n$/
+        ],
+        [
+          ask(`${provider.url}/v1`, "What?"),
+          1,
+          /^What answers at .+ is not a gateway of this version\. .+BOWLINE_URL\n$/
+        ],
+        [ask(closed.url, "What?"), 1, /^unauthorized: .+BOWLINE_API_KEY.+\n$/],
+        [ask(url), 64, /^Expected a question, as an argument or on stdin \(see bowline ask --help\)\n$/],
+        [ask(url, "What?", "--agnet", "ann=http://127.0.0.1:9/"), 64, /^.+--agnet.+ \(see bowline ask --help\)\n$/]
       ] as const
       const ended = yield* Effect.forEach(cases, ([run]) => Effect.flatMap(run, ({ ended }) => ended), {
         concurrency: 2
       })
-      for (const [index, [, line]] of cases.entries()) {
+      for (const [index, [, code, line]] of cases.entries()) {
         assert.match(ended[index]?.stderr ?? "", line)
-        assert.deepInclude(ended[index], { stdout: "", code: 1 })
+        assert.deepInclude(ended[index], { stdout: "", code })
       }
+    })
+  )
+
+  it.live("ends only when a slow reader has everything", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([[say("x".repeat(1_000_000)), finish("content_filter")]])
+      const { child, ended, output } = yield* ask(url, "What?")
+      child.stdout.pause()
+      yield* Effect.repeat(
+        Effect.promise(() => once(child.stderr, "data")),
+        { until: () => output.stderr === "The answer ends early: content_filter\n" }
+      )
+      child.stdout.resume()
+      const { code, stdout } = yield* ended
+      assert.deepStrictEqual([code, stdout.length], [0, 1_000_001])
     })
   )
 
@@ -101,6 +145,54 @@ describe("bowline ask", () => {
     }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
+  it.live("reads the question from stdin, where there is none or it is -", () =>
+    Effect.gen(function* () {
+      const { provider, url } = yield* start(() => [say("x")])
+      for (const args of [[], ["-"]]) {
+        const { ended } = yield* bowline(["ask", ...args], { BOWLINE_URL: url }, { stdin: "Two\nlines? é\n" })
+        assert.deepInclude(yield* ended, { stdout: "x\n", code: 0 })
+      }
+      for (const { body } of yield* provider.requests.all) assert.include(body, String.raw`"Two\nlines? é"`)
+    })
+  )
+
+  it.live("says how a call that waits for an approval is answered", () =>
+    Effect.gen(function* () {
+      const network = yield* Network
+      const task_id = "00000000-0000-4000-8000-000000000003"
+      const asked = { task_id, tool: "pay", input: { to: "\u001b[2J" }, expires_at: "soon", why: "always" }
+      const final = {
+        stop_reason: "stop",
+        text: "a\u001b[2J",
+        usage: Usage.empty,
+        steps: 1,
+        tool_calls: 0,
+        duration_ms: 1
+      }
+      const frames = [
+        frame({ seq: 1, event: "approval.requested", payload: JSON.stringify(asked) }),
+        frame({ seq: 2, event: "final", payload: JSON.stringify(final) }),
+        frame({ seq: 3, event: "done", payload: "{}" })
+      ]
+      const host = yield* network.serve(() =>
+        Effect.succeed({
+          status: 200,
+          headers: { "content-type": "text/event-stream" },
+          body: toStream(frames.map(write))
+        })
+      )
+      const environment = { BOWLINE_URL: host.url, BOWLINE_API_KEY: "planted-key" }
+      const { code, stderr, stdout } = yield* (yield* bowline(["ask", "What?"], environment)).ended
+      assert.deepStrictEqual([code, stdout], [0, "a\u001b[2J\n"])
+      const route = `${host.url}/plans/plan_00000000-0000-4000-8000-000000000001/approvals/${task_id}`
+      assert.deepStrictEqual(stderr.split("\n"), [
+        String.raw`? pay waits for an approval until soon: {"to":"\u001b[2J"}`,
+        `  approve, or reject: curl ${route} -H "Authorization: Bearer $BOWLINE_API_KEY" -H 'Content-Type: application/json' -d '{"decision":"approve"}'`,
+        ""
+      ])
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
   it.live("cancels its plan on Ctrl-C", () =>
     Effect.gen(function* () {
       const { url, provider } = yield* start([[stall]])
@@ -118,7 +210,7 @@ describe("bowline ask", () => {
     Effect.gen(function* () {
       const network = yield* Network
       const asked = yield* Deferred.make<void>()
-      const failure = { code: "aborted", reason: "cancelled", message: "Cancelled", retryable: false }
+      const failure = { code: "aborted", reason: "cancelled", message: "Cancelled", retryable: false, stage: null }
       const session = write(frame({ seq: 1, event: "session", payload: '{"external_session_id":null,"created":true}' }))
       const end = [
         until(Deferred.await(asked)),
@@ -147,12 +239,46 @@ describe("bowline ask", () => {
 const listModules = 'data:text/javascript,process.on("exit",()=>console.log(process.moduleLoadList.join()))'
 
 describe("bowline", () => {
+  it.live("prints its help where nothing or help is asked for, and a completion for a shell", () =>
+    Effect.gen(function* () {
+      for (const args of [[], ["--help"]]) {
+        const { code, stderr, stdout } = yield* (yield* bowline(args, {})).ended
+        assert.deepStrictEqual([code, stderr], [0, ""])
+        for (const command of [
+          "serve",
+          "ask",
+          "tail",
+          "plans",
+          "cancel",
+          "sessions",
+          "credentials",
+          "check",
+          "doctor"
+        ]) {
+          assert.match(stdout, new RegExp(`^  ${command} `, "m"))
+        }
+      }
+      const { code, stdout } = yield* (yield* bowline(["--completions", "bash"], {})).ended
+      assert.strictEqual(code, 0)
+      assert.include(stdout, "complete -F")
+    })
+  )
+
+  it.live("says in one line, with the exit code 64, which command it does not have", () =>
+    Effect.gen(function* () {
+      const { code, stderr, stdout } = yield* (yield* bowline(["plan"], {})).ended
+      assert.deepStrictEqual([code, stdout], [64, ""])
+      assert.match(stderr, /^Unknown subcommand "plan" for "bowline"[^\n]* \(see bowline --help\)\n$/)
+    })
+  )
+
   it.live("does not load the TypeScript stripper, but for its first start", () =>
     Effect.gen(function* () {
-      const run = bowline(["--version"], {}, ["--import", listModules])
+      const run = bowline(["--version"], {}, { nodeArgs: ["--import", listModules] })
       yield* (yield* run).ended
       const { stdout, code } = yield* (yield* run).ended
       assert.strictEqual(code, 0)
+      assert.include(stdout, `bowline v${manifest.version}\n`)
       assert.include(stdout, "NativeModule internal/modules/typescript")
       assert.notInclude(stdout, "amaro")
     })
@@ -227,6 +353,18 @@ describe("bowline serve", () => {
     })
   )
 
+  it.live("serves on when nobody reads its log any more", () =>
+    Effect.gen(function* () {
+      const { child, ended, output, url } = yield* demo
+      child.stderr.destroy()
+      // It logs the end of this plan.
+      const body = /-d '(\{"question":"Ask stuck[^']+)'/.exec(output.stderr)?.[1]?.replace("3000", "100") ?? ""
+      for (let round = 0; round < 3; round++) assert.strictEqual((yield* post(`${url}/plan`, body)).status, 200)
+      child.kill("SIGTERM")
+      assert.deepInclude(yield* ended, { code: 0, signal: null })
+    })
+  )
+
   it.live("ends at once on a second signal, but not on the echo of the first", () =>
     Effect.gen(function* () {
       const { child, ended, output, url } = yield* demo
@@ -261,7 +399,7 @@ describe("bowline serve, embedded", () => {
 })
 
 describe("bowline credentials", () => {
-  it.live("prints a table of the credentials and their windows, and resets one", () =>
+  it.live("prints a line for each window, and resets a credential", () =>
     Effect.gen(function* () {
       const { url } = yield* start([[error(429, { message: "Too many requests" })], [say("x")]], {
         OPENAI_API_KEYS: "planted-key-one,planted-key-two"
@@ -271,13 +409,12 @@ describe("bowline credentials", () => {
         Effect.flatMap(bowline(["credentials", ...args], { BOWLINE_URL: url }), ({ ended }) => ended)
       const listed = yield* credentials()
       assert.deepStrictEqual([listed.code, listed.stderr], [0, ""])
-      const [head, ...lines] = listed.stdout.trimEnd().split("\n")
-      assert.strictEqual(head, "CREDENTIAL  STATE     LAST USED                 REASON        MODEL              UNTIL")
-      assert.match(lines[0] ?? "", /^openai-1    cooldown  .{24}  rate_limited  openai\/gpt-5-mini  .{24}$/)
-      assert.match(lines[1] ?? "", /^openai-2    ok        .{24}$/)
-      assert.strictEqual(lines.length, 2)
-      const cleared = yield* credentials("clear", "openai-1")
-      assert.match(cleared.stdout, /^CREDENTIAL .*\nopenai-1    ok     .{24}\n$/)
+      assert.match(
+        listed.stdout,
+        /^openai-1\tcooldown\t.{24}\trate_limited\t.{24}\topenai\/gpt-5-mini\nopenai-2\tok\t.{24}\t\t\t\n$/
+      )
+      const cleared = yield* credentials("clear", "openai-1", "--json")
+      assert.deepInclude(JSON.parse(cleared.stdout), { id: "openai-1", state: "ok", windows: [] })
       const unknown = yield* credentials("clear", "openai-9")
       assert.deepStrictEqual(
         [unknown.code, unknown.stdout, unknown.stderr],

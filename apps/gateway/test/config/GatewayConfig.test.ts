@@ -106,7 +106,7 @@ describe("GatewayConfig", () => {
         OPENAI_API: "responses",
         LOG_LEVEL: "WARN",
         LOG_FORMAT: "pretty",
-        OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318"
+        OTEL_BSP_MAX_QUEUE_SIZE: "9"
       })
       assert.deepStrictEqual(
         config.callerKeys.map(({ name, key }) => [name, Redacted.value(key)]),
@@ -149,7 +149,7 @@ describe("GatewayConfig", () => {
         [2, [{ _tag: "Host", pattern: "peer.example" }], false]
       )
       assert.deepStrictEqual(config.log, { level: "Warn", format: "pretty" })
-      assert.deepStrictEqual(config.ignored, ["OTEL_EXPORTER_OTLP_ENDPOINT"])
+      assert.deepStrictEqual(config.ignored, ["OTEL_BSP_MAX_QUEUE_SIZE"])
     })
   )
 

@@ -8,7 +8,8 @@ import type { Script } from "@bowline/testing/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Schema } from "effect"
-import { readFileSync } from "node:fs"
+import { HttpClient } from "effect/http"
+import { readFileSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
 import { join } from "node:path"
 import { createServer } from "node:tls"
@@ -106,6 +107,21 @@ describe("a peer behind mutual TLS", () => {
       const { reason } = yield* Effect.flip(Context.get(context, PeerClient).discover(agent))
       assert.strictEqual(reason._tag, "unreachable")
       assert.include(reason.message, code)
+    }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("is reached with what its file says when the connection is opened", () =>
+    Effect.gen(function* () {
+      const { endpoint, environment } = yield* set({ tls: { ...mutual, ca: "stranger.pem" } })
+      const { egress, peerTls, reread } = yield* fromEnvironment(environment, false)
+      const context = yield* Layer.build(Outbound.layerWithin(egress, peerTls))
+      const request = Context.get(context, HttpClient.HttpClient).get(endpoint)
+      assert.include(String((yield* Effect.flip(request)).cause), "self-signed certificate in certificate chain")
+      const { BOWLINE_CONFIG: file } = environment
+      writeFileSync(file, readFileSync(file, "utf8").replace("stranger.pem", "authority.pem"))
+      const { apply } = yield* reread
+      apply()
+      yield* request
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 

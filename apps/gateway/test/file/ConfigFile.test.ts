@@ -107,8 +107,8 @@ describe("the configuration file", () => {
         idle: Duration.seconds(2),
         total: Duration.minutes(1)
       })
-      assert.deepStrictEqual(plans.models.exact.get("local/one"), { contextWindow: 1_000 })
-      assert.deepStrictEqual(plans.models.named.get("gpt-5"), {
+      assert.deepStrictEqual(plans.models().exact.get("local/one"), { contextWindow: 1_000 })
+      assert.deepStrictEqual(plans.models().named.get("gpt-5"), {
         contextWindow: 200_000,
         outputLimit: 1_000,
         isReasoning: false,

@@ -56,7 +56,7 @@ const serve = ScriptedMcpServer.serve({
 })
 
 describe("MCP servers of the configuration", () => {
-  it.live("give their tools to every plan, though the egress rules deny them to callers", () =>
+  it.live("give their tools to every plan that names no preset, though the egress rules deny them to callers", () =>
     Effect.gen(function* () {
       const server = yield* serve
       const weather = {
@@ -125,7 +125,7 @@ describe("MCP servers of the configuration", () => {
       assert.deepNestedInclude(clash.body, {
         "issues[0]": {
           path: "mcp_servers[0].name",
-          message: "Expected another name than that of files, a server of the configuration"
+          message: "Expected another name than that of files, a server of the preset default"
         }
       })
       const command = { question: "?", mcp_servers: [{ name: "x", command: "rm", args: ["-rf"] }] }

@@ -34,7 +34,7 @@ interface Faulty {
 /** The edge over plans that fail, with what it logs. */
 const serve = Effect.fnUntraced(function* (
   { plans = {}, streams = {} }: Faulty,
-  ping: PlanStore["Service"]["ping"] = Effect.void
+  isWritable: PlanStore["Service"]["isWritable"] = Effect.succeed(true)
 ) {
   const config = yield* fromEnvironment({}, false)
   const logged: Array<string> = []
@@ -43,7 +43,7 @@ const serve = Effect.fnUntraced(function* (
     Layer.provide([
       Layer.mock(Plans, plans),
       Layer.mock(PlanStreams, streams),
-      Layer.mock(PlanStore, { isDurable: false, ping }),
+      Layer.mock(PlanStore, { isDurable: false, isWritable }),
       Layer.mock(SessionStore, {}),
       Layer.mock(Sessions, {}),
       Layer.mock(SessionCompaction, {}),
@@ -81,12 +81,34 @@ describe("a failure", () => {
     })
   )
 
-  it.live("of the database makes the gateway unready, and leaves it alive", () =>
+  it.live.each([
+    [Effect.fail(unavailable), false, ["database"]],
+    [Effect.never, false, ["database"]],
+    [Effect.succeed(false), false, ["database_writable"]],
+    [Effect.succeed(true), true, ["leases"]],
+    [Effect.fail(unavailable), true, ["database", "leases"]]
+  ] as const)("of the database or of the leases makes the gateway unready, and leaves it alive (%#)", (given) =>
     Effect.gen(function* () {
-      const { url } = yield* serve({ plans: { isDraining: Effect.succeed(false) } }, Effect.fail(unavailable))
+      const [isWritable, isOverdue, failed] = given
+      const plans = { isDraining: Effect.succeed(false), isOverdue: Effect.succeed(isOverdue) }
+      const { url } = yield* serve({ plans }, isWritable)
       const { body } = yield* send(`${url}/ready`)
-      assert.deepInclude(body, { status: 503, code: "unavailable", failed: ["database"] })
+      assert.deepInclude(body, { status: 503, code: "unavailable", detail: `Not ready: ${failed.join(", ")}`, failed })
       assert.deepStrictEqual((yield* send(`${url}/health`)).body, { status: "ok" })
+    })
+  )
+
+  it.live("is looked for once a second at most, however many probes ask, and never by /health", () =>
+    Effect.gen(function* () {
+      let asked = 0
+      const isWritable = Effect.sync(() => asked++ >= 0)
+      const plans = { isDraining: Effect.succeed(false), isOverdue: Effect.succeed(false) }
+      const { url } = yield* serve({ plans }, isWritable)
+      const answers = yield* Effect.replicateEffect(send(`${url}/ready`), 40, { concurrency: 20 })
+      assert.deepStrictEqual(new Set(answers.map(({ status }) => status)), new Set([200]))
+      assert.strictEqual(asked, 1)
+      for (const _ of answers) yield* send(`${url}/health`)
+      assert.strictEqual(asked, 1)
     })
   )
 

@@ -11,8 +11,43 @@ interface Pair {
   isListening: boolean
 }
 
-/** A way to a database that a test can put in trouble; every packet takes `delay` milliseconds. It ends with the scope. */
-export const proxy = (databaseUrl: string, delay = 0) =>
+const [parse, bind, sync, simpleQuery] = Buffer.from("PBSQ")
+const encryptionRequest = 80_877_103
+
+/** Gives `sent` the text of each statement that a client sends on one connection, once for each round trip. */
+const readStatements = (sent: (statement: string) => void) => {
+  const prepared = new Map<string, string>()
+  let rest = Buffer.alloc(0)
+  let isStarted = false
+  let statement = ""
+  const take = (type: number | undefined, body: Buffer) => {
+    const [first = "", second = ""] = body.toString("utf8").split("\0")
+    if (type === parse) prepared.set(first, second)
+    if (type === bind) statement = prepared.get(second) ?? ""
+    if (type === sync) sent(statement)
+    if (type === simpleQuery) sent(first)
+  }
+  return (bytes: Buffer) => {
+    rest = Buffer.concat([rest, bytes])
+    for (;;) {
+      // The first message has no type.
+      const start = isStarted ? 1 : 0
+      if (rest.length < start + 4) return
+      const end = start + rest.readUInt32BE(start)
+      if (rest.length < end) return
+      const body = rest.subarray(start + 4, end)
+      if (isStarted) take(rest[0], body)
+      else isStarted = body.readUInt32BE(0) !== encryptionRequest
+      rest = rest.subarray(end)
+    }
+  }
+}
+
+/**
+ * A way to a database that a test can put in trouble; every packet takes `delay` milliseconds. It ends with the scope. `sent` learns
+ * the statements that go to the database.
+ */
+export const proxy = (databaseUrl: string, delay = 0, sent: (statement: string) => void = () => {}) =>
   Effect.map(
     Effect.acquireRelease(
       Effect.promise(async () => {
@@ -37,6 +72,7 @@ export const proxy = (databaseUrl: string, delay = 0) =>
           const upstream = connect({ host: target.hostname, port: Number(target.port) })
           const pair = { client, server: upstream, isDead: swallows, isListening: false }
           pairs.add(pair)
+          client.on("data", readStatements(sent))
           pass(pair, client, upstream)
           pass(pair, upstream, client)
           client.once("close", () => pairs.delete(pair))

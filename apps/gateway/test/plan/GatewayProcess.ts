@@ -10,10 +10,10 @@ const main = join(import.meta.dirname, "../../bin/bowline.mjs")
 const usual = { BOWLINE_PORT: "0", LOG_FORMAT: "json", BOWLINE_RATE_LIMIT: "1000000/1s" }
 
 /** A gateway of its own process, once it listens, with the lines that it logs. It is killed with the scope, if it still runs. */
-export const start = (environment: Readonly<Record<string, string>>) =>
+export const start = (environment: Readonly<Record<string, string>>, program: string = main) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
-      const child = spawn(process.execPath, [main, "serve"], {
+      const child = spawn(process.execPath, [program, "serve"], {
         env: { PATH: process.env["PATH"], ...usual, ...environment },
         stdio: ["ignore", "ignore", "pipe"]
       })

@@ -10,6 +10,10 @@ import { type Script, question } from "@bowline/testing/provider/Script"
 import { callTool, error, errorChunk, noFinish, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, Option, Redacted } from "effect"
+import { execFile } from "node:child_process"
+import { join } from "node:path"
+import { folderOf } from "../file/ConfigFolder.ts"
+import * as Collector from "../telemetry/Collector.ts"
 import { eventsOf, post, send } from "../http/RunningGateway.ts"
 import { databases, dump, keptRequests } from "./Databases.ts"
 import { start } from "./GatewayProcess.ts"
@@ -27,6 +31,15 @@ const planted = {
   wrong: `${mark}-token-wrong`,
   invalid: `${mark}-token-invalid`,
   client: `${mark}-of-client`,
+  collector: `${mark}-of-collector`,
+  provider: `${mark}-key-in-file`,
+  header: `${mark}-header-of-provider`,
+  user: `${mark}-user-of-provider`,
+  query: `${mark}-query-of-provider`,
+  server: `${mark}-token-of-server`,
+  serverHeader: `${mark}-header-of-server`,
+  command: `${mark}-variable-of-command`,
+  argument: `${mark}-argument-of-command`,
   granted: `${mark}-token-granted`,
   // As long as a seed has to be.
   seed: `${mark}-of-gateway-did`.padEnd(32, "."),
@@ -56,6 +69,24 @@ const refusing =
     request.headers["authorization"] === `Bearer ${planted.taken}`
       ? host(request)
       : Effect.succeed(json(401, { error: { message: `Incorrect API key provided: ${planted.refused}` } }))
+
+/** Repeats all that it was sent. */
+const echo: Host = ({ body, headers, url }) =>
+  Effect.succeed(json(400, { error: { message: `${url.href} ${JSON.stringify(headers)} ${body}`, code: 400 } }))
+
+const complain = "console.error(process.env.API_KEY, process.argv); process.exit(1)"
+/** The providers and servers of the operator's own that repeat what they are given. */
+const fileOf = (echoing: string) => `
+providers:
+  - name: other
+    wire: openai-chat
+    base_url: ${echoing.replace("://", `://u:${planted.user}@`)}/v1?key=${planted.query}
+    api_keys: [${planted.provider}]
+    headers: { x-extra: ${planted.header} }
+    models: { echo: { context_window: 100000 } }
+mcp_servers:
+  - { name: complains, command: node, args: [-e, "${complain}", --token, ${planted.argument}], env: { API_KEY: ${planted.command} } }
+`
 
 let attempts = 0
 const script: Script = (asked) => {
@@ -133,9 +164,21 @@ const invalid = {
   text: `${planted.invalid} is no JSON`
 }
 
-/** Where one is told, out of all that was said. */
-const telling = (said: ReadonlyMap<string, string>) =>
+/** Where one of the marks is told, out of all that was said. */
+const tellingOf = (marks: ReadonlyArray<string>) => (said: ReadonlyMap<string, string>) =>
   Array.from(said).flatMap(([where, text]) => (marks.some((secret) => text.includes(secret)) ? [where] : []))
+const telling = tellingOf(marks)
+
+const bowline = join(import.meta.dirname, "../../bin/bowline.mjs")
+
+/** What `bowline check` prints. */
+const check = (environment: Readonly<Record<string, string>>) =>
+  Effect.callback<string>((resume, signal) => {
+    const env = { PATH: process.env["PATH"], ...environment }
+    execFile(process.execPath, [bowline, "check"], { env, signal }, (_, stdout, stderr) =>
+      resume(Effect.succeed(stdout + stderr))
+    )
+  })
 
 const gateway = {
   BOWLINE_API_KEYS: `ann=${planted.ann},bob=${planted.bob}`,
@@ -155,13 +198,27 @@ const gateway = {
 }
 
 describe("secrets", () => {
-  it.live(
-    "are in no log line, no frame, no answer and no table of a run in which everything happens",
-    () =>
+  it.live.each(["postgres", "memory"] as const)(
+    "are in no log line, no frame, no answer, no span, no metric and no table of a run in which everything happens, on %s",
+    (store) =>
       Effect.gen(function* () {
+        attempts = 0
         const network = yield* Network
         const provider = yield* network.serve(refusing(yield* ChatHost.make(script)))
-        const settings = { ...(yield* databases.postgres), ...gateway, OPENAI_BASE_URL: `${provider.url}/v1` }
+        const echoing = yield* network.serve(echo)
+        const collector = yield* Collector.serve()
+        const folder = yield* folderOf({ "bowline.config.yaml": fileOf(echoing.url) })
+        const stored: { readonly DATABASE_URL?: string; readonly BOWLINE_DATA_DIR?: string } = yield* databases[store]
+        const settings = {
+          ...stored,
+          ...gateway,
+          ...collector.settings,
+          OTEL_EXPORTER_OTLP_HEADERS: `x-collector=${planted.collector}`,
+          BOWLINE_CONFIG: join(folder, "bowline.config.yaml"),
+          OPENAI_BASE_URL: `${provider.url}/v1`
+        }
+        const password = new URL(stored.DATABASE_URL ?? "none:").password
+        const telling = tellingOf(password === "" ? marks : [...marks, password])
         const { url, kill, lines } = yield* start(settings)
         const tokens = yield* network.serve(issuer)
         const agents = yield* Effect.forEach(Object.entries(peers), ([name, [peer, named]]) => {
@@ -194,6 +251,18 @@ describe("secrets", () => {
         yield* agents.find(({ name }) => name === "stuck")?.served.cancelled ?? Effect.void
         assert.include((yield* asksAsStream("again", { question: "again" })).text, "event: text.retract")
         assert.include((yield* asksAsStream("cut", { question: "cut" })).text, `"partial":true`)
+        const servers = [
+          {
+            name: "echo",
+            url: `${echoing.url}/mcp?key=${planted.query}`,
+            auth: { type: "bearer", token: planted.server },
+            headers: { "x-key": planted.serverHeader }
+          }
+        ]
+        const repeated = { question: "?", preferences: { model: "other/echo" }, mcp_servers: servers }
+        const echoed = yield* asksAsStream("repeated", repeated)
+        assert.include(echoed.text, "mcp_unreachable")
+        assert.include(echoed.text, "provider_bad_request")
         const failed = yield* asks("bad", { question: "bad", session_id: "s" })
         assert.deepInclude(failed.body["error"], { code: "provider_bad_request" })
 
@@ -204,10 +273,10 @@ describe("secrets", () => {
         assert.strictEqual(stranger.status, 401)
 
         const paths = ["/plans", "/sessions", "/sessions/s", "/sessions/s/messages", "/credentials"]
-        const open = ["/.well-known/did.json", "/openapi.json", "/docs", "/health", "/ready"]
+        const open = ["/metrics", "/.well-known/did.json", "/openapi.json", "/docs", "/health", "/ready"]
         const listed = yield* send(`${url}/plans`, { headers: bearer(planted.ann) })
         const ids = (listed.body["plans"] as ReadonlyArray<{ readonly plan_id: string }>).map(({ plan_id }) => plan_id)
-        assert.strictEqual(ids.length, 5)
+        assert.strictEqual(ids.length, 6)
         for (const path of [...paths, ...open, ...ids.flatMap((id) => [`/plans/${id}`, `/plans/${id}/events`])]) {
           const answer = yield* send(url + path, { headers: bearer(planted.ann) })
           assert.strictEqual(answer.status, 200, path)
@@ -220,9 +289,17 @@ describe("secrets", () => {
         said.set("clear", (yield* send(`${url}/credentials/openai-1/clear`, clear)).text)
 
         assert.strictEqual(yield* kill("SIGTERM"), 0)
-        const tables = yield* dump(settings.DATABASE_URL)
-        for (const [name, text] of tables) said.set(`table ${name}`, text)
+        const tables = stored.DATABASE_URL === undefined ? undefined : yield* dump(stored.DATABASE_URL)
+        for (const [name, text] of tables ?? []) said.set(`table ${name}`, text)
         lines.forEach((line, at) => said.set(`log line ${at}: ${line.slice(0, 60)}`, line))
+
+        for (const [at, request] of (yield* collector.requests.all).entries()) {
+          assert.strictEqual(request.headers["x-collector"], planted.collector)
+          said.set(`export ${at}: ${request.url.pathname}`, request.body)
+        }
+        const checked = yield* check(settings)
+        assert.include(checked, `"headers": "<redacted>"`)
+        said.set("bowline check", checked)
 
         // All of them were in use, and what is searched is what was said.
         const sent = (yield* provider.requests.all).map(({ headers }) => headers["authorization"])
@@ -236,10 +313,23 @@ describe("secrets", () => {
         assert.include(all.text, "The token endpoint answered 401: invalid_client")
         assert.lengthOf(yield* tokens.requests.all, 2)
         for (const table of ["plans", "messages", "tasks", "events", "session_agents", "credentials_state"]) {
-          assert.isNotEmpty(tables.get(table), table)
+          if (tables !== undefined) assert.isNotEmpty(tables.get(table), table)
         }
+        for (const { headers, url } of yield* echoing.requests.all) {
+          assert.include(url.search, planted.query)
+          const key = headers["authorization"]
+          assert.strictEqual(headers[key === `Bearer ${planted.server}` ? "x-key" : "x-extra"] !== undefined, true)
+        }
+        const names = (yield* collector.spans).map(({ name }) => name)
+        assert.includeMembers(names, ["plan", "chat scripted", "chat echo", "execute_tool broken_ask"])
         const log = lines.join("\n")
-        for (const line of ["another variable wins", "provider_retry", "plan_aborted", "plan_failed"]) {
+        for (const line of [
+          "mcp_server_stderr",
+          "another variable wins",
+          "provider_retry",
+          "plan_aborted",
+          "plan_failed"
+        ]) {
           assert.include(log, line)
         }
         assert.deepStrictEqual(telling(said), [])

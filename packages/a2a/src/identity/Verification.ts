@@ -50,7 +50,7 @@ export const make = Effect.fnUntraced(function* (client: HttpClient.HttpClient) 
   })
 
   return {
-    verify: Effect.fn("Verification.verify")(function* ({ did, endpoint, parts }: Claim): Effect.fn.Return<Verdict> {
+    verify: Effect.fnUntraced(function* ({ did, endpoint, parts }: Claim): Effect.fn.Return<Verdict> {
       const signed = parts.flatMap((part) => Option.toArray(signedText(part)))
       if (signed.length === 0) return { verified: "unsigned", why: "It is not signed" }
       if (did === null) return { verified: "no", why: "Nobody can have signed it: the peer's card names no DID" }

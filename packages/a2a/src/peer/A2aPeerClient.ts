@@ -43,8 +43,7 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
 
     return PeerClient.of({
       peers: Effect.map(breakers.all, (all) => all.map((known) => ({ ...known, ...links.known(known.endpoint) }))),
-      discover: Effect.fn("PeerClient.discover")(function* ({ endpoint, name }) {
-        yield* Effect.annotateCurrentSpan({ agent: name })
+      discover: Effect.fnUntraced(function* ({ endpoint }) {
         const refusal = yield* breakers.refusal(endpoint)
         const known = refusal === undefined ? undefined : cards.last(endpoint)
         if (refusal !== undefined && known === undefined) return yield* new PeerError({ reason: refusal })
@@ -52,9 +51,8 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
         const { card } = known ?? (yield* asked)
         return { skills: skillsOf(card), did: didOf(card) }
       }),
-      call: Effect.fn("PeerClient.call")(function* (call, onEvent) {
-        const { agent, continues, isHandedOver, resumes, route, skill } = call
-        yield* Effect.annotateCurrentSpan({ agent: agent.name, skill: skill.id })
+      call: Effect.fnUntraced(function* (call, onEvent) {
+        const { agent, continues, isHandedOver, resumes, route } = call
         const peer = { agent, continues: resumes ?? continues, route }
         // A resumed task is open from the start: it is cancelled also where no link to the peer can be made.
         let cancelOpenTask = () => (resumes === undefined ? Effect.void : cancelTask(peer, resumes.taskId))

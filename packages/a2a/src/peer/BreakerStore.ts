@@ -8,17 +8,12 @@ type Transition = CircuitBreaker.Transition
 /** Opens at the first failure that it counts. The store decides which failures count. */
 export const tripPolicy = CircuitBreaker.consecutive(1)
 
-const events: Record<Transition["to"], string> = {
-  Open: "peer_circuit_open",
-  HalfOpen: "peer_circuit_half_open",
-  Closed: "peer_circuit_closed"
-}
-
 const log = (transition: Transition | undefined): Effect.Effect<void> => {
   if (transition === undefined) return Effect.void
   const { key, to } = transition
-  if (to !== "Open") return Effect.annotateLogs(Effect.logInfo(events[to]), { endpoint: key })
-  return Effect.annotateLogs(Effect.logWarning(events[to]), {
+  const name = to === "Closed" ? "peer_circuit_closed" : "peer_circuit_half_open"
+  if (to !== "Open") return Effect.annotateLogs(Effect.logInfo(name), { endpoint: key })
+  return Effect.annotateLogs(Effect.logWarning("peer_circuit_open"), {
     endpoint: key,
     open_ms: Duration.toMillis(transition.retryAfter)
   })

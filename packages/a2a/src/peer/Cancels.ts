@@ -20,7 +20,8 @@ export const make = Effect.fnUntraced(function* (calls: TaskCalls) {
       Effect.timeout(cancelTimeout),
       Effect.matchEffect({
         onSuccess: () => Effect.logDebug("The remote task is cancelled"),
-        onFailure: ({ message }) => Effect.logWarning(`The remote task may run on, its cancel failed: ${message}`)
+        onFailure: ({ message }) =>
+          Effect.annotateLogs(Effect.logWarning("remote_task_not_cancelled"), { reason: message })
       }),
       Effect.annotateLogs({ endpoint, remote_task_id: taskId }),
       (ending) => Effect.asVoid(FiberSet.run(pending, ending, { startImmediately: true }))
@@ -31,10 +32,11 @@ export const make = Effect.fnUntraced(function* (calls: TaskCalls) {
       case "none":
         return Effect.void
       case "unnamed":
-        return Effect.annotateLogs(
-          Effect.logWarning("The remote task can't be cancelled: the peer has not told its id"),
-          { endpoint: link.endpoint }
-        )
+        return Effect.annotateLogs(Effect.logWarning("remote_task_not_cancelled"), {
+          reason: "The peer has not told its id",
+          endpoint: link.endpoint,
+          remote_task_id: null
+        })
       case "open":
         return cancel(link.endpoint, Effect.succeed(link), state.taskId)
     }

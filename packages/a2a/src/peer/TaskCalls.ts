@@ -1,6 +1,7 @@
 import { Rpc } from "@bowline/domain/peer/PeerError"
 import { LruCache } from "@bowline/runtime/cache/LruCache"
-import { Effect } from "effect"
+import { counter, histogram, timed } from "@bowline/runtime/telemetry/Instrument"
+import { Effect, Exit } from "effect"
 import type { HttpClient } from "effect/http"
 import { maxPeers } from "../card/AgentCard.ts"
 import type { Params } from "../dialect/Codec.ts"
@@ -8,9 +9,29 @@ import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
 import { callMethod, streamMethod } from "../rpc/JsonRpc.ts"
 import type { PeerLink } from "./PeerLink.ts"
 
+const methods = ["send", "stream", "get", "cancel", "subscribe"] as const
+const requests = counter({
+  name: "bowline.peer.requests",
+  description: "Requests to peers that ended; `get` are the polls",
+  labels: { method: methods, result: ["answered", "failed", "interrupted"] }
+})
+const duration = histogram({
+  name: "bowline.peer.request.duration",
+  description: "From a request to a peer to its answer, or to the head of a stream",
+  unit: "s",
+  labels: { method: methods }
+})
+
 /** The peer did not understand the request: a parse error, or invalid parameters. */
 const isNotUnderstood = ({ reason }: ExchangeError): boolean =>
   reason instanceof Rpc && (reason.code === -32700 || reason.code === -32602)
+
+const measured = (method: (typeof methods)[number]) =>
+  timed((seconds, exit, context) => {
+    const result = Exit.isSuccess(exit) ? "answered" : Exit.hasInterrupts(exit) ? "interrupted" : "failed"
+    requests.updateUnsafe(1, { method, result }, context)
+    duration.updateUnsafe(seconds, { method }, context)
+  })
 
 /**
  * The methods of a peer. Where a dialect has two names for the parameter of a task, a peer that does not understand one of
@@ -19,11 +40,13 @@ const isNotUnderstood = ({ reason }: ExchangeError): boolean =>
 export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
   const spellings = new LruCache<string, string>(maxPeers)
 
-  const call = (link: PeerLink, method: string, params: Params) =>
-    Effect.suspend(() => callMethod(client, link.target, uuid(), method, params))
+  const call = (link: PeerLink, name: "send" | "get" | "cancel", params: Params) =>
+    Effect.suspend(() => callMethod(client, link.target, uuid(), link.codec.methods[name], params)).pipe(measured(name))
 
-  const stream = (link: PeerLink, method: string, params: Params) =>
-    Effect.suspend(() => streamMethod(client, link.target, uuid(), method, params))
+  const stream = (link: PeerLink, name: "stream" | "subscribe", params: Params) =>
+    Effect.suspend(() => streamMethod(client, link.target, uuid(), link.codec.methods[name], params)).pipe(
+      measured(name)
+    )
 
   /** A message carries its id as the idempotency key, too: what stands in front of the peer may know the header. */
   const keyed = (link: PeerLink, messageId: string): PeerLink => {
@@ -48,16 +71,12 @@ export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
   })
 
   return {
-    send: (link: PeerLink, messageId: string, params: Params) =>
-      call(keyed(link, messageId), link.codec.methods.send, params),
-    stream: (link: PeerLink, messageId: string, params: Params) =>
-      stream(keyed(link, messageId), link.codec.methods.stream, params),
+    send: (link: PeerLink, messageId: string, params: Params) => call(keyed(link, messageId), "send", params),
+    stream: (link: PeerLink, messageId: string, params: Params) => stream(keyed(link, messageId), "stream", params),
     get: (link: PeerLink, taskId: string) =>
-      onTask(link, taskId, (name) => call(link, link.codec.methods.get, { ...name, ...link.codec.getParams })),
-    cancel: (link: PeerLink, taskId: string) =>
-      onTask(link, taskId, (name) => call(link, link.codec.methods.cancel, name)),
-    subscribe: (link: PeerLink, taskId: string) =>
-      onTask(link, taskId, (name) => stream(link, link.codec.methods.subscribe, name))
+      onTask(link, taskId, (name) => call(link, "get", { ...name, ...link.codec.getParams })),
+    cancel: (link: PeerLink, taskId: string) => onTask(link, taskId, (name) => call(link, "cancel", name)),
+    subscribe: (link: PeerLink, taskId: string) => onTask(link, taskId, (name) => stream(link, "subscribe", name))
   }
 }
 

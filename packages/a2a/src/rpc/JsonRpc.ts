@@ -3,6 +3,8 @@ import { Auth, Rpc } from "@bowline/domain/peer/PeerError"
 import { Effect, Result, Schema, type Scope } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
 import type { Headers, PeerAuth } from "@bowline/runtime/auth/PeerAuth"
+import * as GenAi from "@bowline/runtime/telemetry/GenAi"
+import * as Spans from "@bowline/runtime/telemetry/Spans"
 import type { Params } from "../dialect/Codec.ts"
 import { openEvents, type Events } from "./Events.ts"
 import { exchange, type Answer } from "@bowline/runtime/http/Exchange"
@@ -94,6 +96,17 @@ const authorized = <A, R>(
     Effect.flatMap(auth.renew, (renewed) => (renewed ? request : Effect.fail(refused)))
   )
 
+/** One request to a peer. */
+const inSpan = ({ url }: RpcTarget, method: string) =>
+  Spans.within(method, () => ({
+    kind: "client",
+    attributes: {
+      [GenAi.rpcSystem]: "jsonrpc",
+      [GenAi.rpcMethod]: method,
+      [GenAi.serverAddress]: new URL(url).hostname
+    }
+  }))
+
 /** Calls a method of the peer and gives its result. */
 export const callMethod = (
   client: HttpClient.HttpClient,
@@ -108,7 +121,7 @@ export const callMethod = (
       Effect.flatMap((request) => exchange(client, request)),
       Effect.flatMap((answer) => Effect.fromResult(resultOf(target, method, answer)))
     )
-  )
+  ).pipe(inSpan(target, method))
 
 /** A stream of events, each with a result as its data; or one result, from a peer that has nothing to stream. */
 export type StreamReply =
@@ -136,4 +149,4 @@ export const streamMethod = (
             }))
       )
     )
-  )
+  ).pipe(inSpan(target, method))

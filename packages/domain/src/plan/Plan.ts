@@ -17,6 +17,7 @@ const fields = {
   state: PlanState,
   stage: Schema.NullOr(Stage),
   model: Schema.String,
+  preset: Schema.NullOr(Schema.String),
   created_at: Schema.String,
   deadline_at: Schema.String,
   finished_at: Schema.NullOr(Schema.String),
@@ -28,7 +29,7 @@ const fields = {
   metadata: Schema.Record(Schema.String, Schema.String)
 }
 
-/** One run of the planner for one question. Timestamps are ISO 8601 in UTC. */
+/** One run of the planner for one question. Timestamps are ISO 8601 in UTC. `preset` is the one that its request named. */
 export const Plan = Schema.Struct({ ...fields, question: Schema.String })
 export type Plan = typeof Plan.Type
 

@@ -6,10 +6,6 @@ import { ExternalSessionId } from "../session/Session.ts"
 
 const intBetween = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
-/** An integer that may be left out. The contract names its default. */
-const intOr = (schema: typeof TimeoutMs, fallback: number) =>
-  schema.annotate({ default: fallback }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(fallback)))
-
 export const OnDisconnect = Schema.Literals(["cancel", "continue"])
 export const OnBusy = Schema.Literals(["queue", "reject", "interrupt"])
 export type OnBusy = typeof OnBusy.Type
@@ -21,28 +17,38 @@ export const ResponseFormat = Schema.Union([
 ]).annotate({ message: 'Expected "text" or {type: "json_schema", schema}' })
 export type ResponseFormat = typeof ResponseFormat.Type
 
-/** How a plan is to be run. Times in milliseconds. */
-export const Preferences = Schema.Struct({
-  timeout_ms: intOr(TimeoutMs, 1_800_000),
-  tool_timeout_ms: intOr(TimeoutMs, 600_000),
-  max_steps: intOr(intBetween(1, 100), 25),
-  max_hops: intOr(intBetween(0, 16), 5),
-  max_tool_calls: intOr(intBetween(0, 1_000), 200),
+/** What a preference is that neither the request nor its preset says anything of. */
+const defaults = {
+  timeout_ms: 1_800_000,
+  tool_timeout_ms: 600_000,
+  max_steps: 25,
+  max_hops: 5,
+  max_tool_calls: 200,
+  response_format: "text",
+  on_disconnect: "cancel",
+  on_busy: "queue",
+  approval: "sensitive"
+} as const
+
+/** How a plan is to be run, as far as somebody has said it. Times in milliseconds. The contract names the defaults. */
+export const GivenPreferences = Schema.Struct({
+  timeout_ms: Schema.optionalKey(TimeoutMs.annotate({ default: defaults.timeout_ms })),
+  tool_timeout_ms: Schema.optionalKey(TimeoutMs.annotate({ default: defaults.tool_timeout_ms })),
+  max_steps: Schema.optionalKey(intBetween(1, 100).annotate({ default: defaults.max_steps })),
+  max_hops: Schema.optionalKey(intBetween(0, 16).annotate({ default: defaults.max_hops })),
+  max_tool_calls: Schema.optionalKey(intBetween(0, 1_000).annotate({ default: defaults.max_tool_calls })),
   max_total_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))),
   model: Schema.optionalKey(Schema.String.check(Schema.isBetweenLength(1, 256))),
-  response_format: ResponseFormat.annotate({ default: "text" }).pipe(
-    Schema.withDecodingDefaultKey(Effect.succeed("text" as const))
-  ),
-  on_disconnect: OnDisconnect.annotate({ default: "cancel" }).pipe(
-    Schema.withDecodingDefaultKey(Effect.succeed("cancel" as const))
-  ),
+  response_format: Schema.optionalKey(ResponseFormat.annotate({ default: defaults.response_format })),
+  on_disconnect: Schema.optionalKey(OnDisconnect.annotate({ default: defaults.on_disconnect })),
   disconnect_grace_ms: Schema.optionalKey(intBetween(0, 600_000)),
-  on_busy: OnBusy.annotate({ default: "queue" }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("queue" as const))),
-  approval: ApprovalPreference.annotate({ default: "sensitive" }).pipe(
-    Schema.withDecodingDefaultKey(Effect.succeed("sensitive" as const))
-  )
+  on_busy: Schema.optionalKey(OnBusy.annotate({ default: defaults.on_busy })),
+  approval: Schema.optionalKey(ApprovalPreference.annotate({ default: defaults.approval }))
 })
-export type Preferences = typeof Preferences.Type
+export type GivenPreferences = typeof GivenPreferences.Type
+
+/** How a plan is run. */
+export type Preferences = GivenPreferences & Required<Pick<GivenPreferences, keyof typeof defaults>>
 
 export const Metadata = Schema.Record(Schema.String, Schema.String.check(Schema.isMaxLength(512))).check(
   Schema.makeFilter((entries) => Object.keys(entries).length <= 16 || "Expected at most 16 entries")
@@ -54,7 +60,7 @@ export const HistoryEntry = Schema.Struct({ role: Schema.Literals(["user", "assi
 /**
  * The body of `POST /plan`. `history` is for a new session only. `prior_summary` is the caller's summary
  * of its own earlier history. It stands in every prompt until a compaction of the session includes it. It may come with any request;
- * the session keeps every different one for as long as it lives.
+ * the session keeps every different one for as long as it lives. What the request names comes on top of its `preset`.
  */
 export const PlanRequest = Schema.Struct({
   question: Schema.String.check(
@@ -62,6 +68,7 @@ export const PlanRequest = Schema.Struct({
     Schema.isMaxLength(200_000)
   ),
   session_id: Schema.optionalKey(ExternalSessionId),
+  preset: Schema.optionalKey(Schema.String.check(Schema.isBetweenLength(1, 64))),
   agents: Schema.Array(Agent).pipe(
     Schema.check(Schema.isMaxLength(64)),
     Schema.withDecodingDefaultKey(Effect.succeed([]))
@@ -76,6 +83,17 @@ export const PlanRequest = Schema.Struct({
   ),
   prior_summary: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(100_000))),
   metadata: Metadata.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-  preferences: Preferences.pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
+  preferences: GivenPreferences.pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
 })
 export type PlanRequest = typeof PlanRequest.Type
+
+/** A request that says how its plan is run. */
+export interface ResolvedRequest extends PlanRequest {
+  readonly preferences: Preferences
+}
+
+/** Decides every preference: as the request says, else as its preset does, else the default. */
+export const resolve = (request: PlanRequest, preset: GivenPreferences = {}): ResolvedRequest => ({
+  ...request,
+  preferences: { ...defaults, ...preset, ...request.preferences }
+})

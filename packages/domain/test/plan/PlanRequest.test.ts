@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted, Result, Schema, SchemaIssue } from "effect"
-import { PlanRequest } from "../../src/plan/PlanRequest.ts"
+import { PlanRequest, resolve } from "../../src/plan/PlanRequest.ts"
 
 const decode = Schema.decodeUnknownResult(PlanRequest, { errors: "all", onExcessProperty: "error" })
 const format = SchemaIssue.makeFormatterStandardSchemaV1()
@@ -22,7 +22,7 @@ const prefer = (preferences: object) => ({ question: "?", preferences })
 describe("PlanRequest", () => {
   it("has the defaults of the contract", () => {
     const request = Result.getOrThrow(decode({ question: "?", agents: [agent] }))
-    assert.deepStrictEqual(request.preferences, {
+    assert.deepStrictEqual(resolve(request).preferences, {
       timeout_ms: 1_800_000,
       tool_timeout_ms: 600_000,
       max_steps: 25,
@@ -33,7 +33,19 @@ describe("PlanRequest", () => {
       on_busy: "queue",
       approval: "sensitive"
     })
+    assert.deepStrictEqual(request.preferences, {})
     assert.deepInclude(request.agents[0], { auth: { type: "none" }, dialect: "auto" })
+  })
+
+  it("is run as it says, else as its preset says, else by the defaults", () => {
+    const request = Result.getOrThrow(decode({ ...prefer({ max_steps: 25 }), preset: "brief" }))
+    const preset = { max_steps: 3, timeout_ms: 1_000, max_total_tokens: 9 }
+    const resolved = resolve(request, preset)
+    const expected = { max_steps: 25, max_total_tokens: 9, on_busy: "queue", timeout_ms: 1_000 } as const
+    assert.deepInclude(resolved.preferences, expected)
+    assert.strictEqual(resolved.preset, "brief")
+    // It is stored so, and resumed with whatever the preset is by then.
+    assert.deepStrictEqual(resolve(resolved, { timeout_ms: 2_000 }).preferences, resolved.preferences)
   })
 
   it("accepts what is on a limit, and names every field that is beyond it", () => {

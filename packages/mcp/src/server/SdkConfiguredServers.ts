@@ -1,12 +1,15 @@
 import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
+import { defaultPreset } from "@bowline/runtime/config/Presets"
 import { ConfiguredServers, type ConfiguredServer } from "@bowline/runtime/mcp/ConfiguredServers"
 import type { McpServerStatus } from "@bowline/runtime/mcp/McpClient"
 import { Effect, Layer, Scope } from "effect"
+import { ChildProcessSpawner } from "effect/process"
 import * as SdkMcpClient from "./SdkMcpClient.ts"
 import * as SharedProcess from "./SharedProcess.ts"
 
 interface Options {
-  readonly servers: ReadonlyArray<ConfiguredMcpServer>
+  /** The servers of each preset. */
+  readonly servers: ReadonlyMap<string, ReadonlyArray<ConfiguredMcpServer>>
   /** What the process of every command gets, besides its own variables. */
   readonly environment: Readonly<Record<string, string>>
 }
@@ -22,20 +25,25 @@ export const layer = ({ environment, servers }: Options) =>
       const client = yield* SdkMcpClient.make
       const processes = yield* Scope.fork(yield* Effect.scope, "parallel")
       const statuses: Array<Effect.Effect<McpServerStatus | undefined>> = []
-      const offered: Array<ConfiguredServer> = []
-      for (const server of servers) {
+      const offer = Effect.fnUntraced(function* (
+        server: ConfiguredMcpServer,
+        preset: string
+      ): Effect.fn.Return<ConfiguredServer, never, ChildProcessSpawner.ChildProcessSpawner> {
         if ("url" in server) {
-          offered.push({ terms: server, address: server.url, connect: (route) => client.connect(server, route) })
-        } else {
-          const shared = yield* Scope.provide(SharedProcess.make(server, environment), processes)
-          statuses.push(shared.status)
-          const { address, connect } = shared
-          offered.push({ terms: server, address, connect: (route) => Effect.succeed(connect(route)) })
+          return { terms: server, address: server.url, connect: (route) => client.connect(server, route) }
         }
+        const address = `stdio:${preset === defaultPreset ? "" : `${preset}/`}${server.name}`
+        const { connect, status } = yield* Scope.provide(SharedProcess.make(server, address, environment), processes)
+        statuses.push(status)
+        return { terms: server, address, connect: (route) => Effect.succeed(connect(route)) }
+      })
+      const offered = new Map<string, ReadonlyArray<ConfiguredServer>>()
+      for (const [preset, named] of servers) {
+        offered.set(preset, yield* Effect.forEach(named, (server) => offer(server, preset)))
       }
       const ofProcesses = Effect.map(Effect.all(statuses), (all) => all.filter((status) => status !== undefined))
       return {
-        servers: offered,
+        ofPreset: (name) => offered.get(name) ?? [],
         statuses: Effect.zipWith(ofProcesses, client.servers, (own, others) => [...own, ...others])
       }
     })

@@ -9,7 +9,7 @@ import { HttpClient } from "effect/http"
 import { ServerFetch } from "../http/ServerFetch.ts"
 import type { ServerFailure } from "./Failure.ts"
 import * as HttpLink from "./HttpLink.ts"
-import * as KnownSecrets from "./KnownSecrets.ts"
+import * as UrlSecrets from "@bowline/runtime/egress/UrlSecrets"
 import * as ServerLink from "./ServerLink.ts"
 
 /** How long the era of a server is taken for granted, in milliseconds. */
@@ -77,15 +77,14 @@ export const make = Effect.gen(function* () {
 
   const toPeerError = ({ asPeerError }: ServerFailure): PeerError => asPeerError
 
-  const connect = Effect.fn("McpClient.connect")(function* ({ auth, headers, name, url }: McpServer, route: Route) {
-    yield* Effect.annotateCurrentSpan({ server: name })
+  const connect = Effect.fnUntraced(function* ({ auth, headers, url }: McpServer, route: Route) {
     const credentials = yield* Effect.mapError(
       auths.forAgent(auth, resourceOf(url)),
       ({ reason }) => new PeerError({ reason })
     )
     const { redaction } = credentials
     const own = headers === undefined ? {} : Redacted.value(headers)
-    for (const secret of [...Object.values(own), ...KnownSecrets.ofUrl(url)]) redaction.addAuthorization(secret)
+    for (const secret of [...Object.values(own), ...UrlSecrets.ofUrl(url)]) redaction.addAuthorization(secret)
     const options = {
       url,
       fetch: new ServerFetch({ client, auth: credentials, headers: { ...own, ...routeHeaders(route) } }),
@@ -112,8 +111,7 @@ export const make = Effect.gen(function* () {
         return link.tools()
       }).pipe(Effect.tapError(forget(url)), Effect.mapError(toPeerError)),
       hasChanged: Effect.sync(() => list.isOutdated(link)),
-      call: Effect.fn("McpClient.call")(function* (call, onProgress) {
-        yield* Effect.annotateCurrentSpan({ server: name, tool: call.tool.name })
+      call: Effect.fnUntraced(function* (call, onProgress) {
         const first = link
         return yield* first.call(call, onProgress).pipe(
           // The server has not taken the call: its 404 is the answer to it.

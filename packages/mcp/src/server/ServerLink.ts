@@ -1,7 +1,9 @@
 import { ResponseTooLarge, Protocol } from "@bowline/domain/peer/PeerError"
 import { maxBytes } from "@bowline/runtime/http/Exchange"
+import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
 import type { Redaction } from "@bowline/runtime/http/Redaction"
 import type { McpCall, McpResult, McpTool } from "@bowline/runtime/mcp/McpClient"
+import * as TraceContext from "@bowline/runtime/telemetry/TraceContext"
 import { Client, isInputRequiredResult, type Progress, type Transport } from "@modelcontextprotocol/client"
 import { Effect, Option, Queue, type Schema } from "effect"
 import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
@@ -66,14 +68,11 @@ const urlElicitationRequired = -32_042
 const isInputRequired = ({ reason }: ServerFailure): boolean =>
   reason._tag === "rpc" && reason.code === urlElicitationRequired
 
-/** W3C Trace Context: the span in which a call is made. */
-const traceOf = Effect.map(
-  Effect.option(Effect.currentSpan),
-  Option.match({
-    onNone: () => ({}),
-    onSome: ({ sampled, spanId, traceId }) => ({ traceparent: `00-${traceId}-${spanId}-${sampled ? "01" : "00"}` })
-  })
-)
+/** A trace that nobody records, for a call that is a part of none. */
+const unrecorded = Effect.map(UuidGenerator, (uuid) => {
+  const digits = () => uuid().replaceAll("-", "")
+  return `00-${digits()}-${digits().slice(16)}-00`
+})
 
 /** A server that has been spoken to. */
 export class ServerLink {
@@ -166,11 +165,12 @@ export class ServerLink {
       Effect.forever,
       Effect.forkScoped
     )
-    const _meta = { ...meta, ...(yield* traceOf), "bowline/task_id": taskId }
+    const trace = yield* TraceContext.current
+    const _meta = { ...meta, traceparent: trace.traceparent ?? (yield* unrecorded), "bowline/task_id": taskId }
     const tell = (message: string) => void Queue.offerUnsafe(progress, redaction.text(message))
     const params = { name: tool.name, arguments: input, _meta }
     const asked = this.ask(taskId, (signal) => {
-      const headers = wire.headersOf(taskId)
+      const headers = { ...wire.headersOf(taskId), ...trace }
       const options = { signal, timeout, headers, onprogress: (told: Progress) => tell(progressText(told)) }
       if (tool.needsTask === true) return this.#tasks.begin(params, options)
       // Without its output schema: the client would compile it, and it is a stranger's.

@@ -41,7 +41,7 @@ const metaOf = ({ hops, via }: Route) => ({ "bowline/hops": hops, "bowline/via":
 
 /**
  * A server whose process all plans of this gateway share. It starts when a plan first needs it, and again for the next plan or call after it has
- * ended. The end of the scope ends it. `environment` is what every process gets.
+ * ended. The end of the scope ends it. Callers know its tools by its `address`. `environment` is what every process gets.
  *
  * ```
  *            ┌───────────── 5 s ◀── failed ─┐
@@ -49,11 +49,14 @@ const metaOf = ({ hops, via }: Route) => ({ "bowline/hops": hops, "bowline/via":
  *          none ──first plan, call──▶ starting ──▶ running ──ends, hangs──▶ none
  * ```
  */
-export const make = Effect.fnUntraced(function* (command: McpCommand, environment: Readonly<Record<string, string>>) {
+export const make = Effect.fnUntraced(function* (
+  command: McpCommand,
+  address: string,
+  environment: Readonly<Record<string, string>>
+) {
   const owner = yield* Effect.scope
   const spawner = yield* ChildProcessSpawner.ChildProcessSpawner
   const redaction = redactionOf(command)
-  const address = `stdio:${command.name}`
   let current: Fiber.Fiber<Running, ServerFailure> | undefined
   let failed = { failure: ServerFailure.of(late.reason), until: 0 }
   /** The link of the last process that has shaken hands. */
@@ -148,17 +151,14 @@ export const make = Effect.fnUntraced(function* (command: McpCommand, environmen
     return {
       tools: Effect.mapError(toolsFor(list), toPeerError),
       hasChanged: Effect.sync(() => latest !== undefined && list.isOutdated(latest)),
-      call: Effect.fn("McpClient.call")(function* (call, onProgress) {
-        yield* Effect.annotateCurrentSpan({ server: command.name, tool: call.tool.name })
-        return yield* Effect.flatMap(running, (server) =>
-          within(server, server.link.call(call, onProgress, metaOf(route)))
-        ).pipe(Effect.mapError(toPeerError))
-      })
+      call: (call, onProgress) =>
+        Effect.flatMap(running, (server) => within(server, server.link.call(call, onProgress, metaOf(route)))).pipe(
+          Effect.mapError(toPeerError)
+        )
     }
   }
 
   return {
-    address,
     connect,
     status: Effect.sync(() => status)
   }

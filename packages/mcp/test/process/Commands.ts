@@ -27,10 +27,10 @@ type Variables = Readonly<Record<string, string>>
 export const connect = Effect.fnUntraced(function* (args: ReadonlyArray<string>, env: Variables = {}) {
   const command = yield* Schema.decodeEffect(McpCommand)({ name: "weather", command: process.execPath, args, env })
   const scope = yield* Scope.fork(yield* Effect.scope)
-  const layer = SdkConfiguredServers.layer({ servers: [command], environment: { PATH } })
+  const layer = SdkConfiguredServers.layer({ servers: new Map([["default", [command]]]), environment: { PATH } })
   const context = yield* Layer.build(Layer.provide(layer, platform)).pipe(Scope.provide(scope))
-  const { servers, statuses } = Context.get(context, ConfiguredServers)
-  const [server] = servers
+  const { ofPreset, statuses } = Context.get(context, ConfiguredServers)
+  const [server] = ofPreset("default")
   if (server === undefined) return yield* Effect.die("no server")
   const connection = yield* server.connect(direct)
   return { connection, connect: server.connect, statuses, close: Scope.close(scope, Exit.void) }

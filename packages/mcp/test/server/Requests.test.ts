@@ -58,6 +58,16 @@ describe.each(eras)("a server of the SDK %s", (_, hostOf, revision) => {
     }).pipe(Effect.scoped, Effect.provide(memory))
   )
 
+  it.effect("gets a trace that nobody records with a call that is a part of none", () =>
+    Effect.gen(function* () {
+      const { seen, url } = yield* serve(hostOf)
+      const connection = yield* (yield* McpClient).connect(serverAt(url), direct)
+      yield* callTool(connection, "forecast")
+      const [call] = seen.calls as ReadonlyArray<{ readonly meta: Readonly<Record<string, string>> }>
+      assert.match(call?.meta["traceparent"] ?? "", /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/)
+    }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+
   it.effect("is told at once when a call is interrupted: no time has passed", () =>
     Effect.gen(function* () {
       const { requests, seen, url } = yield* serve(hostOf)

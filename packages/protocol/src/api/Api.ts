@@ -5,6 +5,7 @@ import { GatewayApi } from "../gateway/GatewayApi.ts"
 import { IdentityApi } from "../identity/IdentityApi.ts"
 import { PeersApi } from "../peer/PeersApi.ts"
 import { PlansApi } from "../plan/PlansApi.ts"
+import { PresetsApi } from "../preset/PresetsApi.ts"
 import { CredentialsApi } from "../provider/CredentialsApi.ts"
 import { SessionsApi } from "../session/SessionsApi.ts"
 
@@ -16,7 +17,7 @@ const withoutFailureEvent = (spec: object) =>
 
 /** The whole HTTP API. The server implements it; the typed client and the OpenAPI document are derived from it. */
 export class Api extends HttpApi.make("bowline")
-  .add(PlansApi, ApprovalsApi, SessionsApi, CredentialsApi, PeersApi, IdentityApi, GatewayApi)
+  .add(PlansApi, ApprovalsApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi, IdentityApi, GatewayApi)
   .annotate(HttpApi.QueryParseOptions, { errors: "all", onExcessProperty: "error" })
   .annotateMerge(
     OpenApi.annotations({

@@ -1,6 +1,11 @@
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { Authorization } from "../api/Authorization.ts"
 import { Unavailable } from "../api/Problem.ts"
+
+const PrometheusText = Schema.String.pipe(
+  HttpApiSchema.asText({ contentType: "text/plain; version=0.0.4; charset=utf-8" })
+)
 
 export class GatewayApi extends HttpApiGroup.make("gateway", { topLevel: true })
   .add(
@@ -15,6 +20,14 @@ export class GatewayApi extends HttpApiGroup.make("gateway", { topLevel: true })
         summary: "Whether it takes plans",
         description: "503 names the checks that `failed`: `database`, `draining`."
       })
-    )
+    ),
+    HttpApiEndpoint.get("metrics", "/metrics", { success: PrometheusText })
+      .middleware(Authorization)
+      .annotateMerge(
+        OpenApi.annotations({
+          summary: "What this process measures, as text for Prometheus",
+          description: "For every caller, or for everybody with `metrics.public`."
+        })
+      )
   )
   .annotate(OpenApi.Title, "Gateway") {}

@@ -1,3 +1,4 @@
+import * as UrlSecrets from "@bowline/runtime/egress/UrlSecrets"
 import * as HttpAttempt from "@bowline/runtime/provider/HttpAttempt"
 import { Provider } from "@bowline/runtime/provider/Provider"
 import { Effect, Layer, Redacted } from "effect"
@@ -27,7 +28,7 @@ const make = Effect.fnUntraced(function* (options: AnthropicMessagesOptions) {
     post: HttpClientRequest.post(HttpAttempt.endpoint(baseUrl, "/v1/messages"), {
       headers: { "anthropic-version": "2023-06-01", ...key, ...headers }
     }),
-    secrets: Object.values({ ...key, ...headers }),
+    secrets: [...Object.values({ ...key, ...headers }), ...UrlSecrets.ofUrl(baseUrl)],
     toBody: (request) => toMessagesRequest(request, name),
     answer: MessagesStream
   })

@@ -1,3 +1,4 @@
+import * as UrlSecrets from "@bowline/runtime/egress/UrlSecrets"
 import * as HttpAttempt from "@bowline/runtime/provider/HttpAttempt"
 import { Provider, type ProviderRequest } from "@bowline/runtime/provider/Provider"
 import { Effect, Layer, Redacted } from "effect"
@@ -37,7 +38,11 @@ const make = Effect.fnUntraced(function* (server: OpenAiServer, { answer, path, 
   )
   const stream = yield* HttpAttempt.make({
     post,
-    secrets: [...(apiKey === undefined ? [] : [Redacted.value(apiKey)]), ...Object.values(headers)],
+    secrets: [
+      ...(apiKey === undefined ? [] : [Redacted.value(apiKey)]),
+      ...Object.values(headers),
+      ...UrlSecrets.ofUrl(baseUrl)
+    ],
     toBody: (request) => toBody(request, name),
     answer
   })

@@ -44,7 +44,9 @@ export const make = (pool: CredentialPool["Service"], config: PlansConfig["Servi
     if (!(yield* listener.isDeadline)) return
     const message = `Nothing for ${Duration.format(Duration.millis(silentMs))}, and the time of the plan is over`
     const reason = new IdleTimeout({ message })
-    yield* pool.failed({ ...Target.use(target), reason, stage: "provider" }).pipe(Effect.ignore({ log: "Warn" }))
+    yield* pool
+      .failed({ ...Target.use(target), reason, stage: "provider" })
+      .pipe(Effect.ignore({ log: "Warn", message: "credential_use_not_stored" }))
   })
 
   return Effect.fnUntraced(function* (

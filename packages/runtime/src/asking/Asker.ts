@@ -66,7 +66,9 @@ export class Asker extends Context.Service<
               const mended = failures.reduce(mend, yield* requestTo(target.model))
               const attempted = yield* attemptOf(target, attempt, mended, listener)
               if (attempted._tag === "Finished") {
-                yield* pool.succeeded(Target.use(target)).pipe(Effect.ignore({ log: "Warn" }))
+                yield* pool
+                  .succeeded(Target.use(target))
+                  .pipe(Effect.ignore({ log: "Warn", message: "credential_use_not_stored" }))
                 return attempted.answer
               }
               const { reason } = attempted

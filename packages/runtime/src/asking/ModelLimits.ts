@@ -20,7 +20,7 @@ export interface ModelLimits {
 
 /** `model` is a `provider/model`. */
 export const of = (config: PlansConfig["Service"], model: string): ModelLimits => {
-  const found = ModelTable.find(model, config.models)
+  const found = ModelTable.find(model, config.models())
   const contextWindow = found?.contextWindow ?? config.contextWindow
   const { firstToken, idle } = found?.isReasoning === true ? silence.reasoning : silence.other
   const own = config.providerTimers.get(model.slice(0, model.indexOf("/")))

@@ -89,7 +89,9 @@ export class Retries {
     const { credential, model } = this.#target
     this.#failures.push(reason)
     this.#tried.add(credential.id)
-    yield* pool.failed({ ...Target.use(this.#target), reason, stage }).pipe(Effect.ignore({ log: "Warn" }))
+    yield* pool
+      .failed({ ...Target.use(this.#target), reason, stage })
+      .pipe(Effect.ignore({ log: "Warn", message: "credential_use_not_stored" }))
     const other = yield* targets.pick(session, model, this.#tried)
     const recourse = yield* this.#decide(reason, other._tag === "Picked")
     if (recourse._tag === "GiveUp") return yield* error

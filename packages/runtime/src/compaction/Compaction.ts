@@ -1,13 +1,14 @@
 import type { Compacted } from "@bowline/domain/session/Session"
 import type { Message, MessageId } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Exit, Layer } from "effect"
 import { Asker } from "../asking/Asker.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { type Entry, leftOut } from "../history/LegalHistory.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
+import { histogram, timed } from "../telemetry/Instrument.ts"
 import { type Compaction as Stored, SessionStore, type SessionSummary } from "../store/SessionStore.ts"
 import * as ContextBudget from "./ContextBudget.ts"
 import * as Cut from "./Cut.ts"
@@ -29,6 +30,25 @@ export type Made =
   | { readonly _tag: "Shortened"; readonly prompt: Prompt }
   | { readonly _tag: "Summarised"; readonly prompt: Prompt; readonly stored: Stored; readonly event: Compacted }
   | { readonly _tag: "Failed"; readonly prompt: Prompt }
+
+const results = {
+  NothingToGain: "nothing_to_gain",
+  Shortened: "shortened",
+  Summarised: "summarised",
+  Failed: "failed"
+} as const
+
+const duration = histogram({
+  name: "bowline.compaction.duration",
+  description: "How long a compaction took, by what came of it; its count by `result` is the number of compactions",
+  unit: "s",
+  labels: { result: [...Object.values(results), "interrupted"] }
+})
+
+const measured = timed<Made>((seconds, exit, context) => {
+  const result = Exit.isSuccess(exit) ? results[exit.value._tag] : Exit.hasInterrupts(exit) ? "interrupted" : "failed"
+  duration.updateUnsafe(seconds, { result }, context)
+})
 
 export interface Wanted extends Summariser.SummaryWanted {
   /** The question of the running plan, if there is one. */
@@ -176,7 +196,7 @@ export class Compaction extends Context.Service<
         }
       })
 
-      return { make }
+      return { make: (wanted) => measured(make(wanted)) }
     })
   )
 }

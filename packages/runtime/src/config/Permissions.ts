@@ -14,11 +14,26 @@ export interface Permission {
   /** What `preferences.model` may name. The other models of a plan are the operator's choice. */
   readonly model: (model: string) => boolean
   readonly recipe: (name: string) => boolean
+  readonly preset: (name: string) => boolean
 }
 
 const always = () => true
+const never = () => false
 
-export const everything: Permission = { tool: always, host: always, model: always, recipe: always }
+export const everything: Permission = { tool: always, host: always, model: always, recipe: always, preset: always }
+export const nothing: Permission = { tool: never, host: never, model: never, recipe: never, preset: never }
+
+/** What both of them allow. */
+export const narrow = (one: Permission, other: Permission): Permission =>
+  other === everything
+    ? one
+    : {
+        tool: (name) => one.tool(name) && other.tool(name),
+        host: (host) => one.host(host) && other.host(host),
+        model: (model) => one.model(model) && other.model(model),
+        recipe: (name) => one.recipe(name) && other.recipe(name),
+        preset: (name) => one.preset(name) && other.preset(name)
+      }
 
 /**
  * Who may use what. Everybody may use everything, unless the app says otherwise. It is asked anew for each plan, and for each

@@ -51,8 +51,8 @@ export class PlansConfig extends Context.Service<
     readonly streamGrace: Duration.Duration
     /** How long a resumed plan may run before a reader of it has come. */
     readonly takeoverGrace: Duration.Duration
-    /** Facts about models that the table lacks, or has wrong. */
-    readonly models: ModelTable.ModelOverrides
+    /** Facts about models that the table lacks, or has wrong. It is asked anew for each request to a provider, since an operator may change them. */
+    readonly models: () => ModelTable.ModelOverrides
     /** By the name of a provider, for its models. They win over those for every model. */
     readonly providerTimers: ReadonlyMap<string, Partial<AttemptTimers>>
     /** Tokens, of a model that the table does not have. */
@@ -95,7 +95,7 @@ const defaults: Omit<PlansConfig["Service"], "model" | "allowsModel"> = {
   resume: true,
   streamGrace: Duration.zero,
   takeoverGrace: Duration.seconds(60),
-  models: ModelTable.noOverrides,
+  models: () => ModelTable.noOverrides,
   providerTimers: new Map(),
   contextWindow: 128_000,
   firstTokenTimeout: undefined,

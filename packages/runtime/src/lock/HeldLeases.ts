@@ -5,6 +5,13 @@ import { Duration, Effect, FiberMap, Latch, Option, Scope } from "effect"
 import type { LeaseStore, ReplicaId } from "../store/LeaseStore.ts"
 import { Notices, pollAfter } from "../store/Notices.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
+import { counter, gauge, observe } from "../telemetry/Instrument.ts"
+
+const held = gauge({ name: "bowline.leases.held", description: "Sessions that this process may write" })
+const lost = counter({
+  name: "bowline.leases.lost",
+  description: "Leases that a renewal did not return: another process may have the session"
+})
 
 /** A plan, or another change, that waits for a session or holds it. */
 export interface Listener {
@@ -34,7 +41,11 @@ export class HeldLeases {
   readonly #acquiring = new Set<SessionId>()
   /** Sessions that another replica holds and that somebody here waits for. */
   readonly #wanted = new Map<SessionId, Latch.Latch>()
-  #takeOvers = 0
+  /** What runs now and may bring leases that are not held here yet, by the order in which it began. */
+  readonly #expecting = new Set<number>()
+  #expected = 0
+  /** The leases in the store that nobody here uses, and how much had begun to expect leases when that was first seen. */
+  #unused = new Map<SessionId, number>()
   #isClosed = false
 
   private constructor(parts: Parts) {
@@ -44,6 +55,7 @@ export class HeldLeases {
   static readonly make = Effect.fnUntraced(function* (given: Omit<Parts, "notices" | "releases">) {
     const notices = yield* Notices
     const leases = new HeldLeases({ ...given, notices, releases: yield* FiberMap.make<SessionId, void>() })
+    yield* observe(held.of({}), () => leases.#held.size)
     yield* notices.subscribe((heard) => {
       if (heard._tag === "LeaseReleased") leases.#free(heard.session_id)
       if (heard._tag === "ListeningChanged") for (const session of leases.#wanted.keys()) leases.#free(session)
@@ -71,15 +83,19 @@ export class HeldLeases {
       const own = { fence, lost }
       this.#held.set(session, own)
       const release = Effect.suspend(() => {
+        const free = Effect.sync(() => this.#free(session))
         // The next holder may be in this process.
-        if (this.#held.get(session) === own) this.#held.delete(session)
-        return Effect.andThen(
-          this.#release(session, fence),
-          Effect.sync(() => this.#free(session))
-        )
+        if (this.#held.get(session) !== own) return free
+        this.#held.delete(session)
+        return Effect.andThen(this.#release(session, fence), free)
       })
       return Scope.addFinalizer(scope, release)
     })
+  }
+
+  /** The store has ended the lease: nothing is released when its scope closes. */
+  forget(session: SessionId, fence: number): void {
+    if (this.#held.get(session)?.fence === fence) this.#held.delete(session)
   }
 
   /** Waits until the store grants the lease, holds it until the scope closes, and gives its fence. */
@@ -119,37 +135,46 @@ export class HeldLeases {
     )
   }
 
-  /** While the effect runs, leases in the store that are not held here are not released. */
-  takingOver<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
-    return Effect.acquireUseRelease(
-      Effect.sync(() => this.#takeOvers++),
-      () => effect,
-      () => Effect.sync(() => this.#takeOvers--)
+  /** Until the scope closes, a lease that the store grants is not released though it is not held here yet. */
+  readonly expect: Effect.Effect<void, never, Scope.Scope> = Effect.asVoid(
+    Effect.acquireRelease(
+      Effect.sync(() => {
+        this.#expecting.add(++this.#expected)
+        return this.#expected
+      }),
+      (number) => Effect.sync(() => this.#expecting.delete(number))
     )
-  }
+  )
 
   /**
    * Compares what was held `before` a renewal was sent with what the store has renewed. Tells holders that their leases are lost,
-   * and releases leases that nobody uses: an acquisition that was interrupted while the database answered leaves one. A lease
-   * that was acquired after the renewal was sent may be missing from the answer.
+   * and releases leases that nobody uses: an acquisition that was interrupted while the database answered leaves one. It waits for
+   * all that expected leases when it first saw one. A lease that was acquired after the renewal was sent may be missing from the answer.
    */
   reconcile(before: ReadonlyMap<SessionId, Lease>, renewed: ReadonlyMap<SessionId, number>): Effect.Effect<void> {
-    for (const [session, lease] of before) {
-      if (this.#held.get(session) === lease && renewed.get(session) !== lease.fence) lease.lost()
-    }
+    const gone = Array.from(before).filter(
+      ([session, lease]) => this.#held.get(session) === lease && renewed.get(session) !== lease.fence
+    )
+    for (const [, lease] of gone) lease.lost()
     const isUsed = (session: SessionId) => this.#held.has(session) || this.#acquiring.has(session)
-    const unused = this.#takeOvers > 0 ? [] : Array.from(renewed).filter(([session]) => !isUsed(session))
+    const unused = Array.from(renewed).filter(([session]) => !isUsed(session))
+    this.#unused = new Map(unused.map(([session]) => [session, this.#unused.get(session) ?? this.#expected]))
+    const [oldest = Infinity] = this.#expecting
+    const released = unused.filter(([session]) => oldest > (this.#unused.get(session) ?? 0))
     // Each in a fiber of its own: a slow release must not keep the next renewal waiting.
-    return Effect.forEach(
-      unused,
+    const releases = Effect.forEach(
+      released,
       ([session, fence]) =>
         FiberMap.run(this.#parts.releases, session, this.#release(session, fence), { onlyIfMissing: true }),
       { discard: true }
     )
+    return Effect.andThen(lost.update(gone.length, {}), releases)
   }
 
   #release(session: SessionId, fence: number): Effect.Effect<void> {
-    return this.#parts.store.release(session, fence).pipe(Effect.ignore({ log: "Warn" }))
+    return this.#parts.store
+      .release(session, fence)
+      .pipe(Effect.ignore({ log: "Warn", message: "lease_release_failed" }))
   }
 
   #free(session: SessionId): void {

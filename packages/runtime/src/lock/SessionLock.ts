@@ -5,7 +5,14 @@ import { Clock, Context, Duration, Effect, Layer, Scope, Semaphore } from "effec
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { LeaseStore, type ReplicaId } from "../store/LeaseStore.ts"
+import { counter } from "../telemetry/Instrument.ts"
 import { HeldLeases, type Listener } from "./HeldLeases.ts"
+
+const renewals = counter({
+  name: "bowline.lease.renewals",
+  description: "Renewals of all leases together; `late` ones came after two thirds of the time of a lease",
+  labels: { result: ["in_time", "late", "failed"] }
+})
 
 /** The line for a session in this process, in the order of arrival. The first member holds the session, or asks for its lease. */
 interface Line {
@@ -32,10 +39,12 @@ export class SessionLock extends Context.Service<
       session: SessionId,
       listener: Listener
     ) => Effect.Effect<number, NotFound | StorageError, Scope.Scope>
-    /** Releases no unknown leases while the effect runs: it takes plans over, and has not yet called `adopt` for their leases. */
-    readonly takingOver: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+    /** The time of a lease that a new plan may get; undefined once this process acquires no session any more. */
+    readonly leaseTtl: () => Duration.Duration | undefined
+    /** Until the scope closes, the store may grant leases for which `adopt` is not called yet: they are not released as unknown. */
+    readonly expectLeases: Effect.Effect<void, never, Scope.Scope>
     /**
-     * Holds the session whose lease was taken over with this fence, until the scope closes. Plans that wait for the session in this
+     * Holds the session whose lease came with a plan, with this fence, until the scope closes. Plans that wait for the session in this
      * process stay behind it: the store grants no lease on a session with a running plan.
      */
     readonly adopt: (
@@ -43,6 +52,8 @@ export class SessionLock extends Context.Service<
       fence: number,
       onLost: Listener["onLost"]
     ) => Effect.Effect<void, never, Scope.Scope>
+    /** The store has ended the lease with the last write of its plan: it is not released once more when its scope closes. */
+    readonly forget: (session: SessionId, fence: number) => Effect.Effect<void>
     /** Whether no renewal has succeeded for the time of a lease: other replicas may hold the sessions by now. */
     readonly isOverdue: () => boolean
     /** From now on this process acquires no session, and other replicas may take over its plans in the store. */
@@ -64,8 +75,13 @@ export class SessionLock extends Context.Service<
         isSteady,
         isOverdue,
         leave,
-        takingOver: (effect) => leases.takingOver(effect),
-        adopt: (session, fence, onLost) => leases.hold(session, fence, onLost),
+        leaseTtl: () => (leases.isClosed ? undefined : ttl),
+        expectLeases: leases.expect,
+        forget: (session, fence) => Effect.sync(() => leases.forget(session, fence)),
+        adopt: Effect.fnUntraced(function* (session, fence, onLost) {
+          yield* lines.enterFirst(session, { onQueued: () => {}, onLost })
+          yield* leases.hold(session, fence, onLost)
+        }),
         acquire: Effect.fnUntraced(function* (session, listener) {
           yield* lines.enter(session, listener)
           return yield* leases.acquire(session, listener)
@@ -81,20 +97,31 @@ class Lines {
 
   /** Waits in the line of the session until it is its turn, and leaves the line when the scope closes. */
   readonly enter = Effect.fnUntraced(function* (this: Lines, session: SessionId, listener: Listener) {
-    const scope = yield* Effect.scope
-    const line = yield* Effect.uninterruptible(
+    const line = yield* this.#stand(session, listener, "last")
+    if (line.members.length > 1) listener.onQueued(line.members.length - 1)
+    yield* Semaphore.takeScoped(line.turn, 1)
+  })
+
+  /** Goes ahead of those who wait. One of them may be asking the store for the session: it waits until the store grants it. */
+  readonly enterFirst = Effect.fnUntraced(function* (this: Lines, session: SessionId, listener: Listener) {
+    const { turn } = yield* this.#stand(session, listener, "first")
+    yield* Effect.acquireRelease(turn.takeIfAvailable(1), (isTaken) => turn.release(isTaken ? 1 : 0))
+  })
+
+  /** Stands in the line until the scope closes. */
+  #stand(session: SessionId, listener: Listener, place: "first" | "last"): Effect.Effect<Line, never, Scope.Scope> {
+    const stand = (scope: Scope.Scope) =>
       Effect.suspend(() => {
         const line = this.#lines.get(session) ?? { turn: Semaphore.makeUnsafe(1), members: [] }
         this.#lines.set(session, line)
-        line.members.push(listener)
+        if (place === "first") line.members.unshift(listener)
+        else line.members.push(listener)
         // Not `acquireRelease`: it copies the whole context at each release.
         const leave = Effect.sync(() => this.#leave(session, line, listener))
         return Effect.as(Scope.addFinalizer(scope, leave), line)
       })
-    )
-    if (line.members.length > 1) listener.onQueued(line.members.length - 1)
-    yield* Semaphore.takeScoped(line.turn, 1)
-  })
+    return Effect.uninterruptible(Effect.flatMap(Effect.scope, stand))
+  }
 
   #leave(session: SessionId, { members }: Line, listener: Listener): void {
     const index = members.indexOf(listener)
@@ -119,7 +146,9 @@ const keepRenewed = Effect.fnUntraced(function* (leases: HeldLeases, { store, re
   const oneAtATime = Semaphore.makeUnsafe(1)
   const leave = Effect.suspend(() => {
     leases.close()
-    return oneAtATime.withPermit(store.leave(replica)).pipe(Effect.ignore({ log: "Warn" }))
+    return oneAtATime
+      .withPermit(store.leave(replica))
+      .pipe(Effect.ignore({ log: "Warn", message: "lease_release_failed" }))
   })
   yield* Effect.addFinalizer(() => (leases.isClosed ? Effect.void : leave))
 
@@ -132,13 +161,20 @@ const keepRenewed = Effect.fnUntraced(function* (leases: HeldLeases, { store, re
     const before = leases.snapshot()
     const asked = yield* Clock.currentTimeMillis
     yield* leases.reconcile(before, yield* Effect.timeout(store.renew(replica, leaseTtl), ttl / 3))
-    if (asked - renewed > (2 / 3) * ttl) steadySince = asked
+    const isLate = asked - renewed > (2 / 3) * ttl
+    if (isLate) steadySince = asked
     renewed = asked
+    yield* renewals.update(1, { result: isLate ? "late" : "in_time" })
     return ttl / 3
   })
   const renew = oneAtATime.withPermit(renewing).pipe(
     // While the database is away nobody can write either. When it is back, the fence decides who may write.
-    Effect.catchCause((cause) => Effect.as(Effect.logWarning("lease_renewal_failed", cause), Math.min(ttl / 6, 1_000)))
+    Effect.catchCause((cause) =>
+      Effect.logWarning("lease_renewal_failed", cause).pipe(
+        Effect.andThen(renewals.update(1, { result: "failed" })),
+        Effect.as(Math.min(ttl / 6, 1_000))
+      )
+    )
   )
   yield* Effect.gen(function* () {
     for (let wait = ttl / 3; ; wait = yield* renew) yield* Effect.sleep(wait)

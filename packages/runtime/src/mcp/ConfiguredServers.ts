@@ -4,7 +4,7 @@ import { Context, Effect, type Scope } from "effect"
 import type { Route } from "../peer/PeerClient.ts"
 import type { McpConnection, McpServerStatus } from "./McpClient.ts"
 
-/** An MCP server that the app itself brings: every plan gets its tools. */
+/** An MCP server that the app itself brings: the plans of a preset get its tools. */
 export interface ConfiguredServer {
   readonly terms: ServerTerms
   /** Where it is: its URL, or `stdio:` and its name. */
@@ -13,10 +13,10 @@ export interface ConfiguredServer {
   readonly connect: (route: Route) => Effect.Effect<McpConnection, PeerError, Scope.Scope>
 }
 
-/** The MCP servers that the app itself brings, and what is known of those that were spoken to. None, unless it says so. */
+/** The MCP servers that the app itself brings, by the preset that they belong to, and what is known of those that were spoken to. None, unless it says so. */
 export const ConfiguredServers = Context.Reference<{
-  readonly servers: ReadonlyArray<ConfiguredServer>
+  readonly ofPreset: (name: string) => ReadonlyArray<ConfiguredServer>
   readonly statuses: Effect.Effect<ReadonlyArray<McpServerStatus>>
 }>("@bowline/runtime/mcp/ConfiguredServers", {
-  defaultValue: () => ({ servers: [], statuses: Effect.succeed([]) })
+  defaultValue: () => ({ ofPreset: () => [], statuses: Effect.succeed([]) })
 })

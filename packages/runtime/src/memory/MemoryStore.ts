@@ -3,7 +3,7 @@ import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import { InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { Clock, Context, Duration, Effect, Layer } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { GatewayId } from "../config/GatewayId.ts"
 import { PlanExists, planOf } from "../store/Idempotency.ts"
@@ -12,7 +12,7 @@ import type { CredentialStore } from "../store/CredentialStore.ts"
 import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
 import { ApprovalStore } from "../store/ApprovalStore.ts"
 import { fromEvents } from "../store/EventRow.ts"
-import { Notices } from "../store/Notices.ts"
+import { type Notice, Notices } from "../store/Notices.ts"
 import { abandoned, append, apply, coverage, makePlan, makeSession, Memory } from "./internal/Memory.ts"
 import type { PlanRecord, SessionRecord } from "./internal/MemoryRecords.ts"
 import { makeApprovalStore } from "./internal/MemoryApprovals.ts"
@@ -41,6 +41,9 @@ const isSettledBy = ({ plan }: PlanRecord, changes: ReadonlyArray<PlanChange>): 
   changes.some(
     (change) => change._tag === "Settled" && change.at === plan.finished_at && change.outcome.state === plan.state
   )
+
+const guardOf = ({ fence, plan, replica }: PlanRecord): Guard =>
+  plan.state === "queued" ? { _tag: "Queued", replica, fence } : { _tag: "Held", fence }
 
 const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["Service"] => ({
   create: (plan, maxQueue) =>
@@ -77,12 +80,23 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       )
       memory.plans.set(plan_id, record)
       memory.takeKey(plan)
+      const now = yield* Clock.currentTimeMillis
+      const fence =
+        plan.leaseTtl !== undefined && session.open.size === 0 && !memory.hasLease(session, now)
+          ? memory.lease(session, plan.replica, now + Duration.toMillis(plan.leaseTtl))
+          : undefined
+      if (fence !== undefined) apply(memory, record, session, { _tag: "Held", fence })
       session.plans.add(plan_id)
       session.open.add(record)
       memory.open.set(plan_id, record)
       memory.grow(session, { ...request, history: plan.messages })
       memory.touch(session)
-      return { session_id: session.session_id, external_session_id: session.external_session_id, created }
+      return { session_id: session.session_id, external_session_id: session.external_session_id, created, fence }
+    }),
+  guardOf: (id, replica) =>
+    Effect.sync(() => {
+      const record = memory.open.get(id)
+      return record?.replica === replica ? Option.some(guardOf(record)) : Option.none()
     }),
   findByKey: (owner, idempotency, now) =>
     Effect.suspend(() => {
@@ -90,8 +104,9 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       return taken === undefined ? Effect.succeedNone : Effect.asSome(planOf(taken, idempotency))
     }),
   commit: (batch) =>
-    Effect.sync(() => {
+    Effect.suspend(() => {
       const refused = new Set<PlanId>()
+      const released: Array<Notice> = []
       const write = ({ plan_id, session_id, guard, changes, events }: PlanCommit) => {
         const record = memory.plans.get(plan_id)
         const session = memory.sessions.get(session_id)
@@ -105,7 +120,10 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
           refused.add(plan_id)
           return
         }
-        for (const change of changes) apply(memory, record, session, change)
+        for (const change of changes) {
+          apply(memory, record, session, change)
+          if (change._tag === "Released") released.push({ _tag: "LeaseReleased", session_id })
+        }
         if (isSettled(record.plan)) {
           memory.open.delete(plan_id)
           session.open.delete(record)
@@ -115,7 +133,9 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
         memory.touch(session)
       }
       for (const commit of batch) write(commit)
-      return refused
+      return released.length === 0
+        ? Effect.succeed(refused)
+        : Effect.as(Effect.ignore(notices.publish(released)), refused)
     }),
   get: (owner, id) =>
     Effect.suspend(() => {
@@ -175,16 +195,10 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
         const isQueued = record.plan.state === "queued"
         const isDead = !record.isHandedOver && record.replica !== replica
         record.replica = replica
-        record.fence = isQueued ? record.fence + 1 : ++session.fence
-        if (!isQueued) {
-          if (isDead) record.deaths++
-          session.lease = { replica, fence: session.fence, expires: now + Duration.toMillis(leaseTtl) }
-        }
+        record.fence = isQueued ? record.fence + 1 : memory.lease(session, replica, now + Duration.toMillis(leaseTtl))
+        if (!isQueued && isDead) record.deaths++
         record.isHandedOver = false
-        const guard: Guard = isQueued
-          ? { _tag: "Queued", replica, fence: record.fence }
-          : { _tag: "Held", fence: record.fence }
-        return abandoned(record, guard)
+        return abandoned(record, guardOf(record))
       })
     }),
   requestAbort: (id, reason) =>
@@ -202,7 +216,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
     ),
   spent: (owner, day) => Effect.sync(() => memory.spentOn(owner, day)),
   isDurable: false,
-  ping: Effect.void
+  isWritable: Effect.succeed(true)
 })
 
 const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): LeaseStore["Service"] => ({
@@ -212,10 +226,9 @@ const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): LeaseStore
       if (session === undefined) return Effect.fail(new NotFound({ what: "session" }))
       if (memory.hasLease(session, now) && session.lease?.replica !== replica) return Effect.succeedNone
       for (const { plan } of session.open) if (plan.state === "running") return Effect.succeedNone
-      session.fence++
-      session.lease = { replica, fence: session.fence, expires: now + Duration.toMillis(leaseTtl) }
+      const fence = memory.lease(session, replica, now + Duration.toMillis(leaseTtl))
       memory.touch(session)
-      return Effect.succeedSome(session.fence)
+      return Effect.succeedSome(fence)
     }),
   renew: (replica, leaseTtl) =>
     Effect.map(Clock.currentTimeMillis, (now) => {

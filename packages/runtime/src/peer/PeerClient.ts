@@ -14,6 +14,8 @@ export interface RemoteIds {
 export interface Route {
   readonly hops: number
   readonly via: ReadonlyArray<string>
+  /** The trace that the plan is a part of, if it is one, as W3C Trace Context writes it. It is stored with the plan. */
+  readonly trace?: { readonly traceparent: string; readonly tracestate?: string }
 }
 
 /** The route of a plan that a caller posted here directly. */

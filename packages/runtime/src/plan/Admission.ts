@@ -2,6 +2,7 @@ import { type Agent, urlsOf, variablesOf } from "@bowline/domain/peer/Agent"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { hostOf } from "../config/Permissions.ts"
+import type { Preset } from "../config/Presets.ts"
 import { maxTools } from "../planner/GatheredTools.ts"
 import { toolName as recipeTool } from "../prompt/Recipes.ts"
 import * as ToolName from "../tool/ToolName.ts"
@@ -14,8 +15,6 @@ interface Rules {
   readonly allowsVariable: (name: string) => boolean
   /** The names of the tools that the app itself brings. */
   readonly localTools: ReadonlyArray<string>
-  /** The names of the MCP servers that the app itself brings. */
-  readonly configuredServers: ReadonlyArray<string>
 }
 
 /** The tools that the gateway may add to a plan. Their names are nobody else's, whether a plan gets them or not. */
@@ -23,7 +22,7 @@ const reserved = new Map([[recipeTool, "the recipes"]])
 
 /** What is wrong with the schemas of skills and of the answer. If there are too many, or they are too long together, none is examined. */
 const schemaIssues = ({ agents, preferences }: PlanRequest): InvalidRequest["issues"] => {
-  const { response_format: format } = preferences
+  const { response_format: format = "text" } = preferences
   const answer =
     format === "text" ? [] : [{ path: ["preferences", "response_format", "schema"], schema: format.schema }]
   const skills = agents.flatMap(({ skills = [] }, index) =>
@@ -45,8 +44,17 @@ const schemaIssues = ({ agents, preferences }: PlanRequest): InvalidRequest["iss
   })
 }
 
-/** What a well-formed request asks for in vain: unknown models, hosts and variables that are not allowed, bad schemas, names that collide. */
-export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issues"] => {
+/** What is wrong with a request that names a preset that its caller may not use, or that does not exist. */
+export const unknownPreset = (
+  name: PlanRequest["preset"],
+  names: ReadonlyArray<string>
+): InvalidRequest["issues"][number] => ({
+  path: ["preset"],
+  message: `Expected ${names.length === 0 ? "none: there is no preset that you may use" : names.join(" or ")}, got ${JSON.stringify(name)}`
+})
+
+/** What a well-formed request asks for in vain: unknown models, hosts and variables that are not allowed, bad schemas, names that collide with one another or with those of its preset. */
+export const check = (request: PlanRequest, preset: Preset, rules: Rules): InvalidRequest["issues"] => {
   const issues: Array<InvalidRequest["issues"][number]> = []
   const report = (path: ReadonlyArray<PropertyKey>, message: string) => void issues.push({ path, message })
 
@@ -55,7 +63,8 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
     report(["preferences", "model"], `Expected an allowed model as provider/model, got ${JSON.stringify(model)}`)
   }
 
-  const owners = new Map(rules.configuredServers.map((name) => [name, `${name}, a server of the configuration`]))
+  const owners = new Map(preset.agents.map(({ name }) => [name, `${name}, an agent of the preset ${preset.name}`]))
+  for (const { terms } of preset.servers) owners.set(terms.name, `${terms.name}, a server of the preset ${preset.name}`)
   const take = (
     list: "agents" | "mcp_servers",
     index: number,
@@ -83,6 +92,11 @@ export const check = (request: PlanRequest, rules: Rules): InvalidRequest["issue
     }
   }
   const tools = new Map(rules.localTools.map((name) => [name, `the local tool ${name}`]))
+  for (const { name, skills = [] } of preset.agents) {
+    for (const { id } of skills) {
+      tools.set(ToolName.forSkill(name, id), `skill ${id} of agent ${name} of the preset ${preset.name}`)
+    }
+  }
   request.agents.forEach((agent, index) => {
     take("agents", index, agent, agent.endpoint)
     agent.skills?.forEach((skill, position) => {

@@ -9,12 +9,12 @@ import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { toFrame } from "../store/EventRow.ts"
 import { type Idempotency, keptFor } from "../store/Idempotency.ts"
-import type { ReplicaId } from "../store/LeaseStore.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
-import { type NewPlan, PlanStore } from "../store/PlanStore.ts"
+import { type NewPlan, type PlanSession, PlanStore } from "../store/PlanStore.ts"
+import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
-import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
+import { type Ready, type RunningPlan, RunningPlans } from "./RunningPlans.ts"
 
 /** How long a plan runs without a reader if its caller never got the answer to the request that created it. */
 const comeBackWithin = "60 seconds"
@@ -24,13 +24,14 @@ interface Parts {
   readonly running: RunningPlans["Service"]
   readonly config: PlansConfig["Service"]
   readonly secretKey: typeof SecretKey.Service
-  readonly replica: ReplicaId
+  readonly lock: SessionLock["Service"]
   readonly uuid: () => string
   /** Runs what goes on after `create` has failed. */
   readonly background: FiberSet.FiberSet
 }
 
-type Session = Effect.Success<ReturnType<PlanStore["Service"]["create"]>>
+/** What a plan starts with, its preset included. */
+type Start = Pick<Ready, keyof PlanStart | "preset">
 
 /** Whether the database may have executed the statement although its answer is missing. */
 const isLostAnswer = (cause: Cause.Cause<{ readonly _tag: string } | StorageError>): boolean => {
@@ -49,13 +50,12 @@ export class Creations {
   }
 
   static readonly make = Effect.fnUntraced(function* (background: Parts["background"]) {
-    const { replica } = yield* SessionLock
     return new Creations({
       store: yield* PlanStore,
       running: yield* RunningPlans,
       config: yield* PlansConfig,
       secretKey: yield* SecretKey,
-      replica,
+      lock: yield* SessionLock,
       uuid: yield* UuidGenerator,
       background
     })
@@ -74,14 +74,10 @@ export class Creations {
    * If the answer of the store is lost, this fails, and the plan is run in the background if it turns out to be stored. Its place
    * stays reserved until that is decided.
    */
-  readonly create = Effect.fnUntraced(function* (
-    this: Creations,
-    start: PlanStart,
-    idempotency: Idempotency | undefined
-  ) {
-    const { store, config, background, running } = this.#parts
+  readonly create = Effect.fnUntraced(function* (this: Creations, start: Start, idempotency: Idempotency | undefined) {
+    const { store, config, background, lock, running } = this.#parts
     const place = yield* Scope.make()
-    yield* Scope.provide(running.reserve, place)
+    yield* Scope.provide(Effect.andThen(running.reserve, lock.expectLeases), place)
     const stored = this.#toStore(start, idempotency)
     const decided = this.#begin(start.plan_id, place)
     const session = yield* store
@@ -93,7 +89,10 @@ export class Creations {
             : decided
         )
       )
-    return { session, plan: yield* Effect.ensuring(this.#run(start, session), decided) }
+    // Nobody else has written the session since it was made.
+    const isEmpty =
+      session.created && session.fence !== undefined && stored.messages.length === 0 && !start.request.prior_summary
+    return { session, plan: yield* Effect.ensuring(this.#run(start, session, { isEmpty }), decided) }
   })
 
   /** Returns an effect that wakes the callers that wait until it is known whether the plan runs here, and gives its place back. */
@@ -107,14 +106,16 @@ export class Creations {
     })
   }
 
-  #toStore(start: PlanStart, idempotency: Idempotency | undefined): NewPlan {
-    const { store, config, secretKey, uuid, replica } = this.#parts
+  #toStore(start: Start, idempotency: Idempotency | undefined): NewPlan {
+    const { store, config, secretKey, uuid, lock } = this.#parts
     const { plan_id, request, createdAt } = start
     /** Whether another process may resume the plan. */
     const isKept = config.resume && store.isDurable
+    const { preset: _, ...stored } = start
     return {
-      ...start,
-      replica,
+      ...stored,
+      replica: lock.replica,
+      leaseTtl: lock.leaseTtl(),
       new_session_id: SessionId.make(`session_${uuid()}`),
       messages: request.history.map(({ role, content }) => ({
         message_id: MessageId.make(`msg_${uuid()}`),
@@ -129,14 +130,18 @@ export class Creations {
     }
   }
 
-  #run(start: PlanStart, session: Session, awaited?: Duration.Input): Effect.Effect<RunningPlan> {
-    const { running, replica } = this.#parts
-    const { session_id, external_session_id, created } = session
+  #run(
+    start: Start,
+    { session_id, external_session_id, created, fence }: PlanSession,
+    rest: Pick<Ready, "isEmpty"> & Partial<Pick<Ready, "awaited" | "guard">>
+  ): Effect.Effect<RunningPlan> {
+    const { running, lock } = this.#parts
     return running.run({
       ...start,
       session_id,
-      awaited,
-      guard: { _tag: "Queued", replica, fence: 0 },
+      awaited: undefined,
+      guard: fence === undefined ? { _tag: "Queued", replica: lock.replica, fence: 0 } : { _tag: "Held", fence },
+      ...rest,
       head: 1,
       recent: [toFrame(1, { event: "session", data: { external_session_id, created } })],
       resumed: undefined
@@ -148,16 +153,18 @@ export class Creations {
    * plan's deadline.
    */
   readonly #adopt = Effect.fnUntraced(
-    function* (this: Creations, start: PlanStart, new_session_id: SessionId) {
+    function* (this: Creations, start: Start, new_session_id: SessionId) {
       const get = Effect.retry(this.#parts.store.get(start.caller, start.plan_id), {
         while: (error) => error._tag === "StorageError" && error.reason.isRetryable,
         schedule: Schedule.spaced("500 millis")
       })
       const stored = yield* Effect.timeout(get, Math.max(start.deadline - (yield* Clock.currentTimeMillis), 0))
       if (isSettled(stored)) return
+      const guard = yield* retryWhileAway(this.#parts.store.guardOf(start.plan_id, this.#parts.lock.replica))
+      if (Option.isNone(guard)) return
       const { session_id, external_session_id } = stored
-      const session = { session_id, external_session_id, created: session_id === new_session_id }
-      yield* this.#run(start, session, comeBackWithin)
+      const session = { session_id, external_session_id, created: session_id === new_session_id, fence: undefined }
+      yield* this.#run(start, session, { isEmpty: false, awaited: comeBackWithin, guard: guard.value })
     },
     (adopting) => Effect.ignore(adopting)
   )

@@ -1,7 +1,9 @@
+import type { Agent } from "@bowline/domain/peer/Agent"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Effect, Exit, Predicate, Scope } from "effect"
 import { Permissions } from "../config/Permissions.ts"
+import { defaultPreset, Presets } from "../config/Presets.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
@@ -35,14 +37,18 @@ interface Parts {
   readonly notices: Notices["Service"]
   readonly peers: PeerClient["Service"]
   readonly permissions: typeof Permissions.Service
+  readonly presets: typeof Presets.Service
   readonly uuid: () => string
   /** The sessions of plans that are not ended yet are released when it closes. */
   readonly scope: Scope.Scope
 }
 
-const storedAgents = ({ request }: AbandonedPlan): ReadonlyArray<unknown> => {
+/** The agents of an abandoned plan that can be reached. */
+const agentsOf = ({ request }: AbandonedPlan, presets: typeof Presets.Service): ReadonlyArray<Agent> => {
   const stored: unknown = request?.request
-  return Predicate.hasProperty(stored, "agents") && Array.isArray(stored.agents) ? stored.agents : []
+  const named = Predicate.hasProperty(stored, "agents") && Array.isArray(stored.agents) ? stored.agents : []
+  const preset = Predicate.hasProperty(stored, "preset") ? String(stored.preset) : defaultPreset
+  return [...(presets.get(preset)?.agents ?? []), ...LeftTasks.reachable(named)]
 }
 
 /** The ends of plans that no process can resume. Each holds its session until the store has it. */
@@ -61,6 +67,7 @@ export class Endings {
       notices: yield* Notices,
       peers: yield* PeerClient,
       permissions: yield* Permissions,
+      presets: yield* Presets,
       uuid: yield* UuidGenerator,
       scope: yield* Effect.scope
     })
@@ -94,7 +101,7 @@ export class Endings {
 
   /** Writes the end. Then the session is free, and peers are told to end the plan's open tasks. */
   readonly write = Effect.fnUntraced(function* (this: Endings, ending: Ending): Effect.fn.Return<void, StorageError> {
-    const { store, peers, notices, permissions } = this.#parts
+    const { store, peers, notices, permissions, presets } = this.#parts
     const { abandoned, commit } = ending
     const { plan_id } = commit
     const refused = yield* store
@@ -104,7 +111,7 @@ export class Endings {
     if (refused.has(plan_id)) return
     const open = abandoned.tasks.filter(({ state }) => state === "running")
     const { owner, route } = abandoned
-    const agents = LeftTasks.reachable(storedAgents(abandoned))
+    const agents = agentsOf(abandoned, presets)
     yield* LeftTasks.cancelAll(peers, { agents, route, permission: permissions.forCaller(owner) }, open)
     yield* Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id }]))
   })

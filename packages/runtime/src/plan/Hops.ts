@@ -9,4 +9,8 @@ export const refusal = (came: Route, gateway: string, maxHops: number): HopsExce
 }
 
 /** The route of the requests that this gateway sends for the plan. */
-export const onward = (came: Route, gateway: string): Route => ({ hops: came.hops + 1, via: [...came.via, gateway] })
+export const onward = (came: Route, gateway: string, trace?: Route["trace"]): Route => ({
+  hops: came.hops + 1,
+  via: [...came.via, gateway],
+  ...(trace !== undefined && { trace })
+})

@@ -19,6 +19,7 @@ export interface Keeper<K, A> {
    */
   readonly run: (key: K, life: (announce: (value: A) => Effect.Effect<void>) => Effect.Effect<void>) => Effect.Effect<A>
   readonly find: (key: K) => A | undefined
+  readonly values: () => Iterable<A>
   /** Keeps a place free until the scope closes. */
   readonly reserve: Effect.Effect<void, "draining" | "full", Scope.Scope>
   /** The same, also where no place is free. */
@@ -117,6 +118,7 @@ export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace,
       return yield* Deferred.await(announced)
     }),
     find: (key) => values.get(key),
+    values: () => values.values(),
     reserve: reserve(
       Effect.suspend(() => (state === "open" && room() <= 0 ? Effect.fail("full" as const) : takePlace))
     ),

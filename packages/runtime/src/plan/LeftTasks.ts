@@ -35,12 +35,12 @@ export const cancelAll = (
         (agent) => agent.name === name && agent.endpoint === endpoint && allowsUrl(permission, endpoint, agent.auth)
       )
       return agent === undefined
-        ? Effect.annotateLogs(
-            Effect.logWarning(
-              "A remote task may run on: to cancel it needs a secret that is not kept or not readable, or a host that its caller may not use"
-            ),
-            { agent: name, endpoint, remote_task_id: taskId }
-          )
+        ? Effect.annotateLogs(Effect.logWarning("remote_task_not_cancelled"), {
+            reason: "It needs a secret that is not kept or not readable, or a host that its caller may not use",
+            agent: name,
+            endpoint,
+            remote_task_id: taskId
+          })
         : peers.cancel({ agent, taskId, contextId, route })
     },
     { discard: true }

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { PlanId } from "@bowline/domain/plan/Plan"
-import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { type PlanRequest, type ResolvedRequest, resolve } from "@bowline/domain/plan/PlanRequest"
 import {
   type HopsExceeded,
   type IdempotencyConflict,
@@ -12,13 +12,14 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer } from "effect"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { GatewayId } from "../config/GatewayId.ts"
-import { hostOf, Permissions } from "../config/Permissions.ts"
+import { hostOf, narrow, Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
+import * as Presets from "../config/Presets.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
-import { ConfiguredServers } from "../mcp/ConfiguredServers.ts"
 import { direct, type Route } from "../peer/PeerClient.ts"
 import type { Idempotency, PlanExists } from "../store/Idempotency.ts"
 import { PlanStore } from "../store/PlanStore.ts"
+import * as TraceContext from "../telemetry/TraceContext.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as Admission from "./Admission.ts"
 import { supersede } from "./Cancellation.ts"
@@ -73,22 +74,23 @@ export class NewPlans extends Context.Service<
       const creations = yield* Creations.make(starts)
       const check = yield* makeCheck
 
-      const start = Effect.fnUntraced(function* ({ caller, request, route: came = direct, idempotency }: Asked) {
-        yield* check(caller, request, came)
+      const start = Effect.fnUntraced(function* ({ caller, request: asked, route: came = direct, idempotency }: Asked) {
+        const { preset, request } = yield* check(caller, asked, came)
         const createdAt = yield* Clock.currentTimeMillis
         const { session, plan } = yield* creations.create(
           {
             plan_id: PlanId.make(`plan_${uuid()}`),
             caller,
             request,
+            preset,
             model: request.preferences.model ?? config.model,
-            route: Hops.onward(came, gateway),
+            route: Hops.onward(came, gateway, TraceContext.of(yield* Effect.context())),
             createdAt,
             deadline: createdAt + request.preferences.timeout_ms
           },
           idempotency
         )
-        if (request.preferences.on_busy === "interrupt" && !session.created) {
+        if (request.preferences.on_busy === "interrupt" && session.fence === undefined) {
           // The plan and its key are stored, so nothing refuses it from here on. At worst it waits for the older plans.
           yield* supersede(running, store, caller, plan.run.given)
         }
@@ -113,29 +115,41 @@ export class NewPlans extends Context.Service<
   )
 }
 
-/** Refuses what this gateway does not run. */
+/** Finds the preset of a request, and refuses what this gateway does not run. */
 const makeCheck = Effect.gen(function* () {
   const { allowsModel } = yield* PlansConfig
   const permissions = yield* Permissions
+  const presets = yield* Presets.Presets
   const running = yield* RunningPlans
   const { isAllowed: allowsVariable } = yield* EnvironmentSecrets
   const gateway = yield* GatewayId
   const localTools = (yield* LocalTools).map(({ name }) => name)
-  const configuredServers = (yield* ConfiguredServers).servers.map(({ terms }) => terms.name)
 
-  return (caller: CallerName, request: PlanRequest, came: Route) =>
-    Effect.suspend((): Effect.Effect<void, NotAccepting | InvalidRequest | HopsExceeded> => {
-      if (running.isDraining()) return Effect.fail(new NotAccepting({ code: "draining" }))
-      const permission = permissions.forCaller(caller)
-      const issues = Admission.check(request, {
-        allowsModel: (model) => allowsModel(model) && permission.model(model),
-        allowsHost: (url) => permission.host(hostOf(url)),
-        allowsVariable,
-        localTools,
-        configuredServers
-      })
-      if (issues.length > 0) return Effect.fail(new InvalidRequest({ issues }))
-      const tooFar = Hops.refusal(came, gateway, request.preferences.max_hops)
-      return tooFar === undefined ? Effect.void : Effect.fail(tooFar)
+  return Effect.fnUntraced(function* (
+    caller: CallerName,
+    asked: PlanRequest,
+    came: Route
+  ): Effect.fn.Return<
+    { readonly preset: Presets.Preset; readonly request: ResolvedRequest },
+    NotAccepting | InvalidRequest | HopsExceeded
+  > {
+    if (running.isDraining()) return yield* new NotAccepting({ code: "draining" })
+    const ofCaller = permissions.forCaller(caller)
+    const preset = Presets.find(presets, ofCaller, asked.preset)
+    if (preset === undefined) {
+      const names = Presets.allowed(presets, ofCaller).map(({ name }) => name)
+      return yield* new InvalidRequest({ issues: [Admission.unknownPreset(asked.preset, names)] })
+    }
+    const permission = narrow(ofCaller, preset.permission)
+    const issues = Admission.check(asked, preset, {
+      allowsModel: (model) => allowsModel(model) && permission.model(model),
+      allowsHost: (url) => permission.host(hostOf(url)),
+      allowsVariable,
+      localTools
     })
+    if (issues.length > 0) return yield* new InvalidRequest({ issues })
+    const request = resolve(asked, preset.preferences)
+    const tooFar = Hops.refusal(came, gateway, request.preferences.max_hops)
+    return tooFar === undefined ? { preset, request } : yield* tooFar
+  })
 })

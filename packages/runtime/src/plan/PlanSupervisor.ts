@@ -7,6 +7,9 @@ import type { PlanAnswer } from "../planner/StepLoop.ts"
 import type { PlanRun } from "../planner/PlanRun.ts"
 import { awayLimit } from "../store/RetryWhileAway.ts"
 import type { SessionLock } from "../lock/SessionLock.ts"
+import * as PlanSpan from "../telemetry/PlanSpan.ts"
+import { timed } from "../telemetry/Instrument.ts"
+import * as PlanMetrics from "../telemetry/PlanMetrics.ts"
 import * as Settlement from "./Settlement.ts"
 
 /** How long a plan that is over waits for its own fibers before it releases the session all the same. */
@@ -28,18 +31,26 @@ const log = (outcome: Outcome | undefined, end: Settlement.End): Effect.Effect<v
   return Effect.annotateLogs(line, { code, reason, stage })
 }
 
+const measure = (outcome: Outcome | undefined, end: Settlement.End, durationMs: number): Effect.Effect<void> =>
+  PlanMetrics.planEnded(
+    outcome ?? (end._tag === "HandedOver" ? "handed_over" : "lost"),
+    outcome === undefined || outcome.state === "completed" ? undefined : outcome.error,
+    durationMs
+  )
+
 /** Waits for the session, and holds it until the scope of the plan closes. */
 const hold = Effect.fnUntraced(function* ({ given, stages }: PlanRun, lock: SessionLock["Service"]) {
   const { journal, session_id } = given
   const fence = yield* lock
     .acquire(session_id, {
       onQueued: (position) => journal.emit({ event: "queued", data: { position, reason: "session_busy" } }),
-      onLost: () => journal.lose()
+      onLost: () => journal.loseLease()
     })
     .pipe(
       // The session was deleted, and the plan with it.
       Effect.catchTag("NotFound", () => Effect.fail(new LeaseLost())),
-      stages.within("queue")
+      stages.within("queue"),
+      timed((seconds, _, context) => PlanMetrics.queueWait.updateUnsafe(seconds, {}, context))
     )
   journal.hold(fence)
 })
@@ -88,8 +99,9 @@ export const supervise = Effect.fnUntraced(function* (
   const { journal, deadline } = run.given
   const scope = yield* Effect.scope
 
-  // A running plan that was taken over came with its session.
-  const holding = journal.guard._tag === "Held" ? Effect.void : Scope.provide(hold(run, lock), scope)
+  // A running plan that was taken over came with its session, and so does one that was created for a free session.
+  const hasSession = run.given.resumed === undefined ? PlanMetrics.queueWait.update(0, {}) : Effect.void
+  const holding = journal.guard._tag === "Held" ? hasSession : Scope.provide(hold(run, lock), scope)
   const work = Effect.andThen(holding, planner.run(run))
 
   const aborted = (reason: AbortReason): Settlement.End => ({ _tag: "Aborted", reason })
@@ -119,10 +131,18 @@ export const supervise = Effect.fnUntraced(function* (
   )
   const now = yield* Clock.currentTimeMillis
   const outcome = Settlement.outcomeOf(end, run.snapshot(), now)
+  // With nothing of the plan left, the session is free when the end is stored; else when this scope closes.
+  const isReleased = journal.guard._tag === "Held" && fiber.pollUnsafe() !== undefined && run.tasks.open.length === 0
   if (outcome === undefined) Settlement.handOver(run, end._tag === "HandedOver" ? "handed over" : "lost")
-  else Settlement.settle(run, end, outcome, now)
+  else Settlement.settle(run, end, outcome, now, isReleased)
+  const isEndStored = journal.mark()
 
-  const released = Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)
-  yield* Effect.all([close(run, live, end, outcome), released], { concurrency: "unbounded" })
-  yield* log(run.elsewhere === "lost" ? undefined : outcome, end)
+  yield* PlanSpan.settle(() => ({ outcome, progress: run.progress }))
+
+  const ended = Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)
+  yield* Effect.all([close(run, live, end, outcome), ended], { concurrency: "unbounded" })
+  if (isReleased && isEndStored()) yield* lock.forget(run.given.session_id, journal.guard.fence)
+  const known = run.elsewhere === "lost" ? undefined : outcome
+  yield* measure(known, end, now - run.given.createdAt)
+  yield* log(known, end)
 })

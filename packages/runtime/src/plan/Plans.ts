@@ -17,7 +17,9 @@ import { Context, Effect, Layer, type Scope, Stream } from "effect"
 import { Asker } from "../asking/Asker.ts"
 import { CredentialPool } from "../asking/CredentialPool.ts"
 import { Compaction } from "../compaction/Compaction.ts"
+import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
+import { allowed, type Preset, Presets } from "../config/Presets.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
 import { McpClient } from "../mcp/McpClient.ts"
@@ -66,6 +68,8 @@ export class Plans extends Context.Service<
       InvalidRequest | HopsExceeded | SessionBusy | IdempotencyConflict | NotAccepting | StorageError,
       Scope.Scope
     >
+    /** The presets that the caller may use. */
+    readonly presets: (caller: CallerName) => Effect.Effect<ReadonlyArray<Preset>>
     /** The events of the plan from its first one, live to the end. The caller is a reader while it runs the stream. */
     readonly events: (
       caller: CallerName,
@@ -100,6 +104,8 @@ export class Plans extends Context.Service<
     readonly drain: Effect.Effect<void>
     /** Whether `drain` has begun. */
     readonly isDraining: Effect.Effect<boolean>
+    /** Whether no lease could be renewed for as long as one lasts: other replicas may take the plans of this one over by now. */
+    readonly isOverdue: Effect.Effect<boolean>
   }
 >()("@bowline/runtime/plan/Plans") {
   /** `Plans` alone. It leaves open the services that run, stream and store plans. */
@@ -108,9 +114,12 @@ export class Plans extends Context.Service<
     Effect.gen(function* () {
       const running = yield* RunningPlans
       const streams = yield* PlanStreams
+      const lock = yield* SessionLock
       const remote = yield* RemotePlans
       const store = yield* PlanStore
       const sessions = yield* SessionStore
+      const presets = yield* Presets
+      const permissions = yield* Permissions
       const approvals = { store: yield* ApprovalStore, notices: yield* Notices }
 
       return {
@@ -120,6 +129,7 @@ export class Plans extends Context.Service<
             session_id,
             events: toEvents(frames)
           })),
+        presets: (caller) => Effect.sync(() => allowed(presets, permissions.forCaller(caller))),
         events: (caller, id) =>
           Stream.unwrap(Effect.map(streams.read(caller, id, 0), ({ frames }) => toEvents(frames))),
         get: store.get,
@@ -143,7 +153,8 @@ export class Plans extends Context.Service<
         approvals: approvals.store.pending,
         decide: (decider, approval, decision) => decide(approvals, decider, approval, decision),
         drain: Effect.andThen(running.drain, remote.close),
-        isDraining: Effect.sync(running.isDraining)
+        isDraining: Effect.sync(running.isDraining),
+        isOverdue: Effect.sync(lock.isOverdue)
       }
     })
   )

@@ -1,12 +1,15 @@
-import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { type PlanRequest, resolve } from "@bowline/domain/plan/PlanRequest"
 import { Clock, Duration, Effect, Latch, Layer, Option } from "effect"
+import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
+import * as Presets from "../config/Presets.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import * as Resumption from "../planner/Resumption.ts"
 import { Notices } from "../store/Notices.ts"
 import { type AbandonedPlan, PlanStore } from "../store/PlanStore.ts"
 import { SecretKey } from "../store/SecretKey.ts"
 import * as StoredRequest from "../store/StoredRequest.ts"
+import * as TraceContext from "../telemetry/TraceContext.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import { supersede } from "./Cancellation.ts"
 import { Endings } from "./Endings.ts"
@@ -35,14 +38,16 @@ const makeResume = Effect.gen(function* () {
   const notices = yield* Notices
   const { takeoverGrace } = yield* PlansConfig
 
-  return Effect.fnUntraced(function* (abandoned: AbandonedPlan, request: PlanRequest) {
+  return Effect.fnUntraced(function* (abandoned: AbandonedPlan, asked: PlanRequest, preset: Presets.Preset) {
+    const request = resolve(asked, preset.preferences)
     const { plan, owner: caller, guard, route } = abandoned
     const { plan_id, session_id, model } = plan
-    yield* running.run({
+    const resumed = running.run({
       plan_id,
       session_id,
       caller,
       request,
+      preset,
       model,
       route,
       guard,
@@ -50,9 +55,11 @@ const makeResume = Effect.gen(function* () {
       deadline: Date.parse(plan.deadline_at),
       head: Resumption.headOf(abandoned),
       recent: [],
+      isEmpty: false,
       resumed: guard._tag === "Held" ? Resumption.read(abandoned) : undefined,
       awaited: Duration.max(takeoverGrace, Duration.millis(request.preferences.disconnect_grace_ms ?? 0))
     })
+    yield* TraceContext.continued(route.trace ?? {})(resumed)
     // Its process may have died before it ended the older plans.
     if (guard._tag === "Queued" && request.preferences.on_busy === "interrupt") {
       yield* supersede(running, store, caller, plan)
@@ -71,14 +78,19 @@ const makeTakeOver = Effect.fnUntraced(function* (endings: Endings) {
   const secretKey = yield* SecretKey
   const localTools = yield* LocalTools
   const { leaseTtl, resume } = yield* PlansConfig
+  const permissions = yield* Permissions
+  const presets = yield* Presets.Presets
   const resumePlan = yield* makeResume
 
   const decide = Effect.fnUntraced(function* (abandoned: AbandonedPlan) {
-    const request = Option.flatMap(Option.fromNullishOr(abandoned.request), (stored) =>
+    const restored = Option.flatMap(Option.fromNullishOr(abandoned.request), (stored) =>
       StoredRequest.restore(stored, abandoned.plan.plan_id, secretKey)
     )
-    const obstacle = Resumption.obstacle(abandoned, Option.getOrUndefined(request), { resume, localTools })
-    if (obstacle === undefined && Option.isSome(request)) return yield* resumePlan(abandoned, request.value)
+    const request = Option.getOrUndefined(restored)
+    // Its secrets are in no store: they are those of this process's configuration.
+    const preset = request && Presets.find(presets, permissions.forCaller(abandoned.owner), request.preset)
+    const obstacle = Resumption.obstacle(abandoned, request, { resume, localTools, preset })
+    if (obstacle === undefined && request && preset) return yield* resumePlan(abandoned, request, preset)
     yield* endings.begin(abandoned)
     yield* Effect.annotateLogs(Effect.logWarning("plan_interrupted"), { reason: obstacle })
   })
@@ -87,6 +99,7 @@ const makeTakeOver = Effect.fnUntraced(function* (endings: Endings) {
     function* () {
       // A drain waits for plans that are being taken over, too.
       yield* running.reserveAnyway
+      yield* lock.expectLeases
       const limit = Math.max(running.room(), leastTaken)
       // This replica's own plans that were stored after it had stopped waiting for the answer.
       const queued = yield* store.queued(lock.replica)
@@ -98,7 +111,6 @@ const makeTakeOver = Effect.fnUntraced(function* (endings: Endings) {
       })
     },
     Effect.scoped,
-    lock.takingOver,
     Effect.catchTag("NotAccepting", () => Effect.void)
   )
 })

@@ -13,11 +13,14 @@ import * as Keeper from "./Keeper.ts"
 import { Journal } from "../stream/Journal.ts"
 import { LivePlan } from "../stream/LivePlan.ts"
 import * as RemoteReaders from "../stream/RemoteReaders.ts"
-import * as GenAi from "../telemetry/GenAi.ts"
+import * as PlanSpan from "../telemetry/PlanSpan.ts"
+import { observe } from "../telemetry/Instrument.ts"
+import * as PlanMetrics from "../telemetry/PlanMetrics.ts"
 import { Planner } from "../planner/Planner.ts"
 import { PlanRun } from "../planner/PlanRun.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
+import { agentsOf, type Preset } from "../config/Presets.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
 import { type Guard, PlanStore } from "../store/PlanStore.ts"
 import { supervise } from "./PlanSupervisor.ts"
@@ -39,6 +42,7 @@ export interface RunningPlan {
 
 /** A stored plan that nobody runs yet. */
 export interface Ready extends PlanStart {
+  readonly preset: Preset
   readonly session_id: SessionId
   /** The guard of its next write. If it is `Held`, the session's lease came with the plan. */
   readonly guard: Guard
@@ -46,6 +50,8 @@ export interface Ready extends PlanStart {
   readonly head: number
   readonly recent: ReadonlyArray<PlanFrame>
   readonly resumed: Resumed | undefined
+  /** Whether the session has neither a history nor a summary. */
+  readonly isEmpty: boolean
   /** How long the plan runs without a reader before it counts as unread; for a plan whose readers do not know yet that it is here. */
   readonly awaited: Duration.Input | undefined
 }
@@ -81,6 +87,9 @@ export class RunningPlans extends Context.Service<
       const lock = yield* SessionLock
       const keeper = yield* makeKeeper
       const life = yield* makeLife
+      for (const state of ["queued", "running"] as const) {
+        yield* observe(PlanMetrics.plans.of({ state }), () => countOf(keeper.values(), state))
+      }
       yield* RemoteReaders.serve((id) => keeper.find(id)?.live)
       const readAbortRequests = yield* AbortRequests.listen(lock.replica, {
         isIdle: keeper.isIdle,
@@ -95,7 +104,6 @@ export class RunningPlans extends Context.Service<
       return {
         run: (plan) => {
           const { plan_id, session_id, caller } = plan
-          const attributes = { [GenAi.plan]: plan_id, [GenAi.conversation]: session_id }
           return keeper.run(plan_id, (announce) => {
             // An abort of a plan that comes from elsewhere may have been requested while no replica ran it.
             const announceHere = (running: RunningPlan) =>
@@ -103,7 +111,7 @@ export class RunningPlans extends Context.Service<
                 ? announce(running)
                 : Effect.andThen(announce(running), Effect.sync(readAbortRequests))
             const annotated = Effect.annotateLogs(life(plan, announceHere), { plan_id, session_id, caller })
-            return Effect.withSpan(annotated, "plan", { attributes, captureStackTrace: false })
+            return PlanSpan.ofPlan(plan)(annotated)
           })
         },
         find: keeper.find,
@@ -119,6 +127,12 @@ export class RunningPlans extends Context.Service<
 
 const toRefusal = (refusal: "full" | "draining") =>
   new NotAccepting({ code: refusal === "full" ? "unavailable" : refusal })
+
+const countOf = (plans: Iterable<RunningPlan>, state: "queued" | "running"): number => {
+  let count = 0
+  for (const { run } of plans) if ((run.stage === "queue") === (state === "queued")) count++
+  return count
+}
 
 const makeKeeper = Effect.gen(function* () {
   const { maxPlans } = yield* PlansConfig
@@ -139,9 +153,10 @@ const makeOpen = Effect.gen(function* () {
   const writer = yield* GroupCommit
   const secretKey = yield* SecretKey
   const uuid = yield* UuidGenerator
+  const measureCall = yield* PlanMetrics.measureCall
 
   return (plan: Ready, scope: Scope.Scope): RunningPlan => {
-    const { session_id, guard, head, recent, awaited: _, resumed, ...start } = plan
+    const { session_id, guard, head, recent, awaited: _, resumed, isEmpty, ...start } = plan
     const { plan_id, request } = start
     const { disconnect_grace_ms = config.streamGrace, on_disconnect } = request.preferences
     const onUnread = Effect.sync(() => {
@@ -154,8 +169,10 @@ const makeOpen = Effect.gen(function* () {
       session_id,
       models: modelsOf(start, config),
       resumed,
+      isEmpty,
       journal,
       uuid,
+      measureCall,
       isOverdue: lock.isOverdue,
       isKept: () => config.resume && store.isDurable && StoredRequest.isWhole(request, secretKey)
     })
@@ -174,10 +191,10 @@ const makeLife = Effect.gen(function* () {
   const open = yield* makeOpen
 
   return Effect.fnUntraced(function* (plan: Ready, announce: (plan: RunningPlan) => Effect.Effect<void>) {
-    const { caller, session_id, guard, awaited, request, route } = plan
+    const { caller, session_id, guard, awaited, route } = plan
     const running = open(plan, yield* Effect.scope)
     const { run, live } = running
-    if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => run.given.journal.lose())
+    if (guard._tag === "Held") yield* lock.adopt(session_id, guard.fence, () => run.given.journal.loseLease())
     if (awaited !== undefined) {
       yield* Effect.forkScoped(live.awaitReader(awaited), { startImmediately: true })
     }
@@ -188,7 +205,7 @@ const makeLife = Effect.gen(function* () {
     )
     if (run.elsewhere === undefined) {
       const permission = permissions.forCaller(caller)
-      yield* LeftTasks.cancelAll(peers, { agents: request.agents, route, permission }, run.tasks.abandoned)
+      yield* LeftTasks.cancelAll(peers, { agents: agentsOf(plan), route, permission }, run.tasks.abandoned)
     }
   }, Effect.scoped)
 })

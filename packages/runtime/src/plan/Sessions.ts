@@ -7,6 +7,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Context, Effect, Layer, Scope } from "effect"
 import { GatewayId } from "../config/GatewayId.ts"
 import { Permissions } from "../config/Permissions.ts"
+import { Presets } from "../config/Presets.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 import { direct, PeerClient } from "../peer/PeerClient.ts"
 import { cancel, openPlans } from "./Cancellation.ts"
@@ -56,6 +57,7 @@ export class Sessions extends Context.Service<
       const lock = yield* SessionLock
       const peers = yield* PeerClient
       const permissions = yield* Permissions
+      const ofPresets = Array.from((yield* Presets).values()).flatMap(({ agents }) => agents)
       const route = Hops.onward(direct, yield* GatewayId)
 
       /** Ends every plan of the session that there is now. */
@@ -68,7 +70,7 @@ export class Sessions extends Context.Service<
       })
 
       const cancelAll = (caller: CallerName, session: Session, left: ReadonlyArray<HandedBack>) => {
-        const agents = LeftTasks.reachable(session.agents)
+        const agents = [...ofPresets, ...LeftTasks.reachable(session.agents)]
         return LeftTasks.cancelAll(peers, { agents, route, permission: permissions.forCaller(caller) }, left)
       }
 

@@ -115,10 +115,10 @@ const lastParts = (end: End, { shownText }: Snapshot): ReadonlyArray<MessagePart
 }
 
 /**
- * Ends a plan, once: what is open gets its result, partial text is kept for show, then come the outcome and `done`. After it
+ * Ends a plan, once. With `isReleased` its session is free in the same commit. What is open gets its result, partial text is kept for show, then come the outcome and `done`. After it
  * nothing more of the plan is written.
  */
-export const settle = (run: PlanRun, end: End, outcome: Outcome, now: number): void => {
+export const settle = (run: PlanRun, end: End, outcome: Outcome, now: number, isReleased: boolean): void => {
   const { journal } = run.given
   run.tasks.finishAll(interrupted, now)
   run.countUsage()
@@ -127,7 +127,8 @@ export const settle = (run: PlanRun, end: End, outcome: Outcome, now: number): v
     // In one commit: after a crash between the two, the next process would find an answer without the reason why it stopped.
     [
       ...(last === undefined ? [] : [run.message("assistant", last, now)]),
-      { _tag: "Settled", outcome, progress: run.progress, at: fromMillis(now) }
+      { _tag: "Settled", outcome, progress: run.progress, at: fromMillis(now) },
+      ...(isReleased ? [{ _tag: "Released" } as const] : [])
     ],
     [
       outcome.state === "completed" ? { event: "final", data: outcome.final } : { event: "error", data: outcome.error },

@@ -2,6 +2,8 @@ import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Context, Deferred, Effect, Latch, Layer } from "effect"
 import { type ApprovalId, ApprovalStore, type StoredDecision } from "../store/ApprovalStore.ts"
 import { Notices, pollAfter } from "../store/Notices.ts"
+import { observe } from "../telemetry/Instrument.ts"
+import { approvals } from "../telemetry/PlanMetrics.ts"
 
 interface Waiting {
   readonly approval: ApprovalId
@@ -24,6 +26,7 @@ export class ApprovalDecisions extends Context.Service<
       const notices = yield* Notices
       const waiting = new Map<TaskId, Waiting>()
       const news = Latch.makeUnsafe(false)
+      yield* observe(approvals.of({}), () => waiting.size)
 
       yield* notices.subscribe((heard) => {
         const isNews = heard._tag === "ApprovalDecided" && waiting.has(heard.task_id)

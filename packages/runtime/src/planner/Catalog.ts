@@ -1,9 +1,9 @@
 import { urlsOf, type Agent, type Skill } from "@bowline/domain/peer/Agent"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect, Result, type Scope } from "effect"
-import type { ConfiguredServer } from "../mcp/ConfiguredServers.ts"
 import type { McpClient } from "../mcp/McpClient.ts"
 import { allowsUrl, type Permission } from "../config/Permissions.ts"
+import { agentsOf } from "../config/Presets.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import * as Recipes from "../prompt/Recipes.ts"
 import type { ApprovalStore } from "../store/ApprovalStore.ts"
@@ -47,13 +47,16 @@ const withoutCard = ({ name }: Agent, reason: string, why: string): Notice => {
   return { event: "notice", data: { code: "card_unavailable", message, data: { agent: name, reason } } }
 }
 
+const isForbidden = (permission: Permission, { auth, endpoint }: Agent): boolean =>
+  !allowsUrl(permission, endpoint, auth)
+
 /** The skills of an agent: those of the request, else those on its card, which is not requested from a host that is not allowed. */
 const skillsOf = (
   { peers, permission }: Given,
   agent: Agent
 ): Effect.Effect<Result.Result<ReadonlyArray<Skill>, Notice>> => {
   if (agent.skills !== undefined) return Effect.succeed(Result.succeed(agent.skills))
-  if (!allowsUrl(permission, agent.endpoint, agent.auth)) {
+  if (isForbidden(permission, agent)) {
     return Effect.succeed(Result.fail(withoutCard(agent, "not_allowed", notAllowed)))
   }
   return peers.discover(agent).pipe(
@@ -76,8 +79,6 @@ export interface Given {
   readonly permission: Permission
   readonly peers: PeerClient["Service"]
   readonly mcp: McpServers.Given & { readonly client: McpClient["Service"] }
-  /** The MCP servers that the app brings. */
-  readonly configured: ReadonlyArray<ConfiguredServer>
   readonly approvals: ApprovalStore["Service"]
   readonly local: ReadonlyArray<Tool>
   readonly recipes: Recipes.RecipeTable
@@ -91,11 +92,11 @@ const nothing: Remarks = { unreachable: [], notices: [] }
 /** Adds the tool that loads recipes, if there are any, or another process has begun to load one. It comes before those of strangers, so none can take its name. */
 const addRecipes = (tools: GatheredTools, run: PlanRun, given: Given): Pick<Catalog, "recipes" | "notices"> => {
   const none = { recipes: new Map(), notices: [] }
-  const { request, resumed } = run.given
+  const { resumed } = run.given
   const recipes = Recipes.allowed(given.recipes, given.allowsRecipe)
   const isBegun = resumed?.tasks.some(({ kind, state }) => kind === "recipe" && state === "running") ?? false
   if ((recipes.size === 0 && !isBegun) || tools.has(Recipes.toolName)) return none
-  const skills = request.agents.reduce((count, { skills = [] }) => count + skills.length, 0)
+  const skills = agentsOf(run.given).reduce((count, { skills = [] }) => count + skills.length, 0)
   if (tools.offered.size + skills < maxTools) {
     return tools.add(Recipes.toTool(recipes, given.allowsRecipe)) === undefined ? { recipes, notices: [] } : none
   }
@@ -104,25 +105,29 @@ const addRecipes = (tools: GatheredTools, run: PlanRun, given: Given): Pick<Cata
   return { ...none, notices: [{ event: "notice", data: { code: "tool_missing", message, data } }] }
 }
 
-/** Adds the skills of the request's agents to the tools. */
+/** Adds the skills of the agents of the preset and of the request to the tools. */
 const addSkills = Effect.fnUntraced(function* (
   tools: GatheredTools,
   run: PlanRun,
   given: Given
 ): Effect.fn.Return<Remarks, StorageError> {
-  const { peers, sessions } = given
-  const { request, route, session_id } = run.given
-  if (request.agents.length === 0) return nothing
+  const { peers, permission, sessions } = given
+  const { preset, route, session_id } = run.given
+  const agents = agentsOf(run.given)
+  if (agents.length === 0) return nothing
   const left = new HandedBackTasks(yield* retryWhileAway(sessions.handedBack(session_id)))
-  const found = yield* Effect.forEach(request.agents, (agent) => skillsOf(given, agent), {
+  const found = yield* Effect.forEach(agents, (agent) => skillsOf(given, agent), {
     concurrency: "unbounded"
   }).pipe(run.stages.within("tool"))
   const notices: Array<Notice> = []
   const unreachable: Array<string> = []
-  for (const [index, agent] of request.agents.entries()) {
+  for (const [index, agent] of agents.entries()) {
     const skills = found[index]
     if (skills === undefined) continue
+    // What the caller may not use of an agent that it has not named is nothing to it.
+    const isNamed = index >= preset.agents.length
     if (Result.isFailure(skills)) {
+      if (!isNamed && isForbidden(permission, agent)) continue
       unreachable.push(agent.name)
       notices.push(skills.failure)
       continue
@@ -131,7 +136,7 @@ const addSkills = Effect.fnUntraced(function* (
     for (const skill of skills.success) {
       const tool = PeerTools.fromSkill({ peers, left, route }, agent, skill)
       const reason = (agent.skills === undefined ? obstacle(skill, tools.offered.size) : undefined) ?? tools.add(tool)
-      if (reason !== undefined) missing.push({ tool: tool.name, reason })
+      if (reason !== undefined && (isNamed || reason !== notAllowed)) missing.push({ tool: tool.name, reason })
       // To look at the schemas of a card takes time, in which others are served.
       yield* Effect.yieldNow
     }
@@ -139,19 +144,19 @@ const addSkills = Effect.fnUntraced(function* (
   }
   // A call that another process has started needs its tool, though its agent's card may be away by now.
   for (const { agent: name, skill, state, tool } of run.given.resumed?.tasks ?? []) {
-    const agent = request.agents.find((agent) => agent.name === name)
+    const agent = agents.find((agent) => agent.name === name)
     if (state !== "running" || agent === undefined || skill === null || tools.has(tool)) continue
     tools.add(PeerTools.fromSkill({ peers, left, route }, agent, { id: skill }))
   }
   return { unreachable, notices }
 })
 
-/** The MCP servers of the app, then those of the request that the caller may use. */
-const serversOf = (run: PlanRun, { configured, mcp, permission }: Given): ReadonlyArray<McpServers.OfferedServer> => {
-  const { request, route } = run.given
+/** The MCP servers of the preset, then those of the request that the caller may use. */
+const serversOf = (run: PlanRun, { mcp, permission }: Given): ReadonlyArray<McpServers.OfferedServer> => {
+  const { preset, request, route } = run.given
   const named = request.mcp_servers.filter(({ auth, url }) => allowsUrl(permission, url, auth))
   return [
-    ...configured.map(({ connect, ...server }) => ({ ...server, urls: [], connect: connect(route) })),
+    ...preset.servers.map(({ connect, ...server }) => ({ ...server, urls: [], connect: connect(route) })),
     ...named.map((server) => {
       const { auth, url } = server
       return { terms: server, address: url, urls: urlsOf(url, auth), connect: mcp.client.connect(server, route) }
@@ -159,7 +164,7 @@ const serversOf = (run: PlanRun, { configured, mcp, permission }: Given): Readon
   ]
 }
 
-/** Gathers the tools of a plan whose session is held: those of the app, the recipes, those of the request's agents and of its MCP servers, which stay connected for as long as the scope. */
+/** Gathers the tools of a plan whose session is held: those of the app, the recipes, those of the agents and of the MCP servers of preset and request, which stay connected for as long as the scope. */
 export const of = Effect.fnUntraced(function* (
   run: PlanRun,
   given: Given

@@ -10,13 +10,13 @@ import { contextBlocks } from "../compaction/Summary.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import { type Entry, legalHistory } from "../history/LegalHistory.ts"
 import type { Permissions } from "../config/Permissions.ts"
-import type { ConfiguredServer } from "../mcp/ConfiguredServers.ts"
+import { permissionOf } from "../config/Presets.ts"
 import type { McpClient } from "../mcp/McpClient.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
 import type { RecipeTable } from "../prompt/Recipes.ts"
 import type { ApprovalStore } from "../store/ApprovalStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
-import type { SessionStore } from "../store/SessionStore.ts"
+import type { SessionStore, SessionSummary } from "../store/SessionStore.ts"
 import type { InputValidator } from "../tool/InputValidator.ts"
 import type { CheckOutput } from "../tool/McpTools.ts"
 import type { Tool } from "../tool/Tool.ts"
@@ -36,7 +36,6 @@ export interface Parts {
   readonly sessions: SessionStore["Service"]
   readonly peers: PeerClient["Service"]
   readonly mcp: McpClient["Service"]
-  readonly configured: ReadonlyArray<ConfiguredServer>
   readonly validator: InputValidator["Service"]
   readonly local: ReadonlyArray<Tool>
   /** The operator's texts. A plan keeps what they are when it begins. */
@@ -89,27 +88,31 @@ const withQuestion = (stored: ReadonlyArray<Message>, question: NewMessage, isAs
 
 /** What the plan may use, out of all that there is as it begins. */
 const gather = Effect.fnUntraced(function* (
-  { approvals, config, configured, local, mcp, peers, permissions, sessions, validator }: Parts,
+  { approvals, config, local, mcp, peers, permissions, sessions, validator }: Parts,
   run: PlanRun,
   recipes: RecipeTable
 ) {
   const { caller, request } = run.given
-  const { forCaller } = permissions
+  const permissionNow = () => permissionOf(permissions, run.given)
   const checkOutput: CheckOutput = (tool, schema, output) => validator.outputProblem(caller, tool, schema, output)
   const isUnattended: McpServers.Given["isUnattended"] = (tool) =>
     ApprovalRule.isUnattended(tool, request.preferences.approval, config.approvals)
   return yield* Catalog.of(run, {
-    permission: forCaller(caller),
+    permission: permissionNow(),
     peers,
     mcp: { client: mcp, check: checkOutput, isUnattended },
-    configured,
     local,
     sessions,
     approvals,
     recipes,
-    allowsRecipe: (name) => forCaller(caller).recipe(name)
+    allowsRecipe: (name) => permissionNow().recipe(name)
   })
 })
+
+const emptySession: [ReadonlyArray<Message>, SessionSummary] = [
+  [],
+  { text: null, covered_seq: 0, priors: [], prior_seq: 0 }
+]
 
 /** Reads the session, gathers the tools, and asks the question. */
 export const begin = Effect.fnUntraced(function* (
@@ -117,11 +120,12 @@ export const begin = Effect.fnUntraced(function* (
   run: PlanRun
 ): Effect.fn.Return<Conversation, StorageError | PlannerError, Scope.Scope> {
   const { asker, compaction, config, sessions } = parts
-  const { plan_id, session_id, journal, request, resumed, uuid } = run.given
-  const session = Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
+  const { plan_id, session_id, journal, preset, request, resumed, uuid } = run.given
+  const stores = Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
+  const session = run.given.isEmpty ? Effect.succeed(emptySession) : retryWhileAway(stores)
   // The disk is asked while the store is.
   const texts = Effect.all([parts.planner, parts.recipes])
-  const [[stored, summary], [planner, known]] = yield* Effect.all([retryWhileAway(session), texts], { concurrency: 2 })
+  const [[stored, summary], [planner, known]] = yield* Effect.all([session, texts], { concurrency: 2 })
   const { notices, recipes, refresh, tools, unreachable, withheld } = yield* gather(parts, run, known)
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)
@@ -130,7 +134,8 @@ export const begin = Effect.fnUntraced(function* (
   const isAsked = resumed?.isAsked === true
   if (!isAsked) {
     const deadline_at = fromMillis(run.given.deadline)
-    journal.append(
+    // Together with the first step, which comes next.
+    journal.defer(
       [{ _tag: "MessageAppended", message: question, at: fromMillis(yield* Clock.currentTimeMillis) }],
       [{ event: "plan", data: { model: run.model, deadline_at } }, ...notices]
     )
@@ -140,6 +145,7 @@ export const begin = Effect.fnUntraced(function* (
   const frame = (summaries: ReadonlyArray<string>, mustAnswer = false) => ({
     system: systemPrompt({
       planner,
+      instructions: preset.instructions,
       recipes: recipes.values(),
       delimiter,
       agents: Array.from(new Set(Array.from(tools.values()).flatMap(({ agent }) => agent ?? []))),

@@ -113,7 +113,7 @@ const failureOf = ({ terms: { name } }: OfferedServer, { message, reason }: Peer
 /** Tells the caller and the log that a server cannot be reached. */
 export const noticeOf = (server: OfferedServer, error: PeerError): Effect.Effect<Notice> => {
   const failure = failureOf(server, error)
-  const logged = Effect.annotateLogs(Effect.logWarning(failure.code), failure.data)
+  const logged = Effect.annotateLogs(Effect.logWarning("mcp_unreachable"), failure.data)
   return Effect.as(logged, { event: "notice", data: failure })
 }
 

@@ -5,8 +5,10 @@ import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Deferred, Effect } from "effect"
+import type { Preset } from "../config/Presets.ts"
 import type { Subject } from "../asking/Retries.ts"
 import type { Journal } from "../stream/Journal.ts"
+import type { MeasureCall } from "../telemetry/PlanMetrics.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
 import type { PlanChange, Progress } from "../store/PlanStore.ts"
 import { messageOf, type PlanTask, PlanTasks } from "./PlanTasks.ts"
@@ -15,17 +17,21 @@ import { Stages } from "./Stages.ts"
 import { StepState } from "./StepState.ts"
 
 interface Given extends PlanStart {
+  readonly preset: Preset
   readonly session_id: SessionId
   /** As `provider/model`: the one that is asked, and those that may take its place, in order. */
   readonly models: ReadonlyArray<string>
   /** How far another process has brought it, if one has. */
   readonly resumed: Resumed | undefined
+  /** Whether the session had neither a history nor a summary when the plan got it. */
+  readonly isEmpty: boolean
   /** Whether this process could not renew its lease in time: another process may have the session by now. */
   readonly isOverdue: () => boolean
   /** Whether another process could resume it. */
   readonly isKept: () => boolean
   readonly journal: Journal
   readonly uuid: () => string
+  readonly measureCall: MeasureCall
 }
 
 /** What a plan was doing when it ended. */
@@ -57,12 +63,14 @@ export class PlanRun {
   #counts: Omit<Progress, "model" | "day"> = { steps: 0, tool_calls: 0, usage: Usage.empty }
   #step: StepState | undefined
   #day: string | undefined
+  #hasSpoken: boolean
 
   constructor(given: Given) {
-    const { journal, models, resumed, uuid, isOverdue } = given
+    const { journal, models, resumed, uuid, isOverdue, measureCall } = given
     this.given = given
     this.#models = models
-    this.tasks = new PlanTasks(journal, uuid, isOverdue)
+    this.tasks = new PlanTasks({ journal, uuid, isOverdue, measureCall })
+    this.#hasSpoken = resumed !== undefined
     if (resumed === undefined) return
     const { steps, tool_calls, usage } = resumed.progress
     this.#counts = { steps, tool_calls, usage }
@@ -153,6 +161,13 @@ export class PlanRun {
     if (task === undefined) return false
     if (this.#elsewhere === "lost") return task.isIdempotent || task.isKnown()
     return this.#elsewhere === "handed over" || this.given.isOverdue()
+  }
+
+  /** Whether this is the first text of the plan. A resumed plan may have shown some before. */
+  speak(): boolean {
+    const isFirst = !this.#hasSpoken
+    this.#hasSpoken = true
+    return isFirst
   }
 
   /** Counts what the attempt has used, however it ended. */

@@ -1,14 +1,16 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { MessageId, type Message, type MessagePart } from "@bowline/domain/session/Message"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
-import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
+import type { TaskId, TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
 import { notMade, unknownEffect } from "../history/LegalHistory.ts"
 import type { PlanChange, StoredTask } from "../store/PlanStore.ts"
 import type { Journal } from "../stream/Journal.ts"
+import type { MeasureCall } from "../telemetry/PlanMetrics.ts"
 
 /** A call that was started or refused. The record stays when the call has ended. */
 export interface PlanTask {
   readonly tool: string
+  readonly kind: ToolKind
   readonly agent: string | null
   readonly endpoint: string | null
   /** Milliseconds since 1970. */
@@ -52,6 +54,14 @@ export const messageOf = (
   at: fromMillis(now)
 })
 
+interface Given {
+  readonly journal: Journal
+  readonly uuid: () => string
+  /** Whether another process may have the plan by now. */
+  readonly isOverdue: () => boolean
+  readonly measureCall: MeasureCall
+}
+
 /**
  * The tool calls of a plan. Each change is journalled here, and nowhere else: so every task that starts ends once, and nothing is
  * told of a task that has ended.
@@ -60,6 +70,7 @@ export class PlanTasks {
   readonly #journal: Journal
   readonly #uuid: () => string
   readonly #isOverdue: () => boolean
+  readonly #measureCall: MeasureCall
   readonly #tasks = new Map<TaskId, PlanTask>()
   readonly #open = new Set<TaskId>()
   readonly #inherited = new Set<TaskId>()
@@ -67,11 +78,11 @@ export class PlanTasks {
   readonly #unanswered = new Set<TaskId>()
   readonly #abandoned: Array<PlanTask> = []
 
-  /** `isOverdue` says whether another process may have the plan by now. */
-  constructor(journal: Journal, uuid: () => string, isOverdue: () => boolean) {
+  constructor({ isOverdue, journal, measureCall, uuid }: Given) {
     this.#journal = journal
     this.#uuid = uuid
     this.#isOverdue = isOverdue
+    this.#measureCall = measureCall
   }
 
   /** Takes over the tasks that another process started. */
@@ -131,6 +142,7 @@ export class PlanTasks {
     this.#open.add(task_id)
     this.#tasks.set(task_id, {
       tool,
+      kind,
       agent: task.agent,
       endpoint,
       startedAt: now,
@@ -172,10 +184,11 @@ export class PlanTasks {
     const task = this.#tasks.get(task_id)
     if (task === undefined || !this.#open.delete(task_id)) return this.#journal.append([answer], [])
     this.#inherited.delete(task_id)
-    const { remote_context_id, remote_task_id, startedAt } = task
+    const { kind, remote_context_id, remote_task_id, startedAt } = task
     // Of an inherited task: permissions have changed, so that nobody continues it.
     const isCut = state === "interrupted" || state === "timed-out" || state === "rejected"
     if (isCut && (task.isInherited || this.#isOverdue())) this.#abandoned.push(task)
+    this.#measureCall(kind, state, now - startedAt)
     const shown = { task_id, state, remote_task_id, remote_context_id, duration_ms: now - startedAt }
     this.#journal.append(
       [{ _tag: "TaskFinished", task_id, state, result, error: error ?? null, at: fromMillis(now) }, answer],

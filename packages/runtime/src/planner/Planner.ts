@@ -4,7 +4,6 @@ import { Context, Effect, Layer } from "effect"
 import { Asker } from "../asking/Asker.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
-import { ConfiguredServers } from "../mcp/ConfiguredServers.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { McpClient } from "../mcp/McpClient.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
@@ -49,7 +48,6 @@ export class Planner extends Context.Service<
         sessions: yield* SessionStore,
         peers: yield* PeerClient,
         mcp: yield* McpClient,
-        configured: (yield* ConfiguredServers).servers,
         validator,
         local: yield* LocalTools,
         planner: yield* PlannerText,
@@ -62,12 +60,10 @@ export class Planner extends Context.Service<
         validator,
         askStep: Step.make(asker),
         // An approval may take hours.
-        admit: (run, call) => {
-          const { caller } = run.given
-          return Effect.map(approve(run, permitted(permissions, caller, call)), (approved) =>
-            permitted(permissions, caller, approved)
+        admit: (run, call) =>
+          Effect.map(approve(run, permitted(permissions, run.given, call)), (approved) =>
+            permitted(permissions, run.given, approved)
           )
-        }
       }
 
       return {

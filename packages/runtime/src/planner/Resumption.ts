@@ -1,7 +1,9 @@
 import type { GivenDecision } from "@bowline/domain/plan/Approval"
+import type { Agent } from "@bowline/domain/peer/Agent"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Schema } from "effect"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { agentsOf, type Preset } from "../config/Presets.ts"
 import { type EventRow, toEvent } from "../store/EventRow.ts"
 import type { Tool } from "../tool/Tool.ts"
 import type { AbandonedPlan, Progress, StoredTask } from "../store/PlanStore.ts"
@@ -34,16 +36,22 @@ interface Rules {
   /** Whether this replica resumes plans at all. */
   readonly resume: boolean
   readonly localTools: ReadonlyArray<Tool>
+  /** The preset of its request. Undefined if there is none of that name, or its caller may not use it. */
+  readonly preset: Preset | undefined
 }
 
-const isIdempotent = ({ agent, kind, skill, tool }: StoredTask, { agents }: PlanRequest, rules: Rules): boolean => {
+const isIdempotent = (
+  { agent, kind, skill, tool }: StoredTask,
+  agents: ReadonlyArray<Agent>,
+  { localTools }: Rules
+): boolean => {
   // To load one is to read it.
   if (kind === "recipe") return true
   return kind === "peer"
     ? agents.some(
         ({ name, skills = [] }) => name === agent && skills.some(({ id, idempotent }) => id === skill && idempotent)
       )
-    : rules.localTools.some(({ isIdempotent, name }) => name === tool && isIdempotent)
+    : localTools.some(({ isIdempotent, name }) => name === tool && isIdempotent)
 }
 
 /**
@@ -61,9 +69,12 @@ export const obstacle = (
       ? "a secret of its request was not stored: BOWLINE_SECRET_KEY (plans.secret_key in the file) was not set"
       : "the secrets of its request cannot be read with this BOWLINE_SECRET_KEY (plans.secret_key in the file)"
   }
+  const { preset } = rules
+  if (preset === undefined) return `its preset ${request.preset} does not exist, or its caller may not use it`
   if (deaths > maxDeaths) return `${deaths} processes died while they ran it`
+  const agents = agentsOf({ preset, request })
   const open = tasks.find(
-    (task) => task.state === "running" && task.remote_task_id === null && !isIdempotent(task, request, rules)
+    (task) => task.state === "running" && task.remote_task_id === null && !isIdempotent(task, agents, rules)
   )
   return open === undefined ? undefined : `the effect of a call of ${open.tool} is unknown`
 }

@@ -1,5 +1,9 @@
 import type { Stage } from "@bowline/domain/plan/Outcome"
 import { Effect, Exit } from "effect"
+import * as Spans from "../telemetry/Spans.ts"
+
+/** Stages with a span of their own. Attempts and calls have theirs, which say more. */
+const waits: ReadonlySet<Stage> = new Set(["queue", "backoff", "approval", "compaction"])
 
 /** What a plan waits for, one stage at a time. An abort, a time-out or a failure names the stage in which it came. */
 export class Stages {
@@ -24,7 +28,7 @@ export class Stages {
       Effect.suspend(() => {
         this.#entered.push(stage)
         this.#failedIn = undefined
-        return Effect.onExit(effect, (exit) =>
+        return Effect.onExit(waits.has(stage) ? Spans.within(stage)(effect) : effect, (exit) =>
           Effect.sync(() => {
             if (Exit.isFailure(exit)) this.#failedIn ??= this.current
             this.#entered.splice(this.#entered.lastIndexOf(stage), 1)

@@ -8,7 +8,6 @@ import type { Asker } from "../asking/Asker.ts"
 import { textOf } from "../asking/Assembly.ts"
 import * as Target from "../asking/Target.ts"
 import type { Entry } from "../history/LegalHistory.ts"
-import * as GenAi from "../telemetry/GenAi.ts"
 import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
 import * as Continuation from "./Continuation.ts"
 import type { PlanRun } from "./PlanRun.ts"
@@ -38,12 +37,10 @@ export interface Asked {
 export const make =
   (asker: Asker["Service"]) =>
   (run: PlanRun, state: StepState, asked: Asked): Effect.Effect<Given, ProviderError | StorageError> =>
-    Effect.withSpan(
-      Effect.tapErrorTag(answerTo(asker, run, state, asked), "ProviderError", (error) =>
+    answerTo(asker, run, state, asked).pipe(
+      Effect.tapErrorTag("ProviderError", (error) =>
         state.failures.length === 0 ? Effect.void : tellExhausted(run, state.failures.length, error)
-      ),
-      "step",
-      { captureStackTrace: false, attributes: { [GenAi.step]: run.progress.steps } }
+      )
     )
 
 /** The step has failed. If it made no retry, that is worth a line of the log only where a retry might have helped. */

@@ -1,9 +1,10 @@
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Deferred, Effect } from "effect"
+import { Clock, Deferred, Effect } from "effect"
 import type { Listener } from "../asking/Listener.ts"
 import * as Target from "../asking/Target.ts"
 import type { ProviderPart } from "../provider/Provider.ts"
+import * as PlanMetrics from "../telemetry/PlanMetrics.ts"
 import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import type { StepState } from "./StepState.ts"
@@ -40,6 +41,9 @@ export const tellRetry = (
   run.given.journal.emit({ event: "retry", data: { step, ...follows, error: { code, message } } })
 }
 
+const measureFirstToken = ({ given: { createdAt } }: PlanRun): Effect.Effect<void> =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) => PlanMetrics.timeToFirstToken.update((now - createdAt) / 1_000, {}))
+
 /** Shows the attempts of a step to the plan's readers, and keeps in the step's state what the plan's end has to know. */
 export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"]): Listener => {
   const { journal } = run.given
@@ -55,13 +59,16 @@ export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"
   }
   const heard = (attempt: number, parts: ReadonlyArray<ProviderPart>): Effect.Effect<void, StorageError> => {
     for (const part of parts.slice(0, slice)) show(attempt, part)
-    return parts.length <= slice
+    if (state.shownText !== "" && run.speak()) return Effect.andThen(measureFirstToken(run), rest(attempt, parts))
+    return rest(attempt, parts)
+  }
+  const rest = (attempt: number, parts: ReadonlyArray<ProviderPart>): Effect.Effect<void, StorageError> =>
+    parts.length <= slice
       ? journal.keepUp
       : Effect.andThen(
           journal.flush,
           Effect.suspend(() => heard(attempt, parts.slice(slice)))
         )
-  }
 
   return {
     heard,

@@ -6,7 +6,11 @@ import * as ModelLimits from "../asking/ModelLimits.ts"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import type { Entry } from "../history/LegalHistory.ts"
 import { resultLimit } from "../tool/Envelope.ts"
+import * as GenAi from "../telemetry/GenAi.ts"
+import * as Spans from "../telemetry/Spans.ts"
 import type { InputValidator } from "../tool/InputValidator.ts"
+import { timed } from "../telemetry/Instrument.ts"
+import { stepDuration } from "../telemetry/PlanMetrics.ts"
 import * as Continuation from "./Continuation.ts"
 import type { Conversation } from "./Conversation.ts"
 import type * as DailyAllowance from "./DailyAllowance.ts"
@@ -62,17 +66,29 @@ export class StepLoop {
   }
 
   readonly run = Effect.fnUntraced(function* (this: StepLoop) {
-    const isFinished = yield* this.#finishStep()
-    let next: Next = { ...afresh, before: isFinished ? undefined : this.#run.given.resumed?.attempts }
+    const { resumed } = this.#run.given
+    const isFinished = resumed !== undefined && (yield* this.#inSpan(0)(this.#finishStep()))
+    let next: Next = { ...afresh, before: isFinished ? undefined : resumed?.attempts }
     for (;;) {
-      const asked = yield* this.#ask(next)
-      const decided =
-        asked.stop === undefined
-          ? { next: yield* this.#step(asked.answer, asked.left) }
-          : yield* this.#end(asked.answer, asked.stop, next.isRepair)
+      const decided = yield* timed((seconds, _, context) => stepDuration.updateUnsafe(seconds, {}, context))(
+        this.#decide(next)
+      ).pipe(this.#inSpan(next.before === undefined ? 1 : 0))
       if ("final" in decided) return decided
       next = decided.next
     }
+  })
+
+  /** The span of a step, so many steps after the last one. */
+  #inSpan(after: 0 | 1) {
+    return Spans.within("step", () => ({ attributes: { [GenAi.step]: this.#run.progress.steps + after } }))
+  }
+
+  /** Makes one step. */
+  readonly #decide = Effect.fnUntraced(function* (this: StepLoop, next: Next) {
+    const { answer, left, stop } = yield* this.#ask(next)
+    return stop === undefined
+      ? { next: yield* this.#step(answer, left) }
+      : yield* this.#end(answer, stop, next.isRepair)
   })
 
   /** Finishes the step that another process has left unfinished, if its answer is stored. Says whether it made a call. */

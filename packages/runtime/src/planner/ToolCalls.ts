@@ -4,6 +4,7 @@ import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Clock, Duration, Effect, Fiber, Option, type Schema, Semaphore } from "effect"
 import type { PlanEvent, Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerEvent } from "../peer/PeerClient.ts"
+import * as ToolSpan from "../telemetry/ToolSpan.ts"
 import * as Envelope from "../tool/Envelope.ts"
 import type { AgentDid, Tool, ToolResult } from "../tool/Tool.ts"
 import { truncate } from "../tool/Envelope.ts"
@@ -174,8 +175,11 @@ class StepCalls {
         return this.#tell(part.task_id, seen, event)
       }
     })
-    const result = yield* abandonAfter(call, left)
-    const end = Option.getOrElse(result, () => timedOut(tool, limit, true))
+    const ending = Effect.map(
+      abandonAfter(call, left),
+      Option.getOrElse(() => timedOut(tool, limit, true))
+    )
+    const end = yield* ToolSpan.observe(ending, { tool, input, taskId: part.task_id })
     // Who watches the stream sees what the model reads, though the tool gave it as its bare result. An error is shown with the end.
     if (!hasArtifact && end.content !== "" && end.content !== end.error?.message) {
       const artifact = { content: end.content, mediaType: "text/plain", verified: end.verified }

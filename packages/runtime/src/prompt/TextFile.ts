@@ -37,6 +37,11 @@ const reasonOf = (error: unknown): string => {
 export const ask = <A>(question: () => Promise<A>): Effect.Effect<A, string> =>
   Effect.tryPromise({ try: question, catch: reasonOf })
 
+/** Differs once a file was changed, or another one has taken its place. */
+export const stampOf = ({ ctimeNs, ino, mtimeNs, size }: BigIntStats): string =>
+  // The change of the inode shows an edit that sets back the time of the content, too.
+  [ino, size, mtimeNs, ctimeNs].join(" ")
+
 const decode = (bytes: Uint8Array): Result.Result<string, string> => {
   const decoded = Result.try({
     try: () => new TextDecoder("utf-8", { fatal: true }).decode(bytes),
@@ -64,9 +69,7 @@ const read = Effect.fnUntraced(function* (path: string, stats: BigIntStats, fold
 export const look = (path: string, before?: Seen, folder?: string): Effect.Effect<Seen> =>
   Effect.gen(function* () {
     const stats = yield* ask(() => stat(path, { bigint: true }))
-    const { ctimeNs, ino, mtimeNs, size } = stats
-    // The change of the inode shows an edit that sets back the time of the content, too.
-    const stamp = [ino, size, mtimeNs, ctimeNs].join(" ")
+    const stamp = stampOf(stats)
     return before?.stamp === stamp ? before : { stamp, text: yield* read(path, stats, folder) }
   }).pipe(
     Effect.catch((reason) =>

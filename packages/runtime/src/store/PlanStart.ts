@@ -1,13 +1,13 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { ResolvedRequest } from "@bowline/domain/plan/PlanRequest"
 import type { Route } from "../peer/PeerClient.ts"
 
 /** What a plan starts with. It never changes, whichever process runs the plan. Times in milliseconds since 1970. */
 export interface PlanStart {
   readonly plan_id: PlanId
   readonly caller: CallerName
-  readonly request: PlanRequest
+  readonly request: ResolvedRequest
   /** The model that the plan asks first, as `provider/model`. */
   readonly model: string
   /** The way on which the plan calls peers. */

@@ -31,6 +31,18 @@ export interface NewPlan extends PlanStart {
   readonly storedRequest: StoredRequest | null
   /** The idempotency key of the plan. It counts until it expires, or until the session is deleted. */
   readonly idempotency: (Idempotency & { readonly expires_at: string }) | null
+  /** The time of the lease that the plan gets if its session is free; undefined if it has to ask for the session in any case. */
+  readonly leaseTtl: Duration.Duration | undefined
+}
+
+/** The session of a plan that was created. */
+export interface PlanSession {
+  readonly session_id: SessionId
+  readonly external_session_id: ExternalSessionId | null
+  /** Whether the session was made for the plan. */
+  readonly created: boolean
+  /** The fence of the session's lease, if the plan got it: then the plan is `running`. */
+  readonly fence: number | undefined
 }
 
 /** How far a plan has come, and the model that it asks. */
@@ -93,6 +105,8 @@ export type PlanChange =
   /** The plan's process shuts down in order and hands the plan over: that take-over does not count in `deaths`. */
   | { readonly _tag: "HandedOver" }
   | { readonly _tag: "Settled"; readonly outcome: Outcome; readonly progress: Progress; readonly at: string }
+  /** Comes with `Settled`: the lease of the session ends, too, and the other replicas are told (`LeaseReleased`). */
+  | { readonly _tag: "Released" }
 
 /**
  * What must still be true for a write to happen. `Queued` is for a plan in the queue: its row must still have this replica and this
@@ -155,6 +169,9 @@ export class PlanStore extends Context.Service<
      * its first event, `session`. `external_session_id` may also be the gateway's own id of a session of the owner. The session's
      * row is locked, so that concurrent calls see each other, and two first requests make one session.
      *
+     * With `leaseTtl`, a plan whose session is free gets the session's lease at once and is `running`: no other plan of the session is
+     * queued or runs, and nobody holds a lease on it.
+     *
      * Fails with `SessionBusy` if `on_busy` is `reject` and the session has a plan that is not over, or if `maxQueue` plans wait
      * for the session already. Fails with `InvalidRequest` if the request brings a history for a session that exists. An
      * idempotency key is unique per owner. It is checked first, under the lock: of two requests with one key the first creates the
@@ -164,14 +181,9 @@ export class PlanStore extends Context.Service<
     readonly create: (
       plan: NewPlan,
       maxQueue: number
-    ) => Effect.Effect<
-      {
-        readonly session_id: SessionId
-        readonly external_session_id: ExternalSessionId | null
-        readonly created: boolean
-      },
-      SessionBusy | InvalidRequest | IdempotencyConflict | PlanExists | StorageError
-    >
+    ) => Effect.Effect<PlanSession, SessionBusy | InvalidRequest | IdempotencyConflict | PlanExists | StorageError>
+    /** The guard of a plan of this replica that is not over, as it is stored: for a replica that never got the answer of `create`. */
+    readonly guardOf: (id: PlanId, replica: ReplicaId) => Effect.Effect<Option.Option<Guard>, StorageError>
     /** The plan that a request with this key started, if the key has not expired by `now`. Fails if the bodies differ. */
     readonly findByKey: (
       owner: CallerName,
@@ -224,7 +236,7 @@ export class PlanStore extends Context.Service<
     readonly spent: (owner: CallerName, day: string) => Effect.Effect<Spent, StorageError>
     /** Whether what is stored outlives the process, so that the next process can resume plans. */
     readonly isDurable: boolean
-    /** Whether the database answers. */
-    readonly ping: Effect.Effect<void, StorageError>
+    /** Whether the database takes writes, as a standby does not. Fails if it does not answer. */
+    readonly isWritable: Effect.Effect<boolean, StorageError>
   }
 >()("@bowline/runtime/store/PlanStore") {}

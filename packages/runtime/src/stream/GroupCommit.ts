@@ -2,6 +2,19 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Latch, Layer, Schedule } from "effect"
 import { type PlanCommit, PlanStore } from "../store/PlanStore.ts"
+import { gauge, histogram, observe } from "../telemetry/Instrument.ts"
+
+const lag = histogram({
+  name: "bowline.events.lag",
+  description: "From the first event of a batch until the batch is stored and its frames are sent",
+  unit: "s",
+  boundaries: Array.from({ length: 16 }, (_, power) => 2 ** power / 1_000)
+})
+const waiting = gauge({
+  name: "bowline.events.waiting",
+  description: "How long the oldest event that is not stored has waited; 0 if all are stored",
+  unit: "s"
+})
 
 /** All that one plan has to write at this time. One of its three ends is called; `refused` also when `stored` throws. */
 export interface Taken {
@@ -33,12 +46,19 @@ export class GroupCommit extends Context.Service<
       const store = yield* PlanStore
       const sources = new Set<Source>()
       const pending = Latch.makeUnsafe(false)
+      const clock = yield* Clock.Clock
+      /** When the first event of the next batch came, and of the one that is written now. */
+      let nextSince: number | undefined
+      let since: number | undefined
+      const age = () =>
+        (clock.currentTimeMillisUnsafe() - (since ?? nextSince ?? clock.currentTimeMillisUnsafe())) / 1_000
+      yield* observe(waiting.of({}), age)
 
       const write = (batch: ReadonlyArray<Taken>): Effect.Effect<void> =>
         // The store recognises a commit that is repeated because its answer was lost.
         store.commit(batch.map(({ commit }) => commit)).pipe(
           Effect.catchDefect((cause) => Effect.fail(rejection(cause))),
-          Effect.tapError((error) => Effect.logError("storage: a batch of events was not written", error.reason.cause)),
+          Effect.tapError((error) => Effect.logError("events_not_written", error.reason.cause)),
           Effect.retry({ while: (error) => error.reason.isRetryable, schedule: whileAway }),
           Effect.flatMap((refused) => complete(batch, refused)),
           Effect.catchTag("StorageError", (error) => {
@@ -54,15 +74,21 @@ export class GroupCommit extends Context.Service<
         pending.closeUnsafe()
         const batch = Array.from(sources, (source) => source.take()).filter((taken) => taken !== undefined)
         sources.clear()
-        if (batch.length > 0) yield* write(batch)
+        since = nextSince
+        nextSince = undefined
+        if (batch.length === 0) return
+        yield* write(batch)
+        yield* lag.update(age(), {})
       }).pipe(
-        Effect.catchCause((cause) => Effect.logError("storage: the writer has failed", cause)),
+        Effect.catchCause((cause) => Effect.logError("event_writer_failed", cause)),
+        Effect.andThen(Effect.sync(() => (since = undefined))),
         Effect.forever,
         Effect.forkScoped
       )
 
       return {
         notify: (source) => {
+          nextSince ??= clock.currentTimeMillisUnsafe()
           sources.add(source)
           pending.openUnsafe()
         }
@@ -84,7 +110,7 @@ const complete = (batch: ReadonlyArray<Taken>, refused: ReadonlySet<PlanId>): Ef
           // A bug in one plan must not keep the others from their ends. Its rows are stored: it stops, and is resumed from them.
           Effect.catchDefect((defect) =>
             Effect.andThen(
-              Effect.logError("storage: a plan could not be told that its events are written", defect),
+              Effect.logError("plan_not_told", defect),
               Effect.sync(() => taken.refused())
             )
           )

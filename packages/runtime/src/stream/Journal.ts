@@ -33,6 +33,7 @@ export class Journal implements Source {
   #changes: Array<PlanChange> = []
   #characters = 0
   #sealed = false
+  #releases = false
   /** Counts appends, and how many of them are stored. */
   #appended = 0
   #stored = 0
@@ -67,12 +68,18 @@ export class Journal implements Source {
 
   /** Appends facts and the events that tell them: they are stored together. */
   append(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>): void {
+    this.defer(changes, events)
+    if (!this.#sealed) this.#notify(this)
+  }
+
+  /** The same for what is to be written together with what is appended next. A flush does not wait for that. */
+  defer(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>): void {
     if (this.#sealed) return
     this.#changes.push(...changes)
     this.#events.push(...events)
+    if (changes.some(({ _tag }) => _tag === "Released")) this.#releases = true
     for (const event of events) if (!isDelta(event)) this.#characters += charactersOf(event)
     this.#appended++
-    this.#notify(this)
   }
 
   emit(event: PlanEvent): void {
@@ -91,6 +98,11 @@ export class Journal implements Source {
     Deferred.doneUnsafe(this.stopped, Effect.fail(new LeaseLost()))
   }
 
+  /** A renewal did not find the lease. If the end of the plan releases it, the write of that end says whether it was lost before. */
+  loseLease(): void {
+    if (!this.#releases) this.lose()
+  }
+
   /** Nothing can be appended from now on. */
   seal(): void {
     this.#sealed = true
@@ -107,9 +119,9 @@ export class Journal implements Source {
    */
   readonly flush: Effect.Effect<void, StorageError> = Effect.suspend(() => {
     if (this.#sealed) return Effect.never
-    return this.#stored >= this.#appended
-      ? Effect.void
-      : Effect.andThen(withinAwayLimit(this.written), this.#unlessSealed)
+    if (this.#stored >= this.#appended) return Effect.void
+    this.#notify(this)
+    return Effect.andThen(withinAwayLimit(this.written), this.#unlessSealed)
   })
   readonly #unlessSealed = Effect.suspend(() => (this.#sealed ? Effect.never : Effect.void))
 
@@ -159,8 +171,8 @@ export class Journal implements Source {
       failed: (error) => {
         // No reader has seen these events, so that their numbers can be given again.
         this.#head = first - 1
-        const settled = changes.filter(({ _tag }) => _tag === "Settled")
-        if (settled.length === 0 || changes.length === 1) {
+        const settled = changes.filter(({ _tag }) => _tag === "Settled" || _tag === "Released")
+        if (settled.length === 0 || changes.length === settled.length) {
           Deferred.doneUnsafe(this.stopped, Effect.fail(error))
           return
         }

@@ -1,6 +1,7 @@
 import { type Cause, Clock, Deferred, Duration, Effect, Queue, Scope, Stream } from "effect"
 import type { PlanFrame } from "../store/EventRow.ts"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { counter } from "../telemetry/Instrument.ts"
 
 /**
  * What a reader of a plan gets: a frame; `ping`, after 10 s of silence; or `reconnect`, when the gateway ends the stream before
@@ -19,6 +20,11 @@ export interface Reading {
   readonly frames: PlanReader
   readonly overdue: Effect.Effect<void>
 }
+
+const cutOff = counter({
+  name: "bowline.readers.cut_off",
+  description: "Readers that were cut off, since too much waited for them"
+})
 
 /** How much may wait for a reader before it is cut off. The frame that exceeds it always fits. */
 const maxFrames = 1_024
@@ -231,7 +237,8 @@ export class LivePlan {
   #detach(reader: Reader): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.#readers.delete(reader)
-      return this.#leave(Deferred.isDoneUnsafe(reader.cut) ? Duration.max(cutOffGrace, this.#grace) : this.#grace)
+      if (!Deferred.isDoneUnsafe(reader.cut)) return this.#leave(this.#grace)
+      return Effect.andThen(cutOff.update(1, {}), this.#leave(Duration.max(cutOffGrace, this.#grace)))
     })
   }
 

@@ -1,6 +1,7 @@
 import type { Usage } from "@bowline/domain/plan/Usage"
-import { Context, Effect, Layer, Metric } from "effect"
+import { Context, Effect, Layer } from "effect"
 import * as GenAi from "./GenAi.ts"
+import * as Instrument from "./Instrument.ts"
 
 /** The labels of a metric: the provider, and the model as the provider calls it. */
 export interface Asked {
@@ -8,35 +9,40 @@ export interface Asked {
   readonly model: string
 }
 
-const seconds = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68]
-const powersOfFour = Array.from({ length: 14 }, (_, power) => 4 ** power)
+const errors = "the types of errors in the reference of the provider; absent without an error"
+const models = {
+  [GenAi.provider]: "the configured providers",
+  [GenAi.requestModel]: "the configured models, and `other`"
+}
+const chats = { ...models, [GenAi.operation]: ["chat"] } as const
 
-type Labels = Readonly<Record<string, string>>
+const duration = Instrument.histogram({
+  name: "gen_ai.client.operation.duration",
+  description: "From sending a request to a provider to the end of its answer",
+  unit: "s",
+  labels: { ...chats, [GenAi.errorType]: errors }
+})
+const timeToFirstChunk = Instrument.histogram({
+  name: "gen_ai.client.operation.time_to_first_chunk",
+  description: "From sending a request to a provider to the first content of its answer",
+  unit: "s",
+  labels: chats
+})
+const tokenUsage = Instrument.histogram({
+  name: "gen_ai.client.token.usage",
+  description: "Tokens of an attempt, as its provider counts them",
+  unit: "{token}",
+  labels: { ...chats, [GenAi.tokenType]: ["input", "output"] },
+  boundaries: Array.from({ length: 14 }, (_, power) => 4 ** power)
+})
 
-const duration = (labels: Labels) =>
-  Metric.histogram("gen_ai.client.operation.duration", {
-    description: "From sending a request to a provider to the end of its answer",
-    attributes: { unit: "s", ...labels },
-    boundaries: seconds
-  })
-const timeToFirstChunk = (labels: Labels) =>
-  Metric.histogram("gen_ai.client.operation.time_to_first_chunk", {
-    description: "From sending a request to a provider to the first content of its answer",
-    attributes: { unit: "s", ...labels },
-    boundaries: seconds
-  })
-const tokenUsage = (labels: Labels) =>
-  Metric.histogram("gen_ai.client.token.usage", {
-    description: "Tokens of an attempt, as its provider counts them",
-    attributes: { unit: "{token}", ...labels },
-    boundaries: powersOfFour
-  })
+const counter = (name: string, description: string) =>
+  Instrument.counter({ name: `bowline.${name}`, description, labels: { ...models, [GenAi.errorType]: errors } })
 
-const counter = (name: string, description: string, attributes: Labels = {}) =>
-  Metric.counter(`bowline.${name}`, { description, incremental: true, attributes })
-
-const attempts = (labels: Labels) =>
-  counter("provider.attempts", "Requests to a provider; those without an error type have finished their answer", labels)
+const attempts = counter(
+  "provider.attempts",
+  "Requests to a provider; those without an error type have finished their answer"
+)
 const retries = counter("provider.retries", "Retries, by why the attempt before failed")
 const exhausted = counter("provider.retries_exhausted", "Steps that gave up, by why their last attempt failed")
 const retracts = counter("provider.retracts", "Attempts whose text was retracted")
@@ -44,62 +50,26 @@ const failovers = counter("provider.failovers", "Steps that changed to the next 
 const putAside = counter("credentials.put_aside", "Windows that were opened for a credential, by the failure")
 const noSummary = counter("compactions.failed", "Summaries that failed, by reason")
 
-const labels = ({ provider, model }: Asked, errorType?: string) => ({
-  [GenAi.provider]: provider,
-  [GenAi.requestModel]: model,
-  ...(errorType === undefined ? {} : { [GenAi.errorType]: errorType })
-})
+const labels = ({ provider, model }: Asked) => ({ [GenAi.provider]: provider, [GenAi.requestModel]: model })
 
-/** The labels belong to the metrics: `Metric.withAttributes` would copy the context of the plan at every update. */
-const ofAttempt = (asked: Asked, errorType: string | undefined) => {
-  const chat = { ...labels(asked), [GenAi.operation]: "chat" }
-  const ended = labels(asked, errorType)
-  return {
-    attempts: attempts(ended),
-    duration: duration({ ...chat, ...ended }),
-    timeToFirstChunk: timeToFirstChunk(chat),
-    input: tokenUsage({ ...chat, [GenAi.tokenType]: "input" }),
-    output: tokenUsage({ ...chat, [GenAi.tokenType]: "output" })
-  }
-}
-
-/** The metrics of one runtime with their labels: they are kept, since to make them costs more than to count. */
-class Series {
-  readonly #isTold: (model: string) => boolean
-  readonly #ofAttempts = new Map<string, ReturnType<typeof ofAttempt>>()
-
-  constructor(isTold: (model: string) => boolean) {
-    this.#isTold = isTold
-  }
-
-  told({ provider, model }: Asked): Asked {
-    return { provider, model: this.#isTold(`${provider}/${model}`) ? model : "other" }
-  }
-
-  ofAttempt(asked: Asked, errorType: string | undefined): ReturnType<typeof ofAttempt> {
-    const { provider, model } = this.told(asked)
-    const key = `${provider}\n${model}\n${errorType ?? ""}`
-    const metrics = this.#ofAttempts.get(key) ?? ofAttempt({ provider, model }, errorType)
-    this.#ofAttempts.set(key, metrics)
-    return metrics
-  }
-}
+/** Limits the models that have series of their own. */
+type Tell = (asked: Asked) => Asked
 
 /** By default every model has series of its own. An app whose callers may name any model limits that. */
-const Told = Context.Reference<Series>("@bowline/runtime/telemetry/ProviderMetrics/Told", {
-  defaultValue: () => new Series(() => true)
+const Told = Context.Reference<Tell>("@bowline/runtime/telemetry/ProviderMetrics/Told", {
+  defaultValue: () => (asked) => asked
 })
 
 /** Only these models, named as `provider/model`, have series of their own. All others are counted together, as `other`. */
 export const layerOfModels = (models: ReadonlySet<string>): Layer.Layer<never> =>
-  Layer.sync(Told, () => new Series((model) => models.has(model)))
+  Layer.succeed(Told, (asked) =>
+    models.has(`${asked.provider}/${asked.model}`) ? asked : { ...asked, model: "other" }
+  )
 
 const counted =
-  (metric: Metric.Counter<number>) =>
+  (instrument: typeof attempts) =>
   (asked: Asked, errorType: string): Effect.Effect<void> =>
-    Effect.flatMap(Told, (series) =>
-      Metric.update(Metric.withAttributes(metric, labels(series.told(asked), errorType)), 1)
-    )
+    Effect.flatMap(Told, (told) => instrument.update(1, { ...labels(told(asked)), [GenAi.errorType]: errorType }))
 
 export const retried = counted(retries)
 export const retriesExhausted = counted(exhausted)
@@ -119,11 +89,13 @@ export const attempted = (
   },
   context: Context.Context<never>
 ): void => {
-  const metrics = Context.get(context, Told).ofAttempt(asked, told.errorType)
-  metrics.attempts.updateUnsafe(1, context)
-  metrics.duration.updateUnsafe(told.durationMs / 1_000, context)
-  if (told.firstContentMs !== undefined) metrics.timeToFirstChunk.updateUnsafe(told.firstContentMs / 1_000, context)
-  if (told.usage === undefined) return
-  metrics.input.updateUnsafe(told.usage.input_tokens, context)
-  metrics.output.updateUnsafe(told.usage.output_tokens, context)
+  const { durationMs, errorType, firstContentMs, usage } = told
+  const model = labels(Context.get(context, Told)(asked))
+  const chat = { ...model, [GenAi.operation]: "chat" } as const
+  attempts.updateUnsafe(1, { ...model, [GenAi.errorType]: errorType }, context)
+  duration.updateUnsafe(durationMs / 1_000, { ...chat, [GenAi.errorType]: errorType }, context)
+  if (firstContentMs !== undefined) timeToFirstChunk.updateUnsafe(firstContentMs / 1_000, chat, context)
+  if (usage === undefined) return
+  tokenUsage.updateUnsafe(usage.input_tokens, { ...chat, [GenAi.tokenType]: "input" }, context)
+  tokenUsage.updateUnsafe(usage.output_tokens, { ...chat, [GenAi.tokenType]: "output" }, context)
 }

@@ -80,7 +80,7 @@ describe("ModelLimits", () => {
   it.effect("uses what is configured for a model, and for its provider", () =>
     Effect.gen(function* () {
       const models = ModelTable.overrides([["gpt-3.5-turbo", { contextWindow: 10_000, isReasoning: true }]])
-      const config = { model: "scripted/gpt-3.5-turbo", models }
+      const config = { model: "scripted/gpt-3.5-turbo", models: () => models }
       assert.include(yield* shown(config), "[… 11000 characters left out …]")
       assert.deepStrictEqual(yield* givenUp([stall], config), [600, firstToken])
       const providerTimers = new Map([["scripted", { firstToken: Duration.seconds(30), idle: Duration.seconds(20) }]])

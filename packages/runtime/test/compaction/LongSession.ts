@@ -7,7 +7,10 @@ import { Effect } from "effect"
 export const small = {
   model: "scripted/gpt-4o-mini",
   contextWindow: 4_000,
-  models: { exact: new Map([["scripted/gpt-4o-mini", { contextWindow: 4_000, outputLimit: 1_000 }]]), named: new Map() }
+  models: () => ({
+    exact: new Map([["scripted/gpt-4o-mini", { contextWindow: 4_000, outputLimit: 1_000 }]]),
+    named: new Map()
+  })
 }
 
 export const words = (count: number): string => "word ".repeat(count)

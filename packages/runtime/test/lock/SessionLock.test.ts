@@ -7,6 +7,7 @@ import { PlansConfig } from "../../src/config/PlansConfig.ts"
 import { LeaseStore } from "../../src/store/LeaseStore.ts"
 import { SessionLock } from "../../src/lock/SessionLock.ts"
 import * as Word from "../stream/Word.ts"
+import { apart, measured } from "../telemetry/Measured.ts"
 
 const session = SessionId.make("session_00000000-0000-0000-0000-000000000000")
 const other = SessionId.make("session_00000000-0000-0000-0000-000000000001")
@@ -70,6 +71,27 @@ describe("SessionLock", () => {
       yield* pass("5 seconds", "1 second")
       assert.strictEqual(told.lost, 1)
     }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+
+  it.effect("counts the renewals that came in time, late or not at all, and the leases that are lost", () => {
+    const { state, layer } = setUp()
+    const renewals = (result: string) => measured("bowline.lease.renewals", { result })
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      yield* lock.acquire(session, listener())
+      assert.strictEqual(yield* measured("bowline.leases.held"), 1)
+      yield* pass("6 seconds", "1 second")
+      assert.deepStrictEqual([yield* renewals("in_time"), yield* renewals("failed")], [1, 0])
+      state.isAway = true
+      yield* pass("10 seconds", "1 second")
+      const failed = yield* renewals("failed")
+      assert.isAbove(failed, 1)
+      state.isAway = false
+      state.held.set(session, 2)
+      yield* pass("3 seconds", "1 second")
+      assert.deepStrictEqual([yield* renewals("late"), yield* renewals("failed")], [1, failed])
+      assert.strictEqual(yield* measured("bowline.leases.lost"), 1)
+    }).pipe(Effect.scoped, Effect.provide(layer), apart)
   })
 
   it.effect("releases a lease that nobody knows of", () => {
@@ -210,8 +232,9 @@ describe("SessionLock", () => {
       const lock = yield* SessionLock
       const { told, onLost } = listener()
       const holding = yield* Scope.make()
-      yield* lock.takingOver(
+      yield* Effect.scoped(
         Effect.gen(function* () {
+          yield* lock.expectLeases
           state.held.set(session, 7)
           yield* pass("6 seconds", "1 second")
           yield* Scope.provide(lock.adopt(session, 7, onLost), holding)
@@ -230,6 +253,43 @@ describe("SessionLock", () => {
       assert.strictEqual(yield* Fiber.join(waiting), 1)
     }).pipe(Effect.scoped, Effect.provide(layer))
   })
+
+  it.effect("releases a lease that nobody knows of while others are always expected", () => {
+    const { state, layer } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      const [early, late] = [yield* Scope.make(), yield* Scope.make()]
+      yield* Scope.provide(lock.expectLeases, early)
+      state.held.set(session, 7)
+      yield* pass("6 seconds", "1 second")
+      yield* Scope.provide(lock.expectLeases, late)
+      yield* pass("10 seconds", "1 second")
+      assert.deepStrictEqual(state.released, [])
+      yield* Scope.close(early, Exit.void)
+      yield* pass("6 seconds", "1 second")
+      assert.deepStrictEqual(state.released, [[session, 7]])
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+
+  it.effect(
+    "does not release a lease that has ended with its plan, and lets the next one in the line have the session",
+    () => {
+      const { state, layer } = setUp()
+      return Effect.gen(function* () {
+        const lock = yield* SessionLock
+        const holding = yield* Scope.make()
+        const fence = yield* Scope.provide(lock.acquire(session, listener()), holding)
+        const waiting = yield* Effect.forkChild(Effect.scoped(lock.acquire(session, listener())))
+        yield* pass("1 second")
+        state.held.delete(session)
+        yield* lock.forget(session, fence)
+        assert.isUndefined(waiting.pollUnsafe())
+        yield* Scope.close(holding, Exit.void)
+        assert.deepStrictEqual(state.released, [])
+        assert.strictEqual(yield* Fiber.join(waiting), 1)
+      }).pipe(Effect.scoped, Effect.provide(layer))
+    }
+  )
 
   it.effect("is overdue when it could not renew its leases for as long as they last", () => {
     const { state, layer } = setUp()

@@ -1,15 +1,28 @@
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { assert, describe, it } from "@effect/vitest"
-import { Result, Schema } from "effect"
+import { Effect, Result, Schema } from "effect"
+import { noPreset } from "../../src/config/Presets.ts"
 import { check } from "../../src/plan/Admission.ts"
 
 const rules = {
   allowsModel: () => true,
   allowsHost: () => true,
   allowsVariable: (name: string) => name === "ALLOWED",
-  localTools: [],
-  configuredServers: ["docs"]
+  localTools: []
 }
+const docs = {
+  terms: { name: "docs" },
+  address: "stdio:docs",
+  connect: () => Effect.die("A check connects to nothing")
+}
+const agent = (name: string, ...ids: ReadonlyArray<string>) => ({
+  name,
+  endpoint: `https://${name}.example/`,
+  auth: { type: "none" as const },
+  dialect: "auto" as const,
+  skills: ids.map((id) => ({ id }))
+})
+const preset = { ...noPreset, name: "travel", agents: [agent("weather", "fore_cast")], servers: [docs] }
 const decode = Schema.decodeUnknownResult(PlanRequest)
 const server = (fields: object) => ({ name: "weather", url: "https://mcp.example/", ...fields })
 
@@ -23,7 +36,7 @@ describe("an MCP server of a request", () => {
         mcp_servers: [server({}), server({ auth }), server({ name: "bob" }), server({ name: "docs" })]
       })
     )
-    assert.deepStrictEqual(check(request, rules), [
+    assert.deepStrictEqual(check(request, { ...preset, agents: [] }, rules), [
       { path: ["mcp_servers", 1, "name"], message: "Expected another name than that of mcp_servers[0]" },
       {
         path: ["mcp_servers", 1, "auth", "env_var"],
@@ -32,7 +45,7 @@ describe("an MCP server of a request", () => {
       { path: ["mcp_servers", 2, "name"], message: "Expected another name than that of agents[0]" },
       {
         path: ["mcp_servers", 3, "name"],
-        message: "Expected another name than that of docs, a server of the configuration"
+        message: "Expected another name than that of docs, a server of the preset travel"
       }
     ])
   })
@@ -48,5 +61,44 @@ describe("an MCP server of a request", () => {
   ])("is refused with %s", (_, fields) => {
     const body = { question: "?", mcp_servers: [server(fields)] }
     assert.isTrue(Result.isFailure(decode(body, { onExcessProperty: "error" })))
+  })
+})
+
+describe("a request with a preset", () => {
+  it("gives no agent, server or tool a name that the preset has, and is told both", () => {
+    const request = Result.getOrThrow(
+      decode({
+        question: "?",
+        agents: [agent("weather_fore", "cast"), agent("weather"), agent("docs")],
+        mcp_servers: [server({})]
+      })
+    )
+    assert.deepStrictEqual(check(request, preset, rules), [
+      {
+        path: ["agents", 0, "skills", 0, "id"],
+        message:
+          "skill cast of agent weather_fore and skill fore_cast of agent weather of the preset travel would both be the tool weather_fore_cast"
+      },
+      {
+        path: ["agents", 1, "name"],
+        message: "Expected another name than that of weather, an agent of the preset travel"
+      },
+      {
+        path: ["agents", 2, "name"],
+        message: "Expected another name than that of docs, a server of the preset travel"
+      },
+      { path: ["mcp_servers", 0, "name"], message: "Expected another name than that of agents[1]" }
+    ])
+  })
+
+  it("has at most 128 tools with those of the preset", () => {
+    const skills = (count: number) => Array.from({ length: count }, (_, index) => `${index}`)
+    const big = { ...preset, agents: [agent("a", ...skills(60)), agent("b", ...skills(60))] }
+    const asks = (count: number) => {
+      const request = Result.getOrThrow(decode({ question: "?", agents: [agent("c", ...skills(count))] }))
+      return check(request, big, rules)
+    }
+    assert.deepStrictEqual(asks(8), [])
+    assert.deepStrictEqual(asks(9), [{ path: ["agents"], message: "Expected at most 128 tools, got 129" }])
   })
 })

@@ -10,6 +10,7 @@ import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import type { PeerClient } from "../../src/peer/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import { CredentialPool } from "../../src/asking/CredentialPool.ts"
+import type { PlanStore } from "../../src/store/PlanStore.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
 import { askBob, bob, names, stuckPeers } from "./Bob.ts"
 
@@ -37,6 +38,25 @@ describe("PlanSupervisor", () => {
       assert.deepStrictEqual(interruptedAt, [timeout_ms])
       assert.strictEqual((yield* (yield* Plans).get(anonymous, plan_id)).state, "aborted")
     }).pipe(Effect.provide(layer({ script: [askBob], peers })), Effect.scoped)
+  })
+
+  it.effect("ends a plan whose lease is missing from a renewal because its end is being stored", () => {
+    const disturb = (store: PlanStore["Service"]): Partial<PlanStore["Service"]> => ({
+      commit: (batch) =>
+        Effect.tap(
+          store.commit(batch),
+          batch.some(({ changes }) => changes.some(({ _tag }) => _tag === "Released"))
+            ? Effect.sleep("12 seconds")
+            : Effect.void
+        )
+    })
+    return Effect.gen(function* () {
+      const { frames } = yield* post({ question: "?" })
+      const reader = yield* Effect.forkChild(readAll(frames))
+      yield* pass("13 seconds", "1 second")
+      const events = yield* Fiber.join(reader)
+      assert.deepStrictEqual(names(events).slice(-2), ["final", "done"])
+    }).pipe(Effect.provide(layer({ script: [[say("hi")]], disturb })), Effect.scoped)
   })
 
   describe("at the deadline", () => {

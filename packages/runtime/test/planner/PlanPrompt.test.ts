@@ -11,6 +11,7 @@ import { PlannerText } from "../../src/prompt/PlannerText.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
 import { askBob, bob, names } from "../plan/Bob.ts"
 import { ask, isSummary, keepFacts, small, textOf, words } from "../compaction/LongSession.ts"
+import { measured } from "../telemetry/Measured.ts"
 
 const overflow = error(400, { code: "context_length_exceeded", message: "too long" })
 
@@ -146,6 +147,7 @@ describe("a prompt that is too long for a step", () => {
         failed.map(({ attributes }) => attributes?.["error.type"]),
         ["summary_unfinished"]
       )
+      assert.strictEqual(yield* measured("bowline.compaction.duration", { result: "failed" }), 1)
     }).pipe(
       provide((asked) => (isSummary(asked) ? [say("half"), finish("length")] : [say("fine")])),
       Effect.provideService(Metric.MetricRegistry, new Map())

@@ -9,6 +9,7 @@ import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
 import { GroupCommit } from "../../src/stream/GroupCommit.ts"
 import { Journal } from "../../src/stream/Journal.ts"
 import { LivePlan } from "../../src/stream/LivePlan.ts"
+import { apart, measured } from "../telemetry/Measured.ts"
 
 const planId = (n: number) => PlanId.make(`plan_00000000-0000-0000-0000-00000000000${n}`)
 const session_id = SessionId.make("session_00000000-0000-0000-0000-000000000000")
@@ -90,6 +91,30 @@ describe("GroupCommit", () => {
       yield* one.journal.flush
       assert.strictEqual(one.live.head, 2)
     }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("measures how long its oldest event waits, and how long each batch has taken", () => {
+    const answers = [Deferred.makeUnsafe<void>(), Deferred.makeUnsafe<void>()] as const
+    const { batches, make, layer } = setUp(() =>
+      Effect.andThen(Deferred.await(answers[batches.length === 1 ? 0 : 1]), accept)
+    )
+    const waiting = measured("bowline.events.waiting")
+    return Effect.gen(function* () {
+      const { one, two } = yield* make
+      yield* TestClock.adjust("5 seconds")
+      assert.strictEqual(yield* waiting, 0)
+      one.say("a")
+      yield* TestClock.adjust("5 seconds")
+      two.say("b")
+      yield* TestClock.adjust("10 seconds")
+      assert.strictEqual(yield* waiting, 15)
+      yield* Deferred.succeed(answers[0], undefined)
+      yield* TestClock.adjust(0)
+      assert.deepStrictEqual([yield* waiting, yield* measured("bowline.events.lag")], [10, 1])
+      yield* Deferred.succeed(answers[1], undefined)
+      yield* TestClock.adjust(0)
+      assert.deepStrictEqual([yield* waiting, yield* measured("bowline.events.lag")], [0, 2])
+    }).pipe(Effect.provide(layer), apart)
   })
 
   it.effect("lets a plan wait 30 s for the database, and no longer", () => {

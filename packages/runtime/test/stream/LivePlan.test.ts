@@ -3,6 +3,7 @@ import { Duration, Effect, Exit, Fiber, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import type { PlanFrame } from "../../src/store/EventRow.ts"
 import { LivePlan } from "../../src/stream/LivePlan.ts"
+import { apart, measured } from "../telemetry/Measured.ts"
 
 const frame = (seq: number, size = 10): PlanFrame => ({ seq, event: "text.delta", payload: "x".repeat(size) })
 const frames = (from: number, to: number, size?: number) =>
@@ -88,6 +89,18 @@ describe("LivePlan", () => {
       yield* TestClock.adjust("1 millis")
       assert.isDefined(waiting.pollUnsafe())
     })
+  )
+
+  it.effect("counts the readers that it has cut off, and no other", () =>
+    Effect.gen(function* () {
+      const { live } = yield* make
+      const slow = yield* comes(readers.reader(live))
+      live.publish(frames(1, 1_100), 0)
+      const late = yield* comes(readers.reader(live))
+      yield* late.leaves
+      yield* slow.leaves
+      assert.strictEqual(yield* measured("bowline.readers.cut_off"), 1)
+    }).pipe(apart)
   )
 
   it.effect("counts a reader that it cut off as connected for 60 s", () =>

@@ -14,7 +14,10 @@ const settle = pass("1 millis", "1 millis")
 const setUp = () => {
   const word = Word.make()
   const layer = RemotePlans.layer.pipe(
-    Layer.provide([Layer.mock(SessionLock, { replica: "b", isOverdue: () => false }), word.layer])
+    Layer.provide([
+      Layer.mock(SessionLock, { replica: "b", isOverdue: () => false, leaseTtl: () => undefined }),
+      word.layer
+    ])
   )
   return { ...word, layer }
 }
@@ -119,7 +122,10 @@ describe("RemotePlans", () => {
       isListening: () => true
     })
     const layer = RemotePlans.layer.pipe(
-      Layer.provide([Layer.mock(SessionLock, { replica: "b", isOverdue: () => false }), notices])
+      Layer.provide([
+        Layer.mock(SessionLock, { replica: "b", isOverdue: () => false, leaseTtl: () => undefined }),
+        notices
+      ])
     )
     return Effect.gen(function* () {
       yield* connect

@@ -1,6 +1,6 @@
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
-import { Data, Effect, Predicate } from "effect"
-import { chmodSync, mkdirSync, readdirSync, statSync } from "node:fs"
+import { Data, Effect, Option, Predicate } from "effect"
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
 
 /** Another process has the embedded database open, which is for one process only. */
@@ -11,6 +11,40 @@ export class DataDirInUse extends Data.TaggedError("DataDirInUse")<{ readonly da
 }
 
 const sqliteBusy = 5
+
+/** The process that holds a lock on a file, where the system tells: on Linux, and for processes of the same container. */
+const holderOf = (path: string): number | undefined => {
+  const { ino } = statSync(path)
+  const locks = readFileSync("/proc/locks", "utf8").split("\n")
+  const pids = locks.flatMap((line) => {
+    const [, pid, inode] = / WRITE +(\d+) [0-9a-f]+:[0-9a-f]+:(\d+) /.exec(line) ?? []
+    return Number(inode) === ino && Number(pid) > 0 ? [Number(pid)] : []
+  })
+  return pids[0]
+}
+
+/** Whether a process has the folder open, and which one, if the system tells. It changes nothing, and takes no lock that `lock` would meet. */
+export const inspect = Effect.fnUntraced(function* (dataDir: string) {
+  const path = join(dataDir, "lock")
+  if (!existsSync(path)) return { isHeld: false }
+  const { DatabaseSync } = yield* Effect.promise(() => import("node:sqlite"))
+  const isHeld = yield* attempt(() => {
+    const file = new DatabaseSync(path, { readOnly: true })
+    try {
+      file.exec("pragma schema_version")
+      return false
+    } catch (cause) {
+      if (isBusy(cause)) return true
+      throw cause
+    } finally {
+      file.close()
+    }
+  })
+  const holder = isHeld ? yield* Effect.option(attempt(() => holderOf(path))) : Option.none()
+  return { isHeld, pid: Option.getOrUndefined(holder) }
+})
+
+const isBusy = (cause: unknown): boolean => Predicate.hasProperty(cause, "errcode") && cause.errcode === sqliteBusy
 
 const attempt = <A>(run: () => A) =>
   Effect.try({ try: run, catch: (cause) => new StorageError({ reason: new Rejected({ cause }) }) })
@@ -59,8 +93,6 @@ export const lock = Effect.fnUntraced(function* (dataDir: string) {
   yield* Effect.try({
     try: () => file.exec("begin exclusive"),
     catch: (cause) =>
-      Predicate.hasProperty(cause, "errcode") && cause.errcode === sqliteBusy
-        ? new DataDirInUse({ dataDir })
-        : new StorageError({ reason: new Rejected({ cause }) })
+      isBusy(cause) ? new DataDirInUse({ dataDir }) : new StorageError({ reason: new Rejected({ cause }) })
   })
 })

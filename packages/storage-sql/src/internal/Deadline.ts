@@ -1,6 +1,12 @@
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
-import { Duration, Effect, Fiber, Scope } from "effect"
+import { gauge } from "@bowline/runtime/telemetry/Instrument"
+import { type Context, Duration, Effect, Fiber, Scope } from "effect"
 import { translateErrors } from "./StorageErrors.ts"
+
+const operations = gauge({
+  name: "bowline.database.operations",
+  description: "Statements and transactions that wait for a connection, or for their answer"
+})
 
 /** How long the database may take for one statement or one transaction, the wait for a connection included. */
 export const deadlines = {
@@ -38,8 +44,11 @@ export const makeWithDeadline = Effect.gen(function* () {
       Effect.timeoutOption(deadlines.usual)
     )
   )
+  const open = operations.of({})
+  const context: Context.Context<never> = yield* Effect.context()
   return <A, E, R>(effect: Effect.Effect<A, E, R>, within: Duration.Duration = deadlines.usual) =>
     Effect.gen(function* () {
+      open.modifyUnsafe(1, context)
       const statement = yield* Effect.forkIn(translateErrors(effect), scope, { startImmediately: true })
       const timer = yield* Effect.forkIn(Effect.sleep(within), scope, { startImmediately: true })
       return yield* Effect.ensuring(
@@ -47,6 +56,7 @@ export const makeWithDeadline = Effect.gen(function* () {
         Effect.sync(() => {
           statement.interruptUnsafe()
           timer.interruptUnsafe()
+          open.modifyUnsafe(-1, context)
         })
       )
     })

@@ -24,13 +24,16 @@ export const migrations = Record.map(
     "0008_approvals": Changes.approvals,
     "0009_spendings": Changes.spendings,
     "0010_known_tools": Changes.knownTools,
-    "0011_rate_limits": Changes.rateLimits
+    "0011_rate_limits": Changes.rateLimits,
+    "0012_presets": Changes.presets
   },
   execute
 )
 
+const table = "bowline_migrations"
+
 const migrate = Migrator.make({})({
-  table: "bowline_migrations",
+  table,
   loader: Migrator.fromRecord(migrations)
 }).pipe(
   Effect.catchTag("MigrationError", (error) =>
@@ -39,6 +42,24 @@ const migrate = Migrator.make({})({
     )
   )
 )
+
+/** The migrations that a database lacks, and how many it has that this version does not know. It changes nothing. */
+export const compare = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [found] = yield* sql<{ readonly exists: boolean }>`select to_regclass(${table}) is not null as exists`
+  const done =
+    found?.exists === true
+      ? yield* sql<{ readonly name: string }>`
+select lpad(migration_id::text, 4, '0') || '_' || name as name from ${sql(table)}`
+      : []
+  const names = new Set(done.map(({ name }) => name))
+  const known = Object.keys(migrations)
+  return {
+    done: done.length,
+    pending: known.filter((name) => !names.has(name)),
+    unknown: Array.from(names).filter((name) => !known.includes(name))
+  }
+})
 
 /** Brings the tables up to date. When several processes start at once, one migrates and the others wait for it. */
 export const run = Effect.gen(function* () {

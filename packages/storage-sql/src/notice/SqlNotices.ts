@@ -15,6 +15,10 @@ const decode = Schema.decodeUnknownOption(Payload)
 /** Publishes a notice to all replicas when the statement that contains it commits. */
 export const notify = (sql: SqlClient.SqlClient, notice: Notice) => sql`pg_notify(${channel}, ${encode(notice)})`
 
+/** Publishes notices to all replicas. */
+export const publish = (sql: SqlClient.SqlClient, notices: ReadonlyArray<Notice>) =>
+  sql`select pg_notify(${channel}, n) from json_array_elements_text(${JSON.stringify(notices.map((notice) => encode(notice)))}::json) n`
+
 /** How often a replica publishes a notice to itself, and how long that may take to arrive. */
 const heartbeat = Duration.seconds(5)
 
@@ -82,11 +86,7 @@ const make = Effect.gen(function* () {
   )
 
   return Notices.of({
-    publish: (notices) =>
-      withDeadline(
-        sql`select pg_notify(${channel}, n) from json_array_elements_text(${JSON.stringify(notices.map((notice) => encode(notice)))}::json) n`,
-        deadlines.short
-      ).pipe(Effect.asVoid),
+    publish: (notices) => Effect.asVoid(withDeadline(publish(sql, notices), deadlines.short)),
     subscribe,
     isListening: () => listening
   })

@@ -1,13 +1,15 @@
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
-import { type PlanCommit, PlanStore, type Spent } from "@bowline/runtime/store/PlanStore"
+import type { ReplicaId } from "@bowline/runtime/store/LeaseStore"
+import { type Guard, type PlanCommit, PlanStore, type Spent } from "@bowline/runtime/store/PlanStore"
+import type { Notice } from "@bowline/runtime/store/Notices"
 import type { EventRow } from "@bowline/runtime/store/EventRow"
-import { type Duration, Effect, Layer } from "effect"
+import { type Duration, Effect, FiberSet, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { newestFirst } from "../internal/NewestFirst.ts"
-import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
-import { notify } from "../notice/SqlNotices.ts"
+import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
+import { notify, publish } from "../notice/SqlNotices.ts"
 import { createPlan } from "./internal/CreatePlan.ts"
 import { findByKey } from "./internal/IdempotencyKeys.ts"
 import { planColumns, type PlanRow, summaryColumns, type SummaryRow, toPlan, toSummary } from "./internal/PlanRow.ts"
@@ -23,25 +25,45 @@ const isOpen = "state in ('queued', 'running')"
 const commit = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   batch: ReadonlyArray<PlanCommit>,
-  sessionTtl: Duration.Duration
+  sessionTtl: Duration.Duration,
+  announce: (notices: ReadonlyArray<Notice>) => void
 ) {
   const write = (commits: ReadonlyArray<PlanCommit>) =>
     writeBatch(sql, commits, sessionTtl).pipe(
       Effect.retry({ times: 1, while: ({ reason }) => reason._tag === "UniqueViolation" }),
-      Effect.map((refused) => new Set(refused.map(({ plan_id }) => plan_id)))
+      Effect.map((rows) => {
+        const released = rows.flatMap(({ released }) => released ?? [])
+        if (released.length > 0) announce(released.map((session_id) => ({ _tag: "LeaseReleased", session_id })))
+        return new Set(rows.flatMap(({ plan_id }) => plan_id ?? []))
+      })
     )
   const refused = yield* write(batch)
   return refused.size === 0 ? refused : yield* write(batch.filter(({ plan_id }) => refused.has(plan_id)))
 })
 
+interface GuardRow {
+  readonly state: "queued" | "running"
+  readonly fence: number
+}
+
+const toGuard = (replica: ReplicaId, { fence, state }: GuardRow): Guard =>
+  state === "queued" ? { _tag: "Queued", replica, fence } : { _tag: "Held", fence }
+
 const make = (
   sql: SqlClient.SqlClient,
   withDeadline: WithDeadline,
-  sessionTtl: Duration.Duration
+  sessionTtl: Duration.Duration,
+  announce: (notices: ReadonlyArray<Notice>) => void
 ): PlanStore["Service"] => ({
-  create: (plan, maxQueue) => withDeadline(createPlan(sql, plan, maxQueue, sessionTtl)),
+  create: (plan, maxQueue) => withDeadline(createPlan(sql, plan, { maxQueue, sessionTtl })),
+  guardOf: (id, replica) =>
+    withDeadline(sql<GuardRow>`
+select state, fence from plans where id = ${id} and replica = ${replica} and ${sql.literal(isOpen)}`).pipe(
+      Effect.map(([row]) => Option.map(Option.fromNullishOr(row), (row) => toGuard(replica, row)))
+    ),
   findByKey: (owner, idempotency, now) => withDeadline(findByKey(sql, owner, idempotency, now)),
-  commit: (batch) => (batch.length === 0 ? Effect.succeed(new Set()) : withDeadline(commit(sql, batch, sessionTtl))),
+  commit: (batch) =>
+    batch.length === 0 ? Effect.succeed(new Set()) : withDeadline(commit(sql, batch, sessionTtl, announce)),
   get: (owner, id) =>
     withDeadline(sql<PlanRow>`
 select ${sql.literal(planColumns)} from plans p
@@ -95,14 +117,22 @@ from spendings where owner = ${owner} and day = ${day}::date`).pipe(
     ),
   reading: () => Effect.void,
   isDurable: true,
-  ping: Effect.asVoid(withDeadline(sql`select 1`))
+  // On in a standby, and where an operator or a provider has forbidden writes, as some do when the disk is full.
+  isWritable: withDeadline(
+    sql<{ readonly only: string }>`select current_setting('transaction_read_only') as only`
+  ).pipe(Effect.map(([row]) => row?.only === "off"))
 })
 
 /** Plans in Postgres. A session expires when it has had no plan for `sessionTtl`. */
 export const layer = ({ sessionTtl }: { readonly sessionTtl: Duration.Duration }) =>
   Layer.effect(
     PlanStore,
-    Effect.map(Effect.all([SqlClient.SqlClient, makeWithDeadline]), ([sql, withDeadline]) =>
-      make(sql, withDeadline, sessionTtl)
-    )
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const withDeadline = yield* makeWithDeadline
+      const run = yield* FiberSet.makeRuntime()
+      return make(sql, withDeadline, sessionTtl, (notices) => {
+        run(Effect.ignore(withDeadline(publish(sql, notices), deadlines.short), { log: "Debug" }))
+      })
+    })
   )

@@ -21,17 +21,18 @@ const make = (
 ): LeaseStore["Service"] => {
   const expiresIn = (ttl: Duration.Duration) => sql`now() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
   return {
-    // Locks the session first, so that the fence does not grow while a batch is written. Of two replicas that ask at once, the
-    // second one waits for the lock and then finds a lease that has not expired.
+    // Locks the session first, so that the fence does not grow while a batch is written. Of two that ask at once, the second one
+    // waits for the lock, and then gets nothing: the fence that it has seen has grown, perhaps with a plan that it does not see.
     acquire: (session, replica, ttl) =>
       withDeadline(
         Effect.gen(function* () {
           const [lease] = yield* sql<Held>`
-with free as (
-  select s.id, s.fence from sessions s
-  where s.id = ${session}
-    and not exists (select from plans p where p.session_id = ${session} and p.state = 'running')
-  for no key update
+with seen as materialized (
+  select id, fence from sessions where id = ${session}
+), free as (
+  select s.id, s.fence from seen join sessions s on s.id = seen.id and s.fence = seen.fence
+  where not exists (select from plans p where p.session_id = ${session} and p.state = 'running')
+  for no key update of s
 ), leased as (
   insert into leases as l (session_id, replica, fence, expires_at)
   select id, ${replica}, fence + 1, ${expiresIn(ttl)} from free

@@ -137,7 +137,7 @@ const runOnCut = Effect.fnUntraced(function* (write: Write, given: Prepared, at:
   )
   const error = yield* Effect.gen(function* () {
     // What comes behind this is the write, and nothing else.
-    yield* (yield* PlanStore).ping
+    assert.isTrue(yield* (yield* PlanStore).isWritable)
     wire.breakAt(at)
     return yield* Given.failureOf(write.run(given))
   }).pipe(Effect.provide(stores))

@@ -3,7 +3,7 @@ import { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { PgClient } from "@effect/sql-pg"
 import { assert, it } from "@effect/vitest"
-import { Context, Deferred, Effect, Exit, Fiber, Layer, Schedule, Scope } from "effect"
+import { Context, Deferred, Effect, Exit, Fiber, Layer, Metric, Schedule, Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { TestClock } from "effect/testing"
 import { makeWithDeadline } from "../../src/internal/Deadline.ts"
@@ -40,6 +40,27 @@ it.effect("interrupts a statement that nobody waits for any more", () =>
     yield* Fiber.interrupt(asking)
     yield* Deferred.await(interrupted)
   })
+)
+
+it.effect("counts the statements that wait for their answer, or for a connection", () =>
+  Effect.gen(function* () {
+    const open = Effect.map(Metric.snapshot, (metrics) =>
+      metrics.flatMap(({ id, state }) =>
+        id === "bowline.database.operations" && "value" in state ? [state.value] : []
+      )
+    )
+    const withDeadline = yield* makeWithDeadline
+    const answer = yield* Deferred.make<void>()
+    const answered = yield* Effect.forkChild(withDeadline(Deferred.await(answer)), { startImmediately: true })
+    const late = yield* Effect.forkChild(Effect.flip(withDeadline(Effect.never)), { startImmediately: true })
+    assert.deepStrictEqual(yield* open, [2])
+    yield* Deferred.succeed(answer, undefined)
+    yield* Fiber.join(answered)
+    assert.deepStrictEqual(yield* open, [1])
+    yield* TestClock.adjust("10 seconds")
+    yield* Fiber.join(late)
+    assert.deepStrictEqual(yield* open, [0])
+  }).pipe(Effect.provideService(Metric.MetricRegistry, new Map()))
 )
 
 it.effect("ends each statement before what its layer stands on is closed", () =>

@@ -138,6 +138,22 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
       }).pipe(Effect.scoped)
   )
 
+  it.effect("tell that a session was released with the end of its plan, if another replica is alive", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const other = yield* listener
+      yield* untilListening(other)
+      yield* Queue.clear(other.heard)
+      const [alone, watched] = [yield* Given.createHeld(), yield* Given.createHeld()]
+      yield* sql`delete from replicas where id <> ${alone.plan.replica}`
+      yield* Given.write(alone, [Given.settled(), { _tag: "Released" }])
+      yield* (yield* LeaseStore).renew("replica_b", Given.ttl)
+      yield* Given.write(watched, [Given.settled(), { _tag: "Released" }])
+      const { session_id } = watched
+      assert.deepStrictEqual(yield* Queue.take(other.heard), { _tag: "LeaseReleased", session_id })
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("tell that a replica has ended, if another one is alive", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

@@ -1,13 +1,14 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { LeaseStore } from "@bowline/runtime/store/LeaseStore"
 import { SessionStore } from "@bowline/runtime/store/SessionStore"
 import { until } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
 import * as Given from "@bowline/testing/store/Given"
 import { layerOnStore, post, readAll, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber, Layer, Schedule, Stream } from "effect"
+import { Deferred, Duration, Effect, Fiber, Layer, Option, Result, Schedule, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { onPostgres } from "../stores.ts"
@@ -117,4 +118,59 @@ describe("a batch that is written again while its first try is being committed",
       )
     })
   }
+})
+
+describe("a plan whose session is taken while it is being created", () => {
+  /** Creates a plan that holds its session, and does something else with the session while that is being committed. */
+  const meanwhile = Effect.fnUntraced(function* <A, E, R>(given: Given.GivenPlan, other: Effect.Effect<A, E, R>) {
+    const store = yield* PlanStore
+    const plan = yield* Given.newPlan({ ...given, leaseTtl: Given.ttl })
+    const { release } = yield* holdCommits("true")
+    const first = yield* Effect.forkChild(store.create(plan, 32))
+    yield* untilBlocked(1)
+    const second = yield* Effect.forkChild(Effect.result(other))
+    yield* untilBlocked(2)
+    yield* release
+    return { first: yield* Fiber.join(first), second: yield* Fiber.join(second) }
+  })
+  const newSession = Effect.all({
+    owner: Given.newOwner,
+    external_session_id: Given.newName,
+    replica: Given.newReplica
+  })
+
+  it.effect("is refused where it would not wait", () =>
+    Effect.gen(function* () {
+      const session = yield* newSession
+      yield* Given.finish(yield* Given.createHeld(session))
+      const preferences = { ...Given.preferences, on_busy: "reject" as const }
+      const create = Given.create({ ...session, preferences, leaseTtl: Given.ttl })
+      const { first, second } = yield* meanwhile(session, create)
+      assert.strictEqual(first.fence, 2)
+      assert.strictEqual(Result.isFailure(second) ? second.failure._tag : "created", "SessionBusy")
+    }).pipe(Effect.scoped, Effect.provide(onPostgres))
+  )
+
+  it.effect("waits for the first plan of a session that was not there before", () =>
+    Effect.gen(function* () {
+      const store = yield* PlanStore
+      const session = yield* newSession
+      const later = yield* Given.newPlan({ ...session, leaseTtl: Given.ttl })
+      const { first, second } = yield* meanwhile(session, store.create(later, 32))
+      assert.deepStrictEqual(second, Result.succeed({ ...first, created: false, fence: undefined }))
+    }).pipe(Effect.scoped, Effect.provide(onPostgres))
+  )
+
+  it.effect("keeps its lease when its own replica asks for the session without a plan", () =>
+    Effect.gen(function* () {
+      const leases = yield* LeaseStore
+      const session = yield* newSession
+      const known = yield* Given.createHeld(session)
+      yield* Given.finish(known)
+      const acquire = leases.acquire(known.session_id, session.replica, Given.ttl)
+      const { first, second } = yield* meanwhile(session, acquire)
+      assert.deepStrictEqual(second, Result.succeed(Option.none()))
+      assert.strictEqual((yield* leases.renew(session.replica, Given.ttl)).get(known.session_id), first.fence)
+    }).pipe(Effect.scoped, Effect.provide(onPostgres))
+  )
 })

@@ -3,7 +3,7 @@ import type { Agent } from "@bowline/domain/peer/Agent"
 import type { Outcome } from "@bowline/domain/plan/Outcome"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { PlanId } from "@bowline/domain/plan/Plan"
-import type { PlanRequest, Preferences } from "@bowline/domain/plan/PlanRequest"
+import type { Preferences, ResolvedRequest } from "@bowline/domain/plan/PlanRequest"
 import { MessageId } from "@bowline/domain/session/Message"
 import { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import { TaskId } from "@bowline/domain/tool/TaskState"
@@ -78,13 +78,14 @@ export const preferences: Preferences = {
 }
 
 /** What a test may choose of a plan. */
-interface GivenPlan extends Partial<
-  Pick<NewPlan, "new_session_id" | "messages" | "storedRequest" | "route" | "replica" | "idempotency">
+export interface GivenPlan extends Partial<
+  Pick<NewPlan, "new_session_id" | "messages" | "storedRequest" | "route" | "replica" | "idempotency" | "leaseTtl">
 > {
   readonly owner?: CallerName
   readonly external_session_id?: ExternalSessionId | null
-  readonly agents?: PlanRequest["agents"]
+  readonly agents?: ResolvedRequest["agents"]
   readonly prior_summary?: string
+  readonly preset?: string
   readonly preferences?: Preferences
   readonly question?: string
   readonly created_at?: string
@@ -93,12 +94,13 @@ interface GivenPlan extends Partial<
 /** A plan to create. Unless the test chooses otherwise, it has its own owner and replica, and a new session without a name. */
 export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
   const { owner, external_session_id = null, agents = [], prior_summary = "", created_at = at, ...others } = given
-  const request: PlanRequest = {
+  const request: ResolvedRequest = {
     question: given.question ?? "What is the answer?",
     ...(external_session_id === null ? {} : { session_id: external_session_id }),
     agents,
     mcp_servers: [],
     history: [],
+    ...(given.preset !== undefined && { preset: given.preset }),
     ...(prior_summary === "" ? {} : { prior_summary }),
     metadata: { ticket: "7" },
     preferences: given.preferences ?? preferences
@@ -109,7 +111,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     caller: owner ?? (yield* newOwner),
     request,
     model: "scripted/model",
-    route: { hops: 1, via: ["gateway"] },
+    route: { hops: 1, via: ["gateway"], trace: { traceparent: "00-trace-span-01", tracestate: "a=1" } },
     createdAt: Date.parse(created_at),
     deadline: Date.parse(later),
     new_session_id: SessionId.make(`session_${uuid()}`),
@@ -117,6 +119,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     storedRequest: { request: { question: "What is the \u0000 answer?" }, secrets: "encrypted" },
     replica: yield* newReplica,
     idempotency: null,
+    leaseTtl: undefined,
     ...others
   }
   return plan

@@ -4,6 +4,7 @@ import { commitCases } from "./internal/CommitCases.ts"
 import { createCases } from "./internal/CreateCases.ts"
 import { credentialCases } from "./internal/CredentialCases.ts"
 import { deleteCases } from "./internal/DeleteCases.ts"
+import { freeSessionCases } from "./internal/FreeSessionCases.ts"
 import { handBackCases } from "./internal/HandBackCases.ts"
 import { handOverCases } from "./internal/HandOverCases.ts"
 import { idempotencyCases } from "./internal/IdempotencyCases.ts"
@@ -21,6 +22,7 @@ import { takeOverCases } from "./internal/TakeOverCases.ts"
  */
 export const storeCases: ReadonlyArray<StoreCase> = [
   ...createCases,
+  ...freeSessionCases,
   ...readCases,
   ...commitCases,
   ...approvalCases,

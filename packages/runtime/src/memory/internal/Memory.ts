@@ -130,6 +130,13 @@ export class Memory {
     return plan.state === "running" || session.lease?.replica === replica
   }
 
+  /** Gives the session to the replica, until `expires`, and returns the fence. */
+  lease(session: SessionRecord, replica: ReplicaId, expires: number): number {
+    const fence = ++session.fence
+    session.lease = { replica, fence, expires }
+    return fence
+  }
+
   hasLease({ lease }: SessionRecord, now: number): boolean {
     return lease !== undefined && lease.expires > now
   }
@@ -175,6 +182,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
     state: "queued",
     stage: "queue",
     model: plan.model,
+    preset: plan.request.preset ?? null,
     created_at: fromMillis(plan.createdAt),
     deadline_at: fromMillis(plan.deadline),
     finished_at: null,
@@ -298,6 +306,9 @@ export const apply = (memory: Memory, record: PlanRecord, session: SessionRecord
       return
     case "HandedOver":
       record.isHandedOver = true
+      return
+    case "Released":
+      session.lease = undefined
       return
     case "Settled": {
       const { outcome, progress, at } = change

@@ -82,6 +82,9 @@ export const recovery: Statements = [
 /** A plan of an earlier version has an empty question: the messages of its session have it. */
 export const questions: Statements = [`alter table plans add column question text not null default ''`]
 
+/** The preset that the request named: null if it named none, or an earlier version stored the plan. */
+export const presets: Statements = [`alter table plans add column preset text`]
+
 /** Without a `decision` the call waits, as long as its plan is not over. */
 export const approvals: Statements = [
   `create table approvals (

@@ -17,6 +17,8 @@ interface GuardRow {
   readonly through: string | null
   readonly settled_as: string | null
   readonly settled_at: string | null
+  /** Whether the lease of the session ends with the plan. */
+  readonly released: boolean
 }
 
 interface EventRow {
@@ -199,6 +201,7 @@ interface Merged {
   readonly compaction: CompactionRow | undefined
   readonly tasks: ReadonlyArray<TaskRow>
   readonly approvals: ReadonlyArray<ApprovalRow>
+  readonly isReleased: boolean
 }
 
 const compact = (
@@ -216,6 +219,7 @@ const compact = (
 const merge = ({ plan_id, changes }: PlanCommit): Merged => {
   let plan: PlanRow | undefined
   let compaction: CompactionRow | undefined
+  let isReleased = false
   const tasks = new Map<string, TaskRow>()
   const approvals: Array<ApprovalRow> = []
   const messages: Array<Omit<MessageRow, "position">> = []
@@ -237,6 +241,9 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
         approvals.push({ plan_id, ...approval, tool: storable(tool), input: JSON.stringify(input) })
         break
       }
+      case "Released":
+        isReleased = true
+        break
       case "Compacted":
         compaction = compact(plan_id, compaction, change.compaction)
         break
@@ -248,10 +255,10 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
       }
     }
   }
-  return { plan, messages, compaction, tasks: Array.from(tasks.values()), approvals }
+  return { plan, messages, compaction, tasks: Array.from(tasks.values()), approvals, isReleased }
 }
 
-const guardOf = (commit: PlanCommit, { plan, messages, compaction }: Merged): GuardRow => {
+const guardOf = (commit: PlanCommit, { plan, messages, compaction, isReleased }: Merged): GuardRow => {
   const { plan_id, session_id, guard, events } = commit
   return {
     plan_id,
@@ -264,7 +271,8 @@ const guardOf = (commit: PlanCommit, { plan, messages, compaction }: Merged): Gu
     messages: messages.length,
     through: compaction?.through ?? null,
     settled_as: plan?.finished_at == null ? null : plan.state,
-    settled_at: plan?.finished_at ?? null
+    settled_at: plan?.finished_at ?? null,
+    released: isReleased
   }
 }
 

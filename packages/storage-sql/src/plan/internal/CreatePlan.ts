@@ -5,7 +5,6 @@ import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Sessi
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { NewPlan } from "@bowline/runtime/store/PlanStore"
 import { newPrior } from "@bowline/runtime/store/PriorSummaries"
-import { fromEvents } from "@bowline/runtime/store/EventRow"
 import { Duration, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
@@ -17,12 +16,27 @@ interface SessionRow {
   readonly external_session_id: ExternalSessionId | null
 }
 
+interface CreatedRow extends SessionRow {
+  /** False if the session has too many plans. */
+  readonly is_stored: boolean
+  readonly fence: number | null
+}
+
+interface Limits {
+  /** How many plans of a session may wait for it. */
+  readonly maxQueue: number
+  readonly sessionTtl: Duration.Duration
+}
+
+const expiresAt = (sql: SqlClient.SqlClient, { createdAt }: NewPlan, { sessionTtl }: Limits) =>
+  sql`${fromMillis(createdAt)}::timestamptz + ${Duration.toMillis(sessionTtl)} * interval '1 millisecond'`
+
 /** Finds or creates the session, and locks it until the transaction ends. */
-const upsertSession = (sql: SqlClient.SqlClient, plan: NewPlan, sessionTtl: Duration.Duration) => {
+const upsertSession = (sql: SqlClient.SqlClient, plan: NewPlan, limits: Limits) => {
   const { caller, request, new_session_id } = plan
   const named = request.session_id ?? null
   const now = fromMillis(plan.createdAt)
-  const expires = sql`${now}::timestamptz + ${Duration.toMillis(sessionTtl)} * interval '1 millisecond'`
+  const expires = expiresAt(sql, plan, limits)
   return sql<SessionRow>`
 with named as (
   update sessions set last_active_at = ${now}, expires_at = ${expires}
@@ -41,41 +55,85 @@ union all
 select id, external_id from upserted`
 }
 
-/** Inserts the plan, unless more than `maxOpen` plans of the session are queued or running. Returns whether it did. */
-const insertPlan = (sql: SqlClient.SqlClient, plan: NewPlan, session: SessionRow, maxOpen: number) => {
-  const { session_id, external_session_id } = session
-  const created = session_id === plan.new_session_id
-  const events = fromEvents(1, [{ event: "session", data: { external_session_id, created } }])
-  const { request, storedRequest } = plan
+const isAlone = ({ request }: NewPlan): boolean => request.preferences.on_busy === "reject"
+
+/**
+ * Finds or creates the session, locks it, and inserts the plan, unless the session has too many plans that are queued or running. Gives
+ * the plan the session's lease if it may have it and the session is free.
+ *
+ *     seen ──▶ locked ──┐
+ *       └────▶ made ────┴─▶ session ──▶ leased ──▶ plan ──▶ agents, event, replica, touched
+ *
+ * A statement sees only what was committed before it began. If the session changes while this one waits for its lock, or if somebody
+ * else makes it, what the statement sees is out of date: then it writes nothing and returns no row. The version of the session's row
+ * (`xmin`) shows that, since it is compared again behind the lock: whoever adds a plan to a session, or ends one, changes that row.
+ */
+const insertPlan = (sql: SqlClient.SqlClient, plan: NewPlan, limits: Limits) => {
+  const { caller, leaseTtl, new_session_id, replica, request, storedRequest } = plan
+  const named = request.session_id ?? null
+  const now = fromMillis(plan.createdAt)
   const agents = request.agents.map((agent) => ({ name: agent.name, agent: JSON.stringify(summary(agent)) }))
-  return sql<{ readonly is_stored: boolean }>`
-with open_plans as (
-  select count(*) as count from plans where session_id = ${session_id} and state in ('queued', 'running')
+  const mayHold = leaseTtl !== undefined
+  return sql<CreatedRow>`
+with seen as materialized (
+  select id, xmin as version from sessions where owner = ${caller} and id in (${named}, ${new_session_id})
+  union all
+  select id, xmin from sessions where owner = ${caller} and external_id = ${named}
+  limit 1
+), locked as materialized (
+  select s.id, s.external_id, s.fence from seen join sessions s on s.id = seen.id and s.xmin = seen.version
+  for no key update of s
+), made as (
+  insert into sessions (id, owner, external_id, fence, created_at, last_active_at, expires_at)
+  select ${new_session_id}, ${caller}, ${named}, ${mayHold ? 1 : 0}, ${now}::timestamptz, ${now}::timestamptz,
+    ${expiresAt(sql, plan, limits)}
+  where not exists (select from seen)
+  on conflict (owner, external_id) do nothing
+  returning id, external_id
+), session as materialized (
+  select s.*, (select count(*) from plans p where p.session_id = s.id and p.state in ('queued', 'running')) as open_plans
+  from (select id, external_id, fence + 1 as next_fence from locked union all select id, external_id, 1 from made) s
+), leased as (
+  insert into leases as l (session_id, replica, fence, expires_at)
+  select id, ${replica}, next_fence, now() + ${Duration.toMillis(leaseTtl ?? Duration.zero)} * interval '1 millisecond'
+  from session where ${mayHold} and open_plans = 0
+  on conflict (session_id) do update
+    set replica = excluded.replica, fence = excluded.fence, expires_at = excluded.expires_at
+    where l.expires_at <= now()
+  returning fence
 ), plan as (
-  insert into plans (id, session_id, owner, replica, model, question, question_hash, preferences, metadata, route,
+  insert into plans (id, session_id, owner, replica, state, stage, fence, model, preset, question, question_hash, preferences, metadata, route,
     request, request_secrets, usage, created_at, deadline_at)
-  select ${plan.plan_id}, ${session_id}, ${plan.caller}, ${plan.replica}, ${plan.model}, ${storable(request.question)},
+  select ${plan.plan_id}, s.id, ${caller}, ${replica}, case when l.fence is null then 'queued' else 'running' end,
+    case when l.fence is null then 'queue' end, coalesce(l.fence, 0), ${plan.model}, ${request.preset ?? null}, ${storable(request.question)},
     ${createHash("sha256").update(request.question).digest("hex")}, ${JSON.stringify(request.preferences)}::json,
     ${JSON.stringify(request.metadata)}::json, ${JSON.stringify(plan.route)}::json,
     ${storedRequest === null ? null : JSON.stringify(storedRequest.request)}::json, ${storedRequest?.secrets ?? null}, ${JSON.stringify(Usage.empty)}::json,
-    ${fromMillis(plan.createdAt)}::timestamptz, ${fromMillis(plan.deadline)}::timestamptz
-  from open_plans where count <= ${maxOpen}
-  returning id
+    ${now}::timestamptz, ${fromMillis(plan.deadline)}::timestamptz
+  from session s left join leased l on true where open_plans <= ${isAlone(plan) ? 0 : limits.maxQueue}
+  returning id, session_id
 ), agents as (
   insert into session_agents (session_id, name, agent)
-  select ${session_id}, a.name, a.agent::json
+  select plan.session_id, a.name, a.agent::json
   from plan, json_to_recordset(${JSON.stringify(agents)}::json) as a(name text, agent text)
   on conflict (session_id, name) do update set agent = excluded.agent
 ), event as (
   insert into events (plan_id, seq, count, event, payload)
-  select plan.id, e.seq, e.count, e.event, e.payload
-  from plan, json_to_recordset(${JSON.stringify(events)}::json) as e(seq int, count int, event text, payload text)
+  select plan.id, 1, 1, 'session', '{"external_session_id":' || coalesce(to_json(s.external_id)::text, 'null') ||
+    ',"created":' || (s.id = ${new_session_id})::text || '}'
+  from plan, session s
 ), replica as (
   -- A new replica has not renewed yet. Without this row it would count as dead, and its plan as abandoned.
-  insert into replicas (id, expires_at) select ${plan.replica}, now() + interval '10 seconds' from plan
+  insert into replicas (id, expires_at) select ${replica}, now() + interval '10 seconds' from plan
   on conflict do nothing
+), touched as (
+  update sessions s set last_active_at = ${now}::timestamptz, expires_at = ${expiresAt(sql, plan, limits)},
+    fence = coalesce((select fence from leased), s.fence)
+  from locked, plan where s.id = locked.id
 )
-select exists (select from plan) as is_stored`
+select id as session_id, external_id as external_session_id, exists (select from plan) as is_stored,
+  (select fence from leased) as fence
+from session`
 }
 
 /** The first messages of a new session. */
@@ -120,25 +178,35 @@ const notNew = new InvalidRequest({
   issues: [{ path: ["history"], message: "Expected no history: the session is there already, and has its own" }]
 })
 
-export const createPlan = (sql: SqlClient.SqlClient, plan: NewPlan, maxQueue: number, sessionTtl: Duration.Duration) =>
+/** What the session is for the plan; fails if it has too many plans. */
+const toSession = (plan: NewPlan, { maxQueue }: Limits, { fence, is_stored, ...session }: CreatedRow) =>
+  is_stored
+    ? Effect.succeed({ ...session, created: session.session_id === plan.new_session_id, fence: fence ?? undefined })
+    : new SessionBusy({
+        message: isAlone(plan) ? "The session has a plan that is not over" : `${maxQueue} plans wait for the session`
+      })
+
+/** Locks the session first, and looks at it behind the lock. */
+const createInSteps = (sql: SqlClient.SqlClient, plan: NewPlan, limits: Limits) =>
   sql.withTransaction(
     Effect.gen(function* () {
-      const [session] = yield* upsertSession(sql, plan, sessionTtl)
+      const [session] = yield* upsertSession(sql, plan, limits)
       if (session === undefined) return yield* Effect.die("An upsert gave no session")
       if (plan.idempotency !== null) yield* takeKey(sql, plan, plan.idempotency)
-      const created = session.session_id === plan.new_session_id
-      if (!created && plan.messages.length > 0) return yield* notNew
-      const isAlone = plan.request.preferences.on_busy === "reject"
-      // One plan has the session; the others wait for it.
-      const [result] = yield* insertPlan(sql, plan, session, isAlone ? 0 : maxQueue)
-      if (result?.is_stored !== true) {
-        return yield* new SessionBusy({
-          message: isAlone ? "The session has a plan that is not over" : `${maxQueue} plans wait for the session`
-        })
-      }
+      if (session.session_id !== plan.new_session_id && plan.messages.length > 0) return yield* notNew
+      const [row] = yield* insertPlan(sql, plan, limits)
+      if (row === undefined) return yield* Effect.die("A locked session was not found")
+      const created = yield* toSession(plan, limits, row)
       if (plan.messages.length > 0) yield* insertHistory(sql, plan, session.session_id)
       const { prior_summary = "" } = plan.request
       if (prior_summary !== "") yield* insertPriorSummary(sql, storable(prior_summary), session.session_id)
-      return { ...session, created }
+      return created
     })
   )
+
+/** One statement is enough, unless the request brings what has to be checked, or somebody else is changing the session. */
+export const createPlan = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, plan: NewPlan, limits: Limits) {
+  const isPlain = plan.idempotency === null && plan.messages.length === 0 && (plan.request.prior_summary ?? "") === ""
+  const [row] = isPlain ? yield* insertPlan(sql, plan, limits) : []
+  return yield* row === undefined ? createInSteps(sql, plan, limits) : toSession(plan, limits, row)
+})

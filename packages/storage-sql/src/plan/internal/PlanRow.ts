@@ -13,7 +13,7 @@ export type SummaryRow = Row<PlanSummary>
 
 const columns = `p.id as plan_id, p.session_id,
   (select s.external_id from sessions s where s.id = p.session_id) as external_session_id,
-  p.state, p.stage, p.model, p.created_at, p.deadline_at, p.finished_at, p.steps, p.tool_calls, p.usage,
+  p.state, p.stage, p.model, p.preset, p.created_at, p.deadline_at, p.finished_at, p.steps, p.tool_calls, p.usage,
   p.final, p.error, p.metadata`
 
 /** The columns of a `PlanRow`, of the plan `p`. */
@@ -29,6 +29,7 @@ const shown = (row: Row<Omit<Plan, "question">>) => ({
   state: row.state,
   stage: row.stage,
   model: row.model,
+  preset: row.preset,
   created_at: row.created_at.toISOString(),
   deadline_at: row.deadline_at.toISOString(),
   finished_at: row.finished_at === null ? null : row.finished_at.toISOString(),

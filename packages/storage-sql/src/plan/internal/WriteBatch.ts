@@ -1,20 +1,26 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanCommit } from "@bowline/runtime/store/PlanStore"
+import type { SessionId } from "@bowline/domain/session/Session"
 import { Duration } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { type BatchRows, batchRows } from "./BatchRows.ts"
 
 type Sql = SqlClient.SqlClient
 
+/** A plan that was refused; or a session that was released, if another replica is alive and may wait for it. */
+type Written =
+  | { readonly plan_id: PlanId; readonly released: null }
+  | { readonly plan_id: null; readonly released: SessionId }
+
 /**
- * A whole batch as one statement: one round trip, and a transaction by itself. What a batch has no rows for is left out. It
- * returns the plans that were refused.
+ * A whole batch as one statement: one round trip, and a transaction by itself. What a batch has no rows for is left out.
  *
  *     guards ── input ── held ── fresh ──┬── events
  *     (one a plan)       (locks) (new)   ├── plans, spendings
  *                                        ├── tasks
  *                                        ├── approvals
  *                                        ├── compactions
+ *                                        ├── ending ── released
  *                                        └── sessions ── messages
  *
  * - `held` locks the rows that the guards look at, sessions before plans and in the order of their ids, which is the order of
@@ -22,6 +28,7 @@ type Sql = SqlClient.SqlClient
  *   sees the new fence. The lateral joins keep the locks in the order of the rows.
  * - A queued plan is guarded by its own row. With the session's fence it is held: by the fence if it runs already; if not, by
  *   the lease, which must be its replica's, since another replica may have taken the queued plan over.
+ * - Leases are locked behind sessions and in the order of those, as a renewal locks them.
  * - A compaction is guarded by what it follows as well, unless an earlier try of it has been stored.
  * - `fresh` leaves out what an earlier try of the same commit has stored: its answer was lost with the connection. It sees only
  *   what was committed before this statement began.
@@ -32,11 +39,12 @@ export const writeBatch = (
   sql: Sql,
   batch: ReadonlyArray<PlanCommit>,
   sessionTtl: Duration.Duration
-): Statement.Statement<{ readonly plan_id: PlanId }> => {
+): Statement.Statement<Written> => {
   const rows = batchRows(batch)
   const { guards, events, plans, messages, compactions, started, changed, approvals } = rows
   const touchesSessions =
     compactions.length > 0 || guards.some((guard) => guard.messages > 0 || guard.settled_at !== null)
+  const isReleasing = guards.some(({ released }) => released)
   const when = (isNeeded: boolean, write: typeof insertEvents) => (isNeeded ? [write(sql, rows)] : [])
   const ctes = [
     input(sql, rows),
@@ -52,16 +60,24 @@ export const writeBatch = (
     ...when(approvals.length > 0, insertApprovals),
     ...when(compactions.length > 0, compactMessages),
     ...when(touchesSessions, () => updateSessions(sql, rows, sessionTtl)),
-    ...when(messages.length > 0, insertMessages)
+    ...when(messages.length > 0, insertMessages),
+    ...when(isReleasing, releaseLeases)
   ]
 
   return sql`
 with ${sql.join(", ", false)(ctes)}
-select i.plan_id from input i
+select i.plan_id, null as released from input i
 where not exists (select from held h where h.plan_id = i.plan_id)
   -- An earlier try of this very commit has settled it.
   and not coalesce((
-    select p.state = i.settled_as and p.finished_at = i.settled_at from plans p where p.id = i.plan_id), false)`
+    select p.state = i.settled_as and p.finished_at = i.settled_at from plans p where p.id = i.plan_id), false)
+${
+  isReleasing
+    ? sql`union all
+select null, r.session_id from released r
+where exists (select from replicas other where other.id <> r.replica and other.expires_at > now())`
+    : sql``
+}`
 }
 
 const rowsOf = (sql: Sql, list: ReadonlyArray<object>) => sql`json_to_recordset(${JSON.stringify(list)}::json)`
@@ -69,7 +85,7 @@ const rowsOf = (sql: Sql, list: ReadonlyArray<object>) => sql`json_to_recordset(
 const input = (sql: Sql, { guards }: BatchRows) => sql`input as materialized (
   select i.* from ${rowsOf(sql, guards)} as i(
     plan_id text, session_id text, replica text, queue_fence int, fence int,
-    last_seq int, last_message text, messages int, through text, settled_as text, settled_at timestamptz)
+    last_seq int, last_message text, messages int, through text, settled_as text, settled_at timestamptz, released boolean)
   where i.plan_id like 'plan\\_%'
 )`
 
@@ -241,4 +257,13 @@ const insertMessages = (sql: Sql, { messages }: BatchRows) => sql`new_messages a
     plan_id text, position int, id text, role text, parts text, created_at timestamptz)
   join fresh f on f.plan_id = m.plan_id
   join changed_sessions s on s.id = f.session_id
+)`
+
+const releaseLeases = (sql: Sql) => sql`ending as materialized (
+  select l.session_id from (select session_id, fence from fresh where released order by session_id) f
+  cross join lateral (
+    select l.session_id from leases l where l.session_id = f.session_id and l.fence = f.fence for update
+  ) l
+), released as (
+  delete from leases l using ending e where l.session_id = e.session_id returning l.session_id, l.replica
 )`

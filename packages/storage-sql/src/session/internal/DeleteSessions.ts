@@ -64,7 +64,7 @@ export const deleteSession = Effect.fnUntraced(function* (sql: SqlClient.SqlClie
     })
   )
   if (plans === undefined) return false
-  yield* Effect.ignore(purgeAll(sql, plans), { log: "Warn" })
+  yield* Effect.ignore(purgeAll(sql, plans), { log: "Warn", message: "purge_failed" })
   return true
 })
 

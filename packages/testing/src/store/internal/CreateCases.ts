@@ -15,7 +15,11 @@ export const createCases: ReadonlyArray<StoreCase> = [
     title: "stores a plan as queued, with its session and the first event",
     test: Effect.gen(function* () {
       const sessions = yield* SessionStore
-      const stored = yield* Given.create({ external_session_id: yield* Given.newName, agents: [Given.agent("a")] })
+      const stored = yield* Given.create({
+        external_session_id: yield* Given.newName,
+        agents: [Given.agent("a")],
+        preset: "knots"
+      })
       const { plan, session_id } = stored
       assert.equal(session_id, plan.new_session_id)
       assert.deepEqual(yield* Given.get(stored), {
@@ -25,6 +29,7 @@ export const createCases: ReadonlyArray<StoreCase> = [
         state: "queued",
         stage: "queue",
         model: plan.model,
+        preset: "knots",
         created_at: fromMillis(plan.createdAt),
         deadline_at: fromMillis(plan.deadline),
         finished_at: null,

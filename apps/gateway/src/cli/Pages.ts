@@ -1,0 +1,51 @@
+import { Cursor } from "@bowline/protocol/api/Page"
+import { Effect, Option, Schema } from "effect"
+import { Flag } from "effect/cli"
+import { printLine, tell } from "./Output.ts"
+import * as Table from "./Table.ts"
+import { toJson } from "./TerminalText.ts"
+
+export const json = Flag.Boolean("json").pipe(Flag.withDescription("Print one JSON document"), Flag.withDefault(false))
+
+/** The flags of a command that lists. */
+export const flags = {
+  limit: Flag.Int("limit").pipe(
+    Flag.withDescription("Entries of a page: 1 to 200"),
+    Flag.filter(
+      (limit) => limit >= 1 && limit <= 200,
+      (limit) => `Expected an integer between 1 and 200, and not ${limit}`
+    ),
+    Flag.withDefault(50)
+  ),
+  cursor: Flag.String("cursor").pipe(
+    Flag.withDescription("Where the page starts, as the page before says"),
+    Flag.withSchema(Cursor),
+    Flag.optional
+  ),
+  json
+}
+
+interface Flags {
+  readonly limit: number
+  readonly cursor: Option.Option<number>
+}
+
+/** The query of a page. */
+export const toQuery = ({ cursor, limit }: Flags) => ({
+  limit,
+  ...Option.match(cursor, { onNone: () => ({}), onSome: (cursor) => ({ cursor }) })
+})
+
+const encode = Schema.encodeEffect(Cursor)
+
+/** Prints a page under the name of its list, as one JSON document or as a table, and says on stderr where the next one starts. */
+export const print = Effect.fnUntraced(function* <Row>(
+  page: { readonly name: string; readonly rows: ReadonlyArray<Row>; readonly next: number | null },
+  columns: ReadonlyArray<Table.Column<Row>>,
+  asJson: boolean
+) {
+  const next_cursor = page.next === null ? null : yield* Effect.orDie(encode(page.next))
+  if (asJson) return yield* printLine(toJson({ [page.name]: page.rows, next_cursor }))
+  yield* Table.print(columns, page.rows, `No ${page.name}`)
+  if (next_cursor !== null) yield* tell(`There are more ${page.name}: --cursor ${next_cursor}`)
+})

@@ -1,0 +1,56 @@
+import { type PlanSummary, PlanState } from "@bowline/domain/plan/Plan"
+import { Effect, Record } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
+import * as Outbound from "../egress/Outbound.ts"
+import * as GatewayClient from "./GatewayClient.ts"
+import { printLine } from "./Output.ts"
+import * as Pages from "./Pages.ts"
+import * as Table from "./Table.ts"
+import { toJson } from "./TerminalText.ts"
+
+/** As lists have it. */
+const maxPreview = 200
+
+const columns: ReadonlyArray<Table.Column<PlanSummary>> = [
+  ["PLAN", ({ plan_id }) => plan_id],
+  ["STATE", ({ state }) => state],
+  ["CREATED", ({ created_at }) => ({ at: created_at })],
+  ["QUESTION", ({ question_preview }) => question_preview],
+  ["WHY", ({ error, stage }) => error?.reason ?? error?.code ?? stage ?? ""],
+  ["SESSION", ({ external_session_id, session_id }) => external_session_id ?? session_id]
+]
+
+const filters = {
+  session: Flag.String("session").pipe(
+    Flag.withDescription("Only plans of this session: its id, or your name of it"),
+    Flag.optional
+  ),
+  state: Flag.Literals("state", PlanState.literals).pipe(
+    Flag.withDescription("Only plans in this state"),
+    Flag.optional
+  )
+}
+
+/** Lists the caller's plans. */
+export const plans = Command.make("plans", { ...filters, ...Pages.flags }, ({ json, session, state, ...page }) =>
+  GatewayClient.request((client) =>
+    client.plans.list({ query: { ...Record.getSomes({ session_id: session, state }), ...Pages.toQuery(page) } })
+  ).pipe(
+    Effect.flatMap(({ plans, next_cursor }) =>
+      Pages.print({ name: "plans", rows: plans, next: next_cursor }, columns, json)
+    )
+  )
+).pipe(Command.withDescription("List your plans, newest first"), Command.provide(Outbound.layer))
+
+/** Cancels a plan. One that is over stays as it is. */
+export const cancel = Command.make(
+  "cancel",
+  { plan: Argument.String("plan").pipe(Argument.withDescription("The id of the plan")), json: Pages.json },
+  ({ json, plan }) =>
+    GatewayClient.request((client) => client.plans.cancel({ params: { id: plan } })).pipe(
+      Effect.flatMap((plan) => {
+        if (json) return printLine(toJson(plan))
+        return Table.print(columns, [{ ...plan, question_preview: plan.question.slice(0, maxPreview) }], "")
+      })
+    )
+).pipe(Command.withDescription("Cancel a plan"), Command.provide(Outbound.layer))

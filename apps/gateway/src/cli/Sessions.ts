@@ -1,0 +1,24 @@
+import type { Session } from "@bowline/domain/session/Session"
+import { Effect } from "effect"
+import { Command } from "effect/cli"
+import * as Outbound from "../egress/Outbound.ts"
+import * as GatewayClient from "./GatewayClient.ts"
+import * as Pages from "./Pages.ts"
+import type * as Table from "./Table.ts"
+
+const columns: ReadonlyArray<Table.Column<Session>> = [
+  ["SESSION", ({ external_session_id, session_id }) => external_session_id ?? session_id],
+  ["LAST ACTIVE", ({ last_active_at }) => ({ at: last_active_at })],
+  ["EXPIRES", ({ expires_at }) => ({ at: expires_at })],
+  ["MESSAGES", ({ message_count }) => String(message_count)],
+  ["AGENTS", ({ agents }) => agents.map(({ name }) => name).join(", ")]
+]
+
+/** Lists the caller's sessions. */
+export const sessions = Command.make("sessions", Pages.flags, ({ json, ...page }) =>
+  GatewayClient.request((client) => client.sessions.list({ query: Pages.toQuery(page) })).pipe(
+    Effect.flatMap(({ next_cursor, sessions }) =>
+      Pages.print({ name: "sessions", rows: sessions, next: next_cursor }, columns, json)
+    )
+  )
+).pipe(Command.withDescription("List your sessions, newest first"), Command.provide(Outbound.layer))

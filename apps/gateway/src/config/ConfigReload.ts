@@ -1,0 +1,94 @@
+import * as TextFile from "@bowline/runtime/prompt/TextFile"
+import { Effect, Layer, Option, Queue } from "effect"
+import { closeSync, openSync } from "node:fs"
+import { stat } from "node:fs/promises"
+import { formatProblem } from "../setting/ConfigProblem.ts"
+import type { GatewayConfig } from "./GatewayConfig.ts"
+
+/** How the files look now. It differs once one of them was written, replaced or removed, or a symbolic link to it leads elsewhere. */
+const stampOf = (files: ReadonlyArray<string>): Effect.Effect<string> =>
+  Effect.map(
+    Effect.forEach(files, (file) =>
+      TextFile.ask(() => stat(file, { bigint: true })).pipe(
+        Effect.map(TextFile.stampOf),
+        Effect.catch((reason) => Effect.succeed(reason))
+      )
+    ),
+    (stamps) => stamps.join("\n")
+  )
+
+/** Reads the configuration of a running gateway again: `reread` at once, `look` if a file has changed since, and is written no more. */
+export const make = Effect.fnUntraced(function* ({
+  files,
+  reread: read
+}: Pick<GatewayConfig["Service"], "files" | "reread">) {
+  let known = yield* stampOf(files())
+  let seen = known
+
+  const reread = Effect.gen(function* () {
+    const before = yield* stampOf(files())
+    const { apply, needRestart, problems } = yield* read
+    const after = yield* stampOf(files())
+    // Somebody writes to it, or it names other files than before: the next looks decide. A file that lacks its last lines may permit more.
+    if (before !== after) return
+    seen = known = after
+    if (problems.length > 0) {
+      return yield* Effect.annotateLogs(Effect.logWarning("configuration_unusable"), {
+        problems: problems.map(formatProblem)
+      })
+    }
+    apply()
+    yield* Effect.logInfo("configuration_reread")
+    if (needRestart.length > 0) {
+      yield* Effect.annotateLogs(Effect.logWarning("configuration_needs_restart"), { keys: needRestart })
+    }
+  })
+
+  const look = Effect.gen(function* () {
+    const before = seen
+    seen = yield* stampOf(files())
+    if (seen !== known && seen === before) yield* reread
+  })
+
+  return { look, reread }
+})
+
+const hasTerminal = (): boolean => {
+  try {
+    closeSync(openSync("/dev/tty", "r"))
+    return true
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Gives every SIGHUP, but for the one that says that the terminal of the process is gone: that one still ends the process. Without a
+ * listener each of them would.
+ */
+const signals = Effect.gen(function* () {
+  const queue = yield* Queue.sliding<NodeJS.Signals>(1)
+  const hadTerminal = hasTerminal()
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (!hadTerminal || hasTerminal()) return void Queue.offerUnsafe(queue, signal)
+    process.off(signal, onSignal)
+    process.kill(process.pid, signal)
+  }
+  yield* Effect.acquireRelease(
+    Effect.sync(() => process.on("SIGHUP", onSignal)),
+    () => Effect.sync(() => process.off("SIGHUP", onSignal))
+  )
+  return queue
+})
+
+/** Looks once a second, and reads at once on SIGHUP, until the scope closes. */
+export const layer = (config: GatewayConfig["Service"]): Layer.Layer<never> =>
+  Layer.effectDiscard(
+    Effect.gen(function* () {
+      const { look, reread } = yield* make(config)
+      const next = Effect.timeoutOption(Queue.take(yield* signals), "1 second")
+      yield* Effect.forkScoped(
+        Effect.forever(Effect.flatMap(next, Option.match({ onNone: () => look, onSome: () => reread })))
+      )
+    })
+  )

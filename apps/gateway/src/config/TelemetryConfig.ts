@@ -1,0 +1,73 @@
+import { Option, Redacted } from "effect"
+import { pairsOf } from "../setting/TelemetrySettings.ts"
+import type { Values } from "../setting/Settings.ts"
+
+/** What is exported, where to, and when. */
+export interface Export {
+  /** The URLs that get the signals that are exported. */
+  readonly urls: { readonly [Signal in "traces" | "metrics" | "logs"]: Option.Option<string> }
+  readonly headers: Redacted.Redacted<Readonly<Record<string, string>>>
+  readonly protocol: Values["otlpProtocol"]
+  readonly compression: Values["otlpCompression"]
+  /** Milliseconds. */
+  readonly timeout: number
+  readonly sampler: { readonly name: Values["tracesSampler"]; readonly ratio: number }
+  readonly spans: Batches
+  readonly logs: Batches
+  /** Milliseconds between two exports of metrics. */
+  readonly metricInterval: number
+  readonly serviceName: string
+  readonly attributes: Readonly<Record<string, string>>
+}
+
+interface Batches {
+  /** Milliseconds between two exports. */
+  readonly delay: number
+  /** So many are exported at once. */
+  readonly size: number
+}
+
+/** What of the plans can be seen from outside, beside the lines of the log. */
+export interface TelemetryConfig {
+  /** Whether spans have what callers, models and tools say. */
+  readonly content: boolean
+  /** None if nothing is exported. */
+  readonly exports: Option.Option<Export>
+}
+
+const signals = {
+  traces: ["tracesExporter", "otlpTracesEndpoint"],
+  metrics: ["metricsExporter", "otlpMetricsEndpoint"],
+  logs: ["logsExporter", "otlpLogsEndpoint"]
+} as const
+
+const urlOf = (values: Values, signal: keyof typeof signals): Option.Option<string> => {
+  const [exporter, endpoint] = signals[signal]
+  if (values[exporter] === "none") return Option.none()
+  const { otlpEndpoint: base } = values
+  return Option.fromUndefinedOr(values[endpoint] ?? (base && `${base.replace(/\/+$/, "")}/v1/${signal}`))
+}
+
+const exportOf = (values: Values): Option.Option<Export> => {
+  const urls = { traces: urlOf(values, "traces"), metrics: urlOf(values, "metrics"), logs: urlOf(values, "logs") }
+  if (values.telemetryDisabled || Object.values(urls).every(Option.isNone)) return Option.none()
+  const { otlpHeaders: headers, resourceAttributes: attributes } = values
+  return Option.some({
+    urls,
+    headers: Redacted.make(headers === undefined ? {} : pairsOf(Redacted.value(headers))),
+    protocol: values.otlpProtocol,
+    compression: values.otlpCompression,
+    timeout: values.otlpTimeout,
+    sampler: { name: values.tracesSampler, ratio: values.tracesSamplerArg },
+    spans: { delay: values.spanDelay, size: values.spanBatch },
+    logs: { delay: values.logDelay, size: values.logBatch },
+    metricInterval: values.metricInterval,
+    serviceName: values.serviceName,
+    attributes: attributes === undefined ? {} : pairsOf(attributes)
+  })
+}
+
+export const telemetryOf = (values: Values): TelemetryConfig => ({
+  content: values.telemetryContent,
+  exports: exportOf(values)
+})

@@ -1,0 +1,13 @@
+import { openSpan } from "@bowline/runtime/telemetry/TraceContext"
+import { Formatter, Logger, LogLevel } from "effect"
+
+/** A line of JSON. Within a trace it has the ids of the trace and of the open span, by the names of OpenTelemetry. */
+export const json = Logger.make<unknown, string>((options) => {
+  const line = Logger.formatStructured.log(options)
+  const span = openSpan(options.fiber.context)
+  return Formatter.formatJson(span === undefined ? line : { ...line, trace_id: span.traceId, span_id: span.spanId })
+})
+
+/** Keeps lines below the level from a logger. Warnings are counted also where the operator does not want to read them. */
+export const atLeast = (level: LogLevel.LogLevel, logger: Logger.Logger<unknown, void>): Logger.Logger<unknown, void> =>
+  Logger.make((line) => (LogLevel.isLessThan(line.logLevel, level) ? undefined : logger.log(line)))

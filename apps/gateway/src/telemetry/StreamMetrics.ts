@@ -1,0 +1,73 @@
+import type { ReaderItem } from "@bowline/runtime/stream/LivePlan"
+import { counter, gauge, histogram } from "@bowline/runtime/telemetry/Instrument"
+import { Clock, Context, Effect, Exit, Stream } from "effect"
+
+const open = gauge({ name: "bowline.streams.open", description: "Streams of events that are open" })
+const frames = counter({ name: "bowline.stream.frames", description: "Frames that were written to streams" })
+const pings = counter({ name: "bowline.stream.pings", description: "Pings that were written to streams" })
+
+const silence = histogram({
+  name: "bowline.stream.silence_at_close",
+  description:
+    "Streams that closed without `done`: the age of the last frame then. `caller`: the caller closed it; `reconnect`: the gateway " +
+    "asked the caller to come back. Its count by `cause` is the number of streams",
+  unit: "s",
+  labels: { cause: ["caller", "reconnect", "failed"] }
+})
+
+type Anything = Context.Context<never>
+
+/** What one stream has written so far. */
+class Writing {
+  readonly #context: Anything
+  readonly #clock: Clock.Clock
+  #lastFrameAt: number
+  #last: ReaderItem | undefined
+
+  constructor(context: Anything) {
+    this.#context = context
+    this.#clock = Context.get(context, Clock.Clock)
+    this.#lastFrameAt = this.#clock.currentTimeMillisUnsafe()
+    open.of({}).modifyUnsafe(1, context)
+  }
+
+  wrote(items: ReadonlyArray<ReaderItem>): void {
+    const count = items.reduce((sum, item) => (typeof item === "string" ? sum : sum + 1), 0)
+    this.#last = items.at(-1)
+    if (count > 0) {
+      this.#lastFrameAt = this.#clock.currentTimeMillisUnsafe()
+      frames.updateUnsafe(count, {}, this.#context)
+    }
+    if (items.includes("ping")) pings.updateUnsafe(1, {}, this.#context)
+  }
+
+  closed(exit: Exit.Exit<unknown, unknown>): void {
+    open.of({}).modifyUnsafe(-1, this.#context)
+    const isWhole = typeof this.#last === "object" && this.#last.event === "done"
+    // A reader that has seen the end already gets nothing.
+    if (isWhole || (this.#last === undefined && Exit.isSuccess(exit))) return
+    const age = (this.#clock.currentTimeMillisUnsafe() - this.#lastFrameAt) / 1_000
+    const cause = this.#last === "reconnect" ? "reconnect" : Exit.hasInterrupts(exit) ? "caller" : "failed"
+    silence.updateUnsafe(age, { cause }, this.#context)
+  }
+}
+
+/** Measures a stream while it is written to a connection. */
+export const writing = <E>(
+  stream: Stream.Stream<ReaderItem, E>,
+  toBytes: (items: ReadonlyArray<ReaderItem>) => Uint8Array
+): Stream.Stream<Uint8Array, E> =>
+  Stream.unwrap(
+    Effect.contextWith((context: Anything) =>
+      Effect.sync(() => {
+        const progress = new Writing(context)
+        return stream.pipe(
+          Stream.mapArray((items) => {
+            progress.wrote(items)
+            return [toBytes(items)]
+          }),
+          Stream.onExit((exit) => Effect.sync(() => progress.closed(exit)))
+        )
+      })
+    )
+  )

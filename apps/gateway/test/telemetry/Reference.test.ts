@@ -1,0 +1,35 @@
+import { all, type Instrument } from "@bowline/runtime/telemetry/Instrument"
+import { assert, it } from "@effect/vitest"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { labelOf, nameOf } from "../../src/telemetry/PrometheusText.ts"
+import "@bowline/storage-sql/SqlStore"
+import "../../src/Gateway.ts"
+
+const reference = readFileSync(join(import.meta.dirname, "../../../../docs/reference/metrics.md"), "utf8")
+
+const code = (text: string) => `\`${text}\``
+
+const labels = (instrument: Instrument): string =>
+  Object.entries(instrument.labels)
+    .map(([name, values]) => `${code(name)}: ${typeof values === "string" ? values : values.map(code).join(", ")}`)
+    .join("; ")
+
+const row = (instrument: Instrument): string => {
+  const { description, name, type, unit = "" } = instrument
+  return `| ${code(name)} | ${code(nameOf(instrument))} | ${type} | ${unit} | ${labels(instrument)} | ${description} |`
+}
+
+it("the reference has every metric as the code defines it, and no other one", () => {
+  const written = reference.split("\n").filter((line) => line.startsWith("| `"))
+  assert.deepStrictEqual(written.toSorted(), all().map(row).toSorted())
+})
+
+it("no two metrics have the same name, also where Prometheus spells it", () => {
+  const names = all().map(nameOf)
+  assert.lengthOf(new Set(names), names.length)
+  for (const instrument of all()) {
+    assert.match(nameOf(instrument), /^[a-z][a-z0-9_]*$/)
+    for (const label of Object.keys(instrument.labels)) assert.match(labelOf(label), /^[a-z][a-z0-9_]*$/)
+  }
+})

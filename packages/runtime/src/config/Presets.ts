@@ -1,0 +1,73 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { Agent } from "@bowline/domain/peer/Agent"
+import type { GivenPreferences, PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { Context } from "effect"
+import type { ConfiguredServer } from "../mcp/ConfiguredServers.ts"
+import { everything, narrow, nothing, type Permission, type Permissions } from "./Permissions.ts"
+
+/** The preset of a request that names none. */
+export const defaultPreset = "default"
+
+/** A named way to ask: what a plan gets besides what its request names. Its URLs and secrets are the operator's. */
+export interface Preset {
+  readonly name: string
+  readonly description: string | null
+  readonly agents: ReadonlyArray<Agent>
+  readonly servers: ReadonlyArray<ConfiguredServer>
+  /** They hold where the request says nothing. The `model` may be one that callers may not name. */
+  readonly preferences: GivenPreferences
+  /** They stand behind the planner's instructions. */
+  readonly instructions: string | undefined
+  /** It narrows what the caller may use. */
+  readonly permission: Permission
+}
+
+/** What a request gets that names no preset, where there is no `default`, or its caller may not use it. */
+export const noPreset: Preset = {
+  name: defaultPreset,
+  description: null,
+  agents: [],
+  servers: [],
+  preferences: {},
+  instructions: undefined,
+  permission: everything
+}
+
+/** The presets that the app brings, by name. None, unless it says so. */
+export const Presets = Context.Reference<ReadonlyMap<string, Preset>>("@bowline/runtime/config/Presets", {
+  defaultValue: () => new Map([[defaultPreset, noPreset]])
+})
+
+/** The presets that a caller may use, in their order. */
+export const allowed = (presets: ReadonlyMap<string, Preset>, permission: Permission): ReadonlyArray<Preset> =>
+  Array.from(presets.values()).filter(({ name }) => permission.preset(name))
+
+/** The preset of a request. Undefined if it names one that does not exist, or that the caller may not use. */
+export const find = (
+  presets: ReadonlyMap<string, Preset>,
+  permission: Permission,
+  name: PlanRequest["preset"]
+): Preset | undefined => {
+  const wanted = name ?? defaultPreset
+  const preset = permission.preset(wanted) ? presets.get(wanted) : undefined
+  return preset ?? (name === undefined ? noPreset : undefined)
+}
+
+/** The agents of a plan: those of its preset, then those that its request names. */
+export const agentsOf = ({
+  preset,
+  request
+}: {
+  readonly preset: Preset
+  readonly request: PlanRequest
+}): ReadonlyArray<Agent> => (preset.agents.length === 0 ? request.agents : [...preset.agents, ...request.agents])
+
+/** What a plan may use now: nothing, once its caller may not use the preset any more. */
+export const permissionOf = (
+  { forCaller }: typeof Permissions.Service,
+  { caller, preset }: { readonly caller: CallerName; readonly preset: Preset }
+): Permission => {
+  const permission = forCaller(caller)
+  if (preset !== noPreset && !permission.preset(preset.name)) return nothing
+  return narrow(permission, preset.permission)
+}
