@@ -57,6 +57,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "telemetry",
     "egress",
     "http",
+    "openai",
     "route",
     "demo",
     "Gateway.ts",

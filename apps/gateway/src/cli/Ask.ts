@@ -1,4 +1,4 @@
-import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { PlanBody } from "@bowline/domain/plan/PlanRequest"
 import { fromSchema } from "@bowline/protocol/api/Issues"
 import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
 import { Effect, Fiber, Option, Schema, Stdio, Stream } from "effect"
@@ -38,7 +38,7 @@ const parameters = {
 /** How long Ctrl-C waits for the cancel. Then it closes the connection, which ends the plan as well. */
 const cancelTimeout = "3 seconds"
 
-const decodeRequest = Schema.decodeUnknownEffect(PlanRequest, { errors: "all" })
+const decodeRequest = Schema.decodeUnknownEffect(PlanBody, { errors: "all" })
 
 interface Question {
   readonly question: Option.Option<string>

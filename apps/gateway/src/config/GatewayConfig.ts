@@ -109,6 +109,8 @@ export class GatewayConfig extends Context.Service<
     /** The models that the configuration names, as `provider/model`. */
     readonly configuredModels: ReadonlySet<string>
     /** The largest body of a request, in bytes. */
+    /** How streams of Chat Completions show tools, and text that is taken back. */
+    readonly openai: { readonly showsProgress: boolean; readonly onRetract: Values["openaiOnRetract"] }
     readonly maxBody: number
     readonly sessionTtl: Duration.Duration
     readonly log: { readonly level: LogLevel.LogLevel; readonly format: "json" | "pretty" }
@@ -253,6 +255,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     presets: presetsOf(file),
     mcpServers: mcpServersOf(file, environment),
     configuredModels: models.configured,
+    openai: { showsProgress: values.openaiProgress === "text", onRetract: values.openaiOnRetract },
     maxBody: values.maxBody,
     sessionTtl: values.sessionTtl,
     log: { level: logLevels[values.logLevel], format: logFormat },

@@ -20,7 +20,9 @@ const exposedHeaders = [
   "RateLimit-Remaining",
   "RateLimit-Reset",
   "X-Request-Id",
-  "X-Bowline-Ignored"
+  "X-Bowline-Ignored",
+  "X-Bowline-Plan-Id",
+  "X-Bowline-Session"
 ]
 
 /** Seconds for which a browser may remember the answer about an origin. */

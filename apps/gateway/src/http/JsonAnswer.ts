@@ -51,7 +51,7 @@ const fromFrames = (
 const comeBackAfter = "250 millis"
 
 /**
- * Reads a plan to its end, reconnecting as often as it must, and gives its result as one object. If this gateway can no
+ * Reads a plan to its end, reconnecting as often as it must, and gives its result as one object. It looks at every frame once. If this gateway can no
  * longer read the plan while it may still run, the refusal names the plan.
  */
 export const waitFor = Effect.fnUntraced(
@@ -59,7 +59,8 @@ export const waitFor = Effect.fnUntraced(
     { plans, streams }: Services,
     caller: CallerName,
     { plan_id, session_id }: { readonly plan_id: PlanId; readonly session_id: SessionId },
-    frames: PlanReader
+    frames: PlanReader,
+    look: (frame: PlanFrame) => void = () => undefined
   ) {
     const told: Array<PlanFrame> = []
     let seen = 0
@@ -70,6 +71,7 @@ export const waitFor = Effect.fnUntraced(
           for (const item of items) {
             if (typeof item === "string") continue
             seen = item.seq
+            look(item)
             if (tellsResult(item)) told.push(item)
             isOver = item.event === "done"
           }

@@ -10,7 +10,7 @@ import type {
 } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { formatPath } from "@bowline/protocol/api/Issues"
-import { contentType, type Issue, make, type ProblemCode, problems } from "@bowline/protocol/api/Problem"
+import { contentType, type Issue, make, type Problem, type ProblemCode, problems } from "@bowline/protocol/api/Problem"
 import { counter } from "@bowline/runtime/telemetry/Instrument"
 import { Context, Data, Effect, Struct } from "effect"
 import { HttpServerResponse } from "effect/http"
@@ -69,14 +69,27 @@ export const count = (refused: Refused) =>
     })
   })
 
-/** The problem document of a refusal as a response. */
+/** A refusal as its caller reads it. */
+export interface RefusalBody {
+  readonly body: object
+  readonly contentType: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** How refusals are written: as problem documents, unless the protocol that the request speaks has a shape of its own. */
+export const RefusalShape = Context.Reference<(refused: Refused, problem: Problem) => RefusalBody>(
+  "@bowline/gateway/http/RefusalShape",
+  { defaultValue: () => (_, body) => ({ body, contentType }) }
+)
+
+/** The answer to a request that is refused. */
 export const respond = (refused: Refused): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
-  Effect.map(count(refused), (problem) => {
-    const headers = headersOf(refused)
-    return HttpServerResponse.text(JSON.stringify(problem), {
+  Effect.zipWith(count(refused), RefusalShape, (problem, shape) => {
+    const { body, contentType, headers } = shape(refused, problem)
+    return HttpServerResponse.text(JSON.stringify(body), {
       status: problem.status,
       contentType,
-      ...(headers === undefined ? {} : { headers })
+      headers: { ...headersOf(refused), ...headers }
     })
   })
 

@@ -5,7 +5,7 @@ import { Cause, Effect } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApi, HttpApiError } from "effect/http-api"
 import * as Entrance from "./Entrance.ts"
-import { internal, invalid, Refused, RequestId, respond } from "./Refusals.ts"
+import { internal, invalid, Refused, RefusalShape, RequestId, respond } from "./Refusals.ts"
 
 const isSane = (id: string | undefined): id is string => id !== undefined && /^[\x20-\x7e]{1,128}$/.test(id)
 
@@ -53,24 +53,42 @@ const rescue = <E>(cause: Cause.Cause<E>) => {
     : respond(refused)
 }
 
-/** Gives every request an id, which is in the response and in each line of the log, refuses those that may not come in, and turns every failure into a problem document. */
-export const layer = HttpRouter.middleware(
-  Effect.gen(function* () {
-    const uuid = yield* UuidGenerator
-    const admit = yield* Entrance.make
-    return (handled) => {
-      const admitted = admit(handled)
-      return Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) => {
-        const given = headers["x-request-id"]
-        const id = isSane(given) ? given : uuid()
-        return admitted.pipe(
-          Effect.catchCause(rescue),
-          Effect.map(HttpServerResponse.setHeader("x-request-id", id)),
-          Effect.annotateLogs({ request_id: id }),
-          Effect.provideService(RequestId, id)
-        )
-      })
-    }
-  }),
-  { global: true }
-)
+/** A protocol that is spoken under a path besides the gateway's own: how its requests are read, and how they are refused. */
+export interface Edge {
+  readonly path: RegExp
+  readonly refusal: (typeof RefusalShape)["Service"]
+  readonly adapt: (request: HttpServerRequest.HttpServerRequest) => HttpServerRequest.HttpServerRequest
+}
+
+const within = <E, R>(
+  handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>,
+  { adapt, refusal }: Edge,
+  request: HttpServerRequest.HttpServerRequest
+) =>
+  handled.pipe(
+    Effect.provideService(HttpServerRequest.HttpServerRequest, adapt(request)),
+    Effect.provideService(RefusalShape, refusal)
+  )
+
+/** Gives every request an id, which is in the response and in each line of the log, refuses those that may not come in, and turns every failure into an answer in the shape of the protocol. */
+export const layer = (edges: ReadonlyArray<Edge>) =>
+  HttpRouter.middleware(
+    Effect.gen(function* () {
+      const uuid = yield* UuidGenerator
+      const admit = yield* Entrance.make
+      return (handled) => {
+        const admitted = Effect.catchCause(admit(handled), rescue)
+        return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
+          const given = request.headers["x-request-id"]
+          const id = isSane(given) ? given : uuid()
+          const edge = edges.find(({ path }) => path.test(request.url))
+          return (edge === undefined ? admitted : within(admitted, edge, request)).pipe(
+            Effect.map(HttpServerResponse.setHeader("x-request-id", id)),
+            Effect.annotateLogs({ request_id: id }),
+            Effect.provideService(RequestId, id)
+          )
+        })
+      }
+    }),
+    { global: true }
+  )

@@ -30,7 +30,8 @@ const toBytes = (ids: Ids, frames: PlanReader): Stream.Stream<Uint8Array> => {
   )
 }
 
-const toResponse = (body: Stream.Stream<Uint8Array>) =>
+/** Text as server-sent events. */
+export const toResponse = (body: Stream.Stream<Uint8Array>) =>
   HttpServerResponse.stream(body, { contentType: "text/event-stream", headers })
 
 /** The frames of a plan from its start as server-sent events. */

@@ -6,6 +6,8 @@ import * as BearerAuthorization from "../http/BearerAuthorization.ts"
 import * as ApprovalRoutes from "./ApprovalRoutes.ts"
 import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as RequestMiddleware from "../http/RequestMiddleware.ts"
+import * as OpenAiEdge from "../openai/OpenAiEdge.ts"
+import * as OpenAiRoutes from "../openai/OpenAiRoutes.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
 import * as IdentityRoutes from "./IdentityRoutes.ts"
 import * as PeerRoutes from "./PeerRoutes.ts"
@@ -31,10 +33,11 @@ export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" })
     CredentialRoutes.layer,
     PeerRoutes.layer,
     PresetRoutes.layer,
+    OpenAiRoutes.layer,
     IdentityRoutes.layer,
     GatewayRoutes.layer
   ]),
   Layer.provide(BearerAuthorization.layer),
   Layer.merge(docs),
-  Layer.provide(RequestMiddleware.layer)
+  Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge]))
 )

@@ -1,18 +1,16 @@
-import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { PlanId } from "@bowline/domain/plan/Plan"
-import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { PlanBody } from "@bowline/domain/plan/PlanRequest"
 import { InvalidRequest, NotFound } from "@bowline/domain/plan/Refusal"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/api/Authorization"
 import { idempotency } from "@bowline/runtime/store/Idempotency"
 import { Plans } from "@bowline/runtime/plan/Plans"
-import * as Spans from "@bowline/runtime/telemetry/Spans"
-import * as TraceContext from "@bowline/runtime/telemetry/TraceContext"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { Effect, Schema } from "effect"
-import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
+import * as PlanArrival from "../http/PlanArrival.ts"
 import * as SseAnswer from "../http/SseAnswer.ts"
 import { prefersJson, waitFor } from "../http/JsonAnswer.ts"
 import { answer } from "../http/Refusals.ts"
@@ -27,36 +25,6 @@ const planId = (id: string) => (isPlanId(id) ? Effect.succeed(id) : Effect.fail(
 const underName = (name: string, { issues }: InvalidRequest) =>
   new InvalidRequest({ issues: issues.map((issue) => ({ ...issue, path: [name] })) })
 
-/** Closes the connection when it is overdue. Only that helps against a caller who does not read: every write waits for it. */
-const closeWhen = (overdue: Effect.Effect<void>, request: HttpServerRequest.HttpServerRequest) =>
-  Effect.forkScoped(
-    Effect.andThen(
-      overdue,
-      Effect.sync(() => NodeHttpServerRequest.toServerResponse(request).destroy())
-    )
-  )
-
-/** The arrival of a plan, in the trace of its caller. It ends with the head of the answer: the plan has a span of its own. */
-const inSpan =
-  (route: string) =>
-  <E, R>(handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
-    Spans.use(
-      `POST ${route}`,
-      () => ({ kind: "server", attributes: { "http.request.method": "POST", "http.route": route } }),
-      (span) =>
-        span === undefined
-          ? handled
-          : // What is refused is the caller's fault: the span has not failed.
-            Effect.flatten(
-              Effect.tap(Effect.exit(handled), (exit) =>
-                Effect.sync(() => {
-                  const type = Spans.errorTypeOf(exit)
-                  if (type !== undefined) span.attribute("error.type", type)
-                })
-              )
-            )
-    )
-
 export const layer = HttpApiBuilder.group(
   Api,
   "plans",
@@ -65,7 +33,7 @@ export const layer = HttpApiBuilder.group(
     const streams = yield* PlanStreams
     const { maxBody } = yield* GatewayConfig
     const expectNothing = readNothing(maxBody)
-    const readRequest = readSentJson(PlanRequest, maxBody)
+    const readRequest = readSentJson(PlanBody, maxBody)
 
     return handlers
       .handleRaw("start", ({ request, headers }) =>
@@ -80,9 +48,9 @@ export const layer = HttpApiBuilder.group(
           if (prefersJson(request.headers.accept)) {
             return HttpServerResponse.jsonUnsafe(yield* waitFor({ plans, streams }, caller, ids, frames))
           }
-          yield* closeWhen(overdue, request)
+          yield* PlanArrival.closeWhen(overdue, request)
           return SseAnswer.fromStart(ids, frames)
-        }).pipe(inSpan("/plan"), TraceContext.continued(request.headers), answer)
+        }).pipe(PlanArrival.traced("/plan", request), answer)
       )
       .handle("list", ({ query: { session_id, state, ...page } }) =>
         Effect.gen(function* () {
@@ -107,7 +75,7 @@ export const layer = HttpApiBuilder.group(
           const { frames, overdue, ...ids } = yield* streams
             .read(yield* Caller, plan_id, header ?? query.after ?? 0)
             .pipe(Effect.mapError((error) => (error._tag === "InvalidRequest" ? underName(named, error) : error)))
-          yield* closeWhen(overdue, request)
+          yield* PlanArrival.closeWhen(overdue, request)
           return SseAnswer.fromLater(ids, frames)
         }).pipe(answer)
       )

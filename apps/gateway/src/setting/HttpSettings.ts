@@ -1,7 +1,7 @@
 import { Schema, SchemaTransformation } from "effect"
 import { isIPv6 } from "node:net"
 import { listSetting, optional, setting } from "./Setting.ts"
-import { duration, expecting, integer, list, trueOrFalse } from "./SettingText.ts"
+import { duration, expecting, integer, list, oneOf, trueOrFalse } from "./SettingText.ts"
 
 /** A host as a `Host` header or a URL names it, in the one spelling in which hosts are compared: lower case, without brackets and without a last dot. */
 export const spellHost = (host: string): string =>
@@ -83,5 +83,15 @@ export const httpSettings = {
     path: ["http", "request_timeout"],
     default: "5m",
     doc: "how long a whole request may take, its body included"
+  }),
+  openaiProgress: setting(oneOf(["text", "none"]), {
+    path: ["openai", "progress"],
+    default: "text",
+    doc: "whether streams of [Chat Completions](openai.md) have lines about tools as `reasoning_content`: `text`, `none`"
+  }),
+  openaiOnRetract: setting(oneOf(["error", "append", "hold"]), {
+    path: ["openai", "on_retract"],
+    default: "error",
+    doc: "what they do when text that was shown [is taken back](openai.md#text-that-is-taken-back): `error`, `append`, `hold`"
   })
 }

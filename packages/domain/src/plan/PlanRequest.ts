@@ -1,4 +1,4 @@
-import { Effect, Schema } from "effect"
+import { Effect, Schema, Struct } from "effect"
 import { McpServer } from "../mcp/McpServer.ts"
 import { Agent, TimeoutMs } from "../peer/Agent.ts"
 import { ApprovalPreference } from "./Approval.ts"
@@ -58,9 +58,10 @@ export const Metadata = Schema.Record(Schema.String, Schema.String.check(Schema.
 export const HistoryEntry = Schema.Struct({ role: Schema.Literals(["user", "assistant"]), content: Schema.String })
 
 /**
- * The body of `POST /plan`. `history` is for a new session only. `prior_summary` is the caller's summary
+ * A question, and how a plan answers it. `history` is for a new session only. `prior_summary` is the caller's summary
  * of its own earlier history. It stands in every prompt until a compaction of the session includes it. It may come with any request;
- * the session keeps every different one for as long as it lives. What the request names comes on top of its `preset`.
+ * the session keeps every different one for as long as it lives. What the request names comes on top of its `preset`. `instructions`
+ * are added to those of the planner and the preset; they come from edges in other protocols, and `PlanBody` does not have them.
  */
 export const PlanRequest = Schema.Struct({
   question: Schema.String.check(
@@ -69,6 +70,7 @@ export const PlanRequest = Schema.Struct({
   ),
   session_id: Schema.optionalKey(ExternalSessionId),
   preset: Schema.optionalKey(Schema.String.check(Schema.isBetweenLength(1, 64))),
+  instructions: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(200_000))),
   agents: Schema.Array(Agent).pipe(
     Schema.check(Schema.isMaxLength(64)),
     Schema.withDecodingDefaultKey(Effect.succeed([]))
@@ -86,6 +88,9 @@ export const PlanRequest = Schema.Struct({
   preferences: GivenPreferences.pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
 })
 export type PlanRequest = typeof PlanRequest.Type
+
+/** The body of `POST /plan`. */
+export const PlanBody = PlanRequest.mapFields(Struct.omit(["instructions"]))
 
 /** A request that says how its plan is run. */
 export interface ResolvedRequest extends PlanRequest {

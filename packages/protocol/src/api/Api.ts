@@ -3,6 +3,7 @@ import { HttpApi, OpenApi } from "effect/http-api"
 import { ApprovalsApi } from "../approval/ApprovalsApi.ts"
 import { GatewayApi } from "../gateway/GatewayApi.ts"
 import { IdentityApi } from "../identity/IdentityApi.ts"
+import { OpenAiApi } from "../openai/OpenAiApi.ts"
 import { PeersApi } from "../peer/PeersApi.ts"
 import { PlansApi } from "../plan/PlansApi.ts"
 import { PresetsApi } from "../preset/PresetsApi.ts"
@@ -11,18 +12,21 @@ import { SessionsApi } from "../session/SessionsApi.ts"
 
 const decodeSpec = Schema.decodeSync(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
 
+/** The version of the gateway. */
+export const version = "0.1.0"
+
 /** Effect describes an event for a failed stream. Bowline's streams end with an `error` frame instead. */
 const withoutFailureEvent = (spec: object) =>
   decodeSpec(JSON.stringify(spec, (key, value: unknown) => (key === "x-effect-stream" ? undefined : value)))
 
 /** The whole HTTP API. The server implements it; the typed client and the OpenAPI document are derived from it. */
 export class Api extends HttpApi.make("bowline")
-  .add(PlansApi, ApprovalsApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi, IdentityApi, GatewayApi)
+  .add(PlansApi, ApprovalsApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi, OpenAiApi, IdentityApi, GatewayApi)
   .annotate(HttpApi.QueryParseOptions, { errors: "all", onExcessProperty: "error" })
   .annotateMerge(
     OpenApi.annotations({
       title: "Bowline",
-      version: "0.1.0",
+      version,
       description:
         "An agent gateway that never gets stuck. Post a question and a catalog of agents; a planner calls them step by step " +
         "and streams what happens. Every error is an `application/problem+json`, every response has an `X-Request-Id`.",

@@ -8,6 +8,7 @@ export const problems = {
   unauthorized: { status: 401, retryable: false, title: "A valid key is required" },
   forbidden: { status: 403, retryable: false, title: "Not for this caller" },
   not_found: { status: 404, retryable: false, title: "Not found" },
+  model_not_found: { status: 404, retryable: false, title: "There is no such model" },
   method_not_allowed: { status: 405, retryable: false, title: "The route does not have this method" },
   request_timeout: { status: 408, retryable: true, title: "The request did not come in time" },
   session_busy: { status: 409, retryable: true, title: "The session is busy" },

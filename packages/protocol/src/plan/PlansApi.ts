@@ -1,6 +1,6 @@
 import { Failure, Final } from "@bowline/domain/plan/Outcome"
 import { Plan, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
-import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { PlanBody } from "@bowline/domain/plan/PlanRequest"
 import { Usage } from "@bowline/domain/plan/Usage"
 import { SessionId } from "@bowline/domain/session/Session"
 import { Schema, SchemaTransformation } from "effect"
@@ -41,7 +41,7 @@ const frames = HttpApiSchema.StreamSse({
   })
 })
 
-const example = Schema.decodeSync(PlanRequest)({
+const example = Schema.decodeSync(PlanBody)({
   question: "What holds under any load and never jams?",
   session_id: "knots",
   agents: [
@@ -73,7 +73,7 @@ export class PlansApi extends HttpApiGroup.make("plans")
   .add(
     HttpApiEndpoint.post("start", "/plan", {
       headers: { ...routeHeaders, "idempotency-key": Schema.optionalKey(IdempotencyKey) },
-      payload: PlanRequest.annotate({ identifier: "PlanRequest", examples: [example] }),
+      payload: PlanBody.annotate({ identifier: "PlanRequest", examples: [example] }),
       success: [PlanResult, frames],
       error: [
         InvalidRequest,

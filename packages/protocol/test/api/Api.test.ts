@@ -13,7 +13,7 @@ const spec: { readonly paths: { readonly [path: string]: { readonly [method: str
 ) as never
 
 describe("Api", () => {
-  it("describes every route with its errors as problem documents", () => {
+  it("describes every route with its errors: as problem documents, or in OpenAI's shape", () => {
     const routes = Object.entries(spec.paths).flatMap(([path, item]) =>
       Object.entries(item).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation }))
     )
@@ -33,18 +33,24 @@ describe("Api", () => {
       "GET /sessions",
       "GET /sessions/{id}",
       "GET /sessions/{id}/messages",
+      "GET /v1/models",
+      "GET /v1/models/{family}/{preset}",
+      "GET /v1/models/{id}",
       "POST /credentials/{id}/clear",
       "POST /plan",
       "POST /plans/{id}/approvals/{task_id}",
       "POST /plans/{id}/cancel",
       "POST /sessions/{id}/compact",
-      "POST /sessions/{id}/revert"
+      "POST /sessions/{id}/revert",
+      "POST /v1/chat/completions"
     ])
     for (const { route, operation } of routes) {
       assert.isString(operation.summary, route)
       for (const [status, { content }] of Object.entries(operation.responses)) {
-        if (Number(status) >= 400)
-          assert.deepStrictEqual(Object.keys(content ?? {}), ["application/problem+json"], route)
+        if (Number(status) < 400) continue
+        const types = Object.keys(content ?? {})
+        if (route.includes("/v1/")) assert.include(types, "application/json", route)
+        else assert.deepStrictEqual(types, ["application/problem+json"], route)
       }
     }
   })

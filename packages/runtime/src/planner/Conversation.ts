@@ -146,6 +146,7 @@ export const begin = Effect.fnUntraced(function* (
     system: systemPrompt({
       planner,
       instructions: preset.instructions,
+      ofRequest: request.instructions,
       recipes: recipes.values(),
       delimiter,
       agents: Array.from(new Set(Array.from(tools.values()).flatMap(({ agent }) => agent ?? []))),

@@ -1,0 +1,41 @@
+import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import * as Spans from "@bowline/runtime/telemetry/Spans"
+import * as TraceContext from "@bowline/runtime/telemetry/TraceContext"
+import { Effect } from "effect"
+import type { HttpServerRequest, HttpServerResponse } from "effect/http"
+
+/** Closes the connection when it is overdue. Only that helps against a caller who does not read: every write waits for it. */
+export const closeWhen = (overdue: Effect.Effect<void>, request: HttpServerRequest.HttpServerRequest) =>
+  Effect.forkScoped(
+    Effect.andThen(
+      overdue,
+      Effect.sync(() => NodeHttpServerRequest.toServerResponse(request).destroy())
+    )
+  )
+
+/** The arrival of a plan, in the trace of its caller. It ends with the head of the answer: the plan has a span of its own. */
+const inSpan =
+  (route: string) =>
+  <E, R>(handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
+    Spans.use(
+      `POST ${route}`,
+      () => ({ kind: "server", attributes: { "http.request.method": "POST", "http.route": route } }),
+      (span) =>
+        span === undefined
+          ? handled
+          : // What is refused is the caller's fault: the span has not failed.
+            Effect.flatten(
+              Effect.tap(Effect.exit(handled), (exit) =>
+                Effect.sync(() => {
+                  const type = Spans.errorTypeOf(exit)
+                  if (type !== undefined) span.attribute("error.type", type)
+                })
+              )
+            )
+    )
+
+/** Runs what starts a plan as a part of its caller's trace, if the caller has one, and in a span of its own. */
+export const traced =
+  (route: string, { headers }: HttpServerRequest.HttpServerRequest) =>
+  <E, R>(handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
+    TraceContext.continued(headers)(inSpan(route)(handled))

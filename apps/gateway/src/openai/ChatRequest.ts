@@ -1,0 +1,169 @@
+import { GivenPreferences, Metadata, PlanRequest, type ResponseFormat } from "@bowline/domain/plan/PlanRequest"
+import { fromSchema } from "@bowline/protocol/api/Issues"
+import type { Issue } from "@bowline/protocol/api/Problem"
+import { Option, Result, Schema } from "effect"
+import { refusedFields } from "./RefusedFields.ts"
+
+/** A field that may also be null, which means that it is not there. */
+const given = <S extends Schema.Constraint>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
+
+const Part = Schema.Struct({
+  type: Schema.Literals(["text", "refusal"]).annotate({
+    message: "Expected text: the planner takes no images, audio or files"
+  }),
+  text: Schema.optionalKey(Schema.String),
+  refusal: Schema.optionalKey(Schema.String)
+}).check(Schema.makeFilter((part) => part[part.type] !== undefined || "Expected a text in the field of its type"))
+
+const Message = Schema.Struct({
+  role: Schema.Literals(["system", "developer", "user", "assistant", "tool", "function"]),
+  content: given(Schema.Union([Schema.String, Schema.Array(Part)]))
+})
+type Message = typeof Message.Type
+
+const Format = Schema.Union([
+  Schema.Struct({ type: Schema.Literals(["text", "json_object"]) }),
+  Schema.Struct({
+    type: Schema.tag("json_schema"),
+    json_schema: Schema.Struct({ schema: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)) })
+  })
+])
+
+const Body = Schema.Struct({
+  model: Schema.String,
+  messages: Schema.Array(Message).check(
+    Schema.isMaxLength(1_000),
+    Schema.makeFilter(
+      (messages) =>
+        messages.at(-1)?.role === "user" || "Expected the user's message, which is the question, as the last one"
+    )
+  ),
+  stream: given(Schema.Boolean),
+  stream_options: given(Schema.Struct({ include_usage: given(Schema.Boolean) })),
+  response_format: given(Format),
+  metadata: given(Metadata),
+  user: given(Schema.String.check(Schema.isMaxLength(512))),
+  safety_identifier: given(Schema.String.check(Schema.isMaxLength(512)))
+})
+
+/** What a caller may say in Bowline's own words: as in `POST /plan`, and as strict. */
+const { agents, mcp_servers } = PlanRequest.fields
+const Own = Schema.Struct({
+  bowline: given(Schema.Struct({ agents, mcp_servers, preferences: Schema.optionalKey(GivenPreferences) }))
+})
+
+const decodeBody = Schema.decodeUnknownResult(Body, { errors: "all", onExcessProperty: "ignore" })
+const decodeOwn = Schema.decodeUnknownResult(Own, { errors: "all", onExcessProperty: "error" })
+
+/** They ask for nothing that a plan could do otherwise. */
+const accepted = ["store", "service_tier", "bowline"]
+const known = new Set([...Object.keys(Body.fields), ...Object.keys(refusedFields), ...accepted])
+
+/** A request of OpenAI's Chat Completions as a plan. */
+export interface ChatRequest {
+  /** As the caller wrote it. */
+  readonly model: string
+  readonly isStreamed: boolean
+  readonly includesUsage: boolean
+  /** Without its preset and its session, which the body does not name. */
+  readonly request: PlanRequest
+  /** The fields that change nothing. */
+  readonly ignored: ReadonlyArray<string>
+}
+
+const textOf = ({ content }: Message): string => {
+  if (typeof content === "string") return content
+  return (content ?? []).map((part) => part[part.type] ?? "").join("\n\n")
+}
+
+const instructionsOf = (messages: ReadonlyArray<Message>): string =>
+  messages
+    .flatMap((message) => (message.role === "system" || message.role === "developer" ? [textOf(message).trim()] : []))
+    .filter((text) => text !== "")
+    .join("\n\n")
+
+const historyOf = (messages: ReadonlyArray<Message>): PlanRequest["history"] =>
+  messages.flatMap((message) => {
+    const { role } = message
+    if (role !== "user" && role !== "assistant") return []
+    const content = textOf(message)
+    return content.trim() === "" ? [] : [{ role, content }]
+  })
+
+const anyObject = { type: "object" }
+
+const formatOf = (format: typeof Body.Type.response_format): { readonly response_format?: ResponseFormat } => {
+  if (format === undefined || format === null) return {}
+  if (format.type === "text") return { response_format: "text" }
+  const { schema = anyObject } = format.type === "json_schema" ? format.json_schema : {}
+  return { response_format: { type: "json_schema", schema } }
+}
+
+/** The user's names are entries of the metadata, unless it has those already, or is full. */
+const metadataOf = ({ metadata, safety_identifier, user }: typeof Body.Type) => {
+  const entries: Record<string, string> = { ...metadata }
+  const ignored: Array<string> = []
+  for (const [name, value] of Object.entries({ user, safety_identifier })) {
+    if (value === undefined || value === null) continue
+    if (Object.hasOwn(entries, name) || Object.keys(entries).length >= 16) ignored.push(name)
+    else entries[name] = value
+  }
+  return { metadata: entries, ignored }
+}
+
+const isOfTools = ({ role }: Message): boolean => role === "tool" || role === "function"
+
+const decodePlan = Schema.decodeUnknownResult(Schema.toType(PlanRequest), { errors: "all" })
+
+/** The name in this body of a field of the plan. */
+const fieldOf = (path: string): string =>
+  path
+    .replace(/^(?:question|history|instructions)\b.*/, "messages")
+    .replace(/^preferences\.response_format\b/, "response_format")
+    .replace(/^(?:preferences|agents|mcp_servers)\b/, "bowline.$&")
+
+/** What is wrong with the plan, under the names of this body. */
+export const renamed = (issues: ReadonlyArray<Issue>): ReadonlyArray<Issue> =>
+  issues.map(({ message, path }) => ({ path: fieldOf(path), message }))
+
+/** Reads a body. Fails with everything that is wrong with it, field by field. */
+export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<ChatRequest, ReadonlyArray<Issue>> => {
+  const body = decodeBody(sent)
+  const own = decodeOwn({ bowline: sent["bowline"] ?? null })
+  const refused = Object.entries(refusedFields).flatMap(([name, refusal]) => {
+    const message = Object.hasOwn(sent, name) && sent[name] !== null ? refusal(sent[name]) : undefined
+    return message === undefined ? [] : [{ path: name, message }]
+  })
+  if (Result.isFailure(body) || Result.isFailure(own) || refused.length > 0) {
+    const errors = [Result.getFailure(body), Result.getFailure(own)].flatMap(Option.toArray)
+    return Result.fail([...refused, ...errors.flatMap(fromSchema)])
+  }
+  const { messages, model, response_format, stream, stream_options } = body.success
+  const { agents = [], mcp_servers = [], preferences = {} } = own.success.bowline ?? {}
+  const { ignored, metadata } = metadataOf(body.success)
+  const instructions = instructionsOf(messages)
+  const last = messages.at(-1)
+  const plan = decodePlan({
+    question: last === undefined ? "" : textOf(last),
+    ...(instructions !== "" && { instructions }),
+    agents,
+    mcp_servers,
+    history: historyOf(messages.slice(0, -1)),
+    metadata,
+    preferences: { ...preferences, ...formatOf(response_format) }
+  })
+  return Result.mapBoth(plan, {
+    onFailure: (error) => renamed(fromSchema(error)),
+    onSuccess: (request): ChatRequest => ({
+      model,
+      isStreamed: stream === true,
+      includesUsage: stream_options?.include_usage === true,
+      request,
+      ignored: [
+        ...Object.keys(sent).filter((name) => !known.has(name)),
+        ...ignored,
+        ...(messages.some(isOfTools) ? ["messages[].tool"] : [])
+      ]
+    })
+  })
+}

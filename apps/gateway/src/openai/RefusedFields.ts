@@ -1,0 +1,42 @@
+import { Predicate } from "effect"
+
+/** Says what to do instead, unless the value asks for nothing. */
+type Refusal = (value: unknown) => string | undefined
+
+const unless =
+  (asksForNothing: (value: unknown) => boolean, message: string): Refusal =>
+  (value) =>
+    asksForNothing(value) ? undefined : message
+
+const isEmpty = (value: unknown): boolean => Predicate.isObject(value) && Object.keys(value).length === 0
+const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0
+const isOneOf =
+  (...values: ReadonlyArray<unknown>) =>
+  (value: unknown): boolean =>
+    values.includes(value)
+
+const tools =
+  "Expected none: the planner calls tools itself. Name agents and MCP servers in a preset of the configuration, or in bowline.agents and bowline.mcp_servers"
+const choice = 'Expected "none" or "auto": the planner chooses its tools. preferences.approval decides which calls wait'
+
+/** Fields of OpenAI's API that a plan cannot honour. One that asks for something is refused: ignored, the answer would be another one. */
+export const refusedFields: Readonly<Record<string, Refusal>> = {
+  n: unless(isOneOf(1), "Expected 1: send the request again for another answer"),
+  tools: unless(isEmptyList, tools),
+  functions: unless(isEmptyList, tools),
+  tool_choice: unless(isOneOf("none", "auto"), choice),
+  function_call: unless(isOneOf("none", "auto"), choice),
+  logprobs: unless(isOneOf(false), "Expected false: a plan has no log probabilities. Ask the provider itself for them"),
+  top_logprobs: unless(isOneOf(0), "Expected none: a plan has no log probabilities. Ask the provider itself for them"),
+  logit_bias: unless(isEmpty, "Expected none: say in the system message which words to use"),
+  audio: unless(() => false, "Expected none: a plan answers in text. Have the text spoken afterwards"),
+  modalities: unless(
+    (value) => Array.isArray(value) && value.every(isOneOf("text")),
+    'Expected ["text"]: a plan answers in text'
+  ),
+  prediction: unless(() => false, "Expected none: put the text that is to be changed into a message"),
+  web_search_options: unless(
+    () => false,
+    "Expected none: name an agent or an MCP server that searches, in a preset or in bowline"
+  )
+}

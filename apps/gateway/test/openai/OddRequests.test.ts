@@ -1,0 +1,74 @@
+import { say } from "@bowline/testing/provider/Turn"
+import { assert, it } from "@effect/vitest"
+import { Effect, Random } from "effect"
+import { post, start } from "../http/RunningGateway.ts"
+
+const seed = 14
+const requests = 2_000
+
+const values: ReadonlyArray<unknown> = [
+  null,
+  true,
+  -1,
+  1e308,
+  "",
+  " ",
+  "\u0000",
+  "\ud83d",
+  "user",
+  "bowline",
+  "x".repeat(600),
+  [],
+  [null],
+  [{}],
+  {},
+  { type: "text" },
+  { type: "json_schema", json_schema: { schema: { type: 7 } } },
+  { preferences: { timeout_ms: "1" }, agents: [{ name: "", endpoint: "::" }] },
+  [{ type: "text", text: "?" }],
+  [{ role: "user", content: [{ type: "refusal", refusal: "\u0000" }] }]
+]
+
+const fields = ["model", "messages", "stream", "stream_options", "response_format", "metadata", "user", "n"].concat(
+  ["tools", "modalities", "logit_bias", "bowline", "safety_identifier", "__proto__", "constructor", "toString", "\n"],
+  ["\ud83d", ""]
+)
+const headers = ["x-bowline-session", "x-openwebui-chat-id", "idempotency-key", "x-stainless-retry-count", "accept"]
+
+const one = <A>(items: ReadonlyArray<A>) =>
+  Effect.map(Random.nextIntBetween(0, items.length), (index) => items[index] as A)
+
+/** A body that is nearly right, so that all of the decoder sees it, and headers that are not. */
+const odd = Effect.gen(function* () {
+  const messages = [{ role: yield* one(["user", "assistant", "system", "tool", 7]), content: yield* one(values) }]
+  const sent: Array<[string, unknown]> = [
+    ["model", "bowline"],
+    ["messages", [...messages, { role: "user", content: "?" }].slice(yield* Random.nextIntBetween(0, 2))]
+  ]
+  for (let count = yield* Random.nextIntBetween(1, 4); count > 0; count--) {
+    sent.push([yield* one(fields), yield* one(values)])
+  }
+  // Not `fromEntries`: JSON may name `__proto__`.
+  const body = `{${sent.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join(",")}}`
+  const named = { [yield* one(headers)]: yield* one(["1", "a b", "é", "x".repeat(300), ""]) }
+  return { body, named }
+})
+
+it.live("no body and no header under /v1 gets a 500: it is answered, or refused in OpenAI's shape", () =>
+  Effect.gen(function* () {
+    const { url } = yield* start(() => [say("ok")])
+    const cases = yield* Random.withSeed(Effect.replicateEffect(odd, requests), seed)
+    const statuses = yield* Effect.forEach(
+      cases,
+      Effect.fnUntraced(function* ({ body, named }) {
+        const { body: answer, status } = yield* post(`${url}/v1/chat/completions`, body, named)
+        const sent = `seed ${seed}: ${body} ${JSON.stringify(named)}`
+        assert.include([200, 400, 404, 409], status, sent)
+        if (status !== 200) assert.hasAllKeys(answer["error"], ["message", "type", "code", "param"], sent)
+        return status
+      }),
+      { concurrency: 16 }
+    )
+    for (const status of [200, 400, 404]) assert.include(statuses, status)
+  })
+)

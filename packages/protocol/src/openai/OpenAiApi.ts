@@ -1,0 +1,73 @@
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { Authorization } from "../api/Authorization.ts"
+
+/** `param` names the field that is wrong, if one is. */
+export const OpenAiError = Schema.Struct({
+  error: Schema.Struct({
+    message: Schema.String,
+    type: Schema.Literals([
+      "invalid_request_error",
+      "authentication_error",
+      "permission_error",
+      "rate_limit_error",
+      "server_error"
+    ]),
+    code: Schema.String,
+    param: Schema.NullOr(Schema.String)
+  })
+}).annotate({ identifier: "OpenAiError", description: "Every error under `/v1`" })
+export type OpenAiError = typeof OpenAiError.Type
+
+const failures = [400, 401, 403, 404, 405, 409, 413, 415, 429, 500, 502, 503, 504].map((status) =>
+  OpenAiError.pipe(HttpApiSchema.status(status))
+)
+
+/** What a caller may ask: the configured agents as `bowline`, and every preset as `bowline/<name>`. `created` is in seconds. */
+const Model = Schema.Struct({
+  id: Schema.String,
+  object: Schema.tag("model"),
+  created: Schema.Int,
+  owned_by: Schema.tag("bowline")
+}).annotate({ identifier: "OpenAiModel" })
+
+const id = Schema.String.annotate({ description: "`bowline`, or `bowline/<preset>`" })
+
+const ChatCompletionRequest = Schema.Struct({
+  model: id,
+  messages: Schema.Array(Schema.Struct({ role: Schema.String, content: Schema.String })),
+  stream: Schema.optionalKey(Schema.Boolean)
+}).annotate({
+  identifier: "ChatCompletionRequest",
+  description: "The body of OpenAI's `POST /chat/completions`, with these fields and others"
+})
+
+const ChatCompletion = Schema.Record(Schema.String, Schema.Json).annotate({
+  identifier: "ChatCompletion",
+  description: "OpenAI's `chat.completion`, or with `stream: true` its chunks as server-sent events"
+})
+
+/** The routes that clients of OpenAI's API call. */
+export class OpenAiApi extends HttpApiGroup.make("openai")
+  .add(
+    HttpApiEndpoint.get("models", "/v1/models", {
+      success: Schema.Struct({ object: Schema.tag("list"), data: Schema.Array(Model) }),
+      error: failures
+    }).annotate(OpenApi.Summary, "The models that you may ask"),
+    HttpApiEndpoint.get("model", "/v1/models/:id", { params: { id }, success: Model, error: failures }).annotate(
+      OpenApi.Summary,
+      "One model, its id encoded"
+    ),
+    HttpApiEndpoint.get("presetModel", "/v1/models/:family/:preset", {
+      params: { family: Schema.String, preset: Schema.String },
+      success: Model,
+      error: failures
+    }).annotate(OpenApi.Summary, "One model, its id as it is"),
+    HttpApiEndpoint.post("chat", "/v1/chat/completions", {
+      payload: ChatCompletionRequest,
+      success: ChatCompletion,
+      error: failures
+    }).annotate(OpenApi.Summary, "Ask a question as a client of OpenAI's Chat Completions")
+  )
+  .middleware(Authorization)
+  .annotate(OpenApi.Title, "OpenAI") {}
