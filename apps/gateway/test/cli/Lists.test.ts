@@ -114,6 +114,17 @@ describe("bowline plans and sessions", () => {
     })
   )
 
+  it.live("refuse a gateway's URL with a password, and do not repeat it", () =>
+    Effect.gen(function* () {
+      for (const user of ["ann:planted@", "planted@", ":planted@"]) {
+        const { code, stderr, stdout } = yield* runAt(`http://${user}127.0.0.1:1`)("plans")
+        assert.deepStrictEqual([code, stdout], [78, ""])
+        assert.match(stderr, /^BOWLINE_URL: Expected an http or https URL without a user and a password; [^\n]+\n$/)
+        assert.notInclude(stderr, "planted")
+      }
+    })
+  )
+
   it.live("end quietly when nobody reads on", () =>
     Effect.gen(function* () {
       const { url } = yield* withPlans
