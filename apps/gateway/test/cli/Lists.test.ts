@@ -101,6 +101,7 @@ describe("bowline plans and sessions", () => {
       const run = runAt(url)
       const cases = [
         [["plans", "--limit", "201"], 64, /^[^\n]*--limit[^\n]*Expected an integer between 1 and 200[^\n]*\n$/],
+        [["plans", "--limit", "abc"], 64, /^[^\n]*--limit[^\n]*Expected an integer between 1 and 200[^\n]*\n$/],
         [["sessions", "--cursor", "?"], 64, /^[^\n]*--cursor[^\n]*Expected the next_cursor of a page[^\n]*\n$/],
         [["plans", "--state", "over"], 64, /^[^\n]*--state[^\n]*queued[^\n]*\n$/],
         [["plans", "--session", "none"], 1, /^not_found: [^\n]+\n$/]
