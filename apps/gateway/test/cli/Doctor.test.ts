@@ -3,7 +3,7 @@ import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber } from "effect"
+import { ConfigProvider, Deferred, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { createServer } from "node:net"
 import { join } from "node:path"
@@ -196,6 +196,16 @@ describe("bowline doctor", () => {
       )
       assert.deepStrictEqual(of("mcp docs"), [`ok ${host} answers`])
     }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
+  )
+
+  it.live.each(["HTTPS_PROXY", "http_proxy", "all_proxy"])("says that the proxy of %s is not used", (name) =>
+    Effect.gen(function* () {
+      const { of } = yield* findings({}, (config, http) => networkChecks(http, config))
+      assert.match(of("proxy").join(), /^warn the gateway uses no proxy/)
+    }).pipe(
+      Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env: { [name]: "http://proxy.example" } }))),
+      Effect.scoped
+    )
   )
 
   it.live("says when the disk of the embedded database is full", () =>

@@ -79,7 +79,11 @@ const egress = ({ egress: { allow, allowsLocal, deny } }: GatewayConfig["Service
   })
 })
 
-const proxies = Config.all(["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"].map((name) => Config.option(Config.String(name))))
+const proxies = Config.all(
+  ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"]
+    .flatMap((name) => [name, name.toLowerCase()])
+    .map((name) => Config.option(Config.String(name)))
+)
 
 const proxy: Check = {
   name: "proxy",
