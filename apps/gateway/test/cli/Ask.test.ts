@@ -12,7 +12,7 @@ import { Deferred, Effect } from "effect"
 import { once } from "node:events"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
-import { post, send, start } from "../http/RunningGateway.ts"
+import { send, start } from "../http/RunningGateway.ts"
 import { bowline } from "./Bowline.ts"
 
 const ask = (url: string, ...args: ReadonlyArray<string>) => bowline(["ask", ...args], { BOWLINE_URL: url })

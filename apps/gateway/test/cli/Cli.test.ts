@@ -5,7 +5,6 @@ import { once } from "node:events"
 import { writeFileSync } from "node:fs"
 import { join, relative } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
-import { folderOf } from "../file/ConfigFolder.ts"
 import { databases } from "../plan/Databases.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
 import { bowline } from "./Bowline.ts"
