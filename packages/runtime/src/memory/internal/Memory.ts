@@ -6,6 +6,7 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Struct } from "effect"
+import { traceIdOf } from "../../peer/PeerClient.ts"
 import type { AbandonedPlan, Guard, NewPlan, PlanChange, Progress, Spent } from "../../store/PlanStore.ts"
 import { type KnownToolId, knownUntil } from "../../store/ApprovalStore.ts"
 import type { EventRow } from "../../store/EventRow.ts"
@@ -182,6 +183,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
     state: "queued",
     stage: "queue",
     model: plan.model,
+    trace_id: traceIdOf(plan.route),
     preset: plan.request.preset ?? null,
     created_at: fromMillis(plan.createdAt),
     deadline_at: fromMillis(plan.deadline),
