@@ -58,7 +58,7 @@ export class Sessions extends Context.Service<
       const lock = yield* SessionLock
       const peers = yield* PeerClient
       const permissions = yield* Permissions
-      const ofPresets = Array.from((yield* Presets).values()).flatMap(({ agents }) => agents)
+      const presets = yield* Presets
       const route = Hops.onward(direct, yield* GatewayId)
 
       /** Ends every plan of the session that there is now, or every one that runs. */
@@ -75,8 +75,16 @@ export class Sessions extends Context.Service<
       })
 
       const cancelAll = (caller: CallerName, session: Session, left: ReadonlyArray<HandedBack>) => {
-        const agents = [...ofPresets, ...LeftTasks.reachable(session.agents)]
-        return LeftTasks.cancelAll(peers, { agents, route, permission: permissions.forCaller(caller) }, left)
+        const permission = permissions.forCaller(caller)
+        const cancelOf = ([preset, tasks]: readonly [string | null, ReadonlyArray<HandedBack>]) => {
+          const agents = LeftTasks.reachable(presets, permission, preset, session.agents)
+          return LeftTasks.cancelAll(peers, { agents, route, permission }, tasks)
+        }
+        return Effect.forEach(
+          Map.groupBy(left, ({ preset }) => preset),
+          cancelOf,
+          { discard: true }
+        )
       }
 
       /** Why the session is not available. It reads the session by its id, since a new session may have the name by now. */

@@ -224,7 +224,7 @@ export const abandoned = (record: PlanRecord, guard: Guard): AbandonedPlan => ({
   route: record.route,
   deaths: record.deaths,
   tail: tailOf(record.events),
-  tasks: Array.from(record.tasks.values(), Struct.omit(["reverted"]))
+  tasks: Array.from(record.tasks.values(), Struct.omit(["preset", "reverted"]))
 })
 
 /** The number of the last message that the compaction covers, if the session still has the history that it summarises. */
@@ -261,6 +261,7 @@ const applyToTask = (record: PlanRecord, session: SessionRecord, change: TaskCha
       remote_task_id: null,
       remote_context_id: null,
       state: change.state,
+      preset: record.plan.preset,
       reverted: false
     }
     record.tasks.set(change.task_id, task)
