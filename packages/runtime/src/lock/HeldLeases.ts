@@ -136,14 +136,16 @@ export class HeldLeases {
   }
 
   /** Until the scope closes, a lease that the store grants is not released though it is not held here yet. */
-  readonly expect: Effect.Effect<void, never, Scope.Scope> = Effect.asVoid(
-    Effect.acquireRelease(
-      Effect.sync(() => {
-        this.#expecting.add(++this.#expected)
-        return this.#expected
-      }),
-      (number) => Effect.sync(() => this.#expecting.delete(number))
-    )
+  readonly expect: Effect.Effect<void, never, Scope.Scope> = Effect.uninterruptible(
+    Effect.flatMap(Effect.scope, (scope) => {
+      const number = ++this.#expected
+      this.#expecting.add(number)
+      // Not `acquireRelease`: it copies the whole context at each release.
+      return Scope.addFinalizer(
+        scope,
+        Effect.sync(() => this.#expecting.delete(number))
+      )
+    })
   )
 
   /**

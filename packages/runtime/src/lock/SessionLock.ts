@@ -106,7 +106,13 @@ class Lines {
   /** Goes ahead of those who wait. One of them may be asking the store for the session: it waits until the store grants it. */
   readonly enterFirst = Effect.fnUntraced(function* (this: Lines, session: SessionId, listener: Listener) {
     const { turn } = yield* this.#stand(session, listener, "first")
-    yield* Effect.acquireRelease(turn.takeIfAvailable(1), (isTaken) => turn.release(isTaken ? 1 : 0))
+    const scope = yield* Effect.scope
+    // Not `acquireRelease`: it copies the whole context at each release.
+    yield* Effect.uninterruptible(
+      Effect.flatMap(turn.takeIfAvailable(1), (isTaken) =>
+        isTaken ? Scope.addFinalizer(scope, turn.release(1)) : Effect.void
+      )
+    )
   })
 
   /** Stands in the line until the scope closes. */
