@@ -8,6 +8,7 @@ import { cores } from "./process/Cores.ts"
 import { findPostgres, type Postgres } from "./process/Postgres.ts"
 import { loadNames, loads, type Measured, table } from "./report/Table.ts"
 import { quick } from "./server/Traffic.ts"
+import { soak } from "./soak/Soak.ts"
 
 const usage = `pnpm bench [options]
 
@@ -18,6 +19,9 @@ const usage = `pnpm bench [options]
   --against FOLDER          also the gateway of this other checkout, in turns with this one's
   --streams N               open streams while memory is measured (1000)
   --messages N              messages of the session that grows (10000)
+  --soak TIME               instead of all this, loads a gateway on Postgres for so long, such as 30m, with plans that go wrong in every
+                            way, and says whether anything grows
+  --rate N                  plans a second of the soak (80 % of what is measured first)
   --events N                events of the Postgres store that has grown, such as 1000000 (0: left out)
 `
 
@@ -31,6 +35,8 @@ const { values } = parseArgs({
     streams: { type: "string", default: "1000" },
     messages: { type: "string", default: "10000" },
     events: { type: "string", default: "0" },
+    soak: { type: "string" },
+    rate: { type: "string" },
     help: { type: "boolean", default: false }
   }
 })
@@ -51,6 +57,19 @@ if (values.store !== undefined && !["memory", "postgres"].includes(values.store)
 const wants = (store: string): boolean => (values.store ?? store) === store
 
 const say = (line: string) => void process.stderr.write(`${line}\n`)
+
+if (values.soak !== undefined) {
+  const [, time, unit] = /^(\d+)(s|m|h)$/.exec(values.soak) ?? []
+  const ms = Number(time) * (unit === "h" ? 3_600_000 : unit === "m" ? 60_000 : 1_000)
+  if (!(ms >= 60_000)) throw new Error("--soak: expected a time of at least 60s, such as 30m or 2h")
+  const rate = values.rate === undefined ? undefined : Number(values.rate)
+  if (rate !== undefined && !(rate > 0)) throw new Error("--rate: expected plans a second")
+  const database = await findPostgres()
+  const { isFine, text } = await soak(database, ms, rate, say)
+  await database[Symbol.asyncDispose]()
+  console.log(text)
+  process.exit(isFine ? 0 : 1)
+}
 
 await using running = new AsyncDisposableStack()
 const targets: Array<{ readonly child: Child; readonly measured: Measured }> = []

@@ -11,6 +11,8 @@ import { cores } from "./Cores.ts"
 export interface Child extends AsyncDisposable {
   readonly url: string
   readonly usage: () => Promise<Usage>
+  /** Only of a gateway. It stops the process for some 100 ms. */
+  readonly census: () => Promise<Census>
 }
 
 /** What a process has used so far. */
@@ -19,6 +21,15 @@ export interface Usage {
   readonly cpu: number
   /** Memory that it has resident, in KiB. */
   readonly resident: number
+}
+
+/** What lives in a process once its garbage is collected. Memory is in KiB. */
+export interface Census {
+  readonly resident: number
+  readonly heap: number
+  readonly fibers: number
+  /** Open files: sockets are most of them. */
+  readonly files: number
 }
 
 export const root = join(import.meta.dirname, "..", "..", "..", "..")
@@ -38,6 +49,13 @@ const usageOf = (child: ChildProcess) => async (): Promise<Usage> => {
   child.send("usage")
   const [{ cpu, resident }] = (await answer) as [{ readonly cpu: NodeJS.CpuUsage; readonly resident: number }]
   return { cpu: (cpu.user + cpu.system) / 1_000, resident: resident / 1_024 }
+}
+
+const censusOf = (child: ChildProcess) => async (): Promise<Census> => {
+  const answer = once(child, "message")
+  child.send("census")
+  const [census] = (await answer) as [Census]
+  return { ...census, resident: census.resident / 1_024, heap: census.heap / 1_024 }
 }
 
 const launch = (script: string, args: ReadonlyArray<string>, { core, cwd = root, env = {} }: Placement) => {
@@ -67,7 +85,7 @@ const launch = (script: string, args: ReadonlyArray<string>, { core, cwd = root,
     throw new Error(`${script} ended:\n${errors.join("\n")}`)
   })
   failed.catch(() => {})
-  return { running: { usage: usageOf(child), [Symbol.asyncDispose]: stop }, stdout, failed }
+  return { running: { usage: usageOf(child), census: censusOf(child), [Symbol.asyncDispose]: stop }, stdout, failed }
 }
 
 /** Starts a program that prints the URL of its server as its first line; on this core, if one is given. */

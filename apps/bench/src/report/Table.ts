@@ -118,7 +118,8 @@ export const table = (floor: Measured, gateways: ReadonlyArray<Measured>): strin
   return align([header, ...cells.filter(([, ...values]) => values.some((value) => value !== ""))])
 }
 
-const align = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
+/** Rows of cells as columns of equal width. */
+export const align = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
   return rows
     .map((row) =>

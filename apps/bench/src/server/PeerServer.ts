@@ -1,5 +1,5 @@
 // A peer in A2A 0.3 on bare Node.js, in a process of its own. The question says how it answers, and after how many
-// milliseconds: `once 0`, `stream 700`, `poll 700`.
+// milliseconds: `once 0`, `stream 700`, `poll 700`. To `hang 0` it never answers.
 import { randomUUID } from "node:crypto"
 import { setTimeout } from "node:timers/promises"
 import { readBody, type RpcRequest, serve } from "./Traffic.ts"
@@ -22,7 +22,8 @@ await serve(async (request, response) => {
     response.end(reply(task(params.id ?? "", performance.now() >= (ends.get(params.id ?? "") ?? 0))))
     return
   }
-  const [, duration = "0"] = (params.message.parts[0]?.text ?? "").split(" ")
+  const [kind, duration = "0"] = (params.message.parts[0]?.text ?? "").split(" ")
+  if (kind === "hang") return
   const id = randomUUID()
   ends.set(id, performance.now() + Number(duration))
   if (method === "message/stream") {

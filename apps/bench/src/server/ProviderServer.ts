@@ -43,10 +43,29 @@ const asking = ({ messages, tools }: ChatRequest, response: ServerResponse): voi
   )
 }
 
+/** Answers to a model that is faulty, of which each comes as often as its weight says. Silence is rare: it closes a credential for 30 s. */
+const faults: ReadonlyArray<readonly [weight: number, answer: (response: ServerResponse) => unknown]> = [
+  [860, (response) => quick(32, response)],
+  [40, (response) => response.write(chunk({ content: "cut " }), () => response.destroy())],
+  [30, (response) => response.end(chunk({ content: "not the end " }))],
+  [2, (response) => response.write(chunk({ content: "silence " }))],
+  [1, () => undefined],
+  [30, (response) => response.writeHead(500).end("{}")],
+  [20, (response) => response.writeHead(429, { "retry-after-ms": "200" }).end("{}")],
+  [17, (response) => response.destroy()]
+]
+
+const faulty = (response: ServerResponse): unknown => {
+  let drawn = Math.random() * faults.reduce((sum, [weight]) => sum + weight, 0)
+  return faults.find(([weight]) => (drawn -= weight) < 0)?.[1](response)
+}
+
 await serve(async (request, response) => {
   const asked = await readBody<ChatRequest>(request)
   const isFor = (name: string) => name.endsWith(`/${asked.model}`)
-  response.writeHead(200, { "content-type": "text/event-stream" })
+  response.setHeader("content-type", "text/event-stream")
+  if (isFor(models.faulty)) return void faulty(response)
+  response.writeHead(200)
   if (isFor(models.asking)) return asking(asked, response)
   return isFor(models.slow) ? slow(response) : quick(Number(asked.model.split("-")[1]), response)
 })

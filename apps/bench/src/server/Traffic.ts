@@ -11,8 +11,11 @@ export interface ChatChunk {
   readonly choices: ReadonlyArray<{ readonly delta?: { readonly content?: string } }>
 }
 
-/** A model that sends a word every few seconds for as long as somebody listens, and one that passes the question on to its first tool. */
-export const models = { slow: "openai/slow", asking: "openai/asking" } as const
+/**
+ * A model that sends a word every few seconds for as long as somebody listens, one that passes the question on to its first tool, and
+ * one that answers or fails, in any way in which a provider can.
+ */
+export const models = { slow: "openai/slow", asking: "openai/asking", faulty: "openai/faulty" } as const
 
 /** A model that answers as fast as it can, with so many words: each is a chunk of its own. */
 export const quick = (chunks: number): string => `openai/quick-${chunks}`
@@ -32,7 +35,7 @@ export interface PlanRequest {
   readonly question: string
   readonly session_id?: string
   readonly agents?: ReadonlyArray<object>
-  readonly preferences: { readonly model: string }
+  readonly preferences: { readonly model: string; readonly timeout_ms?: number; readonly tool_timeout_ms?: number }
 }
 
 /** Listens on a free port of the loopback address, and says where on the first line of its output. */

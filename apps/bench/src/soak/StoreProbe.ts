@@ -1,0 +1,38 @@
+import { PgClient } from "@effect/sql-pg"
+import { Effect, Exit, Redacted, Scope } from "effect"
+import { Reactivity } from "effect/reactivity"
+
+/** What the database knows of a gateway. */
+export interface Stored {
+  /** Those of the gateway to the database. */
+  readonly connections: number
+  readonly leases: number
+  /** Plans that are not over. */
+  readonly running: number
+}
+
+/** Looks into the database of a gateway that is alone on it, and cuts the gateway's connections. */
+export const probe = async (url: string) => {
+  const scope = Scope.makeUnsafe()
+  const sql = await Effect.runPromise(
+    PgClient.makeClient({ url: Redacted.make(url), applicationName: "soak" }).pipe(
+      Scope.provide(scope),
+      Effect.provide(Reactivity.layer)
+    )
+  )
+  const others = sql`datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`
+  return {
+    look: () =>
+      Effect.runPromise(
+        Effect.map(
+          sql<Stored>`select (select count(*)::int from pg_stat_activity where ${others}) as connections,
+            (select count(*)::int from leases) as leases,
+            (select count(*)::int from plans where state in ('queued', 'running')) as running`,
+          ([row]) => row ?? { connections: 0, leases: 0, running: 0 }
+        )
+      ),
+    /** The connections of the gateway end in the middle of what they do. */
+    cut: () => Effect.runPromise(sql`select pg_terminate_backend(pid) from pg_stat_activity where ${others}`),
+    [Symbol.asyncDispose]: () => Effect.runPromise(Scope.close(scope, Exit.void))
+  }
+}
