@@ -7,6 +7,7 @@ import { defaultPreset } from "@bowline/runtime/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { idempotency } from "@bowline/runtime/store/Idempotency"
+import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { Clock, Effect, Schema } from "effect"
 import { type Headers, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -18,6 +19,7 @@ import { readSentJson } from "../http/RequestBody.ts"
 import { ChatAnswer } from "./ChatAnswer.ts"
 import * as ChatRequest from "./ChatRequest.ts"
 import * as ChatStream from "./ChatStream.ts"
+import * as SdkRetries from "./SdkRetries.ts"
 
 const gatewayModel = "bowline"
 
@@ -69,12 +71,14 @@ export const layer = HttpApiBuilder.group(
       return yield* new Refused({ code: "model_not_found", detail })
     })
 
-    /** Starts the plan. A session that has a history keeps its own: the caller's is another telling of it. */
-    const start = (asked: Parameters<typeof streams.start>[0]) =>
-      streams.start(asked).pipe(
+    const retries = SdkRetries.make({ plans, streams, store: yield* PlanStore })
+
+    /** Starts the plan, or joins that of an earlier try. A session that has a history keeps its own: the caller's is another telling of it. */
+    const start = (asked: SdkRetries.Asked, tried: SdkRetries.Tried) =>
+      retries.start(asked, tried).pipe(
         Effect.catchTag("InvalidRequest", (refusal) =>
           isAboutHistory(refusal)
-            ? streams.start({ ...asked, request: { ...asked.request, history: [] } })
+            ? retries.start({ ...asked, request: { ...asked.request, history: [] } }, tried)
             : Effect.fail(refusal)
         ),
         Effect.catchTag("InvalidRequest", ({ issues }) => {
@@ -99,11 +103,13 @@ export const layer = HttpApiBuilder.group(
             return yield* invalid([{ path: "idempotency-key", message: printable }])
           }
           const preset = chat.model === gatewayModel ? {} : { preset: chat.model.slice(gatewayModel.length + 1) }
-          const { frames, overdue, ...ids } = yield* start({
+          const asked: SdkRetries.Asked = {
             caller,
             request: { ...chat.request, ...preset, ...(session !== undefined && { session_id: session }) },
             idempotency: key === undefined ? undefined : idempotency(key, value)
-          })
+          }
+          const tried = { count: request.headers["x-stainless-retry-count"], body: value, session }
+          const { frames, overdue, ...ids } = yield* start(asked, tried)
           const head = {
             plan_id: ids.plan_id,
             created: Math.floor((yield* Clock.currentTimeMillis) / 1_000),

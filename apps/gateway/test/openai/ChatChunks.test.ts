@@ -173,6 +173,18 @@ describe("the chunks of a plan", () => {
       [{ content: "a" }, { content: "\n\n⟲ starting over\n\n" }, { content: "b" }, { content: "\n\nc" }, ...end]
     ],
     [
+      "no blank line behind a new start, also in the next step",
+      [text("a"), retract(), step(2), text("b", 2), final("stop")],
+      { onRetract: "append" },
+      [{ content: "a" }, { content: "\n\n⟲ starting over\n\n" }, { content: "b" }, ...end]
+    ],
+    [
+      "held text before the calls that the model makes with it",
+      [text("a"), started, final("stop")],
+      { onRetract: "hold" },
+      [{ content: "a" }, { reasoning_content: "→ weather.forecast …\n" }, ...end]
+    ],
+    [
       "held text when the step's calls are made, or the plan ends, and never what is taken back",
       [
         text("x"),

@@ -34,6 +34,8 @@ export interface Asked {
   readonly route?: Route | undefined
   /** The idempotency key of the request, if it has one. */
   readonly idempotency?: Idempotency | undefined
+  /** With `false`, a key that stands for a plan already is a conflict, also with the same body. */
+  readonly joins?: boolean
 }
 
 /** The caller disconnected before the plan was stored. Nobody reads the plan yet. */

@@ -2,7 +2,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
 import {
   type HopsExceeded,
-  type IdempotencyConflict,
+  IdempotencyConflict,
   InvalidRequest,
   type NotAccepting,
   type NotFound,
@@ -94,15 +94,21 @@ export class PlanStreams extends Context.Service<
 
       const start: PlanStreams["Service"]["start"] = (asked) =>
         Effect.gen(function* () {
-          const { caller, idempotency } = asked
-          if (idempotency !== undefined) {
+          const { caller, idempotency, joins = true } = asked
+          if (idempotency !== undefined && joins) {
             const now = fromMillis(yield* Clock.currentTimeMillis)
             const known = yield* store.findByKey(caller, idempotency, now)
             if (Option.isSome(known)) return yield* read(caller, known.value, 0)
           }
           return yield* newPlans.start(asked, (plan) => attach(plan, 0))
         }).pipe(
-          Effect.catchTag("PlanExists", ({ plan_id }) => read(asked.caller, plan_id, 0)),
+          Effect.catchTag(
+            "PlanExists",
+            Effect.fnUntraced(function* ({ plan_id }) {
+              if (asked.joins === false) return yield* new IdempotencyConflict()
+              return yield* read(asked.caller, plan_id, 0)
+            })
+          ),
           // The session of that plan was deleted meanwhile, and the key is free again.
           Effect.catchTag("NotFound", () => start(asked))
         )
