@@ -1,4 +1,4 @@
-# Why it is built like this: docs/decisions/0045-the-image-runs-the-sources.md
+# Why it is built like this: docs/decisions/0036-the-image-runs-the-sources.md
 FROM node:24-bookworm-slim AS build
 WORKDIR /app
 COPY package.json pnpm-lock.yaml pnpm-workspace.yaml ./
