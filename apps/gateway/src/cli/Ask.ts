@@ -1,5 +1,6 @@
 import { PlanBody } from "@bowline/domain/plan/PlanRequest"
 import { fromSchema } from "@bowline/protocol/api/Issues"
+import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
 import { Effect, Fiber, Option, Schema, Stdio, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Outbound from "../egress/Outbound.ts"
@@ -77,7 +78,12 @@ const toRequest = Effect.fnUntraced(function* ({ agent, preset, question, sessio
 const run = Effect.fnUntraced(function* (question: Question) {
   const payload = yield* toRequest(question)
   const gateway = yield* GatewayClient.make
-  const request = gateway.client.plans.start({ headers: {}, payload, responseMode: "response-only" })
+  const key = (yield* UuidGenerator)()
+  const request = gateway.client.plans.start({
+    headers: { "idempotency-key": key },
+    payload,
+    responseMode: "response-only"
+  })
   const seen = Watch.nothing()
   const display = yield* Watch.display(gateway, !question.json)
   const watching = yield* Effect.forkScoped(Watch.watch(gateway, request, seen, display))

@@ -25,9 +25,13 @@ export const make = Effect.gen(function* () {
 
 const decodeProblem = HttpClientResponse.schemaBodyJson(Problem)
 
-/** The response to a request for a stream, unless the gateway has refused it. */
+/** What answers does not speak the protocol of a gateway. */
+class NotAGateway extends Data.TaggedError("NotAGateway") {}
+
+/** The response to a request for a stream, unless the gateway has refused it, or it is no stream of events. */
 export const accepted = Effect.fnUntraced(function* (response: HttpClientResponse.HttpClientResponse) {
   if (response.status !== 200) return yield* new RequestRefused({ problem: yield* decodeProblem(response) })
+  if (!/^text\/event-stream(;|$)/i.test(response.headers["content-type"] ?? "")) return yield* new NotAGateway()
   return response
 })
 

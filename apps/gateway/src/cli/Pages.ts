@@ -1,6 +1,7 @@
 import { Cursor } from "@bowline/protocol/api/Page"
 import { Effect, Option, Schema } from "effect"
 import { Flag } from "effect/cli"
+import { integer } from "../setting/SettingText.ts"
 import { printLine, tell } from "./Output.ts"
 import * as Table from "./Table.ts"
 import { toJson } from "./TerminalText.ts"
@@ -9,12 +10,9 @@ export const json = Flag.Boolean("json").pipe(Flag.withDescription("Print one JS
 
 /** The flags of a command that lists. */
 export const flags = {
-  limit: Flag.Int("limit").pipe(
+  limit: Flag.String("limit").pipe(
     Flag.withDescription("Entries of a page: 1 to 200"),
-    Flag.filter(
-      (limit) => limit >= 1 && limit <= 200,
-      (limit) => `Expected an integer between 1 and 200, and not ${limit}`
-    ),
+    Flag.withSchema(integer(1, 200)),
     Flag.withDefault(50)
   ),
   cursor: Flag.String("cursor").pipe(

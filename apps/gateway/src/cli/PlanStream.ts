@@ -9,6 +9,9 @@ export class StreamLost extends Data.TaggedError("StreamLost") {}
 
 /** One minute: as long as a plan that another process has taken over waits for a reader. */
 const maxFailures = 120
+
+/** Before the first frame nobody knows the plan: a request is repeated, which a gateway answers with a frame at once. */
+const maxFailuresBefore = 3
 const backoff = "500 millis"
 
 /** A stream that is silent for longer than its pings allow counts as ended. */
@@ -23,7 +26,7 @@ export const eventsOf = ({ client }: GatewayClient, id: string, after = 0) =>
     responseMode: "response-only"
   })
 
-/** A request for the stream of a plan. */
+/** A request for the stream of a plan. It can be repeated: it starts no second plan. */
 export type StreamRequest = Effect.Effect<
   HttpClientResponse.HttpClientResponse,
   Effect.Error<ReturnType<typeof eventsOf>>
@@ -53,14 +56,14 @@ export const follow = Effect.fnUntraced(function* (
         Stream.runForEach(decode(Stream.timeout(stream, silence)), (frame) => {
           seen.last = frame
           return onFrame(frame)
-        })
+        }).pipe(Effect.catchTag("HttpClientError", () => Effect.void))
       )
     }),
     Effect.catchTag("HttpClientError", (error) => (seen.last === undefined ? Effect.fail(error) : Effect.void))
   )
 
   for (let failures = 0; seen.last?.event !== "done";) {
-    if (failures > maxFailures) return yield* new StreamLost()
+    if (failures >= (seen.last === undefined ? maxFailuresBefore : maxFailures)) return yield* new StreamLost()
     if (failures > 0) yield* Effect.sleep(backoff)
     const before = seen.last
     yield* read

@@ -38,6 +38,8 @@ const run = Effect.fnUntraced(
     const config = yield* fromProcess(Record.getSomes(given))
     // A caller's schema may have a regular expression that blocks everybody: V8 then switches to its linear engine.
     setFlagsFromString("--enable-experimental-regexp-engine-on-excessive-backtracks")
+    // What V8 would allocate in the old generation at once keeps the rest of its plan until a full collection.
+    setFlagsFromString("--no-allocation-site-pretenuring")
     const gateway = yield* Effect.promise(() => import("../Gateway.ts"))
     yield* Effect.raceFirst(Layer.launch(gateway.layer(config)), Signals.first).pipe(
       Effect.catchTags({

@@ -50,7 +50,9 @@ export const watch = (
   }).pipe(
     Effect.catchTag("StreamLost", () =>
       failed(
-        `The stream broke, and could not be resumed. Try again later: bowline tail ${seen.plan?.plan_id ?? "PLAN"}`
+        seen.plan === undefined
+          ? "The stream broke before its first event, each time. Try again later; bowline plans says whether the plan runs"
+          : `The stream broke, and could not be resumed. Try again later: bowline tail ${seen.plan.plan_id}`
       )
     ),
     Effect.mapError((error) => explain(gateway.url, error))

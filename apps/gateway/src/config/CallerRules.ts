@@ -39,10 +39,22 @@ export const toPermission = ({ hosts, models, presets, recipes, tools }: FilePer
   preset: matcher(presets)
 })
 
-/** Who may use what. Where the file has permissions, a caller that it does not mention may use nothing. */
-export const permissionsOf = ({ permissions }: ConfigFile): typeof Permissions.Service => {
-  if (permissions === undefined) return { forCaller: () => everything }
-  const entryOf = find(Record.map(permissions, toPermission))
+/**
+ * Who may use what. Where the file has permissions, a caller that it does not mention may use nothing. Nobody may use a preset that
+ * the file does not have: after a reload the gateway still knows those that it has started with, and the file no longer says who may
+ * use them.
+ */
+export const permissionsOf = ({ permissions, presets }: ConfigFile): typeof Permissions.Service => {
+  const names = new Set<string>(presets.map(({ name }) => name))
+  const inFile = (permission: Permission): Permission => ({
+    ...permission,
+    preset: (name) => names.has(name) && permission.preset(name)
+  })
+  if (permissions === undefined) {
+    const everyPreset = inFile(everything)
+    return { forCaller: () => everyPreset }
+  }
+  const entryOf = find(Record.map(permissions, (entry) => inFile(toPermission(entry))))
   return { forCaller: (caller) => entryOf(caller) ?? nothing }
 }
 

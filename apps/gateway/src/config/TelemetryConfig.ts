@@ -1,4 +1,5 @@
 import { Option, Redacted } from "effect"
+import manifest from "../../package.json" with { type: "json" }
 import { pairsOf } from "../setting/TelemetrySettings.ts"
 import type { Values } from "../setting/Settings.ts"
 
@@ -16,7 +17,7 @@ export interface Export {
   readonly logs: Batches
   /** Milliseconds between two exports of metrics. */
   readonly metricInterval: number
-  readonly serviceName: string
+  /** Of the resource. */
   readonly attributes: Readonly<Record<string, string>>
 }
 
@@ -62,8 +63,12 @@ const exportOf = (values: Values): Option.Option<Export> => {
     spans: { delay: values.spanDelay, size: values.spanBatch },
     logs: { delay: values.logDelay, size: values.logBatch },
     metricInterval: values.metricInterval,
-    serviceName: values.serviceName,
-    attributes: attributes === undefined ? {} : pairsOf(attributes)
+    attributes: {
+      "service.name": "bowline",
+      "service.version": manifest.version,
+      ...(attributes === undefined ? {} : pairsOf(attributes)),
+      ...(values.serviceName === undefined ? {} : { "service.name": values.serviceName })
+    }
   })
 }
 

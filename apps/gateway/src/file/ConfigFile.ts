@@ -1,6 +1,6 @@
+import * as TextFile from "@bowline/runtime/prompt/TextFile"
 import { Data, Effect, Option } from "effect"
 import { existsSync } from "node:fs"
-import { readFile } from "node:fs/promises"
 import { basename, resolve } from "node:path"
 import type { Issue, Problem } from "../setting/ConfigProblem.ts"
 import type { Sources, Texts } from "../setting/ReadSettings.ts"
@@ -52,10 +52,9 @@ class Unreadable extends Data.TaggedError("Unreadable")<{ readonly problem: Prob
 const inFile = (file: string, { expected, path }: Issue): Problem => ({ place: { _tag: "File", file, path }, expected })
 
 const readDocument = Effect.fnUntraced(function* (path: string) {
-  const text = yield* Effect.tryPromise({
-    try: () => readFile(path, "utf8"),
-    catch: () => new Unreadable({ problem: inFile(path, { path: [], expected: "The file cannot be read" }) })
-  })
+  const text = yield* TextFile.readConfig(path).pipe(
+    Effect.mapError((expected) => new Unreadable({ problem: inFile(path, { path: [], expected }) }))
+  )
   return yield* Effect.fromResult(parseText(path, text)).pipe(
     Effect.mapError((expected) => new Unreadable({ problem: inFile(basename(path), { path: [], expected }) }))
   )

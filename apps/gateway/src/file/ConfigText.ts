@@ -46,6 +46,12 @@ export const parseText = (path: string, text: string): Result.Result<unknown, st
 
 const reference = /\$(?:\$|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))/g
 
+/** What is spelt like no variable may be a piece of a secret, such as `pa$sword`: it is not quoted. */
+const unset = (name: string): string =>
+  /^[A-Z_][A-Z0-9_]*$/.test(name)
+    ? `The variable ${name} is not set`
+    : "A $ begins the name of a variable, and that one is not set. Write $$ for a dollar"
+
 /** Replaces `$NAME` and `${NAME}` in the strings of a document by the variable's value, and `$$` by a dollar. A variable that is not set, or is blank, is an issue. */
 export const substitute = (
   document: unknown,
@@ -57,7 +63,7 @@ export const substitute = (
       const name = braced ?? plain
       if (name === undefined) return "$"
       const value = environment[name]
-      if (!isSet(value)) issues.push({ path, expected: `The variable ${name} is not set` })
+      if (!isSet(value)) issues.push({ path, expected: unset(name) })
       return value ?? ""
     })
   const walk = (value: unknown, path: Issue["path"]): unknown => {

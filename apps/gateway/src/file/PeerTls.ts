@@ -1,6 +1,6 @@
+import * as TextFile from "@bowline/runtime/prompt/TextFile"
 import { Data, Effect, Redacted } from "effect"
 import { X509Certificate } from "node:crypto"
-import { readFile } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
 import { createSecureContext } from "node:tls"
 import type { Issue } from "../setting/ConfigProblem.ts"
@@ -22,10 +22,9 @@ const isPem = (text: string): boolean => text.trimStart().startsWith("-----BEGIN
 
 const readPem = (text: string | undefined, folder: string, path: Issue["path"]) => {
   if (text === undefined || isPem(text)) return Effect.succeed(text)
-  return Effect.tryPromise({
-    try: () => readFile(resolve(folder, text), "utf8"),
-    catch: () => new Unusable({ path, expected: "Expected PEM, or a file that has it" })
-  })
+  return TextFile.readConfig(resolve(folder, text)).pipe(
+    Effect.mapError((reason) => new Unusable({ path, expected: `Expected PEM, or a file that has it. ${reason}` }))
+  )
 }
 
 const readHost = Effect.fnUntraced(function* ({ tls }: FilePeerHost, folder: string, path: Issue["path"]) {

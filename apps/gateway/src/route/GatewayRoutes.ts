@@ -1,4 +1,5 @@
 import { Api } from "@bowline/protocol/api/Api"
+import type { ReadinessCheck } from "@bowline/protocol/gateway/GatewayApi"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { Effect } from "effect"
@@ -27,7 +28,7 @@ export const layer = HttpApiBuilder.group(
       Effect.orElseSucceed(() => ({ database: false })),
       Effect.cachedWithTTL("1 second")
     )
-    const checks = Effect.gen(function* () {
+    const checks = Effect.gen(function* (): Effect.fn.Return<{ readonly [check in ReadinessCheck]?: boolean }> {
       const draining = !(yield* plans.isDraining)
       return { ...(yield* database), leases: !(yield* plans.isOverdue), draining }
     })

@@ -4,7 +4,7 @@ import { planSettings, streamSettings } from "./PlanSettings.ts"
 import { providerVariables } from "./ProviderVariables.ts"
 import { edgeSettings, serverSettings, storeSettings } from "./ServerSettings.ts"
 import { type Setting, type SchemaOf, optional, setting } from "./Setting.ts"
-import { httpUrl, matching } from "./SettingText.ts"
+import { expecting, httpUrl, matching } from "./SettingText.ts"
 import { telemetrySettings } from "./TelemetrySettings.ts"
 
 /** Everything that an operator can set, except the lists of the file: providers, models and hosts of peers. */
@@ -30,9 +30,19 @@ const schemaOf = Struct.lambda<SchemaOf>((setting) => setting.schema)
 export const Values = Schema.Struct(Struct.map(settings, schemaOf))
 export type Values = typeof Values.Type
 
+const hasNoUser = (text: string): boolean => {
+  const url = URL.parse(text)
+  return url !== null && url.username + url.password === ""
+}
+
+/** Commands print it. */
+const gatewayUrl = httpUrl
+  .check(Schema.makeFilter(hasNoUser))
+  .pipe(expecting("Expected an http or https URL without a user and a password; a key goes into BOWLINE_API_KEY"))
+
 /** The settings of commands that call a gateway. */
 export const clientSettings = {
-  url: setting(httpUrl, {
+  url: setting(gatewayUrl, {
     variable: "BOWLINE_URL",
     default: "http://127.0.0.1:3774",
     doc: "the gateway that the other commands of the command line speak to"

@@ -164,10 +164,10 @@ export const telemetrySettings = {
     default: "60000",
     doc: "milliseconds between two exports of metrics"
   }),
-  serviceName: setting(Schema.String, {
+  serviceName: optional(Schema.String, {
     variable: "OTEL_SERVICE_NAME",
     path: ["telemetry", "service_name"],
-    default: "bowline",
+    unset: "`service.name` of `OTEL_RESOURCE_ATTRIBUTES`; without one, `bowline`",
     doc: "`service.name` of all that is exported"
   }),
   resourceAttributes: optional(attributes, {

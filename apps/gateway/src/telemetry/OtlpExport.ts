@@ -1,3 +1,4 @@
+import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
 import {
   ConfigProvider,
   Duration,
@@ -26,13 +27,22 @@ const serializations = { "http/protobuf": OtlpSerialization.layerProtobuf, "http
 const noVariables = ConfigProvider.layer(ConfigProvider.fromUnknown({}))
 
 /** Exports traces, metrics and logs by OTLP over HTTP, those of them that have a URL. Log lines of the level or above are exported beside the loggers that there are. */
-export const layer = (config: Export, level: LogLevel.LogLevel): Layer.Layer<never, never, HttpClient.HttpClient> => {
-  const { attributes, compression, headers, logs, protocol, sampler, serviceName, spans, timeout, urls } = config
+export const layer = (config: Export, level: LogLevel.LogLevel): Layer.Layer<never, never, HttpClient.HttpClient> =>
+  Layer.unwrap(Effect.map(UuidGenerator, (uuid) => layerOf(config, level, uuid())))
+
+const layerOf = (
+  config: Export,
+  level: LogLevel.LogLevel,
+  instance: string
+): Layer.Layer<never, never, HttpClient.HttpClient> => {
+  const { compression, headers, logs, protocol, sampler, spans, timeout, urls } = config
+  // One for all signals of this process: without it a backend adds up the metrics of all replicas as those of one.
+  const attributes = { "service.instance.id": instance, ...config.attributes }
   const optionsOf = (url: string) => ({
     url,
     headers: Redacted.value(headers),
     compression,
-    resource: { serviceName, attributes },
+    resource: { attributes },
     shutdownTimeout
   })
   const client = (signal: keyof Export["urls"]) => Layer.provide(ExportClient.layer({ signal, timeout }))

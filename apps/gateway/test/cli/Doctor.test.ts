@@ -3,13 +3,14 @@ import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber } from "effect"
+import { ConfigProvider, Deferred, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { createServer } from "node:net"
 import { join } from "node:path"
 import { run } from "../../src/cli/doctor/Finding.ts"
 import { machineChecks } from "../../src/cli/doctor/MachineChecks.ts"
 import { networkChecks } from "../../src/cli/doctor/NetworkChecks.ts"
+import { mutual, pem, terminate } from "../egress/MutualTls.ts"
 import { folderOf } from "../file/ConfigFolder.ts"
 import { databases } from "../plan/Databases.ts"
 import { start } from "../http/RunningGateway.ts"
@@ -177,6 +178,34 @@ describe("bowline doctor", () => {
         assert.match(of("telemetry").join(), /^fail 127\.0\.0\.1:1: /)
         assert.notInclude(stdout, "planted")
       }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
+  )
+
+  it.live("asks an MCP server with the TLS configuration of its host, as the gateway does", () =>
+    Effect.gen(function* () {
+      const server = yield* ScriptedMcpServer.serve({ list: () => ({ tools: [] }) })
+      const { port } = yield* terminate(server.url, "localhost")
+      const host = `localhost:${port}`
+      const file = {
+        mcp_servers: [{ name: "docs", url: `https://${host}/mcp` }],
+        peers: { hosts: { [host]: { tls: mutual } } }
+      }
+      const files = Object.fromEntries(Object.values(mutual).map((name) => [name, pem(name.replace(".pem", ""))]))
+      const folder = yield* folderOf({ ...files, "gateway.json": JSON.stringify(file) })
+      const { of } = yield* findings({ BOWLINE_CONFIG: join(folder, "gateway.json") }, (config, http) =>
+        networkChecks(http, config)
+      )
+      assert.deepStrictEqual(of("mcp docs"), [`ok ${host} answers`])
+    }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
+  )
+
+  it.live.each(["HTTPS_PROXY", "http_proxy", "all_proxy"])("says that the proxy of %s is not used", (name) =>
+    Effect.gen(function* () {
+      const { of } = yield* findings({}, (config, http) => networkChecks(http, config))
+      assert.match(of("proxy").join(), /^warn the gateway uses no proxy/)
+    }).pipe(
+      Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env: { [name]: "http://proxy.example" } }))),
+      Effect.scoped
+    )
   )
 
   it.live("says when the disk of the embedded database is full", () =>

@@ -101,6 +101,7 @@ describe("bowline plans and sessions", () => {
       const run = runAt(url)
       const cases = [
         [["plans", "--limit", "201"], 64, /^[^\n]*--limit[^\n]*Expected an integer between 1 and 200[^\n]*\n$/],
+        [["plans", "--limit", "abc"], 64, /^[^\n]*--limit[^\n]*Expected an integer between 1 and 200[^\n]*\n$/],
         [["sessions", "--cursor", "?"], 64, /^[^\n]*--cursor[^\n]*Expected the next_cursor of a page[^\n]*\n$/],
         [["plans", "--state", "over"], 64, /^[^\n]*--state[^\n]*queued[^\n]*\n$/],
         [["plans", "--session", "none"], 1, /^not_found: [^\n]+\n$/]
@@ -111,6 +112,17 @@ describe("bowline plans and sessions", () => {
         assert.deepInclude(ended[index], { code, stdout: "" })
       }
       assert.deepInclude(yield* run("plans"), { code: 0, stdout: "", stderr: "" })
+    })
+  )
+
+  it.live("refuse a gateway's URL with a password, and do not repeat it", () =>
+    Effect.gen(function* () {
+      for (const user of ["ann:planted@", "planted@", ":planted@"]) {
+        const { code, stderr, stdout } = yield* runAt(`http://${user}127.0.0.1:1`)("plans")
+        assert.deepStrictEqual([code, stdout], [78, ""])
+        assert.match(stderr, /^BOWLINE_URL: Expected an http or https URL without a user and a password; [^\n]+\n$/)
+        assert.notInclude(stderr, "planted")
+      }
     })
   )
 

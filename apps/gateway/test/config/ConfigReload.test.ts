@@ -6,7 +6,8 @@ import { results, type Script } from "@bowline/testing/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Logger, References, Schedule } from "effect"
-import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { execFileSync } from "node:child_process"
+import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as ConfigReload from "../../src/config/ConfigReload.ts"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
@@ -52,6 +53,13 @@ const watched = Effect.fnUntraced(function* (
 const replace = (file: string, text: string) => {
   writeFileSync(`${file}.new`, text)
   renameSync(`${file}.new`, file)
+}
+
+const overwrite = (text: string) => (file: string) => writeFileSync(file, text)
+
+const replaceByPipe = (file: string) => {
+  rmSync(file)
+  execFileSync("mkfifo", [file])
 }
 
 /** As Kubernetes mounts a ConfigMap: the file is a link through a link to the folder with the current content. */
@@ -129,20 +137,25 @@ describe("the configuration file of a running gateway", () => {
   )
 
   it.live.each([
-    ["is empty", "", "It is empty. Expected settings, or {} for none"],
-    ["cannot be parsed", "permissions: {", "gateway.yaml: "],
-    ["has a key that does not exist", `${open}server: { prot: 1 }`, "gateway.yaml server.prot: There is no such key"],
+    ["is empty", overwrite(""), "It is empty. Expected settings, or {} for none"],
+    ["cannot be parsed", overwrite("permissions: {"), "gateway.yaml: "],
+    [
+      "has a key that does not exist",
+      overwrite(`${open}server: { prot: 1 }`),
+      "gateway.yaml server.prot: There is no such key"
+    ],
     [
       "has permissions for nobody",
-      "permissions: { ann: {} }",
+      overwrite("permissions: { ann: {} }"),
       "gateway.yaml permissions.ann: Expected the name of a caller"
     ],
-    ["is gone", undefined, "The file cannot be read"]
-  ] as const)("is reported once and changes nothing when it %s", ([, text, expected]) =>
+    ["is gone", (file: string) => rmSync(file), "gateway.yaml: It does not exist"],
+    ["has become a pipe", replaceByPipe, "gateway.yaml: It is not a file"],
+    ["is too large", (file: string) => truncateSync(file, 1_048_577), "gateway.yaml: It has more than 1048576 bytes"]
+  ] as const)("is reported once and changes nothing when it %s", ([, spoil, expected]) =>
     Effect.gen(function* () {
       const { file, log, mayCall, settle } = yield* watched({ "gateway.yaml": closed })
-      if (text === undefined) rmSync(file)
-      else writeFileSync(file, text)
+      spoil(file)
       yield* settle
       yield* settle
       assert.isFalse(mayCall())
@@ -151,7 +164,7 @@ describe("the configuration file of a running gateway", () => {
       assert.lengthOf(log, 1)
       assert.lengthOf(problems ?? [], 1)
       assert.include(problems?.[0], expected)
-      writeFileSync(file, open)
+      replace(file, open)
       yield* settle
       assert.isTrue(mayCall())
       assert.deepStrictEqual(log.slice(1), ["configuration_reread"])
@@ -231,6 +244,25 @@ presets: { knots: { instructions: planted-secret } }
     }).pipe(Effect.scoped)
   )
 
+  it.live("is reported and changes nothing when a certificate that it names has become a pipe", () =>
+    Effect.gen(function* () {
+      const ca = join(import.meta.dirname, "../egress/certificates/authority.pem")
+      const peers = "peers: { hosts: { peer.example: { tls: { ca: ca.pem } } } }"
+      const { config, folder, log, settle } = yield* watched({
+        "gateway.yaml": peers,
+        "ca.pem": readFileSync(ca, "utf8")
+      })
+      const before = config.peerTls()
+      replaceByPipe(join(folder, "ca.pem"))
+      yield* settle
+      const place = 'gateway.yaml peers.hosts["peer.example"].tls.ca'
+      assert.deepStrictEqual(log, [
+        ["configuration_unusable", [`${place}: Expected PEM, or a file that has it. It is not a file`]]
+      ])
+      assert.strictEqual(config.peerTls(), before)
+    }).pipe(Effect.scoped)
+  )
+
   it.live("is read at once when somebody asks for it", () =>
     Effect.gen(function* () {
       const { file, log, mayCall, reread, settle } = yield* watched({ "gateway.yaml": open })
@@ -278,6 +310,34 @@ describe("a gateway whose file changes", () => {
       const text = yield* Fiber.join(reading)
       assert.deepInclude(payloads(text, "task.finished")[0], { state: "rejected" })
       assert.match(text, /^event: final$/m)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("lets nobody use a preset that the file no longer has, whoever might use it before", () =>
+    Effect.gen(function* () {
+      const presets = "presets: { knots: { description: of knots }, internal: { description: of bolts } }\n"
+      const denied = "permissions: { anonymous: { presets: { deny: [internal] } } }\n"
+      const { file, logged, signal, url } = yield* begin(presets + denied, () => [say("ok")])
+      const listed = Effect.map(get(url, "/presets"), (answer) =>
+        (answer["presets"] as ReadonlyArray<{ readonly name: string }>).map(({ name }) => name)
+      )
+      const reread = Effect.fnUntraced(function* (text: string) {
+        writeFileSync(file, text)
+        yield* signal("SIGHUP")
+        yield* logged("configuration_reread")
+      })
+      assert.deepStrictEqual(yield* listed, ["knots"])
+      for (const text of ["presets: { knots: {} }\npermissions: { anonymous: {} }", "presets: { knots: {} }"]) {
+        yield* reread(text)
+        assert.deepStrictEqual(yield* listed, ["knots"])
+        const refused = yield* get(url, "/plan", { question: "?", preset: "internal" })
+        assert.include(refused, { status: 400, code: "invalid_request" })
+        assert.include(yield* get(url, "/plan", { question: "?" }), { state: "completed" })
+      }
+      yield* reread("{}")
+      assert.deepStrictEqual(yield* listed, [])
+      yield* reread(presets)
+      assert.deepStrictEqual(yield* listed, ["knots", "internal"])
     }).pipe(Effect.scoped)
   )
 

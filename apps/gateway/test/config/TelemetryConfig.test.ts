@@ -41,6 +41,17 @@ describe("TelemetryConfig", () => {
     })
   )
 
+  it.effect.each([
+    [{}, "bowline"],
+    [{ OTEL_RESOURCE_ATTRIBUTES: "service.name=of%20attributes" }, "of attributes"],
+    [{ OTEL_RESOURCE_ATTRIBUTES: "service.name=of%20attributes", OTEL_SERVICE_NAME: "gate" }, "gate"]
+  ] as const)("takes the name of the service from where it stands: with %j it is %s", ([given, name]) =>
+    Effect.gen(function* () {
+      const { attributes } = Option.getOrThrow(yield* exportsOf({ ...collector, ...given }))
+      assert.strictEqual(attributes["service.name"], name)
+    })
+  )
+
   it.effect("reads headers as pairs, from a variable and from the file", () =>
     Effect.gen(function* () {
       const folder = yield* folderOf({

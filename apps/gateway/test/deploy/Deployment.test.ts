@@ -20,6 +20,7 @@ const Compose = Schema.Struct({ services: Schema.Record(Schema.String, Service) 
 const { services } = Schema.decodeUnknownSync(Compose)(Yaml.parse(read("compose.yaml")))
 const replicas = Object.values(services).filter(({ image }) => image === "bowline")
 const unit = read("deploy/systemd/bowline.service")
+const page = "docs/operations/deploy.md"
 const caddyfile = read("deploy/caddy/Caddyfile")
 const image = stages(read("Dockerfile")).flat()
 const textOf = (name: string) => image.findLast((instruction) => instruction.name === name)?.text ?? ""
@@ -55,7 +56,8 @@ const others = {
   NODE_COMPILE_CACHE: "node",
   POSTGRES_USER: "postgres",
   POSTGRES_PASSWORD: "postgres",
-  SITE_ADDRESS: "Caddy"
+  SITE_ADDRESS: "Caddy",
+  BOWLINE_API_KEY: "the command line"
 }
 
 describe("the files of a deployment", () => {
@@ -103,6 +105,15 @@ describe("the files of a deployment", () => {
     }).pipe(Effect.scoped)
   )
 
+  it("set every variable that the page says is in .env", () => {
+    const named = Array.from(read(page).matchAll(/([A-Z_]+) in \.env/g), ([, name = ""]) => name)
+    assert.isNotEmpty(named)
+    assert.deepStrictEqual(
+      named.filter((name) => !(name in example)),
+      []
+    )
+  })
+
   it("let a gateway shut down: the grace, and half a minute more", () => {
     const grace = 30
     assert.strictEqual(table.shutdownGrace.default, `${grace}s`)
@@ -122,7 +133,9 @@ describe("the files of a deployment", () => {
     }
     assert.include(read(".gitignore").split("\n"), replica.env_file)
     const [pnpm = ""] = /pnpm@[\d.]+/.exec(read(".ci/setup.mjs")) ?? []
-    assert.include(read("Dockerfile"), `npx -y ${pnpm} `)
+    const install = /npx -y pnpm@\S+ install .*@bowline\/gateway\.\.\./.exec(read("Dockerfile"))?.[0] ?? ""
+    assert.isTrue(install.startsWith(`npx -y ${pnpm} `), install)
+    assert.include(read(page), install)
     const [, major = ""] = /^  node: (\d+)/m.exec(read("pnpm-workspace.yaml")) ?? []
     assert.include(read("Dockerfile"), `FROM node:${major}-`)
   })

@@ -41,6 +41,16 @@ describe("the documentation", () => {
     )
   })
 
+  it("lists every page of the reference in the README", () => {
+    const links = read("README.md")
+    const listed = pages.filter((page) => dirname(page) === "docs/reference")
+    assert.isNotEmpty(listed)
+    assert.deepStrictEqual(
+      listed.filter((page) => !links.includes(`(${page})`)),
+      []
+    )
+  })
+
   it("has no link that leads nowhere", () => {
     const broken = pages.flatMap((page) =>
       Array.from(read(page).matchAll(/\]\((?!https?:|mailto:)([^)\s#]*)(?:#([^)\s]+))?\)/g)).flatMap(

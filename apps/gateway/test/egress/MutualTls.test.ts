@@ -10,48 +10,13 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer, Schema } from "effect"
 import { HttpClient } from "effect/http"
 import { readFileSync, writeFileSync } from "node:fs"
-import { connect } from "node:net"
 import { join } from "node:path"
-import { createServer } from "node:tls"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
 import { formatProblem } from "../../src/setting/ConfigProblem.ts"
 import * as Outbound from "../../src/egress/Outbound.ts"
 import { folderOf } from "../file/ConfigFolder.ts"
 import { post, start } from "../http/RunningGateway.ts"
-
-const folder = join(import.meta.dirname, "certificates")
-const pem = (name: string) => readFileSync(join(folder, `${name}.pem`), "utf8")
-
-/** TLS in front of a peer: who has no certificate of the authority is turned away. */
-const terminate = (target: string, certificate: string) =>
-  Effect.acquireRelease(
-    Effect.callback<{ readonly port: number; readonly close: () => void }>((resume) => {
-      const server = createServer(
-        {
-          cert: pem(certificate),
-          key: pem(`${certificate}-key`),
-          ca: pem("authority"),
-          requestCert: true,
-          rejectUnauthorized: true
-        },
-        (socket) => {
-          const inner = connect(Number(new URL(target).port), "127.0.0.1")
-          socket.on("error", () => inner.destroy()).on("close", () => inner.destroy())
-          inner.on("error", () => socket.destroy()).on("close", () => socket.destroy())
-          socket.pipe(inner)
-          inner.pipe(socket)
-        }
-      )
-      server.listen(0, "127.0.0.1", () => {
-        const address = server.address()
-        const port = typeof address === "object" && address !== null ? address.port : 0
-        resume(Effect.succeed({ port, close: () => server.close() }))
-      })
-    }),
-    ({ close }) => Effect.sync(close)
-  )
-
-const mutual = { cert: "client.pem", key: "client-key.pem", ca: "authority.pem" }
+import { mutual, pem, terminate } from "./MutualTls.ts"
 
 interface Given {
   readonly tls?: object

@@ -56,6 +56,22 @@ log: { level: $LOUD }
     }).pipe(Effect.scoped)
   )
 
+  it.effect("does not quote what may be a piece of a secret with a $ in it", () =>
+    Effect.gen(function* () {
+      const file = { plans: { model: "pa$sword", summary_model: "a${Planted}b" }, database: { url: "$planted" } }
+      const expected = "A $ begins the name of a variable, and that one is not set. Write $$ for a dollar"
+      assert.deepStrictEqual(yield* problems("a.json", JSON.stringify(file), { planted: " " }), [
+        `a.json plans.model: ${expected}`,
+        `a.json plans.summary_model: ${expected}`,
+        `a.json database.url: ${expected}`,
+        "a.json plans.model: Expected provider/model",
+        "a.json plans.summary_model: Expected provider/model"
+      ])
+      const config = yield* load("a.json", '{"server": {"api_keys": {"ann": "$lower"}}}', { lower: "key" })
+      assert.deepStrictEqual(Redacted.value(config.callerKeys[0]?.key ?? Redacted.make("")), "key")
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("reports what is wrong with every MCP server", () =>
     Effect.gen(function* () {
       const auth = { type: "bearer_env", env_var: "NONE" }
@@ -210,7 +226,7 @@ providers: [{ name: local, wire: openai-chat }]
   it.effect("has to exist if it is named", () =>
     Effect.gen(function* () {
       const { problems } = yield* Effect.flip(fromEnvironment({ BOWLINE_CONFIG: "/nowhere/a.yaml" }, false))
-      assert.deepStrictEqual(problems.map(formatProblem), ["/nowhere/a.yaml: The file cannot be read"])
+      assert.deepStrictEqual(problems.map(formatProblem), ["/nowhere/a.yaml: It does not exist"])
     })
   )
 })

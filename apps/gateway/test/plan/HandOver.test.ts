@@ -28,6 +28,14 @@ const terminate = Effect.fnUntraced(function* ({ ended, kill, signal, url }: Gat
   assert.strictEqual(yield* kill("SIGKILL"), 0)
 })
 
+/** Which request has started the plan that a line of the log is about. */
+const requestOf = (line: string) => {
+  const { annotations } = JSON.parse(line) as { readonly annotations: Readonly<Record<string, unknown>> }
+  const { plan_id, request_id } = annotations
+  assert.isString(request_id)
+  return { plan_id, request_id }
+}
+
 const handOver = Effect.fnUntraced(function* (
   size: number,
   database: Readonly<Record<string, string>>,
@@ -66,6 +74,9 @@ const handOver = Effect.fnUntraced(function* (
   }
   const handed = first.lines.filter((line) => line.includes("plan_handed_over"))
   assert.lengthOf(handed, isMemory ? 0 : 4 * size)
+  const resumed = next.lines.filter((line) => line.includes("plan_resumed"))
+  assert.strictEqual(resumed.length > 0, !isMemory)
+  assert.includeDeepMembers(handed.map(requestOf), resumed.map(requestOf))
   for (const { lines } of [first, next]) {
     const troubles = lines.filter((line) => /"level":"(WARN|ERROR)"/.test(line))
     assert.isEmpty(troubles.filter((line) => !line.includes("The peer has not told its id")))

@@ -4,6 +4,7 @@ import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
 import { callTool, error, say, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Console, Effect } from "effect"
+import manifest from "../../package.json" with { type: "json" }
 import { folderOf } from "../file/ConfigFolder.ts"
 import { post, start } from "../http/RunningGateway.ts"
 import * as Collector from "./Collector.ts"
@@ -124,6 +125,26 @@ describe("an exported trace", () => {
       const [, failed] = named(spans, "chat planner")
       assert.deepInclude(failed?.attributes, { "gen_ai.operation.name": "chat", "error.type": "server_error" })
       assert.deepStrictEqual(failed?.status, { code: 2, message: "server_error" })
+    }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("names the process that it comes from, unless the operator names it", () =>
+    Effect.gen(function* () {
+      const resourceOf = (settings: Readonly<Record<string, string>>) =>
+        Effect.map(everything(settings), ({ spans }) => {
+          const resources = new Set(spans.map(({ resource }) => JSON.stringify(resource)))
+          assert.strictEqual(resources.size, 1)
+          return spans[0]?.resource ?? {}
+        })
+      const [one, other] = [yield* resourceOf({}), yield* resourceOf({})]
+      assert.deepInclude(one, { "service.name": "bowline", "service.version": manifest.version })
+      assert.match(String(one["service.instance.id"]), /^[0-9a-f-]{36}$/)
+      assert.notStrictEqual(one["service.instance.id"], other["service.instance.id"])
+      const own = { "service.name": "gate", "service.version": "9", "service.instance.id": "pod-1" }
+      const OTEL_RESOURCE_ATTRIBUTES = Object.entries(own)
+        .map((pair) => pair.join("="))
+        .join()
+      assert.deepInclude(yield* resourceOf({ OTEL_RESOURCE_ATTRIBUTES }), own)
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 

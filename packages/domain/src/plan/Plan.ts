@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import { Schema, Struct } from "effect"
 import { ExternalSessionId, SessionId } from "../session/Session.ts"
 import { Failure, Final, Stage } from "./Outcome.ts"
 import { Usage } from "./Usage.ts"
@@ -17,6 +17,7 @@ const fields = {
   state: PlanState,
   stage: Schema.NullOr(Stage),
   model: Schema.String,
+  trace_id: Schema.NullOr(Schema.String),
   preset: Schema.NullOr(Schema.String),
   created_at: Schema.String,
   deadline_at: Schema.String,
@@ -24,17 +25,32 @@ const fields = {
   steps: Schema.Int,
   tool_calls: Schema.Int,
   usage: Usage,
-  final: Schema.NullOr(Final),
   error: Schema.NullOr(Failure),
   metadata: Schema.Record(Schema.String, Schema.String)
 }
 
-/** One run of the planner for one question. Timestamps are ISO 8601 in UTC. `preset` is the one that its request named. */
-export const Plan = Schema.Struct({ ...fields, question: Schema.String })
+/**
+ * One run of the planner for one question. Timestamps are ISO 8601 in UTC. `preset` is the one that its request named. `trace_id` is
+ * that of W3C Trace Context, 32 digits in hex; null if the plan is no part of a trace.
+ */
+export const Plan = Schema.Struct({ ...fields, question: Schema.String, final: Schema.NullOr(Final) })
 export type Plan = typeof Plan.Type
 
-/** A plan in a list: `question_preview` is the first 200 characters of its question. */
-export const PlanSummary = Schema.Struct({ ...fields, question_preview: Schema.String })
+const answerTexts = ["text", "output"] as const
+
+/** A plan in a list: `question_preview` is the first 200 characters of its question, and `final` has no answer. */
+export const PlanSummary = Schema.Struct({
+  ...fields,
+  question_preview: Schema.String,
+  final: Schema.NullOr(Final.mapFields(Struct.omit(answerTexts)))
+})
 export type PlanSummary = typeof PlanSummary.Type
+
+/** A plan as lists show it, whose question begins with this. */
+export const summarize = ({ final, ...plan }: Omit<Plan, "question">, question_preview: string): PlanSummary => ({
+  ...plan,
+  question_preview,
+  final: final === null ? null : Struct.omit(final, answerTexts)
+})
 
 export const isSettled = (plan: Pick<Plan, "state">): boolean => plan.state !== "queued" && plan.state !== "running"

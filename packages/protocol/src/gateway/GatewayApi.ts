@@ -7,6 +7,10 @@ const PrometheusText = Schema.String.pipe(
   HttpApiSchema.asText({ contentType: "text/plain; version=0.0.4; charset=utf-8" })
 )
 
+/** What a gateway that is ready has passed. */
+export const readinessChecks = ["database", "database_writable", "leases", "draining"] as const
+export type ReadinessCheck = (typeof readinessChecks)[number]
+
 export class GatewayApi extends HttpApiGroup.make("gateway", { topLevel: true })
   .add(
     HttpApiEndpoint.get("health", "/health", {
@@ -18,7 +22,7 @@ export class GatewayApi extends HttpApiGroup.make("gateway", { topLevel: true })
     }).annotateMerge(
       OpenApi.annotations({
         summary: "Whether it takes plans",
-        description: "503 names the checks that `failed`: `database`, `draining`."
+        description: `503 names the checks that \`failed\`: ${readinessChecks.map((check) => `\`${check}\``).join(", ")}.`
       })
     ),
     HttpApiEndpoint.get("metrics", "/metrics", { success: PrometheusText })

@@ -5,6 +5,7 @@ import { Api } from "../../src/api/Api.ts"
 
 interface Operation {
   readonly summary?: string
+  readonly description?: string
   readonly responses: { readonly [status: string]: { readonly content?: object } }
 }
 
@@ -61,5 +62,9 @@ describe("Api", () => {
       assert.include(text, `"event":{"type":"string","enum":["${member.fields.event.schema.literal}"]}`)
     }
     assert.notInclude(text, "effect/http-api/stream/failure")
+  })
+
+  it("names every check of the readiness", () => {
+    assert.include(spec.paths["/ready"]?.["get"]?.description, "`database`, `database_writable`, `leases`, `draining`")
   })
 })

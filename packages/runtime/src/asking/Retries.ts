@@ -78,67 +78,65 @@ export class Retries {
   }
 
   /** The attempt of that number has failed. Chooses the next target, and gives the milliseconds to wait; fails if there is none. */
-  readonly failed = Effect.fnUntraced(function* (
-    this: Retries,
-    attempt: number,
-    reason: ProviderErrorReason
-  ): Effect.fn.Return<number, ProviderError | StorageError> {
-    const { pool, targets } = this.#parts
-    const { session, stage } = this.#subject
-    const error = new ProviderError({ reason })
-    const { credential, model } = this.#target
-    this.#failures.push(reason)
-    this.#tried.add(credential.id)
-    yield* pool
-      .failed({ ...Target.use(this.#target), reason, stage })
-      .pipe(Effect.ignore({ log: "Warn", message: "credential_use_not_stored" }))
-    const other = yield* targets.pick(session, model, this.#tried)
-    const recourse = yield* this.#decide(reason, other._tag === "Picked")
-    if (recourse._tag === "GiveUp") return yield* error
-    if (recourse._tag === "OtherModel") yield* this.#failOver(error)
-    else if (recourse._tag === "OtherCredential" && other._tag === "Picked")
-      this.#target = { model, credential: other.credential }
-    const delay_ms = "delayMs" in recourse ? recourse.delayMs : 0
-    yield* ProviderMetrics.retried(Target.asked(model), error.type)
-    yield* Effect.annotateLogs(Effect.logWarning("provider_retry"), {
-      error_type: error.type,
-      attempt,
-      delay_ms,
-      credential: credential.id,
-      model
+  failed(attempt: number, reason: ProviderErrorReason) {
+    return Effect.gen({ self: this }, function* (): Effect.fn.Return<number, ProviderError | StorageError> {
+      const { pool, targets } = this.#parts
+      const { session, stage } = this.#subject
+      const error = new ProviderError({ reason })
+      const { credential, model } = this.#target
+      this.#failures.push(reason)
+      this.#tried.add(credential.id)
+      yield* pool
+        .failed({ ...Target.use(this.#target), reason, stage })
+        .pipe(Effect.ignore({ log: "Warn", message: "credential_use_not_stored" }))
+      const other = yield* targets.pick(session, model, this.#tried)
+      const recourse = yield* this.#decide(reason, other._tag === "Picked")
+      if (recourse._tag === "GiveUp") return yield* error
+      if (recourse._tag === "OtherModel") yield* this.#failOver(error)
+      else if (recourse._tag === "OtherCredential" && other._tag === "Picked")
+        this.#target = { model, credential: other.credential }
+      const delay_ms = "delayMs" in recourse ? recourse.delayMs : 0
+      yield* ProviderMetrics.retried(Target.asked(model), error.type)
+      yield* Effect.annotateLogs(Effect.logWarning("provider_retry"), {
+        error_type: error.type,
+        attempt,
+        delay_ms,
+        credential: credential.id,
+        model
+      })
+      return delay_ms
     })
-    return delay_ms
-  })
+  }
 
   get #otherModels(): ReadonlyArray<string> {
     const { models } = this.#subject
     return models.slice(models.indexOf(this.#target.model) + 1)
   }
 
-  readonly #decide = Effect.fnUntraced(function* (
-    this: Retries,
-    reason: ProviderErrorReason,
-    hasOtherCredential: boolean
-  ) {
-    const now = yield* Clock.currentTimeMillis
-    return Recourse.decide(this.#failures, {
-      waitMs: yield* this.#nextWait(now, reason),
-      hasOtherCredential,
-      hasOtherModel: this.#otherModels.length > 0,
-      timeLeftMs: this.#subject.deadline - now
+  #decide(reason: ProviderErrorReason, hasOtherCredential: boolean) {
+    return Effect.gen({ self: this }, function* () {
+      const now = yield* Clock.currentTimeMillis
+      return Recourse.decide(this.#failures, {
+        waitMs: yield* this.#nextWait(now, reason),
+        hasOtherCredential,
+        hasOtherModel: this.#otherModels.length > 0,
+        timeLeftMs: this.#subject.deadline - now
+      })
     })
-  })
+  }
 
   /** The next model has all its retries. Where it has no free credential either, the step fails as the last model did. */
-  readonly #failOver = Effect.fnUntraced(function* (this: Retries, error: ProviderError) {
-    const { targets, settings } = this.#parts
-    const { model } = this.#target
-    this.#target = yield* Effect.mapError(targets.first(this.#subject.session, this.#otherModels), (none) =>
-      none._tag === "ProviderError" ? error : none
-    )
-    yield* ProviderMetrics.failedOver(Target.asked(model), error.type)
-    this.#tried = new Set()
-    this.#failures = []
-    this.#nextWait = yield* countWaits(settings)
-  })
+  #failOver(error: ProviderError) {
+    return Effect.gen({ self: this }, function* () {
+      const { targets, settings } = this.#parts
+      const { model } = this.#target
+      this.#target = yield* Effect.mapError(targets.first(this.#subject.session, this.#otherModels), (none) =>
+        none._tag === "ProviderError" ? error : none
+      )
+      yield* ProviderMetrics.failedOver(Target.asked(model), error.type)
+      this.#tried = new Set()
+      this.#failures = []
+      this.#nextWait = yield* countWaits(settings)
+    })
+  }
 }

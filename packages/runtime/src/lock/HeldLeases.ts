@@ -17,8 +17,8 @@ const lost = counter({
 export interface Listener {
   /** The place in the line: 1 is the next one. */
   readonly onQueued: (position: number) => void
-  /** The lease is lost, and with it the right to write. */
-  readonly onLost: () => void
+  /** A renewal did not find the lease. Returns whether it is lost, and with it the right to write, and the holder did not know yet. */
+  readonly onLost: () => boolean
 }
 
 interface Parts {
@@ -31,7 +31,7 @@ interface Parts {
 
 interface Lease {
   readonly fence: number
-  readonly lost: () => void
+  readonly lost: Listener["onLost"]
 }
 
 /** The leases of this process: those that it holds, and those that it asks the store for. At most one caller at a time asks for a session. */
@@ -136,14 +136,16 @@ export class HeldLeases {
   }
 
   /** Until the scope closes, a lease that the store grants is not released though it is not held here yet. */
-  readonly expect: Effect.Effect<void, never, Scope.Scope> = Effect.asVoid(
-    Effect.acquireRelease(
-      Effect.sync(() => {
-        this.#expecting.add(++this.#expected)
-        return this.#expected
-      }),
-      (number) => Effect.sync(() => this.#expecting.delete(number))
-    )
+  readonly expect: Effect.Effect<void, never, Scope.Scope> = Effect.uninterruptible(
+    Effect.flatMap(Effect.scope, (scope) => {
+      const number = ++this.#expected
+      this.#expecting.add(number)
+      // Not `acquireRelease`: it copies the whole context at each release.
+      return Scope.addFinalizer(
+        scope,
+        Effect.sync(() => this.#expecting.delete(number))
+      )
+    })
   )
 
   /**
@@ -153,9 +155,8 @@ export class HeldLeases {
    */
   reconcile(before: ReadonlyMap<SessionId, Lease>, renewed: ReadonlyMap<SessionId, number>): Effect.Effect<void> {
     const gone = Array.from(before).filter(
-      ([session, lease]) => this.#held.get(session) === lease && renewed.get(session) !== lease.fence
+      ([session, lease]) => this.#held.get(session) === lease && renewed.get(session) !== lease.fence && lease.lost()
     )
-    for (const [, lease] of gone) lease.lost()
     const isUsed = (session: SessionId) => this.#held.has(session) || this.#acquiring.has(session)
     const unused = Array.from(renewed).filter(([session]) => !isUsed(session))
     this.#unused = new Map(unused.map(([session]) => [session, this.#unused.get(session) ?? this.#expected]))

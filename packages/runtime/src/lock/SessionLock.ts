@@ -44,8 +44,9 @@ export class SessionLock extends Context.Service<
     /** Until the scope closes, the store may grant leases for which `adopt` is not called yet: they are not released as unknown. */
     readonly expectLeases: Effect.Effect<void, never, Scope.Scope>
     /**
-     * Holds the session whose lease came with a plan, with this fence, until the scope closes. Plans that wait for the session in this
-     * process stay behind it: the store grants no lease on a session with a running plan.
+     * Holds the session whose lease came with a plan, with this fence, until the scope closes. Whoever waits for the session in this
+     * process stays behind it: the store grants no lease on a session with a running plan. That is never an open plan, but it may be
+     * a change from outside: the store does not know who waits here.
      */
     readonly adopt: (
       session: SessionId,
@@ -105,7 +106,13 @@ class Lines {
   /** Goes ahead of those who wait. One of them may be asking the store for the session: it waits until the store grants it. */
   readonly enterFirst = Effect.fnUntraced(function* (this: Lines, session: SessionId, listener: Listener) {
     const { turn } = yield* this.#stand(session, listener, "first")
-    yield* Effect.acquireRelease(turn.takeIfAvailable(1), (isTaken) => turn.release(isTaken ? 1 : 0))
+    const scope = yield* Effect.scope
+    // Not `acquireRelease`: it copies the whole context at each release.
+    yield* Effect.uninterruptible(
+      Effect.flatMap(turn.takeIfAvailable(1), (isTaken) =>
+        isTaken ? Scope.addFinalizer(scope, turn.release(1)) : Effect.void
+      )
+    )
   })
 
   /** Stands in the line until the scope closes. */

@@ -1,5 +1,5 @@
 import { summary } from "@bowline/domain/peer/Agent"
-import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
+import { isSettled, type PlanId, summarize } from "@bowline/domain/plan/Plan"
 import { InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
@@ -155,10 +155,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
           (session === undefined || record.plan.session_id === session) &&
           (state === undefined || record.plan.state === state)
       )
-      return newestFirst(found, page, ({ plan: { question, ...plan } }) => ({
-        ...plan,
-        question_preview: preview(question)
-      }))
+      return newestFirst(found, page, ({ plan: { question, ...plan } }) => summarize(plan, preview(question)))
     }),
   events: (id, after, limit) =>
     Effect.sync(() => {

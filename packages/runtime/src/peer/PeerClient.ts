@@ -16,10 +16,15 @@ export interface Route {
   readonly via: ReadonlyArray<string>
   /** The trace that the plan is a part of, if it is one, as W3C Trace Context writes it. It is stored with the plan. */
   readonly trace?: { readonly traceparent: string; readonly tracestate?: string }
+  /** The `request_id` in the log of the request that has started the plan, if there was one. It is stored with the plan. */
+  readonly request_id?: string
 }
 
 /** The route of a plan that a caller posted here directly. */
 export const direct: Route = { hops: 0, via: [] }
+
+/** The id of the trace that a plan with this route is a part of. */
+export const traceIdOf = ({ trace }: Route): string | null => trace?.traceparent.split("-")[1] ?? null
 
 /** The headers that tell whoever is called of a route. */
 export const routeHeaders = ({ hops, via }: Route): Readonly<Record<string, string>> => ({

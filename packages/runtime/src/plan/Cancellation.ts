@@ -54,15 +54,18 @@ export const cancel = Effect.fnUntraced(
 /** How many plans one page of a list has. */
 const pageSize = 200
 
-/** The plans of the session that are not over; those that are older than the plan `before`, if it is given. */
+/** The states of a plan that is not over. A plan that begins to run between the lists of the two is in the second one. */
+const openStates = ["queued", "running"] as const
+
+/** The plans of the session that are in these states; those that are older than the plan `before`, if it is given. */
 export const openPlans = Effect.fnUntraced(function* (
   store: PlanStore["Service"],
   caller: CallerName,
-  filter: { readonly session: SessionId; readonly before?: PlanId }
+  filter: { readonly session: SessionId; readonly before?: PlanId },
+  states: ReadonlyArray<(typeof openStates)[number]> = openStates
 ) {
   const open = new Set<PlanId>()
-  // A plan that begins to run in the meantime is in the second list.
-  for (const state of ["queued", "running"] as const) {
+  for (const state of states) {
     for (let page: PageRequest | undefined = { limit: pageSize }; page !== undefined;) {
       const { items, next }: Page<PlanSummary> = yield* store.list(caller, { ...filter, state }, page)
       for (const { plan_id } of items) open.add(plan_id)

@@ -1,9 +1,8 @@
-import type { Agent } from "@bowline/domain/peer/Agent"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Effect, Exit, Predicate, Scope } from "effect"
 import { Permissions } from "../config/Permissions.ts"
-import { defaultPreset, Presets } from "../config/Presets.ts"
+import { Presets } from "../config/Presets.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
@@ -43,12 +42,10 @@ interface Parts {
   readonly scope: Scope.Scope
 }
 
-/** The agents of an abandoned plan that can be reached. */
-const agentsOf = ({ request }: AbandonedPlan, presets: typeof Presets.Service): ReadonlyArray<Agent> => {
+/** The agents that the request of an abandoned plan named, as they are stored. */
+const namedIn = ({ request }: AbandonedPlan): ReadonlyArray<unknown> => {
   const stored: unknown = request?.request
-  const named = Predicate.hasProperty(stored, "agents") && Array.isArray(stored.agents) ? stored.agents : []
-  const preset = Predicate.hasProperty(stored, "preset") ? String(stored.preset) : defaultPreset
-  return [...(presets.get(preset)?.agents ?? []), ...LeftTasks.reachable(named)]
+  return Predicate.hasProperty(stored, "agents") && Array.isArray(stored.agents) ? stored.agents : []
 }
 
 /** The ends of plans that no process can resume. Each holds its session until the store has it. */
@@ -95,7 +92,11 @@ export class Endings {
     this.#endings.set(plan.plan_id, ending)
     if (guard._tag !== "Held") return
     // The replica that has the session now ends the plan. The next write here is refused.
-    const onLost = () => void (ending.due = 0)
+    const onLost = () => {
+      const isNews = ending.due !== 0
+      ending.due = 0
+      return isNews
+    }
     yield* Scope.provide(lock.adopt(plan.session_id, guard.fence, onLost), scope)
   })
 
@@ -110,9 +111,10 @@ export class Endings {
     yield* this.#drop(ending)
     if (refused.has(plan_id)) return
     const open = abandoned.tasks.filter(({ state }) => state === "running")
-    const { owner, route } = abandoned
-    const agents = agentsOf(abandoned, presets)
-    yield* LeftTasks.cancelAll(peers, { agents, route, permission: permissions.forCaller(owner) }, open)
+    const { owner, plan, route } = abandoned
+    const permission = permissions.forCaller(owner)
+    const agents = LeftTasks.reachable(presets, permission, plan.preset, namedIn(abandoned))
+    yield* LeftTasks.cancelAll(peers, { agents, route, permission }, open)
     yield* Effect.ignore(notices.publish([{ _tag: "Advanced", plan_id }]))
   })
 

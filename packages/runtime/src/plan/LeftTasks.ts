@@ -1,14 +1,25 @@
 import { Agent } from "@bowline/domain/peer/Agent"
 import { Effect, Option, Schema } from "effect"
 import { allowsUrl, type Permission } from "../config/Permissions.ts"
+import { find, type Presets } from "../config/Presets.ts"
 import type { StoredTask } from "../store/PlanStore.ts"
 import type { PeerClient, Route } from "../peer/PeerClient.ts"
 
 const decodeAgent = Schema.decodeUnknownOption(Agent)
 
-/** The stored agents that can still be reached. The secrets of a request are mostly not stored, so an agent that needs one cannot. */
-export const reachable = (agents: ReadonlyArray<unknown>): ReadonlyArray<Agent> =>
-  agents.flatMap((agent) => Option.toArray(decodeAgent(agent)))
+/**
+ * The agents that can still be reached: those of the preset that a plan's request named, if the caller may use it now, then the stored
+ * ones. The secrets of a request are mostly not stored, so an agent that needs one cannot be reached.
+ */
+export const reachable = (
+  presets: typeof Presets.Service,
+  permission: Permission,
+  preset: string | null,
+  stored: ReadonlyArray<unknown>
+): ReadonlyArray<Agent> => [
+  ...(find(presets, permission, preset ?? undefined)?.agents ?? []),
+  ...stored.flatMap((agent) => Option.toArray(decodeAgent(agent)))
+]
 
 /** What it takes to reach the peers of a plan or a session. */
 interface Reach {

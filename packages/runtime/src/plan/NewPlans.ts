@@ -19,7 +19,6 @@ import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { direct, type Route } from "../peer/PeerClient.ts"
 import type { Idempotency, PlanExists } from "../store/Idempotency.ts"
 import { PlanStore } from "../store/PlanStore.ts"
-import * as TraceContext from "../telemetry/TraceContext.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as Admission from "./Admission.ts"
 import { supersede } from "./Cancellation.ts"
@@ -86,7 +85,7 @@ export class NewPlans extends Context.Service<
             request,
             preset,
             model: request.preferences.model ?? config.model,
-            route: Hops.onward(came, gateway, TraceContext.of(yield* Effect.context())),
+            route: Hops.onward(came, gateway, Hops.originOf(yield* Effect.context())),
             createdAt,
             deadline: createdAt + request.preferences.timeout_ms
           },

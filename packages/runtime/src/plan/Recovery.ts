@@ -23,11 +23,15 @@ const leastTaken = 100
 const concurrency = 8
 
 /** A failure with one plan delays no other. */
-const caring = <E>({ owner: caller, plan }: AbandonedPlan, care: Effect.Effect<void, E>): Effect.Effect<void> => {
+const caring = <E>(
+  { owner: caller, plan, route }: AbandonedPlan,
+  care: Effect.Effect<void, E>
+): Effect.Effect<void> => {
   const { plan_id, session_id } = plan
+  const { request_id } = route
   return care.pipe(
     Effect.catchCause((cause) => Effect.logError("recovery_failed", cause)),
-    Effect.annotateLogs({ plan_id, session_id, caller })
+    Effect.annotateLogs({ ...(request_id !== undefined && { request_id }), plan_id, session_id, caller })
   )
 }
 

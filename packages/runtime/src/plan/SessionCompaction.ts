@@ -25,7 +25,7 @@ interface Key {
 
 const busy = new SessionBusy({ message: "The session has a plan that is not over" })
 
-/** How long to wait for the session. A plan that has just ended, or another change from outside, may still hold it. */
+/** How long to wait for the session. A plan that has just ended, or another change from outside, may still hold it; a new plan may get it first. */
 const freeTimeout = "10 seconds"
 
 /** How long a summary may take: as long as a plan with the default time-out. */

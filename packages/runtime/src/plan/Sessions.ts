@@ -23,7 +23,7 @@ const freeTimeout = "30 seconds"
 
 const busy = new SessionBusy({ message: "A plan of the session has not ended yet" })
 
-const unheard = { onQueued: () => undefined, onLost: () => undefined }
+const unheard = { onQueued: () => undefined, onLost: () => true }
 
 /** Reverts and deletes sessions at a caller's request. */
 export class Sessions extends Context.Service<
@@ -31,7 +31,8 @@ export class Sessions extends Context.Service<
   {
     /**
      * Drops the history behind the message, and returns the session. First it aborts (`cancelled`) all plans of the session that are
-     * not over, the queued ones too. Then it acquires the session as a plan does, so that no plan sees half of the change. Peers are
+     * not over, the queued ones too. Then it acquires the session as a plan does, so that no plan sees half of the change. While it
+     * waits it aborts a plan that got the session before it, and leaves those that wait behind it. Peers are
      * asked to cancel the remote tasks that the dropped calls have left open: once, in the background, and only where that needs no
      * secret of a request, since those are not kept.
      */
@@ -57,12 +58,16 @@ export class Sessions extends Context.Service<
       const lock = yield* SessionLock
       const peers = yield* PeerClient
       const permissions = yield* Permissions
-      const ofPresets = Array.from((yield* Presets).values()).flatMap(({ agents }) => agents)
+      const presets = yield* Presets
       const route = Hops.onward(direct, yield* GatewayId)
 
-      /** Ends every plan of the session that there is now. */
-      const abortPlans = Effect.fnUntraced(function* (caller: CallerName, session: SessionId) {
-        const open = yield* openPlans(plans, caller, { session })
+      /** Ends every plan of the session that there is now, or every one that runs. */
+      const abortPlans = Effect.fnUntraced(function* (
+        caller: CallerName,
+        session: SessionId,
+        states?: ReadonlyArray<"running">
+      ) {
+        const open = yield* openPlans(plans, caller, { session }, states)
         const end = (plan_id: PlanId) =>
           // A plan that was deleted meanwhile is over.
           Effect.catchTag(cancel({ running, remote, store: plans }, caller, plan_id), "NotFound", () => Effect.void)
@@ -70,8 +75,16 @@ export class Sessions extends Context.Service<
       })
 
       const cancelAll = (caller: CallerName, session: Session, left: ReadonlyArray<HandedBack>) => {
-        const agents = [...ofPresets, ...LeftTasks.reachable(session.agents)]
-        return LeftTasks.cancelAll(peers, { agents, route, permission: permissions.forCaller(caller) }, left)
+        const permission = permissions.forCaller(caller)
+        const cancelOf = ([preset, tasks]: readonly [string | null, ReadonlyArray<HandedBack>]) => {
+          const agents = LeftTasks.reachable(presets, permission, preset, session.agents)
+          return LeftTasks.cancelAll(peers, { agents, route, permission }, tasks)
+        }
+        return Effect.forEach(
+          Map.groupBy(left, ({ preset }) => preset),
+          cancelOf,
+          { discard: true }
+        )
       }
 
       /** Why the session is not available. It reads the session by its id, since a new session may have the name by now. */
@@ -87,10 +100,14 @@ export class Sessions extends Context.Service<
         const { session_id } = session
         yield* sessions.message(session_id, to)
         const scope = yield* Effect.scope
-        // Joins the line before it aborts the plans in front: a plan that comes meanwhile stands behind it.
+        // Joins the line before it aborts the plans in front: a plan that comes meanwhile stands behind it. Only a plan that finds the
+        // session free as it is created runs in front, and is aborted, too.
         const acquired = Effect.provideService(lock.acquire(session_id, unheard), Scope.Scope, scope)
+        const overtaking = Effect.andThen(Effect.sleep("1 second"), abortPlans(caller, session_id, ["running"]))
         const [fence] = yield* inTime(
-          Effect.all([acquired, abortPlans(caller, session_id)], { concurrency: "unbounded" }),
+          Effect.all([Effect.raceFirst(acquired, Effect.forever(overtaking)), abortPlans(caller, session_id)], {
+            concurrency: "unbounded"
+          }),
           caller,
           session_id
         )

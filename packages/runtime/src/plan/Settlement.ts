@@ -115,8 +115,8 @@ const lastParts = (end: End, { shownText }: Snapshot): ReadonlyArray<MessagePart
 }
 
 /**
- * Ends a plan, once. With `isReleased` its session is free in the same commit. What is open gets its result, partial text is kept for show, then come the outcome and `done`. After it
- * nothing more of the plan is written.
+ * Ends a plan, once. What is open gets its result, partial text is kept for show, then come the outcome and `done`. With
+ * `isReleased` the session is free in the same commit. Nothing more of the plan is written after it.
  */
 export const settle = (run: PlanRun, end: End, outcome: Outcome, now: number, isReleased: boolean): void => {
   const { journal } = run.given

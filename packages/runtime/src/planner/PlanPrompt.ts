@@ -105,71 +105,71 @@ export class PlanPrompt {
     return TokenEstimate.ofPrompt(bare, weighed, reported)
   }
 
-  readonly #estimate = Effect.fnUntraced(function* (this: PlanPrompt) {
-    const { added, reported } = this.#known()
-    const { frame, run } = this.#given
-    const count = yield* TokenEstimate.forModel(run.model)
-    const bare = reported === undefined ? yield* TokenEstimate.weighFrame(count, frame(this.#summaries)) : 0
-    return TokenEstimate.ofPrompt(bare, yield* TokenEstimate.weighAll(count, added), reported)
-  })
-
-  readonly #compact = Effect.fnUntraced(function* (
-    this: PlanPrompt,
-    limits: ContextBudget.Limits,
-    threshold: number
-  ): Effect.fn.Return<void, ProviderError | StorageError> {
-    const tokens = yield* this.#estimate()
-    if (tokens <= threshold) return
-    const most = limits.contextWindow - ContextBudget.outputReserve(limits)
-    const made = yield* this.#make(limits.contextWindow, false)
-    // Without a summary, the prompt keeps every message that fits.
-    if ((made._tag === "NothingToGain" || made._tag === "Failed") && tokens <= most) return
-    if (made._tag !== "NothingToGain") {
-      this.#take(made)
-      if (made.prompt.tokens <= most) return
-    }
-    const { model } = this.#given.run
-    const message = `The prompt has about ${tokens} tokens, and could not be made short enough for ${model}`
-    return yield* new ProviderError({ reason: new ContextOverflow({ message }) })
-  })
-
-  readonly #shorten = Effect.fnUntraced(function* (this: PlanPrompt): Effect.fn.Return<boolean, StorageError> {
-    const limits = this.#limits()
-    const size = Math.min(yield* this.#estimate(), limits.contextWindow)
-    const made = yield* this.#make(size, true)
-    if (made._tag === "NothingToGain") return false
-    this.#take(made)
-    return made.prompt.tokens <= limits.contextWindow - ContextBudget.outputReserve(limits)
-  })
-
-  readonly #make = Effect.fnUntraced(function* (
-    this: PlanPrompt,
-    size: number,
-    isRefused: boolean
-  ): Effect.fn.Return<Made, StorageError> {
-    const { compaction, frame, question, run } = this.#given
-    const { journal } = run.given
-    journal.append([run.progressed("compaction")], [])
-    yield* journal.flush
-    const made = yield* compaction.make({
-      ...run.subject("compaction"),
-      question,
-      size,
-      isRefused,
-      frame,
-      remoteTasks: run.tasks.remoteTasks,
-      timeout: Infinity,
-      account: {
-        reported: (attempt, usage) => run.step?.reportUsage({ step: 0, attempt, usage }),
-        ended: () => run.countUsage()
-      }
+  #estimate() {
+    return Effect.gen({ self: this }, function* () {
+      const { added, reported } = this.#known()
+      const { frame, run } = this.#given
+      const count = yield* TokenEstimate.forModel(run.model)
+      const bare = reported === undefined ? yield* TokenEstimate.weighFrame(count, frame(this.#summaries)) : 0
+      return TokenEstimate.ofPrompt(bare, yield* TokenEstimate.weighAll(count, added), reported)
     })
-    if (made._tag !== "Summarised") return made
-    const { stored, event } = made
-    journal.append([{ _tag: "Compacted", compaction: stored }], [{ event: "compaction", data: event }])
-    yield* journal.flush
-    return made
-  })
+  }
+
+  #compact(limits: ContextBudget.Limits, threshold: number) {
+    return Effect.gen({ self: this }, function* (): Effect.fn.Return<void, ProviderError | StorageError> {
+      const tokens = yield* this.#estimate()
+      if (tokens <= threshold) return
+      const most = limits.contextWindow - ContextBudget.outputReserve(limits)
+      const made = yield* this.#make(limits.contextWindow, false)
+      // Without a summary, the prompt keeps every message that fits.
+      if ((made._tag === "NothingToGain" || made._tag === "Failed") && tokens <= most) return
+      if (made._tag !== "NothingToGain") {
+        this.#take(made)
+        if (made.prompt.tokens <= most) return
+      }
+      const { model } = this.#given.run
+      const message = `The prompt has about ${tokens} tokens, and could not be made short enough for ${model}`
+      return yield* new ProviderError({ reason: new ContextOverflow({ message }) })
+    })
+  }
+
+  #shorten() {
+    return Effect.gen({ self: this }, function* (): Effect.fn.Return<boolean, StorageError> {
+      const limits = this.#limits()
+      const size = Math.min(yield* this.#estimate(), limits.contextWindow)
+      const made = yield* this.#make(size, true)
+      if (made._tag === "NothingToGain") return false
+      this.#take(made)
+      return made.prompt.tokens <= limits.contextWindow - ContextBudget.outputReserve(limits)
+    })
+  }
+
+  #make(size: number, isRefused: boolean) {
+    return Effect.gen({ self: this }, function* (): Effect.fn.Return<Made, StorageError> {
+      const { compaction, frame, question, run } = this.#given
+      const { journal } = run.given
+      journal.append([run.progressed("compaction")], [])
+      yield* journal.flush
+      const made = yield* compaction.make({
+        ...run.subject("compaction"),
+        question,
+        size,
+        isRefused,
+        frame,
+        remoteTasks: run.tasks.remoteTasks,
+        timeout: Infinity,
+        account: {
+          reported: (attempt, usage) => run.step?.reportUsage({ step: 0, attempt, usage }),
+          ended: () => run.countUsage()
+        }
+      })
+      if (made._tag !== "Summarised") return made
+      const { stored, event } = made
+      journal.append([{ _tag: "Compacted", compaction: stored }], [{ event: "compaction", data: event }])
+      yield* journal.flush
+      return made
+    })
+  }
 
   #take({ prompt }: Exclude<Made, { readonly _tag: "NothingToGain" }>): void {
     this.#messages = prompt.messages

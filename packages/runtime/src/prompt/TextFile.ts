@@ -50,11 +50,26 @@ const decode = (bytes: Uint8Array): Result.Result<string, string> => {
   return Result.flatMap(decoded, (text) => (text.trim() === "" ? Result.fail("It is empty") : Result.succeed(text)))
 }
 
+/** Why this is not read, if it is not. */
+const unfit = (stats: BigIntStats, maxBytes: number): string | undefined => {
+  // A pipe would be waited for.
+  if (!stats.isFile()) return "It is not a file"
+  return stats.size > maxBytes ? `It has more than ${maxBytes} bytes` : undefined
+}
+
+/** The largest file of the configuration, in bytes: that of a ConfigMap of Kubernetes. */
+const maxConfigBytes = 1_048_576
+
+/** Reads a file of the configuration. It fails with why it cannot be read, without its name. */
+export const readConfig = Effect.fnUntraced(function* (path: string) {
+  const reason = unfit(yield* ask(() => stat(path, { bigint: true })), maxConfigBytes)
+  return reason === undefined ? yield* ask(() => readFile(path, "utf8")) : yield* Effect.fail(reason)
+})
+
 /** Fails if the file cannot be read now: that is no property of the file. */
 const read = Effect.fnUntraced(function* (path: string, stats: BigIntStats, folder: string | undefined) {
-  // A pipe would be waited for.
-  if (!stats.isFile()) return Result.fail("It is not a file")
-  if (stats.size > maxBytes) return Result.fail(`It has more than ${maxBytes} bytes`)
+  const reason = unfit(stats, maxBytes)
+  if (reason !== undefined) return Result.fail(reason)
   const target = yield* ask(() => realpath(path))
   if (folder !== undefined && !target.startsWith(join(yield* ask(() => realpath(folder)), sep))) {
     return Result.fail("It is a symbolic link that leads out of the folder")

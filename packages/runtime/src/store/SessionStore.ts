@@ -14,6 +14,8 @@ export interface HandedBack {
   readonly skill: string
   readonly remote_task_id: string
   readonly remote_context_id: string | null
+  /** What its plan's request named: the agent is that preset's, unless the preset has none of that name and endpoint. */
+  readonly preset: string | null
 }
 
 /**

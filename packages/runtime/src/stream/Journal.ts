@@ -92,15 +92,15 @@ export class Journal implements Source {
     return () => this.#stored >= until
   }
 
-  /** Another process has the plan: it stops here, and writes nothing more. */
-  lose(): void {
+  /** Another process has the plan: it stops here, and writes nothing more. Returns whether it had not stopped yet. */
+  lose(): boolean {
     this.#sealed = true
-    Deferred.doneUnsafe(this.stopped, Effect.fail(new LeaseLost()))
+    return Deferred.doneUnsafe(this.stopped, Effect.fail(new LeaseLost()))
   }
 
   /** A renewal did not find the lease. If the end of the plan releases it, the write of that end says whether it was lost before. */
-  loseLease(): void {
-    if (!this.#releases) this.lose()
+  loseLease(): boolean {
+    return !this.#releases && this.lose()
   }
 
   /** Nothing can be appended from now on. */

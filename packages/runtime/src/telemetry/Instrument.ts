@@ -91,6 +91,7 @@ export class Instrument<
     const key = values.join("\n")
     const known = this.#series.get(key)
     if (known !== undefined) return known
+    // Effect's exporter takes the unit of a metric from this attribute, and from nowhere else.
     const attributes: Attributes = this.unit === undefined ? {} : { unit: this.unit }
     for (const [index, name] of this.#names.entries()) {
       const value = values[index]

@@ -1,6 +1,6 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { ProviderError } from "@bowline/domain/provider/ProviderError"
-import { Clock, Context, Data, Effect, Exit, Option, Predicate, References, Tracer } from "effect"
+import { Cause, Clock, Context, Data, Effect, Exit, Option, Predicate, References, Tracer } from "effect"
 import * as GenAi from "./GenAi.ts"
 
 /** What a span has from its beginning. */
@@ -29,7 +29,7 @@ export const errorTypeOf = (exit: Exit.Exit<unknown, unknown>): string | undefin
   if (Exit.isSuccess(exit)) return undefined
   const error = Exit.findErrorOption(exit)
   if (Option.isSome(error)) return typeOf(error.value)
-  return Exit.hasInterrupts(exit) ? "aborted" : "defect"
+  return Cause.hasInterruptsOnly(exit.cause) ? "aborted" : "defect"
 }
 
 const failed = (type: string): Exit.Exit<never, SpanFailed> => {
@@ -48,8 +48,8 @@ export const fail = (span: Tracer.Span, type: string): Effect.Effect<void> =>
 const end = (span: Tracer.Span, exit: Exit.Exit<unknown, unknown>): Effect.Effect<void> => {
   const type = errorTypeOf(exit)
   if (type === undefined) return Effect.void
-  if (Option.isSome(Exit.findErrorOption(exit))) return fail(span, type)
-  return Effect.sync(() => span.attribute(GenAi.errorType, type))
+  // An abort is no failure of the span, and has no message.
+  return type === "aborted" ? Effect.sync(() => span.attribute(GenAi.errorType, type)) : fail(span, type)
 }
 
 /**

@@ -55,7 +55,7 @@ const setUp = () => {
 
 const listener = () => {
   const told = { queued: new Array<number>(), lost: 0 }
-  return { told, onQueued: (position: number) => void told.queued.push(position), onLost: () => void told.lost++ }
+  return { told, onQueued: (position: number) => void told.queued.push(position), onLost: () => told.lost++ === 0 }
 }
 
 describe("SessionLock", () => {
@@ -108,7 +108,7 @@ describe("SessionLock", () => {
     const { state, layer } = setUp()
     return Effect.gen(function* () {
       const lock = yield* SessionLock
-      void lock.adopt(session, 7, () => undefined)
+      void lock.adopt(session, 7, () => true)
       state.held.set(session, 7)
       yield* pass("6 seconds", "1 second")
       assert.deepStrictEqual(state.released, [[session, 7]])

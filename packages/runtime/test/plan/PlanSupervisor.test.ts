@@ -12,6 +12,7 @@ import { Plans } from "../../src/plan/Plans.ts"
 import { CredentialPool } from "../../src/asking/CredentialPool.ts"
 import type { PlanStore } from "../../src/store/PlanStore.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
+import { apart, measured } from "../telemetry/Measured.ts"
 import { askBob, bob, names, stuckPeers } from "./Bob.ts"
 
 describe("PlanSupervisor", () => {
@@ -56,7 +57,8 @@ describe("PlanSupervisor", () => {
       yield* pass("13 seconds", "1 second")
       const events = yield* Fiber.join(reader)
       assert.deepStrictEqual(names(events).slice(-2), ["final", "done"])
-    }).pipe(Effect.provide(layer({ script: [[say("hi")]], disturb })), Effect.scoped)
+      assert.strictEqual(yield* measured("bowline.leases.lost"), 0)
+    }).pipe(Effect.provide(layer({ script: [[say("hi")]], disturb })), Effect.scoped, apart)
   })
 
   describe("at the deadline", () => {

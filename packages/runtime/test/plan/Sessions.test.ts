@@ -1,11 +1,15 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
+import type { Agent } from "@bowline/domain/peer/Agent"
 import type { MessageId } from "@bowline/domain/session/Message"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
+import { stall } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
 import * as Given from "@bowline/testing/store/Given"
 import { layer, pass, post, readAll, single } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Fiber } from "effect"
+import { Clock, Duration, Effect, Fiber, Redacted } from "effect"
+import { everything, Permissions } from "../../src/config/Permissions.ts"
+import { noPreset, Presets } from "../../src/config/Presets.ts"
 import { LeaseStore } from "../../src/store/LeaseStore.ts"
 import { PlanStore } from "../../src/store/PlanStore.ts"
 import type { LeftTask, PeerClient } from "../../src/peer/PeerClient.ts"
@@ -82,6 +86,24 @@ describe("a revert", () => {
     }).pipe(Effect.provide(layer({ script: () => [say("ok")] })), Effect.scoped)
   )
 
+  it.effect("aborts a plan that got the session while it waited for it, and none that waits behind it", () =>
+    Effect.gen(function* () {
+      yield* readAll((yield* ask()).frames)
+      const { session_id } = yield* (yield* SessionStore).find(anonymous, "s")
+      // Nobody hears that a lease has expired.
+      yield* (yield* LeaseStore).acquire(session_id, "replica_other", Duration.millis(1_500))
+      const { message_id } = yield* first
+      const reverting = yield* Effect.forkChild(revert(message_id))
+      yield* pass("2 seconds", "1 second")
+      const overtaking = yield* Effect.forkChild(readAll((yield* ask()).frames), { startImmediately: true })
+      const behind = yield* Effect.forkChild(readAll((yield* ask()).frames), { startImmediately: true })
+      yield* pass("31 seconds", "1 second")
+      assert.deepInclude(yield* Fiber.join(reverting), { message_count: 1 })
+      assert.deepInclude(single(yield* Fiber.join(overtaking), "error"), { reason: "cancelled", stage: "provider" })
+      single(yield* Fiber.join(behind), "final")
+    }).pipe(Effect.provide(layer({ script: [[say("ok")], [stall], [say("ok")]] })), Effect.scoped)
+  )
+
   it.effect("cancels the tasks that the dropped calls have left at peers", () =>
     Effect.gen(function* () {
       yield* readAll((yield* ask({ agents: [bob] })).frames)
@@ -92,6 +114,42 @@ describe("a revert", () => {
       assert.lengthOf(plain.cancelled, 1)
     }).pipe(Effect.provide(layer({ script: [askBob, [say("which?")]], peers: plain.peers })), Effect.scoped)
   )
+
+  it.effect("uses the agent of the preset that the call had, and none that its caller may not use any more", () => {
+    const { cancelled, peers } = askingPeers()
+    const bobOf = (token: string): Agent => ({
+      ...bob,
+      auth: { type: "bearer", token: Redacted.make(token) },
+      dialect: "auto"
+    })
+    const named = (name: string) => [name, { ...noPreset, name, agents: [bobOf(name)] }] as const
+    let isAllowed = true
+    const forCaller = () => ({ ...everything, preset: (name: string) => name !== "desk" || isAllowed })
+    return Effect.gen(function* () {
+      yield* readAll((yield* ask()).frames)
+      const { message_id } = yield* first
+      const askAndRevert = Effect.fnUntraced(function* (fields: object, isAllowedAfter: boolean) {
+        yield* readAll((yield* ask(fields)).frames)
+        isAllowed = isAllowedAfter
+        yield* revert(message_id)
+      })
+      yield* askAndRevert({ preset: "desk" }, true)
+      yield* askAndRevert({ preset: "door" }, true)
+      yield* askAndRevert({ preset: "desk" }, false)
+      yield* askAndRevert({ agents: [bob] }, false)
+      assert.deepStrictEqual(
+        cancelled.map(({ agent: { auth } }) => (auth.type === "bearer" ? Redacted.value(auth.token) : auth.type)),
+        ["desk", "door", "none"]
+      )
+    }).pipe(
+      Effect.provide(
+        layer({ script: [[say("ok")], ...Array.from({ length: 4 }, () => [askBob, [say("which?")]]).flat()], peers })
+      ),
+      Effect.provideService(Presets, new Map([named("door"), named("desk")])),
+      Effect.provideService(Permissions, { forCaller }),
+      Effect.scoped
+    )
+  })
 
   it.effect("leaves a peer alone whose secret is not kept", () =>
     Effect.gen(function* () {

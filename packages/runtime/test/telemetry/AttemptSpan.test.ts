@@ -2,7 +2,7 @@ import { reset, stall, wait } from "@bowline/testing/http/Move"
 import { callTool, doneOnly, error, say, usage } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Array, Effect, Fiber, Layer, Logger, Metric, Option, References, Tracer } from "effect"
+import { Array, Cause, Effect, Exit, Fiber, Layer, Logger, Metric, Option, References, Tracer } from "effect"
 import { TestClock } from "effect/testing"
 import * as ProviderMetrics from "../../src/telemetry/ProviderMetrics.ts"
 import { bob } from "../plan/Bob.ts"
@@ -136,6 +136,37 @@ describe("AttemptSpan", () => {
       assert.strictEqual(attempt?.status._tag, "Ended")
       assert.deepInclude(attributesOf(attempt), { "error.type": "aborted" })
       assert.deepStrictEqual(counted(measured, "bowline.provider.attempts"), [["scripted model aborted", 1]])
+    })
+  )
+
+  it.effect("has the type of a defect, and nothing of what it says", () =>
+    Effect.gen(function* () {
+      const { spans, events } = yield* observed({
+        script: () => {
+          throw new Error("planted in the message", { cause: new Error("planted in the cause") })
+        }
+      })
+      assert.deepInclude(TestKit.single(events, "error"), { code: "internal" })
+      const ended = spans.map(({ name, status, attributes }) => ({
+        name,
+        type: attributes.get("error.type"),
+        text:
+          status._tag === "Ended" && Exit.isFailure(status.exit)
+            ? Cause.prettyErrors(status.exit.cause, { includeCauseInStack: true }).map((error) => [
+                error.message,
+                error.stack
+              ])
+            : undefined
+      }))
+      assert.notInclude(JSON.stringify(ended), "planted")
+      assert.deepStrictEqual(
+        ended.map(({ name, type }) => [name, type]),
+        [
+          ["plan", "internal"],
+          ["step", "defect"],
+          ["chat model", "defect"]
+        ]
+      )
     })
   )
 })

@@ -23,7 +23,11 @@ describe("TraceContext", () => {
       { traceparent: `00-${traceId}-${spanId}-00` },
       { traceparent: `00-${traceId}-${spanId}-00` }
     ],
-    ["of a later version", { traceparent: `01-${traceId}-${spanId}-03-more` }, { traceparent }],
+    [
+      "of a later version, as version 00 and without flags of its own",
+      { traceparent: `01-${traceId}-${spanId}-03-more` },
+      { traceparent }
+    ],
     ["without a state that is too long", { traceparent, tracestate: `a=${"1".repeat(512)}` }, { traceparent }]
   ] as const)("is passed on %s", ([, given, expected]) =>
     Effect.gen(function* () {

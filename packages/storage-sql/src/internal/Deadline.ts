@@ -5,7 +5,8 @@ import { translateErrors } from "./StorageErrors.ts"
 
 const operations = gauge({
   name: "bowline.database.operations",
-  description: "Statements and transactions that wait for a connection, or for their answer"
+  description:
+    "Statements and transactions that wait for a connection, or for their answer; abandoned ones do not count, though they may hold a connection"
 })
 
 /** How long the database may take for one statement or one transaction, the wait for a connection included. */

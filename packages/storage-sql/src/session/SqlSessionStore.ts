@@ -111,19 +111,19 @@ from sessions s where s.id = ${session}`).pipe(
   handedBack: (session) =>
     withDeadline(sql<HandedBack>`
 with called as (
-  select t.agent, t.endpoint, t.skill, t.remote_task_id, t.remote_context_id, t.state, t.ordinal,
+  select t.agent, t.endpoint, t.skill, t.remote_task_id, t.remote_context_id, t.state, t.ordinal, p.preset,
     bool_or(t.reverted) over (partition by t.endpoint, t.remote_task_id) as is_reverted,
     max(t.ordinal) over (partition by t.endpoint, t.remote_task_id, t.agent, t.skill) as newest
   from plans p join tasks t on t.plan_id = p.id
   where p.session_id = ${session} and t.endpoint is not null and t.remote_task_id is not null
 ), waiting as (
-  select distinct on (agent, endpoint, skill) agent, endpoint, skill, remote_task_id, remote_context_id, ordinal
+  select distinct on (agent, endpoint, skill) agent, endpoint, skill, remote_task_id, remote_context_id, preset, ordinal
   from called
   where ordinal = newest and not is_reverted and agent is not null and skill is not null
     and ${sql.in("state", Array.from(handedBack))}
   order by agent, endpoint, skill, ordinal desc
 )
-select agent, endpoint, skill, remote_task_id, remote_context_id from waiting
+select agent, endpoint, skill, remote_task_id, remote_context_id, preset from waiting
 order by ordinal`),
   compact: (session, fence, compaction) => withDeadline(compact(sql, session, fence, compaction)),
   revert: (session, fence, to) => withDeadline(revert(sql, session, fence, to)),

@@ -1,10 +1,11 @@
 import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
-import { Config, Effect, Option, Schema } from "effect"
-import { type HttpClient, HttpClientRequest } from "effect/http"
+import { Config, Context, Effect, Layer, Option, Schema } from "effect"
+import { HttpClient, HttpClientRequest } from "effect/http"
 import { accessSync, constants } from "node:fs"
 import { createServer } from "node:net"
 import { delimiter, join } from "node:path"
 import type { GatewayConfig } from "../../config/GatewayConfig.ts"
+import * as Outbound from "../../egress/Outbound.ts"
 import { type Check, fail, ok, unreachable, warn } from "./Finding.ts"
 
 type Client = HttpClient.HttpClient
@@ -78,7 +79,11 @@ const egress = ({ egress: { allow, allowsLocal, deny } }: GatewayConfig["Service
   })
 })
 
-const proxies = Config.all(["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"].map((name) => Config.option(Config.String(name))))
+const proxies = Config.all(
+  ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"]
+    .flatMap((name) => [name, name.toLowerCase()])
+    .map((name) => Config.option(Config.String(name)))
+)
 
 const proxy: Check = {
   name: "proxy",
@@ -112,16 +117,18 @@ const answers = (http: Client, what: string, url: string) =>
     Effect.catch((error) => Effect.succeed(unreachable(what, error)))
   )
 
-const mcpServer = (
-  http: Client,
-  preset: string,
-  server: ConfiguredMcpServer,
-  { PATH = "" }: Readonly<Record<string, string>>
-): Check => ({
+/** As the gateway reaches it: with the TLS configuration of its host. */
+const mcpUrl = Effect.fnUntraced(function* (url: string, { peerTls }: GatewayConfig["Service"]) {
+  const context = yield* Layer.build(Outbound.layerAnywhere(peerTls))
+  return yield* answers(Context.get(context, HttpClient.HttpClient), new URL(url).host, url)
+}, Effect.scoped)
+
+const mcpServer = (preset: string, server: ConfiguredMcpServer, config: GatewayConfig["Service"]): Check => ({
   name: preset === "default" ? `mcp ${server.name}` : `mcp ${preset}/${server.name}`,
   find: Effect.gen(function* () {
-    if ("url" in server) return [yield* answers(http, new URL(server.url).host, server.url)]
+    if ("url" in server) return [yield* mcpUrl(server.url, config)]
     const { command } = server
+    const { PATH = "" } = config.mcpServers.environment
     const places = command.includes("/") ? [command] : PATH.split(delimiter).map((folder) => join(folder, command))
     const found = places.find(isExecutable)
     return [
@@ -154,7 +161,7 @@ export const networkChecks = (http: Client, config: GatewayConfig["Service"]): R
   egress(config),
   proxy,
   ...Array.from(config.mcpServers.servers).flatMap(([preset, servers]) =>
-    servers.map((server) => mcpServer(http, preset, server, config.mcpServers.environment))
+    servers.map((server) => mcpServer(preset, server, config))
   ),
   telemetry(http, config)
 ]

@@ -6,6 +6,7 @@ import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Struct } from "effect"
+import { traceIdOf } from "../../peer/PeerClient.ts"
 import type { AbandonedPlan, Guard, NewPlan, PlanChange, Progress, Spent } from "../../store/PlanStore.ts"
 import { type KnownToolId, knownUntil } from "../../store/ApprovalStore.ts"
 import type { EventRow } from "../../store/EventRow.ts"
@@ -182,6 +183,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
     state: "queued",
     stage: "queue",
     model: plan.model,
+    trace_id: traceIdOf(plan.route),
     preset: plan.request.preset ?? null,
     created_at: fromMillis(plan.createdAt),
     deadline_at: fromMillis(plan.deadline),
@@ -222,7 +224,7 @@ export const abandoned = (record: PlanRecord, guard: Guard): AbandonedPlan => ({
   route: record.route,
   deaths: record.deaths,
   tail: tailOf(record.events),
-  tasks: Array.from(record.tasks.values(), Struct.omit(["reverted"]))
+  tasks: Array.from(record.tasks.values(), Struct.omit(["preset", "reverted"]))
 })
 
 /** The number of the last message that the compaction covers, if the session still has the history that it summarises. */
@@ -259,6 +261,7 @@ const applyToTask = (record: PlanRecord, session: SessionRecord, change: TaskCha
       remote_task_id: null,
       remote_context_id: null,
       state: change.state,
+      preset: record.plan.preset,
       reverted: false
     }
     record.tasks.set(change.task_id, task)

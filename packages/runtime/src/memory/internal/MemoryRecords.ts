@@ -12,7 +12,10 @@ import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { PlanChange, StoredTask } from "../../store/PlanStore.ts"
 import type { StoredRequest } from "../../store/StoredRequest.ts"
 
-export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & { reverted: boolean }
+export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & {
+  readonly preset: string | null
+  reverted: boolean
+}
 
 export interface PlanRecord {
   plan: Plan

@@ -22,10 +22,17 @@ const firstFew = <A>(values: Iterable<A>, limit: number, isWanted: (value: A) =>
   return found
 }
 
-const remoteOf = ({ agent, endpoint, skill, remote_task_id, remote_context_id }: Task): HandedBack | undefined =>
+const remoteOf = ({
+  agent,
+  endpoint,
+  skill,
+  remote_task_id,
+  remote_context_id,
+  preset
+}: Task): HandedBack | undefined =>
   agent === null || endpoint === null || skill === null || remote_task_id === null
     ? undefined
-    : { agent, endpoint, skill, remote_task_id, remote_context_id }
+    : { agent, endpoint, skill, remote_task_id, remote_context_id, preset }
 
 const isHandedBack = ({ state }: Task): boolean => state !== "running" && handedBack.has(state)
 

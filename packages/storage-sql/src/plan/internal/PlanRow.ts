@@ -1,20 +1,24 @@
-import type { Plan, PlanSummary } from "@bowline/domain/plan/Plan"
+import { type Plan, type PlanSummary, summarize } from "@bowline/domain/plan/Plan"
+import { direct, type Route, traceIdOf } from "@bowline/runtime/peer/PeerClient"
 
-interface Times {
+interface Stored {
   readonly created_at: Date
   readonly deadline_at: Date
   readonly finished_at: Date | null
+  /** Null where an earlier version has stored the plan. */
+  readonly route: Route | null
 }
 
-type Row<A> = Omit<A, keyof Times> & Times
+type Shown = Omit<Plan, "question">
+type Row = Omit<Shown, keyof Stored | "trace_id"> & Stored
 
-export type PlanRow = Row<Plan>
-export type SummaryRow = Row<PlanSummary>
+export type PlanRow = Row & Pick<Plan, "question">
+export type SummaryRow = Row & Pick<PlanSummary, "question_preview">
 
 const columns = `p.id as plan_id, p.session_id,
   (select s.external_id from sessions s where s.id = p.session_id) as external_session_id,
   p.state, p.stage, p.model, p.preset, p.created_at, p.deadline_at, p.finished_at, p.steps, p.tool_calls, p.usage,
-  p.final, p.error, p.metadata`
+  p.final, p.error, p.metadata, p.route`
 
 /** The columns of a `PlanRow`, of the plan `p`. */
 export const planColumns = `${columns}, p.question`
@@ -22,13 +26,14 @@ export const planColumns = `${columns}, p.question`
 /** The columns of a `SummaryRow`. */
 export const summaryColumns = `${columns}, left(p.question, 200) as question_preview`
 
-const shown = (row: Row<Omit<Plan, "question">>) => ({
+const shown = (row: Row): Shown => ({
   plan_id: row.plan_id,
   session_id: row.session_id,
   external_session_id: row.external_session_id,
   state: row.state,
   stage: row.stage,
   model: row.model,
+  trace_id: traceIdOf(row.route ?? direct),
   preset: row.preset,
   created_at: row.created_at.toISOString(),
   deadline_at: row.deadline_at.toISOString(),
@@ -43,4 +48,4 @@ const shown = (row: Row<Omit<Plan, "question">>) => ({
 
 export const toPlan = (row: PlanRow): Plan => ({ ...shown(row), question: row.question })
 
-export const toSummary = (row: SummaryRow): PlanSummary => ({ ...shown(row), question_preview: row.question_preview })
+export const toSummary = (row: SummaryRow): PlanSummary => summarize(shown(row), row.question_preview)

@@ -1,6 +1,6 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import { direct, type Route } from "@bowline/runtime/peer/PeerClient"
+import { direct } from "@bowline/runtime/peer/PeerClient"
 import type { AbandonedPlan, StoredTask } from "@bowline/runtime/store/PlanStore"
 import type { ReplicaId } from "@bowline/runtime/store/LeaseStore"
 import type { EventRow } from "@bowline/runtime/store/EventRow"
@@ -13,7 +13,6 @@ type TakenRow = PlanRow & {
   readonly owner: CallerName
   readonly request: Schema.Json
   readonly request_secrets: string | null
-  readonly route: Route | null
   readonly deaths: number
 }
 
@@ -92,7 +91,7 @@ with alive as (
   where p.id = a.id and (a.state = 'queued' or l.session_id is not null)
   returning p.*
 )
-select ${sql.literal(planColumns)}, p.fence, p.owner, p.request, p.request_secrets, p.route, p.deaths
+select ${sql.literal(planColumns)}, p.fence, p.owner, p.request, p.request_secrets, p.deaths
 from taken p order by p.ordinal`
 }
 

@@ -73,9 +73,10 @@ with dropped as (
   where t.plan_id = c.plan_id and t.id = c.id
   returning t.*
 )
-select agent, endpoint, skill, remote_task_id, remote_context_id from dropped
-where agent is not null and endpoint is not null and skill is not null and remote_task_id is not null
-  and ${sql.in("state", Array.from(handedBack))}
-order by ordinal`
+select d.agent, d.endpoint, d.skill, d.remote_task_id, d.remote_context_id, p.preset
+from dropped d join plans p on p.id = d.plan_id
+where d.agent is not null and d.endpoint is not null and d.skill is not null and d.remote_task_id is not null
+  and ${sql.in("d.state", Array.from(handedBack))}
+order by d.ordinal`
     })
   )

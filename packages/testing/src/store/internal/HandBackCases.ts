@@ -40,10 +40,11 @@ const handedBack = Effect.fnUntraced(function* ({ session_id }: Given.Stored) {
   return yield* (yield* SessionStore).handedBack(session_id)
 })
 
-const open = (remote: string, called: typeof ask = ask) => ({
+const open = (remote: string, called: typeof ask = ask, preset: string | null = null) => ({
   ...called,
   remote_task_id: remote,
-  remote_context_id: `context of ${remote}`
+  remote_context_id: `context of ${remote}`,
+  preset
 })
 
 export const handBackCases: ReadonlyArray<StoreCase> = [
@@ -56,7 +57,7 @@ export const handBackCases: ReadonlyArray<StoreCase> = [
       yield* call(first, "input-required", "1")
       yield* call(first, "payment-required", "2", other)
       yield* Given.finish(first)
-      const second = yield* Given.createHeld(session)
+      const second = yield* Given.createHeld({ ...session, preset: "support" })
       const elsewhere = { ...ask, endpoint: "http://other.test/" }
       yield* call(second, "auth-required", "3", elsewhere)
       yield* call(second, "trust-verification-required", "4", { ...ask, agent: "eve" })
@@ -64,8 +65,8 @@ export const handBackCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual(yield* handedBack(second), [
         open("1"),
         open("2", other),
-        open("3", elsewhere),
-        open("4", { ...ask, agent: "eve" })
+        open("3", elsewhere, "support"),
+        open("4", { ...ask, agent: "eve" }, "support")
       ])
       assert.deepEqual(yield* handedBack(yield* Given.create({ owner: session.owner })), [])
     })

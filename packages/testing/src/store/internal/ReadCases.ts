@@ -102,6 +102,36 @@ export const readCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title: "shows the trace of a plan, and none of a plan without one",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const owner = yield* Given.newOwner
+      const traced = yield* Given.create({ owner })
+      const alone = yield* Given.create({ owner, route: { hops: 0, via: [] } })
+      assert.equal((yield* Given.get(traced)).trace_id, "trace")
+      assert.equal((yield* Given.get(alone)).trace_id, null)
+      const { items } = yield* store.list(owner, {}, { limit: 10 })
+      assert.deepEqual(
+        items.map(({ trace_id }) => trace_id),
+        [null, "trace"]
+      )
+    })
+  },
+  {
+    title: "shows how a plan ended in a list, without its answer",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const owner = yield* Given.newOwner
+      const held = yield* Given.createHeld({ owner })
+      yield* Given.settle(held)
+      const { final } = yield* Given.get(held)
+      assert(final !== null && final.text !== "")
+      const { text: _, output: __, ...shown } = final
+      const { items } = yield* store.list(owner, {}, { limit: 10 })
+      assert.deepEqual(items[0]?.final, shown)
+    })
+  },
+  {
     title: "lists sessions newest first, page by page",
     test: Effect.gen(function* () {
       const sessions = yield* SessionStore

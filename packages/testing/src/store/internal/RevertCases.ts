@@ -128,7 +128,7 @@ export const revertCases: ReadonlyArray<StoreCase> = [
       "gives the remote tasks that the dropped calls have left, and nobody goes on with them, or with what they went on with",
     test: Effect.gen(function* () {
       const sessions = yield* SessionStore
-      const held = yield* heldWith(1)
+      const held = yield* heldWith(1, { preset: "support" })
       const [search, other] = [
         { ...ask, skill: "search" },
         { ...ask, skill: "other" }
@@ -138,7 +138,12 @@ export const revertCases: ReadonlyArray<StoreCase> = [
       yield* call(held, "auth-required", "1")
       yield* call(held, "completed", "both", search)
       yield* call(held, "completed", "2", other)
-      const open = (remote_task_id: string, called = ask) => ({ ...called, remote_task_id, remote_context_id: null })
+      const open = (remote_task_id: string, called = ask) => ({
+        ...called,
+        remote_task_id,
+        remote_context_id: null,
+        preset: "support"
+      })
       assert.deepEqual(yield* revert(held, yield* idOf(held, 3)), [open("1")])
       assert.deepEqual(yield* sessions.handedBack(held.session_id), [open("kept")])
       assert.deepEqual(yield* revert(held, yield* idOf(held, 1)), [open("kept"), open("both", search)])

@@ -1,0 +1,255 @@
+import { PlanId } from "@bowline/domain/plan/Plan"
+import * as Usage from "@bowline/domain/plan/Usage"
+import { SessionId } from "@bowline/domain/session/Session"
+import { encoder } from "@bowline/protocol/stream/SseFrame"
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { text } from "@bowline/testing/http/Host"
+import { cut, stall, toStream, until, write } from "@bowline/testing/http/Move"
+import { Network } from "@bowline/testing/http/Network"
+import { error, finish, say } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect } from "effect"
+import { once } from "node:events"
+import { join } from "node:path"
+import { folderOf } from "../file/ConfigFolder.ts"
+import { send, start } from "../http/RunningGateway.ts"
+import { bowline } from "./Bowline.ts"
+
+const ask = (url: string, ...args: ReadonlyArray<string>) => bowline(["ask", ...args], { BOWLINE_URL: url })
+
+const frame = encoder({
+  plan_id: PlanId.make("plan_00000000-0000-4000-8000-000000000001"),
+  session_id: SessionId.make("session_00000000-0000-4000-8000-000000000002")
+})
+
+describe("bowline ask", () => {
+  it.live("prints the answer and nothing else, and continues a session", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start((asked) => [say(`answer ${asked.messages.length}`)])
+      const first = yield* (yield* ask(url, "What?", "--session", "s")).ended
+      assert.deepStrictEqual(first, { stdout: "answer 1\n", stderr: "", code: 0, signal: null })
+      const second = yield* (yield* ask(url, "And?", "--session", "s", "--json")).ended
+      assert.strictEqual(second.code, 0)
+      const result = JSON.parse(second.stdout) as Record<string, unknown>
+      assert.deepInclude(result, { state: "completed" })
+      assert.deepInclude(result["final"], { text: "answer 3", stop_reason: "stop" })
+    })
+  )
+
+  it.live("asks with a preset", () =>
+    Effect.gen(function* () {
+      const folder = yield* folderOf({ "gateway.yaml": "presets: { knots: { instructions: Speak like a sailor. } }" })
+      const { url } = yield* start((asked) => [say(String(asked.system.includes("Speak like a sailor.")))], {
+        BOWLINE_CONFIG: join(folder, "gateway.yaml")
+      })
+      const { ended } = yield* ask(url, "What?", "--preset", "knots")
+      assert.deepStrictEqual(yield* ended, { stdout: "true\n", stderr: "", code: 0, signal: null })
+      const refused = yield* (yield* ask(url, "What?", "--preset", "ropes")).ended
+      const stderr = 'invalid_request: preset: Expected default or knots, got "ropes"\n'
+      assert.deepStrictEqual(refused, { stdout: "", stderr, code: 1, signal: null })
+    })
+  )
+
+  it.live("says once, on a line of its own, why there is no answer, and fails", () =>
+    Effect.gen(function* () {
+      const { provider, url } = yield* start([[error(401, { message: "no such key" })]])
+      const closed = yield* start([], { BOWLINE_API_KEYS: "ann=a-key-of-ann" })
+      const cases = [
+        [ask(url, "What?"), 1, /^provider_auth: .+\n$/],
+        [ask(url, "What?", "--agent", "a b=http://127.0.0.1:9/"), 1, /^invalid_request: agents\[0\]\.name: .+\n$/],
+        [
+          ask(url, "What?", "--agent", "stuck"),
+          64,
+          /^Invalid value for flag --agent: "stuck". Expected name=url \(see .+\)\n$/
+        ],
+        [
+          ask("http://127.0.0.1:1", "What?"),
+          1,
+          /^Cannot reach http:\/\/127\.0\.0\.1:1: .+ECONNREFUSED.+npm start.+BOWLINE_URL\n$/
+        ],
+        [
+          ask(`${provider.url}/v1`, "What?"),
+          1,
+          /^What answers at .+ is not a gateway of this version\. .+BOWLINE_URL\n$/
+        ],
+        [ask(closed.url, "What?"), 1, /^unauthorized: .+BOWLINE_API_KEY.+\n$/],
+        [ask(url), 64, /^Expected a question, as an argument or on stdin \(see bowline ask --help\)\n$/],
+        [ask(url, "What?", "--agnet", "ann=http://127.0.0.1:9/"), 64, /^.+--agnet.+ \(see bowline ask --help\)\n$/]
+      ] as const
+      const ended = yield* Effect.forEach(cases, ([run]) => Effect.flatMap(run, ({ ended }) => ended), {
+        concurrency: 2
+      })
+      for (const [index, [, code, line]] of cases.entries()) {
+        assert.match(ended[index]?.stderr ?? "", line)
+        assert.deepInclude(ended[index], { stdout: "", code })
+      }
+    })
+  )
+
+  it.live("ends only when a slow reader has everything", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([[say("x".repeat(1_000_000)), finish("content_filter")]])
+      const { child, ended, output } = yield* ask(url, "What?")
+      child.stdout.pause()
+      yield* Effect.repeat(
+        Effect.promise(() => once(child.stderr, "data")),
+        { until: () => output.stderr === "The answer ends early: content_filter\n" }
+      )
+      child.stdout.resume()
+      const { code, stdout } = yield* ended
+      assert.deepStrictEqual([code, stdout.length], [0, 1_000_001])
+    })
+  )
+
+  it.live("resumes a stream that breaks, and shows nothing twice", () =>
+    Effect.gen(function* () {
+      const network = yield* Network
+      const final = { stop_reason: "stop", text: "answer", usage: Usage.empty, steps: 1, tool_calls: 0, duration_ms: 1 }
+      const frames = [
+        frame({ seq: 1, event: "session", payload: '{"external_session_id":null,"created":true}' }),
+        frame({ seq: 2, event: "final", payload: JSON.stringify(final) }),
+        frame({ seq: 3, event: "done", payload: "{}" })
+      ]
+      const host = yield* network.serve(({ headers, method }) => {
+        const after = Number(headers["last-event-id"] ?? 0)
+        const moves = frames.slice(after, after + 1).map(write)
+        return Effect.succeed({
+          status: 200,
+          headers: { "content-type": "text/event-stream" },
+          body: toStream(method === "POST" ? [...moves, cut] : moves)
+        })
+      })
+      const { stdout, stderr, code } = yield* (yield* ask(host.url, "What?")).ended
+      assert.deepStrictEqual([stdout, stderr, code], ["answer\n", "", 0])
+      const requests = yield* host.requests.all
+      assert.deepStrictEqual(
+        requests.map(({ headers, method }) => [method, headers["last-event-id"]]),
+        [
+          ["POST", undefined],
+          ["GET", "1"],
+          ["GET", "2"]
+        ]
+      )
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("repeats a request whose stream breaks before its first event as the same one, and not for ever", () =>
+    Effect.gen(function* () {
+      const network = yield* Network
+      const host = yield* network.serve(() =>
+        Effect.succeed({ status: 200, headers: { "content-type": "text/event-stream" }, body: toStream([cut]) })
+      )
+      for (let round = 0; round < 2; round++) {
+        const { stdout, stderr, code } = yield* (yield* ask(host.url, "What?")).ended
+        assert.deepStrictEqual([stdout, code], ["", 1])
+        assert.match(stderr, /^The stream broke before its first event, each time\. Try again later; [^\n]+\n$/)
+      }
+      const keys = (yield* host.requests.all).map(({ headers, method }) => [method, headers["idempotency-key"]])
+      assert.lengthOf(keys, 6)
+      const [first, other] = [keys[0], keys[3]]
+      assert.match(first?.[1] ?? "", /^[0-9a-f-]{36}$/)
+      assert.deepStrictEqual(keys, [first, first, first, other, other, other])
+      assert.notDeepEqual(first, other)
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("does not take a page for a stream of events", () =>
+    Effect.gen(function* () {
+      const network = yield* Network
+      const host = yield* network.serve(() => Effect.succeed(text(200, "<p>Hello", { "content-type": "text/html" })))
+      const { stdout, stderr, code } = yield* (yield* ask(host.url, "What?")).ended
+      assert.deepStrictEqual([stdout, code], ["", 1])
+      assert.match(stderr, /^What answers at .+ is not a gateway of this version\. [^\n]+\n$/)
+      assert.lengthOf(yield* host.requests.all, 1)
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("reads the question from stdin, where there is none or it is -", () =>
+    Effect.gen(function* () {
+      const { provider, url } = yield* start(() => [say("x")])
+      for (const args of [[], ["-"]]) {
+        const { ended } = yield* bowline(["ask", ...args], { BOWLINE_URL: url }, { stdin: "Two\nlines? é\n" })
+        assert.deepInclude(yield* ended, { stdout: "x\n", code: 0 })
+      }
+      for (const { body } of yield* provider.requests.all) assert.include(body, String.raw`"Two\nlines? é"`)
+    })
+  )
+
+  it.live("says how a call that waits for an approval is answered", () =>
+    Effect.gen(function* () {
+      const network = yield* Network
+      const task_id = "00000000-0000-4000-8000-000000000003"
+      const asked = { task_id, tool: "pay", input: { to: "\u001b[2J" }, expires_at: "soon", why: "always" }
+      const final = {
+        stop_reason: "stop",
+        text: "a\u001b[2J",
+        usage: Usage.empty,
+        steps: 1,
+        tool_calls: 0,
+        duration_ms: 1
+      }
+      const frames = [
+        frame({ seq: 1, event: "approval.requested", payload: JSON.stringify(asked) }),
+        frame({ seq: 2, event: "final", payload: JSON.stringify(final) }),
+        frame({ seq: 3, event: "done", payload: "{}" })
+      ]
+      const host = yield* network.serve(() =>
+        Effect.succeed({
+          status: 200,
+          headers: { "content-type": "text/event-stream" },
+          body: toStream(frames.map(write))
+        })
+      )
+      const environment = { BOWLINE_URL: host.url, BOWLINE_API_KEY: "planted-key" }
+      const { code, stderr, stdout } = yield* (yield* bowline(["ask", "What?"], environment)).ended
+      assert.deepStrictEqual([code, stdout], [0, "a\u001b[2J\n"])
+      const route = `${host.url}/plans/plan_00000000-0000-4000-8000-000000000001/approvals/${task_id}`
+      assert.deepStrictEqual(stderr.split("\n"), [
+        String.raw`? pay waits for an approval until soon: {"to":"\u001b[2J"}`,
+        `  approve, or reject: curl ${route} -H "Authorization: Bearer $BOWLINE_API_KEY" -H 'Content-Type: application/json' -d '{"decision":"approve"}'`,
+        ""
+      ])
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("cancels its plan on Ctrl-C", () =>
+    Effect.gen(function* () {
+      const { url, provider } = yield* start([[stall]])
+      const { child, ended } = yield* ask(url, "What?")
+      yield* provider.requests.awaitCount(1)
+      child.kill("SIGINT")
+      assert.deepStrictEqual(yield* ended, { stdout: "", stderr: "Cancelled\n", code: 130, signal: null })
+      const { body } = yield* send(`${url}/plans`)
+      const [plan] = body["plans"] as ReadonlyArray<{ readonly error: unknown }>
+      assert.deepInclude(plan?.error, { code: "aborted", reason: "cancelled" })
+    })
+  )
+
+  it.live("says that it was interrupted also where its plan ends before the cancel is answered", () =>
+    Effect.gen(function* () {
+      const network = yield* Network
+      const asked = yield* Deferred.make<void>()
+      const failure = { code: "aborted", reason: "cancelled", message: "Cancelled", retryable: false, stage: null }
+      const session = write(frame({ seq: 1, event: "session", payload: '{"external_session_id":null,"created":true}' }))
+      const end = [
+        until(Deferred.await(asked)),
+        write(frame({ seq: 2, event: "error", payload: JSON.stringify(failure) })),
+        write(frame({ seq: 3, event: "done", payload: "{}" }))
+      ]
+      const host = yield* network.serve(({ method, url }) =>
+        url.pathname.endsWith("/cancel")
+          ? Effect.andThen(Deferred.succeed(asked, undefined), Effect.never)
+          : Effect.succeed({
+              status: 200,
+              headers: { "content-type": "text/event-stream" },
+              body: toStream(method === "POST" ? [session, cut] : end)
+            })
+      )
+      const { child, ended } = yield* ask(host.url, "What?")
+      // It has read the first frame: it reads on behind it.
+      yield* host.requests.awaitCount(2)
+      child.kill("SIGINT")
+      assert.deepStrictEqual(yield* ended, { stdout: "", stderr: "Cancelled\n", code: 130, signal: null })
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+})

@@ -1,0 +1,42 @@
+import { Problem } from "@bowline/protocol/api/Problem"
+import { Option, Schema } from "effect"
+import type { Answer } from "./Exchange.ts"
+import { type HostileRequest, smuggled } from "./HostileRequest.ts"
+
+const decodeProblem = Schema.decodeUnknownOption(Schema.fromJsonString(Problem))
+
+/** If a refused request has a larger body, the gateway closes the connection instead of reading it. */
+const maxDrained = 262_144
+
+/** What gives the inside of the gateway away. */
+const leak = /node_modules|\bat .{1,80}\.[mc]?[jt]s:\d+|Effect\.|_tag/
+
+const ofRefusal = ({ body, headers, status }: Answer): ReadonlyArray<string> => {
+  const problem = Option.getOrUndefined(decodeProblem(body))
+  if (problem === undefined) return [`${status} without a problem document: ${body.slice(0, 300)}`]
+  const { code, detail, issues = [], request_id } = problem
+  const isNamed = detail.trim() !== "" && issues.every(({ message }) => message.trim() !== "")
+  return [
+    ...(status === problem.status ? [] : [`${status}, but the document has ${problem.status}`]),
+    ...(headers.get("content-type") === "application/problem+json" ? [] : ["a problem document of another type"]),
+    ...(headers.get("x-request-id") === request_id ? [] : ["another request_id than in the head"]),
+    ...(isNamed ? [] : [`it does not say what is wrong: ${body}`]),
+    ...(leak.test(detail) ? [`it says too much: ${detail}`] : []),
+    ...(code === "internal" ? ["internal"] : [])
+  ]
+}
+
+/** What is wrong with the answers to a request. */
+export const problemsOf = (request: HostileRequest, answers: ReadonlyArray<Answer>): ReadonlyArray<string> => {
+  const { methods, mustAnswer, pieces } = request
+  const isSmall = pieces.reduce((sum, { length }) => sum + length, 0) < maxDrained
+  const least = isSmall && answers.at(-1)?.headers.get("connection") !== "close" ? methods.length : 1
+  return [
+    ...(mustAnswer && answers.length < least ? [`${answers.length} answers to ${methods.length} requests`] : []),
+    ...answers.flatMap((answer, index) => [
+      ...(answer.status >= 500 && answer.status !== 503 && answer.status !== 508 ? [`status ${answer.status}`] : []),
+      ...(answer.headers.get("x-request-id") === smuggled ? ["it was taken for two requests"] : []),
+      ...(answer.status >= 400 && methods[index] !== "HEAD" ? ofRefusal(answer) : [])
+    ])
+  ]
+}
