@@ -24,7 +24,9 @@ const makeServer = ({ headersTimeout, maxConnections, requestTimeout }: HttpLimi
     requestTimeout: request,
     connectionsCheckingInterval: Math.min(headers, maxLate),
     // Node would answer without a document. `Entrance` refuses such a request.
-    requireHostHeader: false
+    requireHostHeader: false,
+    // No route upgrades. Such a request gets the usual answer, within the usual time-outs, which end with an upgrade.
+    shouldUpgradeCallback: () => false
   })
   server.maxConnections = maxConnections
   // While the server closes, nobody needs a connection whose response has ended.

@@ -30,7 +30,9 @@ const ofRefusal = ({ body, headers, status }: Answer): ReadonlyArray<string> => 
 export const problemsOf = (request: HostileRequest, answers: ReadonlyArray<Answer>): ReadonlyArray<string> => {
   const { methods, mustAnswer, pieces } = request
   const isSmall = pieces.reduce((sum, { length }) => sum + length, 0) < maxDrained
-  const least = isSmall && answers.at(-1)?.headers.get("connection") !== "close" ? methods.length : 1
+  // Node.js drops what came together with a request that asks for another protocol.
+  const isPlain = isSmall && !pieces.some((piece) => /^upgrade:/im.test(piece.toString("latin1")))
+  const least = isPlain && answers.at(-1)?.headers.get("connection") !== "close" ? methods.length : 1
   return [
     ...(mustAnswer && answers.length < least ? [`${answers.length} answers to ${methods.length} requests`] : []),
     ...answers.flatMap((answer, index) => [

@@ -119,6 +119,21 @@ describe("what is no request", () => {
     })
   )
 
+  it.live("is not a wish for another protocol, which nobody has to fulfil", () =>
+    Effect.gen(function* () {
+      const { url } = yield* withHttp("{ request_timeout: 300ms }")
+      const exchange = Effect.fnUntraced(function* (path: string, body: string, ...headers: ReadonlyArray<string>) {
+        const socket = yield* open(url)
+        const answer = yield* Effect.forkChild(readToEnd(socket), { startImmediately: true })
+        socket.write(`${head(path, "Connection: Upgrade", "Upgrade: h2c", ...headers)}\r\n\r\n${body}`)
+        return problemIn(yield* Fiber.join(answer))["code"]
+      })
+      assert.strictEqual(yield* exchange("/nowhere", "0\r\n\r\n", "Transfer-Encoding: chunked"), "not_found")
+      const slow = ["Content-Type: application/json", "Content-Length: 9"]
+      assert.strictEqual(yield* exchange("/plan", "{", ...slow), "request_timeout")
+    })
+  )
+
   it.live("is not an expectation that the gateway does not know", () =>
     Effect.gen(function* () {
       const { url } = yield* withHttp("{}")
