@@ -29,6 +29,7 @@ export const createCases: ReadonlyArray<StoreCase> = [
         state: "queued",
         stage: "queue",
         model: plan.model,
+        trace_id: "trace",
         preset: "knots",
         created_at: fromMillis(plan.createdAt),
         deadline_at: fromMillis(plan.deadline),
