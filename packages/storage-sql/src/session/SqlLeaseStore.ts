@@ -19,7 +19,8 @@ const make = (
   renewing: SqlClient.SqlClient,
   withDeadline: WithDeadline
 ): LeaseStore["Service"] => {
-  const expiresIn = (ttl: Duration.Duration) => sql`now() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
+  const expiresIn = (ttl: Duration.Duration) =>
+    sql`clock_timestamp() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
   return {
     // Locks the session first, so that the fence does not grow while a batch is written. Of two that ask at once, the second one
     // waits for the lock, and then gets nothing: the fence that it has seen has grown, perhaps with a plan that it does not see.

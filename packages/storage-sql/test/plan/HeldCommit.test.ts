@@ -139,6 +139,30 @@ describe("a plan whose session is taken while it is being created", () => {
     replica: Given.newReplica
   })
 
+  it.effect("holds it for the whole time from then on, however long it has waited for the lock of its row", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const store = yield* PlanStore
+      const session = yield* newSession
+      const before = yield* Given.createHeld(session)
+      yield* Given.finish(before)
+      const connection = yield* sql.reserve
+      const run = (text: string) => connection.executeUnprepared(text, [], undefined)
+      yield* run("begin")
+      yield* run(`select from sessions where id = '${before.session_id}' for update`)
+      const plan = yield* Given.newPlan({ ...session, leaseTtl: Given.ttl })
+      const creating = yield* Effect.forkChild(store.create(plan, 32))
+      yield* untilBlocked(1)
+      yield* run("create table unlocked as select clock_timestamp() as at")
+      yield* run("commit")
+      yield* Fiber.join(creating)
+      const left = yield* sql<{ readonly is_whole: boolean }>`
+select l.expires_at >= u.at + ${Duration.toMillis(Given.ttl)} * interval '1 millisecond' as is_whole
+from leases l, unlocked u where l.session_id = ${before.session_id}`
+      assert.deepStrictEqual(left, [{ is_whole: true }])
+    }).pipe(Effect.scoped, Effect.provide(onPostgres))
+  )
+
   it.effect("is refused where it would not wait", () =>
     Effect.gen(function* () {
       const session = yield* newSession

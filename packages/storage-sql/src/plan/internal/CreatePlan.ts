@@ -95,7 +95,7 @@ with seen as materialized (
   from (select id, external_id, fence + 1 as next_fence from locked union all select id, external_id, 1 from made) s
 ), leased as (
   insert into leases as l (session_id, replica, fence, expires_at)
-  select id, ${replica}, next_fence, now() + ${Duration.toMillis(leaseTtl ?? Duration.zero)} * interval '1 millisecond'
+  select id, ${replica}, next_fence, clock_timestamp() + ${Duration.toMillis(leaseTtl ?? Duration.zero)} * interval '1 millisecond'
   from session where ${mayHold} and open_plans = 0
   on conflict (session_id) do update
     set replica = excluded.replica, fence = excluded.fence, expires_at = excluded.expires_at
@@ -124,7 +124,7 @@ with seen as materialized (
   from plan, session s
 ), replica as (
   -- A new replica has not renewed yet. Without this row it would count as dead, and its plan as abandoned.
-  insert into replicas (id, expires_at) select ${replica}, now() + interval '10 seconds' from plan
+  insert into replicas (id, expires_at) select ${replica}, clock_timestamp() + interval '10 seconds' from plan
   on conflict do nothing
 ), touched as (
   update sessions s set last_active_at = ${now}::timestamptz, expires_at = ${expiresAt(sql, plan, limits)},

@@ -42,7 +42,7 @@ interface Taking {
  */
 const take = (sql: SqlClient.SqlClient, { replica, ttl, limit, forgotten }: Taking) => {
   const isForgotten = forgotten.length === 0 ? sql`false` : sql.in("p.id", forgotten)
-  const expires = sql`now() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
+  const expires = sql`clock_timestamp() + ${Duration.toMillis(ttl)} * interval '1 millisecond'`
   return sql<TakenRow>`
 with alive as (
   insert into replicas (id, expires_at) values (${replica}, ${expires})
