@@ -1,9 +1,11 @@
 import { Problem } from "@bowline/protocol/api/Problem"
+import { OpenAiError } from "@bowline/protocol/openai/OpenAiApi"
 import { Option, Schema } from "effect"
 import type { Answer } from "./Exchange.ts"
 import { type HostileRequest, smuggled } from "./HostileRequest.ts"
 
 const decodeProblem = Schema.decodeUnknownOption(Schema.fromJsonString(Problem))
+const decodeOpenAiError = Schema.decodeUnknownOption(Schema.fromJsonString(OpenAiError))
 
 /** If a refused request has a larger body, the gateway closes the connection instead of reading it. */
 const maxDrained = 262_144
@@ -11,7 +13,23 @@ const maxDrained = 262_144
 /** What gives the inside of the gateway away. */
 const leak = /node_modules|\bat .{1,80}\.[mc]?[jt]s:\d+|Effect\.|_tag/
 
-const ofRefusal = ({ body, headers, status }: Answer): ReadonlyArray<string> => {
+/** Below `/v1` errors are OpenAI's. */
+const ofOpenAi = ({ body, headers }: Answer): ReadonlyArray<string> | undefined => {
+  const refusal = Option.getOrUndefined(decodeOpenAiError(body))
+  if (refusal === undefined) return undefined
+  const { code, message } = refusal.error
+  return [
+    ...(/^application\/json/.test(headers.get("content-type") ?? "") ? [] : ["an error of another type"]),
+    ...(message.trim() === "" ? [`it does not say what is wrong: ${body}`] : []),
+    ...(leak.test(message) ? [`it says too much: ${message}`] : []),
+    ...(code === "internal" ? ["internal"] : [])
+  ]
+}
+
+const ofRefusal = (answer: Answer, isOpenAi: boolean): ReadonlyArray<string> => {
+  const { body, headers, status } = answer
+  const openAi = isOpenAi ? ofOpenAi(answer) : undefined
+  if (openAi !== undefined) return openAi
   const problem = Option.getOrUndefined(decodeProblem(body))
   if (problem === undefined) return [`${status} without a problem document: ${body.slice(0, 300)}`]
   const { code, detail, issues = [], request_id } = problem
@@ -33,12 +51,13 @@ export const problemsOf = (request: HostileRequest, answers: ReadonlyArray<Answe
   // Node.js drops what came together with a request that asks for another protocol.
   const isPlain = isSmall && !pieces.some((piece) => /^upgrade:/im.test(piece.toString("latin1")))
   const least = isPlain && answers.at(-1)?.headers.get("connection") !== "close" ? methods.length : 1
+  const isOpenAi = pieces.some((piece) => /\/v1\//i.test(piece.toString("latin1")))
   return [
     ...(mustAnswer && answers.length < least ? [`${answers.length} answers to ${methods.length} requests`] : []),
     ...answers.flatMap((answer, index) => [
       ...(answer.status >= 500 && answer.status !== 503 && answer.status !== 508 ? [`status ${answer.status}`] : []),
       ...(answer.headers.get("x-request-id") === smuggled ? ["it was taken for two requests"] : []),
-      ...(answer.status >= 400 && methods[index] !== "HEAD" ? ofRefusal(answer) : [])
+      ...(answer.status >= 400 && methods[index] !== "HEAD" ? ofRefusal(answer, isOpenAi) : [])
     ])
   ]
 }
