@@ -19,7 +19,7 @@ const ofOpenAi = ({ body, headers }: Answer): ReadonlyArray<string> | undefined 
   if (refusal === undefined) return undefined
   const { code, message } = refusal.error
   return [
-    ...(/^application\/json/.test(headers.get("content-type") ?? "") ? [] : ["an error of another type"]),
+    ...(headers.get("content-type")?.startsWith("application/json") === true ? [] : ["an error of another type"]),
     ...(message.trim() === "" ? [`it does not say what is wrong: ${body}`] : []),
     ...(leak.test(message) ? [`it says too much: ${message}`] : []),
     ...(code === "internal" ? ["internal"] : [])
