@@ -51,7 +51,7 @@ export const problemsOf = (request: HostileRequest, answers: ReadonlyArray<Answe
   // Node.js drops what came together with a request that asks for another protocol.
   const isPlain = isSmall && !pieces.some((piece) => /^upgrade:/im.test(piece.toString("latin1")))
   const least = isPlain && answers.at(-1)?.headers.get("connection") !== "close" ? methods.length : 1
-  const isOpenAi = pieces.some((piece) => /\/v1\//i.test(piece.toString("latin1")))
+  const isOpenAi = /\/v1\//i.test(Buffer.concat(pieces).toString("latin1"))
   return [
     ...(mustAnswer && answers.length < least ? [`${answers.length} answers to ${methods.length} requests`] : []),
     ...answers.flatMap((answer, index) => [
