@@ -12,8 +12,9 @@ interface Seen {
 
 const headers = { "content-type": "application/json" }
 
-/** The longest that a plan of the soak may take until its caller gives up: with its time-outs, a plan has ended long before. */
-const patience = 60_000
+/** The longest that a plan of the soak may take until its caller gives up, on a busy machine too: each has a deadline long before. */
+const patience = 180_000
+const longest = 60_000
 const comeBackAfter = 500
 
 /** Reads what comes, to the end of the connection. Gives the status, or why there is none. */
@@ -64,12 +65,13 @@ const follow = async (
   if (typeof status === "string" && first.reusedSocket) return follow(url, agent, body, onText)
   const id = idIn(seen.text)
   if (id === undefined) return typeof status === "number" ? `refused ${status}` : `unsent: ${status}`
+  let last = status
   while (!seen.isOver && performance.now() < until) {
     await setTimeout(comeBackAfter)
     seen.text = ""
-    await read(ask(url, agent, `/plans/${id}/events`), seen, () => {})
+    last = await read(ask(url, agent, `/plans/${id}/events`), seen, () => {})
   }
-  return seen.isOver ? outcomeOf(seen.text) : `lost ${id}`
+  return seen.isOver ? outcomeOf(seen.text) : `lost ${id} after ${last} ${seen.text.slice(-200)}`
 }
 
 interface Where {
@@ -80,14 +82,14 @@ interface Where {
 }
 
 const question = "What is the state of the order?"
-const plain = { question, preferences: { model: models.faulty } }
+const plain = { question, preferences: { model: models.faulty, timeout_ms: longest } }
 
 const ofPeer = (peer: string, asked: string): PlanRequest => ({
   question: asked,
   agents: [
     { name: "peer", endpoint: peer, dialect: "a2a-0.3", streaming: asked.startsWith("stream"), skills: [{ id: "ask" }] }
   ],
-  preferences: { model: models.asking, tool_timeout_ms: 2_000 }
+  preferences: { model: models.asking, timeout_ms: longest, tool_timeout_ms: 2_000 }
 })
 
 /** A caller that closes its connection, at any instant. */
@@ -107,7 +109,7 @@ const cancel = async ({ agent, url }: Where): Promise<Outcome> => {
     while ((await read(ask(url, agent, path, {}), { text: "", isOver: false }, () => {})) !== 200)
       await setTimeout(comeBackAfter)
   }
-  return follow(url, agent, { question, preferences: { model: models.slow, timeout_ms: patience } }, (text) => {
+  return follow(url, agent, { question, preferences: { model: models.slow, timeout_ms: longest } }, (text) => {
     const id = idIn(text)
     if (isTold || id === undefined || !text.includes("event: text.delta")) return
     isTold = true

@@ -131,6 +131,7 @@ export const soak = async (postgres: Postgres, ms: number, rate: number | undefi
   }
   await stop()
   const end = await settled(gateway, store, began)
+  const withoutEnd = await store.withoutEnd()
   const rows = judge(samples)
   const bad = Array.from(outcomes.keys()).filter((outcome) => /^(unsent|lost)/.test(outcome))
   const problems = [
@@ -138,6 +139,7 @@ export const soak = async (postgres: Postgres, ms: number, rate: number | undefi
       ? [`plans without an answer or an end that their caller could see: ${bad.slice(0, 10).join(", ")}`]
       : []),
     ...rows.filter(({ isFlat }) => !isFlat).map(({ row: [name] }) => `${name} grew`),
+    ...(withoutEnd > 0 ? [`${withoutEnd} plans have not exactly one end in the store`] : []),
     ...(end.running > 0 ? [`${end.running} plans are not over`] : []),
     ...(end.leases > 0 ? [`${end.leases} leases are left`] : [])
   ]

@@ -31,6 +31,16 @@ export const probe = async (url: string) => {
           ([row]) => row ?? { connections: 0, leases: 0, running: 0 }
         )
       ),
+    /** How many plans have not exactly one end, and `done` as the last event. */
+    withoutEnd: () =>
+      Effect.runPromise(
+        Effect.map(
+          sql<{ readonly plans: number }>`select count(*)::int as plans from plans p where 1 <> (
+            select count(*) from events e where e.plan_id = p.id and e.event in ('final', 'error')
+          ) or 'done' <> (select event from events e where e.plan_id = p.id order by seq desc limit 1)`,
+          ([row]) => row?.plans ?? 0
+        )
+      ),
     /** The connections of the gateway end in the middle of what they do. */
     cut: () => Effect.runPromise(sql`select pg_terminate_backend(pid) from pg_stat_activity where ${others}`),
     [Symbol.asyncDispose]: () => Effect.runPromise(Scope.close(scope, Exit.void))
