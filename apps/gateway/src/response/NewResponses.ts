@@ -6,7 +6,8 @@ import { Caller } from "@bowline/protocol/api/Authorization"
 import { defaultPreset } from "@bowline/runtime/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
-import { Clock, Effect, Option, Schema } from "effect"
+import type { PlanFrame } from "@bowline/runtime/store/EventRow"
+import { Clock, Effect, Latch, Option, Schema } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { waitFor } from "../http/JsonAnswer.ts"
@@ -48,7 +49,7 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     )
   })
 
-  /** Passes the caller's decisions on, and returns the plan whose calls waited for them. */
+  /** Passes the caller's decisions on, and returns the calls that waited for them, and their plan. */
   const decide = Effect.fnUntraced(function* (
     caller: CallerName,
     { decided }: ResponseRequest.ResponseRequest,
@@ -66,7 +67,8 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     for (const { approval, decision } of approvals) {
       yield* plans.decide({ caller, isAdmin: false }, approval, decision)
     }
-    return approvals.at(-1)?.approval.plan_id
+    const calls = new Set(approvals.map(({ approval }) => approval.task_id))
+    return { calls, plan_id: approvals.at(-1)?.approval.plan_id }
   })
 
   /** The names of the agents and MCP servers that the plan of a request has. */
@@ -111,10 +113,10 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     const { request: question } = asked
     const reading = yield* question !== undefined
       ? start(caller, asked, { ...question, ...sessionOf(previous) }, sent)
-      : decided !== undefined
-        ? join(caller, decided)
+      : decided.plan_id !== undefined
+        ? join(caller, decided.plan_id)
         : Effect.die("The request neither asks nor decides")
-    const { echo, frames, headers, overdue, plan_id, session_id } = reading
+    const { echo, frames, headers, leaveRunning, overdue, plan_id, session_id } = reading
     const events = new ResponseEvents(plan_id, echo)
     if (asked.isStreamed) {
       yield* PlanArrival.closeWhen(overdue, request)
@@ -125,7 +127,21 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
       const { response } = yield* stored.replay(plan_id, echo)
       return HttpServerResponse.jsonUnsafe(response, { headers })
     }
-    yield* waitFor({ plans, streams }, caller, { plan_id, session_id }, frames, (frame) => events.next(frame))
+    const mayWait = Latch.makeUnsafe(false)
+    const look = (frame: PlanFrame) => {
+      events.next(frame)
+      if (events.waits(decided.calls)) mayWait.openUnsafe()
+    }
+    // Frames come many at a time: what a later one has decided already is not asked again.
+    const asks = Effect.map(mayWait.await, () => {
+      mayWait.closeUnsafe()
+      return events.waits(decided.calls)
+    })
+    yield* Effect.raceFirst(
+      waitFor({ plans, streams }, caller, { plan_id, session_id }, frames, look),
+      // The decision comes in another request.
+      Effect.andThen(Effect.repeat(asks, { until: (waits) => waits }), leaveRunning)
+    )
     if (events.failure === undefined) return HttpServerResponse.jsonUnsafe(events.response, { headers })
     const failed = OpenAiError.fromFailure(events.failure)
     return HttpServerResponse.jsonUnsafe(failed.body, {

@@ -29,6 +29,7 @@ const matters: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>([
   "task.artifact",
   "task.finished",
   "approval.requested",
+  "approval.resolved",
   "final",
   "error"
 ])
@@ -48,8 +49,8 @@ interface OpenCall {
 export class ResponseEvents {
   /** The number of the last event; -1 before the first one. */
   last = -1
-  /** The calls whose approvals were requested, and that have not started yet. */
-  readonly waiting = new Set<TaskId>()
+  /** The calls that wait for a decision. */
+  readonly #waiting = new Set<TaskId>()
   readonly #plan: PlanId
   readonly #echo: ResponseEcho
   #events: Array<ResponseEvent> = []
@@ -83,9 +84,9 @@ export class ResponseEvents {
     return this.#progress._tag === "Completed" || this.#progress._tag === "Failed"
   }
 
-  /** The calls that run. */
-  get running(): number {
-    return this.#calls.size
+  /** Whether nothing goes on before somebody decides about a call, beside those that were decided just now. */
+  waits(decided: ReadonlySet<TaskId>): boolean {
+    return !this.isOver && this.#calls.size === 0 && Array.from(this.#waiting).some((call) => !decided.has(call))
   }
 
   /** The events for a frame. */
@@ -118,6 +119,9 @@ export class ResponseEvents {
         return
       case "approval.requested":
         return this.#request(event.data)
+      case "approval.resolved":
+        this.#waiting.delete(event.data.task_id)
+        return
       case "task.started":
         return this.#start(event.data)
       case "task.artifact":
@@ -163,7 +167,7 @@ export class ResponseEvents {
 
   #request(data: Extract<PlanEvent, { event: "approval.requested" }>["data"]): void {
     this.#texts.endStep("commentary")
-    this.waiting.add(data.task_id)
+    this.#waiting.add(data.task_id)
     this.#approved.add(data.task_id)
     const item = Items.approvalRequest(this.#plan, data, this.#echo.labels)
     const index = this.#items.push(item) - 1
@@ -174,7 +178,6 @@ export class ResponseEvents {
   #start(data: Extract<PlanEvent, { event: "task.started" }>["data"]): void {
     this.#texts.endStep("commentary")
     const { task_id } = data
-    this.waiting.delete(task_id)
     const asked = this.#approved.has(task_id) ? Items.approvalRequestId(this.#plan, task_id) : null
     const call = Items.startedCall(data, asked)
     const index = this.#items.push(call) - 1

@@ -118,6 +118,23 @@ describe("the MCP servers of a response", () => {
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 
+  it.live("answer with the approval request, and wait on when the client has left with it", () =>
+    Effect.gen(function* () {
+      const server = yield* serve
+      const { url } = yield* start(script)
+      const tools = [toolAt(server.url, "always")]
+      const first = yield* Effect.promise(() => responses(url).create({ ...ask, tools }))
+      assert.strictEqual(first.status, "in_progress")
+      const request = first.output.find((item) => item.type === "mcp_approval_request")
+      const approve = { type: "mcp_approval_response" as const, approval_request_id: request?.id ?? "", approve: true }
+      // As a client sends it that keeps the history itself.
+      const input = [{ role: "user" as const, content: ask.input }, ...first.output, approve]
+      const decided = yield* post(`${url}/v1/responses`, { model: "bowline", input })
+      assert.deepInclude(decided.body, { id: first.id, status: "completed" })
+      assert.include(decided.text, "clear in Oslo")
+    }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+
   it.live("go on in the same stream when the native route decides", () =>
     Effect.gen(function* () {
       const server = yield* serve
