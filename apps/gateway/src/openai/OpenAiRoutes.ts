@@ -8,7 +8,7 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { idempotency } from "@bowline/runtime/store/Idempotency"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
-import { Clock, Effect, Schema } from "effect"
+import { Clock, Duration, Effect, Schema } from "effect"
 import { type Headers, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
@@ -24,6 +24,9 @@ import * as SdkRetries from "./SdkRetries.ts"
 const gatewayModel = "bowline"
 
 const modelOf = (preset: string): string => (preset === defaultPreset ? gatewayModel : `${gatewayModel}/${preset}`)
+
+/** A session that nobody has named is kept for a day. */
+const stateless = { session_ttl_ms: Duration.toMillis("24 hours") }
 
 const printable = "Expected 1..200 printable ASCII characters"
 const isSessionId = Schema.is(ExternalSessionId)
@@ -105,7 +108,7 @@ export const layer = HttpApiBuilder.group(
           const preset = chat.model === gatewayModel ? {} : { preset: chat.model.slice(gatewayModel.length + 1) }
           const asked: SdkRetries.Asked = {
             caller,
-            request: { ...chat.request, ...preset, ...(session !== undefined && { session_id: session }) },
+            request: { ...chat.request, ...preset, ...(session === undefined ? stateless : { session_id: session }) },
             idempotency: key === undefined ? undefined : idempotency(key, value)
           }
           const tried = { count: request.headers["x-stainless-retry-count"], body: value, session }
