@@ -97,7 +97,13 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     const created_at = Math.floor((yield* Clock.currentTimeMillis) / 1_000)
     const labels = yield* labelsOf(caller, asked.model, request)
     const echo: ResponseEcho = { ...asked.echo, created_at, labels }
-    const { mayJoin, ...reading } = yield* openAi.start({ ...asked, ...sent, request, echo })
+    const { mayJoin, ...reading } = yield* openAi.start({
+      ...asked,
+      ...sent,
+      request,
+      echo,
+      session_ttl_ms: echo.store ? undefined : 0
+    })
     // The first try has stored its own.
     return { ...reading, echo: mayJoin ? yield* stored.echo(caller, reading.plan_id) : echo }
   })

@@ -2,11 +2,14 @@ import { Metadata, PlanRequest, type ResponseFormat } from "@bowline/domain/plan
 import { fromSchema } from "@bowline/protocol/api/Issues"
 import type { Issue } from "@bowline/protocol/api/Problem"
 import { Option, Result, Schema } from "effect"
-import { anyObject, decodeOwn, given, metadataOf } from "../openai/ChatRequest.ts"
+import { anyObject, decodeOwn, metadataOf } from "../openai/ChatRequest.ts"
+import * as ChatSampling from "../openai/ChatSampling.ts"
 import { refusals, refusedInResponses } from "../openai/RefusedFields.ts"
 import type { ResponseEcho } from "./ResponseEcho.ts"
 import * as ResponseInput from "./ResponseInput.ts"
 import * as ResponseTools from "./ResponseTools.ts"
+
+const { given } = ChatSampling
 
 const Json = Schema.Record(Schema.String, Schema.Json)
 
@@ -14,14 +17,6 @@ const Format = Schema.Union([
   Schema.Struct({ type: Schema.Literals(["text", "json_object"]) }),
   Schema.Struct({ type: Schema.tag("json_schema"), schema: Json })
 ])
-
-/** Fields that change nothing yet. */
-const sampling = {
-  max_output_tokens: given(Schema.Int),
-  reasoning: given(Json),
-  temperature: given(Schema.Finite),
-  top_p: given(Schema.Finite)
-}
 
 const Body = Schema.Struct({
   model: Schema.String,
@@ -41,7 +36,10 @@ const Body = Schema.Struct({
   service_tier: given(Schema.String),
   user: given(Schema.String.check(Schema.isMaxLength(512))),
   safety_identifier: given(Schema.String.check(Schema.isMaxLength(512))),
-  ...sampling
+  temperature: ChatSampling.fields.temperature,
+  top_p: ChatSampling.fields.top_p,
+  max_output_tokens: ChatSampling.fields.max_tokens,
+  reasoning: given(Schema.Struct({ effort: ChatSampling.fields.reasoning_effort, summary: given(Schema.String) }))
 }).check(
   Schema.makeFilter(({ conversation = null, previous_response_id = null }) =>
     conversation === null || previous_response_id === null
@@ -112,6 +110,14 @@ const readFormat = (text: typeof Body.Type.text) => {
   )
 }
 
+const samplingOf = ({ max_output_tokens = null, reasoning, temperature = null, top_p = null }: typeof Body.Type) =>
+  ChatSampling.read({
+    temperature,
+    top_p,
+    max_tokens: max_output_tokens,
+    reasoning_effort: reasoning?.effort ?? null
+  })
+
 const echoOf = (body: typeof Body.Type, items: ResponseInput.Asked["items"]): ResponseRequest["echo"] => {
   const { background, conversation = null, store, text, tools } = body
   return {
@@ -125,7 +131,7 @@ const echoOf = (body: typeof Body.Type, items: ResponseInput.Asked["items"]): Re
     conversation: typeof conversation === "string" ? { id: conversation } : conversation,
     max_output_tokens: body.max_output_tokens ?? null,
     max_tool_calls: body.max_tool_calls ?? null,
-    reasoning: body.reasoning ?? { effort: null, summary: null },
+    reasoning: { effort: null, summary: null, ...body.reasoning },
     safety_identifier: body.safety_identifier ?? null,
     service_tier: body.service_tier ?? null,
     temperature: body.temperature ?? null,
@@ -160,6 +166,7 @@ export const decode = (
     const { ignored, metadata } = metadataOf(body)
     const instructions = [body.instructions?.trim() ?? "", ...asked.instructions].filter((text) => text !== "")
     const { background, conversation = null, max_tool_calls, previous_response_id } = body
+    const sampling = samplingOf(body)
     const session = typeof conversation === "string" ? conversation : conversation?.id
     const renamed: ResponseRequest["renamed"] = (issues) =>
       issues.map(({ message, path }) => ({ path: fieldOf(path, servers.length), message }))
@@ -170,6 +177,7 @@ export const decode = (
             question: asked.question,
             ...(session !== undefined && { session_id: session }),
             ...(instructions.length > 0 && { instructions: instructions.join("\n\n") }),
+            ...(sampling !== undefined && { sampling }),
             agents,
             mcp_servers: [...servers, ...mcp_servers],
             history: asked.history,
@@ -190,13 +198,7 @@ export const decode = (
         decided: asked.decided,
         request,
         echo: echoOf(body, asked.items),
-        ignored: [
-          ...Object.keys(sent).filter(
-            (name) => !known.has(name) || (Object.hasOwn(sampling, name) && sent[name] !== null)
-          ),
-          ...ignored,
-          ...asked.ignored
-        ],
+        ignored: [...Object.keys(sent).filter((name) => !known.has(name)), ...ignored, ...asked.ignored],
         renamed
       })
     })

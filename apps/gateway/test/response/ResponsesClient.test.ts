@@ -162,6 +162,17 @@ describe("the client of OpenAI's Responses", () => {
     })
   )
 
+  it.live("has its sampling fields sent to the provider, and repeated in the response", () =>
+    Effect.gen(function* () {
+      const { provider, url } = yield* start([[say("ok")]])
+      const sampling = { temperature: 0.5, top_p: 0.9, max_output_tokens: 77 }
+      const response = yield* Effect.promise(() => responses(url).create({ ...ask, ...sampling }))
+      assert.deepInclude(response, sampling)
+      const [sent] = yield* provider.requests.all
+      assert.deepInclude(JSON.parse(sent?.body ?? "{}"), { temperature: 0.5, top_p: 0.9, max_completion_tokens: 77 })
+    })
+  )
+
   it.live("gets a background response at once, and cancels it", () =>
     Effect.gen(function* () {
       const { provider, url } = yield* start([[say("a"), stall], [say("done")]])
@@ -244,9 +255,14 @@ describe("the client of OpenAI's Responses", () => {
       const { url } = yield* start(() => [say("ok")], keys)
       const [ann, bob] = [responses(url, "key-of-ann"), responses(url, "key-of-bob")]
       const kept = yield* Effect.promise(() => ann.create(ask))
-      const unstored = yield* Effect.promise(() => ann.create({ ...ask, store: false }))
+      const { data: unstored, response } = yield* Effect.promise(() =>
+        ann.create({ ...ask, store: false }).withResponse()
+      )
       assert.strictEqual(unstored.output_text, "ok")
       const headers = { authorization: "Bearer key-of-ann" }
+      const session = yield* send(`${url}/sessions/${response.headers.get("x-bowline-session")}`, { headers })
+      // The next sweep deletes it.
+      assert.strictEqual(session.body["expires_at"], session.body["last_active_at"])
       const native = yield* post(`${url}/plan`, { question: "?" }, headers)
       const missing = [
         () => bob.retrieve(kept.id),
@@ -300,6 +316,8 @@ describe("the client of OpenAI's Responses", () => {
     [{ tools: [{ type: "mcp", server_label: "a b", server_url: "https://x.example" }] }, "tools[0].server_label"],
     [{ tool_choice: "required" }, "tool_choice"],
     [{ max_tool_calls: -1 }, "max_tool_calls"],
+    [{ temperature: 3 }, "temperature"],
+    [{ reasoning: { effort: "much" } }, "reasoning.effort"],
     [{ text: { format: { type: "json_schema", schema: { type: 7 } } } }, "text.format.schema"],
     [{ prompt: { id: "p" } }, "prompt"],
     [{ bowline: { agent: [] } }, "bowline.agent"]

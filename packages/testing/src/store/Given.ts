@@ -88,6 +88,7 @@ export interface GivenPlan extends Partial<
   readonly external_session_id?: ExternalSessionId | null
   readonly agents?: ResolvedRequest["agents"]
   readonly prior_summary?: string
+  readonly session_ttl_ms?: number
   readonly preset?: string
   readonly preferences?: Preferences
   readonly question?: string
@@ -103,6 +104,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     agents,
     mcp_servers: [],
     history: [],
+    ...(given.session_ttl_ms !== undefined && { session_ttl_ms: given.session_ttl_ms }),
     ...(given.preset !== undefined && { preset: given.preset }),
     ...(prior_summary === "" ? {} : { prior_summary }),
     metadata: { ticket: "7" },

@@ -158,6 +158,7 @@ export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
   owner: plan.caller,
   external_session_id: plan.request.session_id ?? null,
   created_at: fromMillis(plan.createdAt),
+  ttlMs: plan.request.session_ttl_ms ?? Infinity,
   last_active_at: fromMillis(plan.createdAt),
   fence: 0,
   lease: undefined,

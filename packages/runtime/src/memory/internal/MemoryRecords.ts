@@ -41,6 +41,8 @@ export interface SessionRecord {
   readonly owner: CallerName
   readonly external_session_id: ExternalSessionId | null
   readonly created_at: string
+  /** How long it is kept, if that is shorter than for others. */
+  readonly ttlMs: number
   last_active_at: string
   fence: number
   lease: { readonly replica: ReplicaId; readonly fence: number; expires: number } | undefined

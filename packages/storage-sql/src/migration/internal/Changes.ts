@@ -147,3 +147,6 @@ export const rateLimits: Statements = [
     refused boolean not null default false
   )`
 ]
+
+/** How long a session is kept after its last plan, if that is shorter than for others. */
+export const sessionTtl: Statements = [`alter table sessions add column ttl_ms bigint`]
