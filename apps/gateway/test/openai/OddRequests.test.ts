@@ -30,6 +30,7 @@ const values: ReadonlyArray<unknown> = [
 ]
 
 const fields = ["model", "messages", "stream", "stream_options", "response_format", "metadata", "user", "n"].concat(
+  ["temperature", "top_p", "stop", "seed", "reasoning_effort", "max_tokens", "max_completion_tokens"],
   ["tools", "modalities", "logit_bias", "bowline", "safety_identifier", "__proto__", "constructor", "toString", "\n"],
   ["\ud83d", ""]
 )
