@@ -79,7 +79,10 @@ export const preferences: Preferences = {
 
 /** What a test may choose of a plan. */
 export interface GivenPlan extends Partial<
-  Pick<NewPlan, "new_session_id" | "messages" | "storedRequest" | "route" | "replica" | "idempotency" | "leaseTtl">
+  Pick<
+    NewPlan,
+    "new_session_id" | "messages" | "storedRequest" | "echo" | "route" | "replica" | "idempotency" | "leaseTtl"
+  >
 > {
   readonly owner?: CallerName
   readonly external_session_id?: ExternalSessionId | null
@@ -118,6 +121,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     deadline: Date.parse(later),
     new_session_id: SessionId.make(`session_${uuid()}`),
     messages: [],
+    echo: null,
     storedRequest: { request: { question: "What is the \u0000 answer?" }, secrets: "encrypted" },
     replica: yield* newReplica,
     idempotency: null,

@@ -203,6 +203,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
   fence: 0,
   abort: undefined,
   request: plan.storedRequest,
+  echo: plan.echo,
   route: plan.route,
   deaths: 0,
   isHandedOver: false,

@@ -6,6 +6,7 @@ import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import type { Message } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
+import type { Schema } from "effect"
 import type { Route } from "../../peer/PeerClient.ts"
 import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
@@ -26,6 +27,7 @@ export interface PlanRecord {
   abort: AbortReason | undefined
   /** Until it is over. */
   request: StoredRequest | null
+  echo: Schema.Json | null
   readonly route: Route
   deaths: number
   isHandedOver: boolean

@@ -72,7 +72,7 @@ const isAlone = ({ request }: NewPlan): boolean => request.preferences.on_busy =
  * (`xmin`) shows that, since it is compared again behind the lock: whoever adds a plan to a session, or ends one, changes that row.
  */
 const insertPlan = (sql: SqlClient.SqlClient, plan: NewPlan, limits: Limits) => {
-  const { caller, leaseTtl, new_session_id, replica, request, storedRequest } = plan
+  const { caller, echo, leaseTtl, new_session_id, replica, request, storedRequest } = plan
   const named = request.session_id ?? null
   const now = fromMillis(plan.createdAt)
   const agents = request.agents.map((agent) => ({ name: agent.name, agent: JSON.stringify(summary(agent)) }))
@@ -106,12 +106,13 @@ with seen as materialized (
   returning fence
 ), plan as (
   insert into plans (id, session_id, owner, replica, state, stage, fence, model, preset, question, question_hash, preferences, metadata, route,
-    request, request_secrets, usage, created_at, deadline_at)
+    request, request_secrets, echo, usage, created_at, deadline_at)
   select ${plan.plan_id}, s.id, ${caller}, ${replica}, case when l.fence is null then 'queued' else 'running' end,
     case when l.fence is null then 'queue' end, coalesce(l.fence, 0), ${plan.model}, ${request.preset ?? null}, ${storable(request.question)},
     ${createHash("sha256").update(request.question).digest("hex")}, ${JSON.stringify(request.preferences)}::json,
     ${JSON.stringify(request.metadata)}::json, ${JSON.stringify(plan.route)}::json,
-    ${storedRequest === null ? null : JSON.stringify(storedRequest.request)}::json, ${storedRequest?.secrets ?? null}, ${JSON.stringify(Usage.empty)}::json,
+    ${storedRequest === null ? null : JSON.stringify(storedRequest.request)}::json, ${storedRequest?.secrets ?? null}, ${echo === null ? null : JSON.stringify(echo)}::json,
+    ${JSON.stringify(Usage.empty)}::json,
     ${now}::timestamptz, ${fromMillis(plan.deadline)}::timestamptz
   from session s left join leased l on true where open_plans <= ${isAlone(plan) ? 0 : limits.maxQueue}
   returning id, session_id
