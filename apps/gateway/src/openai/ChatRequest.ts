@@ -2,10 +2,10 @@ import { GivenPreferences, Metadata, PlanRequest, type ResponseFormat } from "@b
 import { fromSchema } from "@bowline/protocol/api/Issues"
 import type { Issue } from "@bowline/protocol/api/Problem"
 import { Option, Result, Schema } from "effect"
+import * as ChatSampling from "./ChatSampling.ts"
 import { refusedFields } from "./RefusedFields.ts"
 
-/** A field that may also be null, which means that it is not there. */
-const given = <S extends Schema.Constraint>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
+const { given } = ChatSampling
 
 const Part = Schema.Struct({
   type: Schema.Literals(["text", "refusal"]).annotate({
@@ -43,7 +43,8 @@ const Body = Schema.Struct({
   response_format: given(Format),
   metadata: given(Metadata),
   user: given(Schema.String.check(Schema.isMaxLength(512))),
-  safety_identifier: given(Schema.String.check(Schema.isMaxLength(512)))
+  safety_identifier: given(Schema.String.check(Schema.isMaxLength(512))),
+  ...ChatSampling.fields
 })
 
 /** What a caller may say in Bowline's own words: as in `POST /plan`, and as strict. */
@@ -142,10 +143,12 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<C
   const { agents = [], mcp_servers = [], preferences = {} } = own.success.bowline ?? {}
   const { ignored, metadata } = metadataOf(body.success)
   const instructions = instructionsOf(messages)
+  const sampling = ChatSampling.read(body.success)
   const last = messages.at(-1)
   const plan = decodePlan({
     question: last === undefined ? "" : textOf(last),
     ...(instructions !== "" && { instructions }),
+    ...(sampling !== undefined && { sampling }),
     agents,
     mcp_servers,
     history: historyOf(messages.slice(0, -1)),

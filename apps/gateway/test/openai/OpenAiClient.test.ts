@@ -1,7 +1,7 @@
 import { cut, stall, until } from "@bowline/testing/http/Move"
 import { error, finish, refuse, say, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect } from "effect"
+import { Deferred, Duration, Effect } from "effect"
 import OpenAI from "openai"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
@@ -240,6 +240,22 @@ describe("the client of OpenAI", () => {
       )
       const { body } = yield* send(`${url}/sessions/mine/messages`)
       assert.lengthOf(body["messages"] as ReadonlyArray<unknown>, 4)
+    })
+  )
+
+  it.live("leaves a session for a day, unless it names it", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(() => [say("ok")])
+      for (const [session, kept] of [
+        [undefined, "1 day"],
+        ["mine", "30 days"]
+      ] as const) {
+        const headers = session === undefined ? {} : { "x-bowline-session": session }
+        const asked = yield* post(`${url}/v1/chat/completions`, ask, headers)
+        const { body } = yield* send(`${url}/sessions/${asked.headers.get("x-bowline-session")}`)
+        const [active, expires] = [body["last_active_at"], body["expires_at"]].map((at) => Date.parse(String(at)))
+        assert.strictEqual((expires ?? 0) - (active ?? 0), Duration.toMillis(kept))
+      }
     })
   )
 

@@ -89,7 +89,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       session.plans.add(plan_id)
       session.open.add(record)
       memory.open.set(plan_id, record)
-      memory.grow(session, { ...request, history: plan.messages })
+      memory.grow(session, { ...request, history: plan.messages, echo: plan.echo })
       memory.touch(session)
       return { session_id: session.session_id, external_session_id: session.external_session_id, created, fence }
     }),
@@ -144,6 +144,18 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const session = memory.sessions.get(record.plan.session_id)
       if (session !== undefined) memory.touch(session)
       return Effect.succeed(record.plan)
+    }),
+  echo: (owner, id) =>
+    Effect.suspend(() => {
+      const record = memory.plans.get(id)
+      return record?.owner !== owner || record.echo === null
+        ? Effect.fail(new NotFound({ what: "plan" }))
+        : Effect.succeed(record.echo)
+    }),
+  dropEcho: (id) =>
+    Effect.sync(() => {
+      const record = memory.plans.get(id)
+      if (record !== undefined) record.echo = null
     }),
   list: (owner, { session, state, before }, page) =>
     Effect.sync(() => {

@@ -1,4 +1,5 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { Sampling } from "@bowline/domain/plan/PlanRequest"
 import { MessageId, type Message, type NewMessage } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
@@ -109,6 +110,11 @@ const gather = Effect.fnUntraced(function* (
   })
 })
 
+const ofSampling = ({ max_tokens, ...sampling }: Sampling): Partial<ModelRequest> => ({
+  maxOutputTokens: max_tokens,
+  sampling
+})
+
 const emptySession: [ReadonlyArray<Message>, SessionSummary] = [
   [],
   { text: null, covered_seq: 0, priors: [], prior_seq: 0 }
@@ -180,7 +186,8 @@ export const begin = Effect.fnUntraced(function* (
     request: (mustAnswer, corrections) => ({
       ...frame(prompt.summaries, mustAnswer),
       messages: [...legalHistory(prompt.messages), ...corrections],
-      toolChoice: mustAnswer ? "none" : "auto"
+      toolChoice: mustAnswer ? "none" : "auto",
+      ...(request.sampling !== undefined && ofSampling(request.sampling))
     })
   }
 })

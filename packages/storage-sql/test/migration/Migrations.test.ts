@@ -31,7 +31,9 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 9, name: "spendings" },
         { migration_id: 10, name: "known_tools" },
         { migration_id: 11, name: "rate_limits" },
-        { migration_id: 12, name: "presets" }
+        { migration_id: 12, name: "presets" },
+        { migration_id: 14, name: "echoes" },
+        { migration_id: 15, name: "session_ttl" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))

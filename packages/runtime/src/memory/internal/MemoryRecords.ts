@@ -6,6 +6,7 @@ import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import type { Message } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
+import type { Schema } from "effect"
 import type { Route } from "../../peer/PeerClient.ts"
 import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
@@ -26,6 +27,7 @@ export interface PlanRecord {
   abort: AbortReason | undefined
   /** Until it is over. */
   request: StoredRequest | null
+  echo: Schema.Json | null
   readonly route: Route
   deaths: number
   isHandedOver: boolean
@@ -39,6 +41,8 @@ export interface SessionRecord {
   readonly owner: CallerName
   readonly external_session_id: ExternalSessionId | null
   readonly created_at: string
+  /** How long it is kept, if that is shorter than for others. */
+  readonly ttlMs: number
   last_active_at: string
   fence: number
   lease: { readonly replica: ReplicaId; readonly fence: number; expires: number } | undefined

@@ -85,6 +85,9 @@ export const questions: Statements = [`alter table plans add column question tex
 /** The preset that the request named: null if it named none, or an earlier version stored the plan. */
 export const presets: Statements = [`alter table plans add column preset text`]
 
+/** What the protocol in which the caller asked repeats of the request later: null if it repeats nothing. */
+export const echoes: Statements = [`alter table plans add column echo json`]
+
 /** Without a `decision` the call waits, as long as its plan is not over. */
 export const approvals: Statements = [
   `create table approvals (
@@ -144,3 +147,6 @@ export const rateLimits: Statements = [
     refused boolean not null default false
   )`
 ]
+
+/** How long a session is kept after its last plan, if that is shorter than for others. */
+export const sessionTtl: Statements = [`alter table sessions add column ttl_ms bigint`]
