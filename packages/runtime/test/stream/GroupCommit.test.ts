@@ -149,7 +149,7 @@ describe("GroupCommit", () => {
     const { batches, make, layer } = setUp(() => Effect.succeed(new Set([planId(1)])))
     return Effect.gen(function* () {
       const { one } = yield* make
-      const { frames } = yield* one.live.attach
+      const { frames } = yield* one.live.attach(0)
       one.say("a")
       assert.strictEqual((yield* Effect.flip(Deferred.await(one.journal.stopped)))._tag, "LeaseLost")
       one.say("b")
