@@ -7,6 +7,7 @@ import * as ApprovalRoutes from "./ApprovalRoutes.ts"
 import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as RequestMiddleware from "../http/RequestMiddleware.ts"
 import * as OpenAiEdge from "../openai/OpenAiEdge.ts"
+import * as ResponseRoutes from "../response/ResponseRoutes.ts"
 import * as OpenAiRoutes from "../openai/OpenAiRoutes.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
 import * as IdentityRoutes from "./IdentityRoutes.ts"
@@ -34,6 +35,7 @@ export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" })
     PeerRoutes.layer,
     PresetRoutes.layer,
     OpenAiRoutes.layer,
+    ResponseRoutes.layer,
     IdentityRoutes.layer,
     GatewayRoutes.layer
   ]),

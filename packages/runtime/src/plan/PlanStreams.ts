@@ -44,7 +44,8 @@ export class PlanStreams extends Context.Service<
     >
     /**
      * The frames of the plan behind `after` (0: from the start), live to the end. A cursor past the last frame is invalid; at the
-     * end of a plan that is over there is nothing to read. The caller is a reader until the scope closes.
+     * end of a plan that is over there is nothing to read. The caller is a reader until the scope closes. `leaveRunning` does nothing for
+     * a plan of another replica.
      */
     readonly read: (
       caller: CallerName,
@@ -63,13 +64,13 @@ export class PlanStreams extends Context.Service<
       /** The frames behind `after` of a plan that runs here: first those that are there, then those that come. */
       const attach = Effect.fnUntraced(function* ({ live, run }: RunningPlan, after: number) {
         const { plan_id, session_id } = run.given
-        const { head, frames, overdue, cutOff } = yield* live.attach(after)
-        if (head === after) return { plan_id, session_id, frames, overdue }
+        const { head, frames, cutOff, ...reader } = yield* live.attach(after)
+        if (head === after) return { plan_id, session_id, frames, ...reader }
         yield* store.reading(plan_id)
         const all = Stream.concat(StoredFrames.between(store, plan_id, after, head), frames).pipe(
           Stream.catchTag("StorageError", () => Stream.fromEffect(Effect.as(cutOff, "reconnect" as const)))
         )
-        return { plan_id, session_id, frames: all, overdue }
+        return { plan_id, session_id, frames: all, ...reader }
       })
 
       const read = Effect.fnUntraced(function* (caller: CallerName, plan_id: PlanId, after: number) {
@@ -85,7 +86,7 @@ export class PlanStreams extends Context.Service<
         yield* store.reading(plan_id)
         const elsewhere = isSettled(stored) ? undefined : yield* remote.connect(plan_id)
         const frames = StoredFrames.follow(store, plan_id, after, elsewhere)
-        return { plan_id, session_id: stored.session_id, frames, overdue: Effect.never }
+        return { plan_id, session_id: stored.session_id, frames, overdue: Effect.never, leaveRunning: Effect.void }
       })
 
       const start: PlanStreams["Service"]["start"] = (asked) =>

@@ -19,6 +19,8 @@ export type PlanReader = Stream.Stream<ReaderItem, StorageError>
 export interface Reading {
   readonly frames: PlanReader
   readonly overdue: Effect.Effect<void>
+  /** From now on the plan runs on when this reader disconnects, though nobody else reads it: the reader has what it came for. */
+  readonly leaveRunning: Effect.Effect<void>
 }
 
 const cutOff = counter({
@@ -53,6 +55,7 @@ interface Reader {
   frames: number
   characters: number
   lastSent: number
+  leavesRunning: boolean
   readonly cut: Deferred.Deferred<void>
 }
 
@@ -150,6 +153,7 @@ export class LivePlan {
         frames: 0,
         characters: 0,
         lastSent: yield* Clock.currentTimeMillis,
+        leavesRunning: false,
         cut: Deferred.makeUnsafe()
       }
       const scope = yield* Effect.scope
@@ -165,7 +169,10 @@ export class LivePlan {
       })
       const cutOff = Effect.sync(() => this.#cutOff(reader))
       const overdue = Effect.andThen(Deferred.await(reader.cut), Effect.sleep(takeWithin))
-      return { head, frames: Stream.fromPull(Effect.succeed(take)), overdue, cutOff }
+      const leaveRunning = Effect.sync(() => {
+        reader.leavesRunning = true
+      })
+      return { head, frames: Stream.fromPull(Effect.succeed(take)), overdue, cutOff, leaveRunning }
     })
   }
 
@@ -249,6 +256,8 @@ export class LivePlan {
   #detach(reader: Reader): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.#readers.delete(reader)
+      // It stays counted: the plan is never without a reader.
+      if (reader.leavesRunning) return Effect.void
       if (!Deferred.isDoneUnsafe(reader.cut)) return this.#leave(this.#grace)
       return Effect.andThen(cutOff.update(1, {}), this.#leave(Duration.max(cutOffGrace, this.#grace)))
     })

@@ -210,6 +210,17 @@ describe("LivePlan", () => {
     })
   )
 
+  it.effect("is not abandoned when the last reader leaves it running, nor afterwards", () =>
+    Effect.gen(function* () {
+      const { abandoned, live } = yield* make
+      const leaving = yield* comes(Effect.flatMap(live.attach, ({ leaveRunning }) => leaveRunning))
+      yield* leaving.leaves
+      const later = yield* comes(readers.reader(live))
+      yield* later.leaves
+      assert.strictEqual(abandoned(), 0)
+    })
+  )
+
   it.effect("keeps the last frames, and says when older ones are gone", () =>
     Effect.gen(function* () {
       const { live } = yield* make
