@@ -1,7 +1,7 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Deferred, Effect } from "effect"
+import { Clock, Effect } from "effect"
 import type { Listener } from "../asking/Listener.ts"
 import * as Target from "../asking/Target.ts"
 import type { ProviderPart } from "../provider/Provider.ts"
@@ -100,10 +100,6 @@ export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"
       })
     ),
     within: (stage) => run.stages.within(stage),
-    isDeadline: Effect.suspend(() =>
-      Deferred.isDoneUnsafe(run.aborted)
-        ? Effect.map(Deferred.await(run.aborted), (reason) => reason === "deadline")
-        : Effect.succeed(false)
-    )
+    isDeadline: () => run.ending?._tag === "Aborted" && run.ending.reason === "deadline"
   }
 }
