@@ -58,6 +58,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "egress",
     "http",
     "openai",
+    "mcp",
     "route",
     "demo",
     "Gateway.ts",
