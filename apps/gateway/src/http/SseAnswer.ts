@@ -41,5 +41,8 @@ export const fromStart = (ids: Ids, frames: PlanReader) => toResponse(toBytes(id
 // An empty write sends the head of the response. Otherwise the caller would wait for it until the next event.
 const head = Stream.succeed(new Uint8Array(0))
 
-/** The frames of a plan from a later one on. The first of them may take a while. */
-export const fromLater = (ids: Ids, frames: PlanReader) => toResponse(Stream.concat(head, toBytes(ids, frames)))
+/** Text whose first piece may take a while. */
+export const begun = (body: Stream.Stream<Uint8Array>) => toResponse(Stream.concat(head, body))
+
+/** The frames of a plan from a later one on. */
+export const fromLater = (ids: Ids, frames: PlanReader) => begun(toBytes(ids, frames))
