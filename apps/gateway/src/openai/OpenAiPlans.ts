@@ -9,7 +9,7 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { idempotency } from "@bowline/runtime/store/Idempotency"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
-import { Duration, Effect, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { Headers } from "effect/http"
 import { invalid, Refused } from "../http/Refusals.ts"
 import * as SdkRetries from "./SdkRetries.ts"
@@ -17,9 +17,6 @@ import * as SdkRetries from "./SdkRetries.ts"
 const gatewayModel = "bowline"
 
 const modelOf = (preset: string): string => (preset === defaultPreset ? gatewayModel : `${gatewayModel}/${preset}`)
-
-/** A session that nobody has named is kept for a day. */
-const stateless = { session_ttl_ms: Duration.toMillis("24 hours") }
 
 const printable = "Expected 1..200 printable ASCII characters"
 const isSessionId = Schema.is(ExternalSessionId)
@@ -53,6 +50,8 @@ export interface Asking {
   readonly isStreamed: boolean
   /** Without its preset. It has a session if the body names one. */
   readonly request: PlanRequest
+  /** How long a session is kept that nobody has named; undefined if as long as any other. */
+  readonly session_ttl_ms: number | undefined
   /** Fields that change nothing. */
   readonly ignored: ReadonlyArray<string>
   /** See `Asked`. */
@@ -98,7 +97,7 @@ export const make = Effect.gen(function* () {
     expectModel,
     /** The plan, how to read it, and the headers of its answer. `mayJoin` says whether an earlier request may have started it. */
     start: Effect.fnUntraced(function* (asking: Asking) {
-      const { body, echo, headers, ignored, isStreamed, model, renamed } = asking
+      const { body, echo, headers, ignored, isStreamed, model, renamed, session_ttl_ms } = asking
       yield* expectModel(model)
       const session = asking.request.session_id ?? (yield* sessionOf(headers, isStreamed))
       const key = headers["idempotency-key"]
@@ -107,7 +106,12 @@ export const make = Effect.gen(function* () {
       const count = headers["x-stainless-retry-count"]
       const asked: SdkRetries.Asked = {
         caller: yield* Caller,
-        request: { ...asking.request, ...preset, ...(session === undefined ? stateless : { session_id: session }) },
+        request: {
+          ...asking.request,
+          ...preset,
+          ...(session !== undefined && { session_id: session }),
+          ...(session === undefined && session_ttl_ms !== undefined && { session_ttl_ms })
+        },
         echo,
         idempotency: key === undefined ? undefined : idempotency(key, body)
       }

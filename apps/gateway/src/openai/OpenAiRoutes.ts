@@ -2,7 +2,7 @@ import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/api/Authorization"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
-import { Clock, Effect, Schema } from "effect"
+import { Clock, Duration, Effect, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
@@ -44,6 +44,7 @@ export const layer = HttpApiBuilder.group(
             ...chat,
             headers: request.headers,
             body: value,
+            session_ttl_ms: Duration.toMillis("24 hours"),
             renamed: ChatRequest.renamed
           })
           const head = {

@@ -6,7 +6,10 @@ import * as BearerAuthorization from "../http/BearerAuthorization.ts"
 import * as ApprovalRoutes from "./ApprovalRoutes.ts"
 import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as RequestMiddleware from "../http/RequestMiddleware.ts"
+import * as McpEdge from "../mcp/McpEdge.ts"
+import * as McpRoutes from "../mcp/McpRoutes.ts"
 import * as OpenAiEdge from "../openai/OpenAiEdge.ts"
+import * as ResponseRoutes from "../response/ResponseRoutes.ts"
 import * as OpenAiRoutes from "../openai/OpenAiRoutes.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
 import * as IdentityRoutes from "./IdentityRoutes.ts"
@@ -34,10 +37,12 @@ export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" })
     PeerRoutes.layer,
     PresetRoutes.layer,
     OpenAiRoutes.layer,
+    ResponseRoutes.layer,
+    McpRoutes.layer,
     IdentityRoutes.layer,
     GatewayRoutes.layer
   ]),
   Layer.provide(BearerAuthorization.layer),
   Layer.merge(docs),
-  Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge]))
+  Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge, McpEdge.edge]))
 )
