@@ -59,6 +59,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "http",
     "openai",
     "response",
+    "mcp",
     "route",
     "demo",
     "Gateway.ts",

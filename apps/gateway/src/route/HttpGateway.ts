@@ -6,6 +6,8 @@ import * as BearerAuthorization from "../http/BearerAuthorization.ts"
 import * as ApprovalRoutes from "./ApprovalRoutes.ts"
 import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as RequestMiddleware from "../http/RequestMiddleware.ts"
+import * as McpEdge from "../mcp/McpEdge.ts"
+import * as McpRoutes from "../mcp/McpRoutes.ts"
 import * as OpenAiEdge from "../openai/OpenAiEdge.ts"
 import * as ResponseRoutes from "../response/ResponseRoutes.ts"
 import * as OpenAiRoutes from "../openai/OpenAiRoutes.ts"
@@ -36,10 +38,11 @@ export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" })
     PresetRoutes.layer,
     OpenAiRoutes.layer,
     ResponseRoutes.layer,
+    McpRoutes.layer,
     IdentityRoutes.layer,
     GatewayRoutes.layer
   ]),
   Layer.provide(BearerAuthorization.layer),
   Layer.merge(docs),
-  Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge]))
+  Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge, McpEdge.edge]))
 )

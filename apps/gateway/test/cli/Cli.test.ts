@@ -7,6 +7,7 @@ import { join, relative } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
 import { databases } from "../plan/Databases.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
+import { sources } from "../plan/GatewayProcess.ts"
 import { bowline } from "./Bowline.ts"
 
 /** A gateway that nothing is configured for, once it has said what to try. */
@@ -58,7 +59,7 @@ describe("bowline", () => {
 
   it.live("does not load the TypeScript stripper, but for its first start", () =>
     Effect.gen(function* () {
-      const run = bowline(["--version"], {}, { nodeArgs: ["--import", listModules] })
+      const run = bowline(["--version"], {}, { main: sources, nodeArgs: ["--import", listModules] })
       yield* (yield* run).ended
       const { stdout, code } = yield* (yield* run).ended
       assert.strictEqual(code, 0)

@@ -88,7 +88,7 @@ it.live(
       const play = Effect.fnUntraced(function* (number: number) {
         const request = fromSeed(`${seed}/${number}`, (drawing) => draw(drawing, target))
         if (Option.isSome(only)) yield* Console.log(Buffer.concat(request.pieces).toString("latin1").slice(0, 10_000))
-        const answers = yield* Effect.timeoutOption(exchange(url, request), "20 seconds")
+        const answers = yield* Effect.timeoutOption(exchange(url, request), "1 minute")
         const found = Option.match(answers, { onNone: () => ["no answer"], onSome: (all) => problemsOf(request, all) })
         if (Option.isSome(only)) yield* Console.log(answers)
         for (const { status } of Option.getOrElse(answers, () => []))

@@ -44,7 +44,15 @@ const shared = ["model", "stream", "metadata", "user", "tools", "bowline", "safe
 const routes = {
   "/v1/chat/completions": {
     list: "messages",
-    fields: [...shared, "messages", "stream_options", "response_format", "n", "modalities", "logit_bias"]
+    fields: [...shared, "messages", "stream_options", "response_format", "n", "modalities", "logit_bias"].concat([
+      "temperature",
+      "top_p",
+      "stop",
+      "seed",
+      "reasoning_effort",
+      "max_tokens",
+      "max_completion_tokens"
+    ])
   },
   "/v1/responses": {
     list: "input",

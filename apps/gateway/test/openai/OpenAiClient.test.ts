@@ -6,9 +6,8 @@ import OpenAI from "openai"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
+import { ask, client, contentOf, readOut } from "./ChatClient.ts"
 
-const client = (url: string, apiKey = "none") => new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 })
-const ask = { model: "bowline", messages: [{ role: "user" as const, content: "?" }] }
 const streamed = { ...ask, stream: true as const }
 
 const file = (content: object) =>
@@ -30,22 +29,6 @@ const failure = (call: () => PromiseLike<unknown>) =>
     }
     throw new Error("The call did not fail")
   })
-
-/** Everything that a stream says before it ends or fails. */
-const readOut = (url: string, fields: object = {}) =>
-  Effect.promise(async () => {
-    const chunks: Array<OpenAI.ChatCompletionChunk> = []
-    const stream = await client(url).chat.completions.create({ ...streamed, ...fields })
-    try {
-      for await (const chunk of stream) chunks.push(chunk)
-    } catch (cause) {
-      return { chunks, cause }
-    }
-    return { chunks, cause: undefined }
-  })
-
-const contentOf = (chunks: ReadonlyArray<OpenAI.ChatCompletionChunk>) =>
-  chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join("")
 
 describe("the client of OpenAI", () => {
   it.live("gets an answer with its usage, and the plan's ids in headers", () =>

@@ -3,6 +3,7 @@ import { HttpApi, OpenApi } from "effect/http-api"
 import { ApprovalsApi } from "../approval/ApprovalsApi.ts"
 import { GatewayApi } from "../gateway/GatewayApi.ts"
 import { IdentityApi } from "../identity/IdentityApi.ts"
+import { McpApi } from "../mcp/McpApi.ts"
 import { OpenAiApi } from "../openai/OpenAiApi.ts"
 import { ResponsesApi } from "../openai/ResponsesApi.ts"
 import { PeersApi } from "../peer/PeersApi.ts"
@@ -31,6 +32,7 @@ export class Api extends HttpApi.make("bowline")
     PresetsApi,
     OpenAiApi,
     ResponsesApi,
+    McpApi,
     IdentityApi,
     GatewayApi
   )

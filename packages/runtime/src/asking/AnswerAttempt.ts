@@ -46,7 +46,7 @@ const limitOf = ({ maxOutputTokens }: ModelRequest, facts: Model | undefined) =>
 export const make = (pool: CredentialPool["Service"], config: PlansConfig["Service"]) => {
   /** An attempt that a plan's end cuts off puts its credential aside only if the time of the plan is over, and after a long silence. */
   const blameForDeadline = Effect.fnUntraced(function* (target: Target.Target, silentMs: number, listener: Listener) {
-    if (!(yield* listener.isDeadline)) return
+    if (!listener.isDeadline()) return
     const message = `Nothing for ${Duration.format(Duration.millis(silentMs))}, and the time of the plan is over`
     const reason = new IdleTimeout({ message })
     yield* pool

@@ -43,7 +43,7 @@ export interface Asked {
 /** The caller disconnected before the plan was stored. Nobody reads the plan yet. */
 const disconnect = (start: Fiber.Fiber<RunningPlan, unknown>) =>
   Effect.flatMap(Fiber.await(start), (exit) =>
-    Exit.isSuccess(exit) ? Effect.scoped(exit.value.live.attach) : Effect.void
+    Exit.isSuccess(exit) ? Effect.scoped(exit.value.live.attach(0)) : Effect.void
   )
 
 /** Checks requests, stores their plans, and starts them. */

@@ -115,7 +115,7 @@ const ofSampling = ({ max_tokens, ...sampling }: Sampling): Partial<ModelRequest
   sampling
 })
 
-const emptySession: [ReadonlyArray<Message>, SessionSummary] = [
+const emptySession: readonly [ReadonlyArray<Message>, SessionSummary] = [
   [],
   { text: null, covered_seq: 0, priors: [], prior_seq: 0 }
 ]
@@ -128,10 +128,11 @@ export const begin = Effect.fnUntraced(function* (
   const { asker, compaction, config, sessions } = parts
   const { plan_id, session_id, journal, preset, request, resumed, uuid } = run.given
   const stores = Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
-  const session = run.given.isEmpty ? Effect.succeed(emptySession) : retryWhileAway(stores)
-  // The disk is asked while the store is.
   const texts = Effect.all([parts.planner, parts.recipes])
-  const [[stored, summary], [planner, known]] = yield* Effect.all([session, texts], { concurrency: 2 })
+  // The disk is asked while the store is.
+  const [[stored, summary], [planner, known]] = run.given.isEmpty
+    ? [emptySession, yield* texts]
+    : yield* Effect.all([retryWhileAway(stores), texts], { concurrency: 2 })
   const { notices, recipes, refresh, tools, unreachable, withheld } = yield* gather(parts, run, known)
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)

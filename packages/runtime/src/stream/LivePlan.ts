@@ -48,6 +48,8 @@ const takeWithin = Duration.seconds(10)
 type End = "done" | "reconnect"
 
 interface Reader {
+  /** The last seq that the reader has seen elsewhere: it gets no frame before it. */
+  readonly after: number
   readonly queue: Queue.Queue<ReaderItem, Cause.Done>
   /** Frames that are waiting in the queue, and their size. */
   frames: number
@@ -130,8 +132,11 @@ export class LivePlan {
     return this.#recent.slice(after + 1 - first.seq, until + 1 - first.seq)
   }
 
-  /** What is published after `head`. The scope is the reader's connection. */
-  readonly attach: Effect.Effect<
+  /**
+   * The frames behind `head`, which is `after`, unless frames behind that are no longer in memory. The scope is the reader's
+   * connection.
+   */
+  attach(after: number): Effect.Effect<
     Reading & {
       readonly head: number
       readonly frames: Stream.Stream<ReaderItem>
@@ -140,42 +145,47 @@ export class LivePlan {
     },
     never,
     Scope.Scope
-  > = Effect.gen({ self: this }, function* () {
-    const reader: Reader = {
-      queue: yield* Queue.unbounded<ReaderItem, Cause.Done>(),
-      frames: 0,
-      characters: 0,
-      lastSent: yield* Clock.currentTimeMillis,
-      leavesRunning: false,
-      cut: Deferred.makeUnsafe()
-    }
-    const scope = yield* Effect.scope
-    // Not `acquireRelease`: it copies the whole context at each release.
-    const head = yield* Effect.uninterruptible(
-      Effect.suspend(() => {
-        this.#connected++
-        Deferred.doneUnsafe(this.#met, Effect.void)
-        if (this.#closed !== undefined) this.#end(reader, this.#closed)
-        else this.#readers.add(reader)
-        return Effect.as(Scope.addFinalizer(scope, this.#detach(reader)), this.head)
-      })
-    )
-    yield* Effect.forkIn(pings(reader), scope)
-    const take = Effect.map(Queue.takeAll(reader.queue), (items) => {
-      for (const item of items) {
-        if (typeof item === "string") continue
-        reader.frames--
-        reader.characters -= item.payload.length
+  > {
+    return Effect.gen({ self: this }, function* () {
+      const reader: Reader = {
+        after,
+        queue: yield* Queue.unbounded<ReaderItem, Cause.Done>(),
+        frames: 0,
+        characters: 0,
+        lastSent: yield* Clock.currentTimeMillis,
+        leavesRunning: false,
+        cut: Deferred.makeUnsafe()
       }
-      return items
+      const scope = yield* Effect.scope
+      // Not `acquireRelease`: it copies the whole context at each release.
+      const head = yield* Effect.uninterruptible(
+        Effect.suspend(() => Effect.as(Scope.addFinalizer(scope, this.#detach(reader)), this.#enter(reader)))
+      )
+      yield* Effect.forkIn(pings(reader), scope)
+      const take = Effect.map(Queue.takeAll(reader.queue), (items) => {
+        reader.frames = 0
+        reader.characters = 0
+        return items
+      })
+      const cutOff = Effect.sync(() => this.#cutOff(reader))
+      const overdue = Effect.andThen(Deferred.await(reader.cut), Effect.sleep(takeWithin))
+      const leaveRunning = Effect.sync(() => {
+        reader.leavesRunning = true
+      })
+      return { head, frames: Stream.fromPull(Effect.succeed(take)), overdue, cutOff, leaveRunning }
     })
-    const cutOff = Effect.sync(() => this.#cutOff(reader))
-    const overdue = Effect.andThen(Deferred.await(reader.cut), Effect.sleep(takeWithin))
-    const leaveRunning = Effect.sync(() => {
-      reader.leavesRunning = true
-    })
-    return { head, frames: Stream.fromPull(Effect.succeed(take)), overdue, cutOff, leaveRunning }
-  })
+  }
+
+  /** Connects a reader, and gives it the frames that are still in memory. Returns the seq behind which it gets all of them. */
+  #enter(reader: Reader): number {
+    this.#connected++
+    Deferred.doneUnsafe(this.#met, Effect.void)
+    const recent = this.recent(reader.after, this.head)
+    if (recent !== undefined) Queue.offerAllUnsafe(reader.queue, recent)
+    if (this.#closed !== undefined) this.#end(reader, this.#closed)
+    else this.#readers.add(reader)
+    return recent === undefined ? this.head : reader.after
+  }
 
   /** Counts as a reader until the first one comes, for so long at most: the plan's readers do not know yet that it is here. */
   awaitReader(within: Duration.Input): Effect.Effect<void> {
@@ -218,6 +228,8 @@ export class LivePlan {
 
   #give(reader: Reader, frames: ReadonlyArray<PlanFrame>): void {
     for (const frame of frames) {
+      // Another replica's reader may have been faster than this one's writer.
+      if (frame.seq <= reader.after) continue
       const isFull = reader.frames >= maxFrames || reader.characters >= maxCharacters
       // The last frame often comes right behind a large one: a reader that has waited for it is not cut off.
       if (isFull && frame.event !== "done") {

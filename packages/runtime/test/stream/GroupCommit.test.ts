@@ -7,7 +7,7 @@ import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
 import { GroupCommit } from "../../src/stream/GroupCommit.ts"
-import { Journal } from "../../src/stream/Journal.ts"
+import { Journal, type Stopped } from "../../src/stream/Journal.ts"
 import { LivePlan } from "../../src/stream/LivePlan.ts"
 import { apart, measured } from "../telemetry/Measured.ts"
 
@@ -31,15 +31,17 @@ const setUp = (commit: Commit) => {
     const scope = yield* Effect.scope
     const plan = (n: number) => {
       const live = new LivePlan(scope, Effect.void)
+      const stopped = Deferred.makeUnsafe<Stopped>()
       const journal = new Journal(
         { plan_id: planId(n), session_id },
         { _tag: "Held", fence: 1 },
         0,
         live,
-        writer.notify
+        writer.notify,
+        (why) => Deferred.doneUnsafe(stopped, Effect.succeed(why))
       )
       const say = (delta: string) => journal.emit({ event: "text.delta", data: { step: 1, attempt: 1, delta } })
-      return { live, journal, say }
+      return { live, journal, say, stopped: Deferred.await(stopped) }
     }
     return { one: plan(1), two: plan(2) }
   })
@@ -139,7 +141,7 @@ describe("GroupCommit", () => {
       one.say("bad")
       two.say("good")
       yield* two.journal.flush
-      const stopped = yield* Effect.flip(Deferred.await(one.journal.stopped))
+      const stopped = yield* one.stopped
       assert.strictEqual(stopped._tag, "StorageError")
       assert.deepStrictEqual([one.live.head, two.live.head], [0, 1])
     }).pipe(Effect.provide(layer))
@@ -149,9 +151,9 @@ describe("GroupCommit", () => {
     const { batches, make, layer } = setUp(() => Effect.succeed(new Set([planId(1)])))
     return Effect.gen(function* () {
       const { one } = yield* make
-      const { frames } = yield* one.live.attach
+      const { frames } = yield* one.live.attach(0)
       one.say("a")
-      assert.strictEqual((yield* Effect.flip(Deferred.await(one.journal.stopped)))._tag, "LeaseLost")
+      assert.strictEqual((yield* one.stopped)._tag, "LeaseLost")
       one.say("b")
       yield* TestClock.adjust("1 second")
       assert.strictEqual(batches.length, 1)
