@@ -3,6 +3,8 @@ import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
 import { results } from "@bowline/testing/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
+import { Agent, hostedMcpTool, Runner } from "@openai/agents-core"
+import { OpenAIProvider } from "@openai/agents-openai"
 import { Effect, Schedule } from "effect"
 import OpenAI from "openai"
 import { post, send, start } from "../http/RunningGateway.ts"
@@ -135,6 +137,24 @@ describe("the MCP servers of a response", () => {
       const decided = yield* post(`${url}/v1/responses`, { model: "bowline", input })
       assert.deepInclude(decided.body, { id: `${first.id}_2`, status: "completed" })
       assert.include(decided.text, "clear in Oslo")
+    }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("wait for a person who decides in an unchanged program of @openai/agents", () =>
+    Effect.gen(function* () {
+      const server = yield* serve
+      const { url } = yield* start(script)
+      const output = yield* Effect.promise(async () => {
+        const openAIClient = new OpenAI({ baseURL: `${url}/v1`, apiKey: "none", maxRetries: 0 })
+        const runner = new Runner({ modelProvider: new OpenAIProvider({ openAIClient }), tracingDisabled: true })
+        const weather = { serverLabel: "weather", serverUrl: `${server.url}/mcp`, requireApproval: "always" as const }
+        const agent = new Agent({ name: "asker", model: "bowline", tools: [hostedMcpTool(weather)] })
+        const { interruptions, state } = await runner.run(agent, ask.input)
+        for (const interruption of interruptions) state.approve(interruption)
+        assert.lengthOf(interruptions, 1)
+        return (await runner.run(agent, state)).finalOutput
+      })
+      assert.include(output, "clear in Oslo")
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 
