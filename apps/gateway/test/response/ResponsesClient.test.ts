@@ -188,6 +188,24 @@ describe("the client of OpenAI's Responses", () => {
     })
   )
 
+  it.live("is told at once that its response waits for the conversation", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([[stall], [say("after")]])
+      const talk = { ...ask, conversation: "mine" }
+      const first = yield* Effect.promise(() => responses(url).create({ ...talk, background: true }))
+      const stream = yield* Effect.promise(() => responses(url).create({ ...talk, stream: true }))
+      const [early, whole] = stream.tee()
+      const queued = yield* take(early, ({ type }) => type === "response.queued")
+      assert.deepStrictEqual(
+        queued.map(({ type }) => type),
+        ["response.created", "response.queued"]
+      )
+      yield* Effect.promise(() => responses(url).cancel(first.id))
+      const events = yield* readOut(whole)
+      assert.deepStrictEqual([events[2]?.type, events.at(-1)?.type], ["response.in_progress", "response.completed"])
+    })
+  )
+
   it.live("ends a response that is not in the background when it leaves", () =>
     Effect.gen(function* () {
       const { provider, url } = yield* start([[say("a"), stall]])
