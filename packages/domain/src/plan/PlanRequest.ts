@@ -3,6 +3,7 @@ import { McpServer } from "../mcp/McpServer.ts"
 import { Agent, TimeoutMs } from "../peer/Agent.ts"
 import { ApprovalPreference } from "./Approval.ts"
 import { ExternalSessionId } from "../session/Session.ts"
+import { PlanId } from "./Plan.ts"
 
 const intBetween = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
@@ -58,10 +59,22 @@ export const Metadata = Schema.Record(Schema.String, Schema.String.check(Schema.
 export const HistoryEntry = Schema.Struct({ role: Schema.Literals(["user", "assistant"]), content: Schema.String })
 
 /**
+ * The message of an A2A client that asks the question: the client's id of it, its metadata, and the first plan of the task that it
+ * continues. Without one the plan begins a task of its own.
+ */
+export const TaskMessage = Schema.Struct({
+  message_id: Schema.String,
+  task_id: Schema.optionalKey(PlanId),
+  metadata: Schema.Record(Schema.String, Schema.Json)
+})
+export type TaskMessage = typeof TaskMessage.Type
+
+/**
  * A question, and how a plan answers it. `history` is for a new session only. `prior_summary` is the caller's summary
  * of its own earlier history. It stands in every prompt until a compaction of the session includes it. It may come with any request;
  * the session keeps every different one for as long as it lives. What the request names comes on top of its `preset`. `instructions`
- * are added to those of the planner and the preset; they come from edges in other protocols, and `PlanBody` does not have them.
+ * are added to those of the planner and the preset. They and `task_message` come from edges in other protocols, and `PlanBody` does not
+ * have them.
  */
 export const PlanRequest = Schema.Struct({
   question: Schema.String.check(
@@ -71,6 +84,7 @@ export const PlanRequest = Schema.Struct({
   session_id: Schema.optionalKey(ExternalSessionId),
   preset: Schema.optionalKey(Schema.String.check(Schema.isBetweenLength(1, 64))),
   instructions: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(200_000))),
+  task_message: Schema.optionalKey(TaskMessage),
   agents: Schema.Array(Agent).pipe(
     Schema.check(Schema.isMaxLength(64)),
     Schema.withDecodingDefaultKey(Effect.succeed([]))
@@ -90,7 +104,7 @@ export const PlanRequest = Schema.Struct({
 export type PlanRequest = typeof PlanRequest.Type
 
 /** The body of `POST /plan`. */
-export const PlanBody = PlanRequest.mapFields(Struct.omit(["instructions"]))
+export const PlanBody = PlanRequest.mapFields(Struct.omit(["instructions", "task_message"]))
 
 /** A request that says how its plan is run. */
 export interface ResolvedRequest extends PlanRequest {

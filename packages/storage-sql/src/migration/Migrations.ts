@@ -25,7 +25,8 @@ export const migrations = Record.map(
     "0009_spendings": Changes.spendings,
     "0010_known_tools": Changes.knownTools,
     "0011_rate_limits": Changes.rateLimits,
-    "0012_presets": Changes.presets
+    "0012_presets": Changes.presets,
+    "0013_tasks": Changes.tasks
   },
   execute
 )

@@ -203,6 +203,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
   abort: undefined,
   request: plan.storedRequest,
   route: plan.route,
+  message: plan.request.task_message ?? null,
   deaths: 0,
   isHandedOver: false,
   events: [],

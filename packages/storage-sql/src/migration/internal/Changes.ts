@@ -85,6 +85,14 @@ export const questions: Statements = [`alter table plans add column question tex
 /** The preset that the request named: null if it named none, or an earlier version stored the plan. */
 export const presets: Statements = [`alter table plans add column preset text`]
 
+/** The message of an A2A client that asked, and the first plan of the task that it continues. */
+export const tasks: Statements = [
+  `alter table plans
+    add column task_id text collate "C",
+    add column task_message json`,
+  `create index plans_of_task on plans (task_id) where task_id is not null`
+]
+
 /** Without a `decision` the call waits, as long as its plan is not over. */
 export const approvals: Statements = [
   `create table approvals (
