@@ -32,6 +32,7 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 10, name: "known_tools" },
         { migration_id: 11, name: "rate_limits" },
         { migration_id: 12, name: "presets" },
+        { migration_id: 13, name: "tasks" },
         { migration_id: 14, name: "echoes" },
         { migration_id: 15, name: "session_ttl" }
       ])

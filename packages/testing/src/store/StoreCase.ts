@@ -12,6 +12,7 @@ import type { PlanStore } from "@bowline/runtime/store/PlanStore"
 import type { CredentialStore } from "@bowline/runtime/store/CredentialStore"
 import type { LeaseLost, LeaseStore } from "@bowline/runtime/store/LeaseStore"
 import type { SessionStore } from "@bowline/runtime/store/SessionStore"
+import type { TaskStore } from "@bowline/runtime/store/TaskStore"
 import { Context, type Duration, type Effect } from "effect"
 
 /** The clock by which leases, replicas and the windows of credentials expire, whosever it is: the process's, or the database's. */
@@ -36,6 +37,6 @@ export interface StoreCase {
     | PlanExists
     | NotFound
     | LeaseLost,
-    PlanStore | ApprovalStore | SessionStore | LeaseStore | CredentialStore | LeaseTime
+    PlanStore | TaskStore | ApprovalStore | SessionStore | LeaseStore | CredentialStore | LeaseTime
   >
 }

@@ -15,9 +15,10 @@ import { revertCases } from "./internal/RevertCases.ts"
 import { spendingCases } from "./internal/SpendingCases.ts"
 import { summaryCases } from "./internal/SummaryCases.ts"
 import { takeOverCases } from "./internal/TakeOverCases.ts"
+import { taskCases } from "./internal/TaskCases.ts"
 
 /**
- * What `PlanStore`, `ApprovalStore`, `SessionStore`, `LeaseStore` and `CredentialStore` promise together, one test a promise: every implementation runs all of
+ * What `PlanStore`, `TaskStore`, `ApprovalStore`, `SessionStore`, `LeaseStore` and `CredentialStore` promise together, one test a promise: every implementation runs all of
  * them. They may share one store.
  */
 export const storeCases: ReadonlyArray<StoreCase> = [
@@ -36,5 +37,6 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...takeOverCases,
   ...handOverCases,
   ...credentialCases,
-  ...spendingCases
+  ...spendingCases,
+  ...taskCases
 ]

@@ -205,6 +205,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
   request: plan.storedRequest,
   echo: plan.echo,
   route: plan.route,
+  message: plan.request.task_message ?? null,
   deaths: 0,
   isHandedOver: false,
   events: [],

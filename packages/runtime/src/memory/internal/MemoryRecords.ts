@@ -3,6 +3,7 @@ import type { AgentSummary } from "@bowline/domain/peer/Agent"
 import type { GivenDecision } from "@bowline/domain/plan/Approval"
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
+import type { TaskMessage } from "@bowline/domain/plan/PlanRequest"
 import type { Message } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
@@ -29,6 +30,7 @@ export interface PlanRecord {
   request: StoredRequest | null
   echo: Schema.Json | null
   readonly route: Route
+  readonly message: TaskMessage | null
   deaths: number
   isHandedOver: boolean
   readonly events: Array<EventRow>

@@ -87,6 +87,13 @@ export const presets: Statements = [`alter table plans add column preset text`]
 
 /** What the protocol in which the caller asked repeats of the request later: null if it repeats nothing. */
 export const echoes: Statements = [`alter table plans add column echo json`]
+/** The message of an A2A client that asked, and the first plan of the task that it continues. */
+export const tasks: Statements = [
+  `alter table plans
+    add column task_id text collate "C",
+    add column task_message json`,
+  `create index plans_of_task on plans (task_id) where task_id is not null`
+]
 
 /** Without a `decision` the call waits, as long as its plan is not over. */
 export const approvals: Statements = [
