@@ -26,7 +26,8 @@ export const migrations = Record.map(
     "0010_known_tools": Changes.knownTools,
     "0011_rate_limits": Changes.rateLimits,
     "0012_presets": Changes.presets,
-    "0013_tasks": Changes.tasks
+    "0013_tasks": Changes.tasks,
+    "0014_push_targets": Changes.pushTargets
   },
   execute
 )
