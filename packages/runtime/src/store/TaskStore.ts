@@ -20,6 +20,10 @@ export const standings = [
 ] as const
 export type Standing = (typeof standings)[number]
 
+/** A task that is over takes no further message. */
+export const isOver = (standing: Standing): boolean =>
+  standing === "completed" || standing === "failed" || standing === "canceled" || standing === "rejected"
+
 /** A peer has handed a call of the plan back: the plan's client is the one who can answer. */
 const handedBackAs = (state: TaskState): Standing => (state === "auth-required" ? "auth-required" : "input-required")
 
