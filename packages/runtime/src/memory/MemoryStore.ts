@@ -18,9 +18,11 @@ import type { PlanRecord, SessionRecord } from "./internal/MemoryRecords.ts"
 import { makeApprovalStore } from "./internal/MemoryApprovals.ts"
 import { makeSessionStore } from "./internal/MemorySessions.ts"
 import { makeTaskStore } from "./internal/MemoryTasks.ts"
+import { makePushStore } from "./internal/MemoryPushes.ts"
 import { newestFirst } from "./internal/NewestFirst.ts"
 import { LeaseStore } from "../store/LeaseStore.ts"
 import { newPrior } from "../store/PriorSummaries.ts"
+import { PushStore } from "../store/PushStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { TaskStore } from "../store/TaskStore.ts"
 
@@ -288,7 +290,7 @@ export const layerWith = ({
   sessionTtl,
   maxBytes = defaultBytes
 }: Options): Layer.Layer<
-  PlanStore | TaskStore | ApprovalStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices
+  PlanStore | TaskStore | PushStore | ApprovalStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices
 > =>
   Layer.effectContext(
     Effect.gen(function* () {
@@ -297,6 +299,7 @@ export const layerWith = ({
       const memory = new Memory(maxBytes)
       return Context.make(PlanStore, makePlanStore(memory, notices)).pipe(
         Context.add(TaskStore, makeTaskStore(memory)),
+        Context.add(PushStore, makePushStore(memory)),
         Context.add(ApprovalStore, makeApprovalStore(memory)),
         Context.add(SessionStore, makeSessionStore(memory, sessionTtl)),
         Context.add(LeaseStore, makeLeaseStore(memory, notices)),

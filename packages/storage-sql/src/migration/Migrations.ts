@@ -28,7 +28,8 @@ export const migrations = Record.map(
     "0012_presets": Changes.presets,
     "0013_tasks": Changes.tasks,
     "0014_echoes": Changes.echoes,
-    "0015_session_ttl": Changes.sessionTtl
+    "0015_session_ttl": Changes.sessionTtl,
+    "0016_push_targets": Changes.pushTargets
   },
   execute
 )

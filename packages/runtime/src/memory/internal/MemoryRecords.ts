@@ -12,6 +12,7 @@ import type { Route } from "../../peer/PeerClient.ts"
 import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { PlanChange, StoredTask } from "../../store/PlanStore.ts"
+import type { ClaimedTarget, PushCursor } from "../../store/PushStore.ts"
 import type { StoredRequest } from "../../store/StoredRequest.ts"
 
 export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & {
@@ -74,6 +75,15 @@ export interface Approval {
   readonly plan: PlanRecord
   readonly request: Extract<PlanChange, { readonly _tag: "ApprovalRequested" }>
   decision: GivenDecision | undefined
+}
+
+/** A place that is notified about a task. */
+export interface PushRecord extends Pick<ClaimedTarget, "owner" | "task_id" | "target"> {
+  cursor: PushCursor
+  failing_since: number | null
+  fence: number
+  replica: ReplicaId
+  isOver: boolean
 }
 
 /** A tool that a caller knows. */
