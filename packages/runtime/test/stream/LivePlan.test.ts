@@ -213,7 +213,7 @@ describe("LivePlan", () => {
   it.effect("is not abandoned when the last reader leaves it running, nor afterwards", () =>
     Effect.gen(function* () {
       const { abandoned, live } = yield* make
-      const leaving = yield* comes(Effect.flatMap(live.attach, ({ leaveRunning }) => leaveRunning))
+      const leaving = yield* comes(Effect.flatMap(live.attach(0), ({ leaveRunning }) => leaveRunning))
       yield* leaving.leaves
       const later = yield* comes(readers.reader(live))
       yield* later.leaves
