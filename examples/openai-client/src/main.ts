@@ -29,6 +29,29 @@ try {
   await say("What is a bowline?")
   assert.match(await say("And a clove hitch?"), /I see 1 earlier question of this session/)
 
+  // A response in the background goes on without a reader. Whoever comes back gets what was missed, and then the rest.
+  const begun = await client.responses.create({
+    model: "bowline/demo",
+    input: "Ask slow what a bowline is.",
+    background: true,
+    stream: true
+  })
+  let id = ""
+  let last = -1
+  for await (const event of begun) {
+    if (event.type === "response.created") id = event.response.id
+    last = event.sequence_number
+    if (event.type === "response.in_progress") break
+  }
+  const resumed = await client.responses.retrieve(id, { stream: true, starting_after: last })
+  let report = ""
+  for await (const event of resumed) {
+    assert.equal(event.sequence_number, ++last)
+    if (event.type === "response.output_text.delta") report += event.delta
+  }
+  assert.match(report, /“Demo report, made in two seconds, on: Ask slow what a bowline is\.”/)
+  assert.equal((await client.responses.retrieve(id)).status, "completed")
+
   // An agent that never answers: the deadline holds, and the client sees an error instead of half an answer.
   const stuck = {
     model: "bowline/demo",

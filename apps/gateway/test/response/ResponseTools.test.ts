@@ -3,8 +3,7 @@ import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
 import { results } from "@bowline/testing/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Agent, hostedMcpTool, Runner } from "@openai/agents-core"
-import { OpenAIProvider } from "@openai/agents-openai"
+import { Agent, hostedMcpTool, OpenAIProvider, Runner } from "@openai/agents"
 import { Effect, Schedule } from "effect"
 import OpenAI from "openai"
 import { post, send, start } from "../http/RunningGateway.ts"
@@ -145,8 +144,8 @@ describe("the MCP servers of a response", () => {
       const server = yield* serve
       const { url } = yield* start(script)
       const output = yield* Effect.promise(async () => {
-        const openAIClient = new OpenAI({ baseURL: `${url}/v1`, apiKey: "none", maxRetries: 0 })
-        const runner = new Runner({ modelProvider: new OpenAIProvider({ openAIClient }), tracingDisabled: true })
+        const modelProvider = new OpenAIProvider({ baseURL: `${url}/v1`, apiKey: "none" })
+        const runner = new Runner({ modelProvider, tracingDisabled: true })
         const weather = { serverLabel: "weather", serverUrl: `${server.url}/mcp`, requireApproval: "always" as const }
         const agent = new Agent({ name: "asker", model: "bowline", tools: [hostedMcpTool(weather)] })
         const { interruptions, state } = await runner.run(agent, ask.input)
