@@ -26,7 +26,7 @@ class Reporter {
   readonly #clock: Clock.Clock
   readonly #send: (message: object | "ping") => void
   #count = 0
-  #lastAt = 0
+  #lastAt = Number.NEGATIVE_INFINITY
 
   constructor(token: unknown, clock: Clock.Clock, send: (message: object | "ping") => void) {
     this.#token = token

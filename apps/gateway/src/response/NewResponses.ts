@@ -1,5 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Caller } from "@bowline/protocol/api/Authorization"
@@ -15,10 +16,11 @@ import * as PlanArrival from "../http/PlanArrival.ts"
 import { invalid } from "../http/Refusals.ts"
 import { readSentJson } from "../http/RequestBody.ts"
 import * as OpenAiError from "../openai/OpenAiError.ts"
+import * as ItemReferences from "./ItemReferences.ts"
 import * as OpenAiPlans from "../openai/OpenAiPlans.ts"
 import type { ResponseEcho } from "./ResponseEcho.ts"
 import { ResponseEvents } from "./ResponseEvents.ts"
-import { approvalOf, planOf } from "./ResponseItems.ts"
+import { approvalOf, approvalRequestId, refOf } from "./ResponseItems.ts"
 import * as ResponseRequest from "./ResponseRequest.ts"
 import * as ResponseStream from "./ResponseStream.ts"
 import type { StoredResponses } from "./StoredResponses.ts"
@@ -39,12 +41,15 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
   const { maxBody } = yield* GatewayConfig
   const readBody = readSentJson(Schema.Record(Schema.String, Schema.Unknown), maxBody)
 
+  const resolve = ItemReferences.make(stored)
+
   /** The plan of the response that a request follows. */
   const previousOf = Effect.fnUntraced(function* (caller: CallerName, id: string) {
     const absent = () => Effect.fail(notThere("previous_response_id", "response"))
-    const plan = planOf(id)
-    if (Option.isNone(plan)) return yield* absent()
-    return yield* Effect.andThen(stored.echo(caller, plan.value), plans.get(caller, plan.value)).pipe(
+    const ref = refOf(id)
+    if (Option.isNone(ref)) return yield* absent()
+    const { plan_id } = ref.value
+    return yield* Effect.andThen(stored.echo(caller, plan_id), plans.get(caller, plan_id)).pipe(
       Effect.catchTag("NotFound", absent)
     )
   })
@@ -80,12 +85,14 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     return [...agents, ...servers].map(({ name }) => name)
   })
 
-  /** The plan that the caller has decided about. */
-  const join = Effect.fnUntraced(function* (caller: CallerName, plan: PlanId) {
-    const echo = yield* stored.echo(caller, plan)
-    const reading = yield* streams.read(caller, plan, 0)
-    const headers = { "x-bowline-plan-id": plan, "x-bowline-session": reading.session_id }
-    return { ...reading, echo, headers }
+  /** The plan that the caller has decided about: what follows is a response of its own. */
+  const join = Effect.fnUntraced(function* (caller: CallerName, plan_id: PlanId, calls: ReadonlySet<TaskId>) {
+    const echo = yield* stored.echo(caller, plan_id)
+    const seen = yield* stored.replay({ plan_id, from: 0 }, echo)
+    const from = seen.behind(new Set(Array.from(calls, (call) => approvalRequestId(plan_id, call))))
+    const reading = yield* streams.read(caller, plan_id, 0)
+    const headers = { "x-bowline-plan-id": plan_id, "x-bowline-session": reading.session_id }
+    return { ...reading, from, echo, headers }
   })
 
   const start = Effect.fnUntraced(function* (
@@ -105,13 +112,14 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
       session_ttl_ms: echo.store ? undefined : 0
     })
     // The first try has stored its own.
-    return { ...reading, echo: mayJoin ? yield* stored.echo(caller, reading.plan_id) : echo }
+    return { ...reading, from: 0, echo: mayJoin ? yield* stored.echo(caller, reading.plan_id) : echo }
   })
 
   return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
     const caller = yield* Caller
     const { value } = yield* readBody(request)
-    const asked = yield* Effect.mapError(Effect.fromResult(ResponseRequest.decode(value)), invalid)
+    const whole = yield* resolve(caller, value)
+    const asked = yield* Effect.mapError(Effect.fromResult(ResponseRequest.decode(whole)), invalid)
     yield* openAi.expectModel(asked.model)
     const previous = asked.previous === undefined ? undefined : yield* previousOf(caller, asked.previous)
     const decided = yield* decide(caller, asked, previous?.plan_id)
@@ -120,17 +128,17 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     const reading = yield* question !== undefined
       ? start(caller, asked, { ...question, ...sessionOf(previous) }, sent)
       : decided.plan_id !== undefined
-        ? join(caller, decided.plan_id)
+        ? join(caller, decided.plan_id, decided.calls)
         : Effect.die("The request neither asks nor decides")
-    const { echo, frames, headers, leaveRunning, overdue, plan_id, session_id } = reading
-    const events = new ResponseEvents(plan_id, echo)
+    const { echo, frames, from, headers, leaveRunning, overdue, plan_id, session_id } = reading
+    const events = new ResponseEvents({ plan_id, from }, echo)
     if (asked.isStreamed) {
       yield* PlanArrival.closeWhen(overdue, request)
       const stream = ResponseStream.respond({ events, after: -1 }, frames, plans.isDraining)
       return HttpServerResponse.setHeaders(stream, headers)
     }
     if (asked.echo.background) {
-      const { response } = yield* stored.replay(plan_id, echo)
+      const { response } = yield* stored.replay({ plan_id, from }, echo)
       return HttpServerResponse.jsonUnsafe(response, { headers })
     }
     const mayWait = Latch.makeUnsafe(false)

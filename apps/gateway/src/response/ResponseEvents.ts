@@ -1,4 +1,3 @@
-import type { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
@@ -34,6 +33,11 @@ const matters: ReadonlySet<PlanEvent["event"]> = new Set<PlanEvent["event"]>([
   "error"
 ])
 
+interface Fields {
+  readonly output_index?: number
+  readonly [field: string]: unknown
+}
+
 interface OpenCall {
   readonly index: number
   readonly call: Items.Call
@@ -42,7 +46,7 @@ interface OpenCall {
 
 /**
  * Turns the frames of a plan into the events of a response, and into the response itself. Both follow from the frames alone: a replay has the
- * same events with the same numbers.
+ * same events with the same numbers. The items in front of `from` are those of an earlier response about the same plan.
  *
  *   created ──▶ queued? ──▶ in_progress ──▶ items: message, reasoning, mcp_call, mcp_approval_request ──▶ completed, incomplete or failed
  */
@@ -51,7 +55,7 @@ export class ResponseEvents {
   last = -1
   /** The calls that wait for a decision. */
   readonly #waiting = new Set<TaskId>()
-  readonly #plan: PlanId
+  readonly #ref: Items.ResponseRef
   readonly #echo: ResponseEcho
   #events: Array<ResponseEvent> = []
   #progress: ResponseObject.Progress = { _tag: "Queued" }
@@ -63,16 +67,18 @@ export class ResponseEvents {
   readonly #calls = new Map<TaskId, OpenCall>()
   readonly #approved = new Set<TaskId>()
 
-  constructor(plan: PlanId, echo: ResponseEcho) {
-    this.#plan = plan
+  constructor(ref: Items.ResponseRef, echo: ResponseEcho) {
+    this.#ref = ref
     this.#echo = echo
-    this.#texts = new ResponseTexts(plan, this.#items, (type, fields) => this.#emit(type, fields))
+    this.#texts = new ResponseTexts(ref.plan_id, this.#items, (type, fields) => this.#emit(type, fields))
   }
 
   /** The response as far as the frames have told it. */
   get response(): ResponseObject.ResponseObject {
-    const items = this.#items.flatMap((item) => (item === undefined ? [] : [this.#texts.current(item)]))
-    return ResponseObject.make(this.#plan, this.#echo, this.#progress, items)
+    const items = this.#items
+      .slice(this.#ref.from)
+      .flatMap((item) => (item === undefined ? [] : [this.#texts.current(item)]))
+    return ResponseObject.make(this.#ref, this.#echo, this.#progress, items)
   }
 
   /** Why the plan did not complete, if it has ended so. */
@@ -87,6 +93,11 @@ export class ResponseEvents {
   /** Whether nothing goes on before somebody decides about a call, beside those that were decided just now. */
   waits(decided: ReadonlySet<TaskId>): boolean {
     return !this.isOver && this.#calls.size === 0 && Array.from(this.#waiting).some((call) => !decided.has(call))
+  }
+
+  /** The index behind the last item of these ids. */
+  behind(ids: ReadonlySet<string>): number {
+    return this.#items.findLastIndex((item) => item !== undefined && ids.has(item.id)) + 1
   }
 
   /** The events for a frame. */
@@ -169,7 +180,7 @@ export class ResponseEvents {
     this.#texts.endStep("commentary")
     this.#waiting.add(data.task_id)
     this.#approved.add(data.task_id)
-    const item = Items.approvalRequest(this.#plan, data, this.#echo.labels)
+    const item = Items.approvalRequest(this.#ref.plan_id, data, this.#echo.labels)
     const index = this.#items.push(item) - 1
     this.#emit("response.output_item.added", { output_index: index, item })
     this.#emit("response.output_item.done", { output_index: index, item })
@@ -178,7 +189,7 @@ export class ResponseEvents {
   #start(data: Extract<PlanEvent, { event: "task.started" }>["data"]): void {
     this.#texts.endStep("commentary")
     const { task_id } = data
-    const asked = this.#approved.has(task_id) ? Items.approvalRequestId(this.#plan, task_id) : null
+    const asked = this.#approved.has(task_id) ? Items.approvalRequestId(this.#ref.plan_id, task_id) : null
     const call = Items.startedCall(data, asked)
     const index = this.#items.push(call) - 1
     this.#calls.set(task_id, { index, call, artifacts: [] })
@@ -204,7 +215,11 @@ export class ResponseEvents {
     this.#emit(type, { response: this.response })
   }
 
-  #emit(type: string, fields: object): void {
-    this.#events.push({ type, sequence_number: ++this.last, ...fields })
+  #emit(type: string, fields: Fields): void {
+    const { output_index: index } = fields
+    const { from } = this.#ref
+    if (index !== undefined && index < from) return
+    const at = index === undefined ? {} : { output_index: index - from }
+    this.#events.push({ type, sequence_number: ++this.last, ...fields, ...at })
   }
 }

@@ -6,7 +6,14 @@ import { Option, Schema } from "effect"
 /** Ids are made of the plan's, so that nothing has to be kept to find the plan again. */
 const uuidOf = (plan: PlanId): string => plan.slice("plan_".length)
 
-export const responseId = (plan: PlanId): string => `resp_${plan}`
+/** What of a plan a response shows: its items from this index on. */
+export interface ResponseRef {
+  readonly plan_id: PlanId
+  readonly from: number
+}
+
+export const responseId = ({ from, plan_id }: ResponseRef): string =>
+  from === 0 ? `resp_${plan_id}` : `resp_${plan_id}_${from}`
 export const textId = (kind: Text["kind"], plan: PlanId, index: number): string =>
   `${kind === "message" ? "msg" : "rs"}_${uuidOf(plan)}_${index}`
 export const inputId = (plan: PlanId, index: number): string => `msg_${uuidOf(plan)}_in${index}`
@@ -15,9 +22,17 @@ export const approvalRequestId = (plan: PlanId, task: TaskId): string => `mcpr_$
 const decodePlanId = Schema.decodeUnknownOption(PlanId)
 const decodeApproval = Schema.decodeUnknownOption(Schema.Struct({ plan_id: PlanId, task_id: TaskId }))
 
-/** The plan of a response. */
-export const planOf = (id: string): Option.Option<PlanId> =>
-  id.startsWith("resp_") ? decodePlanId(id.slice("resp_".length)) : Option.none()
+/** What the id of a response stands for. */
+export const refOf = (id: string): Option.Option<ResponseRef> => {
+  const [, plan = "", from = "0"] = /^resp_(plan_[^_]+)(?:_([1-9]\d{0,5}))?$/.exec(id) ?? []
+  return Option.map(decodePlanId(plan), (plan_id) => ({ plan_id, from: Number(from) }))
+}
+
+/** The plan whose text this is the id of: of an answer, or of an item that was asked. */
+export const planOfText = (id: string): Option.Option<PlanId> => {
+  const [, plan = ""] = /^msg_([^_]+)_(?:in)?\d+$/.exec(id) ?? []
+  return decodePlanId(`plan_${plan}`)
+}
 
 /** The call that an approval request is about. */
 export const approvalOf = (id: string) => {

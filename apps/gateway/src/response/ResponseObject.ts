@@ -1,8 +1,7 @@
 import type { Failure, Final, StopReason } from "@bowline/domain/plan/Outcome"
-import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { Usage } from "@bowline/domain/plan/Usage"
 import type { ResponseEcho } from "./ResponseEcho.ts"
-import { type Item, responseId } from "./ResponseItems.ts"
+import { type Item, responseId, type ResponseRef } from "./ResponseItems.ts"
 
 /** How far a plan has come. `usage` is that of all its attempts so far. */
 export type Progress =
@@ -64,10 +63,10 @@ const endOf = (created: number, progress: Progress) => {
 }
 
 /** A plan as a response of OpenAI's API. Everything in it follows from what is stored. */
-export const make = (plan: PlanId, echo: ResponseEcho, progress: Progress, output: ReadonlyArray<Item>) => {
+export const make = (ref: ResponseRef, echo: ResponseEcho, progress: Progress, output: ReadonlyArray<Item>) => {
   const { created_at, input: _, labels: __, type: ___, ...repeated } = echo
   return {
-    id: responseId(plan),
+    id: responseId(ref),
     object: "response" as const,
     created_at,
     ...endOf(created_at, progress),
@@ -75,7 +74,8 @@ export const make = (plan: PlanId, echo: ResponseEcho, progress: Progress, outpu
     parallel_tool_calls: true,
     tool_choice: "auto" as const,
     truncation: "disabled" as const,
-    ...repeated
+    ...repeated,
+    ...(ref.from > 0 && { previous_response_id: responseId({ ...ref, from: 0 }) })
   }
 }
 export type ResponseObject = ReturnType<typeof make>

@@ -44,16 +44,16 @@ export const layer = HttpApiBuilder.group(
       .handle("get", ({ params, query, request }) =>
         Effect.gen(function* () {
           const caller = yield* Caller
-          const { echo, events, plan_id } = yield* stored.find(caller, params.id)
+          const { echo, events, ref } = yield* stored.find(caller, params.id)
           if (query.stream !== "true") return HttpServerResponse.jsonUnsafe(events.response)
           const after = query.starting_after ?? -1
           if (after > events.last) {
             const message = `Expected no more than the last sequence_number, ${events.last}`
             return yield* invalid([{ path: "starting_after", message }])
           }
-          const { frames, overdue } = yield* streams.read(caller, plan_id, 0)
+          const { frames, overdue } = yield* streams.read(caller, ref.plan_id, 0)
           yield* PlanArrival.closeWhen(overdue, request)
-          const seen = { events: new ResponseEvents(plan_id, echo), after }
+          const seen = { events: new ResponseEvents(ref, echo), after }
           return ResponseStream.respond(seen, frames, plans.isDraining)
         }).pipe(answer)
       )
@@ -61,23 +61,23 @@ export const layer = HttpApiBuilder.group(
         Effect.gen(function* () {
           yield* expectNothing(request)
           const caller = yield* Caller
-          const { echo, plan_id } = yield* stored.find(caller, params.id)
-          yield* plans.cancel(caller, plan_id)
-          return HttpServerResponse.jsonUnsafe((yield* stored.replay(plan_id, echo)).response)
+          const { echo, ref } = yield* stored.find(caller, params.id)
+          yield* plans.cancel(caller, ref.plan_id)
+          return HttpServerResponse.jsonUnsafe((yield* stored.replay(ref, echo)).response)
         }).pipe(answer)
       )
       .handle("delete", ({ params }) =>
         Effect.gen(function* () {
           const caller = yield* Caller
-          const { plan_id } = yield* stored.find(caller, params.id)
-          yield* remove(caller, plan_id)
+          const { ref } = yield* stored.find(caller, params.id)
+          yield* remove(caller, ref.plan_id)
           return { id: params.id, object: "response" as const, deleted: true as const }
         }).pipe(answer)
       )
       .handle("inputItems", ({ params, query }) =>
         Effect.gen(function* () {
-          const { echo, plan_id } = yield* stored.find(yield* Caller, params.id)
-          const page = InputItems.page(plan_id, echo.input, query)
+          const { echo, ref } = yield* stored.find(yield* Caller, params.id)
+          const page = InputItems.page(ref.plan_id, echo.input, query)
           return yield* Option.match(page, {
             onNone: () => Effect.fail(invalid([{ path: "after", message: "Expected the id of an input item" }])),
             onSome: Effect.succeed

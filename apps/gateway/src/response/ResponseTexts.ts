@@ -6,6 +6,8 @@ interface Attempt {
   readonly attempt: number
 }
 
+type Emit = (type: string, fields: { readonly output_index: number; readonly [field: string]: unknown }) => void
+
 interface OpenText extends Items.Text {
   readonly attempt: Attempt
 }
@@ -24,7 +26,7 @@ const names = {
 export class ResponseTexts {
   readonly #plan: PlanId
   readonly #items: Array<Items.Item | undefined>
-  readonly #emit: (type: string, fields: object) => void
+  readonly #emit: Emit
   #step = 0
   #message: OpenText | undefined
   #reasoning: OpenText | undefined
@@ -34,7 +36,7 @@ export class ResponseTexts {
   #thoughts: Array<OpenText> = []
 
   /** Puts its items among all `items` of the response. */
-  constructor(plan: PlanId, items: Array<Items.Item | undefined>, emit: (type: string, fields: object) => void) {
+  constructor(plan: PlanId, items: Array<Items.Item | undefined>, emit: Emit) {
     this.#plan = plan
     this.#items = items
     this.#emit = emit

@@ -6,7 +6,7 @@ import * as StoredFrames from "@bowline/runtime/stream/StoredFrames"
 import { Effect, Option, Schema, Stream } from "effect"
 import { ResponseEcho } from "./ResponseEcho.ts"
 import { ResponseEvents } from "./ResponseEvents.ts"
-import { planOf } from "./ResponseItems.ts"
+import { type ResponseRef, refOf } from "./ResponseItems.ts"
 
 const decodeEcho = Schema.decodeUnknownOption(ResponseEcho)
 
@@ -24,9 +24,9 @@ export const make = Effect.gen(function* () {
     )
 
   /** The events of a plan so far. */
-  const replay = Effect.fnUntraced(function* (plan: PlanId, repeated: ResponseEcho) {
-    const events = new ResponseEvents(plan, repeated)
-    yield* Stream.runForEachArray(StoredFrames.follow(store, plan, 0, undefined), (items) =>
+  const replay = Effect.fnUntraced(function* (ref: ResponseRef, repeated: ResponseEcho) {
+    const events = new ResponseEvents(ref, repeated)
+    yield* Stream.runForEachArray(StoredFrames.follow(store, ref.plan_id, 0, undefined), (items) =>
       Effect.sync(() => {
         for (const item of items) if (typeof item !== "string") events.next(item)
       })
@@ -39,11 +39,11 @@ export const make = Effect.gen(function* () {
     replay,
     /** The response of this id, as it is now. One that is over, and was not to be stored, is not found. */
     find: Effect.fnUntraced(function* (caller: CallerName, id: string) {
-      const plan = planOf(id)
-      if (Option.isNone(plan)) return yield* missing
-      const repeated = yield* echo(caller, plan.value)
-      const events = yield* replay(plan.value, repeated)
-      return events.isOver && !repeated.store ? yield* missing : { plan_id: plan.value, echo: repeated, events }
+      const ref = refOf(id)
+      if (Option.isNone(ref)) return yield* missing
+      const repeated = yield* echo(caller, ref.value.plan_id)
+      const events = yield* replay(ref.value, repeated)
+      return events.isOver && !repeated.store ? yield* missing : { ref: ref.value, echo: repeated, events }
     }),
     forget: store.dropEcho
   }

@@ -10,6 +10,7 @@ import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { SessionCompaction } from "@bowline/runtime/plan/SessionCompaction"
 import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { SessionStore } from "@bowline/runtime/store/SessionStore"
+import { TaskStore } from "@bowline/runtime/store/TaskStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Layer, Logger, Stream } from "effect"
 import * as RateLimiter from "effect/persistence/RateLimiter"
@@ -44,6 +45,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(Plans, plans),
       Layer.mock(PlanStreams, streams),
       Layer.mock(PlanStore, { isDurable: false, isWritable }),
+      Layer.mock(TaskStore, {}),
       Layer.mock(SessionStore, {}),
       Layer.mock(Sessions, {}),
       Layer.mock(SessionCompaction, {}),

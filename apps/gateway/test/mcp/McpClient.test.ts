@@ -1,3 +1,4 @@
+import { reset } from "@bowline/testing/http/Move"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { completes, produces, stuck } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
@@ -134,6 +135,26 @@ describe.each(clients)("the %s", (_, connect, revision) => {
       assert.isTrue(result.isError)
       assert.deepInclude(answerOf(result), { state: "failed", code: "provider_rate_limited", retryable: true })
     })
+  )
+
+  it.live("gets the answer all the same when the provider resets", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([[say("bad"), reset], [say("good")]], { BOWLINE_RETRY_BASE: "1ms" })
+      const { state, text } = answerOf(yield* (yield* connect(url)).call("plan", { question: "?" }))
+      assert.deepStrictEqual([state, text], ["completed", "good"])
+    })
+  )
+
+  it.live("waits no longer for a stuck peer than its preset allows, and learns that the time was over", () =>
+    Effect.gen(function* () {
+      const peer = yield* ScriptedPeer.serve({ acts: [stuck] })
+      const knots = { agents: [agentAt("ann", peer.url)], preferences: { timeout_ms: 500 } }
+      const { url } = yield* start(askAll("ann_ask"), yield* file({ presets: { knots } }))
+      const result = yield* (yield* connect(url)).call("ask_knots", { question: "?" })
+      assert.isTrue(result.isError)
+      assert.deepInclude(answerOf(result), { state: "aborted", reason: "deadline", retryable: true })
+      yield* peer.cancelled
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
   it.live("reads which arguments are wrong", () =>

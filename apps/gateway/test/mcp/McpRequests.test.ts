@@ -178,21 +178,25 @@ describe("a call", () => {
   const session = { ...at("2025-11-25"), "mcp-session-id": "s-1" }
   const cancel = (requestId: unknown) => ({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } })
 
-  it.live("answers at once that it runs, before its plan has said anything", () =>
-    Effect.gen(function* () {
-      const { url } = yield* start([[stall]])
-      const leaving = new AbortController()
-      const { headers, status } = yield* Effect.promise(() =>
-        fetch(`${url}/mcp`, {
-          method: "POST",
-          headers: { ...session, "content-type": "application/json" },
-          body: JSON.stringify(request("tools/call", ask())),
-          signal: leaving.signal
-        })
-      )
-      leaving.abort()
-      assert.deepStrictEqual([status, headers.get("content-type")], [200, "text/event-stream"])
-    })
+  it.live(
+    "answers at once that it runs, before its plan has said anything, and ends its plan when its client leaves",
+    () =>
+      Effect.gen(function* () {
+        const { provider, url } = yield* start([[stall]])
+        const leaving = new AbortController()
+        const { headers, status } = yield* Effect.promise(() =>
+          fetch(`${url}/mcp`, {
+            method: "POST",
+            headers: { ...session, "content-type": "application/json" },
+            body: JSON.stringify(request("tools/call", ask())),
+            signal: leaving.signal
+          })
+        )
+        assert.deepStrictEqual([status, headers.get("content-type")], [200, "text/event-stream"])
+        const [asked] = yield* provider.requests.awaitCount(1)
+        leaving.abort()
+        assert.strictEqual(yield* asked?.ended ?? Effect.succeed("not asked"), "closed")
+      })
   )
 
   it.live("that another request cancels ends its plan, and has no response", () =>

@@ -1,13 +1,29 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { PlanId } from "@bowline/domain/plan/Plan"
-import { empty } from "@bowline/domain/plan/Usage"
-import { TaskId } from "@bowline/domain/tool/TaskState"
 import { toFrame } from "@bowline/runtime/store/EventRow"
 import { assert, describe, it } from "@effect/vitest"
 import { ResponseStream } from "openai/lib/responses/ResponseStream"
 import type { ResponseEcho } from "../../src/response/ResponseEcho.ts"
 import type { Item } from "../../src/response/ResponseItems.ts"
 import { ResponseEvents } from "../../src/response/ResponseEvents.ts"
+import {
+  artifact,
+  begin,
+  failed,
+  final,
+  finished,
+  planned,
+  queued,
+  requested,
+  retract,
+  say,
+  session,
+  started,
+  step,
+  task_id,
+  think,
+  used
+} from "./ToldEvents.ts"
 
 const uuid = "00000000-0000-4000-8000-00000000000a"
 const plan = PlanId.make(`plan_${uuid}`)
@@ -35,73 +51,14 @@ const echo: ResponseEcho = {
   input: []
 }
 
-const session: PlanEvent = { event: "session", data: { external_session_id: null, created: true } }
-const queued: PlanEvent = { event: "queued", data: { position: 1, reason: "session_busy" } }
-const planned: PlanEvent = { event: "plan", data: { model: "a/b", deadline_at: "2026-01-01T00:00:00.000Z" } }
-const begin = [session, planned]
-const step = (step: number): PlanEvent => ({ event: "step", data: { step, attempt: 1 } })
-const say = (delta: string, step = 1, attempt = 1): PlanEvent => ({
-  event: "text.delta",
-  data: { step, attempt, delta }
-})
-const think = (delta: string, step = 1, attempt = 1): PlanEvent => ({
-  event: "reasoning.delta",
-  data: { step, attempt, delta }
-})
-const retract = (attempt: number, step = 1): PlanEvent => ({ event: "text.retract", data: { step, attempt } })
-const usage = { ...empty, input_tokens: 10, output_tokens: 4, cached_input_tokens: 3, reasoning_tokens: 1 }
-const used: PlanEvent = { event: "usage", data: { step: 1, attempt: 1, ...usage } }
-type StopReason = Extract<PlanEvent, { event: "final" }>["data"]["stop_reason"]
-const final = (stop_reason: StopReason = "stop"): PlanEvent => ({
-  event: "final",
-  data: { stop_reason, text: "last", usage, steps: 1, tool_calls: 0, duration_ms: 2_500 }
-})
-const failed = (data: Partial<Extract<PlanEvent, { event: "error" }>["data"]> = {}): PlanEvent => ({
-  event: "error",
-  data: { code: "internal", message: "why", retryable: false, stage: null, ...data }
-})
-const task_id = TaskId.make("00000000-0000-4000-8000-000000000001")
-const started: PlanEvent = {
-  event: "task.started",
-  data: {
-    task_id,
-    tool: "weather_forecast",
-    kind: "peer",
-    agent: "weather",
-    skill: "forecast",
-    agent_did: null,
-    agent_did_source: null,
-    input: { city: "Kiel" }
-  }
-}
-const artifact = (content: string | object): PlanEvent => ({
-  event: "task.artifact",
-  data: { task_id, content: content as string, media_type: "text/plain", truncated: false }
-})
-const finished = (error?: { readonly code: string; readonly message: string }): PlanEvent => ({
-  event: "task.finished",
-  data: {
-    task_id,
-    state: error === undefined ? "completed" : "timed-out",
-    remote_task_id: null,
-    remote_context_id: null,
-    duration_ms: 7,
-    ...(error !== undefined && { error })
-  }
-})
-const requested = (tool: string): PlanEvent => ({
-  event: "approval.requested",
-  data: { task_id, tool, input: { a: 1 }, expires_at: "2026-01-01T00:00:00.000Z", why: "always" }
-})
-
 interface Sent {
   readonly type: string
   readonly sequence_number: number
   readonly [field: string]: unknown
 }
 
-const run = (events: ReadonlyArray<PlanEvent>) => {
-  const fold = new ResponseEvents(plan, echo)
+const run = (events: ReadonlyArray<PlanEvent>, from = 0) => {
+  const fold = new ResponseEvents({ plan_id: plan, from }, echo)
   const frames = events.map((event, index) => toFrame(index + 1, event))
   const sent = frames.flatMap((frame) => fold.next(frame)) as unknown as ReadonlyArray<Sent>
   return { fold, sent }
@@ -343,6 +300,41 @@ describe("the events of a response", () => {
       error: null,
       approval_request_id: `mcpr_${uuid}_${task_id}`
     })
+  })
+
+  it("of a response behind a decision leave out what the earlier one has shown, and count from 0", async () => {
+    const events = [
+      ...begin,
+      step(1),
+      say("May I?"),
+      requested("weather_forecast"),
+      started,
+      finished(),
+      step(2),
+      say("b", 2),
+      final()
+    ]
+    const request = run(events).fold.response.output[1]?.id ?? ""
+    const from = run(events).fold.behind(new Set([request, "other"]))
+    const { fold, sent } = run(events, from)
+    assert.deepStrictEqual(told(sent), [
+      ...lifecycle,
+      ...call("completed"),
+      ...message(3, "b"),
+      ...messageEnd(3),
+      "completed"
+    ])
+    assert.deepStrictEqual(
+      sent.map(({ sequence_number }) => sequence_number),
+      sent.map((_, index) => index)
+    )
+    assert.deepInclude(fold.response, { id: `resp_${plan}_2`, previous_response_id: `resp_${plan}` })
+    const { output } = await assembled(sent)
+    assert.deepStrictEqual(
+      output.map(({ id }) => id),
+      fold.response.output.map(({ id }) => id)
+    )
+    assert.deepStrictEqual(outputOf(fold.response.output), ["mcp ", "b"])
   })
 
   it("mark text before calls as commentary, and the last text as the answer", () => {

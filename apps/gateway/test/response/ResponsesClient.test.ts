@@ -227,6 +227,23 @@ describe("the client of OpenAI's Responses", () => {
     })
   )
 
+  it.live("keeps the history by references to the items of earlier responses", () =>
+    Effect.gen(function* () {
+      const { provider, url } = yield* start(() => [think("Hm"), say("ok")])
+      const one = yield* Effect.promise(() => responses(url).create({ ...ask, input: "one" }))
+      const asked = yield* Effect.promise(() => responses(url).inputItems.list(one.id))
+      const refer = (id: string) => ({ type: "item_reference" as const, id })
+      const ids = [asked.data[0]?.id ?? "", ...one.output.map(({ id }) => id ?? "")]
+      const two = { role: "user" as const, content: "two" }
+      yield* Effect.promise(() => responses(url).create({ ...ask, input: [...ids.map(refer), two] }))
+      const requests = yield* provider.requests.all
+      assert.deepStrictEqual(questionsOf(requests.at(-1)?.body), ["one", "ok", "two"])
+      const unknown = refer(ids.at(-1)?.replace(/\d$/, "9") ?? "")
+      const refused = yield* failure(() => responses(url).create({ ...ask, input: [unknown, two] }))
+      assert.deepInclude(refused, { status: 400, param: "input[0].id" })
+    })
+  )
+
   it.live("deletes a response, and what was said in it with it, unless others continue it", () =>
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("ok")])

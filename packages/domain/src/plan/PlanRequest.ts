@@ -3,6 +3,7 @@ import { McpServer } from "../mcp/McpServer.ts"
 import { Agent, TimeoutMs } from "../peer/Agent.ts"
 import { ApprovalPreference } from "./Approval.ts"
 import { ExternalSessionId } from "../session/Session.ts"
+import { PlanId } from "./Plan.ts"
 
 const intBetween = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
@@ -72,12 +73,23 @@ export const Sampling = Schema.Struct({
 export type Sampling = typeof Sampling.Type
 
 /**
+ * The message of an A2A client that asks the question: the client's id of it, its metadata, and the first plan of the task that it
+ * continues. Without one the plan begins a task of its own.
+ */
+export const TaskMessage = Schema.Struct({
+  message_id: Schema.String,
+  task_id: Schema.optionalKey(PlanId),
+  metadata: Schema.Record(Schema.String, Schema.Json)
+})
+export type TaskMessage = typeof TaskMessage.Type
+
+/**
  * A question, and how a plan answers it. `history` is for a new session only. `prior_summary` is the caller's summary
  * of its own earlier history. It stands in every prompt until a compaction of the session includes it. It may come with any request;
  * the session keeps every different one for as long as it lives. What the request names comes on top of its `preset`. Edges in other
  * protocols give what `PlanBody` does not have: `instructions` are added to those of the planner and the preset; `sampling` is for the steps of the plan, not for summaries; `session_ttl_ms` is how
  * long a session that the plan creates is kept after its last plan, in milliseconds and never longer than others. With 0 the next sweep
- * deletes it.
+ * deletes it. `task_message` is an A2A client's.
  */
 export const PlanRequest = Schema.Struct({
   question: Schema.String.check(
@@ -89,6 +101,7 @@ export const PlanRequest = Schema.Struct({
   instructions: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(200_000))),
   sampling: Schema.optionalKey(Sampling),
   session_ttl_ms: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))),
+  task_message: Schema.optionalKey(TaskMessage),
   agents: Schema.Array(Agent).pipe(
     Schema.check(Schema.isMaxLength(64)),
     Schema.withDecodingDefaultKey(Effect.succeed([]))
@@ -108,7 +121,9 @@ export const PlanRequest = Schema.Struct({
 export type PlanRequest = typeof PlanRequest.Type
 
 /** The body of `POST /plan`. */
-export const PlanBody = PlanRequest.mapFields(Struct.omit(["instructions", "sampling", "session_ttl_ms"]))
+export const PlanBody = PlanRequest.mapFields(
+  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message"])
+)
 
 /** A request that says how its plan is run. */
 export interface ResolvedRequest extends PlanRequest {

@@ -17,10 +17,14 @@ import { abandoned, append, apply, coverage, makePlan, makeSession, Memory } fro
 import type { PlanRecord, SessionRecord } from "./internal/MemoryRecords.ts"
 import { makeApprovalStore } from "./internal/MemoryApprovals.ts"
 import { makeSessionStore } from "./internal/MemorySessions.ts"
+import { makeTaskStore } from "./internal/MemoryTasks.ts"
+import { makePushStore } from "./internal/MemoryPushes.ts"
 import { newestFirst } from "./internal/NewestFirst.ts"
 import { LeaseStore } from "../store/LeaseStore.ts"
 import { newPrior } from "../store/PriorSummaries.ts"
+import { PushStore } from "../store/PushStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
+import { TaskStore } from "../store/TaskStore.ts"
 
 /** How long a replica counts as alive before its first renewal. */
 const firstBreath = Duration.seconds(10)
@@ -286,7 +290,7 @@ export const layerWith = ({
   sessionTtl,
   maxBytes = defaultBytes
 }: Options): Layer.Layer<
-  PlanStore | ApprovalStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices
+  PlanStore | TaskStore | PushStore | ApprovalStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices
 > =>
   Layer.effectContext(
     Effect.gen(function* () {
@@ -294,6 +298,8 @@ export const layerWith = ({
       const notices = yield* Notices
       const memory = new Memory(maxBytes)
       return Context.make(PlanStore, makePlanStore(memory, notices)).pipe(
+        Context.add(TaskStore, makeTaskStore(memory)),
+        Context.add(PushStore, makePushStore(memory)),
         Context.add(ApprovalStore, makeApprovalStore(memory)),
         Context.add(SessionStore, makeSessionStore(memory, sessionTtl)),
         Context.add(LeaseStore, makeLeaseStore(memory, notices)),

@@ -40,8 +40,8 @@ export class Journal implements Source {
   /** Counts appends, and how many of them are stored. */
   #appended = 0
   #stored = 0
-  /** Opens for an instant whenever a batch is stored, and when the plan must stop. */
-  readonly #advanced = Latch.makeUnsafe(false)
+  /** Opens when the next batch is stored, and when the plan must stop. */
+  #advanced = Latch.makeUnsafe(false)
 
   /** `head` is the seq of the last event that is stored. `onStopped` is called once at most: the plan must stop. */
   constructor(
@@ -147,15 +147,14 @@ export class Journal implements Source {
 
   #reached(until: number, isOver = () => false): Effect.Effect<void> {
     if (this.#stored >= until || isOver()) return Effect.void
-    return Effect.andThen(
-      this.#advanced.await,
-      Effect.suspend(() => this.#reached(until, isOver))
-    )
+    return Effect.flatMap(this.#advanced.await, () => this.#reached(until, isOver))
   }
 
   #advance(): void {
-    this.#advanced.openUnsafe()
-    this.#advanced.closeUnsafe()
+    const advanced = this.#advanced
+    // First a new one: who waits on is woken within `openUnsafe`, and would find an open latch again and again.
+    this.#advanced = Latch.makeUnsafe(false)
+    advanced.openUnsafe()
   }
 
   /** Returns whether the plan had not stopped yet. */

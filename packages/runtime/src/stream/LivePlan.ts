@@ -1,4 +1,5 @@
-import { type Cause, Clock, Deferred, Duration, Effect, Queue, Scope, Stream } from "effect"
+import { type Cause, Clock, Deferred, Duration, Effect, Queue, type Scope, Stream } from "effect"
+import { claim } from "../lock/Claim.ts"
 import type { PlanFrame } from "../store/EventRow.ts"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { counter } from "../telemetry/Instrument.ts"
@@ -156,12 +157,11 @@ export class LivePlan {
         leavesRunning: false,
         cut: Deferred.makeUnsafe()
       }
-      const scope = yield* Effect.scope
-      // Not `acquireRelease`: it copies the whole context at each release.
-      const head = yield* Effect.uninterruptible(
-        Effect.suspend(() => Effect.as(Scope.addFinalizer(scope, this.#detach(reader)), this.#enter(reader)))
+      const head = yield* claim(
+        Effect.sync(() => this.#enter(reader)),
+        () => this.#detach(reader)
       )
-      yield* Effect.forkIn(pings(reader), scope)
+      yield* Effect.forkScoped(pings(reader))
       const take = Effect.map(Queue.takeAll(reader.queue), (items) => {
         reader.frames = 0
         reader.characters = 0
@@ -208,7 +208,7 @@ export class LivePlan {
       this.#watchers.delete(tell)
       return this.#leave(this.#grace)
     })
-    return Effect.acquireRelease(enter, () => leave)
+    return claim(enter, () => leave)
   }
 
   #keep(frames: ReadonlyArray<PlanFrame>): void {

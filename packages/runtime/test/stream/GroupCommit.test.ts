@@ -3,7 +3,7 @@ import { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { pass } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
+import { Deferred, Effect, Fiber, Layer, Scheduler, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
 import { GroupCommit } from "../../src/stream/GroupCommit.ts"
@@ -46,6 +46,15 @@ const setUp = (commit: Commit) => {
     return { one: plan(1), two: plan(2) }
   })
   return { batches, make, layer: GroupCommit.layer.pipe(Layer.provide(store)) }
+}
+
+/** Counts the steps of the fibers that it runs. */
+class CountingScheduler extends Scheduler.MixedScheduler {
+  steps = 0
+  override shouldYield(fiber: Fiber.Fiber<unknown, unknown>): boolean {
+    this.steps++
+    return super.shouldYield(fiber)
+  }
 }
 
 const away = new StorageError({ reason: new Unavailable({ cause: "down" }) })
@@ -129,6 +138,32 @@ describe("GroupCommit", () => {
       assert.isUndefined(flushed.pollUnsafe())
       yield* TestClock.adjust("1 second")
       assert.strictEqual((yield* Fiber.join(flushed)).reason._tag, "unavailable")
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("leaves asleep who waits for the second of two batches when the first one is stored", () => {
+    const first = Deferred.makeUnsafe<void>()
+    const second = Deferred.makeUnsafe<void>()
+    const { batches, make, layer } = setUp(() =>
+      Effect.andThen(Deferred.await(batches.length === 1 ? first : second), accept)
+    )
+    return Effect.gen(function* () {
+      const { one } = yield* make
+      one.say("a")
+      yield* TestClock.adjust("1 millis")
+      one.say("b")
+      const scheduler = new CountingScheduler()
+      const waiting = yield* Effect.forkChild(
+        Effect.provideService(one.journal.written, Scheduler.Scheduler, scheduler),
+        { startImmediately: true }
+      )
+      yield* Deferred.succeed(first, undefined)
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual(one.live.head, 1)
+      assert.isBelow(scheduler.steps, 20)
+      yield* Deferred.succeed(second, undefined)
+      yield* Fiber.join(waiting)
+      assert.strictEqual(one.live.head, 2)
     }).pipe(Effect.provide(layer))
   })
 

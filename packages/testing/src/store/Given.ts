@@ -3,7 +3,7 @@ import type { Agent } from "@bowline/domain/peer/Agent"
 import type { Outcome } from "@bowline/domain/plan/Outcome"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { PlanId } from "@bowline/domain/plan/Plan"
-import type { Preferences, ResolvedRequest } from "@bowline/domain/plan/PlanRequest"
+import type { Preferences, ResolvedRequest, TaskMessage } from "@bowline/domain/plan/PlanRequest"
 import { MessageId } from "@bowline/domain/session/Message"
 import { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import { TaskId } from "@bowline/domain/tool/TaskState"
@@ -92,6 +92,7 @@ export interface GivenPlan extends Partial<
   readonly preset?: string
   readonly preferences?: Preferences
   readonly question?: string
+  readonly task_message?: TaskMessage
   readonly created_at?: string
 }
 
@@ -106,6 +107,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     history: [],
     ...(given.session_ttl_ms !== undefined && { session_ttl_ms: given.session_ttl_ms }),
     ...(given.preset !== undefined && { preset: given.preset }),
+    ...(given.task_message !== undefined && { task_message: given.task_message }),
     ...(prior_summary === "" ? {} : { prior_summary }),
     metadata: { ticket: "7" },
     preferences: given.preferences ?? preferences

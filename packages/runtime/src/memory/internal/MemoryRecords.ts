@@ -3,6 +3,7 @@ import type { AgentSummary } from "@bowline/domain/peer/Agent"
 import type { GivenDecision } from "@bowline/domain/plan/Approval"
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
+import type { TaskMessage } from "@bowline/domain/plan/PlanRequest"
 import type { Message } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
@@ -11,6 +12,7 @@ import type { Route } from "../../peer/PeerClient.ts"
 import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { PlanChange, StoredTask } from "../../store/PlanStore.ts"
+import type { ClaimedTarget, PushCursor } from "../../store/PushStore.ts"
 import type { StoredRequest } from "../../store/StoredRequest.ts"
 
 export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & {
@@ -29,6 +31,7 @@ export interface PlanRecord {
   request: StoredRequest | null
   echo: Schema.Json | null
   readonly route: Route
+  readonly message: TaskMessage | null
   deaths: number
   isHandedOver: boolean
   readonly events: Array<EventRow>
@@ -72,6 +75,15 @@ export interface Approval {
   readonly plan: PlanRecord
   readonly request: Extract<PlanChange, { readonly _tag: "ApprovalRequested" }>
   decision: GivenDecision | undefined
+}
+
+/** A place that is notified about a task. */
+export interface PushRecord extends Pick<ClaimedTarget, "owner" | "task_id" | "target"> {
+  cursor: PushCursor
+  failing_since: number | null
+  fence: number
+  replica: ReplicaId
+  isOver: boolean
 }
 
 /** A tool that a caller knows. */
