@@ -58,13 +58,16 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "egress",
     "http",
     "openai",
+    "response",
+    "mcp",
+    "a2a",
     "route",
     "demo",
     "Gateway.ts",
     "cli",
     "main.ts"
   ],
-  "packages/a2a": ["task", "identity", "dialect", "rpc", "card", "peer"],
+  "packages/a2a": ["task", "identity", "dialect", "rpc", "card", "peer", "server"],
   "packages/mcp": ["http", "process", "server"],
   "packages/testing": ["exchange", "http", "provider", "peer", "mcp", "session", "store", "TestKit.ts"],
   "packages/storage-sql": [

@@ -111,6 +111,7 @@ export class GatewayConfig extends Context.Service<
     /** The largest body of a request, in bytes. */
     /** How streams of Chat Completions show tools, and text that is taken back. */
     readonly openai: { readonly showsProgress: boolean; readonly onRetract: Values["openaiOnRetract"] }
+    readonly a2a: { readonly publicUrl: string | undefined; readonly hasPush: boolean }
     readonly maxBody: number
     readonly sessionTtl: Duration.Duration
     readonly log: { readonly level: LogLevel.LogLevel; readonly format: "json" | "pretty" }
@@ -256,6 +257,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     mcpServers: mcpServersOf(file, environment),
     configuredModels: models.configured,
     openai: { showsProgress: values.openaiProgress === "text", onRetract: values.openaiOnRetract },
+    a2a: { publicUrl: values.publicUrl, hasPush: values.pushNotifications },
     maxBody: values.maxBody,
     sessionTtl: values.sessionTtl,
     log: { level: logLevels[values.logLevel], format: logFormat },

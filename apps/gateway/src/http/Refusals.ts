@@ -74,6 +74,8 @@ export interface RefusalBody {
   readonly body: object
   readonly contentType: string
   readonly headers?: Readonly<Record<string, string>>
+  /** In place of the problem's own. */
+  readonly status?: number
 }
 
 /** How refusals are written: as problem documents, unless the protocol that the request speaks has a shape of its own. */
@@ -85,15 +87,15 @@ export const RefusalShape = Context.Reference<(refused: Refused, problem: Proble
 /** The answer to a request that is refused. */
 export const respond = (refused: Refused): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
   Effect.zipWith(count(refused), RefusalShape, (problem, shape) => {
-    const { body, contentType, headers } = shape(refused, problem)
+    const { body, contentType, headers, status = problem.status } = shape(refused, problem)
     return HttpServerResponse.text(JSON.stringify(body), {
-      status: problem.status,
+      status,
       contentType,
       headers: { ...headersOf(refused), ...headers }
     })
   })
 
-type Refusal =
+export type Refusal =
   | Refused
   | InvalidRequest
   | HopsExceeded
@@ -104,7 +106,8 @@ type Refusal =
   | NotFound
   | StorageError
 
-const toRefused = (refusal: Refusal): Refused => {
+/** Why a request is refused, in the words of the gateway. */
+export const toRefused = (refusal: Refusal): Refused => {
   switch (refusal._tag) {
     case "Refused":
       return refusal

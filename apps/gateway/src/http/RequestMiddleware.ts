@@ -16,7 +16,13 @@ HttpApi.reflect(Api, {
   onEndpoint: ({ endpoint: { method, path } }) =>
     void routes.push({
       method,
-      pattern: new RegExp(`^${path.replaceAll(/:[^/]+/g, "[^/]+").replaceAll("/", "/+")}/*$`, "i")
+      pattern: new RegExp(
+        `^${path
+          .replaceAll(/:[^/]+/g, "[^/]+")
+          .replaceAll("/", "/+")
+          .replace("/+*", ".*")}/*$`,
+        "i"
+      )
     })
 })
 

@@ -2,11 +2,17 @@ import { Api } from "@bowline/protocol/api/Api"
 import { Effect, Layer, Scope } from "effect"
 import { HttpRouter } from "effect/http"
 import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
+import * as A2aEdge from "../a2a/A2aEdge.ts"
+import * as A2aRoutes from "../a2a/A2aRoutes.ts"
+import * as AgentCardRoutes from "../a2a/AgentCardRoutes.ts"
 import * as BearerAuthorization from "../http/BearerAuthorization.ts"
 import * as ApprovalRoutes from "./ApprovalRoutes.ts"
 import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as RequestMiddleware from "../http/RequestMiddleware.ts"
+import * as McpEdge from "../mcp/McpEdge.ts"
+import * as McpRoutes from "../mcp/McpRoutes.ts"
 import * as OpenAiEdge from "../openai/OpenAiEdge.ts"
+import * as ResponseRoutes from "../response/ResponseRoutes.ts"
 import * as OpenAiRoutes from "../openai/OpenAiRoutes.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
 import * as IdentityRoutes from "./IdentityRoutes.ts"
@@ -34,10 +40,14 @@ export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" })
     PeerRoutes.layer,
     PresetRoutes.layer,
     OpenAiRoutes.layer,
+    ResponseRoutes.layer,
+    McpRoutes.layer,
+    AgentCardRoutes.layer,
+    A2aRoutes.layer,
     IdentityRoutes.layer,
     GatewayRoutes.layer
   ]),
   Layer.provide(BearerAuthorization.layer),
   Layer.merge(docs),
-  Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge]))
+  Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge, McpEdge.edge, ...A2aEdge.edges]))
 )

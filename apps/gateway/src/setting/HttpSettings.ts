@@ -1,7 +1,7 @@
 import { Schema, SchemaTransformation } from "effect"
 import { isIPv6 } from "node:net"
 import { listSetting, optional, setting } from "./Setting.ts"
-import { duration, expecting, integer, list, oneOf, trueOrFalse } from "./SettingText.ts"
+import { duration, expecting, httpUrl, integer, list, oneOf, trueOrFalse } from "./SettingText.ts"
 
 /** A host as a `Host` header or a URL names it, in the one spelling in which hosts are compared: lower case, without brackets and without a last dot. */
 export const spellHost = (host: string): string =>
@@ -47,6 +47,17 @@ export const httpSettings = {
     unset: "with keys, any; without keys, none",
     doc: "the names in `Host` and `Origin` that mean the gateway, besides those of [loopback](http.md#who-may-come-in), whatever the port"
   }),
+  publicUrl: optional(
+    httpUrl
+      .check(Schema.makeFilter((text) => !/[?#]/.test(text)))
+      .pipe(expecting("Expected an http or https URL without a query")),
+    {
+      variable: "BOWLINE_PUBLIC_URL",
+      path: ["server", "public_url"],
+      unset: "`http://` and the `Host` of the request",
+      doc: "the URL by which clients reach the gateway, for the [cards](a2a-server.md#cards) that it shows them"
+    }
+  ),
   rateLimit: optional(rate, {
     variable: "BOWLINE_RATE_LIMIT",
     path: ["server", "rate_limit"],
@@ -83,6 +94,11 @@ export const httpSettings = {
     path: ["http", "request_timeout"],
     default: "5m",
     doc: "how long a whole request may take, its body included"
+  }),
+  pushNotifications: setting(trueOrFalse, {
+    path: ["a2a", "push_notifications"],
+    default: "false",
+    doc: "whether clients of [A2A](a2a-server.md#push-notifications) may have the gateway notify them: `true` is for a later version"
   }),
   openaiProgress: setting(oneOf(["text", "none"]), {
     path: ["openai", "progress"],

@@ -1,10 +1,12 @@
 import { Problem } from "@bowline/protocol/api/Problem"
+import { McpError } from "@bowline/protocol/mcp/McpApi"
 import { OpenAiError } from "@bowline/protocol/openai/OpenAiApi"
 import { Option, Schema } from "effect"
 import type { Answer } from "./Exchange.ts"
 import { type HostileRequest, smuggled } from "./HostileRequest.ts"
 
 const decodeProblem = Schema.decodeUnknownOption(Schema.fromJsonString(Problem))
+const decodeMcpError = Schema.decodeUnknownOption(Schema.fromJsonString(McpError))
 const decodeOpenAiError = Schema.decodeUnknownOption(Schema.fromJsonString(OpenAiError))
 
 /** If a refused request has a larger body, the gateway closes the connection instead of reading it. */
@@ -13,11 +15,12 @@ const maxDrained = 262_144
 /** What gives the inside of the gateway away. */
 const leak = /node_modules|\bat .{1,80}\.[mc]?[jt]s:\d+|Effect\.|_tag/
 
-/** Below `/v1` errors are OpenAI's. */
-const ofOpenAi = ({ body, headers }: Answer): ReadonlyArray<string> | undefined => {
-  const refusal = Option.getOrUndefined(decodeOpenAiError(body))
+/** Below `/v1` errors are OpenAI's, and at `/mcp` those of JSON-RPC. */
+const ofProtocol = ({ body, headers }: Answer): ReadonlyArray<string> | undefined => {
+  const refusal = Option.getOrUndefined(decodeOpenAiError(body)) ?? Option.getOrUndefined(decodeMcpError(body))
   if (refusal === undefined) return undefined
-  const { code, message } = refusal.error
+  const { message } = refusal.error
+  const code = "data" in refusal.error ? refusal.error.data?.["code"] : refusal.error.code
   return [
     ...(headers.get("content-type")?.startsWith("application/json") === true ? [] : ["an error of another type"]),
     ...(message.trim() === "" ? [`it does not say what is wrong: ${body}`] : []),
@@ -26,10 +29,10 @@ const ofOpenAi = ({ body, headers }: Answer): ReadonlyArray<string> | undefined 
   ]
 }
 
-const ofRefusal = (answer: Answer, isOpenAi: boolean): ReadonlyArray<string> => {
+const ofRefusal = (answer: Answer, isOfProtocol: boolean): ReadonlyArray<string> => {
   const { body, headers, status } = answer
-  const openAi = isOpenAi ? ofOpenAi(answer) : undefined
-  if (openAi !== undefined) return openAi
+  const ofEdge = isOfProtocol ? ofProtocol(answer) : undefined
+  if (ofEdge !== undefined) return ofEdge
   const problem = Option.getOrUndefined(decodeProblem(body))
   if (problem === undefined) return [`${status} without a problem document: ${body.slice(0, 300)}`]
   const { code, detail, issues = [], request_id } = problem
@@ -51,13 +54,13 @@ export const problemsOf = (request: HostileRequest, answers: ReadonlyArray<Answe
   // Node.js drops what came together with a request that asks for another protocol.
   const isPlain = isSmall && !pieces.some((piece) => /^upgrade:/im.test(piece.toString("latin1")))
   const least = isPlain && answers.at(-1)?.headers.get("connection") !== "close" ? methods.length : 1
-  const isOpenAi = /\/v1\//i.test(Buffer.concat(pieces).toString("latin1"))
+  const isOfProtocol = /\/(?:v1\/|mcp)/i.test(Buffer.concat(pieces).toString("latin1"))
   return [
     ...(mustAnswer && answers.length < least ? [`${answers.length} answers to ${methods.length} requests`] : []),
     ...answers.flatMap((answer, index) => [
       ...(answer.status >= 500 && answer.status !== 503 && answer.status !== 508 ? [`status ${answer.status}`] : []),
       ...(answer.headers.get("x-request-id") === smuggled ? ["it was taken for two requests"] : []),
-      ...(answer.status >= 400 && methods[index] !== "HEAD" ? ofRefusal(answer, isOpenAi) : [])
+      ...(answer.status >= 400 && methods[index] !== "HEAD" ? ofRefusal(answer, isOfProtocol) : [])
     ])
   ]
 }

@@ -1,10 +1,13 @@
 import { Schema } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
 import manifest from "../../package.json" with { type: "json" }
+import { A2aApi, AgentCardsApi } from "../a2a/A2aApi.ts"
 import { ApprovalsApi } from "../approval/ApprovalsApi.ts"
 import { GatewayApi } from "../gateway/GatewayApi.ts"
 import { IdentityApi } from "../identity/IdentityApi.ts"
+import { McpApi } from "../mcp/McpApi.ts"
 import { OpenAiApi } from "../openai/OpenAiApi.ts"
+import { ResponsesApi } from "../openai/ResponsesApi.ts"
 import { PeersApi } from "../peer/PeersApi.ts"
 import { PlansApi } from "../plan/PlansApi.ts"
 import { PresetsApi } from "../preset/PresetsApi.ts"
@@ -22,7 +25,8 @@ const withoutFailureEvent = (spec: object) =>
 
 /** The whole HTTP API. The server implements it; the typed client and the OpenAPI document are derived from it. */
 export class Api extends HttpApi.make("bowline")
-  .add(PlansApi, ApprovalsApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi, OpenAiApi, IdentityApi, GatewayApi)
+  .add(PlansApi, ApprovalsApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi)
+  .add(OpenAiApi, ResponsesApi, AgentCardsApi, A2aApi, McpApi, IdentityApi, GatewayApi)
   .annotate(HttpApi.QueryParseOptions, { errors: "all", onExcessProperty: "error" })
   .annotateMerge(
     OpenApi.annotations({

@@ -11,7 +11,9 @@ import type { ApprovalStore } from "@bowline/runtime/store/ApprovalStore"
 import type { PlanStore } from "@bowline/runtime/store/PlanStore"
 import type { CredentialStore } from "@bowline/runtime/store/CredentialStore"
 import type { LeaseLost, LeaseStore } from "@bowline/runtime/store/LeaseStore"
+import type { PushStore, TooManyPushTargets } from "@bowline/runtime/store/PushStore"
 import type { SessionStore } from "@bowline/runtime/store/SessionStore"
+import type { TaskStore } from "@bowline/runtime/store/TaskStore"
 import { Context, type Duration, type Effect } from "effect"
 
 /** The clock by which leases, replicas and the windows of credentials expire, whosever it is: the process's, or the database's. */
@@ -35,7 +37,8 @@ export interface StoreCase {
     | ApprovalConflict
     | PlanExists
     | NotFound
+    | TooManyPushTargets
     | LeaseLost,
-    PlanStore | ApprovalStore | SessionStore | LeaseStore | CredentialStore | LeaseTime
+    PlanStore | TaskStore | PushStore | ApprovalStore | SessionStore | LeaseStore | CredentialStore | LeaseTime
   >
 }

@@ -3,13 +3,16 @@ import type { AgentSummary } from "@bowline/domain/peer/Agent"
 import type { GivenDecision } from "@bowline/domain/plan/Approval"
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
+import type { TaskMessage } from "@bowline/domain/plan/PlanRequest"
 import type { Message } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
+import type { Schema } from "effect"
 import type { Route } from "../../peer/PeerClient.ts"
 import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { PlanChange, StoredTask } from "../../store/PlanStore.ts"
+import type { ClaimedTarget, PushCursor } from "../../store/PushStore.ts"
 import type { StoredRequest } from "../../store/StoredRequest.ts"
 
 export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & {
@@ -26,7 +29,9 @@ export interface PlanRecord {
   abort: AbortReason | undefined
   /** Until it is over. */
   request: StoredRequest | null
+  echo: Schema.Json | null
   readonly route: Route
+  readonly message: TaskMessage | null
   deaths: number
   isHandedOver: boolean
   readonly events: Array<EventRow>
@@ -39,6 +44,8 @@ export interface SessionRecord {
   readonly owner: CallerName
   readonly external_session_id: ExternalSessionId | null
   readonly created_at: string
+  /** How long it is kept, if that is shorter than for others. */
+  readonly ttlMs: number
   last_active_at: string
   fence: number
   lease: { readonly replica: ReplicaId; readonly fence: number; expires: number } | undefined
@@ -68,6 +75,15 @@ export interface Approval {
   readonly plan: PlanRecord
   readonly request: Extract<PlanChange, { readonly _tag: "ApprovalRequested" }>
   decision: GivenDecision | undefined
+}
+
+/** A place that is notified about a task. */
+export interface PushRecord extends Pick<ClaimedTarget, "owner" | "task_id" | "target"> {
+  cursor: PushCursor
+  failing_since: number | null
+  fence: number
+  replica: ReplicaId
+  isOver: boolean
 }
 
 /** A tool that a caller knows. */

@@ -1,0 +1,98 @@
+import { A2aError } from "@bowline/a2a/server/A2aError"
+import type { Operation } from "@bowline/a2a/server/Operation"
+import { Api } from "@bowline/protocol/api/Api"
+import { Caller } from "@bowline/protocol/api/Authorization"
+import { direct, type Route } from "@bowline/runtime/peer/PeerClient"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
+import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { SessionStore } from "@bowline/runtime/store/SessionStore"
+import { TaskStore } from "@bowline/runtime/store/TaskStore"
+import { Effect, Result } from "effect"
+import type { HttpServerRequest } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import { GatewayConfig } from "../config/GatewayConfig.ts"
+import * as PlanArrival from "../http/PlanArrival.ts"
+import { answer, RefusalShape } from "../http/Refusals.ts"
+import { refusalIn } from "./A2aEdge.ts"
+import * as AgentCards from "./AgentCards.ts"
+import { type Call, respond, respondFailure } from "./Binding.ts"
+import * as ReadCall from "./ReadCall.ts"
+import * as SendCall from "./SendCall.ts"
+import * as TaskCalls from "./TaskCalls.ts"
+
+const pushOperations: ReadonlySet<Operation> = new Set<Operation>(["createPush", "getPush", "listPush", "deletePush"])
+
+/** The routes that clients of A2A call, in both dialects and bindings. */
+export const layer = HttpApiBuilder.group(
+  Api,
+  "a2a",
+  Effect.fnUntraced(function* (handlers) {
+    const plans = yield* Plans
+    const services = { plans, streams: yield* PlanStreams, store: yield* PlanStore, tasks: yield* TaskStore }
+    const sessions = yield* SessionStore
+    const cards = yield* AgentCards.make
+    const { a2a, maxBody } = yield* GatewayConfig
+    const read = ReadCall.make(maxBody)
+
+    const perform = Effect.fnUntraced(function* (
+      request: HttpServerRequest.HttpServerRequest,
+      { preset }: ReadCall.Place,
+      route: Route,
+      { binding, operation, params }: Call
+    ) {
+      const caller = yield* Caller
+      const presets = yield* plans.presets(caller)
+      const own = presets.find(({ name }) => name === preset)
+      if (preset !== undefined && own === undefined) {
+        return yield* new A2aError({ error: "MethodNotFound", message: "There is no such agent" })
+      }
+      if (pushOperations.has(operation)) {
+        return yield* new A2aError({
+          error: "PushNotificationNotSupported",
+          message: "The gateway sends no push notifications"
+        })
+      }
+      switch (operation) {
+        case "send":
+        case "stream": {
+          const sending = { caller, preset, route, params }
+          const sent = yield* SendCall.send(services, a2a.hasPush, binding, sending, operation === "stream")
+          return sent._tag === "Stream" ? sent.response : respond(binding, sent.task)
+        }
+        case "subscribe":
+          return yield* TaskCalls.subscribe(services, caller, binding, params, request.headers["last-event-id"])
+        case "get":
+          return respond(binding, yield* TaskCalls.get(services, caller, binding, params))
+        case "cancel":
+          return respond(binding, yield* TaskCalls.cancel(services, caller, binding, params))
+        case "list":
+          return respond(binding, yield* TaskCalls.list(services, sessions, caller, binding, params))
+        default:
+          return respond(binding, cards.of(request, presets, own, true))
+      }
+    })
+
+    const handle = (request: HttpServerRequest.HttpServerRequest, route: Route) => {
+      const place = ReadCall.placeOf(request.url)
+      return Effect.gen(function* () {
+        const call = yield* read(request, place)
+        if (Result.isFailure(call)) return respondFailure(call.failure.binding, call.failure.failed)
+        const { binding } = call.success
+        return yield* perform(request, place, route, call.success).pipe(
+          Effect.catchTag("A2aError", (failed) => Effect.succeed(respondFailure(binding, failed))),
+          answer,
+          Effect.provideService(RefusalShape, refusalIn(binding))
+        )
+      }).pipe(answer)
+    }
+
+    return handlers
+      .handleRaw("read", ({ request }) => handle(request, direct))
+      .handleRaw("remove", ({ request }) => handle(request, direct))
+      .handleRaw("call", ({ headers, request }) => {
+        const route = { hops: headers["x-bowline-hops"] ?? 0, via: headers["x-bowline-via"] ?? [] }
+        return handle(request, route).pipe(PlanArrival.traced("/a2a", request))
+      })
+  })
+)

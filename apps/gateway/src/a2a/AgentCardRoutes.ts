@@ -1,0 +1,41 @@
+import { Api } from "@bowline/protocol/api/Api"
+import { defaultPreset } from "@bowline/runtime/config/Presets"
+import { Effect } from "effect"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import { createHash } from "node:crypto"
+import { GatewayConfig } from "../config/GatewayConfig.ts"
+import { answer, Refused } from "../http/Refusals.ts"
+import * as AgentCards from "./AgentCards.ts"
+
+/** The answer with a card, or that the client has it already. */
+const respond = (request: HttpServerRequest.HttpServerRequest, card: object): HttpServerResponse.HttpServerResponse => {
+  const text = JSON.stringify(card)
+  const etag = `"${createHash("sha256").update(text).digest("base64url")}"`
+  const headers = { "cache-control": "public, max-age=300", etag, vary: "A2A-Version" }
+  const known = (request.headers["if-none-match"] ?? "").split(",").map((tag) => tag.trim().replace(/^W\//, ""))
+  return known.includes(etag) || known.includes("*")
+    ? HttpServerResponse.empty({ status: 304, headers })
+    : HttpServerResponse.text(text, { contentType: "application/json", headers })
+}
+
+/** Shows everybody the cards of the gateway and of its presets. */
+export const layer = HttpApiBuilder.group(
+  Api,
+  "agentCards",
+  Effect.fnUntraced(function* (handlers) {
+    const cards = yield* AgentCards.make
+    const { presets } = yield* GatewayConfig
+
+    return handlers
+      .handleRaw("card", ({ request }) =>
+        Effect.succeed(respond(request, cards.of(request, presets, undefined, false)))
+      )
+      .handleRaw("presetCard", ({ params, request }) => {
+        const preset = presets.find(({ name }) => name === params.preset && name !== defaultPreset)
+        return preset === undefined
+          ? answer(Effect.fail(new Refused({ code: "not_found", detail: "There is no such agent" })))
+          : Effect.succeed(respond(request, cards.of(request, presets, preset, false)))
+      })
+  })
+)

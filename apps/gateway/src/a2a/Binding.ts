@@ -1,0 +1,55 @@
+import { type A2aError, statusOf, toRest, toRpc } from "@bowline/a2a/server/A2aError"
+import type { Operation, ServedDialect } from "@bowline/a2a/server/Operation"
+import { json03, json10, jsonProto03, type ServedJson } from "@bowline/a2a/server/ServedJson"
+import type { Metadata } from "@bowline/a2a/server/ServedTask"
+import Negotiator from "negotiator"
+import { HttpServerResponse } from "effect/http"
+
+/** How a request is answered: in the dialect and the binding that it speaks. */
+export interface Binding {
+  /** The spelling of its parameters. */
+  readonly wire: "1.0" | "0.3" | "proto"
+  readonly json: ServedJson
+  readonly contentType: string
+  readonly body: (result: Metadata) => Metadata
+  readonly failure: (failed: A2aError) => Metadata
+  readonly failureStatus: (failed: A2aError) => number
+}
+
+/** One request of a client, in whatever binding. `params` are as it sent them. */
+export interface Call {
+  readonly operation: Operation
+  readonly params: unknown
+  readonly binding: Binding
+}
+
+/** JSON-RPC. `id` is the request's. Errors are answers like others, but for those that have a status of their own. */
+export const rpc = (dialect: ServedDialect, id: string | number | null): Binding => ({
+  wire: dialect,
+  json: dialect === "1.0" ? json10 : json03,
+  contentType: "application/json",
+  body: (result) => ({ jsonrpc: "2.0", id, result }),
+  failure: (failed) => ({ jsonrpc: "2.0", id, error: toRpc(failed) }),
+  failureStatus: ({ status = 200 }) => ([401, 403, 405, 413, 415, 429, 503].includes(status) ? status : 200)
+})
+
+const mediaTypes = ["application/json", "application/a2a+json"]
+
+/** HTTP+JSON. */
+export const rest = (dialect: ServedDialect, accept = "*/*"): Binding => ({
+  wire: dialect === "1.0" ? "1.0" : "proto",
+  json: dialect === "1.0" ? json10 : jsonProto03,
+  contentType: new Negotiator({ headers: { accept } }).mediaType(mediaTypes) ?? "application/json",
+  body: (result) => result,
+  failure: dialect === "1.0" ? toRest : toRpc,
+  failureStatus: statusOf
+})
+
+export const respond = ({ body, contentType }: Binding, result: Metadata): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.text(JSON.stringify(body(result)), { contentType })
+
+export const respondFailure = (
+  { contentType, failure, failureStatus }: Binding,
+  failed: A2aError
+): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.text(JSON.stringify(failure(failed)), { contentType, status: failureStatus(failed) })

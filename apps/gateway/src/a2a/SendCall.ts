@@ -1,0 +1,136 @@
+import { A2aError, invalidParams } from "@bowline/a2a/server/A2aError"
+import { decodeMessage, type SentMessage } from "@bowline/a2a/server/SentMessage"
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { Decision } from "@bowline/domain/plan/Approval"
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import { TaskId } from "@bowline/domain/tool/TaskState"
+import { fromSchema } from "@bowline/protocol/api/Issues"
+import type { Route } from "@bowline/runtime/peer/PeerClient"
+import { idempotency } from "@bowline/runtime/store/Idempotency"
+import { isOver } from "@bowline/runtime/store/TaskStore"
+import { Effect, Result, Schema } from "effect"
+import type { Binding } from "./Binding.ts"
+import { decodeParams, taskId, withHistory } from "./TaskCalls.ts"
+import * as TaskEvents from "./TaskEvents.ts"
+import { follow, open, type OpenTask, type Services } from "./TaskReader.ts"
+import { check, fromInvalid, textsOf, toPlan } from "./TaskRequest.ts"
+
+/** A message, and who sent it how. */
+export interface Sending {
+  readonly caller: CallerName
+  readonly preset: string | undefined
+  readonly route: Route
+  readonly params: unknown
+}
+
+const decodeDecision = Schema.decodeUnknownResult(Decision, { errors: "all" })
+const isTaskId = Schema.is(TaskId)
+
+/** The decision of a message about a call that waits. Only data can approve: whatever is said in text is a rejection. */
+const decisionOf = (message: SentMessage): Result.Result<Decision, A2aError> => {
+  const said = textsOf(message)
+  if (said.length > 0) return Result.succeed({ decision: "reject", note: said.join("\n\n").slice(0, 4_096) })
+  const at = message.parts.findIndex(({ _tag }) => _tag === "Data")
+  const part = message.parts[at]
+  return Result.mapError(decodeDecision(part?._tag === "Data" ? part.data : undefined), (error) =>
+    invalidParams(
+      fromSchema(error).map(({ message, path }) => ({
+        path: `message.parts[${Math.max(at, 0)}].data${path === "" ? "" : `.${path}`}`,
+        message
+      }))
+    )
+  )
+}
+
+/** Decides about the call that has waited for the longest time, and gives the task as it is behind that. */
+const decide = Effect.fnUntraced(function* (
+  services: Services,
+  { caller, fold, plan, task }: OpenTask,
+  message: SentMessage
+) {
+  const decision = yield* Effect.fromResult(decisionOf(message))
+  const [call] = fold.approvals
+  if (!isTaskId(call)) return yield* open(services, caller, task, {})
+  const decider = { caller, isAdmin: false }
+  yield* services.plans
+    .decide(decider, { plan_id: plan.plan.plan_id, task_id: call }, decision)
+    .pipe(
+      Effect.catchTag("ApprovalConflict", ({ message }) =>
+        Effect.fail(new A2aError({ error: "UnsupportedOperation", message }))
+      )
+    )
+  return yield* open(services, caller, task, { decided: [call] })
+})
+
+/** The task that the message continues, if it names one that takes it. */
+const find = Effect.fnUntraced(function* (
+  services: Services,
+  caller: CallerName,
+  { contextId, taskId: id }: SentMessage
+) {
+  if (id === undefined) return undefined
+  const opened = yield* open(services, caller, yield* taskId(id), {})
+  const { external_session_id, session_id } = opened.plan.plan
+  if (contextId !== undefined && contextId !== external_session_id && contextId !== session_id) {
+    return yield* invalidParams([{ path: "message.contextId", message: "Expected the context of the task" }])
+  }
+  if (isOver(opened.fold.standing)) {
+    const message = `The task is over: it is ${opened.fold.standing}. A message without a taskId begins another one`
+    return yield* new A2aError({ error: "UnsupportedOperation", message })
+  }
+  return opened
+})
+
+/** Starts the plan that answers the message, and gives its task. */
+const start = Effect.fnUntraced(function* (
+  services: Services,
+  { caller, params, preset, route }: Sending,
+  message: SentMessage,
+  continued: OpenTask | undefined
+) {
+  const session = continued?.plan.plan.session_id ?? message.contextId
+  const { isIdempotent, request } = yield* Effect.fromResult(
+    toPlan(message, { preset, session, task: continued?.task })
+  )
+  const key = isIdempotent ? idempotency(`A2A ${message.messageId}`, params) : undefined
+  const started = yield* services.streams.start({ caller, request, route, idempotency: key }).pipe(
+    Effect.catchTags({
+      InvalidRequest: (refusal) => Effect.fail(fromInvalid(refusal)),
+      IdempotencyConflict: () =>
+        Effect.fail(
+          invalidParams([
+            { path: "message.messageId", message: "Expected the content that it came with before, or another id" }
+          ])
+        )
+    })
+  )
+  const task: PlanId = continued?.task ?? started.plan_id
+  return yield* open(services, caller, task, {})
+})
+
+/** Sends a message: into a plan, or as the decision that the task waits for. The plan runs on when its client leaves. */
+export const send = Effect.fnUntraced(function* (
+  services: Services,
+  hasPush: boolean,
+  binding: Binding,
+  sending: Sending,
+  isStreamed: boolean
+) {
+  const message = yield* decodeParams(decodeMessage[binding.wire](sending.params))
+  if (message.hasPush && !hasPush) {
+    return yield* new A2aError({
+      error: "PushNotificationNotSupported",
+      message: "The gateway sends no push notifications"
+    })
+  }
+  yield* Effect.fromResult(check(message))
+  const continued = yield* find(services, sending.caller, message)
+  const opened =
+    continued !== undefined && continued.fold.approvals.length > 0
+      ? yield* decide(services, continued, message)
+      : yield* start(services, sending, message, continued)
+  if (isStreamed)
+    return { _tag: "Stream" as const, response: yield* TaskEvents.respond(services, binding, opened, false) }
+  if (message.waits) yield* follow(services, opened, () => Effect.void)
+  return { _tag: "Task" as const, task: binding.json.sent(withHistory(opened.fold.task, message.historyLength)) }
+})

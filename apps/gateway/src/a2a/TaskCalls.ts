@@ -1,0 +1,152 @@
+import { A2aError, invalidParams } from "@bowline/a2a/server/A2aError"
+import type { Metadata, ServedTask } from "@bowline/a2a/server/ServedTask"
+import { decodeQuery, decodeTask } from "@bowline/a2a/server/TaskQuery"
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { isSettled, PlanId } from "@bowline/domain/plan/Plan"
+import { fromSchema } from "@bowline/protocol/api/Issues"
+import type { SessionStore } from "@bowline/runtime/store/SessionStore"
+import { isOver, type TaskCursor, type TaskSummary } from "@bowline/runtime/store/TaskStore"
+import { Effect, Option, Result, Schema } from "effect"
+import { Base64Url } from "effect/encoding"
+import type { Binding } from "./Binding.ts"
+import * as TaskEvents from "./TaskEvents.ts"
+import { notFound, open, type Services } from "./TaskReader.ts"
+
+const isPlanId = Schema.is(PlanId)
+
+/** The id of a task. A text that is none is not found, like an unknown id. */
+export const taskId = (id: string) => (isPlanId(id) ? Effect.succeed(id) : Effect.fail(notFound(id)))
+
+/** What is wrong with parameters, each named. */
+export const decodeParams = <A>(decoded: Result.Result<A, Schema.SchemaError>): Effect.Effect<A, A2aError> =>
+  Effect.mapError(Effect.fromResult(decoded), (error) => invalidParams(fromSchema(error)))
+
+/** The task with the last messages of its history, or with all. */
+export const withHistory = (task: ServedTask, length: number | undefined): ServedTask =>
+  length === undefined ? task : { ...task, history: length === 0 ? [] : task.history.slice(-length) }
+
+const unsupported = (message: string) => new A2aError({ error: "UnsupportedOperation", message })
+
+export const get = Effect.fnUntraced(function* (
+  services: Services,
+  caller: CallerName,
+  binding: Binding,
+  params: unknown
+) {
+  const { historyLength, id } = yield* decodeParams(decodeTask(params))
+  const { fold } = yield* open(services, caller, yield* taskId(id), {})
+  return binding.json.task(withHistory(fold.task, historyLength ?? undefined))
+})
+
+/** Cancels the plans of the task that are not over. A task that was cancelled already is answered as it is. */
+export const cancel = Effect.fnUntraced(function* (
+  services: Services,
+  caller: CallerName,
+  binding: Binding,
+  params: unknown
+) {
+  const { id } = yield* decodeParams(decodeTask(params))
+  const task = yield* taskId(id)
+  const chain = yield* Effect.mapError(services.tasks.plans(caller, task), (error) =>
+    error._tag === "NotFound" ? notFound(id) : error
+  )
+  // The last one first: the others then have no successor that would run meanwhile.
+  const running = chain.filter(({ plan }) => !isSettled(plan)).toReversed()
+  for (const { plan } of running) yield* services.plans.cancel(caller, plan.plan_id)
+  const { fold } = yield* open(services, caller, task, {})
+  if (fold.standing !== "canceled") {
+    return yield* new A2aError({
+      error: "TaskNotCancelable",
+      message: `The task is ${fold.standing}: nothing runs any more`
+    })
+  }
+  return binding.json.task(fold.task)
+})
+
+/** Follows a task: from its snapshot, or behind the event that the client has seen last. */
+export const subscribe = Effect.fnUntraced(function* (
+  services: Services,
+  caller: CallerName,
+  binding: Binding,
+  params: unknown,
+  after: string | undefined
+) {
+  const { id } = yield* decodeParams(decodeTask(params))
+  const opened = yield* open(services, caller, yield* taskId(id), after === undefined ? {} : { after })
+  const { fold, missed } = opened
+  if (isOver(fold.standing) && missed.length === 0) {
+    return yield* unsupported(`The task is over: it is ${fold.standing}`)
+  }
+  return yield* TaskEvents.respond(services, binding, opened, after !== undefined)
+})
+
+const Token = Schema.fromJsonString(Schema.Tuple([Schema.String, Schema.String]))
+const decodeToken = Schema.decodeUnknownOption(Token)
+
+const tokenOf = ({ status_at, task_id }: TaskCursor): string => Base64Url.encode(JSON.stringify([status_at, task_id]))
+
+const cursorOf = (token: string): TaskCursor | undefined =>
+  Result.getSuccess(Base64Url.decodeString(token)).pipe(
+    Option.flatMap(decodeToken),
+    Option.filter(([status_at]) => !Number.isNaN(Date.parse(status_at))),
+    Option.map(([status_at, task_id]) => ({ status_at, task_id })),
+    Option.getOrUndefined
+  )
+
+/** A task as its newest plan alone shows it. */
+const briefOf = ({ plan, standing, status_at, task_id }: TaskSummary): ServedTask => ({
+  id: task_id,
+  contextId: plan.external_session_id ?? plan.session_id,
+  status: { standing, timestamp: status_at },
+  artifacts: [],
+  history: [],
+  metadata: { bowline: { plan_id: plan.plan_id } }
+})
+
+/** The caller's tasks, the newest status first. Their artifacts and histories cost a look at each task: they come when they are asked for. */
+export const list = Effect.fnUntraced(function* (
+  services: Services,
+  sessions: SessionStore["Service"],
+  caller: CallerName,
+  { json }: Binding,
+  params: unknown
+) {
+  const query = yield* decodeParams(decodeQuery(params))
+  const { contextId, historyLength = 0, includesArtifacts, pageSize, pageToken, since, standing } = query
+  const cursor = pageToken === undefined ? undefined : cursorOf(pageToken)
+  if (pageToken !== undefined && cursor === undefined) {
+    return yield* invalidParams([{ path: "pageToken", message: "Expected the nextPageToken of another page" }])
+  }
+  const session =
+    contextId === undefined
+      ? Option.none()
+      : yield* sessions.find(caller, contextId).pipe(
+          Effect.asSome,
+          Effect.catchTag("NotFound", () => Effect.succeedNone)
+        )
+  const none = { items: [], next: null, total: 0 }
+  const { items, next, total } =
+    contextId !== undefined && Option.isNone(session)
+      ? none
+      : yield* services.tasks.list(
+          caller,
+          {
+            ...Option.match(session, { onNone: () => ({}), onSome: ({ session_id }) => ({ session: session_id }) }),
+            ...(standing !== undefined && { standing }),
+            ...(since !== undefined && { since })
+          },
+          { limit: pageSize, ...(cursor !== undefined && { cursor }) }
+        )
+  const tasks: Array<Metadata> = []
+  for (const item of items) {
+    const brief = briefOf(item)
+    if (!includesArtifacts && historyLength === 0) {
+      tasks.push(json.task(brief))
+      continue
+    }
+    const { fold } = yield* open(services, caller, item.task_id, {})
+    const task = withHistory({ ...fold.task, status: { ...fold.task.status, ...brief.status } }, historyLength)
+    tasks.push(json.task(includesArtifacts ? task : { ...task, artifacts: [] }))
+  }
+  return { tasks, nextPageToken: next === null ? "" : tokenOf(next), pageSize, totalSize: total }
+})

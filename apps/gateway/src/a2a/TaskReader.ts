@@ -1,0 +1,180 @@
+import { A2aError, invalidParams } from "@bowline/a2a/server/A2aError"
+import type { ServedUpdate } from "@bowline/a2a/server/ServedTask"
+import { TaskFold } from "@bowline/a2a/server/TaskFold"
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { isSettled, type PlanId } from "@bowline/domain/plan/Plan"
+import type { Plans } from "@bowline/runtime/plan/Plans"
+import type { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
+import { toFrames } from "@bowline/runtime/store/EventRow"
+import type { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { isOver, type TaskPlan, type TaskStore } from "@bowline/runtime/store/TaskStore"
+import type { PlanReader } from "@bowline/runtime/stream/LivePlan"
+import { Effect, Stream } from "effect"
+
+export interface Services {
+  readonly plans: Plans["Service"]
+  readonly streams: PlanStreams["Service"]
+  readonly store: PlanStore["Service"]
+  readonly tasks: TaskStore["Service"]
+}
+
+/** The place of an update in a task: the number of its plan in the chain, and the seq of its frame there. */
+interface Cursor {
+  readonly plan: number
+  readonly seq: number
+}
+
+/** What a frame changes. Behind the last of its updates a reader may come back with `id`. */
+export interface Change {
+  readonly id: string
+  readonly updates: ReadonlyArray<ServedUpdate>
+}
+
+/** The seq, and for a later plan of the task also its number. */
+const idOf = ({ plan, seq }: Cursor): string => (plan === 0 ? String(seq) : `${plan}.${seq}`)
+
+const cursorOf = (id: string): Cursor | undefined => {
+  const [, plan = "0", seq] = /^(?:(\d{1,9})\.)?(\d{1,9})$/.exec(id) ?? []
+  return seq === undefined ? undefined : { plan: Number(plan), seq: Number(seq) }
+}
+
+const isBehind = (a: Cursor, b: Cursor): boolean => a.plan > b.plan || (a.plan === b.plan && a.seq > b.seq)
+
+/** A task as far as it is stored: its fold, the place of the last frame in it, and the changes that the reader has not seen. */
+export interface OpenTask {
+  readonly caller: CallerName
+  readonly task: PlanId
+  readonly fold: TaskFold
+  readonly at: Cursor
+  readonly plan: TaskPlan
+  readonly missed: ReadonlyArray<Change>
+  /** The id of the place. */
+  readonly id: string
+}
+
+const pageSize = 500
+
+/** How long a reader waits before it reads on, when its plan moves to another process. */
+const comeBackAfter = "250 millis"
+
+export const notFound = (id: string): A2aError =>
+  new A2aError({ error: "TaskNotFound", message: `There is no task ${JSON.stringify(id.slice(0, 100))}` })
+
+/** The chain when its plan of this number is settled, as it soon is: its last frames are there. */
+const settledChain = Effect.fnUntraced(function* ({ tasks }: Services, caller: CallerName, task: PlanId, at: number) {
+  for (;;) {
+    const chain = yield* tasks.plans(caller, task)
+    const plan = chain[at]
+    if (plan !== undefined && isSettled(plan.plan)) return { plan, next: chain[at + 1] }
+    yield* Effect.sleep("50 millis")
+  }
+})
+
+/**
+ * Reads what is stored of a task. With the id of a change (`after`), those behind it are the ones that were missed. Calls that its
+ * client has `decided` about do not wait any more.
+ */
+export const open = Effect.fnUntraced(
+  function* (
+    services: Services,
+    caller: CallerName,
+    task: PlanId,
+    { after, decided = [] }: { readonly after?: string; readonly decided?: ReadonlyArray<string> }
+  ) {
+    const seen = after === undefined ? undefined : cursorOf(after)
+    if (after !== undefined && seen === undefined) {
+      return yield* invalidParams([{ path: "Last-Event-ID", message: "Expected the id of an event of this task" }])
+    }
+    const chain = yield* services.tasks.plans(caller, task)
+    const [first] = chain
+    const fold = new TaskFold(task, first.plan.external_session_id ?? first.plan.session_id, first)
+    for (const id of decided) fold.decide(id)
+    const missed: Array<Change> = []
+    let at: Cursor = { plan: 0, seq: 0 }
+    const add = (updates: ReadonlyArray<ServedUpdate>) => {
+      if (updates.length > 0 && seen !== undefined && isBehind(at, seen)) missed.push({ id: idOf(at), updates })
+    }
+    let plan: TaskPlan = first
+    for (;;) {
+      // The first plan's beginning is what every reader starts with.
+      const begun = fold.begin(plan)
+      let updates = at.plan === 0 ? [] : begun
+      for (;;) {
+        const rows = yield* services.store.events(plan.plan.plan_id, at.seq, pageSize)
+        for (const frame of rows.flatMap(toFrames)) {
+          if (frame.seq <= at.seq) continue
+          at = { ...at, seq: frame.seq }
+          updates = [...updates, ...fold.next(frame)]
+          // The end of the plan belongs to the same frame.
+          if (fold.hasEnded) break
+          add(updates)
+          updates = []
+        }
+        if (rows.length < pageSize || fold.hasEnded) break
+      }
+      if (!fold.hasEnded) break
+      const { next, plan: settled } = yield* settledChain(services, caller, task, at.plan)
+      plan = settled
+      add([...updates, ...fold.end(settled.plan, next !== undefined)])
+      if (next === undefined) break
+      plan = next
+      at = { plan: at.plan + 1, seq: 0 }
+    }
+    if (seen !== undefined && isBehind(seen, at)) {
+      return yield* invalidParams([
+        { path: "Last-Event-ID", message: "Expected no more than the last event of the task" }
+      ])
+    }
+    return { caller, task, fold, at, plan, missed, id: idOf(at) } satisfies OpenTask
+  },
+  (opening, _services, _caller, task) => Effect.catchTag(opening, "NotFound", () => Effect.fail(notFound(task)))
+)
+
+/**
+ * Follows a task from where it is open until it is over or waits for its client, wherever its plans run. Gives true then, and false if
+ * this gateway shuts down first.
+ */
+export const follow = Effect.fnUntraced(function* (
+  services: Services,
+  { at: from, caller, fold, plan: opened, task }: OpenTask,
+  emit: (change: Change) => Effect.Effect<void>
+) {
+  let at = from
+  let plan = opened
+  let pending: ReadonlyArray<ServedUpdate> = []
+  const isDone = () => fold.isWaiting || isOver(fold.standing)
+  const readOut = (frames: PlanReader) =>
+    frames.pipe(
+      Stream.filter((item) => typeof item !== "string"),
+      Stream.takeUntil((item) => typeof item !== "string" && item.event === "done"),
+      Stream.runForEachWhile((item) => {
+        if (typeof item === "string" || item.seq <= at.seq) return Effect.succeed(true)
+        at = { ...at, seq: item.seq }
+        const updates = [...pending, ...fold.next(item)]
+        pending = fold.hasEnded ? updates : []
+        if (fold.hasEnded) return Effect.succeed(false)
+        if (updates.length === 0) return Effect.succeed(true)
+        return Effect.map(emit({ id: idOf(at), updates }), () => !isDone())
+      })
+    )
+  while (!isDone()) {
+    yield* Effect.scoped(
+      Effect.flatMap(services.streams.read(caller, plan.plan.plan_id, at.seq), ({ frames }) => readOut(frames))
+    )
+    if (isDone()) return true
+    if (!fold.hasEnded) {
+      if (yield* services.plans.isDraining) return false
+      yield* Effect.sleep(comeBackAfter)
+      continue
+    }
+    const { next, plan: settled } = yield* settledChain(services, caller, task, at.plan)
+    const updates = [...pending, ...fold.end(settled.plan, next !== undefined)]
+    pending = []
+    if (updates.length > 0) yield* emit({ id: idOf(at), updates })
+    if (next === undefined) return true
+    plan = next
+    at = { plan: at.plan + 1, seq: 0 }
+    pending = fold.begin(next)
+  }
+  return true
+})

@@ -1,0 +1,54 @@
+import type { Metadata } from "./ServedTask.ts"
+
+/** What a card says of the gateway, or of one of its presets. */
+export interface CardFacts {
+  readonly name: string
+  readonly description: string
+  readonly version: string
+  /** Where the bindings are, without a slash at its end. */
+  readonly url: string
+  readonly needsKey: boolean
+  readonly hasPush: boolean
+  readonly skills: ReadonlyArray<CardSkill>
+}
+
+export interface CardSkill {
+  readonly id: string
+  readonly name: string
+  readonly description: string
+  readonly tags: ReadonlyArray<string>
+}
+
+const inputModes = ["text/plain", "application/json"]
+
+/** An agent card that clients of 1.0 and of 0.3 read: the members of each, side by side. */
+export const make = ({ description, hasPush, name, needsKey, skills, url, version }: CardFacts): Metadata => ({
+  name,
+  description,
+  version,
+  supportedInterfaces: [
+    { url, protocolBinding: "JSONRPC", protocolVersion: "1.0" },
+    { url, protocolBinding: "HTTP+JSON", protocolVersion: "1.0" },
+    { url, protocolBinding: "JSONRPC", protocolVersion: "0.3" }
+  ],
+  capabilities: { streaming: true, pushNotifications: hasPush, extendedAgentCard: true },
+  defaultInputModes: inputModes,
+  defaultOutputModes: inputModes,
+  skills: skills.map((skill) => ({ ...skill })),
+  ...(needsKey && {
+    // A client of 1.0 looks for the member, one of 0.3 for the type.
+    securitySchemes: {
+      bearer: { httpAuthSecurityScheme: { scheme: "Bearer" }, type: "http", scheme: "bearer" }
+    },
+    securityRequirements: [{ schemes: { bearer: { list: [] } } }],
+    security: [{ bearer: [] }]
+  }),
+  protocolVersion: "0.3.0",
+  url,
+  preferredTransport: "JSONRPC",
+  additionalInterfaces: [
+    { url, transport: "JSONRPC" },
+    { url, transport: "HTTP+JSON" }
+  ],
+  supportsAuthenticatedExtendedCard: true
+})

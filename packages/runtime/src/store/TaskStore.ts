@@ -1,0 +1,102 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
+import type { TaskMessage } from "@bowline/domain/plan/PlanRequest"
+import type { NotFound } from "@bowline/domain/plan/Refusal"
+import type { SessionId } from "@bowline/domain/session/Session"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
+import { handedBack, type TaskState } from "@bowline/domain/tool/TaskState"
+import { Context, type Effect } from "effect"
+
+/** How a task stands for the client of another agent, in the words of A2A. */
+export const standings = [
+  "submitted",
+  "working",
+  "input-required",
+  "auth-required",
+  "completed",
+  "failed",
+  "canceled",
+  "rejected"
+] as const
+export type Standing = (typeof standings)[number]
+
+/** A task that is over takes no further message. */
+export const isOver = (standing: Standing): boolean =>
+  standing === "completed" || standing === "failed" || standing === "canceled" || standing === "rejected"
+
+/** A peer has handed a call of the plan back: the plan's client is the one who can answer. */
+const handedBackAs = (state: TaskState): Standing => (state === "auth-required" ? "auth-required" : "input-required")
+
+/** How a task stands whose last plan is this one. `open` is the state of its newest call that a peer has handed back, if there is one. */
+export const standingOf = (
+  { error, stage, state, steps }: Pick<Plan, "error" | "stage" | "state" | "steps">,
+  open: TaskState | null
+): Standing => {
+  switch (state) {
+    case "queued":
+      return "submitted"
+    case "running":
+      return stage === "approval" ? "input-required" : "working"
+    case "completed":
+      return open === null || !handedBack.has(open) ? "completed" : handedBackAs(open)
+    case "failed":
+      return error?.code === "budget_exceeded" && steps === 0 ? "rejected" : "failed"
+    case "aborted":
+      return error?.reason === "deadline" || error?.reason === "shutdown" ? "failed" : "canceled"
+  }
+}
+
+/** A plan of a task, and the message that asked it; null if no A2A client has. */
+export interface TaskPlan {
+  readonly plan: Plan
+  readonly message: TaskMessage | null
+}
+
+/** A task in a list: its newest plan, and how it stands. `status_at` is when that plan ended or, if it has not, when it was asked. */
+export interface TaskSummary {
+  readonly task_id: PlanId
+  readonly plan: Plan
+  readonly standing: Standing
+  readonly status_at: string
+}
+
+export interface TaskFilter {
+  readonly session?: SessionId
+  readonly standing?: Standing
+  /** Only tasks whose `status_at` is this or later (ISO 8601 in UTC). */
+  readonly since?: string
+}
+
+/** The place of a task in the list, behind which the next page begins. */
+export interface TaskCursor {
+  readonly status_at: string
+  readonly task_id: string
+}
+
+export interface TaskPage {
+  readonly items: ReadonlyArray<TaskSummary>
+  readonly next: TaskCursor | null
+  /** How many tasks pass the filter, on all pages. */
+  readonly total: number
+}
+
+/**
+ * Plans as tasks. A task is a chain of plans: the id of the first one is the task's, and each later one continues it
+ * (`task_message.task_id`). `PlanStore` writes them.
+ */
+export class TaskStore extends Context.Service<
+  TaskStore,
+  {
+    /** The plans of the task, the oldest first. Another owner's task is not found, and neither is the id of a later plan. */
+    readonly plans: (
+      owner: CallerName,
+      task: PlanId
+    ) => Effect.Effect<readonly [TaskPlan, ...ReadonlyArray<TaskPlan>], NotFound | StorageError>
+    /** The owner's tasks, the newest `status_at` first. */
+    readonly list: (
+      owner: CallerName,
+      filter: TaskFilter,
+      page: { readonly limit: number; readonly cursor?: TaskCursor }
+    ) => Effect.Effect<TaskPage, StorageError>
+  }
+>()("@bowline/runtime/store/TaskStore") {}
