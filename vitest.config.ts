@@ -6,7 +6,7 @@ export default defineConfig({
   test: {
     projects,
     // Vitest leaves a core free. Many files wait for processes and for timers of databases most of the time.
-    maxWorkers: Math.max(3, availableParallelism() - 1),
+    maxWorkers: Math.max(4, availableParallelism() - 1),
     // The files of a worker share their modules: to load them again for each file was half of the CPU of all tests.
     isolate: false,
     // A test that needs longer than this waits in real time, or is stuck.

@@ -4,12 +4,14 @@ import { pathToFileURL } from "node:url"
 import { build } from "vite"
 import { bundle, root } from "./setup.mjs"
 
-/** The embedded database stays where its files are. */
-const embedded = {
-  name: "embedded",
+/** They stay where they are: PGlite reads files beside its own, and Undici's CommonJS would lose its names behind an `import()`. */
+const left = /^(@electric-sql\/pglite|undici)(\/|$)/
+
+const leave = {
+  name: "leave",
   enforce: "pre",
   async resolveId(source, importer) {
-    if (!source.startsWith("@electric-sql/pglite")) return undefined
+    if (!left.test(source)) return undefined
     const { id } = await this.resolve(source, importer, { skipSelf: true })
     return { id: pathToFileURL(id).href, external: true }
   }
@@ -21,7 +23,7 @@ await build({
   root,
   configFile: false,
   logLevel: "error",
-  plugins: [embedded],
+  plugins: [leave],
   ssr: { noExternal: true },
   build: {
     ssr: true,

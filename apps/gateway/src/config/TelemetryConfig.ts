@@ -6,8 +6,8 @@ import type { Values } from "../setting/Settings.ts"
 /** What is exported, where to, and when. */
 export interface Export {
   /** The URLs that get the signals that are exported. */
-  readonly urls: { readonly [Signal in "traces" | "metrics" | "logs"]: Option.Option<string> }
-  readonly headers: Redacted.Redacted<Readonly<Record<string, string>>>
+  readonly urls: { readonly [Signal in keyof typeof signals]: Option.Option<string> }
+  readonly headers: { readonly [Signal in keyof typeof signals]: Redacted.Redacted<Readonly<Record<string, string>>> }
   readonly protocol: Values["otlpProtocol"]
   readonly compression: Values["otlpCompression"]
   /** Milliseconds. */
@@ -37,9 +37,9 @@ export interface TelemetryConfig {
 }
 
 const signals = {
-  traces: ["tracesExporter", "otlpTracesEndpoint"],
-  metrics: ["metricsExporter", "otlpMetricsEndpoint"],
-  logs: ["logsExporter", "otlpLogsEndpoint"]
+  traces: ["tracesExporter", "otlpTracesEndpoint", "otlpTracesHeaders"],
+  metrics: ["metricsExporter", "otlpMetricsEndpoint", "otlpMetricsHeaders"],
+  logs: ["logsExporter", "otlpLogsEndpoint", "otlpLogsHeaders"]
 } as const
 
 const urlOf = (values: Values, signal: keyof typeof signals): Option.Option<string> => {
@@ -49,13 +49,23 @@ const urlOf = (values: Values, signal: keyof typeof signals): Option.Option<stri
   return Option.fromUndefinedOr(values[endpoint] ?? (base && `${base.replace(/\/+$/, "")}/v1/${signal}`))
 }
 
+const headersOf = (values: Values, signal: keyof typeof signals) => {
+  const [, , own] = signals[signal]
+  const headers = values[own] ?? values.otlpHeaders
+  return Redacted.make(headers === undefined ? {} : pairsOf(Redacted.value(headers)))
+}
+
 const exportOf = (values: Values): Option.Option<Export> => {
   const urls = { traces: urlOf(values, "traces"), metrics: urlOf(values, "metrics"), logs: urlOf(values, "logs") }
   if (values.telemetryDisabled || Object.values(urls).every(Option.isNone)) return Option.none()
-  const { otlpHeaders: headers, resourceAttributes: attributes } = values
+  const { resourceAttributes: attributes } = values
   return Option.some({
     urls,
-    headers: Redacted.make(headers === undefined ? {} : pairsOf(Redacted.value(headers))),
+    headers: {
+      traces: headersOf(values, "traces"),
+      metrics: headersOf(values, "metrics"),
+      logs: headersOf(values, "logs")
+    },
     protocol: values.otlpProtocol,
     compression: values.otlpCompression,
     timeout: values.otlpTimeout,

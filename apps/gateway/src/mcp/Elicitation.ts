@@ -16,8 +16,6 @@ const State = Schema.fromJsonString(Schema.Struct({ plan_id: PlanId, task_id: Ta
 const decodeState = Schema.decodeUnknownOption(State)
 const encodeState = Schema.encodeSync(State)
 
-const question = "decision"
-
 const Reply = Schema.Union([
   Schema.Struct({
     action: Schema.Literal("accept"),
@@ -43,36 +41,43 @@ const requestedSchema = {
   required: ["decision"]
 }
 
+/** A question to the client's user: what to do with a call that waits. */
+export const requestOf = ({ expires_at, input, tool }: PendingApproval) => ({
+  method: "elicitation/create",
+  params: {
+    mode: "form",
+    message: `${tool} is to be called with ${JSON.stringify(input)}. It waits for your decision until ${expires_at}.`,
+    requestedSchema
+  }
+})
+
 /** Asks the client's user about a call. The client makes the same request again, with the answer. */
-export const inputRequired = ({ expires_at, input, plan_id, task_id, tool }: PendingApproval) => ({
+export const inputRequired = (approval: PendingApproval) => ({
   resultType: "input_required",
-  inputRequests: {
-    [question]: {
-      method: "elicitation/create",
-      params: {
-        mode: "form",
-        message: `${tool} is to be called with ${JSON.stringify(input)}. It waits for your decision until ${expires_at}.`,
-        requestedSchema
-      }
-    }
-  },
-  requestState: encodeState({ plan_id, task_id })
+  inputRequests: { [approval.task_id]: requestOf(approval) },
+  requestState: encodeState({ plan_id: approval.plan_id, task_id: approval.task_id })
 })
 
 const wrong = (message: string) => new RpcError({ code: code.invalidParams, status: 200, message })
 
-/** The answer that a repeated request brings; undefined if the request is the first one. A form that is dismissed decides nothing. */
+/** What the client's user has decided about a call. A form that is dismissed decides nothing. */
+export const decisionOf = (inputResponses: unknown, task: TaskId): Decision | RpcError | undefined => {
+  const given = Predicate.hasProperty(inputResponses, task) ? inputResponses[task] : undefined
+  const reply = Option.getOrUndefined(decodeReply(given))
+  if (reply === undefined) {
+    return wrong(
+      `Wrong: params.inputResponses.${task}. Expected {action, content: {decision: "approve" or "reject", note?}}`
+    )
+  }
+  if (reply.action === "accept") return reply.content
+  return reply.action === "decline" ? { decision: "reject" } : undefined
+}
+
+/** The answer that a repeated request brings; undefined if the request is the first one. */
 export const answered = ({ inputResponses, requestState }: Params): Answered | RpcError | undefined => {
   if (requestState === undefined) return undefined
   const approval = Option.getOrUndefined(decodeState(requestState))
   if (approval === undefined) return wrong("Wrong: params.requestState. Expected the one of the gateway's answer")
-  const given = Predicate.hasProperty(inputResponses, question) ? inputResponses[question] : undefined
-  const reply = Option.getOrUndefined(decodeReply(given))
-  if (reply === undefined) {
-    return wrong(
-      `Wrong: params.inputResponses.${question}. Expected {action, content: {decision: "approve" or "reject", note?}}`
-    )
-  }
-  if (reply.action === "accept") return { approval, decision: reply.content }
-  return { approval, decision: reply.action === "decline" ? { decision: "reject" } : undefined }
+  const decision = decisionOf(inputResponses, approval.task_id)
+  return decision instanceof RpcError ? decision : { approval, decision }
 }

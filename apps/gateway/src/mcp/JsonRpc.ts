@@ -9,6 +9,7 @@ export const code = {
   invalidParams: -32602,
   internal: -32603,
   headerMismatch: -32020,
+  missingCapability: -32021,
   unsupportedRevision: -32022
 } as const
 

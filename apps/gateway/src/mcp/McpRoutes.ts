@@ -76,7 +76,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const { maxBody } = yield* GatewayConfig
     const uuid = yield* UuidGenerator
-    const serve = yield* McpServer.make
+    const { cancelElsewhere, serve } = yield* McpServer.make
     const readBody = readSentJson(Schema.Unknown, maxBody)
     const running = new RunningCalls()
 
@@ -88,13 +88,15 @@ export const layer = HttpApiBuilder.group(
       if (message._tag === "Reply") return undefined
       if (message._tag === "Notification") {
         const owner = ownerOf(message.params["requestId"])
-        if (message.method === "notifications/cancelled" && owner !== undefined) yield* running.cancel(owner)
+        if (message.method === "notifications/cancelled" && owner !== undefined && !(yield* running.cancel(owner))) {
+          yield* cancelElsewhere(caller, owner)
+        }
         return undefined
       }
       const { id } = message
       const spoken = spokenBy(headers, message)
       if (spoken instanceof RpcError) return failed(id, spoken)
-      return yield* serve(caller, message, spoken).pipe(
+      return yield* serve(caller, message, spoken, ownerOf(id)).pipe(
         Effect.map((served): Response | RunningCall =>
           served instanceof McpServer.Waiting
             ? { id, token: message.progressToken, owner: ownerOf(id), run: served.run }

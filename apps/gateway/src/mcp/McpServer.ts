@@ -1,17 +1,21 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanFrame } from "@bowline/runtime/store/EventRow"
+import { isSettled } from "@bowline/domain/plan/Plan"
 import { version } from "@bowline/protocol/api/Api"
+import { problems } from "@bowline/protocol/api/Problem"
 import { Data, Effect, Result, Struct } from "effect"
 import { type Refusal, toRefused } from "../http/Refusals.ts"
 import * as Elicitation from "./Elicitation.ts"
 import { type Call, describe, toolsOf } from "./GatewayTools.ts"
 import { code, type Params, RpcError, type RpcRequest } from "./JsonRpc.ts"
+import * as McpTasks from "./McpTasks.ts"
 import * as PlanAnswer from "./PlanAnswer.ts"
 import * as PlanCalls from "./PlanCalls.ts"
 import { agreed, hasStructure, modern, type Revision, revisions, type Spoken } from "./Revision.ts"
 
 const serverInfo = { name: "bowline", title: "Bowline", version }
 const capabilities = { tools: { listChanged: false } }
+const modernCapabilities = { ...capabilities, extensions: { [McpTasks.extension]: {} } }
 const instructions =
   "plan asks a question that the gateway's agents answer together; ask_<preset> asks some of them. A plan that takes longer than " +
   "wait_ms runs on: plan_result waits for it by its plan_id, and plan_cancel ends it."
@@ -43,24 +47,28 @@ export class Waiting extends Data.Class<{
 /** What the gateway answers to the requests of MCP. */
 export const make = Effect.gen(function* () {
   const calls = yield* PlanCalls.make
-  const tools = (caller: CallerName) => Effect.map(calls.presets(caller), toolsOf)
+  const tasks = McpTasks.make(calls)
+  const tools = (caller: CallerName) => Effect.map(calls.plans.presets(caller), toolsOf)
 
   /** Makes a call, whose arguments are good, and gives its result. */
   const run = Effect.fnUntraced(function* (
     caller: CallerName,
     call: Call,
-    { capabilities }: Spoken,
+    spoken: Spoken,
+    owner: string | undefined,
     onFrame: (frame: PlanFrame) => void
   ) {
-    const { approval, plan } = yield* calls.run(caller, call, onFrame)
+    const { approval, plan } = yield* calls.run(caller, call, owner, onFrame)
     if (approval === undefined) {
+      const isHandedOut = !isSettled(plan) && (call._tag === "Ask" || call._tag === "Resume")
+      if (isHandedOut && McpTasks.areWanted(spoken)) return yield* tasks.created(caller, plan.plan_id)
       const result = PlanAnswer.toResult(PlanAnswer.fromPlan(plan))
       // A plan that was cancelled has ended as the caller of this wants it.
       return call._tag === "Cancel" ? { ...result, isError: false } : result
     }
     // Whoever has dismissed the question is not asked it again.
     const isDismissed = call._tag === "Resume" && call.decision === undefined
-    return Elicitation.canAsk(capabilities) && !isDismissed
+    return Elicitation.canAsk(spoken.capabilities) && !isDismissed
       ? Elicitation.inputRequired(approval)
       : PlanAnswer.toResult(PlanAnswer.fromApproval(approval, plan.usage))
   })
@@ -73,7 +81,22 @@ export const make = Effect.gen(function* () {
       : told
   }
 
-  const callTool = Effect.fnUntraced(function* (caller: CallerName, params: Params, spoken: Spoken) {
+  /** What hinders a method of tasks besides its parameters is the gateway's own trouble. */
+  const refuseTask = (refusal: Exclude<Refusal, RpcError>) => {
+    const { code: name, detail } = toRefused(refusal)
+    const { retryable, status } = problems[name]
+    const error = new RpcError({ code: code.internal, status, message: detail, data: { code: name, retryable } })
+    return refusal._tag === "StorageError"
+      ? Effect.andThen(Effect.logError("storage_failed", refusal.reason.cause), Effect.fail(error))
+      : Effect.fail(error)
+  }
+
+  const callTool = Effect.fnUntraced(function* (
+    caller: CallerName,
+    params: Params,
+    spoken: Spoken,
+    owner: string | undefined
+  ) {
     const { revision } = spoken
     const { arguments: given = {}, name } = params
     if (typeof name !== "string") return yield* invalidParams("Wrong: params.name. Expected the name of a tool")
@@ -90,7 +113,7 @@ export const make = Effect.gen(function* () {
     const asked = answered === undefined ? call.success : resumed(call.success, answered)
     return new Waiting({
       run: (onFrame) =>
-        run(caller, asked, spoken, onFrame).pipe(
+        run(caller, asked, spoken, owner, onFrame).pipe(
           Effect.catch(refuse),
           Effect.map((result) => complete(revision, result))
         )
@@ -104,11 +127,16 @@ export const make = Effect.gen(function* () {
       message: `${revision} has no method ${JSON.stringify(method.slice(0, 200))} that the gateway knows`
     })
 
-  /** Answers a request with its result, or with a call that is still to be made. */
-  return (caller: CallerName, { method, params }: RpcRequest, spoken: Spoken): Effect.Effect<object, RpcError> => {
+  /** Answers a request with its result, or with a call that is still to be made. Its `owner` may cancel the call. */
+  const serve = (
+    caller: CallerName,
+    { method, params }: RpcRequest,
+    spoken: Spoken,
+    owner: string | undefined
+  ): Effect.Effect<object, RpcError> => {
     const { revision } = spoken
     const isModern = revision === modern
-    if (method === "tools/call") return callTool(caller, params, spoken)
+    if (method === "tools/call") return callTool(caller, params, spoken, owner)
     if (method === "tools/list") {
       if (params["cursor"] !== undefined)
         return Effect.fail(invalidParams("Wrong: params.cursor. All tools are on the first page"))
@@ -117,13 +145,22 @@ export const make = Effect.gen(function* () {
       )
     }
     if (isModern && method === "server/discover") {
-      return Effect.succeed(complete(revision, { supportedVersions: revisions, capabilities, instructions, ...cached }))
+      return Effect.succeed(
+        complete(revision, { supportedVersions: revisions, capabilities: modernCapabilities, instructions, ...cached })
+      )
     }
     if (!isModern && method === "ping") return Effect.succeed({})
     if (!isModern && method === "initialize") {
       const protocolVersion = agreed(params["protocolVersion"])
       return Effect.succeed({ protocolVersion, capabilities, serverInfo, instructions })
     }
-    return Effect.fail(notFound(method, revision))
+    const ofTask = isModern ? tasks.serve(caller, method, params, spoken) : undefined
+    if (ofTask === undefined) return Effect.fail(notFound(method, revision))
+    return ofTask.pipe(
+      Effect.map((result) => complete(revision, result)),
+      Effect.catchIf((error) => error._tag !== "RpcError", refuseTask)
+    )
   }
+
+  return { serve, cancelElsewhere: calls.cancelElsewhere }
 })

@@ -3,16 +3,20 @@ import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { SessionId } from "@bowline/domain/session/Session"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { PlanResult } from "@bowline/protocol/plan/PlansApi"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
+import { type Idempotency, idempotency } from "@bowline/runtime/store/Idempotency"
 import type { Page } from "@bowline/runtime/store/Page"
 import type { PlanFrame } from "@bowline/runtime/store/EventRow"
+import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import type { PlanReader } from "@bowline/runtime/stream/LivePlan"
-import { Effect, FiberSet, Option, Queue } from "effect"
+import { Clock, Effect, FiberSet, Option, Queue } from "effect"
 import { waitFor } from "../http/JsonAnswer.ts"
 import type { Refusal } from "../http/Refusals.ts"
 import type { Call } from "./GatewayTools.ts"
+import { resultOf } from "./PlanAnswer.ts"
 
 type Look = (frame: PlanFrame) => void
 
@@ -32,23 +36,21 @@ interface Reading {
   readonly frames: PlanReader
 }
 
-const toOutcome = ({ error, final, plan_id, session_id, state, usage }: Plan): Outcome => ({
-  plan: {
-    plan_id,
-    session_id,
-    state,
-    usage,
-    ...(final !== null && { final }),
-    ...(error !== null && { error })
-  }
-})
+const toOutcome = (plan: Plan): Outcome => ({ plan: resultOf(plan) })
 
 const pageSize = 200
+
+/** For how many milliseconds the call of a plan waits: so any replica can tell whether the plan was handed out. */
+const waitMetadata = "mcp_wait_ms"
+
+/** A key that no caller can send: an `Idempotency-Key` has no line break. */
+const keyOf = (owner: string): Idempotency => idempotency(`mcp\n${owner}`, null)
 
 /** Makes the calls of tools out of plans. */
 export const make = Effect.gen(function* () {
   const plans = yield* Plans
   const streams = yield* PlanStreams
+  const store = yield* PlanStore
   const cancels = yield* FiberSet.make()
 
   const pendingOf = Effect.fnUntraced(function* (caller: CallerName, id: PlanId) {
@@ -114,21 +116,44 @@ export const make = Effect.gen(function* () {
       return waited ?? (yield* standing(caller, reading.plan_id))
     })
 
-  const requestOf = ({ preset, question, session_id }: Asking): PlanRequest => ({
+  const requestOf = ({ preset, question, session_id, wait_ms }: Asking): PlanRequest => ({
     question,
     ...(session_id !== undefined && { session_id }),
     ...(preset !== undefined && { preset }),
     agents: [],
     mcp_servers: [],
     history: [],
-    metadata: {},
+    metadata: { [waitMetadata]: String(wait_ms) },
     // Whether the plan ends with its call is decided here: nobody reads a plan that was handed out.
     preferences: { on_disconnect: "continue" }
   })
 
-  const ask = (caller: CallerName, call: Asking, look: Look) =>
-    Effect.flatMap(streams.start({ caller, request: requestOf(call) }), (reading) =>
-      hold(caller, reading, call.wait_ms, look)
+  /** A call whose owner may cancel it at any replica is known in the store, unless its client has used its id before. */
+  const start = (caller: CallerName, call: Asking, owner: string | undefined) => {
+    const asked = { caller, request: requestOf(call) }
+    if (owner === undefined) return streams.start(asked)
+    return Effect.catchTag(
+      streams.start({ ...asked, idempotency: keyOf(owner), joins: false }),
+      "IdempotencyConflict",
+      () => streams.start(asked)
+    )
+  }
+
+  const ask = (caller: CallerName, call: Asking, owner: string | undefined, look: Look) =>
+    Effect.flatMap(start(caller, call, owner), (reading) => hold(caller, reading, call.wait_ms, look))
+
+  /** Ends the plan of a call that waits at another replica. One that was handed out goes on. */
+  const cancelElsewhere = (caller: CallerName, owner: string) =>
+    Effect.gen(function* () {
+      const now = yield* Clock.currentTimeMillis
+      const id = yield* store.findByKey(caller, keyOf(owner), fromMillis(now))
+      if (Option.isNone(id)) return
+      const { created_at, metadata } = yield* plans.get(caller, id.value)
+      if (now < Date.parse(created_at) + Number(metadata[waitMetadata])) yield* plans.cancel(caller, id.value)
+    }).pipe(
+      Effect.catchTag("StorageError", ({ reason }) => Effect.logError("storage_failed", reason.cause)),
+      // Nobody waits for an answer to a cancel. A plan that is gone needs none.
+      Effect.ignore
     )
 
   /** Decides about the call that the plan waits for, and waits on. A decision that was made meanwhile stands. */
@@ -151,10 +176,15 @@ export const make = Effect.gen(function* () {
   })
 
   /** Makes a call. Interrupting it ends the plan that it has started, unless that was handed out. */
-  const run = (caller: CallerName, call: Call, onFrame: Look): Effect.Effect<Outcome, Refusal> => {
+  const run = (
+    caller: CallerName,
+    call: Call,
+    owner: string | undefined,
+    onFrame: Look
+  ): Effect.Effect<Outcome, Refusal> => {
     switch (call._tag) {
       case "Ask":
-        return Effect.uninterruptible(Effect.scoped(ask(caller, call, onFrame)))
+        return Effect.uninterruptible(Effect.scoped(ask(caller, call, owner, onFrame)))
       case "Resume":
         return Effect.uninterruptible(Effect.scoped(resume(caller, call, onFrame)))
       case "Result":
@@ -164,5 +194,5 @@ export const make = Effect.gen(function* () {
     }
   }
 
-  return { run, presets: plans.presets }
+  return { run, cancelElsewhere, pendingOf, plans }
 })

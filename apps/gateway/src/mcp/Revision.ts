@@ -61,6 +61,10 @@ const headersDiffer = (headers: Headers, { method, params }: RpcRequest): RpcErr
   if (method === "tools/call" && decodeHeader(headers["mcp-name"]) !== params["name"]) {
     return mismatch("Wrong: Mcp-Name. Expected params.name of the body")
   }
+  const isOfTask = method.startsWith("tasks/") && headers["mcp-name"] !== undefined
+  if (isOfTask && decodeHeader(headers["mcp-name"]) !== params["taskId"]) {
+    return mismatch("Wrong: Mcp-Name. Expected params.taskId of the body")
+  }
   return undefined
 }
 

@@ -79,9 +79,9 @@ export class RunningCalls {
       yield* Fiber.await(fiber)
     })
 
-  /** Ends the call that this owner has made, if it still runs. */
-  cancel(owner: string): Effect.Effect<void> {
+  /** Ends the call that this owner has made. Tells whether it ran here. */
+  cancel(owner: string): Effect.Effect<boolean> {
     const fiber = this.#fibers.get(owner)
-    return fiber === undefined ? Effect.void : Fiber.interrupt(fiber)
+    return fiber === undefined ? Effect.succeed(false) : Effect.as(Fiber.interrupt(fiber), true)
   }
 }

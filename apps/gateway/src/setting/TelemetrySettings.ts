@@ -53,6 +53,16 @@ const exporter = (signal: "traces" | "metrics" | "logs") =>
     doc: `\`otlp\`, or \`none\`: exports no ${signal}`
   })
 
+const headersOf = (signal: "traces" | "metrics" | "logs") =>
+  optional(headers, {
+    variable: `OTEL_EXPORTER_OTLP_${signal.toUpperCase()}_HEADERS`,
+    path: ["telemetry", `${signal}_headers`],
+    secret: true,
+    list: true,
+    unset: "those for the collector",
+    doc: `\`name=value,name2=value2\`: the only headers for the URL that gets the ${signal}`
+  })
+
 const endpoint = (signal: "traces" | "metrics" | "logs") =>
   optional(collector, {
     variable: `OTEL_EXPORTER_OTLP_${signal.toUpperCase()}_ENDPOINT`,
@@ -91,6 +101,9 @@ export const telemetrySettings = {
     unset: "none",
     doc: "`name=value,name2=value2`: headers for the collector, such as its key"
   }),
+  otlpTracesHeaders: headersOf("traces"),
+  otlpMetricsHeaders: headersOf("metrics"),
+  otlpLogsHeaders: headersOf("logs"),
   otlpProtocol: setting(oneOf(["http/protobuf", "http/json"]), {
     variable: "OTEL_EXPORTER_OTLP_PROTOCOL",
     path: ["telemetry", "protocol"],

@@ -38,9 +38,9 @@ const layerOf = (
   const { compression, headers, logs, protocol, sampler, spans, timeout, urls } = config
   // One for all signals of this process: without it a backend adds up the metrics of all replicas as those of one.
   const attributes = { "service.instance.id": instance, ...config.attributes }
-  const optionsOf = (url: string) => ({
+  const optionsOf = (signal: keyof Export["urls"], url: string) => ({
     url,
-    headers: Redacted.value(headers),
+    headers: Redacted.value(headers[signal]),
     compression,
     resource: { attributes },
     shutdownTimeout
@@ -50,7 +50,11 @@ const layerOf = (
   const traces = Option.match(urls.traces, {
     onNone: () => Layer.empty,
     onSome: (url) => {
-      const tracer = OtlpTracer.make({ ...optionsOf(url), exportInterval: spans.delay, maxBatchSize: spans.size })
+      const tracer = OtlpTracer.make({
+        ...optionsOf("traces", url),
+        exportInterval: spans.delay,
+        maxBatchSize: spans.size
+      })
       const sampled = Effect.map(tracer, (tracer) => Sampler.sample(tracer, sampler))
       return Layer.mergeAll(Layer.effect(Tracer.Tracer, sampled), Layer.succeed(References.TracerEnabled, true)).pipe(
         client("traces")
@@ -60,12 +64,12 @@ const layerOf = (
   const metrics = Option.match(urls.metrics, {
     onNone: () => Layer.empty,
     onSome: (url) =>
-      OtlpMetrics.layer({ ...optionsOf(url), exportInterval: config.metricInterval }).pipe(client("metrics"))
+      OtlpMetrics.layer({ ...optionsOf("metrics", url), exportInterval: config.metricInterval }).pipe(client("metrics"))
   })
   const lines = Option.match(urls.logs, {
     onNone: () => Layer.empty,
     onSome: (url) => {
-      const logger = OtlpLogger.make({ ...optionsOf(url), exportInterval: logs.delay, maxBatchSize: logs.size })
+      const logger = OtlpLogger.make({ ...optionsOf("logs", url), exportInterval: logs.delay, maxBatchSize: logs.size })
       const heeding = Effect.map(logger, (logger) => LogLine.atLeast(level, logger))
       return Logger.layer([heeding], { mergeWithExisting: true }).pipe(client("logs"))
     }

@@ -166,7 +166,7 @@ mcp_servers:
       const { code, stderr, stdout } = yield* check(
         {},
         {
-          OTEL_EXPORTER_OTLP_TRACES_HEADERS: "x-key=planted-secret-3",
+          OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY: "planted-secret-3",
           OPENAI_API_KEY: "planted-secret-1",
           OPENAI_API_KEYS: "planted-secret-2"
         }
@@ -174,7 +174,7 @@ mcp_servers:
       assert.strictEqual(code, 0)
       assert.containsAllKeys(JSON.parse(stdout), ["server", "providers"])
       assert.deepStrictEqual(stderr.split("\n"), [
-        "Set, and not honoured by this version: OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+        "Set, and not honoured by this version: OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY",
         "Set, and another variable wins over it: OPENAI_API_KEY",
         ""
       ])

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Option, Redacted } from "effect"
+import { Effect, Option, Record, Redacted } from "effect"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
 import { formatProblem } from "../../src/setting/ConfigProblem.ts"
 import { folderOf } from "../file/ConfigFolder.ts"
@@ -61,10 +61,27 @@ describe("TelemetryConfig", () => {
         { ...collector, OTEL_EXPORTER_OTLP_HEADERS: "x-key=a%20b" },
         { BOWLINE_CONFIG: `${folder}/bowline.config.yaml` }
       ]) {
-        const headers = Option.map(yield* exportsOf(given), (exports) => Redacted.value(exports.headers))
+        const headers = Option.map(yield* exportsOf(given), (exports) => Redacted.value(exports.headers.traces))
         assert.deepStrictEqual(headers, Option.some({ "x-key": "a b" }))
       }
     }).pipe(Effect.scoped)
+  )
+
+  it.effect("sends the headers of a signal with that signal, and those of the collector with the others", () =>
+    Effect.gen(function* () {
+      const { headers } = Option.getOrThrow(
+        yield* exportsOf({
+          ...collector,
+          OTEL_EXPORTER_OTLP_HEADERS: "x-key=all,x-other=1",
+          OTEL_EXPORTER_OTLP_METRICS_HEADERS: "x-key=metrics"
+        })
+      )
+      assert.deepStrictEqual(Record.map(headers, Redacted.value), {
+        traces: { "x-key": "all", "x-other": "1" },
+        metrics: { "x-key": "metrics" },
+        logs: { "x-key": "all", "x-other": "1" }
+      })
+    })
   )
 
   it.effect.each([
@@ -73,6 +90,7 @@ describe("TelemetryConfig", () => {
     ["OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "127.0.0.1:4317"],
     ["OTEL_EXPORTER_OTLP_HEADERS", "planted-secret"],
     ["OTEL_EXPORTER_OTLP_HEADERS", "x-key=planted-secret%"],
+    ["OTEL_EXPORTER_OTLP_LOGS_HEADERS", "planted-secret"],
     ["OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"],
     ["OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"],
     ["OTEL_LOGS_EXPORTER", "console"],

@@ -2,7 +2,7 @@ import { stall, until } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
-import { post, send, start } from "../http/RunningGateway.ts"
+import { post, send, start, stores } from "../http/RunningGateway.ts"
 
 const both = { accept: "application/json, text/event-stream" }
 const at = (revision: string) => ({ ...both, "mcp-protocol-version": revision })
@@ -231,6 +231,25 @@ describe("a call", () => {
       const result = { name: "plan_result", arguments: { plan_id } }
       const later = yield* post(`${url}/mcp`, request("tools/call", result), session)
       assert.strictEqual(messagesOf(later.text)[0]?.result?.structuredContent?.state, "completed")
+    })
+  )
+
+  it.live("is cancelled at any replica, unless its plan was handed out", () =>
+    Effect.gen(function* () {
+      const settings = yield* stores.postgres
+      const [a, b] = [yield* start(() => [say("a"), stall], settings), yield* start(() => [say("b")], settings)]
+      const out = yield* post(`${a.url}/mcp`, request("tools/call", ask("?", { wait_ms: 0 }), 7), session)
+      const { plan_id } = messagesOf(out.text)[0]?.result?.structuredContent ?? assert.fail(out.text)
+      const calling = yield* Effect.forkChild(post(`${a.url}/mcp`, request("tools/call", ask(), 8), session), {
+        startImmediately: true
+      })
+      yield* a.provider.requests.awaitCount(2)
+      yield* post(`${b.url}/mcp`, cancel(7), session)
+      yield* post(`${b.url}/mcp`, cancel(8), session)
+      const [called] = messagesOf((yield* Fiber.join(calling)).text)
+      assert.strictEqual(called?.result?.structuredContent?.state, "aborted")
+      assert.strictEqual((yield* send(`${a.url}/plans/${plan_id}`)).body["state"], "running")
+      yield* post(`${b.url}/plans/${plan_id}/cancel`, "")
     })
   )
 

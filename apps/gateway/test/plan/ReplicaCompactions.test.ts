@@ -7,7 +7,7 @@ import { Effect, Redacted } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { Cluster } from "./Cluster.ts"
 import { get } from "./GatewayProcess.ts"
-import { factsIn, storm } from "./Storm.ts"
+import { factsIn, large, storm } from "./Storm.ts"
 
 /** Beyond 2,400 tokens a prompt is too long, and then 1,200 of them stay: a few turns. */
 const settings = { BOWLINE_CONTEXT_WINDOW: "4000", BOWLINE_SUMMARY_MODEL: "openai/scribe" }
@@ -73,8 +73,8 @@ layer(Cluster.layer(3, settings), { excludeTestServices: true })(
       compactingStorm("one", 50, 1)
     )
 
-    it.effect("summarise once for each compaction of 500 plans of 50 sessions, and lose no fact", () =>
-      compactingStorm("many", 500, 50)
+    it.effect("summarise once for each compaction of many plans, ten in each session, and lose no fact", () =>
+      Effect.flatMap(large, (plans) => compactingStorm("many", plans, plans / 10))
     )
   }
 )

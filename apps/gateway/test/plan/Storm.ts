@@ -1,7 +1,7 @@
 import { type Asked, results } from "@bowline/testing/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert } from "@effect/vitest"
-import { Effect, Schedule, Schema, Stream } from "effect"
+import { Config, Effect, Schedule, Schema, Stream } from "effect"
 import { Cluster } from "./Cluster.ts"
 import { type Frame, get, replay } from "./GatewayProcess.ts"
 
@@ -78,6 +78,9 @@ export const checkStream = (frames: ReadonlyArray<Frame>) => {
     )
   assert.strictEqual(frames.at(-1)?.event, "done")
 }
+
+/** How many plans a large storm has. */
+export const large = Config.Int("BOWLINE_STORM").pipe(Config.withDefault(150))
 
 /**
  * Plans at once, spread over sessions and gateways; each one has a fact in its question, calls a tool that is not there, and

@@ -266,6 +266,7 @@ describe("the export", () => {
         const { collector } = yield* everything({
           OTEL_EXPORTER_OTLP_PROTOCOL: "",
           OTEL_EXPORTER_OTLP_HEADERS: "x-key=a%20key,x-other=1",
+          OTEL_EXPORTER_OTLP_TRACES_HEADERS: "x-key=of%20traces",
           OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: "",
           OTEL_RESOURCE_ATTRIBUTES: "deployment.environment.name=test%20bed",
           OTEL_SERVICE_NAME: "gate"
@@ -275,8 +276,10 @@ describe("the export", () => {
           requests.map(({ url }) => url.pathname),
           ["/v1/traces", "/v1/metrics"]
         )
-        for (const { body, headers } of requests) {
-          assert.deepInclude(headers, { "content-type": "application/x-protobuf", "x-key": "a key", "x-other": "1" })
+        for (const { body, headers, url } of requests) {
+          const [key, other] = url.pathname === "/v1/traces" ? ["of traces", undefined] : ["a key", "1"]
+          assert.deepStrictEqual([headers["x-key"], headers["x-other"]], [key, other])
+          assert.strictEqual(headers["content-type"], "application/x-protobuf")
           assert.notProperty(headers, "traceparent")
           assert.include(body, "test bed")
           assert.include(body, "gate")

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { says, stuck } from "@bowline/testing/peer/Act"
 import { serve, type ScriptedPeer, type Target } from "@bowline/testing/peer/ScriptedPeer"
 import * as Trouble from "@bowline/testing/peer/Trouble"
-import { Clock, Effect, Fiber, Layer, Logger } from "effect"
+import { Clock, Config, Effect, Fiber, Layer, Logger, Random } from "effect"
 import { TestClock } from "effect/testing"
 import { memory, question, start } from "./call.ts"
 
@@ -61,6 +61,9 @@ const counting = (clock: Clock.Clock) => {
   return { counted, sleeping }
 }
 
+/** As many as let a call come to its end. */
+const mostSteps = 300
+
 const dialects = ["a2a-1.0", "a2a-0.3", "bindu"] as const
 
 describe.each(dialects)("a call in %s", (dialect) => {
@@ -68,12 +71,15 @@ describe.each(dialects)("a call in %s", (dialect) => {
     "that %s leaves nothing behind but its cancel, after whichever step it is interrupted",
     ([, { streams, troubles }]) =>
       Effect.gen(function* () {
+        const interruptions = yield* Config.Int("BOWLINE_INTERRUPTIONS").pipe(Config.withDefault(50))
+        const distance = mostSteps / interruptions
         let asked = 0
-        for (let steps = 0; steps < 300; steps++) {
+        for (let steps = yield* Random.nextIntBetween(0, distance); steps < mostSteps; steps += distance) {
           asked = yield* interruptAfter(steps, { dialect, streams, troubles })
         }
         assert.isAtLeast(asked, troubles.length, "the steps go far enough")
-      })
+      }),
+    600_000
   )
 })
 

@@ -6,6 +6,7 @@ import type { McpCall, McpResult, McpTool } from "@bowline/runtime/mcp/McpClient
 import * as TraceContext from "@bowline/runtime/telemetry/TraceContext"
 import { Client, isInputRequiredResult, type Progress, type Transport } from "@modelcontextprotocol/client"
 import { Effect, Option, Queue, type Schema } from "effect"
+import manifest from "../../package.json" with { type: "json" }
 import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
 import { Announcements } from "./Announcements.ts"
 import { toResult, toTool } from "./Content.ts"
@@ -221,7 +222,7 @@ export const open = Effect.fnUntraced(function* (
 ): Effect.fn.Return<ServerLink, ServerFailure> {
   const { era } = options
   const client = new Client(
-    { name: "bowline", version: "0.1.0" },
+    { name: "bowline", version: manifest.version },
     {
       versionNegotiation: {
         mode: era === undefined || era === "legacy" ? "auto" : era,

@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { HttpApi, OpenApi } from "effect/http-api"
+import manifest from "../../package.json" with { type: "json" }
 import { A2aApi, AgentCardsApi } from "../a2a/A2aApi.ts"
 import { ApprovalsApi } from "../approval/ApprovalsApi.ts"
 import { GatewayApi } from "../gateway/GatewayApi.ts"
@@ -15,8 +16,8 @@ import { SessionsApi } from "../session/SessionsApi.ts"
 
 const decodeSpec = Schema.decodeSync(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
 
-/** The version of the gateway. */
-export const version = "0.1.0"
+/** The version of the gateway: all packages have the same one. */
+export const { version } = manifest
 
 /** Effect describes an event for a failed stream. Bowline's streams end with an `error` frame instead. */
 const withoutFailureEvent = (spec: object) =>

@@ -1,3 +1,4 @@
+import { PlanBody, Sampling } from "@bowline/domain/plan/PlanRequest"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
@@ -34,10 +35,29 @@ const Model = Schema.Struct({
 
 export const modelId = Schema.String.annotate({ description: "`bowline`, or `bowline/<preset>`" })
 
+const { agents, mcp_servers, metadata, preferences } = PlanBody.fields
+
+const Message = Schema.Struct({
+  role: Schema.Literals(["system", "developer", "user", "assistant"]),
+  content: Schema.Union([Schema.String, Schema.Array(Schema.Struct({ type: Schema.tag("text"), text: Schema.String }))])
+})
+
+const ResponseFormat = Schema.Struct({
+  type: Schema.Literals(["text", "json_object", "json_schema"]),
+  json_schema: Schema.optionalKey(Schema.Struct({ schema: Schema.Record(Schema.String, Schema.Json) }))
+})
+
 const ChatCompletionRequest = Schema.Struct({
   model: modelId,
-  messages: Schema.Array(Schema.Struct({ role: Schema.String, content: Schema.String })),
-  stream: Schema.optionalKey(Schema.Boolean)
+  messages: Schema.Array(Message),
+  stream: Schema.optionalKey(Schema.Boolean),
+  stream_options: Schema.optionalKey(Schema.Struct({ include_usage: Schema.optionalKey(Schema.Boolean) })),
+  response_format: Schema.optionalKey(ResponseFormat),
+  ...Sampling.fields,
+  max_completion_tokens: Sampling.fields.max_tokens,
+  metadata,
+  user: Schema.optionalKey(Schema.String),
+  bowline: Schema.optionalKey(Schema.Struct({ agents, mcp_servers, preferences }))
 }).annotate({
   identifier: "ChatCompletionRequest",
   description: "The body of OpenAI's `POST /chat/completions`, with these fields and others"

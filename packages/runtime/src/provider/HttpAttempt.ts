@@ -66,8 +66,10 @@ export const make = Effect.fnUntraced(function* (wire: HttpWire) {
   })
 
   return (request: ProviderRequest): ReturnType<Provider["Service"]["stream"]> =>
-    Stream.mapError(Stream.unwrap(attempt(request)), (reason) => new ProviderError({ reason }))
+    Stream.unwrap(Effect.mapError(attempt(request), toError))
 })
+
+const toError = (reason: ProviderErrorReason) => new ProviderError({ reason })
 
 const connectionFailure = ({ reason }: HttpClientError.HttpClientError): ProviderErrorReason =>
   reason._tag === "TransportError"
@@ -102,7 +104,7 @@ const refusal = Effect.fnUntraced(function* (
 })
 
 type Bytes = Pull.Pull<Array.NonEmptyReadonlyArray<Uint8Array>, HttpClientError.HttpClientError>
-type Parts = Pull.Pull<Array.NonEmptyReadonlyArray<ProviderPart>, ProviderErrorReason>
+type Parts = Pull.Pull<Array.NonEmptyReadonlyArray<ProviderPart>, ProviderError>
 
 const read = (bytes: Bytes, answer: AnswerStream, clock: Clock.Clock): Parts => {
   let ended = false
@@ -123,7 +125,7 @@ const read = (bytes: Bytes, answer: AnswerStream, clock: Clock.Clock): Parts => 
   }
 
   const next: Parts = Effect.suspend(() => {
-    if (answer.failure !== undefined) return Effect.fail(answer.failure)
+    if (answer.failure !== undefined) return Effect.fail(toError(answer.failure))
     if (ended) return Cause.done()
     if (!answer.isFinished) return pull(bytes)
     const grace = answer.isOver ? "end" : "usage"
