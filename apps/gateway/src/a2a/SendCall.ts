@@ -9,6 +9,8 @@ import type { Route } from "@bowline/runtime/peer/PeerClient"
 import { idempotency } from "@bowline/runtime/store/Idempotency"
 import { isOver } from "@bowline/runtime/store/TaskStore"
 import { Effect, Result, Schema } from "effect"
+import type { HttpServerRequest } from "effect/http"
+import { Refused } from "../http/Refusals.ts"
 import type { Binding } from "./Binding.ts"
 import { decodeParams, taskId, withHistory } from "./TaskCalls.ts"
 import * as TaskEvents from "./TaskEvents.ts"
@@ -21,6 +23,7 @@ export interface Sending {
   readonly preset: string | undefined
   readonly route: Route
   readonly params: unknown
+  readonly request: HttpServerRequest.HttpServerRequest
 }
 
 const decodeDecision = Schema.decodeUnknownResult(Decision, { errors: "all" })
@@ -130,7 +133,16 @@ export const send = Effect.fnUntraced(function* (
       ? yield* decide(services, continued, message)
       : yield* start(services, sending, message, continued)
   if (isStreamed)
-    return { _tag: "Stream" as const, response: yield* TaskEvents.respond(services, binding, opened, false) }
-  if (message.waits) yield* follow(services, opened, () => Effect.void)
+    return {
+      _tag: "Stream" as const,
+      response: yield* TaskEvents.respond(services, binding, opened, sending.request, false)
+    }
+  if (message.waits && !(yield* follow(services, opened, () => Effect.void))) {
+    return yield* new Refused({
+      code: "draining",
+      detail: "The gateway shuts down before the task is over: get it by its id",
+      plan_id: opened.task
+    })
+  }
   return { _tag: "Task" as const, task: binding.json.sent(withHistory(opened.fold.task, message.historyLength)) }
 })
