@@ -58,6 +58,8 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "egress",
     "http",
     "openai",
+    "response",
+    "mcp",
     "a2a",
     "route",
     "demo",

@@ -8,6 +8,9 @@ import { fileURLToPath } from "node:url"
 export const root = join(import.meta.dirname, "..")
 export const bin = (name) => join(root, "node_modules", ".bin", name)
 
+/** The gateway as `bundle.mjs` writes it. */
+export const bundle = join(root, "node_modules", ".bowline-bundle", "bowline.mjs")
+
 /** The environment of every command: Node 24 of node_modules comes first, whichever Node started this script. */
 export const environment = () => ({ ...process.env, PATH: `${bin("")}${delimiter}${process.env.PATH ?? ""}` })
 

@@ -2,11 +2,13 @@ import { setup } from "./setup.mjs"
 import { runChecks, runExamples, runTests } from "./steps.mjs"
 
 await setup()
-const checks = await runChecks()
-const { passed, failed, skipped } = await runTests(process.argv.slice(2))
-const examples = await runExamples()
+// Many tests wait for most of their time: the checks and the examples run beside them.
+const [{ passed, failed, skipped }, others] = await Promise.all([
+  runTests(process.argv.slice(2)),
+  runChecks().then(async (checks) => [...checks, ...(await runExamples())])
+])
 
-const steps = [...checks, ...(failed > 0 ? ["tests"] : []), ...examples]
+const steps = [...others, ...(failed > 0 ? ["tests"] : [])]
 if (steps.length > 0) {
   process.stdout.write(`Failed: ${steps.join(", ")}\n`)
   process.exitCode = 1

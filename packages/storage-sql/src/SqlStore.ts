@@ -12,6 +12,7 @@ import * as SqlGatewayId from "./peer/SqlGatewayId.ts"
 import * as SqlNotices from "./notice/SqlNotices.ts"
 import * as SqlApprovalStore from "./plan/SqlApprovalStore.ts"
 import * as SqlPlanStore from "./plan/SqlPlanStore.ts"
+import * as SqlPushStore from "./plan/SqlPushStore.ts"
 import * as SqlTaskStore from "./plan/SqlTaskStore.ts"
 import * as SqlCredentialStore from "./provider/SqlCredentialStore.ts"
 import * as SqlLeaseStore from "./session/SqlLeaseStore.ts"
@@ -38,6 +39,7 @@ export const layerNoDeps = (options: Options) =>
   Layer.mergeAll(
     SqlPlanStore.layer(options),
     SqlTaskStore.layer,
+    SqlPushStore.layer,
     SqlApprovalStore.layer,
     SqlSessionStore.layer,
     SqlLeaseStore.layer(options),

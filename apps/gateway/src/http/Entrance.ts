@@ -20,6 +20,7 @@ const exposedHeaders = [
   "RateLimit-Remaining",
   "RateLimit-Reset",
   "X-Request-Id",
+  "Mcp-Session-Id",
   "X-Bowline-Ignored",
   "X-Bowline-Plan-Id",
   "X-Bowline-Session"

@@ -5,8 +5,8 @@ import { type Server, type ServerResponse, STATUS_CODES } from "node:http"
 import type { Duplex } from "node:stream"
 import { count, invalid, Refused, RequestId } from "./Refusals.ts"
 
-/** How long a caller may go on sending after the answer. A connection that is closed while more comes loses what was sent on it. */
-const lingering = "500 millis"
+/** How long a caller may go on sending after the answer, until it closes its end. A connection that is closed while more comes loses the answer. */
+const lingering = "5 seconds"
 
 /** As Node.js fails: `reason` is in the words of its parser. */
 interface Failure extends Error {
@@ -40,9 +40,9 @@ const textOf = Effect.fnUntraced(function* (failure: Failure) {
   return `${head.join("\r\n")}\r\n\r\n${body}`
 })
 
-const untilClosed = (response: ServerResponse) =>
+const untilClosed = (stream: ServerResponse | Duplex) =>
   Effect.callback((resume) => {
-    response.once("close", () => resume(Effect.void))
+    stream.once("close", () => resume(Effect.void))
   })
 
 /**
@@ -67,14 +67,16 @@ export const answerOn = Effect.fnUntraced(function* (server: Server) {
     const inFront = Array.from(open.get(socket) ?? []).filter(({ headersSent, req }) => req.complete || headersSent)
     yield* Effect.forEach(inFront, untilClosed, { concurrency: "unbounded", discard: true })
     if (socket.writable) socket.end(text)
-    yield* Effect.sleep(lingering)
+    yield* Effect.timeoutOption(untilClosed(socket), lingering)
     socket.destroy()
   })
   const answered = new WeakSet<Duplex>()
   server.on("clientError", (failure: Failure, socket) => {
-    if (!socket.writable || (answered.has(socket) && socket.readableEnded)) return void socket.destroy()
-    // What comes behind it fails, too.
-    if (answered.has(socket)) return
+    // What comes behind a request that has its answer fails, too.
+    if (!socket.writable || answered.has(socket)) {
+      if (socket.readableEnded) socket.destroy()
+      return
+    }
     answered.add(socket)
     run(Effect.provideService(answer(failure, socket), RequestId, uuid()))
   })

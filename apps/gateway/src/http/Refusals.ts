@@ -95,7 +95,7 @@ export const respond = (refused: Refused): Effect.Effect<HttpServerResponse.Http
     })
   })
 
-type Refusal =
+export type Refusal =
   | Refused
   | InvalidRequest
   | HopsExceeded
@@ -106,7 +106,8 @@ type Refusal =
   | NotFound
   | StorageError
 
-const toRefused = (refusal: Refusal): Refused => {
+/** Why a request is refused, in the words of the gateway. */
+export const toRefused = (refusal: Refusal): Refused => {
   switch (refusal._tag) {
     case "Refused":
       return refusal

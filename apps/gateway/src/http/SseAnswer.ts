@@ -1,8 +1,9 @@
+import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { encoder, ping, reconnect } from "@bowline/protocol/stream/SseFrame"
 import type { PlanReader, ReaderItem } from "@bowline/runtime/stream/LivePlan"
-import { Effect, Stream } from "effect"
+import { Cause, Effect, Option, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
 import * as StreamMetrics from "../telemetry/StreamMetrics.ts"
 
@@ -17,16 +18,16 @@ interface Ids {
 const toBytes = (ids: Ids, frames: PlanReader): Stream.Stream<Uint8Array> => {
   const encode = encoder(ids)
   const toText = (item: ReaderItem) => (item === "ping" ? ping : item === "reconnect" ? reconnect : encode(item))
-  const comeBack = (cause: unknown) =>
-    Effect.logError("stream_failed", cause).pipe(
+  const comeBack = (cause: Cause.Cause<StorageError>) => {
+    const error = Option.getOrUndefined(Cause.findErrorOption(cause))
+    return Effect.logError("stream_failed", error === undefined ? cause : error.reason.cause).pipe(
       Effect.annotateLogs({ ...ids }),
       Effect.as("reconnect" as const),
       Stream.fromEffect
     )
-  return frames.pipe(
-    Stream.catch(({ reason }) => comeBack(reason.cause)),
-    Stream.catchCause(comeBack),
-    (items) => StreamMetrics.writing(items, (items) => Buffer.from(items.map(toText).join("")))
+  }
+  return frames.pipe(Stream.catchCause(comeBack), (items) =>
+    StreamMetrics.writing(items, (items) => Buffer.from(items.map(toText).join("")))
   )
 }
 
@@ -40,5 +41,8 @@ export const fromStart = (ids: Ids, frames: PlanReader) => toResponse(toBytes(id
 // An empty write sends the head of the response. Otherwise the caller would wait for it until the next event.
 const head = Stream.succeed(new Uint8Array(0))
 
-/** The frames of a plan from a later one on. The first of them may take a while. */
-export const fromLater = (ids: Ids, frames: PlanReader) => toResponse(Stream.concat(head, toBytes(ids, frames)))
+/** Text whose first piece may take a while. */
+export const begun = (body: Stream.Stream<Uint8Array>) => toResponse(Stream.concat(head, body))
+
+/** The frames of a plan from a later one on. */
+export const fromLater = (ids: Ids, frames: PlanReader) => begun(toBytes(ids, frames))

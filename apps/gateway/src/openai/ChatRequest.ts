@@ -2,10 +2,10 @@ import { GivenPreferences, Metadata, PlanRequest, type ResponseFormat } from "@b
 import { fromSchema } from "@bowline/protocol/api/Issues"
 import type { Issue } from "@bowline/protocol/api/Problem"
 import { Option, Result, Schema } from "effect"
-import { refusedFields } from "./RefusedFields.ts"
+import * as ChatSampling from "./ChatSampling.ts"
+import { refusals, refusedFields } from "./RefusedFields.ts"
 
-/** A field that may also be null, which means that it is not there. */
-const given = <S extends Schema.Constraint>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
+const { given } = ChatSampling
 
 const Part = Schema.Struct({
   type: Schema.Literals(["text", "refusal"]).annotate({
@@ -43,7 +43,8 @@ const Body = Schema.Struct({
   response_format: given(Format),
   metadata: given(Metadata),
   user: given(Schema.String.check(Schema.isMaxLength(512))),
-  safety_identifier: given(Schema.String.check(Schema.isMaxLength(512)))
+  safety_identifier: given(Schema.String.check(Schema.isMaxLength(512))),
+  ...ChatSampling.fields
 })
 
 /** What a caller may say in Bowline's own words: as in `POST /plan`, and as strict. */
@@ -53,7 +54,8 @@ const Own = Schema.Struct({
 })
 
 const decodeBody = Schema.decodeUnknownResult(Body, { errors: "all", onExcessProperty: "ignore" })
-const decodeOwn = Schema.decodeUnknownResult(Own, { errors: "all", onExcessProperty: "error" })
+/** Decodes `{bowline}`. */
+export const decodeOwn = Schema.decodeUnknownResult(Own, { errors: "all", onExcessProperty: "error" })
 
 /** They ask for nothing that a plan could do otherwise. */
 const accepted = ["store", "service_tier", "bowline"]
@@ -90,7 +92,8 @@ const historyOf = (messages: ReadonlyArray<Message>): PlanRequest["history"] =>
     return content.trim() === "" ? [] : [{ role, content }]
   })
 
-const anyObject = { type: "object" }
+/** What an answer is held to that has to be some object. */
+export const anyObject = { type: "object" }
 
 const formatOf = (format: typeof Body.Type.response_format): { readonly response_format?: ResponseFormat } => {
   if (format === undefined || format === null) return {}
@@ -100,7 +103,11 @@ const formatOf = (format: typeof Body.Type.response_format): { readonly response
 }
 
 /** The user's names are entries of the metadata, unless it has those already, or is full. */
-const metadataOf = ({ metadata, safety_identifier, user }: typeof Body.Type) => {
+export const metadataOf = ({
+  metadata,
+  safety_identifier,
+  user
+}: Pick<typeof Body.Type, "metadata" | "safety_identifier" | "user">) => {
   const entries: Record<string, string> = { ...metadata }
   const ignored: Array<string> = []
   for (const [name, value] of Object.entries({ user, safety_identifier })) {
@@ -130,10 +137,7 @@ export const renamed = (issues: ReadonlyArray<Issue>): ReadonlyArray<Issue> =>
 export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<ChatRequest, ReadonlyArray<Issue>> => {
   const body = decodeBody(sent)
   const own = decodeOwn({ bowline: sent["bowline"] ?? null })
-  const refused = Object.entries(refusedFields).flatMap(([name, refusal]) => {
-    const message = Object.hasOwn(sent, name) && sent[name] !== null ? refusal(sent[name]) : undefined
-    return message === undefined ? [] : [{ path: name, message }]
-  })
+  const refused = refusals(refusedFields, sent)
   if (Result.isFailure(body) || Result.isFailure(own) || refused.length > 0) {
     const errors = [Result.getFailure(body), Result.getFailure(own)].flatMap(Option.toArray)
     return Result.fail([...refused, ...errors.flatMap(fromSchema)])
@@ -142,10 +146,12 @@ export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<C
   const { agents = [], mcp_servers = [], preferences = {} } = own.success.bowline ?? {}
   const { ignored, metadata } = metadataOf(body.success)
   const instructions = instructionsOf(messages)
+  const sampling = ChatSampling.read(body.success)
   const last = messages.at(-1)
   const plan = decodePlan({
     question: last === undefined ? "" : textOf(last),
     ...(instructions !== "" && { instructions }),
+    ...(sampling !== undefined && { sampling }),
     agents,
     mcp_servers,
     history: historyOf(messages.slice(0, -1)),

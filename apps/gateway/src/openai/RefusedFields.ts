@@ -1,3 +1,4 @@
+import type { Issue } from "@bowline/protocol/api/Problem"
 import { Predicate } from "effect"
 
 /** Says what to do instead, unless the value asks for nothing. */
@@ -19,6 +20,11 @@ const tools =
   "Expected none: the planner calls tools itself. Name agents and MCP servers in a preset of the configuration, or in bowline.agents and bowline.mcp_servers"
 const choice = 'Expected "none" or "auto": the planner chooses its tools. preferences.approval decides which calls wait'
 
+const noLogprobs = unless(
+  isOneOf(0),
+  "Expected none: a plan has no log probabilities. Ask the provider itself for them"
+)
+
 /** Fields of OpenAI's API that a plan cannot honour. One that asks for something is refused: ignored, the answer would be another one. */
 export const refusedFields: Readonly<Record<string, Refusal>> = {
   n: unless(isOneOf(1), "Expected 1: send the request again for another answer"),
@@ -27,7 +33,7 @@ export const refusedFields: Readonly<Record<string, Refusal>> = {
   tool_choice: unless(isOneOf("none", "auto"), choice),
   function_call: unless(isOneOf("none", "auto"), choice),
   logprobs: unless(isOneOf(false), "Expected false: a plan has no log probabilities. Ask the provider itself for them"),
-  top_logprobs: unless(isOneOf(0), "Expected none: a plan has no log probabilities. Ask the provider itself for them"),
+  top_logprobs: noLogprobs,
   logit_bias: unless(isEmpty, "Expected none: say in the system message which words to use"),
   audio: unless(() => false, "Expected none: a plan answers in text. Have the text spoken afterwards"),
   modalities: unless(
@@ -40,3 +46,20 @@ export const refusedFields: Readonly<Record<string, Refusal>> = {
     "Expected none: name an agent or an MCP server that searches, in a preset or in bowline"
   )
 }
+
+/** The same of Responses, whose `tools` may name MCP servers. */
+export const refusedInResponses: Readonly<Record<string, Refusal>> = {
+  tool_choice: unless(isOneOf("none", "auto"), choice),
+  top_logprobs: noLogprobs,
+  prompt: unless(() => false, "Expected none: ask for a preset as the model, bowline/<name>, which has instructions")
+}
+
+/** What is wrong with the fields of a body that ask for what a plan cannot honour. */
+export const refusals = (
+  fields: Readonly<Record<string, Refusal>>,
+  sent: Readonly<Record<string, unknown>>
+): ReadonlyArray<Issue> =>
+  Object.entries(fields).flatMap(([name, refusal]) => {
+    const message = Object.hasOwn(sent, name) && sent[name] !== null ? refusal(sent[name]) : undefined
+    return message === undefined ? [] : [{ path: name, message }]
+  })

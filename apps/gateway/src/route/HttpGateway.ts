@@ -9,7 +9,10 @@ import * as BearerAuthorization from "../http/BearerAuthorization.ts"
 import * as ApprovalRoutes from "./ApprovalRoutes.ts"
 import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as RequestMiddleware from "../http/RequestMiddleware.ts"
+import * as McpEdge from "../mcp/McpEdge.ts"
+import * as McpRoutes from "../mcp/McpRoutes.ts"
 import * as OpenAiEdge from "../openai/OpenAiEdge.ts"
+import * as ResponseRoutes from "../response/ResponseRoutes.ts"
 import * as OpenAiRoutes from "../openai/OpenAiRoutes.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
 import * as IdentityRoutes from "./IdentityRoutes.ts"
@@ -37,6 +40,8 @@ export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" })
     PeerRoutes.layer,
     PresetRoutes.layer,
     OpenAiRoutes.layer,
+    ResponseRoutes.layer,
+    McpRoutes.layer,
     AgentCardRoutes.layer,
     A2aRoutes.layer,
     IdentityRoutes.layer,
@@ -44,5 +49,5 @@ export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" })
   ]),
   Layer.provide(BearerAuthorization.layer),
   Layer.merge(docs),
-  Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge, ...A2aEdge.edges]))
+  Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge, McpEdge.edge, ...A2aEdge.edges]))
 )

@@ -1,6 +1,6 @@
 import type { ReaderItem } from "@bowline/runtime/stream/LivePlan"
 import { counter, gauge, histogram } from "@bowline/runtime/telemetry/Instrument"
-import { Clock, Context, Effect, Exit, Stream } from "effect"
+import { type Array, Clock, Context, Effect, Exit, Scope, Stream } from "effect"
 
 const open = gauge({ name: "bowline.streams.open", description: "Streams of events that are open" })
 const frames = counter({ name: "bowline.stream.frames", description: "Frames that were written to streams" })
@@ -57,17 +57,17 @@ export const writing = <E>(
   stream: Stream.Stream<ReaderItem, E>,
   toBytes: (items: ReadonlyArray<ReaderItem>) => Uint8Array
 ): Stream.Stream<Uint8Array, E> =>
-  Stream.unwrap(
-    Effect.contextWith((context: Anything) =>
-      Effect.sync(() => {
-        const progress = new Writing(context)
-        return stream.pipe(
-          Stream.mapArray((items) => {
-            progress.wrote(items)
-            return [toBytes(items)]
-          }),
-          Stream.onExit((exit) => Effect.sync(() => progress.closed(exit)))
-        )
+  // One layer around each pull, since it runs for every write.
+  Stream.transformPull(stream, (pull, scope) =>
+    Effect.contextWith((context: Anything) => {
+      const progress = new Writing(context)
+      const written = Effect.map(pull, (items): Array.NonEmptyReadonlyArray<Uint8Array> => {
+        progress.wrote(items)
+        return [toBytes(items)]
       })
-    )
+      return Effect.as(
+        Scope.addFinalizerExit(scope, (exit) => Effect.sync(() => progress.closed(exit))),
+        written
+      )
+    })
   )

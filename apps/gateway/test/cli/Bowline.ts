@@ -1,15 +1,17 @@
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { join } from "node:path"
-
-const main = join(import.meta.dirname, "../../bin/bowline.mjs")
+import { bowline as program } from "../plan/GatewayProcess.ts"
 
 /** Runs the command line, killed with the scope if it still runs. */
 export const bowline = (
   args: ReadonlyArray<string>,
   environment: Readonly<Record<string, string>>,
-  { nodeArgs = [], stdin = "" }: { readonly nodeArgs?: ReadonlyArray<string>; readonly stdin?: string } = {}
+  {
+    main = program,
+    nodeArgs = [],
+    stdin = ""
+  }: { readonly main?: string; readonly nodeArgs?: ReadonlyArray<string>; readonly stdin?: string } = {}
 ) =>
   Effect.acquireRelease(
     Effect.sync(() => {

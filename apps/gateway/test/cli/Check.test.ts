@@ -3,8 +3,7 @@ import { Effect } from "effect"
 import { execFile } from "node:child_process"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
-
-const main = join(import.meta.dirname, "../../bin/bowline.mjs")
+import { bowline } from "../plan/GatewayProcess.ts"
 
 /** The command, in a folder with these files. */
 const check = Effect.fnUntraced(function* (
@@ -15,7 +14,7 @@ const check = Effect.fnUntraced(function* (
   const env = { PATH: process.env["PATH"], ...environment }
   return yield* Effect.callback<{ readonly code: number; readonly stdout: string; readonly stderr: string }>(
     (resume, signal) => {
-      const child = execFile(process.execPath, [main, "check"], { cwd, env, signal }, (_, stdout, stderr) =>
+      const child = execFile(process.execPath, [bowline, "check"], { cwd, env, signal }, (_, stdout, stderr) =>
         resume(Effect.succeed({ code: child.exitCode ?? -1, stdout, stderr }))
       )
     }

@@ -7,6 +7,7 @@ import { join, relative } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
 import { databases } from "../plan/Databases.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
+import { sources } from "../plan/GatewayProcess.ts"
 import { bowline } from "./Bowline.ts"
 
 /** A gateway that nothing is configured for, once it has said what to try. */
@@ -58,7 +59,7 @@ describe("bowline", () => {
 
   it.live("does not load the TypeScript stripper, but for its first start", () =>
     Effect.gen(function* () {
-      const run = bowline(["--version"], {}, { nodeArgs: ["--import", listModules] })
+      const run = bowline(["--version"], {}, { main: sources, nodeArgs: ["--import", listModules] })
       yield* (yield* run).ended
       const { stdout, code } = yield* (yield* run).ended
       assert.strictEqual(code, 0)
@@ -115,7 +116,7 @@ describe("bowline serve", () => {
     })
   )
 
-  it.live("runs a demo without a provider, says so loudly, and gives three lines to paste that work", () =>
+  it.live("runs a demo without a provider, says so loudly, and gives four lines to paste that work", () =>
     Effect.gen(function* () {
       const { url, output } = yield* demo
       assert.include(output.stderr, "DEMO MODE")
@@ -124,7 +125,7 @@ describe("bowline serve", () => {
       )
       assert.deepStrictEqual(
         lines.map(([, target]) => target),
-        Array.from({ length: 3 }, () => `${url}/plan`)
+        [...Array.from({ length: 3 }, () => `${url}/plan`), `${url}/v1/chat/completions`]
       )
       const paste = (index: number) => post(lines[index]?.[1] ?? "", lines[index]?.[2] ?? "")
       const [first, second] = yield* Effect.all([paste(0), paste(1)], { concurrency: 2 })
@@ -134,6 +135,8 @@ describe("bowline serve", () => {
       const third = yield* paste(2)
       assert.strictEqual(third.body["session_id"], first.body["session_id"])
       assert.match(JSON.stringify(third.body["final"]), /1 earlier question/)
+      const { body } = yield* post(lines[3]?.[1] ?? "", lines[3]?.[2]?.replace('"stream":true,', "") ?? "")
+      assert.match(JSON.stringify(body["choices"]), /given at once/)
     })
   )
 

@@ -2,9 +2,7 @@ import xterm from "@xterm/headless"
 import { Effect } from "effect"
 import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
-import { join } from "node:path"
-
-const main = join(import.meta.dirname, "../../bin/bowline.mjs")
+import { bowline } from "../plan/GatewayProcess.ts"
 
 /** Debian, and most other distributions, have it. What macOS calls `script` is another program. */
 export const hasPty = spawnSync("script", ["--version"], { encoding: "utf8" }).stdout?.includes("util-linux") ?? false
@@ -23,7 +21,7 @@ export const onPty = (
   Effect.acquireRelease(
     Effect.sync(() => {
       const screen = new xterm.Terminal({ cols: columns, rows: 40, scrollback: 1_000, allowProposedApi: true })
-      const words = [process.execPath, main, ...args].map(quote).join(" ")
+      const words = [process.execPath, bowline, ...args].map(quote).join(" ")
       const command = `stty rows 40 cols ${columns}; exec ${words} ${redirect}`
       const child = spawn("script", ["-qefc", command, "/dev/null"], {
         env: { PATH: process.env["PATH"], TERM: "xterm-256color", ...environment },

@@ -6,8 +6,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
 import { send, start } from "../http/RunningGateway.ts"
-
-const main = join(import.meta.dirname, "../../bin/bowline.mjs")
+import { bowline } from "../plan/GatewayProcess.ts"
 
 const hasTmux = spawnSync("tmux", ["-V"]).status === 0
 
@@ -38,7 +37,7 @@ describe.skipIf(!hasTmux)("bowline under tmux (skipped where there is none)", ()
   it.live("shows progress in one line, and cancels the plan on Ctrl-C", () =>
     Effect.gen(function* () {
       const { url } = yield* start([[stall]])
-      const window = yield* inTmux(`BOWLINE_URL=${url} ${process.execPath} ${main} ask What?`)
+      const window = yield* inTmux(`BOWLINE_URL=${url} ${process.execPath} ${bowline} ask What?`)
       yield* window.shows(/^\S \d+s · asking the model · step 1$/m)
       const later = yield* window.shows(/^\S [1-9]\d*s · asking the model · step 1$/m)
       assert.lengthOf(later.match(/asking/g) ?? [], 1)
@@ -56,7 +55,7 @@ describe.skipIf(!hasTmux)("bowline under tmux (skipped where there is none)", ()
       // A log on the terminal would end the process by itself: nobody can write to a terminal that is closed.
       const log = join(yield* folderOf({ log: "" }), "log")
       const settings = "BOWLINE_PORT=0 BOWLINE_DATA_DIR=memory:"
-      const { close, pid } = yield* inTmux(`exec env ${settings} ${process.execPath} ${main} serve 2> ${log}`)
+      const { close, pid } = yield* inTmux(`exec env ${settings} ${process.execPath} ${bowline} serve 2> ${log}`)
       const logged = (text: string) =>
         Effect.repeat(
           Effect.sync(() => readFileSync(log, "utf8")),

@@ -5,7 +5,7 @@ import * as ChatHost from "@bowline/testing/provider/ChatHost"
 import { question } from "@bowline/testing/provider/Script"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, it } from "@effect/vitest"
-import { Config, Console, Effect, Fiber, Option } from "effect"
+import { Config, Console, Effect, Fiber, Option, Random } from "effect"
 import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
@@ -70,7 +70,7 @@ it.live(
   () =>
     Effect.gen(function* () {
       const requests = yield* Config.Int("BOWLINE_REQUESTS").pipe(Config.withDefault(500))
-      const seed = yield* Config.String("BOWLINE_FUZZ_SEED").pipe(Config.withDefault("8792262010522017"))
+      const seed = yield* Config.String("BOWLINE_FUZZ_SEED").pipe(Config.withDefault(`${yield* Random.nextInt}`))
       const only = yield* Config.option(Config.Int("BOWLINE_FUZZ_REQUEST"))
       yield* Console.log(`${requests} hostile requests, BOWLINE_FUZZ_SEED=${seed}`)
       const gateway = yield* startGateway
@@ -91,7 +91,7 @@ it.live(
       const play = Effect.fnUntraced(function* (number: number) {
         const request = fromSeed(`${seed}/${number}`, (drawing) => draw(drawing, target))
         if (Option.isSome(only)) yield* Console.log(Buffer.concat(request.pieces).toString("latin1").slice(0, 10_000))
-        const answers = yield* Effect.timeoutOption(exchange(url, request), "20 seconds")
+        const answers = yield* Effect.timeoutOption(exchange(url, request), "1 minute")
         const found = Option.match(answers, { onNone: () => ["no answer"], onSome: (all) => problemsOf(request, all) })
         if (Option.isSome(only)) yield* Console.log(answers)
         for (const { status } of Option.getOrElse(answers, () => []))

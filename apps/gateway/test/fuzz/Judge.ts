@@ -1,10 +1,12 @@
 import { Problem } from "@bowline/protocol/api/Problem"
+import { McpError } from "@bowline/protocol/mcp/McpApi"
 import { OpenAiError } from "@bowline/protocol/openai/OpenAiApi"
 import { Option, Schema } from "effect"
 import type { Answer } from "./Exchange.ts"
 import { type HostileRequest, smuggled } from "./HostileRequest.ts"
 
 const decodeProblem = Schema.decodeUnknownOption(Schema.fromJsonString(Problem))
+const decodeMcpError = Schema.decodeUnknownOption(Schema.fromJsonString(McpError))
 const decodeOpenAiError = Schema.decodeUnknownOption(Schema.fromJsonString(OpenAiError))
 
 /** If a refused request has a larger body, the gateway closes the connection instead of reading it. */
@@ -13,11 +15,12 @@ const maxDrained = 262_144
 /** What gives the inside of the gateway away. */
 const leak = /node_modules|\bat .{1,80}\.[mc]?[jt]s:\d+|Effect\.|_tag/
 
-/** Below `/v1` errors are OpenAI's. */
-const ofOpenAi = ({ body, headers }: Answer): ReadonlyArray<string> | undefined => {
-  const refusal = Option.getOrUndefined(decodeOpenAiError(body))
+/** Below `/v1` errors are OpenAI's, and at `/mcp` those of JSON-RPC. */
+const ofProtocol = ({ body, headers }: Answer): ReadonlyArray<string> | undefined => {
+  const refusal = Option.getOrUndefined(decodeOpenAiError(body)) ?? Option.getOrUndefined(decodeMcpError(body))
   if (refusal === undefined) return undefined
-  const { code, message } = refusal.error
+  const { message } = refusal.error
+  const code = "data" in refusal.error ? refusal.error.data?.["code"] : refusal.error.code
   return [
     ...(headers.get("content-type")?.startsWith("application/json") === true ? [] : ["an error of another type"]),
     ...(message.trim() === "" ? [`it does not say what is wrong: ${body}`] : []),
@@ -43,10 +46,10 @@ const ofA2a = ({ body, headers }: Answer): ReadonlyArray<string> | undefined => 
   ]
 }
 
-const ofRefusal = (answer: Answer, protocol: "openai" | "a2a" | undefined): ReadonlyArray<string> => {
+const ofRefusal = (answer: Answer, protocol: "a2a" | "other" | undefined): ReadonlyArray<string> => {
   const { body, headers, status } = answer
-  const own = protocol === "openai" ? ofOpenAi(answer) : protocol === "a2a" ? ofA2a(answer) : undefined
-  if (own !== undefined) return own
+  const ofEdge = protocol === "a2a" ? ofA2a(answer) : protocol === "other" ? ofProtocol(answer) : undefined
+  if (ofEdge !== undefined) return ofEdge
   const problem = Option.getOrUndefined(decodeProblem(body))
   if (problem === undefined) return [`${status} without a problem document: ${body.slice(0, 300)}`]
   const { code, detail, issues = [], request_id } = problem
@@ -69,7 +72,7 @@ export const problemsOf = (request: HostileRequest, answers: ReadonlyArray<Answe
   const isPlain = isSmall && !pieces.some((piece) => /^upgrade:/im.test(piece.toString("latin1")))
   const least = isPlain && answers.at(-1)?.headers.get("connection") !== "close" ? methods.length : 1
   const sent = Buffer.concat(pieces).toString("latin1")
-  const protocol = /\/a2a\b/i.test(sent) ? "a2a" : /\/v1\//i.test(sent) ? "openai" : undefined
+  const protocol = /\/a2a\b/i.test(sent) ? "a2a" : /\/(?:v1\/|mcp)/i.test(sent) ? "other" : undefined
   return [
     ...(mustAnswer && answers.length < least ? [`${answers.length} answers to ${methods.length} requests`] : []),
     ...answers.flatMap((answer, index) => [

@@ -4,6 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Metric } from "effect"
 import { once } from "node:events"
 import { join } from "node:path"
+import { promisify } from "node:util"
 import { folderOf } from "../file/ConfigFolder.ts"
 import { ask, open, readToEnd } from "./RawExchange.ts"
 import { eventsOf, send, start } from "./RunningGateway.ts"
@@ -89,6 +90,25 @@ describe("what is no request", () => {
     )
   }
 
+  it.live("is read on behind its answer, which a closed connection would lose", () =>
+    Effect.gen(function* () {
+      const { url } = yield* withHttp("{}")
+      const socket = yield* open(url)
+      const answer = yield* Effect.forkChild(readToEnd(socket), { startImmediately: true })
+      const write = promisify((bytes: string, done: (failure?: Error | null) => void) => socket.write(bytes, done))
+      // The caller does not close its end when the gateway does.
+      socket.allowHalfOpen = true
+      socket.write(`${head("/plan", `X: ${"x".repeat(17_000)}`)}\r\n\r\n`)
+      yield* Effect.promise(() => once(socket, "end"))
+      yield* Effect.repeat(
+        Effect.tryPromise(() => write("x".repeat(1_000_000))),
+        { times: 9 }
+      )
+      socket.end()
+      assert.strictEqual(problemIn(yield* Fiber.join(answer))["status"], 431)
+    })
+  )
+
   it.live("is answered when its body turns out to be wrong, and starts no plan", () =>
     Effect.gen(function* () {
       const { provider, url } = yield* withHttp("{}")
@@ -125,7 +145,7 @@ describe("what is no request", () => {
       const exchange = Effect.fnUntraced(function* (path: string, body: string, ...headers: ReadonlyArray<string>) {
         const socket = yield* open(url)
         const answer = yield* Effect.forkChild(readToEnd(socket), { startImmediately: true })
-        socket.write(`${head(path, "Connection: Upgrade", "Upgrade: h2c", ...headers)}\r\n\r\n${body}`)
+        socket.write(`${head(path, "Connection: Upgrade, close", "Upgrade: h2c", ...headers)}\r\n\r\n${body}`)
         return problemIn(yield* Fiber.join(answer))["code"]
       })
       assert.strictEqual(yield* exchange("/nowhere", "0\r\n\r\n", "Transfer-Encoding: chunked"), "not_found")

@@ -120,7 +120,7 @@ describe("a failure", () => {
       for (const failure of [Stream.fail(unavailable), Stream.die(new Error(secret))]) {
         const frames = Stream.concat(Stream.make(frame, "ping" as const), failure)
         const { url, logged } = yield* serve({
-          streams: { read: () => Effect.succeed({ plan_id, session_id, frames, overdue }) }
+          streams: { read: () => Effect.succeed({ plan_id, session_id, frames, overdue, leaveRunning: Effect.void }) }
         })
         const { status, text } = yield* send(`${url}/plans/${plan_id}/events`)
         assert.strictEqual(status, 200)
@@ -136,7 +136,7 @@ describe("a failure", () => {
     Effect.gen(function* () {
       const frame = { seq: 1, event: "step", payload: '{"step":1,"attempt":1}' } as const
       const frames = Stream.concat(Stream.succeed(frame), Stream.never)
-      const reading = { plan_id, session_id, frames, overdue: Effect.void }
+      const reading = { plan_id, session_id, frames, overdue: Effect.void, leaveRunning: Effect.void }
       const { url } = yield* serve({
         streams: { read: () => Effect.succeed(reading), start: () => Effect.succeed(reading) }
       })
@@ -163,12 +163,19 @@ describe("a failure", () => {
               plan_id,
               session_id,
               frames: Stream.make(frame(1, "session"), "reconnect" as const),
-              overdue
+              overdue,
+              leaveRunning: Effect.void
             }),
           read: (_caller, _id, seq) => {
             after.push(seq)
             const last = after.length === 1 ? ("reconnect" as const) : frame(2, "done")
-            return Effect.succeed({ plan_id, session_id, frames: Stream.make(last), overdue })
+            return Effect.succeed({
+              plan_id,
+              session_id,
+              frames: Stream.make(last),
+              overdue,
+              leaveRunning: Effect.void
+            })
           }
         },
         plans: { get: () => Effect.fail(unavailable), isDraining: Effect.succeed(false) }

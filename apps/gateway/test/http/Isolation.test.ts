@@ -30,6 +30,10 @@ const cases: Readonly<Record<string, Case>> = {
   "POST /plans/{id}/approvals/{task_id}": { body: { decision: "approve" } },
   "GET /plans/{id}/events": {},
   "POST /plans/{id}/cancel": {},
+  "GET /v1/responses/{id}": {},
+  "GET /v1/responses/{id}/input_items": {},
+  "POST /v1/responses/{id}/cancel": {},
+  "DELETE /v1/responses/{id}": {},
   "POST /sessions/{id}/compact": {},
   "POST /sessions/{id}/revert": { body: { to_message_id: "" } },
   "DELETE /sessions/{id}": {}
@@ -38,7 +42,7 @@ const cases: Readonly<Record<string, Case>> = {
 /** Every parameter beside those of paths. Of these, `caller`, `session_id` and `idempotency-key` name what may be another caller's. */
 const parameters = ["after", "caller", "cursor", "limit", "session_id", "state"].concat(
   ["idempotency-key", "last-event-id"],
-  ["x-bowline-hops", "x-bowline-via"]
+  ["x-bowline-hops", "x-bowline-via", "order", "starting_after", "stream"]
 )
 
 describe("what belongs to another caller", () => {
@@ -76,17 +80,21 @@ describe("what belongs to another caller", () => {
         const plan = idIn(/"plan_id":"([^"]+)"/, text)
         const task = idIn(/"task_id":"([^"]+)"/, text)
         const session = String(first["session_id"])
+        const { body: answered } = yield* post(`${url}/v1/responses`, { model: "bowline", input: "?" }, ann)
+        const response = String(answered["id"])
         const message = idIn(/"message_id":"([^"]+)"/, yield* read("/sessions/ann's/messages"))
         const looks = ["/plans", "/sessions", "/approvals", `/plans/${plan}`, `/sessions/${session}`].concat(
           `/plans/${String(first["plan_id"])}/events`,
-          `/sessions/${session}/messages`
+          `/sessions/${session}/messages`,
+          `/v1/responses/${response}`
         )
         const look = Effect.forEach(looks, (path) => read(path))
         const before = yield* look
 
         const request = (operation: string, headers: Readonly<Record<string, string>>, sessionId: string) => {
           const [method = "", path = ""] = operation.split(" ")
-          const id = path.startsWith("/plans") ? plan : path.startsWith("/sessions") ? sessionId : "openai"
+          const ids = { plans: plan, sessions: sessionId, v1: response, credentials: "openai" }
+          const [, id = ""] = Object.entries(ids).find(([start]) => path.startsWith(`/${start}/`)) ?? []
           const target = url + path.replace("{id}", encodeURIComponent(id)).replace("{task_id}", task)
           const { body } = cases[operation] ?? {}
           const sent = body && { ...body, ...("to_message_id" in body && { to_message_id: message }) }
@@ -99,7 +107,8 @@ describe("what belongs to another caller", () => {
         for (const [operation, { refusal = [404, "not_found"] }] of Object.entries(cases)) {
           for (const sessionId of [session, "ann's"]) {
             const { body, status } = yield* request(operation, bob, sessionId)
-            assert.deepStrictEqual([status, body["code"]], [...refusal], operation)
+            const { code } = "error" in body ? (body["error"] as typeof body) : body
+            assert.deepStrictEqual([status, code], [...refusal], operation)
           }
         }
         for (const id of [session, "ann's"]) {

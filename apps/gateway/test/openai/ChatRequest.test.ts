@@ -59,6 +59,15 @@ describe("a request of Chat Completions", () => {
     assert.deepStrictEqual([request.metadata, ignored], [full, ["user", "safety_identifier"]])
   })
 
+  it("says how the model is to answer: one text to stop at is a list, and the newer name of the limit counts", () => {
+    const said = { temperature: 0, top_p: 1, seed: -7, reasoning_effort: "none" }
+    const { ignored, request } = read({ ...said, stop: "END", max_tokens: 1, max_completion_tokens: 2 })
+    assert.deepStrictEqual<unknown>(request.sampling, { ...said, stop: ["END"], max_tokens: 2 })
+    assert.isEmpty(ignored)
+    assert.deepStrictEqual(read({ max_tokens: 1, max_completion_tokens: null }).request.sampling, { max_tokens: 1 })
+    assert.isUndefined(read({ temperature: null, stop: [], seed: null }).request.sampling)
+  })
+
   it("names the fields that change nothing, and takes null for a field that is not there", () => {
     const nothing = { n: 1, tools: null, tool_choice: "auto", modalities: ["text"], logit_bias: {}, logprobs: false }
     const { ignored } = read({
@@ -92,6 +101,11 @@ describe("a request of Chat Completions", () => {
     [{ messages: [{ role: "robot", content: "?" }] }, ["messages[0].role"]],
     [{ model: 7, stream: "yes" }, ["model", "stream"]],
     [{ metadata: { a: 1 } }, ["metadata.a"]],
+    [{ temperature: 2.1, top_p: -0.1 }, ["temperature", "top_p"]],
+    [{ stop: "", seed: 0.5 }, ["stop", "seed"]],
+    [{ stop: ["1", "2", "3", "4", "5"] }, ["stop"]],
+    [{ reasoning_effort: "a lot" }, ["reasoning_effort"]],
+    [{ max_tokens: 0, max_completion_tokens: "9" }, ["max_tokens", "max_completion_tokens"]],
     [{ bowline: { agent: [] } }, ["bowline.agent"]],
     [{ bowline: { preferences: { max_steps: 0 } } }, ["bowline.preferences.max_steps"]],
     [{ n: 2, bowline: 1, model: null }, ["n", "model", "bowline"]]

@@ -1,14 +1,13 @@
 import { cut, stall, until } from "@bowline/testing/http/Move"
 import { error, finish, refuse, say, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect } from "effect"
+import { Deferred, Duration, Effect } from "effect"
 import OpenAI from "openai"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
+import { ask, client, contentOf, readOut } from "./ChatClient.ts"
 
-const client = (url: string, apiKey = "none") => new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 })
-const ask = { model: "bowline", messages: [{ role: "user" as const, content: "?" }] }
 const streamed = { ...ask, stream: true as const }
 
 const file = (content: object) =>
@@ -30,22 +29,6 @@ const failure = (call: () => PromiseLike<unknown>) =>
     }
     throw new Error("The call did not fail")
   })
-
-/** Everything that a stream says before it ends or fails. */
-const readOut = (url: string, fields: object = {}) =>
-  Effect.promise(async () => {
-    const chunks: Array<OpenAI.ChatCompletionChunk> = []
-    const stream = await client(url).chat.completions.create({ ...streamed, ...fields })
-    try {
-      for await (const chunk of stream) chunks.push(chunk)
-    } catch (cause) {
-      return { chunks, cause }
-    }
-    return { chunks, cause: undefined }
-  })
-
-const contentOf = (chunks: ReadonlyArray<OpenAI.ChatCompletionChunk>) =>
-  chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join("")
 
 describe("the client of OpenAI", () => {
   it.live("gets an answer with its usage, and the plan's ids in headers", () =>
@@ -240,6 +223,22 @@ describe("the client of OpenAI", () => {
       )
       const { body } = yield* send(`${url}/sessions/mine/messages`)
       assert.lengthOf(body["messages"] as ReadonlyArray<unknown>, 4)
+    })
+  )
+
+  it.live("leaves a session for a day, unless it names it", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(() => [say("ok")])
+      for (const [session, kept] of [
+        [undefined, "1 day"],
+        ["mine", "30 days"]
+      ] as const) {
+        const headers = session === undefined ? {} : { "x-bowline-session": session }
+        const asked = yield* post(`${url}/v1/chat/completions`, ask, headers)
+        const { body } = yield* send(`${url}/sessions/${asked.headers.get("x-bowline-session")}`)
+        const [active, expires] = [body["last_active_at"], body["expires_at"]].map((at) => Date.parse(String(at)))
+        assert.strictEqual((expires ?? 0) - (active ?? 0), Duration.toMillis(kept))
+      }
     })
   )
 

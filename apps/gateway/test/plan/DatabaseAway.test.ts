@@ -33,7 +33,7 @@ const checkRefusals = Effect.fnUntraced(function* (url: string, planId: string) 
   assert.strictEqual((yield* send(`${url}/health`)).status, 200)
 })
 
-describe("a database that is away", () => {
+describe.concurrent("a database that is away", () => {
   it.live("for longer than a lease costs no plan, and no reader loses what it has seen", () =>
     Effect.gen(function* () {
       const [away, back] = [gate(), gate()]
@@ -92,7 +92,7 @@ describe("a database that is away", () => {
   )
 })
 
-describe("a gateway whose listening connection carries nothing and stays open", () => {
+describe.concurrent("a gateway whose listening connection carries nothing and stays open", () => {
   it.live("keeps a plan that is read on another replica only, and hears of its cancellation there", () =>
     Effect.gen(function* () {
       const [more, last, never] = [gate(), gate(), gate()]

@@ -8,7 +8,7 @@ import { post } from "../http/RunningGateway.ts"
 import { get, start, toFrames } from "./GatewayProcess.ts"
 import { askAndRead, begin, gate } from "./TroubledGateway.ts"
 
-describe("a database that takes 400 ms for an answer", () => {
+describe.concurrent("a database that takes 400 ms for an answer", () => {
   it.live("lets plans complete, and be cancelled", () =>
     Effect.gen(function* () {
       const stuck = gate()
@@ -38,7 +38,7 @@ describe("a database that takes 400 ms for an answer", () => {
   )
 })
 
-describe("a session whose row is locked, and more plans for it than there are connections", () => {
+describe.concurrent("a session whose row is locked, and more plans for it than there are connections", () => {
   it.live("cost no other session's plan its lease, and end well", () =>
     Effect.gen(function* () {
       const last = gate()
@@ -91,7 +91,7 @@ select count(*)::int as count from pg_stat_activity where datname = current_data
   )
 })
 
-describe("a gateway that is told to end while its database is away", () => {
+describe.concurrent("a gateway that is told to end while its database is away", () => {
   for (const how of ["refuse", "swallow"] as const) {
     it.live(`ends by itself when the database ${how === "refuse" ? "refuses connections" : "says nothing"}`, () =>
       Effect.gen(function* () {

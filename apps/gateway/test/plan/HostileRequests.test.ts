@@ -3,9 +3,9 @@ import { Network } from "@bowline/testing/http/Network"
 import * as ChatHost from "@bowline/testing/provider/ChatHost"
 import { question, type Script } from "@bowline/testing/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { assert, describe, it } from "@effect/vitest"
-import { Clock, Effect, Fiber, Schedule } from "effect"
-import { readFileSync } from "node:fs"
+import { assert, layer } from "@effect/vitest"
+import { Clock, Context, Effect, Fiber, Layer, Schedule } from "effect"
+import { readFileSync, writeFileSync } from "node:fs"
 import { eventsOf, post, send } from "../http/RunningGateway.ts"
 import * as GatewayMemory from "./GatewayMemory.ts"
 import { start } from "./GatewayProcess.ts"
@@ -94,10 +94,10 @@ const wide = (characters: number) => {
   return { ...schema, title: "x".repeat(characters - JSON.stringify(schema).length) }
 }
 
+type Called = readonly [name: string, schemas: ReadonlyArray<object>, input: object, states: ReadonlyArray<string>]
+
 /** Schemas that pass the checks of a request, with arguments to call them with. */
-const called: ReadonlyArray<
-  readonly [name: string, schemas: ReadonlyArray<object>, input: object, states: ReadonlyArray<string>]
-> = [
+const called: ReadonlyArray<Called> = [
   ["references that are put in each place", [inlined, nested], {}, ["failed", "invalid"]],
   ["references that double at each level", [doubling], {}, ["invalid"]],
   [
@@ -159,32 +159,48 @@ const warmUp = "Are you there?"
 
 const sizeOf = (body: object): number => JSON.stringify(body).length / mebibyte
 
-const startGateway = Effect.fnUntraced(function* (script: Script) {
-  const network = yield* Network
-  const provider = yield* network.serve(yield* ChatHost.make(script))
-  return yield* start({
-    BOWLINE_DATA_DIR: "memory:",
-    OPENAI_BASE_URL: `${provider.url}/v1`,
-    BOWLINE_MODEL: "openai/scripted",
-    ...GatewayMemory.environment
-  })
-}, Effect.provide(LoopbackNetwork.layer))
+/** Asked by the name of an attack, its provider makes the calls of it. */
+const script: Script = (asked) => {
+  const [, schemas = [], input = {}] = called.find(([name]) => name === question(asked)) ?? []
+  return schemas.length === 0 || asked.messages.some(({ role }) => role === "tool")
+    ? [say("done")]
+    : schemas.map((_, index) => callTool(`bob_s${index}`, input))
+}
 
-type Gateway = Effect.Success<ReturnType<typeof startGateway>>
+type Gateway = Effect.Success<ReturnType<typeof start>>
+
+/** One gateway for all of them: each finds it as the one before has left it. */
+class Attacked extends Context.Service<Attacked, Gateway>()("@bowline/gateway/test/Attacked") {
+  static readonly layer = Layer.effect(
+    Attacked,
+    Effect.gen(function* () {
+      const network = yield* Network
+      const provider = yield* network.serve(yield* ChatHost.make(script))
+      return yield* start({
+        BOWLINE_DATA_DIR: "memory:",
+        OPENAI_BASE_URL: `${provider.url}/v1`,
+        BOWLINE_MODEL: "openai/scripted",
+        ...GatewayMemory.environment
+      })
+    })
+  ).pipe(Layer.provide(LoopbackNetwork.layer))
+}
 
 /** Sends it while others ask for `/health`, and holds the process to its bounds. */
 const attack = Effect.fnUntraced(function* (
-  gateway: Gateway,
   name: string,
   body: object,
   headers: Readonly<Record<string, string>> = {}
 ) {
+  const gateway = yield* Attacked
   const { url } = gateway
   // What the process needs for any request is there before.
   yield* post(`${url}/plan`, { question: warmUp })
   const retained = yield* GatewayMemory.retainedBy(gateway)
+  // Forgets the most that it has had so far.
+  writeFileSync(`/proc/${gateway.pid}/clear_refs`, "5")
   const before = GatewayMemory.residentOf(gateway)
-  const { answer, stall, wait } = yield* watchHealth(gateway, post(`${url}/plan`, { question: "?", ...body }, headers))
+  const { answer, stall, wait } = yield* watchHealth(gateway, post(`${url}/plan`, { question: name, ...body }, headers))
   const { peak } = GatewayMemory.residentOf(gateway)
   const look = Effect.map(GatewayMemory.retainedBy(gateway), (now) => ({
     left: now - retained,
@@ -209,20 +225,12 @@ const attack = Effect.fnUntraced(function* (
   return answer
 })
 
-describe("a gateway whose callers mean harm", () => {
-  for (const [name, schemas, input, states] of called) {
-    it.live(`serves others while a tool is called that has ${name}`, () =>
+layer(Attacked.layer, { excludeTestServices: true })("a gateway whose callers mean harm", (it) => {
+  for (const [name, schemas, , states] of called) {
+    it.effect(`serves others while a tool is called that has ${name}`, () =>
       Effect.gen(function* () {
-        const calls = schemas.map((_, index) => callTool(`bob_s${index}`, input))
-        const gateway = yield* startGateway((asked) =>
-          question(asked) === warmUp || asked.messages.some(({ role }) => role === "tool") ? [say("done")] : calls
-        )
-        const { status, text } = yield* attack(
-          gateway,
-          name,
-          { agents: [agentOf(schemas)] },
-          { accept: "text/event-stream" }
-        )
+        const body = { agents: [agentOf(schemas)] }
+        const { status, text } = yield* attack(name, body, { accept: "text/event-stream" })
         assert.strictEqual(status, 200)
         assert.deepStrictEqual(eventsOf(text).slice(-2), ["final", "done"])
         const ends = Array.from(text.matchAll(/"state":"(\w+)","remote_task_id"/g), ([, state = ""]) => state)
@@ -233,9 +241,9 @@ describe("a gateway whose callers mean harm", () => {
   }
 
   for (const [name, body, path] of refused) {
-    it.live(`refuses ${name} at once`, () =>
+    it.effect(`refuses ${name} at once`, () =>
       Effect.gen(function* () {
-        const { body: problem, status, text } = yield* attack(yield* startGateway([[say("warm")]]), name, body)
+        const { body: problem, status, text } = yield* attack(name, body)
         assert.deepStrictEqual([status, problem["code"]], [400, "invalid_request"])
         const issues = problem["issues"] as ReadonlyArray<{ readonly path: string }>
         assert.strictEqual(issues[0]?.path, path)

@@ -16,7 +16,7 @@ import { folderOf } from "../file/ConfigFolder.ts"
 import * as Collector from "../telemetry/Collector.ts"
 import { eventsOf, post, send } from "../http/RunningGateway.ts"
 import { databases, dump, keptRequests } from "./Databases.ts"
-import { start } from "./GatewayProcess.ts"
+import { bowline, start } from "./GatewayProcess.ts"
 
 const mark = "planted-secret"
 const planted = {
@@ -168,8 +168,6 @@ const invalid = {
 const tellingOf = (marks: ReadonlyArray<string>) => (said: ReadonlyMap<string, string>) =>
   Array.from(said).flatMap(([where, text]) => (marks.some((secret) => text.includes(secret)) ? [where] : []))
 const telling = tellingOf(marks)
-
-const bowline = join(import.meta.dirname, "../../bin/bowline.mjs")
 
 /** What `bowline check` prints. */
 const check = (environment: Readonly<Record<string, string>>) =>

@@ -7,7 +7,7 @@ import { Effect, Schedule } from "effect"
 import { existsSync, readdirSync } from "node:fs"
 import { databases } from "./Databases.ts"
 import * as GatewayMemory from "./GatewayMemory.ts"
-import { get, start } from "./GatewayProcess.ts"
+import { get, sources, start } from "./GatewayProcess.ts"
 
 /** As many as let V8 optimize what it wants to. */
 const plans = 200
@@ -27,7 +27,7 @@ describe("a gateway's process", () => {
           BOWLINE_MODEL: "openai/scripted"
         }
         const peak = Effect.gen(function* () {
-          const gateway = yield* start(settings)
+          const gateway = yield* start(settings, sources)
           for (let plan = 0; plan < plans; plan++) yield* get(gateway.url, "/plan", { question: "What is there?" })
           return GatewayMemory.residentOf(gateway).peak
         }).pipe(Effect.scoped)
@@ -39,7 +39,7 @@ describe("a gateway's process", () => {
   it.live("keeps what it has compiled for the next start before it ends, since it may be killed", () =>
     Effect.gen(function* () {
       const { BOWLINE_DATA_DIR: folder } = yield* databases.embedded
-      yield* start({ BOWLINE_DATA_DIR: "memory:", NODE_COMPILE_CACHE: folder })
+      yield* start({ BOWLINE_DATA_DIR: "memory:", NODE_COMPILE_CACHE: folder }, sources)
       yield* Effect.sync(() => readdirSync(folder, { recursive: true }).length).pipe(
         Effect.repeat({ until: (files) => files > 100, schedule: Schedule.spaced("50 millis") })
       )

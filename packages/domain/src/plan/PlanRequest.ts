@@ -58,6 +58,20 @@ export const Metadata = Schema.Record(Schema.String, Schema.String.check(Schema.
 /** An earlier message, from a caller that keeps the history itself. */
 export const HistoryEntry = Schema.Struct({ role: Schema.Literals(["user", "assistant"]), content: Schema.String })
 
+/** How the model is to answer. What neither the provider's wire nor the model has is left out. */
+export const Sampling = Schema.Struct({
+  temperature: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 2 }))),
+  top_p: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))),
+  stop: Schema.optionalKey(
+    Schema.Array(Schema.String.check(Schema.isBetweenLength(1, 512))).check(Schema.isMaxLength(4))
+  ),
+  seed: Schema.optionalKey(Schema.Int),
+  reasoning_effort: Schema.optionalKey(Schema.Literals(["none", "minimal", "low", "medium", "high", "xhigh"])),
+  /** Tokens of the step that ends the plan, with its reasoning. A step that calls a tool has no limit. */
+  max_tokens: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)))
+})
+export type Sampling = typeof Sampling.Type
+
 /**
  * The message of an A2A client that asks the question: the client's id of it, its metadata, and the first plan of the task that it
  * continues. Without one the plan begins a task of its own.
@@ -72,9 +86,10 @@ export type TaskMessage = typeof TaskMessage.Type
 /**
  * A question, and how a plan answers it. `history` is for a new session only. `prior_summary` is the caller's summary
  * of its own earlier history. It stands in every prompt until a compaction of the session includes it. It may come with any request;
- * the session keeps every different one for as long as it lives. What the request names comes on top of its `preset`. `instructions`
- * are added to those of the planner and the preset. They and `task_message` come from edges in other protocols, and `PlanBody` does not
- * have them.
+ * the session keeps every different one for as long as it lives. What the request names comes on top of its `preset`. Edges in other
+ * protocols give what `PlanBody` does not have: `instructions` are added to those of the planner and the preset; `sampling` is for the steps of the plan, not for summaries; `session_ttl_ms` is how
+ * long a session that the plan creates is kept after its last plan, in milliseconds and never longer than others. With 0 the next sweep
+ * deletes it. `task_message` is an A2A client's.
  */
 export const PlanRequest = Schema.Struct({
   question: Schema.String.check(
@@ -84,6 +99,8 @@ export const PlanRequest = Schema.Struct({
   session_id: Schema.optionalKey(ExternalSessionId),
   preset: Schema.optionalKey(Schema.String.check(Schema.isBetweenLength(1, 64))),
   instructions: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(200_000))),
+  sampling: Schema.optionalKey(Sampling),
+  session_ttl_ms: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))),
   task_message: Schema.optionalKey(TaskMessage),
   agents: Schema.Array(Agent).pipe(
     Schema.check(Schema.isMaxLength(64)),
@@ -104,7 +121,9 @@ export const PlanRequest = Schema.Struct({
 export type PlanRequest = typeof PlanRequest.Type
 
 /** The body of `POST /plan`. */
-export const PlanBody = PlanRequest.mapFields(Struct.omit(["instructions", "task_message"]))
+export const PlanBody = PlanRequest.mapFields(
+  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message"])
+)
 
 /** A request that says how its plan is run. */
 export interface ResolvedRequest extends PlanRequest {

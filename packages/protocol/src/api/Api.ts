@@ -4,7 +4,9 @@ import { A2aApi, AgentCardsApi } from "../a2a/A2aApi.ts"
 import { ApprovalsApi } from "../approval/ApprovalsApi.ts"
 import { GatewayApi } from "../gateway/GatewayApi.ts"
 import { IdentityApi } from "../identity/IdentityApi.ts"
+import { McpApi } from "../mcp/McpApi.ts"
 import { OpenAiApi } from "../openai/OpenAiApi.ts"
+import { ResponsesApi } from "../openai/ResponsesApi.ts"
 import { PeersApi } from "../peer/PeersApi.ts"
 import { PlansApi } from "../plan/PlansApi.ts"
 import { PresetsApi } from "../preset/PresetsApi.ts"
@@ -23,7 +25,7 @@ const withoutFailureEvent = (spec: object) =>
 /** The whole HTTP API. The server implements it; the typed client and the OpenAPI document are derived from it. */
 export class Api extends HttpApi.make("bowline")
   .add(PlansApi, ApprovalsApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi)
-  .add(OpenAiApi, AgentCardsApi, A2aApi, IdentityApi, GatewayApi)
+  .add(OpenAiApi, ResponsesApi, AgentCardsApi, A2aApi, McpApi, IdentityApi, GatewayApi)
   .annotate(HttpApi.QueryParseOptions, { errors: "all", onExcessProperty: "error" })
   .annotateMerge(
     OpenApi.annotations({

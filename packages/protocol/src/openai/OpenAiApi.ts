@@ -19,7 +19,8 @@ export const OpenAiError = Schema.Struct({
 }).annotate({ identifier: "OpenAiError", description: "Every error under `/v1`" })
 export type OpenAiError = typeof OpenAiError.Type
 
-const failures = [400, 401, 403, 404, 405, 409, 413, 415, 429, 500, 502, 503, 504].map((status) =>
+/** The refusals under `/v1`. */
+export const failures = [400, 401, 403, 404, 405, 409, 413, 415, 429, 500, 502, 503, 504].map((status) =>
   OpenAiError.pipe(HttpApiSchema.status(status))
 )
 
@@ -31,10 +32,10 @@ const Model = Schema.Struct({
   owned_by: Schema.tag("bowline")
 }).annotate({ identifier: "OpenAiModel" })
 
-const id = Schema.String.annotate({ description: "`bowline`, or `bowline/<preset>`" })
+export const modelId = Schema.String.annotate({ description: "`bowline`, or `bowline/<preset>`" })
 
 const ChatCompletionRequest = Schema.Struct({
-  model: id,
+  model: modelId,
   messages: Schema.Array(Schema.Struct({ role: Schema.String, content: Schema.String })),
   stream: Schema.optionalKey(Schema.Boolean)
 }).annotate({
@@ -54,10 +55,11 @@ export class OpenAiApi extends HttpApiGroup.make("openai")
       success: Schema.Struct({ object: Schema.tag("list"), data: Schema.Array(Model) }),
       error: failures
     }).annotate(OpenApi.Summary, "The models that you may ask"),
-    HttpApiEndpoint.get("model", "/v1/models/:id", { params: { id }, success: Model, error: failures }).annotate(
-      OpenApi.Summary,
-      "One model, its id encoded"
-    ),
+    HttpApiEndpoint.get("model", "/v1/models/:id", {
+      params: { id: modelId },
+      success: Model,
+      error: failures
+    }).annotate(OpenApi.Summary, "One model, its id encoded"),
     HttpApiEndpoint.get("presetModel", "/v1/models/:family/:preset", {
       params: { family: Schema.String, preset: Schema.String },
       success: Model,

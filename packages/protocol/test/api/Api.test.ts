@@ -20,6 +20,7 @@ describe("Api", () => {
     )
     assert.deepStrictEqual(routes.map(({ route }) => route).sort(), [
       "DELETE /sessions/{id}",
+      "DELETE /v1/responses/{id}",
       "GET /.well-known/did.json",
       "GET /approvals",
       "GET /credentials",
@@ -37,13 +38,17 @@ describe("Api", () => {
       "GET /v1/models",
       "GET /v1/models/{family}/{preset}",
       "GET /v1/models/{id}",
+      "GET /v1/responses/{id}",
+      "GET /v1/responses/{id}/input_items",
       "POST /credentials/{id}/clear",
       "POST /plan",
       "POST /plans/{id}/approvals/{task_id}",
       "POST /plans/{id}/cancel",
       "POST /sessions/{id}/compact",
       "POST /sessions/{id}/revert",
-      "POST /v1/chat/completions"
+      "POST /v1/chat/completions",
+      "POST /v1/responses",
+      "POST /v1/responses/{id}/cancel"
     ])
     for (const { route, operation } of routes) {
       assert.isString(operation.summary, route)

@@ -53,4 +53,15 @@ describe("toMessagesRequest", () => {
     assert.deepInclude(toMessagesRequest({ ...unlimited, facts }, "anthropic"), { max_tokens })
     assert.deepInclude(toMessagesRequest({ ...conversation, facts }, "anthropic"), { max_tokens: maxOutputTokens })
   })
+
+  it.each([
+    [{ top_p: 0.5, seed: 7, reasoning_effort: "low" as const }, { top_p: 0.5 }],
+    [{ top_p: 0.5, temperature: 0.25 }, { temperature: 0.25 }],
+    [{ temperature: 2, stop: ["\n"] }, { temperature: 1 }]
+  ])("asks for no more than the wire has: of %j for %j", (sampling, said) => {
+    assert.deepStrictEqual<unknown>(toMessagesRequest({ ...conversation, sampling }, "anthropic"), {
+      ...(golden("conversation.messages") as object),
+      ...said
+    })
+  })
 })

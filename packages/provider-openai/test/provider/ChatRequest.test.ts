@@ -60,4 +60,17 @@ describe("toChatRequest", () => {
       [field]: 512
     })
   })
+
+  it.each([
+    [undefined, { reasoning_effort: "low" }],
+    [{ contextWindow: 1, isReasoning: true }, { reasoning_effort: "low" }],
+    [{ contextWindow: 1, isReasoning: false }, {}]
+  ])("tells no model that is known not to reason how much it should: %j", (facts, said) => {
+    const request = {
+      ...(golden("conversation") as ProviderRequest),
+      facts,
+      sampling: { reasoning_effort: "low" as const }
+    }
+    assert.deepStrictEqual<unknown>(toChatRequest(request), { ...(golden("conversation.chat") as object), ...said })
+  })
 })

@@ -84,4 +84,11 @@ describe("toResponsesRequest", () => {
       include
     )
   })
+
+  it("tells no model that is known not to reason how much it should", () => {
+    const sampling = { reasoning_effort: "low" as const }
+    assert.deepInclude(toResponsesRequest({ ...conversation, sampling }, "openai"), { reasoning: { effort: "low" } })
+    const facts = { contextWindow: 1, isReasoning: false }
+    assert.notProperty(toResponsesRequest({ ...conversation, sampling, facts }, "openai"), "reasoning")
+  })
 })

@@ -8,6 +8,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Duration, Effect } from "effect"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import * as Attempt from "../provider/Attempt.ts"
+import type { Model } from "../provider/ModelTable.ts"
 import type { FinishReason, ProviderPart, ProviderRequest } from "../provider/Provider.ts"
 import * as AttemptSpan from "../telemetry/AttemptSpan.ts"
 import { Assembly } from "./Assembly.ts"
@@ -20,7 +21,7 @@ import * as Target from "./Target.ts"
 export type ModelRequest = Omit<ProviderRequest, "model" | "facts">
 
 /** An answer that its provider has finished. */
-export interface FinishedAnswer extends Pick<Assembly, "parts" | "calls" | "dropped" | "text" | "usage"> {
+export interface FinishedAnswer extends Pick<Assembly, "parts" | "calls" | "dropped" | "text" | "usage" | "isCalling"> {
   readonly finish: FinishReason
 }
 
@@ -31,17 +32,21 @@ export type Attempted =
 const truncated = new StreamTruncated({ message: "The answer ended before it was finished" })
 
 const finished = (assembly: Assembly): Effect.Effect<Attempted, ProviderError> => {
-  const { finish, parts, calls, dropped, text, usage } = assembly
+  const { finish, parts, calls, dropped, isCalling, text, usage } = assembly
   return finish === undefined
     ? Effect.fail(new ProviderError({ reason: truncated }))
-    : Effect.succeed({ _tag: "Finished", answer: { finish, parts, calls, dropped, text, usage } })
+    : Effect.succeed({ _tag: "Finished", answer: { finish, parts, calls, dropped, isCalling, text, usage } })
 }
+
+/** Models refuse a limit that is above their own. */
+const limitOf = ({ maxOutputTokens }: ModelRequest, facts: Model | undefined) =>
+  maxOutputTokens !== undefined && { maxOutputTokens: Math.min(maxOutputTokens, facts?.outputLimit ?? Infinity) }
 
 /** Makes single attempts: one request to one target, under the timers of its model. */
 export const make = (pool: CredentialPool["Service"], config: PlansConfig["Service"]) => {
   /** An attempt that a plan's end cuts off puts its credential aside only if the time of the plan is over, and after a long silence. */
   const blameForDeadline = Effect.fnUntraced(function* (target: Target.Target, silentMs: number, listener: Listener) {
-    if (!(yield* listener.isDeadline)) return
+    if (!listener.isDeadline()) return
     const message = `Nothing for ${Duration.format(Duration.millis(silentMs))}, and the time of the plan is over`
     const reason = new IdleTimeout({ message })
     yield* pool
@@ -72,9 +77,12 @@ export const make = (pool: CredentialPool["Service"], config: PlansConfig["Servi
     }
     const cut = (silentMs: number) =>
       silentMs < Duration.toMillis(timers.idle) ? Effect.void : blameForDeadline(target, silentMs, listener)
-    const ends = Attempt.run(provider.stream({ ...request, model, facts }), timers, take, cut).pipe(
-      Effect.flatMap(() => finished(assembly))
-    )
+    const ends = Attempt.run(
+      provider.stream({ ...request, ...limitOf(request, facts), model, facts }),
+      timers,
+      take,
+      cut
+    ).pipe(Effect.flatMap(() => finished(assembly)))
     return yield* AttemptSpan.observe(ends, { provider, model, credential, attempt }, () => assembly).pipe(
       listener.within("provider"),
       Effect.ensuring(Effect.sync(listener.ended)),

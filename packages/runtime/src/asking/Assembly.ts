@@ -49,6 +49,11 @@ export class Assembly {
     return textOf(this.parts)
   }
 
+  /** Whether the model has begun to write a call. */
+  get isCalling(): boolean {
+    return this.#places.size > 0
+  }
+
   take(part: ProviderPart): void {
     switch (part._tag) {
       case "TextDelta":

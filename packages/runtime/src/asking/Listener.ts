@@ -34,7 +34,7 @@ export interface Listener extends Account {
   /** Marks the stage of the plan for as long as it waits. */
   readonly within: (stage: "provider" | "backoff") => <A, E, R>(wait: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /** Whether the attempt is interrupted because the time of the plan is over, and for no other reason. */
-  readonly isDeadline: Effect.Effect<boolean>
+  readonly isDeadline: () => boolean
 }
 
 /** A listener that ignores everything. */
@@ -46,5 +46,5 @@ export const silent: Listener = {
   retrying: () => Effect.void,
   shorten: Effect.succeed(false),
   within: () => (wait) => wait,
-  isDeadline: Effect.succeed(false)
+  isDeadline: () => false
 }

@@ -44,16 +44,16 @@ export class Retries {
   readonly #parts: Parts
   readonly #subject: Subject
   #target: Target.Target
-  #nextWait: NextWait
+  /** Made when it is needed: most steps need no retry. */
+  #nextWait: NextWait | undefined
   /** The credentials that have failed with the model in use, and why. */
   #tried = new Set<string>()
   #failures: Array<ProviderErrorReason> = []
 
-  private constructor(parts: Parts, subject: Subject, target: Target.Target, nextWait: NextWait) {
+  private constructor(parts: Parts, subject: Subject, target: Target.Target) {
     this.#parts = parts
     this.#subject = subject
     this.#target = target
-    this.#nextWait = nextWait
   }
 
   /** Begins with the first of the models that has a free credential. */
@@ -62,7 +62,7 @@ export class Retries {
     subject: Subject
   ): Effect.fn.Return<Retries, ProviderError | StorageError> {
     const target = yield* parts.targets.first(subject.session, subject.models)
-    return new Retries(parts, subject, target, yield* countWaits(parts.settings))
+    return new Retries(parts, subject, target)
   })
 
   get target(): Target.Target {
@@ -116,8 +116,9 @@ export class Retries {
   #decide(reason: ProviderErrorReason, hasOtherCredential: boolean) {
     return Effect.gen({ self: this }, function* () {
       const now = yield* Clock.currentTimeMillis
+      const nextWait = (this.#nextWait ??= yield* countWaits(this.#parts.settings))
       return Recourse.decide(this.#failures, {
-        waitMs: yield* this.#nextWait(now, reason),
+        waitMs: yield* nextWait(now, reason),
         hasOtherCredential,
         hasOtherModel: this.#otherModels.length > 0,
         timeLeftMs: this.#subject.deadline - now
@@ -128,7 +129,7 @@ export class Retries {
   /** The next model has all its retries. Where it has no free credential either, the step fails as the last model did. */
   #failOver(error: ProviderError) {
     return Effect.gen({ self: this }, function* () {
-      const { targets, settings } = this.#parts
+      const { targets } = this.#parts
       const { model } = this.#target
       this.#target = yield* Effect.mapError(targets.first(this.#subject.session, this.#otherModels), (none) =>
         none._tag === "ProviderError" ? error : none
@@ -136,7 +137,7 @@ export class Retries {
       yield* ProviderMetrics.failedOver(Target.asked(model), error.type)
       this.#tried = new Set()
       this.#failures = []
-      this.#nextWait = yield* countWaits(settings)
+      this.#nextWait = undefined
     })
   }
 }

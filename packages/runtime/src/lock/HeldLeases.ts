@@ -1,11 +1,12 @@
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Duration, Effect, FiberMap, Latch, Option, Scope } from "effect"
+import { Duration, Effect, FiberMap, Latch, Option, type Scope } from "effect"
 import type { LeaseStore, ReplicaId } from "../store/LeaseStore.ts"
 import { Notices, pollAfter } from "../store/Notices.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import { counter, gauge, observe } from "../telemetry/Instrument.ts"
+import { claim } from "./Claim.ts"
 
 const held = gauge({ name: "bowline.leases.held", description: "Sessions that this process may write" })
 const lost = counter({
@@ -79,17 +80,14 @@ export class HeldLeases {
 
   /** Holds a lease that the store has granted, until the scope closes. */
   hold(session: SessionId, fence: number, lost: Listener["onLost"]): Effect.Effect<void, never, Scope.Scope> {
-    return Effect.flatMap(Effect.scope, (scope) => {
-      const own = { fence, lost }
-      this.#held.set(session, own)
-      const release = Effect.suspend(() => {
-        const free = Effect.sync(() => this.#free(session))
-        // The next holder may be in this process.
-        if (this.#held.get(session) !== own) return free
-        this.#held.delete(session)
-        return Effect.andThen(this.#release(session, fence), free)
-      })
-      return Scope.addFinalizer(scope, release)
+    const own = { fence, lost }
+    const hold = Effect.sync(() => void this.#held.set(session, own))
+    return claim(hold, () => {
+      const free = Effect.sync(() => this.#free(session))
+      // The next holder may be in this process.
+      if (this.#held.get(session) !== own) return free
+      this.#held.delete(session)
+      return Effect.andThen(this.#release(session, fence), free)
     })
   }
 
@@ -136,16 +134,14 @@ export class HeldLeases {
   }
 
   /** Until the scope closes, a lease that the store grants is not released though it is not held here yet. */
-  readonly expect: Effect.Effect<void, never, Scope.Scope> = Effect.uninterruptible(
-    Effect.flatMap(Effect.scope, (scope) => {
-      const number = ++this.#expected
-      this.#expecting.add(number)
-      // Not `acquireRelease`: it copies the whole context at each release.
-      return Scope.addFinalizer(
-        scope,
-        Effect.sync(() => this.#expecting.delete(number))
-      )
-    })
+  readonly expect: Effect.Effect<void, never, Scope.Scope> = Effect.asVoid(
+    claim(
+      Effect.sync(() => {
+        this.#expecting.add(++this.#expected)
+        return this.#expected
+      }),
+      (number) => Effect.sync(() => void this.#expecting.delete(number))
+    )
   )
 
   /**

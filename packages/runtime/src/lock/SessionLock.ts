@@ -1,11 +1,12 @@
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Context, Duration, Effect, Layer, Scope, Semaphore } from "effect"
+import { Clock, Context, Duration, Effect, Layer, type Scope, Semaphore } from "effect"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { LeaseStore, type ReplicaId } from "../store/LeaseStore.ts"
 import { counter } from "../telemetry/Instrument.ts"
+import { claim } from "./Claim.ts"
 import { HeldLeases, type Listener } from "./HeldLeases.ts"
 
 const renewals = counter({
@@ -106,28 +107,21 @@ class Lines {
   /** Goes ahead of those who wait. One of them may be asking the store for the session: it waits until the store grants it. */
   readonly enterFirst = Effect.fnUntraced(function* (this: Lines, session: SessionId, listener: Listener) {
     const { turn } = yield* this.#stand(session, listener, "first")
-    const scope = yield* Effect.scope
-    // Not `acquireRelease`: it copies the whole context at each release.
-    yield* Effect.uninterruptible(
-      Effect.flatMap(turn.takeIfAvailable(1), (isTaken) =>
-        isTaken ? Scope.addFinalizer(scope, turn.release(1)) : Effect.void
-      )
-    )
+    yield* claim(turn.takeIfAvailable(1), (isTaken) => (isTaken ? turn.release(1) : Effect.void))
   })
 
   /** Stands in the line until the scope closes. */
   #stand(session: SessionId, listener: Listener, place: "first" | "last"): Effect.Effect<Line, never, Scope.Scope> {
-    const stand = (scope: Scope.Scope) =>
-      Effect.suspend(() => {
+    return claim(
+      Effect.sync(() => {
         const line = this.#lines.get(session) ?? { turn: Semaphore.makeUnsafe(1), members: [] }
         this.#lines.set(session, line)
         if (place === "first") line.members.unshift(listener)
         else line.members.push(listener)
-        // Not `acquireRelease`: it copies the whole context at each release.
-        const leave = Effect.sync(() => this.#leave(session, line, listener))
-        return Effect.as(Scope.addFinalizer(scope, leave), line)
-      })
-    return Effect.uninterruptible(Effect.flatMap(Effect.scope, stand))
+        return line
+      }),
+      (line) => Effect.sync(() => this.#leave(session, line, listener))
+    )
   }
 
   #leave(session: SessionId, { members }: Line, listener: Listener): void {

@@ -18,9 +18,11 @@ import type { PlanRecord, SessionRecord } from "./internal/MemoryRecords.ts"
 import { makeApprovalStore } from "./internal/MemoryApprovals.ts"
 import { makeSessionStore } from "./internal/MemorySessions.ts"
 import { makeTaskStore } from "./internal/MemoryTasks.ts"
+import { makePushStore } from "./internal/MemoryPushes.ts"
 import { newestFirst } from "./internal/NewestFirst.ts"
 import { LeaseStore } from "../store/LeaseStore.ts"
 import { newPrior } from "../store/PriorSummaries.ts"
+import { PushStore } from "../store/PushStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { TaskStore } from "../store/TaskStore.ts"
 
@@ -91,7 +93,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       session.plans.add(plan_id)
       session.open.add(record)
       memory.open.set(plan_id, record)
-      memory.grow(session, { ...request, history: plan.messages })
+      memory.grow(session, { ...request, history: plan.messages, echo: plan.echo })
       memory.touch(session)
       return { session_id: session.session_id, external_session_id: session.external_session_id, created, fence }
     }),
@@ -146,6 +148,18 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const session = memory.sessions.get(record.plan.session_id)
       if (session !== undefined) memory.touch(session)
       return Effect.succeed(record.plan)
+    }),
+  echo: (owner, id) =>
+    Effect.suspend(() => {
+      const record = memory.plans.get(id)
+      return record?.owner !== owner || record.echo === null
+        ? Effect.fail(new NotFound({ what: "plan" }))
+        : Effect.succeed(record.echo)
+    }),
+  dropEcho: (id) =>
+    Effect.sync(() => {
+      const record = memory.plans.get(id)
+      if (record !== undefined) record.echo = null
     }),
   list: (owner, { session, state, before }, page) =>
     Effect.sync(() => {
@@ -276,7 +290,7 @@ export const layerWith = ({
   sessionTtl,
   maxBytes = defaultBytes
 }: Options): Layer.Layer<
-  PlanStore | TaskStore | ApprovalStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices
+  PlanStore | TaskStore | PushStore | ApprovalStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices
 > =>
   Layer.effectContext(
     Effect.gen(function* () {
@@ -285,6 +299,7 @@ export const layerWith = ({
       const memory = new Memory(maxBytes)
       return Context.make(PlanStore, makePlanStore(memory, notices)).pipe(
         Context.add(TaskStore, makeTaskStore(memory)),
+        Context.add(PushStore, makePushStore(memory)),
         Context.add(ApprovalStore, makeApprovalStore(memory)),
         Context.add(SessionStore, makeSessionStore(memory, sessionTtl)),
         Context.add(LeaseStore, makeLeaseStore(memory, notices)),

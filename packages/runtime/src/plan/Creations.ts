@@ -3,7 +3,7 @@ import { MessageId } from "@bowline/domain/session/Message"
 import { SessionId } from "@bowline/domain/session/Session"
 import { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { Cause, Clock, Duration, Effect, Exit, FiberSet, Latch, Option, Schedule, Scope } from "effect"
+import { Cause, Clock, Duration, Effect, Exit, FiberSet, Latch, Option, Schedule, type Schema, Scope } from "effect"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
@@ -28,6 +28,12 @@ interface Parts {
   readonly uuid: () => string
   /** Runs what goes on after `create` has failed. */
   readonly background: FiberSet.FiberSet
+}
+
+/** What is stored with a plan besides, and never changes. */
+interface Kept {
+  readonly idempotency?: Idempotency | undefined
+  readonly echo?: Schema.Json | undefined
 }
 
 /** What a plan starts with, its preset included. */
@@ -74,11 +80,11 @@ export class Creations {
    * If the answer of the store is lost, this fails, and the plan is run in the background if it turns out to be stored. Its place
    * stays reserved until that is decided.
    */
-  readonly create = Effect.fnUntraced(function* (this: Creations, start: Start, idempotency: Idempotency | undefined) {
+  readonly create = Effect.fnUntraced(function* (this: Creations, start: Start, kept: Kept) {
     const { store, config, background, lock, running } = this.#parts
     const place = yield* Scope.make()
     yield* Scope.provide(Effect.andThen(running.reserve, lock.expectLeases), place)
-    const stored = this.#toStore(start, idempotency)
+    const stored = this.#toStore(start, kept)
     const decided = this.#begin(start.plan_id, place)
     const session = yield* store
       .create(stored, config.maxQueue)
@@ -106,7 +112,7 @@ export class Creations {
     })
   }
 
-  #toStore(start: Start, idempotency: Idempotency | undefined): NewPlan {
+  #toStore(start: Start, { echo = null, idempotency }: Kept): NewPlan {
     const { store, config, secretKey, uuid, lock } = this.#parts
     const { plan_id, request, createdAt } = start
     /** Whether another process may resume the plan. */
@@ -123,6 +129,7 @@ export class Creations {
         parts: [{ type: "text", text: content }]
       })),
       storedRequest: isKept ? StoredRequest.store(request, plan_id, secretKey) : null,
+      echo,
       idempotency:
         idempotency === undefined
           ? null

@@ -1,4 +1,5 @@
-import { Deferred, type Duration, Effect, Exit, Fiber, FiberMap, Latch, Option, Scope } from "effect"
+import { Deferred, type Duration, Effect, Exit, Fiber, FiberMap, Latch, Option, type Scope } from "effect"
+import { claim } from "../lock/Claim.ts"
 
 interface Options<A> {
   /** The most values and reserved places at one time. */
@@ -74,19 +75,7 @@ export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace,
   const takePlace = Effect.suspend(() =>
     state === "open" ? change(() => reserved++) : Effect.fail("draining" as const)
   )
-  // Not `acquireRelease`: it copies the whole context at each release.
-  const reserve = <E>(take: Effect.Effect<void, E>) =>
-    Effect.uninterruptible(
-      Effect.flatMap(Effect.scope, (scope) =>
-        Effect.andThen(
-          take,
-          Scope.addFinalizer(
-            scope,
-            change(() => reserved--)
-          )
-        )
-      )
-    )
+  const reserve = <E>(take: Effect.Effect<void, E>) => claim(take, () => change(() => reserved--))
   const keeper: Keeper<K, A> = {
     run: Effect.fnUntraced(function* (key, life) {
       const older = values.get(key)

@@ -9,7 +9,7 @@ import {
   type SessionBusy
 } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer } from "effect"
+import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer, type Schema } from "effect"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { GatewayId } from "../config/GatewayId.ts"
 import { hostOf, narrow, Permissions } from "../config/Permissions.ts"
@@ -32,6 +32,8 @@ export interface Asked {
   readonly request: PlanRequest
   /** The gateways that have passed the plan on to here, if any. */
   readonly route?: Route | undefined
+  /** What the protocol in which the caller asks repeats of the request later. It is stored with the plan, as it is: without secrets. */
+  readonly echo?: Schema.Json | undefined
   /** The idempotency key of the request, if it has one. */
   readonly idempotency?: Idempotency | undefined
   /** With `false`, a key that stands for a plan already is a conflict, also with the same body. */
@@ -41,7 +43,7 @@ export interface Asked {
 /** The caller disconnected before the plan was stored. Nobody reads the plan yet. */
 const disconnect = (start: Fiber.Fiber<RunningPlan, unknown>) =>
   Effect.flatMap(Fiber.await(start), (exit) =>
-    Exit.isSuccess(exit) ? Effect.scoped(exit.value.live.attach) : Effect.void
+    Exit.isSuccess(exit) ? Effect.scoped(exit.value.live.attach(0)) : Effect.void
   )
 
 /** Checks requests, stores their plans, and starts them. */
@@ -75,7 +77,7 @@ export class NewPlans extends Context.Service<
       const creations = yield* Creations.make(starts)
       const check = yield* makeCheck
 
-      const start = Effect.fnUntraced(function* ({ caller, request: asked, route: came = direct, idempotency }: Asked) {
+      const start = Effect.fnUntraced(function* ({ caller, request: asked, route: came = direct, ...kept }: Asked) {
         const { preset, request } = yield* check(caller, asked, came)
         const createdAt = yield* Clock.currentTimeMillis
         const { session, plan } = yield* creations.create(
@@ -89,7 +91,7 @@ export class NewPlans extends Context.Service<
             createdAt,
             deadline: createdAt + request.preferences.timeout_ms
           },
-          idempotency
+          kept
         )
         if (request.preferences.on_busy === "interrupt" && session.fence === undefined) {
           // The plan and its key are stored, so nothing refuses it from here on. At worst it waits for the older plans.

@@ -11,9 +11,9 @@ import {
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { Array, Clock, Context, Effect, Layer, Option, type Scope, Stream } from "effect"
+import { Clock, Context, Effect, Layer, Option, type Scope, Stream } from "effect"
 import { PlanStore } from "../store/PlanStore.ts"
-import type { PlanReader, ReaderItem, Reading } from "../stream/LivePlan.ts"
+import type { Reading } from "../stream/LivePlan.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
 import * as StoredFrames from "../stream/StoredFrames.ts"
 import { type Asked, NewPlans } from "./NewPlans.ts"
@@ -44,7 +44,8 @@ export class PlanStreams extends Context.Service<
     >
     /**
      * The frames of the plan behind `after` (0: from the start), live to the end. A cursor past the last frame is invalid; at the
-     * end of a plan that is over there is nothing to read. The caller is a reader until the scope closes.
+     * end of a plan that is over there is nothing to read. The caller is a reader until the scope closes. `leaveRunning` does nothing for
+     * a plan of another replica.
      */
     readonly read: (
       caller: CallerName,
@@ -63,17 +64,13 @@ export class PlanStreams extends Context.Service<
       /** The frames behind `after` of a plan that runs here: first those that are there, then those that come. */
       const attach = Effect.fnUntraced(function* ({ live, run }: RunningPlan, after: number) {
         const { plan_id, session_id } = run.given
-        const { head, frames, overdue, cutOff } = yield* live.attach
-        // Where another replica's reader was faster than this one's writer, `after` is ahead of `head`.
-        const later: PlanReader =
-          after > head ? Stream.filter(frames, (item) => typeof item === "string" || item.seq > after) : frames
-        const recent = live.recent(after, head)
-        if (recent !== undefined) return { plan_id, session_id, frames: prepend(recent, later), overdue }
+        const { head, frames, cutOff, ...reader } = yield* live.attach(after)
+        if (head === after) return { plan_id, session_id, frames, ...reader }
         yield* store.reading(plan_id)
-        const all = Stream.concat(StoredFrames.between(store, plan_id, after, head), later).pipe(
+        const all = Stream.concat(StoredFrames.between(store, plan_id, after, head), frames).pipe(
           Stream.catchTag("StorageError", () => Stream.fromEffect(Effect.as(cutOff, "reconnect" as const)))
         )
-        return { plan_id, session_id, frames: all, overdue }
+        return { plan_id, session_id, frames: all, ...reader }
       })
 
       const read = Effect.fnUntraced(function* (caller: CallerName, plan_id: PlanId, after: number) {
@@ -89,7 +86,7 @@ export class PlanStreams extends Context.Service<
         yield* store.reading(plan_id)
         const elsewhere = isSettled(stored) ? undefined : yield* remote.connect(plan_id)
         const frames = StoredFrames.follow(store, plan_id, after, elsewhere)
-        return { plan_id, session_id: stored.session_id, frames, overdue: Effect.never }
+        return { plan_id, session_id: stored.session_id, frames, overdue: Effect.never, leaveRunning: Effect.void }
       })
 
       const start: PlanStreams["Service"]["start"] = (asked) =>
@@ -114,21 +111,6 @@ export class PlanStreams extends Context.Service<
         )
 
       return { start, read }
-    })
-  )
-}
-
-/** The items that are there, then those of the reader. `Stream.concat` would put three more layers around each pull. */
-const prepend = (items: ReadonlyArray<ReaderItem>, reader: PlanReader): PlanReader => {
-  if (!Array.isReadonlyArrayNonEmpty(items)) return reader
-  return Stream.transformPull(reader, (pull) =>
-    Effect.sync(() => {
-      let isFirst = true
-      return Effect.suspend(() => {
-        if (!isFirst) return pull
-        isFirst = false
-        return Effect.succeed(items)
-      })
     })
   )
 }

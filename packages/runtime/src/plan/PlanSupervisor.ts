@@ -1,5 +1,5 @@
-import type { AbortReason, Outcome } from "@bowline/domain/plan/Outcome"
-import { Clock, Deferred, type Duration, Effect, Exit, Fiber, Option, Scope } from "effect"
+import type { Outcome } from "@bowline/domain/plan/Outcome"
+import { Clock, type Duration, Effect, Exit, Fiber, Option, Scope } from "effect"
 import { LeaseLost } from "../store/LeaseStore.ts"
 import type { LivePlan } from "../stream/LivePlan.ts"
 import type { Planner } from "../planner/Planner.ts"
@@ -58,12 +58,11 @@ const hold = Effect.fnUntraced(function* ({ given, stages }: PlanRun, lock: Sess
 /** Closes the readers' streams when the end is stored, or when they have waited long enough, and returns when it is stored. */
 const close = Effect.fnUntraced(function* (run: PlanRun, live: LivePlan, end: Settlement.End, outcome?: Outcome) {
   const { journal } = run.given
-  const lost = Effect.catchTags(Deferred.await(journal.stopped), {
-    LeaseLost: () => Effect.void,
-    StorageError: () => Effect.never
-  })
   const stored = (within: Duration.Input) =>
-    Effect.timeoutOption(Effect.raceFirst(Effect.as(journal.written, true), Effect.as(lost, false)), within)
+    Effect.timeoutOption(
+      journal.settled(({ _tag }) => _tag === "LeaseLost"),
+      within
+    )
 
   if (outcome === undefined) {
     if (end._tag === "HandedOver") yield* stored(awayLimit)
@@ -74,7 +73,7 @@ const close = Effect.fnUntraced(function* (run: PlanRun, live: LivePlan, end: Se
   const isStored = yield* stored(wait)
   live.close(Option.contains(isStored, true) ? "done" : "reconnect")
   // The session is held until the outcome is stored. Otherwise the next plan would find a plan that never ended.
-  if (Option.isNone(isStored)) yield* Effect.raceFirst(journal.written, Effect.ignore(Deferred.await(journal.stopped)))
+  if (Option.isNone(isStored)) yield* journal.settled(() => true)
   if (Option.contains(isStored, false)) run.leave("lost")
 })
 
@@ -104,23 +103,17 @@ export const supervise = Effect.fnUntraced(function* (
   const holding = journal.guard._tag === "Held" ? hasSession : Scope.provide(hold(run, lock), scope)
   const work = Effect.andThen(holding, planner.run(run))
 
-  const aborted = (reason: AbortReason): Settlement.End => ({ _tag: "Aborted", reason })
-  const exited = (exit: Settlement.Exited["exit"]): Settlement.End => ({
-    _tag: "Exited",
-    exit
-  })
-  const untilDeadline = Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.sleep(Math.max(deadline - now, 0)))
   const firstEnd = (fiber: Fiber.Fiber<PlanAnswer, Settlement.Failed>) =>
-    Effect.raceAllFirst([
-      Effect.map(Fiber.await(fiber), exited),
-      Effect.map(Effect.exit(Deferred.await(journal.stopped)), exited),
-      Effect.map(Deferred.await(run.aborted), aborted),
-      Effect.as(Deferred.await(run.handedOver), { _tag: "HandedOver" } as const),
-      Effect.andThen(untilDeadline, () => {
-        run.abort("deadline")
-        return Effect.never
-      })
-    ])
+    // Not a race, which would make a fiber for each of the two.
+    Effect.callback<Settlement.End>((resume) => {
+      fiber.addObserver((exit) => resume(Effect.succeed({ _tag: "Exited", exit })))
+      run.onEnding((ending) => resume(Effect.succeed(ending)))
+    })
+  const untilDeadline = Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.sleep(Math.max(deadline - now, 0)))
+  yield* Effect.forkIn(
+    Effect.andThen(untilDeadline, () => Effect.sync(() => run.abort("deadline"))),
+    scope
+  )
   const { end, fiber } = yield* Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
       // Detached, since a parent waits for its children without a limit. It is interrupted below, whatever ends the plan.
@@ -139,8 +132,9 @@ export const supervise = Effect.fnUntraced(function* (
 
   yield* PlanSpan.settle(() => ({ outcome, progress: run.progress }))
 
+  const closing = close(run, live, end, outcome)
   const ended = Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)
-  yield* Effect.all([close(run, live, end, outcome), ended], { concurrency: "unbounded" })
+  yield* fiber.pollUnsafe() === undefined ? Effect.all([closing, ended], { concurrency: "unbounded" }) : closing
   if (isReleased && isEndStored()) yield* lock.forget(run.given.session_id, journal.guard.fence)
   const known = run.elsewhere === "lost" ? undefined : outcome
   yield* measure(known, end, now - run.given.createdAt)

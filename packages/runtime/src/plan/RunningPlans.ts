@@ -163,7 +163,7 @@ const makeOpen = Effect.gen(function* () {
       if (on_disconnect === "cancel") run.abort("disconnect")
     })
     const live = new LivePlan(scope, onUnread, Duration.fromInputUnsafe(disconnect_grace_ms))
-    const journal = new Journal({ plan_id, session_id }, guard, head, live, writer.notify)
+    const journal = new Journal({ plan_id, session_id }, guard, head, live, writer.notify, (why) => run.stop(why))
     const run: PlanRun = new PlanRun({
       ...start,
       session_id,

@@ -1,5 +1,5 @@
 import { type AbortReason, isRetryable, type Failure, type Outcome, type Stage } from "@bowline/domain/plan/Outcome"
-import { Cause, Exit, Option } from "effect"
+import { Exit, Option } from "effect"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
@@ -7,7 +7,7 @@ import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { retryAfterMs } from "../asking/RetryPolicy.ts"
 import type { PlanAnswer } from "../planner/StepLoop.ts"
 import type { PlannerError } from "../planner/PlannerError.ts"
-import type { PlanRun, Snapshot } from "../planner/PlanRun.ts"
+import type { Ending, PlanRun, Snapshot } from "../planner/PlanRun.ts"
 import type { TaskEnd } from "../planner/PlanTasks.ts"
 import type { LeaseLost } from "../store/LeaseStore.ts"
 
@@ -28,7 +28,7 @@ export interface Exited {
 }
 
 /** What ended a plan: an abort, a hand-over, or the exit of its work. A journal that may no longer write makes the work exit, too. */
-export type End = { readonly _tag: "Aborted"; readonly reason: AbortReason } | { readonly _tag: "HandedOver" } | Exited
+export type End = Ending | Exited
 
 /** The error of an abort names the stage that was running, and in stage `tool` every open task. */
 const ofAbort = (reason: AbortReason, { open, stage }: Snapshot, now: number): Failure => {
@@ -85,9 +85,9 @@ const ofDefect = (stage: Stage | null): Failure => ({
 export const outcomeOf = (end: End, snapshot: Snapshot, now: number): Outcome | undefined => {
   if (end._tag === "HandedOver") return undefined
   if (end._tag === "Aborted") return { state: "aborted", error: ofAbort(end.reason, snapshot, now) }
-  if (Exit.isSuccess(end.exit)) return { state: "completed", final: end.exit.value.final }
+  if (end._tag === "Exited" && Exit.isSuccess(end.exit)) return { state: "completed", final: end.exit.value.final }
   const stage = snapshot.failedIn ?? snapshot.stage
-  const error = Option.getOrUndefined(Cause.findErrorOption(end.exit.cause))
+  const error = end._tag === "Stopped" ? end.why : Option.getOrUndefined(Exit.findErrorOption(end.exit))
   switch (error?._tag) {
     case "LeaseLost":
       return undefined

@@ -12,6 +12,8 @@ export interface Answer {
   readonly calls: ReadonlyArray<PlacedCall>
   /** Why other calls cannot be made. */
   readonly dropped: ReadonlyArray<string>
+  /** The caller's limit has cut it, and not in a call: it ends the plan. */
+  readonly isEnough: boolean
 }
 
 /** How often a step was continued, and why. */
@@ -56,7 +58,7 @@ export const next = (
   continued: Continued
 ): { readonly ask: ReadonlyArray<Entry>; readonly continued: Continued } | undefined => {
   const why = isEmpty(answer) ? "empty" : answer.finish
-  if (why !== "length" && why !== "pause" && why !== "empty") return undefined
+  if (answer.isEnough || (why !== "length" && why !== "pause" && why !== "empty")) return undefined
   if (continued[why] >= limits[why]) return undefined
   const ask = why === "empty" ? [...corrections(answer.dropped), ...nudges.empty] : nudges[why]
   return { ask, continued: { ...continued, [why]: continued[why] + 1 } }

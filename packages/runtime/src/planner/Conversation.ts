@@ -1,4 +1,5 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { Sampling } from "@bowline/domain/plan/PlanRequest"
 import { MessageId, type Message, type NewMessage } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
@@ -109,7 +110,12 @@ const gather = Effect.fnUntraced(function* (
   })
 })
 
-const emptySession: [ReadonlyArray<Message>, SessionSummary] = [
+const ofSampling = ({ max_tokens, ...sampling }: Sampling): Partial<ModelRequest> => ({
+  maxOutputTokens: max_tokens,
+  sampling
+})
+
+const emptySession: readonly [ReadonlyArray<Message>, SessionSummary] = [
   [],
   { text: null, covered_seq: 0, priors: [], prior_seq: 0 }
 ]
@@ -122,10 +128,11 @@ export const begin = Effect.fnUntraced(function* (
   const { asker, compaction, config, sessions } = parts
   const { plan_id, session_id, journal, preset, request, resumed, uuid } = run.given
   const stores = Effect.all([sessions.history(session_id), sessions.summary(session_id)], { concurrency: 2 })
-  const session = run.given.isEmpty ? Effect.succeed(emptySession) : retryWhileAway(stores)
-  // The disk is asked while the store is.
   const texts = Effect.all([parts.planner, parts.recipes])
-  const [[stored, summary], [planner, known]] = yield* Effect.all([session, texts], { concurrency: 2 })
+  // The disk is asked while the store is.
+  const [[stored, summary], [planner, known]] = run.given.isEmpty
+    ? [emptySession, yield* texts]
+    : yield* Effect.all([retryWhileAway(stores), texts], { concurrency: 2 })
   const { notices, recipes, refresh, tools, unreachable, withheld } = yield* gather(parts, run, known)
   const delimiter = uuid()
   yield* skipUnavailable(asker, run)
@@ -180,7 +187,8 @@ export const begin = Effect.fnUntraced(function* (
     request: (mustAnswer, corrections) => ({
       ...frame(prompt.summaries, mustAnswer),
       messages: [...legalHistory(prompt.messages), ...corrections],
-      toolChoice: mustAnswer ? "none" : "auto"
+      toolChoice: mustAnswer ? "none" : "auto",
+      ...(request.sampling !== undefined && ofSampling(request.sampling))
     })
   }
 })

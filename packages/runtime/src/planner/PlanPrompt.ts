@@ -60,7 +60,7 @@ export class PlanPrompt {
   /** Fails if the prompt alone has more tokens than this limit, which is called `name`. */
   within(maxTokens: number, name: string): Effect.Effect<void, PlannerError> {
     return Effect.gen({ self: this }, function* () {
-      if (this.#atMost() <= maxTokens) return
+      if (maxTokens === Infinity || this.#atMost() <= maxTokens) return
       const tokens = yield* this.#estimate()
       if (tokens <= maxTokens) return
       const message = `The next request has about ${tokens} tokens, more than the ${maxTokens} of ${name}`

@@ -4,10 +4,9 @@ import type { MessagePart, Message } from "@bowline/domain/session/Message"
 import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
-import { Deferred, Effect } from "effect"
 import type { Preset } from "../config/Presets.ts"
 import type { Subject } from "../asking/Retries.ts"
-import type { Journal } from "../stream/Journal.ts"
+import type { Journal, Stopped } from "../stream/Journal.ts"
 import type { MeasureCall } from "../telemetry/PlanMetrics.ts"
 import type { PlanStart } from "../store/PlanStart.ts"
 import type { PlanChange, Progress } from "../store/PlanStore.ts"
@@ -34,6 +33,12 @@ interface Given extends PlanStart {
   readonly measureCall: MeasureCall
 }
 
+/** What ends a plan from outside: an abort, a hand-over to the next process, or a journal that may not write any more. */
+export type Ending =
+  | { readonly _tag: "Aborted"; readonly reason: AbortReason }
+  | { readonly _tag: "HandedOver" }
+  | { readonly _tag: "Stopped"; readonly why: Stopped }
+
 /** What a plan was doing when it ended. */
 export interface Snapshot {
   readonly stage: Stage | null
@@ -52,10 +57,6 @@ export interface Snapshot {
  */
 export class PlanRun {
   readonly given: Given
-  /** The first reason wins. */
-  readonly aborted = Deferred.makeUnsafe<AbortReason>()
-  /** Done when the plan is to be handed over to the next process. */
-  readonly handedOver = Deferred.makeUnsafe<void>()
   readonly stages = new Stages()
   readonly tasks: PlanTasks
   #elsewhere: "handed over" | "lost" | undefined
@@ -64,6 +65,8 @@ export class PlanRun {
   #step: StepState | undefined
   #day: string | undefined
   #hasSpoken: boolean
+  #ending: Ending | undefined
+  #tell: (ending: Ending) => void = () => undefined
 
   constructor(given: Given) {
     const { journal, models, resumed, uuid, isOverdue, measureCall } = given
@@ -142,13 +145,35 @@ export class PlanRun {
   }
 
   abort(reason: AbortReason): void {
-    Deferred.doneUnsafe(this.aborted, Effect.succeed(reason))
+    this.#end({ _tag: "Aborted", reason })
+  }
+
+  /** The journal may not write any more. */
+  stop(why: Stopped): void {
+    this.#end({ _tag: "Stopped", why })
+  }
+
+  /** What ends the plan from outside, as soon as something does. The first one wins. */
+  get ending(): Ending | undefined {
+    return this.#ending
+  }
+
+  /** Calls `tell` once, as soon as something ends the plan from outside. */
+  onEnding(tell: (ending: Ending) => void): void {
+    if (this.#ending === undefined) this.#tell = tell
+    else tell(this.#ending)
+  }
+
+  #end(ending: Ending): void {
+    if (this.#ending !== undefined) return
+    this.#ending = ending
+    this.#tell(ending)
   }
 
   /** Hands the plan over to the next process, if that can resume it; else aborts it. */
   end(reason: AbortReason): void {
     const isResumable = this.tasks.open.every(([, task]) => task.isIdempotent || task.remote_task_id !== null)
-    if (isResumable && this.given.isKept()) Deferred.doneUnsafe(this.handedOver, Effect.void)
+    if (isResumable && this.given.isKept()) this.#end({ _tag: "HandedOver" })
     else this.abort(reason)
   }
 

@@ -72,12 +72,17 @@ const begin = Effect.fnUntraced(function* (
 })
 
 /** The answer so far, behind the parts that came `before` in the step. It has only the calls that may be made. */
-const joined = (before: ReadonlyArray<MessagePart>, answer: FinishedAnswer, mayCall: boolean): Given => {
-  const { finish, dropped, usage } = answer
+const joined = (
+  before: ReadonlyArray<MessagePart>,
+  answer: FinishedAnswer,
+  { isLimited, mayCall }: { readonly isLimited: boolean; readonly mayCall: boolean }
+): Given => {
+  const { finish, dropped, isCalling, usage } = answer
+  const isEnough = isLimited && finish === "length" && !(mayCall && isCalling)
   const made = mayCall && Continuation.isWhole(finish) ? answer.calls : []
   const calls = made.map((call) => ({ ...call, at: before.length + call.at }))
   const parts = [...before, ...answer.parts]
-  return { finish, calls, dropped, parts, text: textOf(parts), usage }
+  return { finish, calls, dropped, parts, text: textOf(parts), usage, isEnough }
 }
 
 const answerTo = Effect.fnUntraced(function* (
@@ -91,12 +96,16 @@ const answerTo = Effect.fnUntraced(function* (
   let continued = Continuation.notContinued
   /** Follows the prompt in the request, so that the model continues its answer. */
   let tail: ReadonlyArray<Entry> = []
+  /** A step that was cut in a call is not the last one: the caller's limit does not hold for the rest of it. */
+  let isLimited = run.given.request.sampling?.max_tokens !== undefined
   const request = Effect.sync((): ModelRequest => {
     const base = asked.question()
-    return { ...base, messages: [...base.messages, ...tail] }
+    const messages = tail.length === 0 ? base.messages : [...base.messages, ...tail]
+    return { ...base, messages, maxOutputTokens: isLimited ? base.maxOutputTokens : undefined }
   })
   for (;;) {
-    const answer = joined(kept, yield* asking.ask(() => request), asked.mayCall)
+    const { mayCall } = asked
+    const answer = joined(kept, yield* asking.ask(() => request), { mayCall, isLimited })
     state.keepText()
     const next = Continuation.next(answer, continued)
     if (Continuation.isEmpty(answer)) {
@@ -105,6 +114,7 @@ const answerTo = Effect.fnUntraced(function* (
       if (next === undefined) return yield* new ProviderError({ reason })
     }
     if (next === undefined) return answer
+    if (answer.finish === "length") isLimited = false
     continued = next.continued
     kept = answer.parts
     tail = [{ role: "assistant", parts: kept }, ...next.ask]

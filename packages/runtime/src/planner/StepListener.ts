@@ -1,6 +1,7 @@
+import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Deferred, Effect } from "effect"
+import { Clock, Effect } from "effect"
 import type { Listener } from "../asking/Listener.ts"
 import * as Target from "../asking/Target.ts"
 import type { ProviderPart } from "../provider/Provider.ts"
@@ -41,6 +42,11 @@ export const tellRetry = (
   run.given.journal.emit({ event: "retry", data: { step, ...follows, error: { code, message } } })
 }
 
+type Shown = Extract<ProviderPart, { readonly _tag: "TextDelta" | "ReasoningDelta" }>
+
+const isShown = (part: ProviderPart): part is Shown =>
+  (part._tag === "TextDelta" || part._tag === "ReasoningDelta") && part.delta !== ""
+
 const measureFirstToken = ({ given: { createdAt } }: PlanRun): Effect.Effect<void> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => PlanMetrics.timeToFirstToken.update((now - createdAt) / 1_000, {}))
 
@@ -49,16 +55,19 @@ export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"
   const { journal } = run.given
   const step = run.progress.steps
 
-  const show = (attempt: number, part: ProviderPart): void => {
-    if (part._tag !== "TextDelta" && part._tag !== "ReasoningDelta") return
-    const { _tag, delta } = part
-    if (delta === "") return
-    state.shown.add(attempt)
+  const show = (attempt: number, { _tag, delta }: Shown): PlanEvent => {
     if (_tag === "TextDelta") state.showText(delta)
-    journal.emit({ event: _tag === "TextDelta" ? "text.delta" : "reasoning.delta", data: { step, attempt, delta } })
+    return { event: _tag === "TextDelta" ? "text.delta" : "reasoning.delta", data: { step, attempt, delta } }
   }
   const heard = (attempt: number, parts: ReadonlyArray<ProviderPart>): Effect.Effect<void, StorageError> => {
-    for (const part of parts.slice(0, slice)) show(attempt, part)
+    const shown = parts.slice(0, slice).filter(isShown)
+    if (shown.length > 0) {
+      state.shown.add(attempt)
+      journal.append(
+        [],
+        shown.map((part) => show(attempt, part))
+      )
+    }
     if (state.shownText !== "" && run.speak()) return Effect.andThen(measureFirstToken(run), rest(attempt, parts))
     return rest(attempt, parts)
   }
@@ -91,10 +100,6 @@ export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"
       })
     ),
     within: (stage) => run.stages.within(stage),
-    isDeadline: Effect.suspend(() =>
-      Deferred.isDoneUnsafe(run.aborted)
-        ? Effect.map(Deferred.await(run.aborted), (reason) => reason === "deadline")
-        : Effect.succeed(false)
-    )
+    isDeadline: () => run.ending?._tag === "Aborted" && run.ending.reason === "deadline"
   }
 }

@@ -1,4 +1,4 @@
-import { Data, Effect, Fiber, Predicate, References, Result, type Scope } from "effect"
+import { Data, Effect, Latch, Predicate, References, Result, type Scope } from "effect"
 import type { BigIntStats } from "node:fs"
 import { readFile, realpath, stat } from "node:fs/promises"
 import { join, sep } from "node:path"
@@ -92,7 +92,7 @@ export const look = (path: string, before?: Seen, folder?: string): Effect.Effec
     )
   )
 
-/** How long a plan waits for a disk that does not answer. Then it gets what is known. */
+/** How long plans wait for a look. When it has taken so long, they get what is known, until the disk has answered. */
 const patience = "1 second"
 
 /**
@@ -104,12 +104,31 @@ export const refreshed = <A>(
   known: () => A
 ): Effect.Effect<Effect.Effect<A>, never, Scope.Scope> =>
   Effect.map(Effect.scope, (scope) => {
-    // The log tells of a file, and not of the plan that happened to look.
-    const look = Effect.forkIn(Effect.provideService(check, References.CurrentLogAnnotations, {}), scope)
-    let running: Fiber.Fiber<void> | undefined
+    let isLooking = false
+    /** Closed while a look runs that plans wait for. */
+    const answered = Latch.makeUnsafe(true)
+    const giveUp = Effect.delay(
+      Effect.sync(() => answered.openUnsafe()),
+      patience
+    )
+    const look = Effect.andThen(Effect.forkChild(giveUp), check).pipe(
+      Effect.ensuring(
+        Effect.sync(() => {
+          isLooking = false
+          answered.openUnsafe()
+        })
+      ),
+      // The log tells of a file, and not of the plan that happened to look.
+      Effect.provideService(References.CurrentLogAnnotations, {}),
+      Effect.forkIn(scope, { startImmediately: true })
+    )
     return Effect.gen(function* () {
-      if (running === undefined || running.pollUnsafe() !== undefined) running = yield* look
-      yield* Effect.timeoutOption(Fiber.join(running), patience)
+      if (!isLooking) {
+        isLooking = true
+        answered.closeUnsafe()
+        yield* look
+      }
+      yield* answered.await
       return known()
     })
   })

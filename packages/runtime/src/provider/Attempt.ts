@@ -36,31 +36,30 @@ export const run = <E, R>(
   onCut: (silentMs: number) => Effect.Effect<void>
 ): Effect.Effect<void, ProviderError | E, R> =>
   Effect.gen(function* () {
-    const started = yield* Clock.currentTimeMillis
+    const clock = yield* Clock.Clock
+    const started = clock.currentTimeMillisUnsafe()
     let silentSince = started
     let heardAt = started
     let hasContent = false
     let isHandingOn = false
 
-    const consume = Stream.runForEachArray(
-      attempt,
-      Effect.fnUntraced(function* (parts) {
-        const received = yield* Clock.currentTimeMillis
-        isHandingOn = true
-        yield* onParts(parts)
+    const consume = Stream.runForEachArray(attempt, (parts) => {
+      const received = clock.currentTimeMillisUnsafe()
+      isHandingOn = true
+      return Effect.map(onParts(parts), () => {
         isHandingOn = false
-        const now = yield* Clock.currentTimeMillis
+        const now = clock.currentTimeMillisUnsafe()
         heardAt = now
         if (parts.some(isContent)) {
           hasContent = true
           silentSince = now
         } else silentSince += now - received
       })
-    )
+    })
 
     const watch = Effect.gen(function* () {
       for (;;) {
-        const now = yield* Clock.currentTimeMillis
+        const now = clock.currentTimeMillisUnsafe()
         const total = started + Duration.toMillis(timers.total)
         if (now >= total) {
           return yield* fail(new AttemptTimeout({ message: `No end after ${Duration.format(timers.total)}` }))
@@ -76,6 +75,6 @@ export const run = <E, R>(
       }
     })
 
-    const cut = Effect.flatMap(Clock.currentTimeMillis, (now) => onCut(isHandingOn ? 0 : now - heardAt))
+    const cut = Effect.suspend(() => onCut(isHandingOn ? 0 : clock.currentTimeMillisUnsafe() - heardAt))
     yield* Effect.onInterrupt(Effect.raceFirst(consume, watch), () => cut)
   })

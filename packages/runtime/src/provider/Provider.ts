@@ -1,4 +1,5 @@
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
+import type { Sampling } from "@bowline/domain/plan/PlanRequest"
 import type { Message } from "@bowline/domain/session/Message"
 import type { Usage } from "@bowline/domain/plan/Usage"
 import { Context, type Stream } from "effect"
@@ -27,7 +28,9 @@ export interface ProviderRequest {
    * Tokens of answer at most. Without it the request has no limit, unless the wire requires one: then the adapter takes it from
    * `facts`.
    */
-  readonly maxOutputTokens?: number
+  readonly maxOutputTokens?: number | undefined
+  /** The adapter leaves out what its wire does not have. */
+  readonly sampling?: Omit<Sampling, "max_tokens"> | undefined
 }
 
 /**

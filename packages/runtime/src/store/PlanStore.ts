@@ -29,6 +29,8 @@ export interface NewPlan extends PlanStart {
   readonly messages: ReadonlyArray<NewMessage>
   /** Kept until the plan is over; null if no other process may resume the plan. */
   readonly storedRequest: StoredRequest | null
+  /** What the protocol in which the caller asked repeats of the request later, such as the fields of a response; null if it repeats nothing. */
+  readonly echo: Schema.Json | null
   /** The idempotency key of the plan. It counts until it expires, or until the session is deleted. */
   readonly idempotency: (Idempotency & { readonly expires_at: string }) | null
   /** The time of the lease that the plan gets if its session is free; undefined if it has to ask for the session in any case. */
@@ -198,6 +200,10 @@ export class PlanStore extends Context.Service<
     readonly commit: (batch: ReadonlyArray<PlanCommit>) => Effect.Effect<ReadonlySet<PlanId>, StorageError>
     /** Another owner's plan is not found. */
     readonly get: (owner: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
+    /** The `echo` that the plan was created with. Another owner's plan is not found, nor is one without an echo, or whose echo was dropped. */
+    readonly echo: (owner: CallerName, id: PlanId) => Effect.Effect<Schema.Json, NotFound | StorageError>
+    /** Drops the plan's echo. The plan itself stays. */
+    readonly dropEcho: (id: PlanId) => Effect.Effect<void, StorageError>
     /** The owner's plans, newest first; with `before`, only plans that are older than this one. */
     readonly list: (
       owner: CallerName,

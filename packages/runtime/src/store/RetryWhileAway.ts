@@ -1,5 +1,5 @@
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
-import { Duration, Effect, Result } from "effect"
+import { Duration, Effect } from "effect"
 
 /** How long a plan waits for a database that is away. After that the plan ends. */
 export const awayLimit = Duration.seconds(30)
@@ -23,14 +23,13 @@ const isAway = (error: unknown): boolean => error instanceof StorageError && err
  * Asks the database. While it is away, asks again every 500 ms, up to `awayLimit` in all. The store limits the time of each try, so
  * that no timer is needed here when the database answers the first one.
  */
-export const retryWhileAway = Effect.fnUntraced(function* <A, E, R>(
-  ask: Effect.Effect<A, E, R>
-): Effect.fn.Return<A, E | StorageError, R> {
-  const [took, first] = yield* Effect.timed(Effect.result(ask))
-  if (Result.isSuccess(first)) return first.success
-  if (!isAway(first.failure)) return yield* Effect.fail(first.failure)
-  const again = Effect.retry(Effect.delay(ask, pause), { while: isAway })
-  return yield* withinAwayLimit(again, took)
-})
+export const retryWhileAway = <A, E, R>(ask: Effect.Effect<A, E, R>): Effect.Effect<A, E | StorageError, R> =>
+  Effect.clockWith((clock) => {
+    const since = clock.currentTimeMillisUnsafe()
+    return Effect.catchIf(ask, isAway, () => {
+      const again = Effect.retry(Effect.delay(ask, pause), { while: isAway })
+      return withinAwayLimit(again, Duration.millis(clock.currentTimeMillisUnsafe() - since))
+    })
+  })
 
 const pause = "500 millis"

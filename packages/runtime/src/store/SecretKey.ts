@@ -1,7 +1,7 @@
-import { Context, Option, type Redacted } from "effect"
+import { Context, Option } from "effect"
+import type { SealingKey } from "./Sealing.ts"
 
-/** The key of 32 bytes that encrypts the secrets of running plans (operations.md, `BOWLINE_SECRET_KEY`). Without it no secret is stored. */
-export const SecretKey = Context.Reference<Option.Option<Redacted.Redacted<Uint8Array>>>(
-  "@bowline/runtime/store/SecretKey",
-  { defaultValue: () => Option.none() }
-)
+/** The key of 32 bytes that encrypts the secrets of running plans, and of places that are notified (operations.md, `BOWLINE_SECRET_KEY`). Without it no secret is stored. */
+export const SecretKey = Context.Reference<Option.Option<SealingKey>>("@bowline/runtime/store/SecretKey", {
+  defaultValue: () => Option.none()
+})

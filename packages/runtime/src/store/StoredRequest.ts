@@ -1,8 +1,8 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { Option, Redacted, Schema } from "effect"
-import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto"
+import { Option, Schema } from "effect"
 import { canonicalJson } from "./CanonicalJson.ts"
+import { seal, type SealingKey, unseal } from "./Sealing.ts"
 
 /** A request as it is kept until its plan is over, so that another process can resume the plan. */
 export interface StoredRequest {
@@ -12,11 +12,7 @@ export interface StoredRequest {
   readonly secrets: string | null
 }
 
-type Key = Option.Option<Redacted.Redacted<Uint8Array>>
-
-const algorithm = "aes-256-gcm"
-const nonceBytes = 12
-const tagBytes = 16
+type Key = Option.Option<SealingKey>
 
 /** The secrets by their place in the request: an agent's token by its index, those of MCP servers by their path. */
 const Secrets = Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json))
@@ -29,24 +25,7 @@ const KeptRequest = Schema.StructWithRest(
 )
 
 /** What the encrypted secrets are bound to, so that nobody gets the token of an agent by changing its endpoint in the store. */
-const belonging = (planId: PlanId, request: Schema.Json): Buffer => Buffer.from(`${planId} ${canonicalJson(request)}`)
-
-const encrypt = (text: string, aad: Buffer, key: Redacted.Redacted<Uint8Array>): string => {
-  const nonce = randomBytes(nonceBytes)
-  const cipher = createCipheriv(algorithm, Redacted.value(key), nonce, { authTagLength: tagBytes })
-  cipher.setAAD(aad)
-  return Buffer.concat([nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()]).toString("base64")
-}
-
-const decrypt = Option.liftThrowable((secrets: string, aad: Buffer, key: Redacted.Redacted<Uint8Array>): string => {
-  const bytes = Buffer.from(secrets, "base64")
-  const decipher = createDecipheriv(algorithm, Redacted.value(key), bytes.subarray(0, nonceBytes), {
-    authTagLength: tagBytes
-  })
-  decipher.setAAD(aad)
-  decipher.setAuthTag(bytes.subarray(-tagBytes))
-  return decipher.update(bytes.subarray(nonceBytes, -tagBytes), undefined, "utf8") + decipher.final("utf8")
-})
+const belonging = (planId: PlanId, request: Schema.Json): string => `${planId} ${canonicalJson(request)}`
 
 const tokenPlace = {
   agents: (index: number) => `${index}`,
@@ -84,9 +63,9 @@ const withoutSecrets = (request: Encoded) => {
 export const store = (request: PlanRequest, planId: PlanId, key: Key): StoredRequest => {
   const { history: _, prior_summary: __, ...kept } = Schema.encodeSync(PlanRequest)({ ...request, history: [] })
   const { secrets, stored } = withoutSecrets(kept)
-  const seal = (key: Redacted.Redacted<Uint8Array>) =>
-    encrypt(JSON.stringify(Object.fromEntries(secrets)), belonging(planId, stored), key)
-  const sealed = secrets.size === 0 ? Option.none() : Option.map(key, seal)
+  const sealWith = (key: SealingKey) =>
+    seal(JSON.stringify(Object.fromEntries(secrets)), belonging(planId, stored), key)
+  const sealed = secrets.size === 0 ? Option.none() : Option.map(key, sealWith)
   return { request: stored, secrets: Option.getOrNull(sealed) }
 }
 
@@ -100,8 +79,8 @@ export const isWhole = ({ agents, mcp_servers }: PlanRequest, key: Key): boolean
 export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Option.Option<PlanRequest> =>
   Option.gen(function* () {
     const { request, secrets } = stored
-    const open = (key: Redacted.Redacted<Uint8Array>) =>
-      secrets === null ? Option.none() : decrypt(secrets, belonging(planId, request), key)
+    const open = (key: SealingKey) =>
+      secrets === null ? Option.none() : unseal(secrets, belonging(planId, request), key)
     const text = secrets === null ? "{}" : yield* Option.flatMap(key, open)
     const found = new Map(Object.entries(yield* Schema.decodeOption(Secrets)(text)))
     const kept = yield* Schema.decodeUnknownOption(KeptRequest)(request)

@@ -1,6 +1,6 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Context, Effect, Latch, Layer, Schedule } from "effect"
+import { Clock, Context, Effect, Latch, Layer, Result } from "effect"
 import { type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 import { gauge, histogram, observe } from "../telemetry/Instrument.ts"
 
@@ -15,6 +15,10 @@ const waiting = gauge({
   description: "How long the oldest event that is not stored has waited; 0 if all are stored",
   unit: "s"
 })
+
+/** The waits, in milliseconds, before the next attempt to commit: each one is twice as long as the one before. */
+const firstWait = 100
+const longestWait = 1_000
 
 /** All that one plan has to write at this time. One of its three ends is called; `refused` also when `stored` throws. */
 export interface Taken {
@@ -46,7 +50,8 @@ export class GroupCommit extends Context.Service<
       const store = yield* PlanStore
       const sources = new Set<Source>()
       const pending = Latch.makeUnsafe(false)
-      const clock = yield* Clock.Clock
+      const context = yield* Effect.context()
+      const clock = Context.get(context, Clock.Clock)
       /** When the first event of the next batch came, and of the one that is written now. */
       let nextSince: number | undefined
       let since: number | undefined
@@ -54,13 +59,25 @@ export class GroupCommit extends Context.Service<
         (clock.currentTimeMillisUnsafe() - (since ?? nextSince ?? clock.currentTimeMillisUnsafe())) / 1_000
       yield* observe(waiting.of({}), age)
 
+      /** Commits until the database has answered, and gives the plans that may write no more. */
+      const commit = Effect.fnUntraced(function* (batch: ReadonlyArray<Taken>) {
+        const commits = batch.map(({ commit }) => commit)
+        for (let wait = firstWait; ; wait = Math.min(wait * 2, longestWait)) {
+          // The store recognises a commit that is repeated because its answer was lost.
+          const written = yield* store.commit(commits).pipe(
+            Effect.catchDefect((cause) => Effect.fail(new StorageError({ reason: new Rejected({ cause }) }))),
+            Effect.result
+          )
+          if (Result.isSuccess(written)) return written.success
+          const error = written.failure
+          yield* Effect.logError("events_not_written", error.reason.cause)
+          if (!error.reason.isRetryable) return yield* error
+          yield* Effect.sleep(wait)
+        }
+      })
+
       const write = (batch: ReadonlyArray<Taken>): Effect.Effect<void> =>
-        // The store recognises a commit that is repeated because its answer was lost.
-        store.commit(batch.map(({ commit }) => commit)).pipe(
-          Effect.catchDefect((cause) => Effect.fail(rejection(cause))),
-          Effect.tapError((error) => Effect.logError("events_not_written", error.reason.cause)),
-          Effect.retry({ while: (error) => error.reason.isRetryable, schedule: whileAway }),
-          Effect.flatMap((refused) => complete(batch, refused)),
+        Effect.flatMap(commit(batch), (refused) => complete(batch, refused)).pipe(
           Effect.catchTag("StorageError", (error) => {
             const [first, ...others] = batch
             // A plan whose rows are rejected must not fail the other plans of the batch.
@@ -70,18 +87,23 @@ export class GroupCommit extends Context.Service<
         )
 
       yield* Effect.gen(function* () {
-        yield* pending.await
-        pending.closeUnsafe()
-        const batch = Array.from(sources, (source) => source.take()).filter((taken) => taken !== undefined)
-        sources.clear()
-        since = nextSince
-        nextSince = undefined
-        if (batch.length === 0) return
-        yield* write(batch)
-        yield* lag.update(age(), {})
+        for (;;) {
+          since = undefined
+          yield* pending.await
+          pending.closeUnsafe()
+          const batch = Array.from(sources, (source) => source.take()).filter((taken) => taken !== undefined)
+          sources.clear()
+          since = nextSince
+          nextSince = undefined
+          if (batch.length > 0) {
+            yield* write(batch)
+            lag.updateUnsafe(age(), {}, context)
+          }
+          // A store in memory has answered already: the plans go on before the next batch is taken.
+          yield* Effect.yieldNow
+        }
       }).pipe(
         Effect.catchCause((cause) => Effect.logError("event_writer_failed", cause)),
-        Effect.andThen(Effect.sync(() => (since = undefined))),
         Effect.forever,
         Effect.forkScoped
       )
@@ -97,24 +119,13 @@ export class GroupCommit extends Context.Service<
   )
 }
 
-const whileAway = Schedule.min([Schedule.exponential("100 millis"), Schedule.spaced("1 second")])
-
-const rejection = (cause: unknown) => new StorageError({ reason: new Rejected({ cause }) })
-
-const complete = (batch: ReadonlyArray<Taken>, refused: ReadonlySet<PlanId>): Effect.Effect<void> =>
-  Effect.flatMap(Clock.currentTimeMillis, (now) =>
-    Effect.forEach(
-      batch,
-      (taken) =>
-        Effect.sync(() => (refused.has(taken.commit.plan_id) ? taken.refused() : taken.stored(now))).pipe(
-          // A bug in one plan must not keep the others from their ends. Its rows are stored: it stops, and is resumed from them.
-          Effect.catchDefect((defect) =>
-            Effect.andThen(
-              Effect.logError("plan_not_told", defect),
-              Effect.sync(() => taken.refused())
-            )
-          )
-        ),
-      { discard: true }
-    )
-  )
+const complete = Effect.fnUntraced(function* (batch: ReadonlyArray<Taken>, refused: ReadonlySet<PlanId>) {
+  const now = yield* Clock.currentTimeMillis
+  for (const taken of batch) {
+    const told = Result.try(() => (refused.has(taken.commit.plan_id) ? taken.refused() : taken.stored(now)))
+    if (Result.isSuccess(told)) continue
+    // A bug in one plan must not keep the others from their ends. Its rows are stored: it stops, and is resumed from them.
+    yield* Effect.logError("plan_not_told", told.failure)
+    taken.refused()
+  }
+})

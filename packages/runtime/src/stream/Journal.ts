@@ -2,13 +2,16 @@ import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
-import { Deferred, Effect, Latch, Result } from "effect"
+import { Effect, Latch, Result } from "effect"
 import type { Guard, PlanChange } from "../store/PlanStore.ts"
 import { LeaseLost } from "../store/LeaseStore.ts"
 import { withinAwayLimit } from "../store/RetryWhileAway.ts"
 import { fromEvents, isDelta, toFrame } from "../store/EventRow.ts"
 import type { Source, Taken } from "./GroupCommit.ts"
 import type { LivePlan } from "./LivePlan.ts"
+
+/** Why a plan must stop: another process has it, so that nothing more is written, or the database rejected its rows. */
+export type Stopped = LeaseLost | StorageError
 
 /** How many events, and how many characters of events other than deltas, may wait to be written. Beyond that their producer waits. */
 const maxBacklog = 256
@@ -23,11 +26,11 @@ const charactersOf = ({ data }: PlanEvent): number =>
  */
 export class Journal implements Source {
   #guard: Guard
-  /** Fails when the plan must stop: another process has it, so that nothing more is written, or the database rejected its rows. */
-  readonly stopped = Deferred.makeUnsafe<never, LeaseLost | StorageError>()
   readonly #plan: { readonly plan_id: PlanId; readonly session_id: SessionId }
   readonly #live: LivePlan
   readonly #notify: (source: Source) => void
+  readonly #onStopped: (why: Stopped) => void
+  #stopped: Stopped | undefined
   #head: number
   #events: Array<PlanEvent> = []
   #changes: Array<PlanChange> = []
@@ -37,22 +40,24 @@ export class Journal implements Source {
   /** Counts appends, and how many of them are stored. */
   #appended = 0
   #stored = 0
-  /** Opens for an instant whenever a batch is stored. */
-  readonly #advanced = Latch.makeUnsafe(false)
+  /** Opens when the next batch is stored, and when the plan must stop. */
+  #advanced = Latch.makeUnsafe(false)
 
-  /** `head` is the seq of the last event that is stored. */
+  /** `head` is the seq of the last event that is stored. `onStopped` is called once at most: the plan must stop. */
   constructor(
     plan: { readonly plan_id: PlanId; readonly session_id: SessionId },
     guard: Guard,
     head: number,
     live: LivePlan,
-    notify: (source: Source) => void
+    notify: (source: Source) => void,
+    onStopped: (why: Stopped) => void
   ) {
     this.#plan = plan
     this.#guard = guard
     this.#head = head
     this.#live = live
     this.#notify = notify
+    this.#onStopped = onStopped
   }
 
   /** The guard of the next write. */
@@ -95,7 +100,7 @@ export class Journal implements Source {
   /** Another process has the plan: it stops here, and writes nothing more. Returns whether it had not stopped yet. */
   lose(): boolean {
     this.#sealed = true
-    return Deferred.doneUnsafe(this.stopped, Effect.fail(new LeaseLost()))
+    return this.#stop(new LeaseLost())
   }
 
   /** A renewal did not find the lease. If the end of the plan releases it, the write of that end says whether it was lost before. */
@@ -128,12 +133,37 @@ export class Journal implements Source {
   /** The same without a bound. */
   readonly written: Effect.Effect<void> = Effect.suspend(() => this.#reached(this.#appended))
 
-  #reached(until: number): Effect.Effect<void> {
-    if (this.#stored >= until) return Effect.void
-    return Effect.andThen(
-      this.#advanced.await,
-      Effect.suspend(() => this.#reached(until))
-    )
+  /**
+   * Waits until all that was appended so far is stored, and says whether it is: not if the plan must stop for a reason for which
+   * nobody waits on.
+   */
+  settled(isHopeless: (why: Stopped) => boolean): Effect.Effect<boolean> {
+    return Effect.suspend(() => {
+      const until = this.#appended
+      const isOver = () => this.#stopped !== undefined && isHopeless(this.#stopped)
+      return Effect.map(this.#reached(until, isOver), () => this.#stored >= until)
+    })
+  }
+
+  #reached(until: number, isOver = () => false): Effect.Effect<void> {
+    if (this.#stored >= until || isOver()) return Effect.void
+    return Effect.flatMap(this.#advanced.await, () => this.#reached(until, isOver))
+  }
+
+  #advance(): void {
+    const advanced = this.#advanced
+    // First a new one: who waits on is woken within `openUnsafe`, and would find an open latch again and again.
+    this.#advanced = Latch.makeUnsafe(false)
+    advanced.openUnsafe()
+  }
+
+  /** Returns whether the plan had not stopped yet. */
+  #stop(why: Stopped): boolean {
+    if (this.#stopped !== undefined) return false
+    this.#stopped = why
+    this.#onStopped(why)
+    this.#advance()
+    return true
   }
 
   take(): Taken | undefined {
@@ -150,10 +180,7 @@ export class Journal implements Source {
     if (Result.isFailure(rows)) {
       // What cannot be written as JSON ends its plan, not the writer of all plans.
       this.#head = first - 1
-      Deferred.doneUnsafe(
-        this.stopped,
-        Effect.fail(new StorageError({ reason: new Rejected({ cause: rows.failure }) }))
-      )
+      this.#stop(new StorageError({ reason: new Rejected({ cause: rows.failure }) }))
       return undefined
     }
     return {
@@ -164,8 +191,7 @@ export class Journal implements Source {
           events.map((event, index) => toFrame(first + index, event)),
           now
         )
-        this.#advanced.openUnsafe()
-        this.#advanced.closeUnsafe()
+        this.#advance()
       },
       refused: () => this.lose(),
       failed: (error) => {
@@ -173,7 +199,7 @@ export class Journal implements Source {
         this.#head = first - 1
         const settled = changes.filter(({ _tag }) => _tag === "Settled" || _tag === "Released")
         if (settled.length === 0 || changes.length === settled.length) {
-          Deferred.doneUnsafe(this.stopped, Effect.fail(error))
+          this.#stop(error)
           return
         }
         // A rejection of earlier rows must not lose the end of the plan.

@@ -1,4 +1,5 @@
-import { type Cause, Clock, Deferred, Duration, Effect, Queue, Scope, Stream } from "effect"
+import { type Cause, Clock, Deferred, Duration, Effect, Queue, type Scope, Stream } from "effect"
+import { claim } from "../lock/Claim.ts"
 import type { PlanFrame } from "../store/EventRow.ts"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { counter } from "../telemetry/Instrument.ts"
@@ -19,6 +20,8 @@ export type PlanReader = Stream.Stream<ReaderItem, StorageError>
 export interface Reading {
   readonly frames: PlanReader
   readonly overdue: Effect.Effect<void>
+  /** From now on the plan runs on when this reader disconnects, though nobody else reads it: the reader has what it came for. */
+  readonly leaveRunning: Effect.Effect<void>
 }
 
 const cutOff = counter({
@@ -46,11 +49,14 @@ const takeWithin = Duration.seconds(10)
 type End = "done" | "reconnect"
 
 interface Reader {
+  /** The last seq that the reader has seen elsewhere: it gets no frame before it. */
+  readonly after: number
   readonly queue: Queue.Queue<ReaderItem, Cause.Done>
   /** Frames that are waiting in the queue, and their size. */
   frames: number
   characters: number
   lastSent: number
+  leavesRunning: boolean
   readonly cut: Deferred.Deferred<void>
 }
 
@@ -127,8 +133,11 @@ export class LivePlan {
     return this.#recent.slice(after + 1 - first.seq, until + 1 - first.seq)
   }
 
-  /** What is published after `head`. The scope is the reader's connection. */
-  readonly attach: Effect.Effect<
+  /**
+   * The frames behind `head`, which is `after`, unless frames behind that are no longer in memory. The scope is the reader's
+   * connection.
+   */
+  attach(after: number): Effect.Effect<
     Reading & {
       readonly head: number
       readonly frames: Stream.Stream<ReaderItem>
@@ -137,38 +146,46 @@ export class LivePlan {
     },
     never,
     Scope.Scope
-  > = Effect.gen({ self: this }, function* () {
-    const reader: Reader = {
-      queue: yield* Queue.unbounded<ReaderItem, Cause.Done>(),
-      frames: 0,
-      characters: 0,
-      lastSent: yield* Clock.currentTimeMillis,
-      cut: Deferred.makeUnsafe()
-    }
-    const scope = yield* Effect.scope
-    // Not `acquireRelease`: it copies the whole context at each release.
-    const head = yield* Effect.uninterruptible(
-      Effect.suspend(() => {
-        this.#connected++
-        Deferred.doneUnsafe(this.#met, Effect.void)
-        if (this.#closed !== undefined) this.#end(reader, this.#closed)
-        else this.#readers.add(reader)
-        return Effect.as(Scope.addFinalizer(scope, this.#detach(reader)), this.head)
-      })
-    )
-    yield* Effect.forkIn(pings(reader), scope)
-    const take = Effect.map(Queue.takeAll(reader.queue), (items) => {
-      for (const item of items) {
-        if (typeof item === "string") continue
-        reader.frames--
-        reader.characters -= item.payload.length
+  > {
+    return Effect.gen({ self: this }, function* () {
+      const reader: Reader = {
+        after,
+        queue: yield* Queue.unbounded<ReaderItem, Cause.Done>(),
+        frames: 0,
+        characters: 0,
+        lastSent: yield* Clock.currentTimeMillis,
+        leavesRunning: false,
+        cut: Deferred.makeUnsafe()
       }
-      return items
+      const head = yield* claim(
+        Effect.sync(() => this.#enter(reader)),
+        () => this.#detach(reader)
+      )
+      yield* Effect.forkScoped(pings(reader))
+      const take = Effect.map(Queue.takeAll(reader.queue), (items) => {
+        reader.frames = 0
+        reader.characters = 0
+        return items
+      })
+      const cutOff = Effect.sync(() => this.#cutOff(reader))
+      const overdue = Effect.andThen(Deferred.await(reader.cut), Effect.sleep(takeWithin))
+      const leaveRunning = Effect.sync(() => {
+        reader.leavesRunning = true
+      })
+      return { head, frames: Stream.fromPull(Effect.succeed(take)), overdue, cutOff, leaveRunning }
     })
-    const cutOff = Effect.sync(() => this.#cutOff(reader))
-    const overdue = Effect.andThen(Deferred.await(reader.cut), Effect.sleep(takeWithin))
-    return { head, frames: Stream.fromPull(Effect.succeed(take)), overdue, cutOff }
-  })
+  }
+
+  /** Connects a reader, and gives it the frames that are still in memory. Returns the seq behind which it gets all of them. */
+  #enter(reader: Reader): number {
+    this.#connected++
+    Deferred.doneUnsafe(this.#met, Effect.void)
+    const recent = this.recent(reader.after, this.head)
+    if (recent !== undefined) Queue.offerAllUnsafe(reader.queue, recent)
+    if (this.#closed !== undefined) this.#end(reader, this.#closed)
+    else this.#readers.add(reader)
+    return recent === undefined ? this.head : reader.after
+  }
 
   /** Counts as a reader until the first one comes, for so long at most: the plan's readers do not know yet that it is here. */
   awaitReader(within: Duration.Input): Effect.Effect<void> {
@@ -191,7 +208,7 @@ export class LivePlan {
       this.#watchers.delete(tell)
       return this.#leave(this.#grace)
     })
-    return Effect.acquireRelease(enter, () => leave)
+    return claim(enter, () => leave)
   }
 
   #keep(frames: ReadonlyArray<PlanFrame>): void {
@@ -211,6 +228,8 @@ export class LivePlan {
 
   #give(reader: Reader, frames: ReadonlyArray<PlanFrame>): void {
     for (const frame of frames) {
+      // Another replica's reader may have been faster than this one's writer.
+      if (frame.seq <= reader.after) continue
       const isFull = reader.frames >= maxFrames || reader.characters >= maxCharacters
       // The last frame often comes right behind a large one: a reader that has waited for it is not cut off.
       if (isFull && frame.event !== "done") {
@@ -237,6 +256,8 @@ export class LivePlan {
   #detach(reader: Reader): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.#readers.delete(reader)
+      // It stays counted: the plan is never without a reader.
+      if (reader.leavesRunning) return Effect.void
       if (!Deferred.isDoneUnsafe(reader.cut)) return this.#leave(this.#grace)
       return Effect.andThen(cutOff.update(1, {}), this.#leave(Duration.max(cutOffGrace, this.#grace)))
     })

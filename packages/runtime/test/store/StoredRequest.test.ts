@@ -53,6 +53,8 @@ const requestOf = (auths: Given, schema: typeof input_schema.Type = {}, timeout 
     history: [{ role: "user", content: "told before" }],
     prior_summary: "summed up before",
     metadata: { team: "ropes" },
+    instructions: "Speak like a sailor.",
+    sampling: { temperature: 0.5, stop: ["END"], max_tokens: 9 },
     preferences: { timeout_ms: timeout }
   }
   const sent: unknown = JSON.parse(JSON.stringify(body))

@@ -3,11 +3,11 @@ import { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { pass } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
+import { Deferred, Effect, Fiber, Layer, Scheduler, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
 import { GroupCommit } from "../../src/stream/GroupCommit.ts"
-import { Journal } from "../../src/stream/Journal.ts"
+import { Journal, type Stopped } from "../../src/stream/Journal.ts"
 import { LivePlan } from "../../src/stream/LivePlan.ts"
 import { apart, measured } from "../telemetry/Measured.ts"
 
@@ -31,19 +31,30 @@ const setUp = (commit: Commit) => {
     const scope = yield* Effect.scope
     const plan = (n: number) => {
       const live = new LivePlan(scope, Effect.void)
+      const stopped = Deferred.makeUnsafe<Stopped>()
       const journal = new Journal(
         { plan_id: planId(n), session_id },
         { _tag: "Held", fence: 1 },
         0,
         live,
-        writer.notify
+        writer.notify,
+        (why) => Deferred.doneUnsafe(stopped, Effect.succeed(why))
       )
       const say = (delta: string) => journal.emit({ event: "text.delta", data: { step: 1, attempt: 1, delta } })
-      return { live, journal, say }
+      return { live, journal, say, stopped: Deferred.await(stopped) }
     }
     return { one: plan(1), two: plan(2) }
   })
   return { batches, make, layer: GroupCommit.layer.pipe(Layer.provide(store)) }
+}
+
+/** Counts the steps of the fibers that it runs. */
+class CountingScheduler extends Scheduler.MixedScheduler {
+  steps = 0
+  override shouldYield(fiber: Fiber.Fiber<unknown, unknown>): boolean {
+    this.steps++
+    return super.shouldYield(fiber)
+  }
 }
 
 const away = new StorageError({ reason: new Unavailable({ cause: "down" }) })
@@ -130,6 +141,32 @@ describe("GroupCommit", () => {
     }).pipe(Effect.provide(layer))
   })
 
+  it.effect("leaves asleep who waits for the second of two batches when the first one is stored", () => {
+    const first = Deferred.makeUnsafe<void>()
+    const second = Deferred.makeUnsafe<void>()
+    const { batches, make, layer } = setUp(() =>
+      Effect.andThen(Deferred.await(batches.length === 1 ? first : second), accept)
+    )
+    return Effect.gen(function* () {
+      const { one } = yield* make
+      one.say("a")
+      yield* TestClock.adjust("1 millis")
+      one.say("b")
+      const scheduler = new CountingScheduler()
+      const waiting = yield* Effect.forkChild(
+        Effect.provideService(one.journal.written, Scheduler.Scheduler, scheduler),
+        { startImmediately: true }
+      )
+      yield* Deferred.succeed(first, undefined)
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual(one.live.head, 1)
+      assert.isBelow(scheduler.steps, 20)
+      yield* Deferred.succeed(second, undefined)
+      yield* Fiber.join(waiting)
+      assert.strictEqual(one.live.head, 2)
+    }).pipe(Effect.provide(layer))
+  })
+
   it.effect("stops the plan whose rows the database refuses, and writes those of the others", () => {
     const { make, layer } = setUp((commits) =>
       commits.some(({ plan_id }) => plan_id === planId(1)) ? Effect.fail(poison) : accept
@@ -139,7 +176,7 @@ describe("GroupCommit", () => {
       one.say("bad")
       two.say("good")
       yield* two.journal.flush
-      const stopped = yield* Effect.flip(Deferred.await(one.journal.stopped))
+      const stopped = yield* one.stopped
       assert.strictEqual(stopped._tag, "StorageError")
       assert.deepStrictEqual([one.live.head, two.live.head], [0, 1])
     }).pipe(Effect.provide(layer))
@@ -149,9 +186,9 @@ describe("GroupCommit", () => {
     const { batches, make, layer } = setUp(() => Effect.succeed(new Set([planId(1)])))
     return Effect.gen(function* () {
       const { one } = yield* make
-      const { frames } = yield* one.live.attach
+      const { frames } = yield* one.live.attach(0)
       one.say("a")
-      assert.strictEqual((yield* Effect.flip(Deferred.await(one.journal.stopped)))._tag, "LeaseLost")
+      assert.strictEqual((yield* one.stopped)._tag, "LeaseLost")
       one.say("b")
       yield* TestClock.adjust("1 second")
       assert.strictEqual(batches.length, 1)

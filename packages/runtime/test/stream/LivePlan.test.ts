@@ -23,7 +23,7 @@ const make = makeWith()
 
 /** Somebody who reads, and what ends it: a reader here, or one on another replica. */
 const readers = {
-  reader: (live: LivePlan) => Effect.asVoid(live.attach),
+  reader: (live: LivePlan) => Effect.asVoid(live.attach(0)),
   "reader on another replica": (live: LivePlan) => live.watch(() => undefined)
 }
 
@@ -40,8 +40,8 @@ describe("LivePlan", () => {
   it.effect("cuts off a reader that is 1,024 frames behind, with all that it was given, and no other", () =>
     Effect.gen(function* () {
       const { live } = yield* make
-      const slow = yield* live.attach
-      const quick = yield* live.attach
+      const slow = yield* live.attach(0)
+      const quick = yield* live.attach(0)
       const reading = yield* Effect.forkChild(Stream.runCollect(quick.frames), { startImmediately: true })
       for (let seq = 1; seq <= 1_100; seq++) {
         live.publish([frame(seq)], 0)
@@ -59,7 +59,7 @@ describe("LivePlan", () => {
   it.effect("cuts off a reader that is more than 1 MiB behind, and always takes one frame", () =>
     Effect.gen(function* () {
       const { live } = yield* make
-      const { frames } = yield* live.attach
+      const { frames } = yield* live.attach(0)
       live.publish([frame(1, 3_000_000)], 0)
       live.publish([frame(2)], 0)
       assert.deepStrictEqual(seqs(yield* Stream.runCollect(frames)), [1, "reconnect"])
@@ -69,7 +69,7 @@ describe("LivePlan", () => {
   it.effect("cuts off nobody before the end because of one large frame", () =>
     Effect.gen(function* () {
       const { live } = yield* make
-      const { frames } = yield* live.attach
+      const { frames } = yield* live.attach(0)
       live.publish([frame(1), frame(2, 3_000_000), { seq: 3, event: "done", payload: "{}" }], 0)
       live.close("done")
       assert.deepStrictEqual(seqs(yield* Stream.runCollect(frames)), [1, 2, 3])
@@ -79,7 +79,7 @@ describe("LivePlan", () => {
   it.effect("gives a reader that it cut off 10 s to read what it was given", () =>
     Effect.gen(function* () {
       const { live } = yield* make
-      const { overdue } = yield* live.attach
+      const { overdue } = yield* live.attach(0)
       const waiting = yield* Effect.forkChild(overdue, { startImmediately: true })
       live.publish(frames(1, 1_024), 0)
       yield* TestClock.adjust("1 hour")
@@ -107,7 +107,7 @@ describe("LivePlan", () => {
     Effect.gen(function* () {
       const { live, abandoned } = yield* make
       const connection = yield* Scope.make()
-      yield* live.attach.pipe(Scope.provide(connection))
+      yield* live.attach(0).pipe(Scope.provide(connection))
       live.publish(frames(1, 1_025), 0)
       yield* Scope.close(connection, Exit.void)
       yield* TestClock.adjust("59 seconds")
@@ -125,7 +125,7 @@ describe("LivePlan", () => {
     ([grace, until]) =>
       Effect.gen(function* () {
         const { live, abandoned } = yield* makeWith(grace)
-        const { leaves } = yield* comes(Effect.asVoid(live.attach))
+        const { leaves } = yield* comes(Effect.asVoid(live.attach(0)))
         live.publish(frames(1, 1_025), 0)
         yield* leaves
         yield* TestClock.adjust(until - 1)
@@ -191,7 +191,7 @@ describe("LivePlan", () => {
     Effect.gen(function* () {
       const plan = yield* Scope.make()
       const live = new LivePlan(plan, Effect.die("abandoned"), Duration.seconds(5))
-      yield* (yield* comes(Effect.asVoid(live.attach))).leaves
+      yield* (yield* comes(Effect.asVoid(live.attach(0)))).leaves
       yield* TestClock.adjust("1 second")
       yield* Scope.close(plan, Exit.void)
     })
@@ -202,10 +202,21 @@ describe("LivePlan", () => {
       const { live, abandoned } = yield* make
       yield* Effect.scoped(
         Effect.andThen(
-          live.attach,
+          live.attach(0),
           Effect.sync(() => live.close("done"))
         )
       )
+      assert.strictEqual(abandoned(), 0)
+    })
+  )
+
+  it.effect("is not abandoned when the last reader leaves it running, nor afterwards", () =>
+    Effect.gen(function* () {
+      const { abandoned, live } = yield* make
+      const leaving = yield* comes(Effect.flatMap(live.attach(0), ({ leaveRunning }) => leaveRunning))
+      yield* leaving.leaves
+      const later = yield* comes(readers.reader(live))
+      yield* later.leaves
       assert.strictEqual(abandoned(), 0)
     })
   )

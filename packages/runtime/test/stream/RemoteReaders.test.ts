@@ -20,7 +20,7 @@ const setUp = Effect.gen(function* () {
     Effect.sync(() => void abandoned++)
   )
   const reader = yield* Scope.make()
-  yield* Scope.provide(live.attach, reader)
+  yield* Scope.provide(live.attach(0), reader)
   yield* Effect.provide(
     RemoteReaders.serve((id) => (id === plan_id ? live : undefined)),
     word.layer

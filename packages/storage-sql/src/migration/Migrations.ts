@@ -26,7 +26,10 @@ export const migrations = Record.map(
     "0010_known_tools": Changes.knownTools,
     "0011_rate_limits": Changes.rateLimits,
     "0012_presets": Changes.presets,
-    "0013_tasks": Changes.tasks
+    "0013_tasks": Changes.tasks,
+    "0014_echoes": Changes.echoes,
+    "0015_session_ttl": Changes.sessionTtl,
+    "0016_push_targets": Changes.pushTargets
   },
   execute
 )

@@ -5,7 +5,7 @@ import type { ReplicaId } from "@bowline/runtime/store/LeaseStore"
 import { type Guard, type PlanCommit, PlanStore, type Spent } from "@bowline/runtime/store/PlanStore"
 import type { Notice } from "@bowline/runtime/store/Notices"
 import type { EventRow } from "@bowline/runtime/store/EventRow"
-import { type Duration, Effect, FiberSet, Layer, Option } from "effect"
+import { type Duration, Effect, FiberSet, Layer, Option, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { newestFirst } from "../internal/NewestFirst.ts"
 import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
@@ -72,6 +72,14 @@ where p.id = ${id} and p.owner = ${owner}`).pipe(
         row === undefined ? Effect.fail(new NotFound({ what: "plan" })) : Effect.succeed(toPlan(row))
       )
     ),
+  echo: (owner, id) =>
+    withDeadline(sql<{ readonly echo: Schema.Json }>`
+select echo from plans where id = ${id} and owner = ${owner} and echo is not null`).pipe(
+      Effect.flatMap(([row]) =>
+        row === undefined ? Effect.fail(new NotFound({ what: "plan" })) : Effect.succeed(row.echo)
+      )
+    ),
+  dropEcho: (id) => withDeadline(sql`update plans set echo = null where id = ${id}`).pipe(Effect.asVoid),
   list: (owner, { session, state, before }, page) =>
     withDeadline(sql<SummaryRow & { readonly ordinal: bigint }>`
 select ${sql.literal(summaryColumns)}, p.ordinal from plans p

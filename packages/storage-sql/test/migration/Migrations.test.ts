@@ -32,7 +32,10 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 10, name: "known_tools" },
         { migration_id: 11, name: "rate_limits" },
         { migration_id: 12, name: "presets" },
-        { migration_id: 13, name: "tasks" }
+        { migration_id: 13, name: "tasks" },
+        { migration_id: 14, name: "echoes" },
+        { migration_id: 15, name: "session_ttl" },
+        { migration_id: 16, name: "push_targets" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))

@@ -79,12 +79,16 @@ export const preferences: Preferences = {
 
 /** What a test may choose of a plan. */
 export interface GivenPlan extends Partial<
-  Pick<NewPlan, "new_session_id" | "messages" | "storedRequest" | "route" | "replica" | "idempotency" | "leaseTtl">
+  Pick<
+    NewPlan,
+    "new_session_id" | "messages" | "storedRequest" | "echo" | "route" | "replica" | "idempotency" | "leaseTtl"
+  >
 > {
   readonly owner?: CallerName
   readonly external_session_id?: ExternalSessionId | null
   readonly agents?: ResolvedRequest["agents"]
   readonly prior_summary?: string
+  readonly session_ttl_ms?: number
   readonly preset?: string
   readonly preferences?: Preferences
   readonly question?: string
@@ -101,6 +105,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     agents,
     mcp_servers: [],
     history: [],
+    ...(given.session_ttl_ms !== undefined && { session_ttl_ms: given.session_ttl_ms }),
     ...(given.preset !== undefined && { preset: given.preset }),
     ...(given.task_message !== undefined && { task_message: given.task_message }),
     ...(prior_summary === "" ? {} : { prior_summary }),
@@ -118,6 +123,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     deadline: Date.parse(later),
     new_session_id: SessionId.make(`session_${uuid()}`),
     messages: [],
+    echo: null,
     storedRequest: { request: { question: "What is the \u0000 answer?" }, secrets: "encrypted" },
     replica: yield* newReplica,
     idempotency: null,

@@ -10,6 +10,7 @@ import { handOverCases } from "./internal/HandOverCases.ts"
 import { idempotencyCases } from "./internal/IdempotencyCases.ts"
 import { knownToolCases } from "./internal/KnownToolCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
+import { pushCases } from "./internal/PushCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
 import { revertCases } from "./internal/RevertCases.ts"
 import { spendingCases } from "./internal/SpendingCases.ts"
@@ -18,7 +19,7 @@ import { takeOverCases } from "./internal/TakeOverCases.ts"
 import { taskCases } from "./internal/TaskCases.ts"
 
 /**
- * What `PlanStore`, `TaskStore`, `ApprovalStore`, `SessionStore`, `LeaseStore` and `CredentialStore` promise together, one test a promise: every implementation runs all of
+ * What `PlanStore`, `TaskStore`, `PushStore`, `ApprovalStore`, `SessionStore`, `LeaseStore` and `CredentialStore` promise together, one test a promise: every implementation runs all of
  * them. They may share one store.
  */
 export const storeCases: ReadonlyArray<StoreCase> = [
@@ -38,5 +39,6 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...handOverCases,
   ...credentialCases,
   ...spendingCases,
-  ...taskCases
+  ...taskCases,
+  ...pushCases
 ]

@@ -13,6 +13,19 @@ interface Block {
 const limitOf = ({ maxOutputTokens, facts }: ProviderRequest): number =>
   maxOutputTokens ?? Math.min(facts?.outputLimit ?? 8_192, 32_000)
 
+/**
+ * The wire has neither `seed` nor `reasoning_effort`, and its temperatures end at 1. Newer models take either `temperature` or `top_p`. Blank
+ * texts to stop at are refused.
+ */
+const samplingOf = ({ temperature, top_p, stop = [] }: NonNullable<ProviderRequest["sampling"]>): object => {
+  const stop_sequences = stop.filter((text) => text.trim() !== "")
+  return {
+    ...(temperature !== undefined && { temperature: Math.min(temperature, 1) }),
+    ...(temperature === undefined && top_p !== undefined && { top_p }),
+    ...(stop_sequences.length > 0 && { stop_sequences })
+  }
+}
+
 const failed: ReadonlyArray<TaskState> = ["failed", "canceled", "rejected", "timed-out", "interrupted", "invalid"]
 
 const isThought = ({ type }: Block): boolean => type === "thinking" || type === "redacted_thinking"
@@ -83,6 +96,7 @@ export const toMessagesRequest = (request: ProviderRequest, provider: string): o
   model: request.model,
   max_tokens: limitOf(request),
   stream: true,
+  ...(request.sampling !== undefined && samplingOf(request.sampling)),
   ...(request.system.trim() === "" ? {} : { system: cached([{ type: "text", text: request.system }]) }),
   messages: toTurns(request, provider).map((turn, at, { length }) =>
     at === length - 1 ? { ...turn, content: cached(turn.content) } : turn

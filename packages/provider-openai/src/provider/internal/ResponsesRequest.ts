@@ -109,6 +109,16 @@ const fromEntry = ({ role, parts }: Entry, provider: string): ReadonlyArray<obje
   }
 }
 
+/** The wire has neither `stop` nor `seed`. A model that does not reason refuses to be told how much it should. */
+const samplingOf = ({ facts, sampling }: ProviderRequest): object => {
+  const { temperature, top_p, reasoning_effort } = sampling ?? {}
+  return {
+    ...(temperature !== undefined && { temperature }),
+    ...(top_p !== undefined && { top_p }),
+    ...(reasoning_effort !== undefined && facts?.isReasoning !== false && { reasoning: { effort: reasoning_effort } })
+  }
+}
+
 /**
  * The body of a request in the Responses format. The server is to store nothing. Reasoning is sent only if `provider` has signed
  * it; partial text never is.
@@ -122,6 +132,7 @@ export const toResponsesRequest = (request: ProviderRequest, provider: string): 
   ...(request.system === "" ? {} : { instructions: request.system }),
   input: request.messages.flatMap((entry) => fromEntry(entry, provider)),
   ...(request.maxOutputTokens === undefined ? {} : { max_output_tokens: request.maxOutputTokens }),
+  ...(request.sampling !== undefined && samplingOf(request)),
   // Servers refuse `tool_choice` without tools.
   ...(request.tools.length === 0
     ? {}

@@ -13,7 +13,7 @@ import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { Compaction } from "../../store/SessionStore.ts"
 import { MemoryBound } from "./MemoryBound.ts"
-import type { Task, PlanRecord, SessionRecord, Approval, KnownTool } from "./MemoryRecords.ts"
+import type { Task, PlanRecord, SessionRecord, Approval, KnownTool, PushRecord } from "./MemoryRecords.ts"
 
 const tokensOf = ({ input_tokens, output_tokens }: Usage.Usage): number => input_tokens + output_tokens
 
@@ -32,6 +32,8 @@ export class Memory {
   /** The plans that are not over. */
   readonly open = new Map<PlanId, PlanRecord>()
   readonly approvals = new Map<TaskId, Approval>()
+  /** By task and id. */
+  readonly pushes = new Map<PlanId, Map<string, PushRecord>>()
   /** By owner and id of the tool, also those that have expired. */
   readonly knownTools = new Map<string, KnownTool>()
   readonly replicas = new Map<ReplicaId, number>()
@@ -64,7 +66,10 @@ export class Memory {
     this.sessions.delete(session.session_id)
     this.#names.delete(nameOf(session.owner, session.session_id))
     if (session.external_session_id !== null) this.#names.delete(nameOf(session.owner, session.external_session_id))
-    for (const id of session.plans) this.plans.delete(id)
+    for (const id of session.plans) {
+      this.plans.delete(id)
+      this.pushes.delete(id)
+    }
     for (const [id, { plan }] of this.approvals) if (session.plans.has(plan.plan.plan_id)) this.approvals.delete(id)
     this.#bound.remove(session)
   }
@@ -158,6 +163,7 @@ export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
   owner: plan.caller,
   external_session_id: plan.request.session_id ?? null,
   created_at: fromMillis(plan.createdAt),
+  ttlMs: plan.request.session_ttl_ms ?? Infinity,
   last_active_at: fromMillis(plan.createdAt),
   fence: 0,
   lease: undefined,
@@ -202,6 +208,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
   fence: 0,
   abort: undefined,
   request: plan.storedRequest,
+  echo: plan.echo,
   route: plan.route,
   message: plan.request.task_message ?? null,
   deaths: 0,

@@ -7,10 +7,12 @@ import type { TaskMessage } from "@bowline/domain/plan/PlanRequest"
 import type { Message } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
+import type { Schema } from "effect"
 import type { Route } from "../../peer/PeerClient.ts"
 import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { PlanChange, StoredTask } from "../../store/PlanStore.ts"
+import type { ClaimedTarget, PushCursor } from "../../store/PushStore.ts"
 import type { StoredRequest } from "../../store/StoredRequest.ts"
 
 export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & {
@@ -27,6 +29,7 @@ export interface PlanRecord {
   abort: AbortReason | undefined
   /** Until it is over. */
   request: StoredRequest | null
+  echo: Schema.Json | null
   readonly route: Route
   readonly message: TaskMessage | null
   deaths: number
@@ -41,6 +44,8 @@ export interface SessionRecord {
   readonly owner: CallerName
   readonly external_session_id: ExternalSessionId | null
   readonly created_at: string
+  /** How long it is kept, if that is shorter than for others. */
+  readonly ttlMs: number
   last_active_at: string
   fence: number
   lease: { readonly replica: ReplicaId; readonly fence: number; expires: number } | undefined
@@ -70,6 +75,15 @@ export interface Approval {
   readonly plan: PlanRecord
   readonly request: Extract<PlanChange, { readonly _tag: "ApprovalRequested" }>
   decision: GivenDecision | undefined
+}
+
+/** A place that is notified about a task. */
+export interface PushRecord extends Pick<ClaimedTarget, "owner" | "task_id" | "target"> {
+  cursor: PushCursor
+  failing_since: number | null
+  fence: number
+  replica: ReplicaId
+  isOver: boolean
 }
 
 /** A tool that a caller knows. */

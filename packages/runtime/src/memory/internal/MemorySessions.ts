@@ -1,8 +1,9 @@
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { Message } from "@bowline/domain/session/Message"
 import type { Session, SessionId } from "@bowline/domain/session/Session"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { handedBack } from "@bowline/domain/tool/TaskState"
-import { DateTime, type Duration, Effect } from "effect"
+import { DateTime, Duration, Effect } from "effect"
 import { LeaseLost } from "../../store/LeaseStore.ts"
 import type { Compaction, HandedBack, SessionStore, SessionSummary } from "../../store/SessionStore.ts"
 import { shownSummary } from "../../store/PriorSummaries.ts"
@@ -92,14 +93,14 @@ const dropBehind = (memory: Memory, session: SessionRecord, seq: number): Readon
 }
 
 export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): SessionStore["Service"] => {
-  const expiresAt = (session: SessionRecord): string =>
-    DateTime.formatIso(DateTime.addDuration(DateTime.makeUnsafe(session.last_active_at), ttl))
+  const expiresAt = ({ last_active_at, ttlMs }: SessionRecord): number =>
+    Date.parse(last_active_at) + Math.min(ttlMs, Duration.toMillis(ttl))
   const show = (session: SessionRecord): Session => ({
     session_id: session.session_id,
     external_session_id: session.external_session_id,
     created_at: session.created_at,
     last_active_at: session.last_active_at,
-    expires_at: expiresAt(session),
+    expires_at: fromMillis(expiresAt(session)),
     summary: shownSummary(summaryOf(session)),
     agents: Array.from(session.agents.values()),
     message_count: session.messages.length
@@ -175,11 +176,11 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
       }),
     sweep: (now) =>
       Effect.sync(() => {
-        const lastActive = DateTime.formatIso(DateTime.subtractDuration(DateTime.makeUnsafe(now), ttl))
+        const nowMs = Date.parse(now)
         const expired = firstFew(
           memory.sessions.values(),
           sweepSize,
-          (session) => session.last_active_at <= lastActive && isFree(session)
+          (session) => expiresAt(session) <= nowMs && isFree(session)
         )
         for (const session of expired) memory.remove(session)
         const keys = firstFew(

@@ -5,7 +5,7 @@ import { standingOf, type TaskCursor, type TaskPlan, type TaskStore, type TaskSu
 import type { Memory } from "./Memory.ts"
 import type { PlanRecord } from "./MemoryRecords.ts"
 
-const taskOf = ({ message, plan }: PlanRecord) => message?.task_id ?? plan.plan_id
+export const taskOf = ({ message, plan }: PlanRecord) => message?.task_id ?? plan.plan_id
 
 /** The state of the newest call that a peer has handed back, unless a later call of its tool has ended otherwise. */
 const openCallOf = ({ tasks }: PlanRecord): TaskState | null => {

@@ -85,12 +85,39 @@ export const questions: Statements = [`alter table plans add column question tex
 /** The preset that the request named: null if it named none, or an earlier version stored the plan. */
 export const presets: Statements = [`alter table plans add column preset text`]
 
+/** What the protocol in which the caller asked repeats of the request later: null if it repeats nothing. */
+export const echoes: Statements = [`alter table plans add column echo json`]
 /** The message of an A2A client that asked, and the first plan of the task that it continues. */
 export const tasks: Statements = [
   `alter table plans
     add column task_id text collate "C",
     add column task_message json`,
   `create index plans_of_task on plans (task_id) where task_id is not null`
+]
+
+/**
+ * The places that are notified about a task, which `task_id` is the first plan of. They were notified of `plan` plans in full, and of the
+ * next one up to `seq`. The replica notifies them, under the fence. After `is_over` nothing comes any more.
+ */
+export const pushTargets: Statements = [
+  `create table push_targets (
+    task_id text collate "C" not null references plans on delete cascade,
+    id text collate "C" not null,
+    ordinal bigint not null generated always as identity,
+    owner text not null,
+    url text not null,
+    wire text not null,
+    scheme text,
+    secrets text,
+    replica text collate "C" not null,
+    fence int not null default 1,
+    plan int not null,
+    seq int not null,
+    failing_since timestamptz(3),
+    is_over boolean not null default false,
+    primary key (task_id, id)
+  )`,
+  `create index push_targets_due on push_targets (ordinal) where not is_over`
 ]
 
 /** Without a `decision` the call waits, as long as its plan is not over. */
@@ -152,3 +179,6 @@ export const rateLimits: Statements = [
     refused boolean not null default false
   )`
 ]
+
+/** How long a session is kept after its last plan, if that is shorter than for others. */
+export const sessionTtl: Statements = [`alter table sessions add column ttl_ms bigint`]

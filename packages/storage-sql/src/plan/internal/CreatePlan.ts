@@ -6,7 +6,7 @@ import { fromMillis } from "@bowline/domain/time/Timestamp"
 import type { NewPlan } from "@bowline/runtime/store/PlanStore"
 import { newPrior } from "@bowline/runtime/store/PriorSummaries"
 import { Duration, Effect } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { createHash } from "node:crypto"
 import { storable } from "../../internal/Storable.ts"
 import { takeKey } from "./IdempotencyKeys.ts"
@@ -28,26 +28,29 @@ interface Limits {
   readonly sessionTtl: Duration.Duration
 }
 
-const expiresAt = (sql: SqlClient.SqlClient, { createdAt }: NewPlan, { sessionTtl }: Limits) =>
-  sql`${fromMillis(createdAt)}::timestamptz + ${Duration.toMillis(sessionTtl)} * interval '1 millisecond'`
+/** `ttl` is the time of the session itself, or null: the shorter one counts. */
+const expiresAt = (sql: SqlClient.SqlClient, { createdAt }: NewPlan, { sessionTtl }: Limits, ttl: Statement.Fragment) =>
+  sql`${fromMillis(createdAt)}::timestamptz + least(${ttl}, ${Duration.toMillis(sessionTtl)}::bigint) * interval '1 millisecond'`
+
+const newTtl = (sql: SqlClient.SqlClient, { request }: NewPlan) => sql`${request.session_ttl_ms ?? null}::bigint`
 
 /** Finds or creates the session, and locks it until the transaction ends. */
 const upsertSession = (sql: SqlClient.SqlClient, plan: NewPlan, limits: Limits) => {
   const { caller, request, new_session_id } = plan
   const named = request.session_id ?? null
   const now = fromMillis(plan.createdAt)
-  const expires = expiresAt(sql, plan, limits)
+  const expires = (ttl: Statement.Fragment) => expiresAt(sql, plan, limits, ttl)
   return sql<SessionRow>`
 with named as (
-  update sessions set last_active_at = ${now}, expires_at = ${expires}
+  update sessions set last_active_at = ${now}, expires_at = ${expires(sql`ttl_ms`)}
   where id = ${named} and owner = ${caller}
   returning id, external_id
 ), upserted as (
-  insert into sessions (id, owner, external_id, created_at, last_active_at, expires_at)
-  select ${new_session_id}, ${caller}, ${named}, ${now}, ${now}, ${expires}
+  insert into sessions (id, owner, external_id, created_at, last_active_at, expires_at, ttl_ms)
+  select ${new_session_id}, ${caller}, ${named}, ${now}, ${now}, ${expires(newTtl(sql, plan))}, ${newTtl(sql, plan)}
   where not exists (select from named)
   on conflict (owner, external_id) do update
-    set last_active_at = excluded.last_active_at, expires_at = excluded.expires_at
+    set last_active_at = excluded.last_active_at, expires_at = ${expires(sql`sessions.ttl_ms`)}
   returning id, external_id
 )
 select id as session_id, external_id as external_session_id from named
@@ -69,7 +72,7 @@ const isAlone = ({ request }: NewPlan): boolean => request.preferences.on_busy =
  * (`xmin`) shows that, since it is compared again behind the lock: whoever adds a plan to a session, or ends one, changes that row.
  */
 const insertPlan = (sql: SqlClient.SqlClient, plan: NewPlan, limits: Limits) => {
-  const { caller, leaseTtl, new_session_id, replica, request, storedRequest } = plan
+  const { caller, echo, leaseTtl, new_session_id, replica, request, storedRequest } = plan
   const named = request.session_id ?? null
   const now = fromMillis(plan.createdAt)
   const agents = request.agents.map((agent) => ({ name: agent.name, agent: JSON.stringify(summary(agent)) }))
@@ -84,9 +87,9 @@ with seen as materialized (
   select s.id, s.external_id, s.fence from seen join sessions s on s.id = seen.id and s.xmin = seen.version
   for no key update of s
 ), made as (
-  insert into sessions (id, owner, external_id, fence, created_at, last_active_at, expires_at)
+  insert into sessions (id, owner, external_id, fence, created_at, last_active_at, expires_at, ttl_ms)
   select ${new_session_id}, ${caller}, ${named}, ${mayHold ? 1 : 0}, ${now}::timestamptz, ${now}::timestamptz,
-    ${expiresAt(sql, plan, limits)}
+    ${expiresAt(sql, plan, limits, newTtl(sql, plan))}, ${newTtl(sql, plan)}
   where not exists (select from seen)
   on conflict (owner, external_id) do nothing
   returning id, external_id
@@ -103,12 +106,12 @@ with seen as materialized (
   returning fence
 ), plan as (
   insert into plans (id, session_id, owner, replica, state, stage, fence, model, preset, question, question_hash, preferences, metadata, route,
-    request, request_secrets, task_id, task_message, usage, created_at, deadline_at)
+    request, request_secrets, echo, task_id, task_message, usage, created_at, deadline_at)
   select ${plan.plan_id}, s.id, ${caller}, ${replica}, case when l.fence is null then 'queued' else 'running' end,
     case when l.fence is null then 'queue' end, coalesce(l.fence, 0), ${plan.model}, ${request.preset ?? null}, ${storable(request.question)},
     ${createHash("sha256").update(request.question).digest("hex")}, ${JSON.stringify(request.preferences)}::json,
     ${JSON.stringify(request.metadata)}::json, ${JSON.stringify(plan.route)}::json,
-    ${storedRequest === null ? null : JSON.stringify(storedRequest.request)}::json, ${storedRequest?.secrets ?? null},
+    ${storedRequest === null ? null : JSON.stringify(storedRequest.request)}::json, ${storedRequest?.secrets ?? null}, ${echo === null ? null : JSON.stringify(echo)}::json,
     ${request.task_message?.task_id ?? null}, ${request.task_message === undefined ? null : JSON.stringify(request.task_message)}::json, ${JSON.stringify(Usage.empty)}::json,
     ${now}::timestamptz, ${fromMillis(plan.deadline)}::timestamptz
   from session s left join leased l on true where open_plans <= ${isAlone(plan) ? 0 : limits.maxQueue}
@@ -128,7 +131,7 @@ with seen as materialized (
   insert into replicas (id, expires_at) select ${replica}, clock_timestamp() + interval '10 seconds' from plan
   on conflict do nothing
 ), touched as (
-  update sessions s set last_active_at = ${now}::timestamptz, expires_at = ${expiresAt(sql, plan, limits)},
+  update sessions s set last_active_at = ${now}::timestamptz, expires_at = ${expiresAt(sql, plan, limits, sql`s.ttl_ms`)},
     fence = coalesce((select fence from leased), s.fence)
   from locked, plan where s.id = locked.id
 )

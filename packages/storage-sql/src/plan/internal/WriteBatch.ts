@@ -238,7 +238,7 @@ const updateSessions = (sql: Sql, { compactions }: BatchRows, sessionTtl: Durati
         : sql``
     }
     last_active_at = coalesce(u.settled_at, s.last_active_at),
-    expires_at = coalesce(u.settled_at + ${Duration.toMillis(sessionTtl)} * interval '1 millisecond', s.expires_at)
+    expires_at = coalesce(u.settled_at + least(s.ttl_ms, ${Duration.toMillis(sessionTtl)}::bigint) * interval '1 millisecond', s.expires_at)
   from (
     select session_id, sum(messages)::int as messages, max(settled_at) as settled_at from fresh
     where messages > 0 or settled_at is not null or through is not null group by session_id

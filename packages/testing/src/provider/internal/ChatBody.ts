@@ -61,7 +61,12 @@ export const ChatBody = Schema.fromJsonString(
         })
       )
     ),
-    tool_choice: Schema.optionalKey(Schema.Literals(["auto", "none"]))
+    tool_choice: Schema.optionalKey(Schema.Literals(["auto", "none"])),
+    temperature: Schema.optionalKey(Schema.Finite),
+    top_p: Schema.optionalKey(Schema.Finite),
+    stop: Schema.optionalKey(Schema.NonEmptyArray(Schema.String)),
+    seed: Schema.optionalKey(Schema.Int),
+    reasoning_effort: Schema.optionalKey(Schema.String)
   })
 )
 

@@ -21,7 +21,10 @@ export const MessagesBody = Schema.fromJsonString(
         })
       )
     ),
-    tool_choice: Schema.optionalKey(Schema.Struct({ type: Schema.Literals(["auto", "none"]) }))
+    tool_choice: Schema.optionalKey(Schema.Struct({ type: Schema.Literals(["auto", "none"]) })),
+    temperature: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))),
+    top_p: Schema.optionalKey(Schema.Finite),
+    stop_sequences: Schema.optionalKey(Schema.NonEmptyArray(Schema.String))
   })
 )
 

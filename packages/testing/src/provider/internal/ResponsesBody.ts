@@ -84,7 +84,10 @@ export const ResponsesBody = Schema.fromJsonString(
         })
       )
     ),
-    tool_choice: Schema.optionalKey(Schema.Literals(["auto", "none"]))
+    tool_choice: Schema.optionalKey(Schema.Literals(["auto", "none"])),
+    temperature: Schema.optionalKey(Schema.Finite),
+    top_p: Schema.optionalKey(Schema.Finite),
+    reasoning: Schema.optionalKey(Schema.Struct({ effort: Schema.String }))
   })
 )
 

@@ -102,5 +102,42 @@ export const deleteCases: ReadonlyArray<StoreCase> = [
       yield* sweepAll(expiry.settled)
       assert.equal(yield* isThere(held), true)
     })
+  },
+  {
+    title: "keeps a session no longer than the plan wanted that created it, whatever later plans want",
+    test: Effect.gen(function* () {
+      const sessions = yield* SessionStore
+      const owner = yield* Given.newOwner
+      const expiresAt = Effect.fnUntraced(function* ({ session_id }: Given.Stored) {
+        return (yield* sessions.find(owner, session_id)).expires_at
+      })
+      const ended = Effect.fnUntraced(function* (given: Given.GivenPlan) {
+        const held = yield* Given.createHeld({ owner, ...given })
+        const created = yield* expiresAt(held)
+        yield* Given.finish(held)
+        return { ...held, times: [created, yield* expiresAt(held)] }
+      })
+      const day = { session_ttl_ms: 86_400_000 }
+      const name = { external_session_id: yield* Given.newName }
+      const [short, long, none] = [
+        yield* ended({ ...day, ...name }),
+        yield* ended({ session_ttl_ms: 10 ** 15 }),
+        yield* ended({ session_ttl_ms: 0 })
+      ]
+      assert.deepEqual(short.times, ["2026-01-03T03:04:05.678Z", "2026-01-03T03:05:06.789Z"])
+      assert.deepEqual(long.times, [expiry.created, expiry.settled])
+      assert.deepEqual(none.times, [Given.at, Given.later])
+
+      // Plans of every kind come to the session: one in one statement, one in steps.
+      for (const given of [{ session_ttl_ms: 0 }, { prior_summary: "before" }]) {
+        const later = yield* ended({ ...name, ...given, created_at: "2026-01-02T03:05:00.000Z" })
+        assert.deepEqual(later.times, ["2026-01-03T03:05:00.000Z", "2026-01-03T03:05:06.789Z"])
+        assert.equal(later.session_id, short.session_id)
+      }
+      yield* sweepAll(Given.later)
+      assert.deepEqual(yield* Effect.forEach([short, long, none], isThere), [true, true, false])
+      yield* sweepAll("2026-01-03T03:05:06.789Z")
+      assert.deepEqual(yield* Effect.forEach([short, long], isThere), [false, true])
+    })
   }
 ]

@@ -1,0 +1,158 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import { Api } from "@bowline/protocol/api/Api"
+import { Caller } from "@bowline/protocol/api/Authorization"
+import { ping } from "@bowline/protocol/stream/SseFrame"
+import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
+import { type Cause, Effect, Predicate, Queue, Result, Schema, Stream } from "effect"
+import { type Headers, HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import { GatewayConfig } from "../config/GatewayConfig.ts"
+import * as PlanArrival from "../http/PlanArrival.ts"
+import { answer, Refused } from "../http/Refusals.ts"
+import { readSentJson } from "../http/RequestBody.ts"
+import * as SseAnswer from "../http/SseAnswer.ts"
+import { code, decode, errorOf, idOf, resultOf, RpcError } from "./JsonRpc.ts"
+import * as McpServer from "./McpServer.ts"
+import { hasBatches, spokenBy } from "./Revision.ts"
+import { type RunningCall, RunningCalls } from "./RunningCalls.ts"
+
+/** More messages in one batch than any client sends. */
+const maxBatch = 100
+
+const sessionHeader = "mcp-session-id"
+
+/** What is known at once about a message. */
+interface Response {
+  readonly status: number
+  readonly body: object
+}
+
+const failed = (id: string | number | null, error: RpcError): Response => ({
+  status: error.status,
+  body: errorOf(id, error)
+})
+
+const isCall = (served: Response | RunningCall): served is RunningCall => "run" in served
+
+const invalidRequest = (message: string) => new RpcError({ code: code.invalidRequest, status: 400, message })
+
+/** The messages of a body. */
+const messagesOf = (value: unknown, headers: Headers.Headers): Result.Result<ReadonlyArray<unknown>, RpcError> => {
+  if (!Array.isArray(value)) return Result.succeed([value])
+  if (!hasBatches(headers)) return Result.fail(invalidRequest("Expected one message: only 2025-03-26 has batches"))
+  if (value.length === 0 || value.length > maxBatch) {
+    return Result.fail(invalidRequest(`Expected a batch of 1..${maxBatch} messages`))
+  }
+  return value.some((message) => Predicate.hasProperty(message, "method") && message.method === "initialize")
+    ? Result.fail(invalidRequest("Expected initialize alone, not in a batch"))
+    : Result.succeed(value)
+}
+
+const takesEvents = ({ accept = "" }: Headers.Headers): boolean => /text\/(?:event-stream|\*)|\*\/\*/i.test(accept)
+
+const toText = (message: object | "ping"): string =>
+  message === "ping" ? ping : `event: message\ndata: ${JSON.stringify(message)}\n\n`
+
+/** What is known already, and then what the calls say until all of them have ended. Its scope's end is theirs. */
+const streamed = Effect.fnUntraced(function* (
+  known: ReadonlyArray<object>,
+  calls: ReadonlyArray<RunningCall>,
+  running: RunningCalls
+) {
+  const messages = yield* Queue.unbounded<object | "ping", Cause.Done>()
+  const send = (message: object | "ping") => void Queue.offerUnsafe(messages, message)
+  known.forEach(send)
+  yield* Effect.forEach(calls, (call) => running.start(call, send), { concurrency: "unbounded", discard: true }).pipe(
+    Effect.ensuring(Queue.end(messages)),
+    Effect.forkScoped
+  )
+  return SseAnswer.begun(Stream.map(Stream.fromQueue(messages), (message) => Buffer.from(toText(message))))
+})
+
+/** The route of the Model Context Protocol. Between two requests it keeps nothing but the calls that run. */
+export const layer = HttpApiBuilder.group(
+  Api,
+  "mcp",
+  Effect.fnUntraced(function* (handlers) {
+    const { maxBody } = yield* GatewayConfig
+    const uuid = yield* UuidGenerator
+    const serve = yield* McpServer.make
+    const readBody = readSentJson(Schema.Unknown, maxBody)
+    const running = new RunningCalls()
+
+    const take = Effect.fnUntraced(function* (caller: CallerName, headers: Headers.Headers, value: unknown) {
+      const session = headers[sessionHeader]
+      const ownerOf = (id: unknown) => (session === undefined ? undefined : JSON.stringify([caller, session, id]))
+      const message = decode(value)
+      if (message instanceof RpcError) return failed(idOf(value), message)
+      if (message._tag === "Reply") return undefined
+      if (message._tag === "Notification") {
+        const owner = ownerOf(message.params["requestId"])
+        if (message.method === "notifications/cancelled" && owner !== undefined) yield* running.cancel(owner)
+        return undefined
+      }
+      const { id } = message
+      const spoken = spokenBy(headers, message)
+      if (spoken instanceof RpcError) return failed(id, spoken)
+      return yield* serve(caller, message, spoken).pipe(
+        Effect.map((served): Response | RunningCall =>
+          served instanceof McpServer.Waiting
+            ? { id, token: message.progressToken, owner: ownerOf(id), run: served.run }
+            : { status: 200, body: resultOf(id, served) }
+        ),
+        Effect.catch((error) => Effect.succeed(failed(id, error)))
+      )
+    })
+
+    return handlers.handleRaw("message", ({ request }) =>
+      Effect.gen(function* () {
+        const { headers } = request
+        const caller = yield* Caller
+        const { value } = yield* readBody(request)
+        const messages = messagesOf(value, headers)
+        if (Result.isFailure(messages)) {
+          const { body, status } = failed(null, messages.failure)
+          return HttpServerResponse.jsonUnsafe(body, { status })
+        }
+        const served = (yield* Effect.forEach(messages.success, (message) => take(caller, headers, message))).filter(
+          Predicate.isNotUndefined
+        )
+        const calls = served.filter(isCall)
+        const known = served.filter((one): one is Response => !isCall(one))
+        if (calls.length > 0 && takesEvents(headers)) {
+          return yield* streamed(
+            known.map(({ body }) => body),
+            calls,
+            running
+          )
+        }
+        const bodies: Array<object> = known.map(({ body }) => body)
+        yield* Effect.forEach(
+          calls,
+          (call) =>
+            running.start(call, (message) => {
+              if (message !== "ping" && !("method" in message)) bodies.push(message)
+            }),
+          { concurrency: "unbounded", discard: true }
+        )
+        if (bodies.length === 0) return HttpServerResponse.empty({ status: 202 })
+        if (Array.isArray(value)) return HttpServerResponse.jsonUnsafe(bodies)
+        const begins = Predicate.hasProperty(value, "method") && value.method === "initialize"
+        return HttpServerResponse.jsonUnsafe(bodies[0], {
+          status: known[0]?.status ?? 200,
+          ...(begins && { headers: { [sessionHeader]: uuid() } })
+        })
+      }).pipe(
+        PlanArrival.traced("/mcp", request),
+        Effect.catchIf(
+          (error) => error instanceof Refused && error.code === "invalid_request",
+          ({ detail }) =>
+            Effect.succeed(
+              HttpServerResponse.jsonUnsafe(errorOf(null, { code: code.parse, message: detail }), { status: 400 })
+            )
+        ),
+        answer
+      )
+    )
+  })
+)

@@ -1,0 +1,151 @@
+import { fromSchema } from "@bowline/protocol/api/Issues"
+import type { Issue } from "@bowline/protocol/api/Problem"
+import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { Decision } from "@bowline/domain/plan/Approval"
+import { Result, Schema } from "effect"
+
+const Json = Schema.Record(Schema.String, Schema.Json)
+type Json = typeof Json.Type
+
+/** A text, or items. */
+export const Input = Schema.Union([Schema.String, Schema.Array(Json).check(Schema.isMaxLength(1_000))]).annotate({
+  message: "Expected a text, or a list of at most 1,000 items"
+})
+
+const texts = ["input_text", "output_text", "text", "refusal"] as const
+
+const Part = Schema.Struct({
+  type: Schema.Literals(texts).annotate({
+    message: "Expected text: the planner takes no images, audio or files"
+  }),
+  text: Schema.optionalKey(Schema.String),
+  refusal: Schema.optionalKey(Schema.String)
+}).check(
+  Schema.makeFilter(
+    ({ refusal, text, type }) =>
+      (type === "refusal" ? refusal : text) !== undefined || "Expected a text in the field of its type"
+  )
+)
+
+const Message = Schema.Struct({
+  role: Schema.Literals(["system", "developer", "user", "assistant"]),
+  content: Schema.Union([Schema.String, Schema.Array(Part)]).annotate({
+    message: "Expected a text, or a list of texts"
+  })
+})
+type Message = typeof Message.Type
+
+const ApprovalResponse = Schema.Struct({
+  approval_request_id: Schema.String,
+  approve: Schema.Boolean,
+  reason: Schema.optionalKey(Schema.NullOr(Schema.String.check(Schema.isMaxLength(4_096))))
+})
+
+const decodeMessage = Schema.decodeUnknownResult(Message, { errors: "all" })
+const decodeApproval = Schema.decodeUnknownResult(ApprovalResponse, { errors: "all" })
+
+/** What earlier responses have given, which the session has or the planner does not need. */
+const leftOut = new Set(["reasoning", "mcp_call", "mcp_list_tools", "mcp_approval_request", "item_reference"])
+
+/** An approval request that the caller has decided, and where it says so. */
+export interface Decided {
+  readonly path: string
+  readonly approval_request_id: string
+  readonly decision: Decision
+}
+
+/** What the items ask. Without a `question` they only decide about calls that wait. */
+export interface Asked {
+  readonly question: string | undefined
+  readonly history: PlanRequest["history"]
+  readonly instructions: ReadonlyArray<string>
+  readonly decided: ReadonlyArray<Decided>
+  /** As `GET …/input_items` shows them, but for their ids. */
+  readonly items: ReadonlyArray<Json>
+  /** The types of the items that change nothing. */
+  readonly ignored: ReadonlyArray<string>
+}
+
+const textOf = ({ content }: Message): string =>
+  typeof content === "string"
+    ? content
+    : content.map(({ refusal, text, type }) => (type === "refusal" ? refusal : text) ?? "").join("\n\n")
+
+const messageItem = ({ role }: Message, text: string): Json => ({
+  type: "message",
+  role,
+  status: "completed",
+  content: [{ type: role === "assistant" ? "output_text" : "input_text", text }]
+})
+
+type Read =
+  | { readonly _tag: "Message"; readonly message: Message; readonly item: Json }
+  | { readonly _tag: "Decided"; readonly decided: Decided; readonly item: Json }
+  | { readonly _tag: "LeftOut"; readonly type: string }
+
+const within = (path: string, error: Schema.SchemaError): ReadonlyArray<Issue> =>
+  fromSchema(error).map((issue) => ({
+    path: issue.path === "" ? path : `${path}.${issue.path}`,
+    message: issue.message
+  }))
+
+const readItem = (item: Json, index: number): Result.Result<Read, ReadonlyArray<Issue>> => {
+  const path = `input[${index}]`
+  const type = item["type"] ?? "message"
+  if (type === "message") {
+    return Result.mapBoth(decodeMessage(item), {
+      onFailure: (error) => within(path, error),
+      onSuccess: (message): Read => ({ _tag: "Message", message, item: messageItem(message, textOf(message)) })
+    })
+  }
+  if (type === "mcp_approval_response") {
+    return Result.mapBoth(decodeApproval(item), {
+      onFailure: (error) => within(path, error),
+      onSuccess: ({ approval_request_id, approve, reason }): Read => {
+        const decision = approve ? ("approve" as const) : ("reject" as const)
+        const note = typeof reason === "string" && reason !== "" ? { note: reason } : {}
+        return { _tag: "Decided", decided: { path, approval_request_id, decision: { decision, ...note } }, item }
+      }
+    })
+  }
+  if (typeof type === "string" && leftOut.has(type)) return Result.succeed({ _tag: "LeftOut", type })
+  const instead = "the planner calls its tools itself. Name agents and MCP servers in a preset, in tools or in bowline"
+  const message = `Expected message or mcp_approval_response: ${instead}`
+  return Result.fail([{ path: `${path}.type`, message }])
+}
+
+const noQuestion: Issue = {
+  path: "input",
+  message: "Expected the user's message, which is the question, or an mcp_approval_response as the last item"
+}
+
+/** What a list of items asks. Fails with everything that is wrong with it. */
+const readItems = (items: ReadonlyArray<Json>): Result.Result<Asked, ReadonlyArray<Issue>> => {
+  const results = items.map(readItem)
+  const issues = results.flatMap((result) => (Result.isFailure(result) ? result.failure : []))
+  const read = results.flatMap((result) => (Result.isSuccess(result) ? [result.success] : []))
+  const spoken = read.filter((item) => item._tag !== "LeftOut")
+  const last = spoken.at(-1)
+  const asks = last?._tag === "Message" && last.message.role === "user"
+  if (issues.length === 0 && !asks && last?._tag !== "Decided") issues.push(noQuestion)
+  if (issues.length > 0) return Result.fail(issues)
+  const messages = spoken.flatMap((item) => (item._tag === "Message" ? [item.message] : []))
+  const said = messages.map((message) => ({ role: message.role, content: textOf(message) }))
+  const earlier = asks ? said.slice(0, -1) : said
+  return Result.succeed({
+    question: asks ? said.at(-1)?.content : undefined,
+    history: earlier.flatMap(({ content, role }) =>
+      (role === "user" || role === "assistant") && content.trim() !== "" ? [{ role, content }] : []
+    ),
+    instructions: said.flatMap(({ content, role }) =>
+      (role === "system" || role === "developer") && content.trim() !== "" ? [content.trim()] : []
+    ),
+    decided: spoken.flatMap((item) => (item._tag === "Decided" ? [item.decided] : [])),
+    items: spoken.map(({ item }) => item),
+    ignored: [...new Set(read.flatMap((item) => (item._tag === "LeftOut" ? [`input[].${item.type}`] : [])))]
+  })
+}
+
+/** What the input of a request asks. Fails with everything that is wrong with it, item by item. */
+export const read = (input: typeof Input.Type): Result.Result<Asked, ReadonlyArray<Issue>> =>
+  typeof input === "string" ? readItems([{ role: "user", content: input }]) : readItems(input)

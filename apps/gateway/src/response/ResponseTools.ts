@@ -1,0 +1,91 @@
+import { McpServer } from "@bowline/domain/mcp/McpServer"
+import { fromSchema } from "@bowline/protocol/api/Issues"
+import type { Issue } from "@bowline/protocol/api/Problem"
+import { Option, Result, Schema } from "effect"
+
+const Json = Schema.Record(Schema.String, Schema.Json)
+type Json = typeof Json.Type
+
+const given = <S extends Schema.Constraint>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
+
+/** OpenAI's name of an MCP server. */
+const McpTool = Schema.Struct({
+  server_label: Schema.String,
+  server_url: Schema.String,
+  authorization: given(Schema.String),
+  headers: given(Schema.Record(Schema.String, Schema.String)),
+  allowed_tools: given(
+    Schema.Union([
+      Schema.Array(Schema.String),
+      Schema.Struct({ tool_names: Schema.Array(Schema.String), read_only: Schema.optionalKey(Schema.Literal(false)) })
+    ]).annotate({ message: "Expected the names of tools, as a list or in tool_names" })
+  ),
+  require_approval: given(
+    Schema.Literals(["always", "never"]).annotate({
+      message: 'Expected "always" or "never", for all tools of the server'
+    })
+  )
+})
+
+/** The fields of `McpServer` under their names here. */
+const names = [
+  [/^name\b/, "server_label"],
+  [/^url\b/, "server_url"],
+  [/^auth\b.*/, "authorization"],
+  [/^approval\b/, "require_approval"]
+] as const
+
+/** The name in this body of a field of the server. */
+export const fieldOf = (path: string): string =>
+  names.reduce((name, [pattern, here]) => name.replace(pattern, here), path)
+
+const decodeTool = Schema.decodeUnknownResult(McpTool, { errors: "all" })
+const decodeServer = Schema.decodeUnknownResult(McpServer, { errors: "all" })
+
+const serverOf = (tool: typeof McpTool.Type) => {
+  const { allowed_tools, authorization, headers, require_approval, server_label, server_url } = tool
+  const allowed = allowed_tools !== undefined && allowed_tools !== null && "tool_names" in allowed_tools
+  return {
+    name: server_label,
+    url: server_url,
+    ...(typeof authorization === "string" && { auth: { type: "bearer", token: authorization } }),
+    ...(headers !== undefined && headers !== null && { headers }),
+    ...(allowed_tools !== undefined &&
+      allowed_tools !== null && { allowed_tools: allowed ? allowed_tools.tool_names : allowed_tools }),
+    ...(typeof require_approval === "string" && { approval: require_approval })
+  }
+}
+
+const readTool = (tool: Json, index: number): Result.Result<McpServer, ReadonlyArray<Issue>> => {
+  const path = `tools[${index}]`
+  if (tool["type"] !== "mcp") {
+    const message = 'Expected "mcp": the planner calls its tools itself. Agents stand in a preset, or in bowline.agents'
+    return Result.fail([{ path: `${path}.type`, message }])
+  }
+  if (typeof tool["connector_id"] === "string") {
+    return Result.fail([
+      { path: `${path}.connector_id`, message: "Expected a server_url: the gateway has no connectors" }
+    ])
+  }
+  const named = (error: Schema.SchemaError) =>
+    fromSchema(error).map((issue) => ({ path: `${path}.${fieldOf(issue.path)}`, message: issue.message }))
+  return decodeTool(tool).pipe(
+    Result.flatMap((tool) => decodeServer(serverOf(tool))),
+    Result.mapError(named)
+  )
+}
+
+/** The MCP servers that `tools` name. Fails with everything that is wrong, tool by tool. */
+export const read = (tools: ReadonlyArray<Json>): Result.Result<ReadonlyArray<McpServer>, ReadonlyArray<Issue>> => {
+  const results = tools.map(readTool)
+  const issues = results.flatMap((result) => Option.getOrElse(Result.getFailure(result), () => []))
+  return issues.length > 0
+    ? Result.fail(issues)
+    : Result.succeed(results.flatMap((result) => Option.toArray(Result.getSuccess(result))))
+}
+
+/** What a response shows of a tool: its secrets stay here. */
+export const shown = (tool: Json): Json => {
+  const { authorization: _, headers: __, ...rest } = tool
+  return rest
+}

@@ -1,0 +1,51 @@
+import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import { NotFound } from "@bowline/domain/plan/Refusal"
+import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import * as StoredFrames from "@bowline/runtime/stream/StoredFrames"
+import { Effect, Option, Schema, Stream } from "effect"
+import { ResponseEcho } from "./ResponseEcho.ts"
+import { ResponseEvents } from "./ResponseEvents.ts"
+import { type ResponseRef, refOf } from "./ResponseItems.ts"
+
+const decodeEcho = Schema.decodeUnknownOption(ResponseEcho)
+
+const missing = new NotFound({ what: "response" })
+
+/** Reads responses out of the store: all that they are follows from a plan's echo and its frames. */
+export const make = Effect.gen(function* () {
+  const store = yield* PlanStore
+
+  /** What the plan's response repeats. Fails if there is no such plan, or if it is no response. */
+  const echo = (caller: CallerName, plan: PlanId) =>
+    Effect.flatMap(
+      Effect.mapError(store.echo(caller, plan), (error) => (error._tag === "NotFound" ? missing : error)),
+      (stored) => Option.match(decodeEcho(stored), { onNone: () => Effect.fail(missing), onSome: Effect.succeed })
+    )
+
+  /** The events of a plan so far. */
+  const replay = Effect.fnUntraced(function* (ref: ResponseRef, repeated: ResponseEcho) {
+    const events = new ResponseEvents(ref, repeated)
+    yield* Stream.runForEachArray(StoredFrames.follow(store, ref.plan_id, 0, undefined), (items) =>
+      Effect.sync(() => {
+        for (const item of items) if (typeof item !== "string") events.next(item)
+      })
+    )
+    return events
+  })
+
+  return {
+    echo,
+    replay,
+    /** The response of this id, as it is now. One that is over, and was not to be stored, is not found. */
+    find: Effect.fnUntraced(function* (caller: CallerName, id: string) {
+      const ref = refOf(id)
+      if (Option.isNone(ref)) return yield* missing
+      const repeated = yield* echo(caller, ref.value.plan_id)
+      const events = yield* replay(ref.value, repeated)
+      return events.isOver && !repeated.store ? yield* missing : { ref: ref.value, echo: repeated, events }
+    }),
+    forget: store.dropEcho
+  }
+})
+export type StoredResponses = Effect.Success<typeof make>

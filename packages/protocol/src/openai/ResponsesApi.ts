@@ -1,0 +1,85 @@
+import { Schema, SchemaTransformation } from "effect"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { Authorization } from "../api/Authorization.ts"
+import { Parameter } from "../api/Page.ts"
+import { failures, modelId } from "./OpenAiApi.ts"
+
+const params = { id: Schema.String.annotate({ description: "`resp_` and a `plan_id`" }) }
+
+const ResponseRequest = Schema.Struct({
+  model: modelId,
+  input: Schema.Union([Schema.String, Schema.Array(Schema.Record(Schema.String, Schema.Json))]),
+  stream: Schema.optionalKey(Schema.Boolean),
+  background: Schema.optionalKey(Schema.Boolean),
+  previous_response_id: Schema.optionalKey(Schema.String)
+}).annotate({
+  identifier: "ResponseRequest",
+  description: "The body of OpenAI's `POST /responses`, with these fields and others"
+})
+
+const Response = Schema.Record(Schema.String, Schema.Json).annotate({
+  identifier: "Response",
+  description: "OpenAI's `response`, or with `stream` its events as server-sent events"
+})
+
+const Items = Schema.Struct({
+  object: Schema.tag("list"),
+  data: Schema.Array(Schema.Record(Schema.String, Schema.Json)),
+  first_id: Schema.NullOr(Schema.String),
+  last_id: Schema.NullOr(Schema.String),
+  has_more: Schema.Boolean
+}).annotate({ identifier: "ResponseItems" })
+
+/** The number of an event, as a caller writes it. */
+const SequenceNumber = Parameter.check(Schema.isPattern(/^\d{1,15}$/u, { message: "Expected a sequence_number" })).pipe(
+  Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString)
+)
+
+const Limit = Parameter.check(
+  Schema.isPattern(/^(?:[1-9]\d?|100)$/u, { message: "Expected an integer between 1 and 100" })
+).pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
+
+/** OpenAI's Responses. A response is a plan. */
+export class ResponsesApi extends HttpApiGroup.make("responses")
+  .add(
+    HttpApiEndpoint.post("create", "/v1/responses", {
+      payload: ResponseRequest,
+      success: Response,
+      error: failures
+    }).annotate(OpenApi.Summary, "Ask a question as a client of OpenAI's Responses"),
+    HttpApiEndpoint.get("get", "/v1/responses/:id", {
+      params,
+      query: {
+        stream: Schema.optionalKey(Schema.Literals(["true", "false"])),
+        starting_after: Schema.optionalKey(
+          SequenceNumber.annotate({ description: "With `stream=true`: only the events behind this `sequence_number`" })
+        )
+      },
+      success: Response,
+      error: failures
+    }).annotate(OpenApi.Summary, "A response, or with `stream=true` its events from the first one on"),
+    HttpApiEndpoint.post("cancel", "/v1/responses/:id/cancel", {
+      params,
+      success: Response,
+      error: failures
+    }).annotate(OpenApi.Summary, "Cancel a response"),
+    HttpApiEndpoint.delete("delete", "/v1/responses/:id", {
+      params,
+      success: Schema.Struct({ id: Schema.String, object: Schema.tag("response"), deleted: Schema.tag(true) }),
+      error: failures
+    }).annotate(OpenApi.Summary, "Cancel and forget a response"),
+    HttpApiEndpoint.get("inputItems", "/v1/responses/:id/input_items", {
+      params,
+      query: {
+        limit: Schema.optionalKey(Limit.annotate({ description: "1 to 100, 20 if not given" })),
+        order: Schema.optionalKey(Schema.Literals(["asc", "desc"])),
+        after: Schema.optionalKey(Parameter.annotate({ description: "The id of the last item of the page before" }))
+      },
+      success: Items,
+      error: failures
+    }).annotate(OpenApi.Summary, "What a response was asked, the last item first")
+  )
+  .middleware(Authorization)
+  // Clients of OpenAI send parameters such as `include`, which change nothing here.
+  .annotateEndpoints(HttpApi.QueryParseOptions, { errors: "all", onExcessProperty: "ignore" })
+  .annotate(OpenApi.Title, "Responses") {}
