@@ -9,7 +9,7 @@ import { toFrames } from "@bowline/runtime/store/EventRow"
 import type { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { isOver, type TaskPlan, type TaskStore } from "@bowline/runtime/store/TaskStore"
 import type { PlanReader } from "@bowline/runtime/stream/LivePlan"
-import { Effect, Stream } from "effect"
+import { Effect, type Scope, Stream } from "effect"
 
 export interface Services {
   readonly plans: Plans["Service"]
@@ -132,12 +132,13 @@ export const open = Effect.fnUntraced(
 
 /**
  * Follows a task from where it is open until it is over or waits for its client, wherever its plans run. Gives true then, and false if
- * this gateway shuts down first.
+ * this gateway shuts down first. `closeWhen` closes the connection of a reader that is cut off and reads no more.
  */
 export const follow = Effect.fnUntraced(function* (
   services: Services,
   { at: from, caller, fold, plan: opened, task }: OpenTask,
-  emit: (change: Change) => Effect.Effect<void>
+  emit: (change: Change) => Effect.Effect<void>,
+  closeWhen: (overdue: Effect.Effect<void>) => Effect.Effect<unknown, never, Scope.Scope> = () => Effect.void
 ) {
   let at = from
   let plan = opened
@@ -159,7 +160,9 @@ export const follow = Effect.fnUntraced(function* (
     )
   while (!isDone()) {
     yield* Effect.scoped(
-      Effect.flatMap(services.streams.read(caller, plan.plan.plan_id, at.seq), ({ frames }) => readOut(frames))
+      Effect.flatMap(services.streams.read(caller, plan.plan.plan_id, at.seq), ({ frames, overdue }) =>
+        Effect.andThen(closeWhen(overdue), readOut(frames))
+      )
     )
     if (isDone()) return true
     if (!fold.hasEnded) {

@@ -29,9 +29,26 @@ const ofProtocol = ({ body, headers }: Answer): ReadonlyArray<string> | undefine
   ]
 }
 
-const ofRefusal = (answer: Answer, isOfProtocol: boolean): ReadonlyArray<string> => {
+const A2aFailure = Schema.Struct({ code: Schema.Int, message: Schema.String })
+const A2aError = Schema.Struct({ error: A2aFailure })
+const decodeA2aError = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Union([A2aError, A2aFailure])))
+
+/** Below `/a2a` they are those of its bindings. */
+const ofA2a = ({ body, headers }: Answer): ReadonlyArray<string> | undefined => {
+  const refusal = Option.getOrUndefined(decodeA2aError(body))
+  if (refusal === undefined) return undefined
+  const { code, message } = "error" in refusal ? refusal.error : refusal
+  return [
+    ...(/^application\/(a2a\+)?json/.test(headers.get("content-type") ?? "") ? [] : ["an error of another type"]),
+    ...(message.trim() === "" ? [`it does not say what is wrong: ${body}`] : []),
+    ...(leak.test(message) ? [`it says too much: ${message}`] : []),
+    ...(code === 500 || body.includes('"code":"internal"') ? ["internal"] : [])
+  ]
+}
+
+const ofRefusal = (answer: Answer, protocol: "a2a" | "other" | undefined): ReadonlyArray<string> => {
   const { body, headers, status } = answer
-  const ofEdge = isOfProtocol ? ofProtocol(answer) : undefined
+  const ofEdge = protocol === "a2a" ? ofA2a(answer) : protocol === "other" ? ofProtocol(answer) : undefined
   if (ofEdge !== undefined) return ofEdge
   const problem = Option.getOrUndefined(decodeProblem(body))
   if (problem === undefined) return [`${status} without a problem document: ${body.slice(0, 300)}`]
@@ -54,13 +71,14 @@ export const problemsOf = (request: HostileRequest, answers: ReadonlyArray<Answe
   // Node.js drops what came together with a request that asks for another protocol.
   const isPlain = isSmall && !pieces.some((piece) => /^upgrade:/im.test(piece.toString("latin1")))
   const least = isPlain && answers.at(-1)?.headers.get("connection") !== "close" ? methods.length : 1
-  const isOfProtocol = /\/(?:v1\/|mcp)/i.test(Buffer.concat(pieces).toString("latin1"))
+  const sent = Buffer.concat(pieces).toString("latin1")
+  const protocol = /\/a2a\b/i.test(sent) ? "a2a" : /\/(?:v1\/|mcp)/i.test(sent) ? "other" : undefined
   return [
     ...(mustAnswer && answers.length < least ? [`${answers.length} answers to ${methods.length} requests`] : []),
     ...answers.flatMap((answer, index) => [
       ...(answer.status >= 500 && answer.status !== 503 && answer.status !== 508 ? [`status ${answer.status}`] : []),
       ...(answer.headers.get("x-request-id") === smuggled ? ["it was taken for two requests"] : []),
-      ...(answer.status >= 400 && methods[index] !== "HEAD" ? ofRefusal(answer, isOfProtocol) : [])
+      ...(answer.status >= 400 && methods[index] !== "HEAD" ? ofRefusal(answer, protocol) : [])
     ])
   ]
 }
