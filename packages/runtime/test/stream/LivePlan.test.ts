@@ -66,6 +66,22 @@ describe("LivePlan", () => {
     })
   )
 
+  it.effect(
+    "gives a reader what is in memory behind its cursor and then what comes, and nothing that it has seen elsewhere",
+    () =>
+      Effect.gen(function* () {
+        const { live } = yield* make
+        live.publish(frames(1, 3), 0)
+        const late = yield* live.attach(1)
+        const ahead = yield* live.attach(4)
+        assert.deepStrictEqual([late.head, ahead.head], [1, 4])
+        live.publish(frames(4, 5), 0)
+        live.close("done")
+        assert.deepStrictEqual(seqs(yield* Stream.runCollect(late.frames)), [2, 3, 4, 5])
+        assert.deepStrictEqual(seqs(yield* Stream.runCollect(ahead.frames)), [5])
+      })
+  )
+
   it.effect("cuts off nobody before the end because of one large frame", () =>
     Effect.gen(function* () {
       const { live } = yield* make
