@@ -8,6 +8,10 @@ import { type HostileRequest, smuggled } from "./HostileRequest.ts"
 const decodeProblem = Schema.decodeUnknownOption(Schema.fromJsonString(Problem))
 const decodeMcpError = Schema.decodeUnknownOption(Schema.fromJsonString(McpError))
 const decodeOpenAiError = Schema.decodeUnknownOption(Schema.fromJsonString(OpenAiError))
+const A2aError = Schema.Struct({
+  error: Schema.Struct({ code: Schema.Int, status: Schema.String, message: Schema.String })
+})
+const decodeA2aError = Schema.decodeUnknownOption(Schema.fromJsonString(A2aError))
 
 /** If a refused request has a larger body, the gateway closes the connection instead of reading it. */
 const maxDrained = 262_144
@@ -15,9 +19,12 @@ const maxDrained = 262_144
 /** What gives the inside of the gateway away. */
 const leak = /node_modules|\bat .{1,80}\.[mc]?[jt]s:\d+|Effect\.|_tag/
 
-/** Below `/v1` errors are OpenAI's, and at `/mcp` those of JSON-RPC. */
+/** Below `/v1` errors are OpenAI's, at `/mcp` those of JSON-RPC, and below `/a2a` A2A's. */
 const ofProtocol = ({ body, headers }: Answer): ReadonlyArray<string> | undefined => {
-  const refusal = Option.getOrUndefined(decodeOpenAiError(body)) ?? Option.getOrUndefined(decodeMcpError(body))
+  const refusal =
+    Option.getOrUndefined(decodeOpenAiError(body)) ??
+    Option.getOrUndefined(decodeMcpError(body)) ??
+    Option.getOrUndefined(decodeA2aError(body))
   if (refusal === undefined) return undefined
   const { message } = refusal.error
   const code = "data" in refusal.error ? refusal.error.data?.["code"] : refusal.error.code
@@ -54,7 +61,7 @@ export const problemsOf = (request: HostileRequest, answers: ReadonlyArray<Answe
   // Node.js drops what came together with a request that asks for another protocol.
   const isPlain = isSmall && !pieces.some((piece) => /^upgrade:/im.test(piece.toString("latin1")))
   const least = isPlain && answers.at(-1)?.headers.get("connection") !== "close" ? methods.length : 1
-  const isOfProtocol = /\/(?:v1\/|mcp)/i.test(Buffer.concat(pieces).toString("latin1"))
+  const isOfProtocol = /\/(?:v1\/|mcp|a2a\/)/i.test(Buffer.concat(pieces).toString("latin1"))
   return [
     ...(mustAnswer && answers.length < least ? [`${answers.length} answers to ${methods.length} requests`] : []),
     ...answers.flatMap((answer, index) => [
