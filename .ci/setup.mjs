@@ -1,6 +1,7 @@
 // Runs on whatever Node a machine has (20 or later), before anything is installed: no dependencies, no TypeScript.
 import { spawn } from "node:child_process"
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs"
+import { constants, setPriority } from "node:os"
 import { delimiter, join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
@@ -23,10 +24,11 @@ const wanted = () =>
 
 const isInstalled = () => existsSync(stamp) && existsSync(bin("node")) && readFileSync(stamp, "utf8") === wanted()
 
-/** Runs a command to its end and keeps what it prints. */
-export const capture = (command, args, options = {}) =>
+/** Runs a command to its end and keeps what it prints. Beside something else it gets the processors that nobody else wants. */
+export const capture = (command, args, { isBeside = false, ...options } = {}) =>
   new Promise((resolve) => {
     const child = spawn(command, args, { cwd: root, env: environment(), ...options, stdio: ["ignore", "pipe", "pipe"] })
+    if (isBeside && child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_LOW)
     let output = ""
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding("utf8")

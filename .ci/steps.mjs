@@ -34,9 +34,9 @@ const failing = async (steps) => {
 }
 
 /** Runs every static check, and returns the names of those that failed. */
-export const runChecks = async () => {
+export const runChecks = async (options) => {
   await patchTypeScript()
-  return failing(checks.map(([name, command, args]) => [name, bin(command), args]))
+  return failing(checks.map(([name, command, args]) => [name, bin(command), args, options]))
 }
 
 /** Runs every example: each asserts its own story and ends with 0. */

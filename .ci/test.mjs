@@ -2,10 +2,10 @@ import { setup } from "./setup.mjs"
 import { runChecks, runExamples, runTests } from "./steps.mjs"
 
 await setup()
-// Many tests wait for most of their time: the checks and the examples run beside them.
+// Many tests wait for most of their time: the checks run beside them, and then the examples.
 const [{ passed, failed, skipped }, others] = await Promise.all([
   runTests(process.argv.slice(2)),
-  runChecks().then(async (checks) => [...checks, ...(await runExamples())])
+  runChecks({ isBeside: true }).then(async (checks) => [...checks, ...(await runExamples())])
 ])
 
 const steps = [...others, ...(failed > 0 ? ["tests"] : [])]

@@ -29,7 +29,7 @@ HttpApi.reflect(Api, {
 /** No route has this method and path. */
 const notRouted = ({ method, url }: HttpServerRequest.HttpServerRequest): Refused => {
   const [path = ""] = url.split("?")
-  const methods = routes.filter(({ pattern }) => pattern.test(path)).map((route) => route.method)
+  const methods = [...new Set(routes.filter(({ pattern }) => pattern.test(path)).map((route) => route.method))]
   // If the route has this method, the router could not decode the path.
   return methods.length === 0 || methods.includes(method)
     ? new Refused({ code: "not_found", detail: "There is no such route" })

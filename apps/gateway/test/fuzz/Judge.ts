@@ -15,7 +15,7 @@ const maxDrained = 262_144
 /** What gives the inside of the gateway away. */
 const leak = /node_modules|\bat .{1,80}\.[mc]?[jt]s:\d+|Effect\.|_tag/
 
-/** Below `/v1` errors are OpenAI's, and at `/mcp` those of JSON-RPC. */
+/** Below `/v1` errors are OpenAI's, at `/mcp` those of JSON-RPC. */
 const ofProtocol = ({ body, headers }: Answer): ReadonlyArray<string> | undefined => {
   const refusal = Option.getOrUndefined(decodeOpenAiError(body)) ?? Option.getOrUndefined(decodeMcpError(body))
   if (refusal === undefined) return undefined

@@ -174,6 +174,9 @@ describe("a refused request", () => {
         const { status, headers, body } = yield* send(url + path)
         assert.deepStrictEqual([status, body["code"], headers.get("allow")], [405, "method_not_allowed", "POST"], path)
       }
+      // Two routes have it.
+      const { headers } = yield* send(`${url}/a2a/agents/any/.well-known/agent-card.json`, { method: "PATCH" })
+      assert.strictEqual(headers.get("allow"), "GET, POST, DELETE")
     })
   )
 

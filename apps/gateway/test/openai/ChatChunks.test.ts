@@ -1,5 +1,6 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { empty } from "@bowline/domain/plan/Usage"
+import { version } from "@bowline/protocol/api/Api"
 import { toFrame } from "@bowline/runtime/store/EventRow"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { assert, describe, it } from "@effect/vitest"
@@ -78,7 +79,7 @@ describe("the chunks of a plan", () => {
       object: "chat.completion.chunk",
       created: 7,
       model: "bowline",
-      system_fingerprint: "0.1.0",
+      system_fingerprint: version,
       choices: [{ index: 0, delta: { role: "assistant", content: "" }, finish_reason: null }]
     })
     for (const chunk of run([text("a"), final("stop")])

@@ -136,7 +136,7 @@ describe("the metrics of a gateway", () => {
 
   it.live("tell of the database how much is asked of it, and whether leases are renewed", () =>
     Effect.gen(function* () {
-      const { url } = yield* startOn(stores.postgres)(makeScript(), { ...settings, BOWLINE_LEASE_TTL: "1s" })
+      const { url } = yield* startOn(stores.postgres)(makeScript(), { ...settings, BOWLINE_LEASE_TTL: "3s" })
       const { value } = yield* Effect.repeat(scrape(url), {
         until: ({ value }) => (value("bowline_lease_renewals_total", { result: "in_time" }) ?? 0) > 1,
         schedule: Schedule.spaced("50 millis")
