@@ -1,6 +1,6 @@
 import type { ServedUpdate, TaskIds } from "@bowline/a2a/server/ServedTask"
 import { ping } from "@bowline/protocol/stream/SseFrame"
-import { type Cause, Clock, Effect, Option, Queue, Stream } from "effect"
+import { type Cause, Clock, Effect, Option, Queue, type Schema, Stream } from "effect"
 import type { HttpServerResponse } from "effect/http"
 import * as SseAnswer from "../http/SseAnswer.ts"
 import type { Binding } from "./Binding.ts"
@@ -76,7 +76,7 @@ class TaskEvents {
   }
 }
 
-const event = (data: object, id: string | undefined): string =>
+const event = (data: Schema.Json, id: string | undefined): string =>
   `${id === undefined ? "" : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)
