@@ -49,12 +49,12 @@ export const layer = HttpApiBuilder.group(
       switch (operation) {
         case "send":
         case "stream": {
-          const sending = { caller, preset, route, params }
+          const sending = { caller, preset, route, params, request }
           const sent = yield* SendCall.send(services, push, binding, sending, operation === "stream")
           return sent._tag === "Stream" ? sent.response : respond(binding, sent.task)
         }
         case "subscribe":
-          return yield* TaskCalls.subscribe(services, caller, binding, params, request.headers["last-event-id"])
+          return yield* TaskCalls.subscribe(services, caller, binding, params, request)
         case "get":
           return respond(binding, yield* TaskCalls.get(services, caller, binding, params))
         case "cancel":

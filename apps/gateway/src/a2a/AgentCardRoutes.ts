@@ -1,5 +1,4 @@
 import { Api } from "@bowline/protocol/api/Api"
-import { defaultPreset } from "@bowline/runtime/config/Presets"
 import { Effect } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -32,7 +31,7 @@ export const layer = HttpApiBuilder.group(
         Effect.succeed(respond(request, cards.of(request, presets, undefined, false)))
       )
       .handleRaw("presetCard", ({ params, request }) => {
-        const preset = presets.find(({ name }) => name === params.preset && name !== defaultPreset)
+        const preset = presets.find(({ name }) => name === params.preset)
         return preset === undefined
           ? answer(Effect.fail(new Refused({ code: "not_found", detail: "There is no such agent" })))
           : Effect.succeed(respond(request, cards.of(request, presets, preset, false)))

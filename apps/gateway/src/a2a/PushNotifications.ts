@@ -130,13 +130,13 @@ const makeNotify = Effect.fnUntraced(function* (store: PushStore["Service"], key
       const end = yield* follow(
         services,
         opened,
-        Effect.fnUntraced(function* ({ at, updates }) {
+        Effect.fnUntraced(function* ({ updates }, at) {
           if (!isBehind(at, delivery.cursor)) return
           const bodies = bodiesOf(wire, fold.task, updates)
           for (const body of bodies) yield* delivery.send(body)
           if (bodies.length > 0) yield* delivery.reach(at)
         }),
-        "end"
+        { until: "end" }
       )
       if (end === undefined) return
       yield* isOver(fold.standing) ? delivery.finish : delivery.reach({ plan: end.plan + 1, seq: 0 })

@@ -8,7 +8,9 @@ import { fromSchema } from "@bowline/protocol/api/Issues"
 import type { Route } from "@bowline/runtime/peer/PeerClient"
 import { idempotency } from "@bowline/runtime/store/Idempotency"
 import { isOver } from "@bowline/runtime/store/TaskStore"
-import { Effect, Result, Schema } from "effect"
+import { Effect, Result, Schema, Struct } from "effect"
+import type { HttpServerRequest } from "effect/http"
+import { Refused } from "../http/Refusals.ts"
 import type { Binding } from "./Binding.ts"
 import type { PushCalls } from "./PushCalls.ts"
 import { decodeParams, taskId, withHistory } from "./TaskCalls.ts"
@@ -22,6 +24,7 @@ export interface Sending {
   readonly preset: string | undefined
   readonly route: Route
   readonly params: unknown
+  readonly request: HttpServerRequest.HttpServerRequest
 }
 
 const decodeDecision = Schema.decodeUnknownResult(Decision, { errors: "all" })
@@ -82,10 +85,18 @@ const find = Effect.fnUntraced(function* (
   return opened
 })
 
+/** What is the same of a message that comes again. */
+const contentOf = Struct.pick<SentMessage, ["parts", "metadata", "taskId", "contextId"]>([
+  "parts",
+  "metadata",
+  "taskId",
+  "contextId"
+])
+
 /** Starts the plan that answers the message, and gives its task. */
 const start = Effect.fnUntraced(function* (
   services: Services,
-  { caller, params, preset, route }: Sending,
+  { caller, preset, route }: Sending,
   message: SentMessage,
   continued: OpenTask | undefined
 ) {
@@ -93,7 +104,7 @@ const start = Effect.fnUntraced(function* (
   const { isIdempotent, request } = yield* Effect.fromResult(
     toPlan(message, { preset, session, task: continued?.task })
   )
-  const key = isIdempotent ? idempotency(`A2A ${message.messageId}`, params) : undefined
+  const key = isIdempotent ? idempotency(`A2A ${message.messageId}`, contentOf(message)) : undefined
   const started = yield* services.streams.start({ caller, request, route, idempotency: key }).pipe(
     Effect.catchTags({
       InvalidRequest: (refusal) => Effect.fail(fromInvalid(refusal)),
@@ -132,7 +143,16 @@ export const send = Effect.fnUntraced(function* (
     yield* push.addOf(sending.caller, binding, message, opened.task, { plan: 0, seq: 0 })
   }
   if (isStreamed)
-    return { _tag: "Stream" as const, response: yield* TaskEvents.respond(services, binding, opened, false) }
-  if (message.waits) yield* follow(services, opened, () => Effect.void)
+    return {
+      _tag: "Stream" as const,
+      response: yield* TaskEvents.respond(services, binding, opened, sending.request, false)
+    }
+  if (message.waits && !(yield* follow(services, opened, () => Effect.void))) {
+    return yield* new Refused({
+      code: "draining",
+      detail: "The gateway shuts down before the task is over: get it by its id",
+      plan_id: opened.task
+    })
+  }
   return { _tag: "Task" as const, task: binding.json.sent(withHistory(opened.fold.task, message.historyLength)) }
 })

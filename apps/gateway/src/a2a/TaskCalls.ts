@@ -8,6 +8,7 @@ import type { SessionStore } from "@bowline/runtime/store/SessionStore"
 import { isOver, type TaskCursor, type TaskSummary } from "@bowline/runtime/store/TaskStore"
 import { Effect, Option, Result, Schema } from "effect"
 import { Base64Url } from "effect/encoding"
+import type { HttpServerRequest } from "effect/http"
 import type { Binding } from "./Binding.ts"
 import * as TaskEvents from "./TaskEvents.ts"
 import { notFound, open, type Services } from "./TaskReader.ts"
@@ -69,15 +70,16 @@ export const subscribe = Effect.fnUntraced(function* (
   caller: CallerName,
   binding: Binding,
   params: unknown,
-  after: string | undefined
+  request: HttpServerRequest.HttpServerRequest
 ) {
+  const after = request.headers["last-event-id"]
   const { id } = yield* decodeParams(decodeTask(params))
   const opened = yield* open(services, caller, yield* taskId(id), after === undefined ? {} : { after })
   const { fold, missed } = opened
   if (isOver(fold.standing) && missed.length === 0) {
     return yield* unsupported(`The task is over: it is ${fold.standing}`)
   }
-  return yield* TaskEvents.respond(services, binding, opened, after !== undefined)
+  return yield* TaskEvents.respond(services, binding, opened, request, after !== undefined)
 })
 
 const Token = Schema.fromJsonString(Schema.Tuple([Schema.String, Schema.String]))

@@ -9,7 +9,7 @@ import { toFrames } from "@bowline/runtime/store/EventRow"
 import type { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { isOver, type TaskPlan, type TaskStore } from "@bowline/runtime/store/TaskStore"
 import type { PlanReader } from "@bowline/runtime/stream/LivePlan"
-import { Effect, Stream } from "effect"
+import { Effect, type Scope, Stream } from "effect"
 
 export interface Services {
   readonly plans: Plans["Service"]
@@ -27,7 +27,6 @@ export interface Cursor {
 /** What a frame changes. Behind the last of its updates a reader may come back with `id`. */
 export interface Change {
   readonly id: string
-  readonly at: Cursor
   readonly updates: ReadonlyArray<ServedUpdate>
 }
 
@@ -93,7 +92,7 @@ export const open = Effect.fnUntraced(
     const missed: Array<Change> = []
     let at: Cursor = { plan: 0, seq: 0 }
     const add = (updates: ReadonlyArray<ServedUpdate>) => {
-      if (updates.length > 0 && seen !== undefined && isBehind(at, seen)) missed.push({ id: idOf(at), at, updates })
+      if (updates.length > 0 && seen !== undefined && isBehind(at, seen)) missed.push({ id: idOf(at), updates })
     }
     let plan: TaskPlan = first
     for (;;) {
@@ -143,15 +142,21 @@ export const begin = Effect.fnUntraced(function* ({ tasks }: Services, caller: C
 /** The place behind all that is stored of the task. */
 export const placeBehind = ({ at, fold }: OpenTask): Cursor => (fold.hasEnded ? { plan: at.plan + 1, seq: 0 } : at)
 
+interface Following {
+  readonly closeWhen?: (overdue: Effect.Effect<void>) => Effect.Effect<unknown, never, Scope.Scope>
+  readonly until?: "rest" | "end"
+}
+
 /**
  * Follows a task from where it is open, wherever its plans run: until it is over or waits for its client or, to the `end`, until all its
- * plans are over. Gives its place then, and undefined if this gateway shuts down first.
+ * plans are over. Gives its place then, and undefined if this gateway shuts down first. `closeWhen` closes the connection of a reader that
+ * is cut off and reads no more.
  */
 export const follow = <E, R>(
   services: Services,
   { at: from, caller, fold, plan: opened, task }: OpenTask,
-  emit: (change: Change) => Effect.Effect<void, E, R>,
-  until: "rest" | "end" = "rest"
+  emit: (change: Change, at: Cursor) => Effect.Effect<void, E, R>,
+  { closeWhen = () => Effect.void, until = "rest" }: Following = {}
 ) =>
   Effect.gen(function* () {
     let at = from
@@ -169,12 +174,14 @@ export const follow = <E, R>(
           pending = fold.hasEnded ? updates : []
           if (fold.hasEnded) return Effect.succeed(false)
           if (updates.length === 0) return Effect.succeed(true)
-          return Effect.map(emit({ id: idOf(at), at, updates }), () => !isDone())
+          return Effect.map(emit({ id: idOf(at), updates }, at), () => !isDone())
         })
       )
     while (!isDone()) {
       yield* Effect.scoped(
-        Effect.flatMap(services.streams.read(caller, plan.plan.plan_id, at.seq), ({ frames }) => readOut(frames))
+        Effect.flatMap(services.streams.read(caller, plan.plan.plan_id, at.seq), ({ frames, overdue }) =>
+          Effect.andThen(closeWhen(overdue), readOut(frames))
+        )
       )
       if (isDone()) return at
       if (!fold.hasEnded) {
@@ -185,7 +192,7 @@ export const follow = <E, R>(
       const { next, plan: settled } = yield* settledChain(services, caller, task, at.plan)
       const updates = [...pending, ...fold.end(settled.plan, next !== undefined)]
       pending = []
-      if (updates.length > 0) yield* emit({ id: idOf(at), at, updates })
+      if (updates.length > 0) yield* emit({ id: idOf(at), updates }, at)
       if (next === undefined) return at
       plan = next
       at = { plan: at.plan + 1, seq: 0 }

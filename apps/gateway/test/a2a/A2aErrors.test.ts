@@ -1,6 +1,7 @@
+import { until } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Deferred, Effect, Exit, Fiber, Scope } from "effect"
 import { post, send, start } from "../http/RunningGateway.ts"
 import { ann, errorOf, fieldsOf, keys, message, missing, rpc } from "./Requests.ts"
 
@@ -123,6 +124,30 @@ describe("an error of JSON-RPC", () => {
       assert.strictEqual(errorOf(overRpc).code, -32603)
       assert.strictEqual(errorOf(overRpc).data?.[0]?.metadata?.["retryable"], "true")
       assert.deepInclude(errorOf(overRest), { code: 429, status: "RESOURCE_EXHAUSTED" })
+    })
+  )
+})
+
+describe("a gateway that shuts down", () => {
+  it.live("says so to clients, in both bindings, and when to come again", () =>
+    Effect.gen(function* () {
+      const proceed = yield* Deferred.make<void>()
+      const scope = yield* Scope.make()
+      const { provider, url } = yield* Scope.provide(start([[until(Deferred.await(proceed)), say("ok")]]), scope)
+      const running = yield* Effect.forkChild(post(`${url}/a2a`, rpc("SendMessage", message())))
+      yield* provider.requests.awaitCount(1)
+      const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), { startImmediately: true })
+      yield* Effect.repeat(send(`${url}/ready`), { until: ({ status }) => status === 503 })
+      const overRpc = yield* post(`${url}/a2a`, rpc("SendMessage", message()))
+      assert.deepStrictEqual([overRpc.status, errorOf(overRpc).code, overRpc.body["id"]], [503, -32603, 1])
+      assert.deepInclude(errorOf(overRpc).data?.[0]?.metadata, { code: "draining", retryable: "true" })
+      const overRest = yield* post(`${url}/a2a/message:send`, message())
+      assert.strictEqual(overRest.status, 503)
+      assert.deepInclude(errorOf(overRest), { code: 503, status: "UNAVAILABLE" })
+      for (const { headers } of [overRpc, overRest]) assert.isNotNull(headers.get("retry-after"))
+      yield* Deferred.succeed(proceed, undefined)
+      assert.include((yield* Fiber.join(running)).text, "TASK_STATE_COMPLETED")
+      yield* Fiber.join(closing)
     })
   )
 })

@@ -46,8 +46,13 @@ describe("a task", () => {
       const { url } = yield* start(() => [say("ok")])
       const idempotent = { metadata: { bowline: { idempotent: true }, colour: ["red"] } }
       const ids = []
-      for (const fields of [idempotent, idempotent, {}]) {
-        const { task } = resultOf(yield* post(`${url}/a2a`, rpc("SendMessage", message(fields))))
+      for (const [fields, historyLength] of [
+        [idempotent, 1],
+        [idempotent, 2],
+        [{}, 1]
+      ] as const) {
+        const params = { ...message(fields), configuration: { historyLength } }
+        const { task } = resultOf(yield* post(`${url}/a2a`, rpc("SendMessage", params)))
         const { history, id } = task as { readonly id: string; readonly history: ReadonlyArray<object> }
         if (fields === idempotent) assert.deepInclude(history[0], { messageId: "m", metadata: { colour: ["red"] } })
         ids.push(id)

@@ -37,6 +37,10 @@ export const resultOf = ({ body }: { readonly body: Readonly<Record<string, unkn
 
 export const missing = "plan_00000000-0000-4000-8000-000000000000"
 
+/** The task that a stream begins with. */
+export const taskIn = ([first]: ReadonlyArray<{ readonly data: Readonly<Record<string, unknown>> }>) =>
+  (first?.data["task"] ?? {}) as { readonly id: string; readonly status: { readonly state: string } }
+
 /** The events of a stream, each with its id. */
 export const eventsOf = (text: string) =>
   text

@@ -14,6 +14,7 @@ import { eventsOf, payloads, post, send } from "../http/RunningGateway.ts"
 import { databases } from "../plan/Databases.ts"
 import * as GatewayMemory from "../plan/GatewayMemory.ts"
 import { start } from "../plan/GatewayProcess.ts"
+import { a2aOperations } from "./A2aOperations.ts"
 import { fromSeed } from "./Draw.ts"
 import { exchange } from "./Exchange.ts"
 import type { Target } from "./HostileMessage.ts"
@@ -78,8 +79,10 @@ it.live(
         const { body } = yield* post(`${url}/plan`, { question: "?", session_id: "named" }, by(name))
         return [String(body["plan_id"]), String(body["session_id"])] as const
       })
+      const { definitions, operations } = yield* operationsOf(url)
       const target: Target = {
-        ...(yield* operationsOf(url)),
+        definitions,
+        operations: [...operations, ...a2aOperations],
         key: "key-of-bad",
         ids: ["named", "openai", ...(yield* ids("bad")), ...(yield* ids("good"))]
       }

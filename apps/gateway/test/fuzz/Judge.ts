@@ -26,10 +26,27 @@ const ofOpenAi = ({ body, headers }: Answer): ReadonlyArray<string> | undefined 
   ]
 }
 
-const ofRefusal = (answer: Answer, isOpenAi: boolean): ReadonlyArray<string> => {
+const A2aFailure = Schema.Struct({ code: Schema.Int, message: Schema.String })
+const A2aError = Schema.Struct({ error: A2aFailure })
+const decodeA2aError = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Union([A2aError, A2aFailure])))
+
+/** Below `/a2a` they are those of its bindings. */
+const ofA2a = ({ body, headers }: Answer): ReadonlyArray<string> | undefined => {
+  const refusal = Option.getOrUndefined(decodeA2aError(body))
+  if (refusal === undefined) return undefined
+  const { code, message } = "error" in refusal ? refusal.error : refusal
+  return [
+    ...(/^application\/(a2a\+)?json/.test(headers.get("content-type") ?? "") ? [] : ["an error of another type"]),
+    ...(message.trim() === "" ? [`it does not say what is wrong: ${body}`] : []),
+    ...(leak.test(message) ? [`it says too much: ${message}`] : []),
+    ...(code === 500 || body.includes('"code":"internal"') ? ["internal"] : [])
+  ]
+}
+
+const ofRefusal = (answer: Answer, protocol: "openai" | "a2a" | undefined): ReadonlyArray<string> => {
   const { body, headers, status } = answer
-  const openAi = isOpenAi ? ofOpenAi(answer) : undefined
-  if (openAi !== undefined) return openAi
+  const own = protocol === "openai" ? ofOpenAi(answer) : protocol === "a2a" ? ofA2a(answer) : undefined
+  if (own !== undefined) return own
   const problem = Option.getOrUndefined(decodeProblem(body))
   if (problem === undefined) return [`${status} without a problem document: ${body.slice(0, 300)}`]
   const { code, detail, issues = [], request_id } = problem
@@ -51,13 +68,14 @@ export const problemsOf = (request: HostileRequest, answers: ReadonlyArray<Answe
   // Node.js drops what came together with a request that asks for another protocol.
   const isPlain = isSmall && !pieces.some((piece) => /^upgrade:/im.test(piece.toString("latin1")))
   const least = isPlain && answers.at(-1)?.headers.get("connection") !== "close" ? methods.length : 1
-  const isOpenAi = /\/v1\//i.test(Buffer.concat(pieces).toString("latin1"))
+  const sent = Buffer.concat(pieces).toString("latin1")
+  const protocol = /\/a2a\b/i.test(sent) ? "a2a" : /\/v1\//i.test(sent) ? "openai" : undefined
   return [
     ...(mustAnswer && answers.length < least ? [`${answers.length} answers to ${methods.length} requests`] : []),
     ...answers.flatMap((answer, index) => [
       ...(answer.status >= 500 && answer.status !== 503 && answer.status !== 508 ? [`status ${answer.status}`] : []),
       ...(answer.headers.get("x-request-id") === smuggled ? ["it was taken for two requests"] : []),
-      ...(answer.status >= 400 && methods[index] !== "HEAD" ? ofRefusal(answer, isOpenAi) : [])
+      ...(answer.status >= 400 && methods[index] !== "HEAD" ? ofRefusal(answer, protocol) : [])
     ])
   ]
 }

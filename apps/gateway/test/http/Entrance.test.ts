@@ -207,12 +207,9 @@ describe("the Origin of a request", () => {
           ask(url, `GET ${target} HTTP/1.1`, "Host: localhost", "Origin: https://evil.example"),
           ({ status }) => status
         )
-      for (const target of ["/health", "/ready"]) assert.strictEqual(yield* statusOf(target), 200, target)
-      const documents = [
-        "/.well-known/did.json",
-        "/.well-known/agent-card.json",
-        "/a2a/agents/default/.well-known/agent-card.json"
-      ]
+      for (const target of ["/health", "/ready", "/.well-known/agent-card.json"])
+        assert.strictEqual(yield* statusOf(target), 200, target)
+      const documents = ["/.well-known/did.json", "/a2a/agents/none/.well-known/agent-card.json"]
       for (const target of documents) assert.strictEqual(yield* statusOf(target), 404, target)
       for (const target of [
         "/openapi.json",

@@ -48,8 +48,10 @@ describe("what belongs to another caller", () => {
         const { url: peer } = yield* ScriptedPeer.serve({ acts: [completes()] })
         const { url } = yield* startOn(store)(script, keys)
         const { operations } = yield* operationsOf(url)
-        // Models belong to nobody.
-        const withId = operations.filter(({ path }) => path.includes("{") && !path.startsWith("/v1/models/"))
+        // Models and cards belong to nobody.
+        const withId = operations.filter(
+          ({ path }) => path.includes("{") && !/^\/(v1\/models|a2a\/agents)\//.test(path)
+        )
         assert.sameMembers(
           withId.map(({ method, path }) => `${method} ${path}`),
           Object.keys(cases)
