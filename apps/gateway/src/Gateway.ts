@@ -6,7 +6,7 @@ import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { Permissions } from "@bowline/runtime/config/Permissions"
-import { Presets } from "@bowline/runtime/config/Presets"
+import { type Preset, Presets } from "@bowline/runtime/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { ConfiguredServers } from "@bowline/runtime/mcp/ConfiguredServers"
@@ -117,15 +117,22 @@ const mcpServers = ({ mcpServers: { environment, secrets, servers }, peerTls }: 
         ])
       )
 
-const presets = (config: Config) =>
-  Layer.effect(
-    Presets,
-    Effect.map(
-      ConfiguredServers,
-      ({ ofPreset }) =>
-        new Map(config.presets.map((preset) => [preset.name, { ...preset, servers: ofPreset(preset.name) }]))
+const presets = (config: Config) => {
+  const withDemo = Effect.fnUntraced(function* (demo: ReadonlyArray<Preset>) {
+    const { ofPreset } = yield* ConfiguredServers
+    const configured = config.presets.map((preset) => ({ ...preset, servers: ofPreset(preset.name) }))
+    return new Map([...demo, ...configured].map((preset) => [preset.name, preset]))
+  })
+  if (!isDemo(config)) return Layer.effect(Presets, withDemo([]))
+  return Layer.unwrap(
+    Effect.map(Demo, ({ Demo, preset }) =>
+      Layer.effect(
+        Presets,
+        Effect.flatMap(preset, (demo) => withDemo([demo]))
+      ).pipe(Layer.provide(Demo.layer))
     )
   )
+}
 
 /** The plans with their stores, providers, peers and MCP servers. */
 const runtime = (config: Config) =>

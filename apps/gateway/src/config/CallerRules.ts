@@ -39,13 +39,16 @@ export const toPermission = ({ hosts, models, presets, recipes, tools }: FilePer
   preset: matcher(presets)
 })
 
+/** The preset that a gateway without a provider has besides those of its file. */
+export const demoPreset = "demo"
+
 /**
  * Who may use what. Where the file has permissions, a caller that it does not mention may use nothing. Nobody may use a preset that
  * the file does not have: after a reload the gateway still knows those that it has started with, and the file no longer says who may
  * use them.
  */
 export const permissionsOf = ({ permissions, presets }: ConfigFile): typeof Permissions.Service => {
-  const names = new Set<string>(presets.map(({ name }) => name))
+  const names = new Set<string>([demoPreset, ...presets.map(({ name }) => name)])
   const inFile = (permission: Permission): Permission => ({
     ...permission,
     preset: (name) => names.has(name) && permission.preset(name)

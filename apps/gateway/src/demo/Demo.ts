@@ -1,9 +1,12 @@
+import { Agent } from "@bowline/domain/peer/Agent"
+import { noPreset, type Preset } from "@bowline/runtime/config/Presets"
 import { type DemoPeer, serveAll } from "@bowline/testing/peer/DemoPeers"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import * as ChatHost from "@bowline/testing/provider/ChatHost"
 import { demo } from "@bowline/testing/provider/DemoScript"
-import { Console, Context, Effect, Layer } from "effect"
+import { demoPreset } from "../config/CallerRules.ts"
+import { Console, Context, Effect, Layer, Schema } from "effect"
 import { HttpServer } from "effect/http"
 
 /** A scripted provider and three small peers on local ports. With them everybody can try the gateway without a key. */
@@ -21,8 +24,18 @@ export class Demo extends Context.Service<
   ).pipe(Layer.provide(LoopbackNetwork.layer))
 }
 
-const curl = (gateway: string, needsKey: boolean, body: object) =>
-  `curl -N ${gateway}/plan ${needsKey ? `-H "Authorization: Bearer $BOWLINE_API_KEY" ` : ""}-H 'Content-Type: application/json' -d '${JSON.stringify(body)}'`
+const curl = (url: string, needsKey: boolean, body: object) =>
+  `curl -N ${url} ${needsKey ? `-H "Authorization: Bearer $BOWLINE_API_KEY" ` : ""}-H 'Content-Type: application/json' -d '${JSON.stringify(body)}'`
+
+const decodeAgent = Schema.decodeSync(Agent)
+
+/** The peers of the demo as a preset, for clients that bring no agents of their own. */
+export const preset: Effect.Effect<Preset, never, Demo> = Effect.map(Demo, ({ peers }) => ({
+  ...noPreset,
+  name: demoPreset,
+  description: "Demo: three agents on this machine, one prompt, one slow, one stuck.",
+  agents: peers.map(({ name, endpoint }) => decodeAgent({ name, endpoint }))
+}))
 
 /** Announces the demo on stderr, with commands to try. */
 export const announce = (needsKey: boolean) =>
@@ -31,7 +44,7 @@ export const announce = (needsKey: boolean) =>
     const agents = (...names: ReadonlyArray<string>) =>
       peers.filter(({ name }) => names.includes(name)).map(({ name, endpoint }) => ({ name, endpoint }))
     yield* HttpServer.addressFormattedWith((gateway) => {
-      const line = (body: object) => curl(gateway, needsKey, body)
+      const line = (body: object, path = "/plan") => curl(`${gateway}${path}`, needsKey, body)
       return Console.error(
         [
           "",
@@ -45,6 +58,9 @@ export const announce = (needsKey: boolean) =>
           "",
           "  The first session, resumed by its session_id:",
           `  ${line({ question: "What did I ask before?", session_id: "demo" })}`,
+          "",
+          "  As a client of OpenAI's API, with the agents of a preset:",
+          `  ${line({ model: "bowline/demo", stream: true, messages: [{ role: "user", content: "Ask prompt what a bowline is." }] }, "/v1/chat/completions")}`,
           ""
         ].join("\n")
       )

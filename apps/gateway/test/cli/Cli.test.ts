@@ -115,7 +115,7 @@ describe("bowline serve", () => {
     })
   )
 
-  it.live("runs a demo without a provider, says so loudly, and gives three lines to paste that work", () =>
+  it.live("runs a demo without a provider, says so loudly, and gives four lines to paste that work", () =>
     Effect.gen(function* () {
       const { url, output } = yield* demo
       assert.include(output.stderr, "DEMO MODE")
@@ -124,7 +124,7 @@ describe("bowline serve", () => {
       )
       assert.deepStrictEqual(
         lines.map(([, target]) => target),
-        Array.from({ length: 3 }, () => `${url}/plan`)
+        [...Array.from({ length: 3 }, () => `${url}/plan`), `${url}/v1/chat/completions`]
       )
       const paste = (index: number) => post(lines[index]?.[1] ?? "", lines[index]?.[2] ?? "")
       const [first, second] = yield* Effect.all([paste(0), paste(1)], { concurrency: 2 })
@@ -134,6 +134,8 @@ describe("bowline serve", () => {
       const third = yield* paste(2)
       assert.strictEqual(third.body["session_id"], first.body["session_id"])
       assert.match(JSON.stringify(third.body["final"]), /1 earlier question/)
+      const { body } = yield* post(lines[3]?.[1] ?? "", lines[3]?.[2]?.replace('"stream":true,', "") ?? "")
+      assert.match(JSON.stringify(body["choices"]), /given at once/)
     })
   )
 

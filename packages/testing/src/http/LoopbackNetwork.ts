@@ -10,22 +10,25 @@ import * as RequestLog from "./RequestLog.ts"
 export const layer: Layer.Layer<Network> = Layer.succeed(
   Network,
   Network.of({
-    serve: Effect.fnUntraced(function* (host) {
+    serve: Effect.fnUntraced(function* (host, wanted = 0) {
       const requests = yield* ExchangeLog.make<HostRequest, RequestLog.Ending>()
       const run = yield* FiberSet.makeRuntime()
       const server = createServer((incoming, outgoing) => {
         run(exchange(host, requests, incoming, outgoing))
       })
-      const port = yield* Effect.acquireRelease(listen(server), () => close(server))
+      const port = yield* Effect.acquireRelease(
+        Effect.catchCause(listen(server, wanted), () => listen(server, 0)),
+        () => close(server)
+      )
       return { url: `http://127.0.0.1:${port}`, requests }
     })
   })
 )
 
-const listen = (server: Server) =>
+const listen = (server: Server, port: number) =>
   Effect.callback<number>((resume) => {
     server.once("error", (cause) => resume(Effect.die(cause)))
-    server.listen(0, "127.0.0.1", () => {
+    server.listen(port, "127.0.0.1", () => {
       const address = server.address()
       resume(Effect.succeed(typeof address === "string" ? 0 : (address?.port ?? 0)))
     })

@@ -15,5 +15,8 @@ export interface ServedHost {
  */
 export class Network extends Context.Service<
   Network,
-  { readonly serve: (host: Host) => Effect.Effect<ServedHost, never, Scope.Scope> }
+  {
+    /** On `port` if it is free and the network has ports, else where there is room. */
+    readonly serve: (host: Host, port?: number) => Effect.Effect<ServedHost, never, Scope.Scope>
+  }
 >()("@bowline/testing/http/Network") {}

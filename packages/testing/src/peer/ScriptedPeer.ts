@@ -15,6 +15,8 @@ import type { Trouble } from "./Trouble.ts"
 export interface PeerScript {
   /** `a2a-0.3`, unless it says otherwise. */
   readonly dialect?: Dialect
+  /** The port that it wants, where the network has ports. It gets another one if this one is taken. */
+  readonly port?: number
   /** Where it takes requests: `/`, unless it says otherwise. */
   readonly path?: string
   /** Members that go over those of the card. `none`: there is no card. */
@@ -57,7 +59,7 @@ export interface ScriptedPeer {
 export const serve = Effect.fnUntraced(function* (
   script: PeerScript
 ): Effect.fn.Return<ScriptedPeer, never, Network | Scope.Scope> {
-  const { acts, card = {}, dialect = "a2a-0.3", onCancel = "obey", path = "/", streams = false, token } = script
+  const { acts, card = {}, dialect = "a2a-0.3", onCancel = "obey", path = "/", port, streams = false, token } = script
   const taskIdName = script.taskIdName ?? (dialect === "bindu" ? "taskId" : "id")
   const seen = yield* SubscriptionRef.make(nothing)
   const responder = new Responder({
@@ -106,7 +108,7 @@ export const serve = Effect.fnUntraced(function* (
     return answerCall(request)
   }
 
-  const { requests, url } = yield* Effect.flatMap(Network, (network) => network.serve(host))
+  const { requests, url } = yield* Effect.flatMap(Network, (network) => network.serve(host, port))
   const awaitSeen = (predicate: (seen: Seen) => boolean) =>
     SubscriptionRef.changes(seen).pipe(
       Stream.filter(predicate),
