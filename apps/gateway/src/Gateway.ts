@@ -27,6 +27,7 @@ import { Effect, Layer, Logger, LogLevel, Option, Record, Redacted, References }
 import { HttpClient, HttpMiddleware, HttpRouter } from "effect/http"
 import { flushCompileCache } from "node:module"
 import * as RateLimiter from "effect/persistence/RateLimiter"
+import { PushNotifications } from "./a2a/PushNotifications.ts"
 import * as ConfigReload from "./config/ConfigReload.ts"
 import { GatewayConfig, unheeded } from "./config/GatewayConfig.ts"
 import type { ProviderSettings } from "./file/ProviderSettings.ts"
@@ -156,6 +157,12 @@ const runtime = (config: Config) =>
     ])
   )
 
+/** The notifications of clients. They name the places, so the egress rules hold. */
+const push = (config: Config) =>
+  PushNotifications.layer.pipe(
+    Layer.provide([Outbound.layerWithin(config.egress, config.peerTls), Layer.succeed(SecretKey, config.secretKey)])
+  )
+
 /**
  * Ends the plans while their callers are still connected. It is built on top of the server, so it closes first: the server
  * would cut the streams.
@@ -230,6 +237,7 @@ export const layer = (config: Config) =>
   ).pipe(
     Layer.provideMerge(server),
     Layer.provideMerge(ListeningServer.layer(config)),
+    Layer.provideMerge(push(config)),
     Layer.provideMerge(runtime(config)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
     Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),

@@ -1,5 +1,4 @@
 import { A2aError } from "@bowline/a2a/server/A2aError"
-import type { Operation } from "@bowline/a2a/server/Operation"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/api/Authorization"
 import { direct, type Route } from "@bowline/runtime/peer/PeerClient"
@@ -17,11 +16,10 @@ import { answer, RefusalShape } from "../http/Refusals.ts"
 import { refusalIn } from "./A2aEdge.ts"
 import * as AgentCards from "./AgentCards.ts"
 import { type Call, respond, respondFailure } from "./Binding.ts"
+import * as PushCalls from "./PushCalls.ts"
 import * as ReadCall from "./ReadCall.ts"
 import * as SendCall from "./SendCall.ts"
 import * as TaskCalls from "./TaskCalls.ts"
-
-const pushOperations: ReadonlySet<Operation> = new Set<Operation>(["createPush", "getPush", "listPush", "deletePush"])
 
 /** The routes that clients of A2A call, in both dialects and bindings. */
 export const layer = HttpApiBuilder.group(
@@ -32,7 +30,8 @@ export const layer = HttpApiBuilder.group(
     const services = { plans, streams: yield* PlanStreams, store: yield* PlanStore, tasks: yield* TaskStore }
     const sessions = yield* SessionStore
     const cards = yield* AgentCards.make
-    const { a2a, maxBody } = yield* GatewayConfig
+    const { maxBody } = yield* GatewayConfig
+    const push = yield* PushCalls.make(services)
     const read = ReadCall.make(maxBody)
 
     const perform = Effect.fnUntraced(function* (
@@ -47,17 +46,11 @@ export const layer = HttpApiBuilder.group(
       if (preset !== undefined && own === undefined) {
         return yield* new A2aError({ error: "MethodNotFound", message: "There is no such agent" })
       }
-      if (pushOperations.has(operation)) {
-        return yield* new A2aError({
-          error: "PushNotificationNotSupported",
-          message: "The gateway sends no push notifications"
-        })
-      }
       switch (operation) {
         case "send":
         case "stream": {
           const sending = { caller, preset, route, params, request }
-          const sent = yield* SendCall.send(services, a2a.hasPush, binding, sending, operation === "stream")
+          const sent = yield* SendCall.send(services, push, binding, sending, operation === "stream")
           return sent._tag === "Stream" ? sent.response : respond(binding, sent.task)
         }
         case "subscribe":
@@ -68,6 +61,14 @@ export const layer = HttpApiBuilder.group(
           return respond(binding, yield* TaskCalls.cancel(services, caller, binding, params))
         case "list":
           return respond(binding, yield* TaskCalls.list(services, sessions, caller, binding, params))
+        case "createPush":
+          return respond(binding, yield* push.create(caller, binding, params))
+        case "getPush":
+          return respond(binding, yield* push.get(caller, binding, params))
+        case "listPush":
+          return respond(binding, yield* push.list(caller, binding, params))
+        case "deletePush":
+          return respond(binding, yield* push.remove(caller, binding, params))
         default:
           return respond(binding, cards.of(request, presets, own, true))
       }

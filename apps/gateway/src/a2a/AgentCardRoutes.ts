@@ -1,9 +1,9 @@
+import { Presets } from "@bowline/runtime/config/Presets"
 import { Api } from "@bowline/protocol/api/Api"
 import { Effect } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { createHash } from "node:crypto"
-import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { answer, Refused } from "../http/Refusals.ts"
 import * as AgentCards from "./AgentCards.ts"
 
@@ -24,7 +24,8 @@ export const layer = HttpApiBuilder.group(
   "agentCards",
   Effect.fnUntraced(function* (handlers) {
     const cards = yield* AgentCards.make
-    const { presets } = yield* GatewayConfig
+    // With that of the demo, which the configuration does not name.
+    const presets = Array.from((yield* Presets).values())
 
     return handlers
       .handleRaw("card", ({ request }) =>

@@ -1,17 +1,19 @@
 import { type A2aError, statusOf, toRest, toRpc } from "@bowline/a2a/server/A2aError"
 import type { Operation, ServedDialect } from "@bowline/a2a/server/Operation"
 import { json03, json10, jsonProto03, type ServedJson } from "@bowline/a2a/server/ServedJson"
+import type { Wire } from "@bowline/a2a/server/PushConfig"
 import type { Metadata } from "@bowline/a2a/server/ServedTask"
 import Negotiator from "negotiator"
+import type { Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 
 /** How a request is answered: in the dialect and the binding that it speaks. */
 export interface Binding {
   /** The spelling of its parameters. */
-  readonly wire: "1.0" | "0.3" | "proto"
+  readonly wire: Wire
   readonly json: ServedJson
   readonly contentType: string
-  readonly body: (result: Metadata) => Metadata
+  readonly body: (result: Schema.Json) => Schema.Json
   readonly failure: (failed: A2aError) => Metadata
   readonly failureStatus: (failed: A2aError) => number
 }
@@ -45,7 +47,7 @@ export const rest = (dialect: ServedDialect, accept = "*/*"): Binding => ({
   failureStatus: statusOf
 })
 
-export const respond = ({ body, contentType }: Binding, result: Metadata): HttpServerResponse.HttpServerResponse =>
+export const respond = ({ body, contentType }: Binding, result: Schema.Json): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.text(JSON.stringify(body(result)), { contentType })
 
 export const respondFailure = (

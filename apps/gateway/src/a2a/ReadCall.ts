@@ -110,12 +110,15 @@ export const make = (maxBody: number) => {
       return fail(new A2aError({ error: "MethodNotFound", message: "There is no such route" }))
     }
     const { operation, params } = route
-    if (operation !== "send" && operation !== "stream") {
+    const hasBody = operation === "send" || operation === "stream" || operation === "createPush"
+    if (!hasBody) {
       return Result.succeed({ operation, params: { ...readQuery(query), ...params }, binding })
     }
     const body = yield* Effect.result(parse(request))
-    if (Result.isSuccess(body)) return Result.succeed({ operation, params: body.success, binding })
-    return body.failure._tag === "Refused" ? yield* body.failure : fail(body.failure)
+    if (Result.isFailure(body)) return body.failure._tag === "Refused" ? yield* body.failure : fail(body.failure)
+    // What the path says counts.
+    const sent = isRecord(body.success) ? { ...body.success, ...params } : body.success
+    return Result.succeed({ operation, params: sent, binding })
   })
 
   return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, place: Place) {

@@ -12,9 +12,10 @@ import { Effect, Result, Schema, Struct } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { Refused } from "../http/Refusals.ts"
 import type { Binding } from "./Binding.ts"
+import type { PushCalls } from "./PushCalls.ts"
 import { decodeParams, taskId, withHistory } from "./TaskCalls.ts"
 import * as TaskEvents from "./TaskEvents.ts"
-import { follow, open, type OpenTask, type Services } from "./TaskReader.ts"
+import { follow, open, type OpenTask, placeBehind, type Services } from "./TaskReader.ts"
 import { check, fromInvalid, textsOf, toPlan } from "./TaskRequest.ts"
 
 /** A message, and who sent it how. */
@@ -122,24 +123,25 @@ const start = Effect.fnUntraced(function* (
 /** Sends a message: into a plan, or as the decision that the task waits for. The plan runs on when its client leaves. */
 export const send = Effect.fnUntraced(function* (
   services: Services,
-  hasPush: boolean,
+  push: PushCalls,
   binding: Binding,
   sending: Sending,
   isStreamed: boolean
 ) {
   const message = yield* decodeParams(decodeMessage[binding.wire](sending.params))
-  if (message.hasPush && !hasPush) {
-    return yield* new A2aError({
-      error: "PushNotificationNotSupported",
-      message: "The gateway sends no push notifications"
-    })
-  }
+  if (message.push !== undefined) yield* push.check
   yield* Effect.fromResult(check(message))
   const continued = yield* find(services, sending.caller, message)
+  // Of a task that exists, whether it takes another place is known before anything is started.
+  if (continued !== undefined)
+    yield* push.addOf(sending.caller, binding, message, continued.task, placeBehind(continued))
   const opened =
     continued !== undefined && continued.fold.approvals.length > 0
       ? yield* decide(services, continued, message)
       : yield* start(services, sending, message, continued)
+  if (continued === undefined) {
+    yield* push.addOf(sending.caller, binding, message, opened.task, { plan: 0, seq: 0 })
+  }
   if (isStreamed)
     return {
       _tag: "Stream" as const,

@@ -1,3 +1,4 @@
+import type { Schema } from "effect"
 import type { ServedUpdate, TaskIds } from "@bowline/a2a/server/ServedTask"
 import { ping } from "@bowline/protocol/stream/SseFrame"
 import type { Binding } from "./Binding.ts"
@@ -11,7 +12,7 @@ const silenceMs = 10_000
 
 type Progress = Extract<ServedUpdate, { readonly _tag: "Status" }>
 
-const event = (data: object, id: string | undefined): string =>
+const event = (data: Schema.Json, id: string | undefined): string =>
   `${id === undefined ? "" : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`
 
 /**

@@ -23,12 +23,9 @@ export const respond = Effect.fnUntraced(function* (
   const later = Stream.unwrap(
     Effect.gen(function* () {
       const changes = yield* Queue.bounded<Change, Cause.Done>(64)
-      yield* follow(
-        services,
-        opened,
-        (change) => Effect.asVoid(Queue.offer(changes, change)),
-        (overdue) => PlanArrival.closeWhen(overdue, request)
-      ).pipe(
+      yield* follow(services, opened, (change) => Effect.asVoid(Queue.offer(changes, change)), {
+        closeWhen: (overdue) => PlanArrival.closeWhen(overdue, request)
+      }).pipe(
         Effect.catchCause((cause) =>
           Effect.annotateLogs(Effect.logError("stream_failed", cause), { plan_id: opened.plan.plan.plan_id })
         ),

@@ -19,7 +19,7 @@ export interface Services {
 }
 
 /** The place of an update in a task: the number of its plan in the chain, and the seq of its frame there. */
-interface Cursor {
+export interface Cursor {
   readonly plan: number
   readonly seq: number
 }
@@ -38,7 +38,7 @@ const cursorOf = (id: string): Cursor | undefined => {
   return seq === undefined ? undefined : { plan: Number(plan), seq: Number(seq) }
 }
 
-const isBehind = (a: Cursor, b: Cursor): boolean => a.plan > b.plan || (a.plan === b.plan && a.seq > b.seq)
+export const isBehind = (a: Cursor, b: Cursor): boolean => a.plan > b.plan || (a.plan === b.plan && a.seq > b.seq)
 
 /** A task as far as it is stored: its fold, the place of the last frame in it, and the changes that the reader has not seen. */
 export interface OpenTask {
@@ -130,54 +130,73 @@ export const open = Effect.fnUntraced(
   (opening, _services, _caller, task) => Effect.catchTag(opening, "NotFound", () => Effect.fail(notFound(task)))
 )
 
+/** The task before its first event. */
+export const begin = Effect.fnUntraced(function* ({ tasks }: Services, caller: CallerName, task: PlanId) {
+  const [plan] = yield* tasks.plans(caller, task)
+  const fold = new TaskFold(task, plan.plan.external_session_id ?? plan.plan.session_id, plan)
+  fold.begin(plan)
+  const at: Cursor = { plan: 0, seq: 0 }
+  return { caller, task, fold, at, plan, missed: [], id: idOf(at) } satisfies OpenTask
+})
+
+/** The place behind all that is stored of the task. */
+export const placeBehind = ({ at, fold }: OpenTask): Cursor => (fold.hasEnded ? { plan: at.plan + 1, seq: 0 } : at)
+
+interface Following {
+  readonly closeWhen?: (overdue: Effect.Effect<void>) => Effect.Effect<unknown, never, Scope.Scope>
+  readonly until?: "rest" | "end"
+}
+
 /**
- * Follows a task from where it is open until it is over or waits for its client, wherever its plans run. Gives true then, and false if
- * this gateway shuts down first. `closeWhen` closes the connection of a reader that is cut off and reads no more.
+ * Follows a task from where it is open, wherever its plans run: until it is over or waits for its client or, to the `end`, until all its
+ * plans are over. Gives its place then, and undefined if this gateway shuts down first. `closeWhen` closes the connection of a reader that
+ * is cut off and reads no more.
  */
-export const follow = Effect.fnUntraced(function* (
+export const follow = <E, R>(
   services: Services,
   { at: from, caller, fold, plan: opened, task }: OpenTask,
-  emit: (change: Change) => Effect.Effect<void>,
-  closeWhen: (overdue: Effect.Effect<void>) => Effect.Effect<unknown, never, Scope.Scope> = () => Effect.void
-) {
-  let at = from
-  let plan = opened
-  let pending: ReadonlyArray<ServedUpdate> = []
-  const isDone = () => fold.isWaiting || isOver(fold.standing)
-  const readOut = (frames: PlanReader) =>
-    frames.pipe(
-      Stream.filter((item) => typeof item !== "string"),
-      Stream.takeUntil((item) => typeof item !== "string" && item.event === "done"),
-      Stream.runForEachWhile((item) => {
-        if (typeof item === "string" || item.seq <= at.seq) return Effect.succeed(true)
-        at = { ...at, seq: item.seq }
-        const updates = [...pending, ...fold.next(item)]
-        pending = fold.hasEnded ? updates : []
-        if (fold.hasEnded) return Effect.succeed(false)
-        if (updates.length === 0) return Effect.succeed(true)
-        return Effect.map(emit({ id: idOf(at), updates }), () => !isDone())
-      })
-    )
-  while (!isDone()) {
-    yield* Effect.scoped(
-      Effect.flatMap(services.streams.read(caller, plan.plan.plan_id, at.seq), ({ frames, overdue }) =>
-        Effect.andThen(closeWhen(overdue), readOut(frames))
+  emit: (change: Change, at: Cursor) => Effect.Effect<void, E, R>,
+  { closeWhen = () => Effect.void, until = "rest" }: Following = {}
+) =>
+  Effect.gen(function* () {
+    let at = from
+    let plan = opened
+    let pending: ReadonlyArray<ServedUpdate> = []
+    const isDone = () => until === "rest" && (fold.isWaiting || isOver(fold.standing))
+    const readOut = (frames: PlanReader) =>
+      frames.pipe(
+        Stream.filter((item) => typeof item !== "string"),
+        Stream.takeUntil((item) => typeof item !== "string" && item.event === "done"),
+        Stream.runForEachWhile((item) => {
+          if (typeof item === "string" || item.seq <= at.seq) return Effect.succeed(true)
+          at = { ...at, seq: item.seq }
+          const updates = [...pending, ...fold.next(item)]
+          pending = fold.hasEnded ? updates : []
+          if (fold.hasEnded) return Effect.succeed(false)
+          if (updates.length === 0) return Effect.succeed(true)
+          return Effect.map(emit({ id: idOf(at), updates }, at), () => !isDone())
+        })
       )
-    )
-    if (isDone()) return true
-    if (!fold.hasEnded) {
-      if (yield* services.plans.isDraining) return false
-      yield* Effect.sleep(comeBackAfter)
-      continue
+    while (!isDone()) {
+      yield* Effect.scoped(
+        Effect.flatMap(services.streams.read(caller, plan.plan.plan_id, at.seq), ({ frames, overdue }) =>
+          Effect.andThen(closeWhen(overdue), readOut(frames))
+        )
+      )
+      if (isDone()) return at
+      if (!fold.hasEnded) {
+        if (yield* services.plans.isDraining) return undefined
+        yield* Effect.sleep(comeBackAfter)
+        continue
+      }
+      const { next, plan: settled } = yield* settledChain(services, caller, task, at.plan)
+      const updates = [...pending, ...fold.end(settled.plan, next !== undefined)]
+      pending = []
+      if (updates.length > 0) yield* emit({ id: idOf(at), updates }, at)
+      if (next === undefined) return at
+      plan = next
+      at = { plan: at.plan + 1, seq: 0 }
+      pending = fold.begin(next)
     }
-    const { next, plan: settled } = yield* settledChain(services, caller, task, at.plan)
-    const updates = [...pending, ...fold.end(settled.plan, next !== undefined)]
-    pending = []
-    if (updates.length > 0) yield* emit({ id: idOf(at), updates })
-    if (next === undefined) return true
-    plan = next
-    at = { plan: at.plan + 1, seq: 0 }
-    pending = fold.begin(next)
-  }
-  return true
-})
+    return at
+  })

@@ -98,7 +98,7 @@ export const httpSettings = {
   pushNotifications: setting(trueOrFalse, {
     path: ["a2a", "push_notifications"],
     default: "false",
-    doc: "whether clients of [A2A](a2a-server.md#push-notifications) may have the gateway notify them: `true` is for a later version"
+    doc: "whether clients of [A2A](a2a-server.md#push-notifications) may have the gateway notify them"
   }),
   openaiProgress: setting(oneOf(["text", "none"]), {
     path: ["openai", "progress"],

@@ -13,6 +13,7 @@ import { SessionStore } from "@bowline/runtime/store/SessionStore"
 import { TaskStore } from "@bowline/runtime/store/TaskStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Layer, Logger, Stream } from "effect"
+import { PushNotifications } from "../../src/a2a/PushNotifications.ts"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import { HttpRouter, HttpServer } from "effect/http"
 import { fromEnvironment, GatewayConfig } from "../../src/config/GatewayConfig.ts"
@@ -46,6 +47,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(PlanStreams, streams),
       Layer.mock(PlanStore, { isDurable: false, isWritable }),
       Layer.mock(TaskStore, {}),
+      Layer.mock(PushNotifications, {}),
       Layer.mock(SessionStore, {}),
       Layer.mock(Sessions, {}),
       Layer.mock(SessionCompaction, {}),

@@ -2,6 +2,7 @@ import { Result, Schema } from "effect"
 import { toPart as part03, WirePart } from "../dialect/WirePart.ts"
 import { toPart as part10, WirePart10 } from "../dialect/WirePart10.ts"
 import type { Part } from "../task/Task.ts"
+import { from03, from10, type PushConfig, PushConfig03, PushConfig10, type Wire } from "./PushConfig.ts"
 import type { Metadata } from "./ServedTask.ts"
 
 /** A message of a client, in every dialect. Ids that it left empty are not there. */
@@ -16,8 +17,7 @@ export interface SentMessage {
   readonly historyLength?: number
   /** Whether the answer comes when the task is over or waits, and not at once. */
   readonly waits: boolean
-  /** Whether it comes with a place to notify. */
-  readonly hasPush: boolean
+  readonly push?: PushConfig
 }
 
 type Decode = (params: unknown) => Result.Result<SentMessage, Schema.SchemaError>
@@ -53,7 +53,11 @@ const Params10 = Schema.Struct({
     parts: listOf(WirePart10.check(Schema.makeFilter(only(["text", "raw", "url", "data"]))))
   }),
   configuration: given(
-    Schema.Struct({ ...configuration, returnImmediately: given(Schema.Boolean), taskPushNotificationConfig: json })
+    Schema.Struct({
+      ...configuration,
+      returnImmediately: given(Schema.Boolean),
+      taskPushNotificationConfig: given(PushConfig10)
+    })
   )
 })
 
@@ -67,7 +71,7 @@ const Params03 = Schema.Struct({
     parts: listOf(WirePart.check(Schema.makeFilter((part) => isOf03(part))))
   }),
   configuration: given(
-    Schema.Struct({ ...configuration, blocking: given(Schema.Boolean), pushNotificationConfig: json })
+    Schema.Struct({ ...configuration, blocking: given(Schema.Boolean), pushNotificationConfig: given(PushConfig03) })
   )
 })
 
@@ -81,7 +85,9 @@ const ProtoPart = Schema.Struct({
 
 const ParamsProto03 = Schema.Struct({
   message: Schema.Struct({ ...message, role: role("ROLE_USER"), content: listOf(ProtoPart) }),
-  configuration: given(Schema.Struct({ ...configuration, blocking: given(Schema.Boolean), pushNotification: json }))
+  configuration: given(
+    Schema.Struct({ ...configuration, blocking: given(Schema.Boolean), pushNotification: given(PushConfig03) })
+  )
 })
 
 const partOfProto = ({ data, file, text }: typeof ProtoPart.Type): Part => {
@@ -103,7 +109,7 @@ const toMessage = (
   { contextId, messageId, metadata, taskId }: Sent,
   parts: ReadonlyArray<Part>,
   { acceptedOutputModes, historyLength }: Given,
-  rest: Pick<SentMessage, "waits" | "hasPush">
+  rest: Pick<SentMessage, "waits" | "push">
 ): SentMessage => ({
   messageId,
   ...(taskId && { taskId }),
@@ -121,19 +127,19 @@ const decoder = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) =>
 const decodes = { "1.0": decoder(Params10), "0.3": decoder(Params03), proto: decoder(ParamsProto03) }
 
 /** Reads the parameters of a message, in the JSON of 1.0, of JSON-RPC of 0.3, and of HTTP+JSON of 0.3. */
-export const decodeMessage: { readonly [wire in "1.0" | "0.3" | "proto"]: Decode } = {
+export const decodeMessage: { readonly [wire in Wire]: Decode } = {
   "1.0": (params) =>
     Result.map(decodes["1.0"](params), ({ configuration, message }) =>
       toMessage(message, message.parts.map(part10), configuration ?? {}, {
         waits: configuration?.returnImmediately !== true,
-        hasPush: configuration?.taskPushNotificationConfig != null
+        ...(configuration?.taskPushNotificationConfig && { push: from10(configuration.taskPushNotificationConfig) })
       })
     ),
   "0.3": (params) =>
     Result.map(decodes["0.3"](params), ({ configuration, message }) =>
       toMessage(message, message.parts.map(part03), configuration ?? {}, {
         waits: configuration?.blocking !== false,
-        hasPush: configuration?.pushNotificationConfig != null
+        ...(configuration?.pushNotificationConfig && { push: from03(configuration.pushNotificationConfig) })
       })
     ),
   // Protocol buffers leave a member out that is false.
@@ -141,7 +147,7 @@ export const decodeMessage: { readonly [wire in "1.0" | "0.3" | "proto"]: Decode
     Result.map(decodes.proto(params), ({ configuration, message }) =>
       toMessage(message, message.content.map(partOfProto), configuration ?? {}, {
         waits: configuration == null || configuration.blocking === true,
-        hasPush: configuration?.pushNotification != null
+        ...(configuration?.pushNotification && { push: from03(configuration.pushNotification) })
       })
     )
 }

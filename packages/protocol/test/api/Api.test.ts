@@ -14,14 +14,16 @@ const spec: { readonly paths: { readonly [path: string]: { readonly [method: str
 ) as never
 
 describe("Api", () => {
-  it("describes every route with its errors: as problem documents, or in OpenAI's shape", () => {
+  it("describes every route with its errors: as problem documents, or in the shape of their protocol", () => {
     const routes = Object.entries(spec.paths).flatMap(([path, item]) =>
       Object.entries(item).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation }))
     )
     assert.deepStrictEqual(routes.map(({ route }) => route).sort(), [
       "DELETE /sessions/{id}",
       "DELETE /v1/responses/{id}",
+      "GET /.well-known/agent-card.json",
       "GET /.well-known/did.json",
+      "GET /a2a/agents/{preset}/.well-known/agent-card.json",
       "GET /approvals",
       "GET /credentials",
       "GET /health",
@@ -41,6 +43,7 @@ describe("Api", () => {
       "GET /v1/responses/{id}",
       "GET /v1/responses/{id}/input_items",
       "POST /credentials/{id}/clear",
+      "POST /mcp",
       "POST /plan",
       "POST /plans/{id}/approvals/{task_id}",
       "POST /plans/{id}/cancel",
@@ -55,7 +58,7 @@ describe("Api", () => {
       for (const [status, { content }] of Object.entries(operation.responses)) {
         if (Number(status) < 400) continue
         const types = Object.keys(content ?? {})
-        if (route.includes("/v1/")) assert.include(types, "application/json", route)
+        if (route.includes("/v1/") || route.endsWith("/mcp")) assert.include(types, "application/json", route)
         else assert.deepStrictEqual(types, ["application/problem+json"], route)
       }
     }

@@ -30,6 +30,7 @@ import { type ApprovalId, ApprovalStore } from "../store/ApprovalStore.ts"
 import { toEvent } from "../store/EventRow.ts"
 import { Notices } from "../store/Notices.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
+import type { ReplicaId } from "../store/LeaseStore.ts"
 import { PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
@@ -102,6 +103,8 @@ export class Plans extends Context.Service<
      * plans of other processes are then asked to come back, too.
      */
     readonly drain: Effect.Effect<void>
+    /** This process, as the store knows it. */
+    readonly replica: Effect.Effect<ReplicaId>
     /** Whether `drain` has begun. */
     readonly isDraining: Effect.Effect<boolean>
     /** Whether no lease could be renewed for as long as one lasts: other replicas may take the plans of this one over by now. */
@@ -153,6 +156,7 @@ export class Plans extends Context.Service<
         approvals: approvals.store.pending,
         decide: (decider, approval, decision) => decide(approvals, decider, approval, decision),
         drain: Effect.andThen(running.drain, remote.close),
+        replica: Effect.succeed(lock.replica),
         isDraining: Effect.sync(running.isDraining),
         isOverdue: Effect.sync(lock.isOverdue)
       }

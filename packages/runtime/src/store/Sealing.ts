@@ -8,6 +8,9 @@ const tagBytes = 16
 /** A key of 32 bytes. */
 export type SealingKey = Redacted.Redacted<Uint8Array>
 
+/** A new key, for what nobody has to read after this process. */
+export const newKey = (): SealingKey => Redacted.make(randomBytes(32))
+
 /** The base64 of nonce, AES-256-GCM ciphertext and tag. It can be opened with the key and what it `belongsTo` only. */
 export const seal = (text: string, belongsTo: string, key: SealingKey): string => {
   const nonce = randomBytes(nonceBytes)

@@ -32,6 +32,8 @@ export const names = [
   "provider_retries_exhausted",
   "provider_retry",
   "purge_failed",
+  "push_dropped",
+  "push_failed",
   "reading_notices_failed",
   "recipe_unusable",
   "recovery_failed",

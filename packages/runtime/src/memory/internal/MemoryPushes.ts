@@ -67,7 +67,10 @@ export const makePushStore = (memory: Memory): PushStore["Service"] => {
         const record = held(claimed)
         if (record === undefined) return false
         if (Option.isNone(progress)) record.isOver = true
-        else Object.assign(record, progress.value)
+        else {
+          record.cursor = progress.value.cursor
+          record.failing_since = progress.value.failing_since
+        }
         return true
       }),
     drop: (claimed) =>
