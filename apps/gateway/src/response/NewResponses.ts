@@ -21,6 +21,7 @@ import * as OpenAiPlans from "../openai/OpenAiPlans.ts"
 import type { ResponseEcho } from "./ResponseEcho.ts"
 import { ResponseEvents } from "./ResponseEvents.ts"
 import { approvalOf, approvalRequestId, refOf } from "./ResponseItems.ts"
+import type { Decided } from "./ResponseInput.ts"
 import * as ResponseRequest from "./ResponseRequest.ts"
 import * as ResponseStream from "./ResponseStream.ts"
 import type { StoredResponses } from "./StoredResponses.ts"
@@ -32,6 +33,28 @@ const sessionOf = (previous: Pick<Plan, "session_id" | "external_session_id"> | 
   previous === undefined
     ? {}
     : { session_id: previous.external_session_id ?? ExternalSessionId.make(previous.session_id) }
+
+/** How long a decision that is stored may take to arrive behind its request: stored frames come page by page. */
+const arrivesWithin = "20 millis"
+
+/** Where an answer ends before its plan: only a decision is waited for, which comes in another request. The plan then runs on. */
+const pauseOf = (
+  events: ResponseEvents,
+  decided: ReadonlySet<TaskId>,
+  leaveRunning: Effect.Effect<void>
+): ResponseStream.Pause => {
+  const mayWait = Latch.makeUnsafe(false)
+  const isWaiting = Effect.map(Effect.andThen(mayWait.await, Effect.sleep(arrivesWithin)), () => {
+    mayWait.closeUnsafe()
+    return events.waits(decided)
+  })
+  return {
+    look: () => {
+      if (events.waits(decided)) mayWait.openUnsafe()
+    },
+    reached: Effect.andThen(Effect.repeat(isWaiting, { until: (waits) => waits }), leaveRunning)
+  }
+}
 
 /** Starts plans for `POST /v1/responses`, and answers with their responses. */
 export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
@@ -54,26 +77,44 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     )
   })
 
-  /** Passes the caller's decisions on, and returns the calls that waited for them, and their plan. */
+  const decideOne = Effect.fnUntraced(function* (
+    caller: CallerName,
+    previous: PlanId | undefined,
+    { decision, ...given }: Decided
+  ) {
+    const path = `${given.path}.approval_request_id`
+    const approval = Option.getOrUndefined(approvalOf(given.approval_request_id))
+    if (approval === undefined) return yield* notThere(path, "approval request")
+    if (previous !== undefined && approval.plan_id !== previous) {
+      return yield* notThere(path, "approval request in the previous response")
+    }
+    yield* plans.decide({ caller, isAdmin: false }, approval, decision)
+    return approval.task_id
+  })
+
+  /**
+   * Passes the caller's decisions on, and returns the calls that waited for them, and the plan of the last one. A client that keeps the
+   * history itself sends those of earlier turns again: those that cannot be made any more, such as that of a plan that was deleted, are left
+   * out. Nothing but the last decision of a request without a question is new for sure.
+   */
   const decide = Effect.fnUntraced(function* (
     caller: CallerName,
-    { decided }: ResponseRequest.ResponseRequest,
+    { decided, request }: ResponseRequest.ResponseRequest,
     previous: PlanId | undefined
   ) {
-    const approvals = yield* Effect.forEach(decided, ({ approval_request_id, decision, path }) =>
-      Option.match(approvalOf(approval_request_id), {
-        onSome: (approval) =>
-          approval.plan_id === (previous ?? approval.plan_id)
-            ? Effect.succeed({ approval, decision })
-            : Effect.fail(notThere(`${path}.approval_request_id`, "approval request in the previous response")),
-        onNone: () => Effect.fail(notThere(`${path}.approval_request_id`, "approval request"))
-      })
+    const plansOf = decided.map(({ approval_request_id }) =>
+      Option.getOrUndefined(Option.map(approvalOf(approval_request_id), ({ plan_id }) => plan_id))
     )
-    for (const { approval, decision } of approvals) {
-      yield* plans.decide({ caller, isAdmin: false }, approval, decision)
+    const calls = new Set<TaskId>()
+    const ignored: Array<string> = []
+    for (const [index, one] of decided.entries()) {
+      const isEarlier = request !== undefined || plansOf[index] !== plansOf.at(-1)
+      const leaveOut = () => Effect.sync(() => void ignored.push(one.path))
+      const deciding = Effect.map(decideOne(caller, previous, one), (call) => void calls.add(call))
+      if (isEarlier) yield* Effect.catchTag(deciding, ["NotFound", "ApprovalConflict", "Refused"], leaveOut)
+      else yield* deciding
     }
-    const calls = new Set(approvals.map(({ approval }) => approval.task_id))
-    return { calls, plan_id: approvals.at(-1)?.approval.plan_id }
+    return { calls, ignored, plan_id: plansOf.at(-1) }
   })
 
   /** The names of the agents and MCP servers that the plan of a request has. */
@@ -126,36 +167,32 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     const sent = { headers: request.headers, body: value }
     const { request: question } = asked
     const reading = yield* question !== undefined
-      ? start(caller, asked, { ...question, ...sessionOf(previous) }, sent)
+      ? start(
+          caller,
+          { ...asked, ignored: [...asked.ignored, ...decided.ignored] },
+          { ...question, ...sessionOf(previous) },
+          sent
+        )
       : decided.plan_id !== undefined
         ? join(caller, decided.plan_id, decided.calls)
         : Effect.die("The request neither asks nor decides")
     const { echo, frames, from, headers, leaveRunning, overdue, plan_id, session_id } = reading
     const events = new ResponseEvents({ plan_id, from }, echo)
+    const pause = pauseOf(events, decided.calls, leaveRunning)
     if (asked.isStreamed) {
       yield* PlanArrival.closeWhen(overdue, request)
-      const stream = ResponseStream.respond({ events, after: -1 }, frames, plans.isDraining)
-      return HttpServerResponse.setHeaders(stream, headers)
+      const seen = { events, after: -1, ...(!asked.echo.background && { pause }) }
+      return HttpServerResponse.setHeaders(ResponseStream.respond(seen, frames, plans.isDraining), headers)
     }
     if (asked.echo.background) {
       const { response } = yield* stored.replay({ plan_id, from }, echo)
       return HttpServerResponse.jsonUnsafe(response, { headers })
     }
-    const mayWait = Latch.makeUnsafe(false)
     const look = (frame: PlanFrame) => {
       events.next(frame)
-      if (events.waits(decided.calls)) mayWait.openUnsafe()
+      pause.look()
     }
-    // Frames come many at a time: what a later one has decided already is not asked again.
-    const asks = Effect.map(mayWait.await, () => {
-      mayWait.closeUnsafe()
-      return events.waits(decided.calls)
-    })
-    yield* Effect.raceFirst(
-      waitFor({ plans, streams }, caller, { plan_id, session_id }, frames, look),
-      // The decision comes in another request.
-      Effect.andThen(Effect.repeat(asks, { until: (waits) => waits }), leaveRunning)
-    )
+    yield* Effect.raceFirst(waitFor({ plans, streams }, caller, { plan_id, session_id }, frames, look), pause.reached)
     if (events.failure === undefined) return HttpServerResponse.jsonUnsafe(events.response, { headers })
     const failed = OpenAiError.fromFailure(events.failure)
     return HttpServerResponse.jsonUnsafe(failed.body, {

@@ -75,10 +75,19 @@ export class ResponseEvents {
 
   /** The response as far as the frames have told it. */
   get response(): ResponseObject.ResponseObject {
+    return this.#responseAt(this.#progress)
+  }
+
+  /** The response while it waits for a decision: clients expect the usage at the end of a stream. */
+  get paused(): ResponseObject.ResponseObject {
+    return this.#responseAt({ _tag: "Paused", usage: this.#usage })
+  }
+
+  #responseAt(progress: ResponseObject.Progress): ResponseObject.ResponseObject {
     const items = this.#items
       .slice(this.#ref.from)
       .flatMap((item) => (item === undefined ? [] : [this.#texts.current(item)]))
-    return ResponseObject.make(this.#ref, this.#echo, this.#progress, items)
+    return ResponseObject.make(this.#ref, this.#echo, progress, items)
   }
 
   /** Why the plan did not complete, if it has ended so. */

@@ -7,6 +7,7 @@ import { type Item, responseId, type ResponseRef } from "./ResponseItems.ts"
 export type Progress =
   | { readonly _tag: "Queued" }
   | { readonly _tag: "Running" }
+  | { readonly _tag: "Paused"; readonly usage: Usage }
   | { readonly _tag: "Completed"; readonly final: Final }
   | { readonly _tag: "Failed"; readonly error: Failure; readonly usage: Usage }
 
@@ -42,6 +43,8 @@ const endOf = (created: number, progress: Progress) => {
       return { ...nothing, status: "queued" }
     case "Running":
       return nothing
+    case "Paused":
+      return { ...nothing, usage: usageOf(progress.usage) }
     case "Completed": {
       const { duration_ms, stop_reason, usage } = progress.final
       const reason = incompleteReasons[stop_reason]

@@ -16,18 +16,26 @@ const failure = (sequence_number: number, code: string, message: string): Respon
   return event
 }
 
-/** The numbers that the client has already. */
+/** Where a stream ends before its plan: only a decision is waited for. `look` is called behind the frames that were read. */
+export interface Pause {
+  readonly look: () => void
+  readonly reached: Effect.Effect<void>
+}
+
+/** The numbers that the client has already, and whether its stream ends at a pause. */
 interface Seen {
   readonly events: ResponseEvents
   readonly after: number
+  readonly pause?: Pause
 }
 
 /**
  * The events of a plan's response behind those that were seen. It begins at once, and never ends in silence: a client that does not see
- * `response.completed`, `response.incomplete` or `response.failed` sees an `error`.
+ * `response.completed`, `response.incomplete` or `response.failed` sees an `error`. At a pause it ends with `response.completed`, as the server
+ * of OpenAI does, since clients decide behind the end only; the response in it is still `in_progress`.
  */
 export const respond = (
-  { after, events }: Seen,
+  { after, events, pause }: Seen,
   frames: PlanReader,
   isDraining: Effect.Effect<boolean>
 ): HttpServerResponse.HttpServerResponse => {
@@ -40,13 +48,26 @@ export const respond = (
       .join("")
   }
   const bytes = (text: string) => Buffer.from(text)
-  const told = StreamMetrics.writing(frames, (items) => bytes(items.map(toText).join(""))).pipe(
+  let isPaused = false
+  const written = StreamMetrics.writing(frames, (items) => {
+    const text = items.map(toText).join("")
+    pause?.look()
+    return bytes(text)
+  })
+  const reached = Effect.map(pause?.reached ?? Effect.never, () => {
+    isPaused = true
+  })
+  const told = Stream.interruptWhen(written, reached).pipe(
     Stream.catchCause((cause) => Stream.fromEffectDrain(Effect.logError("stream_failed", cause)))
   )
   const end = Stream.fromEffect(
     Effect.map(isDraining, (draining) => {
-      if (events.isOver) return bytes("")
       const last = Math.max(events.last, after)
+      if (isPaused) {
+        const event = { type: "response.completed", sequence_number: last, response: events.paused }
+        return bytes(encode(event))
+      }
+      if (events.isOver) return bytes("")
       return bytes(
         encode(
           draining

@@ -2,8 +2,10 @@ import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
 import { results } from "@bowline/testing/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
+import { createOpenAI } from "@ai-sdk/openai"
 import { assert, describe, it } from "@effect/vitest"
 import { Agent, hostedMcpTool, OpenAIProvider, Runner } from "@openai/agents"
+import { generateText, type ModelMessage, streamText } from "ai"
 import { Effect, Schedule } from "effect"
 import OpenAI from "openai"
 import { post, send, start } from "../http/RunningGateway.ts"
@@ -157,12 +159,93 @@ describe("the MCP servers of a response", () => {
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 
-  it.live("go on in the same stream when the native route decides", () =>
+  it.live.each([false, true])(
+    "wait for a person who decides in an unchanged program of the AI SDK, streamed: %s",
+    (isStreamed) =>
+      Effect.gen(function* () {
+        const server = yield* serve
+        const { url } = yield* start(script)
+        const openai = createOpenAI({ baseURL: `${url}/v1`, apiKey: "none" })
+        const weather = { serverLabel: "weather", serverUrl: `${server.url}/mcp`, requireApproval: "always" as const }
+        const tools = { mcp: openai.tools.mcp(weather) }
+        const messages: Array<ModelMessage> = [{ role: "user", content: ask.input }]
+        const turn = () =>
+          Effect.promise(async () => {
+            const asked = { model: openai.responses("bowline"), messages, tools, maxRetries: 0 }
+            const result = isStreamed ? streamText(asked) : await generateText(asked)
+            const [content, text, step] = await Promise.all([result.content, result.text, result.finalStep])
+            messages.push(...step.response.messages)
+            return { approval: content.find((part) => part.type === "tool-approval-request"), text }
+          })
+        // The second time it repeats what it has decided before.
+        for (const question of ["And now?", undefined]) {
+          const { approval } = yield* turn()
+          const approvalId = approval?.approvalId ?? assert.fail()
+          const approved = {
+            type: "tool-approval-response" as const,
+            approvalId,
+            approved: true,
+            providerExecuted: true
+          }
+          messages.push({ role: "tool", content: [approved] })
+          assert.include((yield* turn()).text, "clear in Oslo")
+          if (question !== undefined) messages.push({ role: "user", content: question })
+        }
+      }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("end their stream with the approval request, behind which the client reads on", () =>
+    Effect.gen(function* () {
+      const server = yield* serve
+      const { url } = yield* start(script)
+      const tools = [toolAt(server.url, "always")]
+      const read = (stream: AsyncIterable<OpenAI.Responses.ResponseStreamEvent>) =>
+        Effect.promise(async () => {
+          const events: Array<OpenAI.Responses.ResponseStreamEvent> = []
+          for await (const event of stream) events.push(event)
+          return events
+        })
+      const events = yield* read(yield* Effect.promise(() => responses(url).create({ ...ask, tools, stream: true })))
+      const last = events.at(-1)
+      const first = last?.type === "response.completed" ? last.response : assert.fail()
+      assert.strictEqual(first.status, "in_progress")
+      assert.deepStrictEqual(typesOf(first), ["message", "mcp_approval_request"])
+      const [starting_after = -1] = [last?.sequence_number]
+      const rest = yield* Effect.promise(() => responses(url).retrieve(first.id, { stream: true, starting_after }))
+      const [, plan = "", task = ""] = /^mcpr_(.{36})_(.+)$/.exec(first.output[1]?.id ?? "") ?? []
+      yield* post(`${url}/plans/plan_${plan}/approvals/${task}`, { decision: "approve" })
+      const behind = yield* read(rest)
+      assert.strictEqual(behind[0]?.sequence_number, starting_after + 1)
+      assert.strictEqual(behind.at(-1)?.type, "response.completed")
+    }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("let a client ask on that repeats what it has decided about a response that is gone", () =>
+    Effect.gen(function* () {
+      const server = yield* serve
+      const { url } = yield* start(script)
+      const tools = [toolAt(server.url, "always")]
+      const first = yield* Effect.promise(() => responses(url).create({ ...ask, tools }))
+      const approval_request_id = first.output.find((item) => item.type === "mcp_approval_request")?.id ?? assert.fail()
+      const approve = { type: "mcp_approval_response", approval_request_id, approve: true }
+      const gone = { ...approve, approval_request_id: approval_request_id.replace(/.$/, "x") }
+      yield* send(`${url}/v1/responses/${first.id}`, { method: "DELETE" })
+      const old = [{ role: "user", content: ask.input }, approve, gone]
+      const input = [...old, { role: "user", content: "And now?" }]
+      const next = yield* post(`${url}/v1/responses`, { ...ask, input })
+      assert.strictEqual(next.status, 200)
+      assert.strictEqual(next.headers.get("x-bowline-ignored"), "input[1], input[2]")
+      const alone = yield* post(`${url}/v1/responses`, { ...ask, input: old.slice(0, 2) })
+      assert.strictEqual(alone.status, 404)
+    }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("go on in the same stream of a background response when the native route decides", () =>
     Effect.gen(function* () {
       const server = yield* serve
       const { url } = yield* start(script)
       const stream = yield* Effect.promise(() =>
-        responses(url).create({ ...ask, tools: [toolAt(server.url, "always")], stream: true })
+        responses(url).create({ ...ask, tools: [toolAt(server.url, "always")], background: true, stream: true })
       )
       const types = yield* Effect.promise(async () => {
         const types: Array<string> = []
