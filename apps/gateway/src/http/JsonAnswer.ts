@@ -3,6 +3,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { SessionId } from "@bowline/domain/session/Session"
+import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { PlanResult } from "@bowline/protocol/plan/PlansApi"
 import type { Plans } from "@bowline/runtime/plan/Plans"
 import type { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
@@ -49,6 +50,14 @@ const fromFrames = (
 
 /** How long this reader waits before it reconnects. */
 const comeBackAfter = "250 millis"
+
+/** Names the plan to a caller that cannot be told about it while the database is away: the plan goes on. */
+export const nameIn = (plan_id: PlanId) =>
+  Effect.fnUntraced(function* (error: StorageError) {
+    if (!error.reason.isRetryable) return yield* error
+    yield* Effect.annotateLogs(Effect.logError("storage_failed", error.reason.cause), { reason: error.message })
+    return yield* new Refused({ code: "unavailable", detail: error.message, plan_id })
+  })
 
 /**
  * Reads a plan to its end, reconnecting as often as it must, and gives its result as one object. It looks at every frame once. If this gateway can no
@@ -104,14 +113,5 @@ export const waitFor = Effect.fnUntraced(
       })
     )
   },
-  (waiting, _services, _caller, { plan_id }) =>
-    Effect.catchTag(
-      waiting,
-      "StorageError",
-      Effect.fnUntraced(function* (error) {
-        if (!error.reason.isRetryable) return yield* error
-        yield* Effect.annotateLogs(Effect.logError("storage_failed", error.reason.cause), { reason: error.message })
-        return yield* new Refused({ code: "unavailable", detail: error.message, plan_id })
-      })
-    )
+  (waiting, _services, _caller, { plan_id }) => Effect.catchTag(waiting, "StorageError", nameIn(plan_id))
 )

@@ -36,7 +36,8 @@ const ResultArguments = Schema.Struct({ ...CancelArguments.fields, wait_ms: Wait
 export type Call =
   | ({ readonly _tag: "Ask" } & typeof PlanArguments.Type)
   | ({ readonly _tag: "Result" } & typeof ResultArguments.Type)
-  | ({ readonly _tag: "Resume"; readonly wait_ms: number } & Answered)
+  /** `isHandedOut`: the caller knows of the plan, which goes on when this call ends. */
+  | ({ readonly _tag: "Resume"; readonly wait_ms: number; readonly isHandedOut: boolean } & Answered)
   | ({ readonly _tag: "Cancel" } & typeof CancelArguments.Type)
 
 interface GatewayTool {

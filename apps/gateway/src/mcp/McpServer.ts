@@ -37,7 +37,9 @@ const invalidParams = (message: string) => new RpcError({ code: code.invalidPara
 
 /** The call that goes on with the plan of an earlier request, and waits as long as it says. */
 const resumed = (call: Call, answered: Elicitation.Answered): Call =>
-  call._tag === "Ask" || call._tag === "Result" ? { _tag: "Resume", wait_ms: call.wait_ms, ...answered } : call
+  call._tag === "Ask" || call._tag === "Result"
+    ? { _tag: "Resume", wait_ms: call.wait_ms, isHandedOut: call._tag === "Result", ...answered }
+    : call
 
 /** A call that may take a while. */
 export class Waiting extends Data.Class<{

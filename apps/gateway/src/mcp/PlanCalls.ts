@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
-import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
+import { isSettled, type Plan, type PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
@@ -13,7 +13,7 @@ import type { PlanFrame } from "@bowline/runtime/store/EventRow"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import type { PlanReader } from "@bowline/runtime/stream/LivePlan"
 import { Clock, Effect, FiberSet, Option, Queue } from "effect"
-import { waitFor } from "../http/JsonAnswer.ts"
+import { nameIn, waitFor } from "../http/JsonAnswer.ts"
 import type { Refusal } from "../http/Refusals.ts"
 import type { Call } from "./GatewayTools.ts"
 import { resultOf } from "./PlanAnswer.ts"
@@ -66,7 +66,15 @@ export const make = Effect.gen(function* () {
     return undefined
   })
 
-  const standing = (caller: CallerName, id: PlanId) => Effect.map(plans.get(caller, id), toOutcome)
+  /** A plan as it is now, and what it waits for. If the database is away, the refusal names the plan. */
+  const standing = Effect.fnUntraced(
+    function* (caller: CallerName, id: PlanId) {
+      const plan = yield* plans.get(caller, id)
+      const approval = isSettled(plan) ? undefined : yield* pendingOf(caller, id)
+      return { ...toOutcome(plan), ...(approval !== undefined && { approval }) }
+    },
+    (standing, _, id) => Effect.catchTag(standing, "StorageError", nameIn(id))
+  )
 
   /** Reads a plan until it is over, a call of it waits for a decision, or the time has passed. */
   const wait = Effect.fnUntraced(function* (
@@ -79,26 +87,29 @@ export const make = Effect.gen(function* () {
     const over = waitFor({ plans, streams }, caller, ids, frames, (frame) => {
       if (frame.event === "approval.requested") Queue.offerUnsafe(asked, undefined)
       look(frame)
-    }).pipe(
-      Effect.map((plan): Outcome => ({ plan })),
+    }).pipe(Effect.map((plan): Outcome => ({ plan })))
+    // What is read again may be decided already.
+    const approval = Effect.gen(function* () {
+      for (;;) {
+        yield* Queue.take(asked)
+        const found: Outcome = yield* standing(caller, ids.plan_id)
+        if (found.approval !== undefined) return found
+      }
+    })
+    const ended = Effect.raceFirst(over, approval).pipe(
       // The plan goes on: elsewhere, or when the database is back.
       Effect.catchIf(
         (error) => error._tag === "Refused" && error.plan_id !== undefined,
         () => Effect.undefined
       )
     )
-    // What is read again may be decided already.
-    const approval = Effect.gen(function* () {
-      for (;;) {
-        yield* Queue.take(asked)
-        const found = yield* pendingOf(caller, ids.plan_id)
-        if (found !== undefined) {
-          const { plan } = yield* standing(caller, ids.plan_id)
-          return { plan, approval: found }
-        }
-      }
-    })
-    return Option.getOrUndefined(yield* Effect.timeoutOption(Effect.raceFirst(over, approval), waitMs))
+    return Option.getOrUndefined(yield* Effect.timeoutOption(ended, waitMs))
+  })
+
+  /** Waits for a plan that goes on whatever becomes of the call. */
+  const watch = Effect.fnUntraced(function* (caller: CallerName, reading: Reading, waitMs: number, look: Look) {
+    const waited = yield* wait(caller, reading, waitMs, look)
+    return waited ?? (yield* standing(caller, reading.plan_id))
   })
 
   /** The caller no longer waits for a plan that only this call knows of. What is handed over to another replica goes on. */
@@ -159,7 +170,7 @@ export const make = Effect.gen(function* () {
   /** Decides about the call that the plan waits for, and waits on. A decision that was made meanwhile stands. */
   const resume = Effect.fnUntraced(function* (
     caller: CallerName,
-    { approval, decision, wait_ms }: Resuming,
+    { approval, decision, isHandedOut, wait_ms }: Resuming,
     look: Look
   ) {
     if (decision !== undefined) {
@@ -167,13 +178,12 @@ export const make = Effect.gen(function* () {
       yield* Effect.catchTag(plans.decide(decider, approval, decision), "ApprovalConflict", () => Effect.void)
     }
     const reading = yield* streams.read(caller, approval.plan_id, 0)
-    return yield* hold(caller, reading, wait_ms, look)
+    if (!isHandedOut) return yield* hold(caller, reading, wait_ms, look)
+    return yield* Effect.interruptible(watch(caller, reading, wait_ms, look))
   })
 
-  const look = Effect.fnUntraced(function* (caller: CallerName, { plan_id, wait_ms }: Looking, look: Look) {
-    const waited = yield* wait(caller, yield* streams.read(caller, plan_id, 0), wait_ms, look)
-    return waited ?? (yield* standing(caller, plan_id))
-  })
+  const look = (caller: CallerName, { plan_id, wait_ms }: Looking, look: Look) =>
+    Effect.flatMap(streams.read(caller, plan_id, 0), (reading) => watch(caller, reading, wait_ms, look))
 
   /** Makes a call. Interrupting it ends the plan that it has started, unless that was handed out. */
   const run = (

@@ -1,5 +1,5 @@
 import type { PlanFrame } from "@bowline/runtime/store/EventRow"
-import { Cause, Clock, Effect, Fiber } from "effect"
+import { Cause, Clock, Effect, Fiber, Latch } from "effect"
 import { code, errorOf, type Id, resultOf, type RpcError } from "./JsonRpc.ts"
 import { PlanProgress } from "./PlanProgress.ts"
 
@@ -25,6 +25,8 @@ class Reporter {
   readonly #token: unknown
   readonly #clock: Clock.Clock
   readonly #send: (message: object | "ping") => void
+  /** Open while a message waits, because it came too soon after another one. */
+  readonly #late = Latch.makeUnsafe(false)
   #count = 0
   #lastAt = Number.NEGATIVE_INFINITY
 
@@ -36,6 +38,7 @@ class Reporter {
 
   report(): void {
     this.#lastAt = this.#clock.currentTimeMillisUnsafe()
+    this.#late.closeUnsafe()
     if (this.#token === undefined) return this.#send("ping")
     const params = { progressToken: this.#token, progress: ++this.#count, message: this.#plan.message }
     this.#send({ jsonrpc: "2.0", method: "notifications/progress", params })
@@ -43,8 +46,26 @@ class Reporter {
 
   readonly onFrame = (frame: PlanFrame): void => {
     if (this.#token === undefined || !this.#plan.next(frame)) return
-    if (this.#clock.currentTimeMillisUnsafe() - this.#lastAt >= leastMs) this.report()
+    if (this.#waitMs() <= 0) this.report()
+    else this.#late.openUnsafe()
   }
+
+  #waitMs(): number {
+    return this.#lastAt + leastMs - this.#clock.currentTimeMillisUnsafe()
+  }
+
+  /** Says what waits, as soon as it may: the newest of it. */
+  readonly catchUp: Effect.Effect<void> = Effect.suspend(() =>
+    this.#late.await.pipe(
+      Effect.flatMap(() => Effect.sleep(this.#waitMs())),
+      Effect.andThen(
+        Effect.sync(() => {
+          // Another frame may have been faster.
+          if (this.#waitMs() <= 0) this.report()
+        })
+      )
+    )
+  )
 }
 
 /** The calls that run in this process. Each of them ends when its request does, and some when their client says so. */
@@ -61,7 +82,8 @@ export class RunningCalls {
           Effect.sync(() => reporter.report())
         )
       )
-      const responding = Effect.raceFirst(call.run(reporter.onFrame), reporting).pipe(
+      const run = call.run(reporter.onFrame)
+      const responding = Effect.raceAllFirst([run, reporting, Effect.forever(reporter.catchUp)]).pipe(
         Effect.map((result) => resultOf(call.id, result)),
         Effect.catchTag("RpcError", (error) => Effect.succeed(errorOf(call.id, error))),
         Effect.catchCauseIf(

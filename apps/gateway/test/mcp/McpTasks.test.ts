@@ -8,7 +8,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Schedule } from "effect"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
-import { post, start } from "../http/RunningGateway.ts"
+import { post, start, stores } from "../http/RunningGateway.ts"
 
 const extension = "io.modelcontextprotocol/tasks"
 
@@ -17,6 +17,7 @@ interface Task {
   readonly status: string
   readonly resultType: string
   readonly result?: { readonly isError: boolean; readonly structuredContent: { readonly text: string } }
+  readonly requestState?: string
   readonly inputRequests?: Readonly<Record<string, { readonly method: string }>>
 }
 
@@ -52,6 +53,15 @@ const errorOf = ({ body, status }: { readonly body: Readonly<Record<string, unkn
 ]
 
 const ask = { name: "plan", arguments: { question: "?", wait_ms: 0 } }
+
+/** The settings of a gateway whose agent needs a decision for each call. */
+const withApprovals = Effect.gen(function* () {
+  const peer = yield* ScriptedPeer.serve({ acts: [produces("paid"), completes()] })
+  const skills = [{ id: "ask", approval: "always" }]
+  const agents = [{ name: "ann", endpoint: `${peer.url}/`, dialect: "a2a-0.3", skills }]
+  const folder = yield* folderOf({ "gateway.json": JSON.stringify({ agents }) })
+  return { BOWLINE_CONFIG: join(folder, "gateway.json") }
+})
 
 /** The task as soon as it is so. */
 const awaitStatus = (url: string, taskId: string, status: string, options = {}) =>
@@ -101,11 +111,7 @@ describe("a task", () => {
     Effect.gen(function* () {
       const script: Script = (asked) =>
         results(asked).length === 0 ? [callTool("ann_ask", { input: "7" })] : [say(results(asked).join())]
-      const peer = yield* ScriptedPeer.serve({ acts: [produces("paid"), completes()] })
-      const skills = [{ id: "ask", approval: "always" }]
-      const agents = [{ name: "ann", endpoint: `${peer.url}/`, dialect: "a2a-0.3", skills }]
-      const folder = yield* folderOf({ "gateway.json": JSON.stringify({ agents }) })
-      const { url } = yield* start(script, { BOWLINE_CONFIG: join(folder, "gateway.json") })
+      const { url } = yield* start(script, yield* withApprovals)
       const { taskId } = taskOf(yield* request(url, "tools/call", ask))
       const capabilities = { elicitation: {}, extensions: { [extension]: {} } }
       const { inputRequests = {} } = yield* awaitStatus(url, taskId, "input_required", { capabilities })
@@ -117,6 +123,37 @@ describe("a task", () => {
       assert.strictEqual(taskOf(yield* request(url, "tasks/update", { taskId, inputResponses })).resultType, "complete")
       assert.include((yield* awaitStatus(url, taskId, "completed")).result?.structuredContent.text, "paid")
     }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live(
+    "shows its decision also to a call that does not wait, and goes on when the call that brought it is cancelled",
+    () =>
+      Effect.gen(function* () {
+        const proceed = yield* Deferred.make<void>()
+        const script: Script = (asked) =>
+          results(asked).length === 0
+            ? [callTool("ann_ask", { input: "7" })]
+            : [until(Deferred.await(proceed)), say("done")]
+        const { provider, url } = yield* start(script, { ...(yield* withApprovals), ...(yield* stores.postgres) })
+        const { taskId } = taskOf(yield* request(url, "tools/call", ask))
+        const options = { capabilities: { elicitation: {} }, headers: { "mcp-session-id": "s-1" } }
+        const look = { name: "plan_result", arguments: { plan_id: taskId } }
+        const { inputRequests = {}, requestState } = taskOf(yield* request(url, "tools/call", look, options))
+        const [key = ""] = Object.keys(inputRequests)
+        const now = { name: "plan_result", arguments: { plan_id: taskId, wait_ms: 0 } }
+        const waits = yield* request(url, "tools/call", now, { capabilities: {} })
+        assert.deepNestedInclude(waits.body, { "result.structuredContent.state": "input-required" })
+        const inputResponses = { [key]: { action: "accept", content: { decision: "approve" } } }
+        yield* Effect.forkChild(request(url, "tools/call", { ...look, inputResponses, requestState }, options), {
+          startImmediately: true
+        })
+        yield* provider.requests.awaitCount(2)
+        const cancel = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 1 } }
+        assert.strictEqual((yield* post(`${url}/mcp`, cancel, options.headers)).status, 202)
+        yield* Deferred.succeed(proceed, undefined)
+        const ended = yield* request(url, "tools/call", look, { capabilities: {} })
+        assert.deepNestedInclude(ended.body, { "result.structuredContent.text": "done" })
+      }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
   it.live("is for clients that declare tasks, and for its own caller", () =>
