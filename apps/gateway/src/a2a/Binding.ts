@@ -15,6 +15,8 @@ export interface Binding {
   readonly contentType: string
   readonly body: (result: Schema.Json) => Schema.Json
   readonly failure: (failed: A2aError) => Metadata
+  /** What names an event of a stream that is a failure: over JSON-RPC its `error` tells. */
+  readonly failureEvent: "" | "event: error\n"
   readonly failureStatus: (failed: A2aError) => number
 }
 
@@ -32,6 +34,7 @@ export const rpc = (dialect: ServedDialect, id: string | number | null): Binding
   contentType: "application/json",
   body: (result) => ({ jsonrpc: "2.0", id, result }),
   failure: (failed) => ({ jsonrpc: "2.0", id, error: toRpc(failed) }),
+  failureEvent: "",
   failureStatus: ({ status = 200 }) => ([401, 403, 405, 413, 415, 429, 503].includes(status) ? status : 200)
 })
 
@@ -44,6 +47,7 @@ export const rest = (dialect: ServedDialect, accept = "*/*"): Binding => ({
   contentType: new Negotiator({ headers: { accept } }).mediaType(mediaTypes) ?? "application/json",
   body: (result) => result,
   failure: dialect === "1.0" ? toRest : toRpc,
+  failureEvent: "event: error\n",
   failureStatus: statusOf
 })
 

@@ -1,8 +1,9 @@
 import { A2aError, invalidParams } from "@bowline/a2a/server/A2aError"
 import type { Metadata, ServedTask } from "@bowline/a2a/server/ServedTask"
-import { decodeQuery, decodeTask } from "@bowline/a2a/server/TaskQuery"
+import { decodeQuery, decodeTask, isStorableTime } from "@bowline/a2a/server/TaskQuery"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { isSettled, PlanId } from "@bowline/domain/plan/Plan"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { fromSchema } from "@bowline/protocol/api/Issues"
 import type { SessionStore } from "@bowline/runtime/store/SessionStore"
 import { isOver, type TaskCursor, type TaskSummary } from "@bowline/runtime/store/TaskStore"
@@ -82,7 +83,7 @@ export const subscribe = Effect.fnUntraced(function* (
   return yield* TaskEvents.respond(services, binding, opened, request, after !== undefined)
 })
 
-const Token = Schema.fromJsonString(Schema.Tuple([Schema.String, Schema.String]))
+const Token = Schema.fromJsonString(Schema.Tuple([Schema.String, PlanId]))
 const decodeToken = Schema.decodeUnknownOption(Token)
 
 const tokenOf = ({ status_at, task_id }: TaskCursor): string => Base64Url.encode(JSON.stringify([status_at, task_id]))
@@ -90,8 +91,8 @@ const tokenOf = ({ status_at, task_id }: TaskCursor): string => Base64Url.encode
 const cursorOf = (token: string): TaskCursor | undefined =>
   Result.getSuccess(Base64Url.decodeString(token)).pipe(
     Option.flatMap(decodeToken),
-    Option.filter(([status_at]) => !Number.isNaN(Date.parse(status_at))),
-    Option.map(([status_at, task_id]) => ({ status_at, task_id })),
+    Option.filter(([status_at]) => isStorableTime(status_at)),
+    Option.map(([status_at, task_id]) => ({ status_at: fromMillis(Date.parse(status_at)), task_id })),
     Option.getOrUndefined
   )
 

@@ -1,3 +1,4 @@
+import type { A2aError } from "@bowline/a2a/server/A2aError"
 import type { Schema } from "effect"
 import type { ServedUpdate, TaskIds } from "@bowline/a2a/server/ServedTask"
 import { ping } from "@bowline/protocol/stream/SseFrame"
@@ -80,6 +81,11 @@ export class TaskEventText {
     this.#held = undefined
     this.#shownAt = [...this.#shownAt.slice(1), now]
     return held === undefined ? "" : this.#write(held, undefined)
+  }
+
+  /** Why the stream ends before its task does. */
+  failure(failed: A2aError): string {
+    return `${this.#binding.failureEvent}${event(this.#binding.failure(failed), undefined)}`
   }
 
   #write(update: ServedUpdate, id: string | undefined): string {

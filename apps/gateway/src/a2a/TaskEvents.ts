@@ -1,3 +1,4 @@
+import { A2aError } from "@bowline/a2a/server/A2aError"
 import { type Cause, Clock, Effect, Option, Queue, Stream } from "effect"
 import type { HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as PlanArrival from "../http/PlanArrival.ts"
@@ -5,6 +6,15 @@ import * as SseAnswer from "../http/SseAnswer.ts"
 import type { Binding } from "./Binding.ts"
 import { TaskEventText } from "./TaskEventText.ts"
 import { type Change, follow, type OpenTask, type Services } from "./TaskReader.ts"
+
+/** The stream breaks off before the task is over or waits. The task runs on: its client can subscribe to it again. */
+const brokenOff = (code: "draining" | "internal") =>
+  new A2aError({
+    error: "Internal",
+    message: "The stream breaks off, and the task runs on: subscribe to it again",
+    metadata: { code, retryable: "true" },
+    status: code === "draining" ? 503 : 500
+  })
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)
 
@@ -22,13 +32,18 @@ export const respond = Effect.fnUntraced(function* (
   const events = new TaskEventText(binding, opened.fold.task, yield* Clock.currentTimeMillis)
   const later = Stream.unwrap(
     Effect.gen(function* () {
-      const changes = yield* Queue.bounded<Change, Cause.Done>(64)
+      const changes = yield* Queue.bounded<Change | A2aError, Cause.Done>(64)
       yield* follow(services, opened, (change) => Effect.asVoid(Queue.offer(changes, change)), {
         closeWhen: (overdue) => PlanArrival.closeWhen(overdue, request)
       }).pipe(
+        Effect.map((place) => (place === undefined ? brokenOff("draining") : undefined)),
         Effect.catchCause((cause) =>
-          Effect.annotateLogs(Effect.logError("stream_failed", cause), { plan_id: opened.plan.plan.plan_id })
+          Effect.logError("stream_failed", cause).pipe(
+            Effect.annotateLogs({ plan_id: opened.plan.plan.plan_id }),
+            Effect.as(brokenOff("internal"))
+          )
         ),
+        Effect.flatMap((failed) => (failed === undefined ? Effect.void : Queue.offer(changes, failed))),
         Effect.andThen(Queue.end(changes)),
         Effect.forkScoped
       )
@@ -38,7 +53,7 @@ export const respond = Effect.fnUntraced(function* (
           if (isOver) return yield* Queue.take(changes).pipe(Effect.as([bytes("")] as const))
           const wait = events.dueAt - (yield* Clock.currentTimeMillis)
           const change = yield* Queue.take(changes).pipe(
-            Effect.map((change): Change | "over" => change),
+            Effect.map((change): Change | A2aError | "over" => change),
             Effect.orElseSucceed(() => "over" as const),
             Effect.timeoutOption(Math.max(0, wait))
           )
@@ -46,7 +61,10 @@ export const respond = Effect.fnUntraced(function* (
           isOver = Option.contains(change, "over")
           const text = Option.match(change, {
             onNone: () => events.due(now),
-            onSome: (change) => (change === "over" ? events.rest(now) : events.next(change, now))
+            onSome: (change) => {
+              if (change === "over") return events.rest(now)
+              return change instanceof A2aError ? events.rest(now) + events.failure(change) : events.next(change, now)
+            }
           })
           if (text !== "") return [bytes(text)] as const
         }

@@ -79,11 +79,10 @@ export const toPlan = (
 ): Result.Result<{ readonly request: PlanRequest; readonly isIdempotent: boolean }, A2aError> =>
   Result.gen(function* () {
     const { bowline = null } = message.metadata
-    const own = yield* Result.mapError(decodeOwn(bowline === null ? {} : { bowline }), (error) =>
-      renamed(fromSchema(error))
-    )
-    const { agents = [], idempotent = false, mcp_servers = [], preferences = {} } = own.bowline ?? {}
-    const request = yield* decodePlan({
+    const own = decodeOwn(bowline === null ? {} : { bowline })
+    const given = Result.isSuccess(own) ? own.success.bowline : undefined
+    const { agents = [], idempotent = false, mcp_servers = [], preferences = {} } = given ?? {}
+    const plan = decodePlan({
       question: questionOf(message),
       ...(session !== undefined && { session_id: session }),
       ...(preset !== undefined && { preset }),
@@ -97,6 +96,12 @@ export const toPlan = (
         metadata: Struct.omit(message.metadata, ["bowline"])
       },
       preferences: { on_disconnect: "continue", ...preferences }
-    }).pipe(Result.mapError((error) => renamed(fromSchema(error))))
+    })
+    if (Result.isFailure(own)) {
+      // The client is told at once of whatever else is wrong.
+      const others = Result.isFailure(plan) ? fromSchema(plan.failure) : []
+      return yield* Result.fail(renamed([...fromSchema(own.failure), ...others]))
+    }
+    const request = yield* Result.mapError(plan, (error) => renamed(fromSchema(error)))
     return { request, isIdempotent: idempotent }
   })

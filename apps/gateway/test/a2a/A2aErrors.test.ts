@@ -7,6 +7,8 @@ import { ann, errorOf, fieldsOf, keys, message, missing, rpc } from "./Requests.
 
 const wrongBowline = { bowline: { preferences: { max_steps: 0 }, colour: 1 } }
 
+const forged = Buffer.from(JSON.stringify(["1", missing])).toString("base64url")
+
 describe("an error of JSON-RPC", () => {
   it.live.each([
     ["bad JSON", "{", {}, -32700, undefined],
@@ -39,6 +41,18 @@ describe("an error of JSON-RPC", () => {
       ["message.metadata.bowline.colour", "message.metadata.bowline.preferences.max_steps"]
     ],
     [
+      "Bowline's own fields beside others",
+      rpc("SendMessage", message({ contextId: "\u00fc", metadata: wrongBowline, parts: [{ text: " " }] })),
+      {},
+      -32602,
+      [
+        "message.contextId",
+        "message.metadata.bowline.colour",
+        "message.metadata.bowline.preferences.max_steps",
+        "message.parts"
+      ]
+    ],
+    [
       "a model that may not be named",
       rpc("SendMessage", message({ metadata: { bowline: { preferences: { model: "no/such" } } } })),
       {},
@@ -53,6 +67,14 @@ describe("an error of JSON-RPC", () => {
       ["pageSize", "status"]
     ],
     ["a wrong token", rpc("ListTasks", { pageToken: "x" }), {}, -32602, ["pageToken"]],
+    ["a token that a page never had", rpc("ListTasks", { pageToken: forged }), {}, -32602, ["pageToken"]],
+    [
+      "a time that no calendar has",
+      rpc("ListTasks", { statusTimestampAfter: "+275760-09-13T00:00:00Z" }),
+      {},
+      -32602,
+      ["statusTimestampAfter"]
+    ],
     ["an unknown task", rpc("GetTask", { id: missing }), {}, -32001, undefined],
     ["an id that is none", rpc("CancelTask", { id: "x" }), {}, -32001, undefined],
     ["a message to an unknown task", rpc("SendMessage", message({ taskId: missing })), {}, -32001, undefined],

@@ -1,6 +1,7 @@
+import { A2aError } from "@bowline/a2a/server/A2aError"
 import type { ServedUpdate } from "@bowline/a2a/server/ServedTask"
 import { assert, describe, it } from "@effect/vitest"
-import { rest } from "../../src/a2a/Binding.ts"
+import { type Binding, rest, rpc } from "../../src/a2a/Binding.ts"
 import { TaskEventText } from "../../src/a2a/TaskEventText.ts"
 
 const status = (text: string, weight: "progress" | "change" | "final" = "progress"): ServedUpdate => ({
@@ -66,5 +67,12 @@ describe("the events of a task", () => {
     assert.strictEqual(events.dueAt, 15_000)
     assert.strictEqual(events.due(15_000), ": ping\n\n")
     assert.strictEqual(events.dueAt, 25_000)
+  })
+
+  it("end with an error that the binding knows, if the stream breaks off", () => {
+    const failed = new A2aError({ error: "Internal", message: "It breaks off", metadata: { retryable: "true" } })
+    const textIn = (binding: Binding) => new TaskEventText(binding, { id: "t", contextId: "c" }, 0).failure(failed)
+    assert.match(textIn(rest("1.0")), /^event: error\ndata: {"error":{"code":500,.*"retryable":"true".*\n\n$/)
+    assert.match(textIn(rpc("1.0", 7)), /^data: {"jsonrpc":"2.0","id":7,"error":{"code":-32603,.*\n\n$/)
   })
 })

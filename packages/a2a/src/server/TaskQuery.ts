@@ -9,8 +9,17 @@ const word = given(Schema.String)
 /** Which task, and how many messages of its history; without a number all. */
 export const TaskParams = Schema.Struct({ id: Schema.NonEmptyString, historyLength: HistoryLength })
 
+const firstMs = Date.parse("0001-01-01T00:00:00.000Z")
+const lastMs = Date.parse("9999-12-31T23:59:59.999Z")
+
 const stateName = (standing: Standing): string => `TASK_STATE_${standing.toUpperCase().replaceAll("-", "_")}`
 const stateNames = ["TASK_STATE_UNSPECIFIED", ...standings.map(stateName)]
+
+/** Whether Postgres can compare this time in ISO 8601: its years begin with 1, and those above 9999 are spelled another way. */
+export const isStorableTime = (text: string): boolean => {
+  const millis = Date.parse(text)
+  return /^\d{4}-/.test(text) && millis >= firstMs && millis <= lastMs
+}
 
 const ListParams = Schema.Struct({
   contextId: word,
@@ -20,7 +29,9 @@ const ListParams = Schema.Struct({
   historyLength: HistoryLength,
   statusTimestampAfter: given(
     Schema.String.check(
-      Schema.makeFilter((text) => text === "" || !Number.isNaN(Date.parse(text)) || "Expected a time in ISO 8601")
+      Schema.makeFilter(
+        (text) => text === "" || isStorableTime(text) || "Expected a time in ISO 8601, of the years 0001 to 9999"
+      )
     )
   ),
   includeArtifacts: given(Schema.Boolean)
