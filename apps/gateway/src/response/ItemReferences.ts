@@ -2,7 +2,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Effect, Option, Predicate, type Schema } from "effect"
 import { invalid } from "../http/Refusals.ts"
-import { inputId, planOfText } from "./ResponseItems.ts"
+import { inputId, planOfText, responseId } from "./ResponseItems.ts"
 import type { StoredResponses } from "./StoredResponses.ts"
 
 type Messages = ReadonlyMap<string, Schema.Json | object>
@@ -16,10 +16,12 @@ const isReference = (item: unknown): item is { readonly id: unknown } =>
  */
 export const make = (stored: StoredResponses) => {
   const messagesOf = Effect.fnUntraced(function* (caller: CallerName, plan_id: PlanId) {
-    const echo = yield* stored.echo(caller, plan_id)
-    const { response } = yield* stored.replay({ plan_id, from: 0 }, echo)
+    const { echo, events } = yield* stored.find(caller, responseId({ plan_id, from: 0 }))
     const asked = echo.input.map((item, index) => [inputId(plan_id, index), item] as const)
-    return new Map<string, Schema.Json | object>([...asked, ...response.output.map((item) => [item.id, item] as const)])
+    return new Map<string, Schema.Json | object>([
+      ...asked,
+      ...events.response.output.map((item) => [item.id, item] as const)
+    ])
   })
 
   return Effect.fnUntraced(function* (caller: CallerName, body: Readonly<Record<string, unknown>>) {

@@ -1,6 +1,7 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
+import { NotFound } from "@bowline/domain/plan/Refusal"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Caller } from "@bowline/protocol/api/Authorization"
@@ -66,16 +67,16 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
 
   const resolve = ItemReferences.make(stored)
 
-  /** The plan of the response that a request follows. */
-  const previousOf = Effect.fnUntraced(function* (caller: CallerName, id: string) {
-    const absent = () => Effect.fail(notThere("previous_response_id", "response"))
-    const ref = refOf(id)
-    if (Option.isNone(ref)) return yield* absent()
-    const { plan_id } = ref.value
-    return yield* Effect.andThen(stored.echo(caller, plan_id), plans.get(caller, plan_id)).pipe(
-      Effect.catchTag("NotFound", absent)
-    )
-  })
+  /** The plan of the response that a request follows. One that is not stored can be decided about; its session is about to go. */
+  const previousOf = Effect.fnUntraced(
+    function* (caller: CallerName, id: string, asks: boolean) {
+      const { plan_id } = yield* Effect.fromOption(refOf(id), () => new NotFound({ what: "response" }))
+      const { store } = yield* stored.echo(caller, plan_id)
+      if (asks && !store) return yield* new NotFound({ what: "response" })
+      return yield* plans.get(caller, plan_id)
+    },
+    Effect.catchTag("NotFound", () => Effect.fail(notThere("previous_response_id", "response")))
+  )
 
   const decideOne = Effect.fnUntraced(function* (
     caller: CallerName,
@@ -162,7 +163,8 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     const whole = yield* resolve(caller, value)
     const asked = yield* Effect.mapError(Effect.fromResult(ResponseRequest.decode(whole)), invalid)
     yield* openAi.expectModel(asked.model)
-    const previous = asked.previous === undefined ? undefined : yield* previousOf(caller, asked.previous)
+    const previous =
+      asked.previous === undefined ? undefined : yield* previousOf(caller, asked.previous, asked.request !== undefined)
     const decided = yield* decide(caller, asked, previous?.plan_id)
     const sent = { headers: request.headers, body: value }
     const { request: question } = asked

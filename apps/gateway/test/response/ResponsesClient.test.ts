@@ -309,6 +309,15 @@ describe("the client of OpenAI's Responses", () => {
         () => ann.retrieve("resp_x")
       ]
       for (const call of missing) assert.deepInclude(yield* failure(call), { status: 404, code: "not_found" })
+      const reference = { type: "item_reference", id: unstored.output[0]?.id }
+      const gone: ReadonlyArray<readonly [fields: object, param: string]> = [
+        [{ previous_response_id: unstored.id }, "previous_response_id"],
+        [{ input: [reference, { role: "user", content: "?" }] }, "input[0].id"]
+      ]
+      for (const [fields, param] of gone) {
+        const refused = yield* failure(() => ann.create({ ...ask, ...fields }))
+        assert.deepInclude(refused, { status: 400, param })
+      }
       assert.deepInclude(yield* failure(() => responses(url, "wrong").retrieve(kept.id)), {
         status: 401,
         code: "invalid_api_key"
