@@ -147,8 +147,11 @@ export const list = Effect.fnUntraced(function* (
       tasks.push(json.task(brief))
       continue
     }
-    const { fold } = yield* open(services, caller, item.task_id, {})
-    const task = withHistory({ ...fold.task, status: { ...fold.task.status, ...brief.status } }, historyLength)
+    const opened = yield* Effect.catchTag(open(services, caller, item.task_id, {}), "A2aError", () => Effect.undefined)
+    // A session that is deleted meanwhile takes its tasks along.
+    if (opened === undefined) continue
+    const { task: found } = opened.fold
+    const task = withHistory({ ...found, status: { ...found.status, ...brief.status } }, historyLength)
     tasks.push(json.task(includesArtifacts ? task : { ...task, artifacts: [] }))
   }
   return { tasks, nextPageToken: next === null ? "" : tokenOf(next), pageSize, totalSize: total }
