@@ -12,7 +12,9 @@ import { probe } from "./StoreProbe.ts"
 const share = 0.8
 const capacityMs = 20_000
 const capacityCallers = 96
-const sampleMs = 10_000
+const turnMs = 10_000
+/** A sample walks through the heap, and stops the gateway meanwhile: more of them would be a load of their own. */
+const samplesAtMost = 30
 /** How often the gateway's connections to its database are cut, on the average. */
 const cutMs = 45_000
 /** The longest that anything of a plan may stay behind its end: plans of callers that left wait for their grace. */
@@ -121,10 +123,13 @@ export const soak = async (postgres: Postgres, ms: number, rate: number | undefi
   const samples: Array<Sample> = []
   let cuts = 0
   while (performance.now() - began < ms) {
-    await setTimeout(sampleMs)
-    samples.push(await sampleOf(gateway, store, began))
-    say(show(samples.at(-1) as Sample))
-    if (Math.random() < sampleMs / cutMs) {
+    await setTimeout(turnMs)
+    if (performance.now() - began >= ((samples.length + 1) * ms) / samplesAtMost) {
+      const sample = await sampleOf(gateway, store, began)
+      samples.push(sample)
+      say(show(sample))
+    }
+    if (Math.random() < turnMs / cutMs) {
       cuts++
       await store.cut()
     }
