@@ -13,8 +13,8 @@ const share = 0.8
 const capacityMs = 20_000
 const capacityCallers = 96
 const turnMs = 10_000
-/** A sample walks through the heap, and stops the gateway meanwhile: more of them would be a load of their own. */
-const samplesAtMost = 30
+/** A sample stops the gateway while it walks through the heap, for seconds if many plans run: more of them would be a load of their own. */
+const sampleMs = 60_000
 /** How often the gateway's connections to its database are cut, on the average. */
 const cutMs = 45_000
 /** The longest that anything of a plan may stay behind its end: plans of callers that left wait for their grace. */
@@ -124,7 +124,7 @@ export const soak = async (postgres: Postgres, ms: number, rate: number | undefi
   let cuts = 0
   while (performance.now() - began < ms) {
     await setTimeout(turnMs)
-    if (performance.now() - began >= ((samples.length + 1) * ms) / samplesAtMost) {
+    if (performance.now() - began >= (samples.length + 1) * sampleMs) {
       const sample = await sampleOf(gateway, store, began)
       samples.push(sample)
       say(show(sample))
