@@ -61,7 +61,7 @@ const say = (line: string) => void process.stderr.write(`${line}\n`)
 if (values.soak !== undefined) {
   const [, time, unit] = /^(\d+)(s|m|h)$/.exec(values.soak) ?? []
   const ms = Number(time) * (unit === "h" ? 3_600_000 : unit === "m" ? 60_000 : 1_000)
-  if (!(ms >= 60_000)) throw new Error("--soak: expected a time of at least 60s, such as 30m or 2h")
+  if (!(ms >= 240_000)) throw new Error("--soak: expected a time of at least 4m, such as 30m or 2h")
   const rate = values.rate === undefined ? undefined : Number(values.rate)
   if (rate !== undefined && !(rate > 0)) throw new Error("--rate: expected plans a second")
   const database = await findPostgres()
