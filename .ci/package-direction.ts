@@ -69,7 +69,17 @@ const rooms: Record<string, ReadonlyArray<string>> = {
   ],
   "packages/a2a": ["task", "identity", "dialect", "rpc", "card", "peer", "server"],
   "packages/mcp": ["http", "process", "server"],
-  "packages/testing": ["exchange", "http", "provider", "peer", "mcp", "session", "store", "TestKit.ts"],
+  "packages/testing": [
+    "exchange",
+    "http",
+    "provider",
+    "peer",
+    "mcp",
+    "session",
+    "store",
+    "DemoProcess.ts",
+    "TestKit.ts"
+  ],
   "packages/storage-sql": [
     "internal",
     "notice",

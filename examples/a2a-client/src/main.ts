@@ -1,3 +1,4 @@
+import { startDemo } from "@bowline/testing/DemoProcess"
 import { Role, TaskPushNotificationConfig, TaskState, type Task } from "a2a-sdk-1"
 import { ClientFactory } from "a2a-sdk-1/client"
 import assert from "node:assert/strict"
@@ -5,7 +6,6 @@ import { once } from "node:events"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import { json } from "node:stream/consumers"
-import { startGateway } from "./DemoGateway.ts"
 
 const ask = (text: string, returnImmediately: boolean, notify?: string) => ({
   tenant: "",
@@ -38,7 +38,8 @@ const answerOf = ({ artifacts }: Task): string => {
   return content?.$case === "text" ? content.value : ""
 }
 
-const gateway = await startGateway()
+const program = new URL("../../../apps/gateway/bin/bowline.mjs", import.meta.url)
+const gateway = await startDemo(program, new URL("../gateway.json", import.meta.url))
 const receiver = createServer()
 try {
   // A preset of the gateway is an agent with a card of its own. The planner calls the agents of the preset.

@@ -1,6 +1,6 @@
+import { startDemo } from "@bowline/testing/DemoProcess"
 import assert from "node:assert/strict"
 import { setTimeout } from "node:timers/promises"
-import { startGateway } from "./DemoGateway.ts"
 
 interface PlanShown {
   readonly plan_id: string
@@ -8,7 +8,8 @@ interface PlanShown {
   readonly error: { readonly reason?: string } | null
 }
 
-const [inner, outer] = await Promise.all([startGateway(), startGateway()])
+const program = new URL("../../../apps/gateway/bin/bowline.mjs", import.meta.url)
+const [inner, outer] = await Promise.all([startDemo(program), startDemo(program)])
 
 /** Asks the outer gateway, which has one peer. */
 const ask = (question: string, name: string, endpoint: string) =>

@@ -1,8 +1,9 @@
+import { startDemo } from "@bowline/testing/DemoProcess"
 import assert from "node:assert/strict"
 import OpenAI from "openai"
-import { startGateway } from "./DemoGateway.ts"
 
-const gateway = await startGateway()
+const program = new URL("../../../apps/gateway/bin/bowline.mjs", import.meta.url)
+const gateway = await startDemo(program)
 try {
   const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: "none" })
 
