@@ -193,6 +193,7 @@ export const make = Effect.gen(function* () {
     onFrame: Look
   ): Effect.Effect<Outcome, Refusal> => {
     switch (call._tag) {
+      // Not interrupted between the start of the plan and the wait for it, which is interruptible: nobody would end the plan.
       case "Ask":
         return Effect.uninterruptible(Effect.scoped(ask(caller, call, owner, onFrame)))
       case "Resume":

@@ -8,6 +8,7 @@ export const claim = <A, E, R>(
   take: Effect.Effect<A, E, R>,
   release: (taken: A) => Effect.Effect<void>
 ): Effect.Effect<A, E, R | Scope.Scope> =>
+  // Not interrupted between the two: what is taken would never be released.
   Effect.uninterruptible(
     Effect.flatMap(Effect.scope, (scope) =>
       Effect.tap(take, (taken) =>
