@@ -1,0 +1,2 @@
+export { type Frame, initialView, type PlanView } from "./PlanView.ts"
+export { isPlanFrame, reduce } from "./Reduce.ts"
