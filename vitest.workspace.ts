@@ -30,5 +30,6 @@ export default [
   project("packages/mcp"),
   project("packages/storage-sql", { globalSetup: postgres, processes: true }),
   project("packages/testing"),
+  project("packages/client"),
   project("apps/gateway", { globalSetup: postgres, processes: true })
 ]
