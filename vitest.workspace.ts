@@ -30,5 +30,6 @@ export default [
   project("packages/mcp"),
   project("packages/storage-sql", { globalSetup: postgres, processes: true }),
   project("packages/testing"),
-  project("apps/gateway", { globalSetup: postgres, processes: true })
+  project("apps/gateway", { globalSetup: postgres, processes: true }),
+  project("apps/console", { globalSetup: postgres, processes: true })
 ]

@@ -21,6 +21,7 @@ const checks = [
   ["format", "oxfmt", ["--check"]],
   ["lint", "oxlint", ["--format=unix"]],
   ["types", "tsc", []],
+  ["types of the console", "tsc", ["-p", "apps/console"]],
   ["dead code", "knip", ["--no-progress", "--no-config-hints"]],
   ["package direction", "node", [".ci/package-direction.ts"]]
 ]
