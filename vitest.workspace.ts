@@ -31,5 +31,5 @@ export default [
   project("packages/storage-sql", { globalSetup: postgres, processes: true }),
   project("packages/testing"),
   project("apps/gateway", { globalSetup: postgres, processes: true }),
-  project("apps/console", { globalSetup: postgres, processes: true })
+  project("apps/console", { globalSetup: [...postgres, "apps/console/test/browser/globalSetup.ts"], processes: true })
 ]

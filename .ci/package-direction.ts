@@ -61,6 +61,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "response",
     "mcp",
     "a2a",
+    "console",
     "route",
     "demo",
     "Gateway.ts",
@@ -78,6 +79,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "session",
     "store",
     "DemoProcess.ts",
+    "GatewayProcess.ts",
     "TestKit.ts"
   ],
   "packages/storage-sql": [
