@@ -4,14 +4,14 @@ import { once } from "node:events"
 import { createInterface } from "node:readline"
 
 /**
- * The gateway as a process of its own, once it listens, with the lines that it logs. `program` is the path of `bowline`; of this process's environment it gets
- * the `PATH` alone. It is killed with the scope, if it still runs.
+ * The gateway as a process of its own, once it listens, with the lines that it logs. `program` is the path of `bowline`, and `environment` all
+ * that it gets of an environment. It is killed with the scope, if it still runs.
  */
 export const start = (program: string, environment: Readonly<Record<string, string>>) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
       const child = spawn(process.execPath, [program, "serve"], {
-        env: { PATH: process.env["PATH"], ...environment },
+        env: environment,
         stdio: ["ignore", "ignore", "pipe"]
       })
       const ended = once(child, "close")

@@ -1,4 +1,5 @@
-import { describe } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
+import axe, { type AxeResults } from "axe-core"
 import { Effect } from "effect"
 import { type BrowserContextOptions, chromium, type Page } from "playwright-core"
 import { inject } from "vitest"
@@ -6,7 +7,7 @@ import { inject } from "vitest"
 const browserUrl = inject("browserUrl")
 
 /** Its tests need a browser, and are skipped where there is none. */
-export const describeInBrowser = describe.skipIf(browserUrl === null)
+export const describeInBrowser = browserUrl === null ? describe.skip : describe
 
 const connection = Effect.acquireRelease(
   Effect.promise(() => chromium.connect(browserUrl ?? "")),
@@ -44,7 +45,24 @@ export const openBrowser = Effect.fnUntraced(function* (url: string, options: Br
 })
 
 /** The only tab of a person. */
-export const openPage = Effect.fnUntraced(function* (url: string, path = "/", options: BrowserContextOptions = {}) {
+export const openPage = Effect.fnUntraced(function* (
+  url: string,
+  path: string = "/",
+  options: BrowserContextOptions = {}
+) {
   const { context, faults, openTab } = yield* openBrowser(url, options)
   return { context, faults, page: yield* openTab(path) }
 })
+
+/** Nobody is kept out of a page as it is now: axe finds nothing serious or critical in it. */
+export const checkAccessible = (page: Page) =>
+  Effect.promise(async () => {
+    // The policy of the page holds for its own scripts, not for what the test evaluates.
+    await page.evaluate(axe.source)
+    const { violations } = await page.evaluate<AxeResults>("axe.run()")
+    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical")
+    assert.deepStrictEqual(
+      serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`),
+      []
+    )
+  })

@@ -1,8 +1,18 @@
 import { execFile } from "node:child_process"
-import { accessSync, constants, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
-import { createRequire } from "node:module"
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync
+} from "node:fs"
 import { homedir } from "node:os"
 import { delimiter, dirname, join } from "node:path"
+import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
 
 /** A browser of the machine, or ours with the libraries and fonts that it needs. */
@@ -26,10 +36,8 @@ const ofMachine = (): string | undefined =>
     .flatMap((folder) => ["chromium", "google-chrome"].map((name) => join(folder, name)))
     .find(isExecutable)
 
-const packed = "@sparticuz/chromium"
-
 /** The folder of the package: only its `build` can be resolved. */
-const packageFolder = () => join(dirname(createRequire(import.meta.url).resolve(packed)), "..")
+const packageFolder = () => join(dirname(fileURLToPath(import.meta.resolve("@sparticuz/chromium"))), "..")
 
 /** Says where its fonts are: the file of the package looks for them in the temporary folder. Every machine shows the same fonts. */
 const fontsOf = (folder: string) => `<?xml version="1.0"?>
@@ -51,7 +59,7 @@ const unpack = async (): Promise<string> => {
   try {
     await promisify(execFile)(
       process.execPath,
-      ["--input-type=module", "-e", `import chromium from "${packed}"; await chromium.executablePath()`],
+      ["--input-type=module", "-e", `import chromium from "@sparticuz/chromium"; await chromium.executablePath()`],
       // The package unpacks the libraries only where it thinks that it needs them.
       { cwd: import.meta.dirname, env: { ...process.env, TMPDIR: next, AWS_EXECUTION_ENV: "AWS_Lambda_nodejs24.x" } }
     )

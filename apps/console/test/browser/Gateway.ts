@@ -10,6 +10,7 @@ const bowline = process.env["BOWLINE_TEST_BUNDLE"] ?? join(import.meta.dirname, 
 
 /** What a test sets unless it says otherwise: it asks as one caller what many would ask. */
 const usual = {
+  PATH: process.env["PATH"] ?? "",
   BOWLINE_PORT: "0",
   BOWLINE_DATA_DIR: "memory:",
   BOWLINE_RATE_LIMIT: "1000000/1s",

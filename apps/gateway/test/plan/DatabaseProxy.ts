@@ -39,7 +39,7 @@ const readStatements = (sent: (statement: string) => void) => {
  */
 export const proxy = Effect.fnUntraced(function* (
   databaseUrl: string,
-  delay = 0,
+  delay: number = 0,
   sent: (statement: string) => void = () => {}
 ) {
   /** The gateway hears of other replicas on them. */

@@ -9,7 +9,12 @@ export const sources = join(import.meta.dirname, "../../bin/bowline.mjs")
 export const bowline = process.env["BOWLINE_TEST_BUNDLE"] ?? sources
 
 /** Tests ask as one caller what many would ask. */
-const usual = { BOWLINE_PORT: "0", LOG_FORMAT: "json", BOWLINE_RATE_LIMIT: "1000000/1s" }
+const usual = {
+  PATH: process.env["PATH"] ?? "",
+  BOWLINE_PORT: "0",
+  LOG_FORMAT: "json",
+  BOWLINE_RATE_LIMIT: "1000000/1s"
+}
 
 /** A gateway of its own process, once it listens, with the lines that it logs. It is killed with the scope, if it still runs. */
 export const start = (environment: Readonly<Record<string, string>>, program: string = bowline) =>

@@ -58,7 +58,6 @@ export const proxy = (
         }
         return {
           port: String(typeof address === "object" ? address?.port : 0),
-          pairs,
           /** Throws all connections away and takes no new ones. */
           refuse: Effect.sync(() => {
             refuses = true
@@ -89,5 +88,5 @@ export const proxy = (
       }),
       ({ close }) => close
     ),
-    ({ close: _, ...proxy }) => proxy
+    ({ port, refuse, restore, swallow, turnTo }) => ({ port, refuse, restore, swallow, turnTo })
   )
