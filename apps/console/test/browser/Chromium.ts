@@ -10,9 +10,9 @@ import {
   rmSync,
   writeFileSync
 } from "node:fs"
+import { createRequire } from "node:module"
 import { homedir } from "node:os"
 import { delimiter, dirname, join } from "node:path"
-import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
 
 /** A browser of the machine, or ours with the libraries and fonts that it needs. */
@@ -37,7 +37,7 @@ const ofMachine = (): string | undefined =>
     .find(isExecutable)
 
 /** The folder of the package: only its `build` can be resolved. */
-const packageFolder = () => join(dirname(fileURLToPath(import.meta.resolve("@sparticuz/chromium"))), "..")
+const packageFolder = () => join(dirname(createRequire(import.meta.url).resolve("@sparticuz/chromium")), "..")
 
 /** Says where its fonts are: the file of the package looks for them in the temporary folder. Every machine shows the same fonts. */
 const fontsOf = (folder: string) => `<?xml version="1.0"?>

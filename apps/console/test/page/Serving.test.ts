@@ -59,7 +59,10 @@ const withFile = (content: object) =>
 
 /** One gateway for all tests that want nothing special of it. */
 class Served extends Context.Service<Served, Effect.Success<ReturnType<typeof start>>>()("Served") {
-  static readonly layer = Layer.effect(Served, start([], { BOWLINE_API_KEYS: "ann=key-of-ann" }))
+  static readonly layer = Layer.effect(
+    Served,
+    start([], { BOWLINE_API_KEYS: "ann=key-of-ann", BOWLINE_PUBLIC_HOSTS: "bowline.example" })
+  )
 }
 
 layer(Served.layer, { excludeTestServices: true })("the console", (it) => {
