@@ -5,6 +5,7 @@ import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
+import { LoginStore } from "@bowline/runtime/store/LoginStore"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { SessionCompaction } from "@bowline/runtime/plan/SessionCompaction"
@@ -47,6 +48,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(PlanStreams, streams),
       Layer.mock(PlanStore, { isDurable: false, isWritable }),
       Layer.mock(TaskStore, {}),
+      Layer.mock(LoginStore, {}),
       Layer.mock(PushNotifications, {}),
       Layer.mock(SessionStore, {}),
       Layer.mock(Sessions, {}),
