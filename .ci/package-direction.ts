@@ -30,6 +30,7 @@ const mayImport: Record<string, ReadonlyArray<string>> = {
 const rooms: Record<string, ReadonlyArray<string>> = {
   "packages/runtime": [
     "cache",
+    "clock",
     "peer",
     "mcp",
     "egress",
