@@ -64,6 +64,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "http",
     "openai",
     "response",
+    "ui",
     "mcp",
     "a2a",
     "console",
