@@ -12,16 +12,15 @@ export interface Asked {
   readonly planId: string
   readonly taskId: string
   readonly tool: string
-  readonly agent: string | null
   readonly input: Json
   readonly why: string
   readonly expiresAt: number
   readonly caller: string | null
 }
 
-/** What became of it. Without a decision the plan ended first. */
+/** What became of it. Null: the plan ended first. `unknown`: it waits no longer, and nobody has said why yet. */
 export interface Verdict {
-  readonly decision: "approve" | "reject" | null
+  readonly decision: "approve" | "reject" | "unknown" | null
   readonly by: string | null
   readonly note: string | null
 }
@@ -35,8 +34,12 @@ const reasons: Readonly<Record<string, string>> = {
 
 const Decided = ({ verdict }: { readonly verdict: Verdict }) => (
   <p role="status" class="verdict">
-    {verdict.decision === null ? (
-      "The plan ended before anybody decided."
+    {verdict.decision === null || verdict.decision === "unknown" ? (
+      verdict.decision === null ? (
+        "The plan ended before anybody decided."
+      ) : (
+        "It waits no longer."
+      )
     ) : (
       <>
         <Sign of={verdict.decision === "approve" ? "good" : "bad"} />
@@ -102,12 +105,6 @@ export const ApprovalCard = ({
         ) : null}
       </header>
       <dl class="facts">
-        {asked.agent === null ? null : (
-          <div>
-            <dt>Peer</dt>
-            <dd>{asked.agent}</dd>
-          </div>
-        )}
         <div>
           <dt>Because</dt>
           <dd>{reasons[asked.why] ?? asked.why}</dd>

@@ -10,7 +10,6 @@ const askedOf = (approval: PendingApproval): Asked => ({
   planId: approval.plan_id,
   taskId: approval.task_id,
   tool: approval.tool,
-  agent: null,
   input: approval.input,
   why: approval.why,
   expiresAt: Date.parse(approval.expires_at),
@@ -31,7 +30,7 @@ const Card = ({ approval, waits }: { readonly approval: PendingApproval; readonl
     ask().catch(() => undefined)
     return () => leaving.abort()
   }, [waits])
-  const over: Verdict = { decision: null, by: null, note: null }
+  const over: Verdict = { decision: "unknown", by: null, note: null }
   return <ApprovalCard asked={askedOf(approval)} verdict={waits ? undefined : (verdict.value ?? over)} />
 }
 

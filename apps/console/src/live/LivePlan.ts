@@ -24,6 +24,10 @@ const doubtAfter = 10_000
 /** How long the events of a plan that is over may take before its record is shown without them, in milliseconds. */
 const replayWithin = 700
 
+/** Whether asking again gives the same answer. A login that has expired is no refusal: the reading goes on behind it. */
+const isRefusal = (error: unknown): error is BowlineError =>
+  error instanceof BowlineError && (error.status === 400 || error.status === 403 || error.status === 404)
+
 const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
   new Promise((wake) => {
     const timer = setTimeout(wake, ms)
@@ -44,9 +48,13 @@ export const followPlan = (planId: string) => {
   const problem = signal<BowlineError | undefined>(undefined)
   const stopped = new AbortController()
 
+  /** Whether a stream is open. While it is, its own watch says when it is lost. */
+  let isConnected = false
+
   const lose = () => {
+    if (isConnected || hearing.peek() === "over") return
     lostAt.value ??= Date.now()
-    if (hearing.value !== "over") hearing.value = "lost"
+    hearing.value = "lost"
   }
   const hear = () => {
     lostAt.value = undefined
@@ -79,10 +87,10 @@ export const followPlan = (planId: string) => {
       if (asking !== own || stopped.signal.aborted) return
       plan.value = answer
       problem.value = undefined
-      if (hearing.value === "polling") hear()
+      if (hearing.value !== "lost") hear()
     } catch (error) {
       if (asking !== own || stopped.signal.aborted) return
-      if (error instanceof BowlineError && error.status !== undefined && error.status < 500) problem.value = error
+      if (isRefusal(error)) problem.value = error
       else lose()
     }
   }
@@ -92,7 +100,8 @@ export const followPlan = (planId: string) => {
     fetch: fetchOwn,
     giveUpAfterMs: Number.POSITIVE_INFINITY,
     onEvent: (event) => {
-      if (event.type === "connected") hear()
+      isConnected = event.type === "connected"
+      if (isConnected) hear()
       else {
         lose()
         void check()
@@ -134,12 +143,13 @@ export const followPlan = (planId: string) => {
         }
       } catch (error) {
         if (signal.aborted) return
-        if (error instanceof BowlineError && error.code === "not_found") problem.value = error
+        if (isRefusal(error)) problem.value = error
         lose()
-        await sleep(pollEvery, signal)
       } finally {
+        isConnected = false
         release?.()
       }
+      if (hearing.value === "lost") await sleep(pollEvery, signal)
     }
   }
 

@@ -49,11 +49,13 @@ export const Header = ({ live }: { readonly live: LivePlan }) => {
         <CopyButton label="Copy id" what="Copy the plan's id" text={plan.plan_id} />
       </div>
       <Question text={plan.question} />
-      {outcome === undefined ? null : (
-        <p class={`outcome tone-${state === "completed" ? "good" : "bad"}`}>
-          <code>{outcome.code}</code> {outcome.words}
-        </p>
-      )}
+      <div role="status">
+        {outcome === undefined ? null : (
+          <p class={`outcome tone-${state === "completed" ? "good" : "bad"}`}>
+            <code>{outcome.code}</code> {outcome.words}
+          </p>
+        )}
+      </div>
       <dl class="facts">
         <Fact name="Asked by">{facts.caller}</Fact>
         <Fact name="Session">

@@ -28,14 +28,14 @@ const Missing = ({ live }: { readonly live: LivePlan }) =>
 export const PlanPage = ({ id }: { readonly id: string }) => {
   const live = useMemo(() => followPlan(id), [id])
   useEffect(() => live.stop, [live])
+  // A plan that is gone is not shown any more: nobody can say how it went.
+  if (live.problem.value !== undefined) return <Missing live={live} />
   if (live.plan.value === undefined) {
-    return live.problem.value === undefined ? (
+    return (
       <>
         <Banner live={live} />
         <Loading />
       </>
-    ) : (
-      <Missing live={live} />
     )
   }
   return (

@@ -33,7 +33,16 @@ const tones: Readonly<Record<string, Tone>> = {
   rejected: "warn"
 }
 
-const task = (entry: PlanView["tasks"][number], parent: string): Row => ({
+// A call that has not changed has the same row: its input is not written anew with each picture.
+const taskRows = new WeakMap<PlanView["tasks"][number], Row>()
+
+const task = (entry: PlanView["tasks"][number], parent: string): Row => {
+  const known = taskRows.get(entry) ?? taskRow(entry, parent)
+  taskRows.set(entry, known)
+  return known
+}
+
+const taskRow = (entry: PlanView["tasks"][number], parent: string): Row => ({
   id: `task-${entry.taskId}`,
   kind: "task",
   level: 2,
