@@ -1,6 +1,8 @@
 import type { PendingApproval } from "@bowline/client"
 import { useSignal } from "@preact/signals"
 import { useEffect, useRef } from "preact/hooks"
+import { isAdmin } from "../gateway/Config.ts"
+import { here, setQuery } from "../route/Location.ts"
 import { Empty, Loading, Problem } from "../shell/Notice.tsx"
 import { counted } from "../text/Format.ts"
 import { ApprovalCard, type Asked, type Verdict } from "./ApprovalCard.tsx"
@@ -44,6 +46,16 @@ export const ApprovalsPage = () => {
   return (
     <>
       <h1>Approvals</h1>
+      {isAdmin.value ? (
+        <label class="narrow">
+          Caller
+          <input
+            value={here.value.query.get("caller") ?? ""}
+            placeholder="you"
+            onChange={(event) => setQuery({ caller: event.currentTarget.value.trim() })}
+          />
+        </label>
+      ) : null}
       <Problem error={problem.value} />
       {waiting === undefined && problem.value === undefined ? <Loading /> : null}
       {waiting === undefined ? null : (

@@ -1,7 +1,7 @@
 import { type Approval, isPlanFrame, type PendingApproval } from "@bowline/client"
 import { computed, effect, signal, untracked } from "@preact/signals"
 import { bowline, signedOut, woken } from "../gateway/Gateway.ts"
-import { page } from "../route/Location.ts"
+import { here, page } from "../route/Location.ts"
 
 /** What waits for a decision, the newest first: at most the first 200. */
 export const pending = signal<ReadonlyArray<PendingApproval> | undefined>(undefined)
@@ -10,6 +10,12 @@ const hasMore = signal(false)
 
 /** How many calls wait, for the badge. */
 export const pendingCount = computed(() => `${pending.value?.length ?? 0}${hasMore.value ? "+" : ""}`)
+
+/** How the list is read. On its page an admin may name another caller. */
+const reading = computed(() => ({
+  caller: page.value === "approvals" ? (here.value.query.get("caller") ?? undefined) : undefined,
+  isLooked: page.value === "approvals"
+}))
 
 /** How soon a decision that was made elsewhere is seen: on the page of approvals, on others, and in a tab that nobody looks at. */
 const every = { looked: 800, elsewhere: 5_000, hidden: 15_000 }
@@ -20,23 +26,23 @@ const tabs = new BroadcastChannel("bowline-approvals")
 let current: AbortController | undefined
 let timer: ReturnType<typeof setTimeout> | undefined
 
-const read = async (): Promise<void> => {
+const read = async (how: typeof reading.value): Promise<void> => {
   clearTimeout(timer)
   current?.abort()
   const own = new AbortController()
   current = own
   try {
-    const page = await bowline.approvals.list({ limit: 200 }).page(undefined, { signal: own.signal })
+    const answer = await bowline.approvals.list({ limit: 200, caller: how.caller }).page(undefined, { signal: own.signal })
     if (current !== own) return
-    if (JSON.stringify(page.approvals) !== JSON.stringify(pending.value)) pending.value = page.approvals
-    hasMore.value = page.next_cursor !== null
+    if (JSON.stringify(answer.approvals) !== JSON.stringify(pending.value)) pending.value = answer.approvals
+    hasMore.value = answer.next_cursor !== null
     problem.value = undefined
   } catch (error) {
     if (current !== own) return
     problem.value = error
   }
-  const rhythm = document.hidden ? "hidden" : page.value === "approvals" ? "looked" : "elsewhere"
-  timer = setTimeout(() => void read(), every[rhythm])
+  const rhythm = document.hidden ? "hidden" : how.isLooked ? "looked" : "elsewhere"
+  timer = setTimeout(() => void read(how), every[rhythm])
 }
 
 /** Keeps the list up to date for as long as the tab lives and is logged in. */
@@ -45,7 +51,8 @@ export const watchPending = (): void => {
     woken.value++
   })
   effect(() => {
-    if (woken.value >= 0 && page.value !== "unknown" && !signedOut.value) untracked(() => void read())
+    const how = reading.value
+    if (woken.value >= 0 && !signedOut.value) untracked(() => void read(how))
     else clearTimeout(timer)
   })
 }

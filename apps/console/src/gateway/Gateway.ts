@@ -63,7 +63,8 @@ export const logIn = async (key: string): Promise<string | undefined> => {
 
 export const logOut = async (): Promise<void> => {
   await session("DELETE").catch(() => undefined)
-  signedOut.value = true
+  // Nothing of what was shown stays in the tab.
+  location.assign("/")
 }
 
 /** What went wrong, in words. A refusal of a request names each wrong field. */

@@ -1,5 +1,6 @@
 import type { ArtifactView, PlanView, TaskView } from "@bowline/client"
 import type { ComponentChildren } from "preact"
+import { traceHref } from "../gateway/Config.ts"
 import type { LivePlan } from "../live/LivePlan.ts"
 import { here, setQuery } from "../route/Location.ts"
 import { CopyButton } from "../shell/CopyButton.tsx"
@@ -164,12 +165,20 @@ const detailsOf = (view: PlanView, row: string): ComponentChildren => {
 export const RowDetails = ({ live }: { readonly live: LivePlan }) => {
   const row = here.value.query.get("row")
   const details = row === null ? null : detailsOf(live.view.value, row)
+  const trace = traceHref(live.plan.value?.trace_id ?? null)
   return details === null ? null : (
     <section class="card details" aria-label="Details of the selected row">
       <button type="button" class="quiet close" onClick={() => setQuery({ row: null })}>
         Close
       </button>
       {details}
+      {trace === undefined ? null : (
+        <p>
+          <a href={trace} rel="noopener noreferrer" target="_blank">
+            Trace of the plan
+          </a>
+        </p>
+      )}
     </section>
   )
 }

@@ -10,10 +10,8 @@ export const page = computed(() => route.value.page)
 
 /** Goes to a page of the console. Back returns from it, unless it takes the place of this one. */
 export const go = (href: string, { replace = false } = {}): void => {
-  const isOther = new URL(href, location.href).pathname !== location.pathname
   history[replace ? "replaceState" : "pushState"](null, "", href)
   here.value = read()
-  if (isOther) scrollTo(0, 0)
 }
 
 /** Changes parameters of this page's query. What is typed or selected takes the place of the entry: Back leaves the page. */
@@ -31,8 +29,9 @@ export const takeLinks = (): void => {
   addEventListener("click", (event) => {
     const link = event.target instanceof Element ? event.target.closest("a") : null
     if (link === null || !isPlainClick(event) || link.target !== "" || link.hasAttribute("download")) return
-    if (link.origin !== location.origin || parse(link.pathname).page === "unknown") return
+    if (link.origin !== location.origin || link.hash !== "" || parse(link.pathname).page === "unknown") return
     event.preventDefault()
     go(link.href)
+    scrollTo(0, 0)
   })
 }

@@ -83,6 +83,7 @@ const Navigation = () => {
         <ul>
           {links
             .filter((link) => !("admin" in link) || isAdmin.value)
+            .filter(({ page }) => page !== "approvals" || config.value?.approvals !== false)
             .map((link) => (
               <li key={link.page}>
                 <a href={link.href} aria-current={(sections[page] ?? page) === link.page ? "page" : undefined}>
