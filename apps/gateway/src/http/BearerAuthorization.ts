@@ -1,4 +1,4 @@
-import { anonymous } from "@bowline/domain/caller/CallerName"
+import { anonymous, CallerName } from "@bowline/domain/caller/CallerName"
 import { Authorization, Caller } from "@bowline/protocol/api/Authorization"
 import { Effect, Layer, Redacted } from "effect"
 import { createHash, timingSafeEqual } from "node:crypto"
@@ -18,6 +18,16 @@ export const onlyAdmins = Effect.map(GatewayConfig, ({ isAdmin, placeOf }) =>
           new Refused({ code: "forbidden", detail: `${caller} is not one of ${formatPlace(placeOf("adminCallers"))}` })
         )
   )
+)
+
+/** Whose plans a request is about: those of its caller, unless an admin names another one. */
+export const ownerOf = Effect.map(onlyAdmins, (admitted) =>
+  Effect.fnUntraced(function* (named: string | undefined) {
+    const caller = yield* Caller
+    if (named === undefined || named === caller) return caller
+    yield* admitted
+    return named === "" ? caller : CallerName.make(named)
+  })
 )
 
 /**

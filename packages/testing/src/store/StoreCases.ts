@@ -10,6 +10,7 @@ import { handOverCases } from "./internal/HandOverCases.ts"
 import { idempotencyCases } from "./internal/IdempotencyCases.ts"
 import { knownToolCases } from "./internal/KnownToolCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
+import { planFactCases } from "./internal/PlanFactCases.ts"
 import { pushCases } from "./internal/PushCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
 import { revertCases } from "./internal/RevertCases.ts"
@@ -26,6 +27,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...createCases,
   ...freeSessionCases,
   ...readCases,
+  ...planFactCases,
   ...commitCases,
   ...approvalCases,
   ...knownToolCases,
