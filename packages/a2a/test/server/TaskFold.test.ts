@@ -1,5 +1,6 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PlanId } from "@bowline/domain/plan/Plan"
-import type { Plan } from "@bowline/domain/plan/Plan"
+import type { PlanFacts } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import * as Usage from "@bowline/domain/plan/Usage"
 import { SessionId } from "@bowline/domain/session/Session"
@@ -13,13 +14,14 @@ const plan_id = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
 const task_id = TaskId.make("00000000-0000-4000-8000-000000000002")
 const other_id = TaskId.make("00000000-0000-4000-8000-000000000003")
 
-const plan: Plan = {
+const plan: PlanFacts = {
   plan_id,
   session_id: SessionId.make("session_00000000-0000-4000-8000-000000000004"),
   external_session_id: null,
   state: "running",
   stage: null,
   model: "scripted/model",
+  caller: anonymous,
   trace_id: null,
   preset: null,
   created_at: "2026-01-02T03:04:05.678Z",
@@ -27,7 +29,9 @@ const plan: Plan = {
   finished_at: null,
   steps: 0,
   tool_calls: 0,
+  retries: 0,
   usage: Usage.empty,
+  cost_usd: null,
   error: null,
   metadata: {},
   question: "Why?",
@@ -35,7 +39,7 @@ const plan: Plan = {
 }
 
 const final = { stop_reason: "stop" as const, usage: Usage.empty, steps: 1, tool_calls: 0, duration_ms: 1 }
-const completed = (text: string, output?: object): Plan => ({
+const completed = (text: string, output?: object): PlanFacts => ({
   ...plan,
   state: "completed",
   finished_at: "2026-01-02T03:05:00.000Z",
@@ -79,7 +83,7 @@ const first = { plan, message: { message_id: "m", metadata: { a: 1 } } }
 const foldOf = (events: ReadonlyArray<PlanEvent>) => {
   const fold = new TaskFold(plan_id, "context", first)
   fold.begin(first)
-  const updates = events.flatMap((event, index) => fold.next(toFrame(index + 1, event)))
+  const updates = events.flatMap((event, index) => fold.next(toFrame(index + 1, plan.created_at, event)))
   return { fold, updates }
 }
 
@@ -174,7 +178,7 @@ describe("a task that waits", () => {
     const fold = new TaskFold(plan_id, "context", first)
     fold.begin(first)
     fold.decide(task_id)
-    assert.deepStrictEqual([fold.next(toFrame(1, requested(task_id))), fold.isWaiting], [[], false])
+    assert.deepStrictEqual([fold.next(toFrame(1, plan.created_at, requested(task_id))), fold.isWaiting], [[], false])
   })
 
   it.each([
@@ -209,7 +213,9 @@ describe("a chain of plans", () => {
     assert.isEmpty(between.filter((update) => update._tag === "Status"))
     const begun = fold.begin({ plan: { ...plan, question: "That one" }, message: null })
     assert.deepInclude(begun[0], { weight: "change" })
-    const later = [delta(1, 1, "Then so"), ends].flatMap((event, index) => fold.next(toFrame(index + 1, event)))
+    const later = [delta(1, 1, "Then so"), ends].flatMap((event, index) =>
+      fold.next(toFrame(index + 1, plan.created_at, event))
+    )
     const end = fold.end(completed("Then so"), false)
     assert.strictEqual(textOf([...updates, ...between, ...begun, ...later, ...end]), "Then so")
     assert.deepInclude(end.at(-1), { weight: "final" })

@@ -1,5 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
+import type { PlanFacts, PlanId } from "@bowline/domain/plan/Plan"
 import type { TaskMessage } from "@bowline/domain/plan/PlanRequest"
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
@@ -29,7 +29,7 @@ const handedBackAs = (state: TaskState): Standing => (state === "auth-required" 
 
 /** How a task stands whose last plan is this one. `open` is the state of its newest call that a peer has handed back, if there is one. */
 export const standingOf = (
-  { error, stage, state, steps }: Pick<Plan, "error" | "stage" | "state" | "steps">,
+  { error, stage, state, steps }: Pick<PlanFacts, "error" | "stage" | "state" | "steps">,
   open: TaskState | null
 ): Standing => {
   switch (state) {
@@ -48,14 +48,14 @@ export const standingOf = (
 
 /** A plan of a task, and the message that asked it; null if no A2A client has. */
 export interface TaskPlan {
-  readonly plan: Plan
+  readonly plan: PlanFacts
   readonly message: TaskMessage | null
 }
 
 /** A task in a list: its newest plan, and how it stands. `status_at` is when that plan ended or, if it has not, when it was asked. */
 export interface TaskSummary {
   readonly task_id: PlanId
-  readonly plan: Plan
+  readonly plan: PlanFacts
   readonly standing: Standing
   readonly status_at: string
 }

@@ -30,6 +30,7 @@ export const migrations = Record.map(
     "0014_echoes": Changes.echoes,
     "0015_session_ttl": Changes.sessionTtl,
     "0016_push_targets": Changes.pushTargets,
+    "0017_plan_facts": Changes.planFacts,
     "0018_logins": Changes.logins
   },
   execute
