@@ -179,16 +179,22 @@ export class TaskFold {
   }
 
   /** The end of the plan as it is stored, or, if another plan `continues` the task, the end of its answer alone. */
-  end(plan: PlanFacts, continues: boolean): ReadonlyArray<ServedUpdate> {
+  end({ cancelled_at, plan }: TaskPlan, continues: boolean): ReadonlyArray<ServedUpdate> {
     this.#plan = plan
     const { error, final, finished_at } = plan
     const open = Array.from(this.#open.values()).at(-1) ?? null
     const updates = final === null ? [] : this.#answer.end(final)
-    const standing = standingOf(plan, open)
+    const standing = standingOf(plan, open, null)
     this.#approvals = []
     const why = error?.message ?? this.#whyCompleted(final, standing)
     const ended = this.#become(standing, why, finished_at ?? undefined)
-    return continues ? updates : [...updates, ...ended]
+    if (continues) return updates
+    return [...updates, ...ended, ...(cancelled_at === null ? [] : this.cancel(cancelled_at))]
+  }
+
+  /** The client has cancelled the task that waited for it, at this time. */
+  cancel(cancelled_at: string): ReadonlyArray<ServedUpdate> {
+    return this.#become("canceled", "The task was cancelled while it waited", cancelled_at)
   }
 
   #whyCompleted(final: Final | null, standing: Standing): string | undefined {

@@ -6,6 +6,7 @@ import * as Usage from "@bowline/domain/plan/Usage"
 import { SessionId } from "@bowline/domain/session/Session"
 import { TaskId, type TaskState } from "@bowline/domain/tool/TaskState"
 import { toFrame } from "@bowline/runtime/store/EventRow"
+import type { TaskPlan } from "@bowline/runtime/store/TaskStore"
 import { assert, describe, it } from "@effect/vitest"
 import type { ServedUpdate } from "../../src/server/ServedTask.ts"
 import { TaskFold } from "../../src/server/TaskFold.ts"
@@ -39,11 +40,15 @@ const plan: PlanFacts = {
 }
 
 const final = { stop_reason: "stop" as const, usage: Usage.empty, steps: 1, tool_calls: 0, duration_ms: 1 }
-const completed = (text: string, output?: object): PlanFacts => ({
-  ...plan,
-  state: "completed",
-  finished_at: "2026-01-02T03:05:00.000Z",
-  final: { ...final, text, ...(output !== undefined && { output: { ...output } }) }
+const completed = (text: string, output?: object, cancelled_at: string | null = null): TaskPlan => ({
+  plan: {
+    ...plan,
+    state: "completed",
+    finished_at: "2026-01-02T03:05:00.000Z",
+    final: { ...final, text, ...(output !== undefined && { output: { ...output } }) }
+  },
+  message: null,
+  cancelled_at
 })
 
 const delta = (step: number, attempt: number, text: string): PlanEvent => ({
@@ -78,7 +83,7 @@ const requested = (id: TaskId): PlanEvent => ({
   data: { task_id: id, tool: "bob_ask", input: { n: 1 }, expires_at: plan.deadline_at, why: "always" }
 })
 
-const first = { plan, message: { message_id: "m", metadata: { a: 1 } } }
+const first = { plan, message: { message_id: "m", metadata: { a: 1 } }, cancelled_at: null }
 
 const foldOf = (events: ReadonlyArray<PlanEvent>) => {
   const fold = new TaskFold(plan_id, "context", first)
@@ -193,6 +198,17 @@ describe("a task that waits", () => {
     assert.deepStrictEqual(fold.task.status.message?.parts, [{ _tag: "Text", text: "Which one?" }])
   })
 
+  it("for nobody when its client has cancelled it, whoever reads it when", () => {
+    const events = [started(task_id), finished(task_id, "input-required"), ends]
+    const early = foldOf(events).fold
+    early.end(completed("Which one?"), false)
+    const late = foldOf(events).fold
+    early.cancel("2026-01-02T03:06:00.000Z")
+    late.end(completed("Which one?", undefined, "2026-01-02T03:06:00.000Z"), false)
+    assert.deepStrictEqual(early.task, late.task)
+    assert.deepInclude(late.task.status, { standing: "canceled", timestamp: "2026-01-02T03:06:00.000Z" })
+  })
+
   it("for nobody whose call was continued to its end", () => {
     const events = [
       started(task_id),
@@ -211,7 +227,7 @@ describe("a chain of plans", () => {
     const { fold, updates } = foldOf([delta(1, 1, "Which one?"), ends])
     const between = fold.end(completed("Which one?"), true)
     assert.isEmpty(between.filter((update) => update._tag === "Status"))
-    const begun = fold.begin({ plan: { ...plan, question: "That one" }, message: null })
+    const begun = fold.begin({ plan: { ...plan, question: "That one" }, message: null, cancelled_at: null })
     assert.deepInclude(begun[0], { weight: "change" })
     const later = [delta(1, 1, "Then so"), ends].flatMap((event, index) =>
       fold.next(toFrame(index + 1, plan.created_at, event))

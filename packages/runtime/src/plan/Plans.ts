@@ -168,21 +168,19 @@ export class Plans extends Context.Service<
    * With its own parts, and with the other services of this folder: `PlanStreams`, `Sessions` and `SessionCompaction`. It leaves open
    * the stores, the credential pool, the peers and the configuration.
    */
-  static readonly layer = Layer.mergeAll(
-    Plans.layerNoDeps,
-    Sessions.layer,
-    SessionCompaction.layer,
-    Recovery.layer,
-    Expiry.layer
-  ).pipe(
-    Layer.provideMerge(PlanStreams.layer),
-    Layer.provide(NewPlans.layer),
-    Layer.provide([RunningPlans.layer, RemotePlans.layer]),
-    Layer.provide(Layer.provide(Planner.layer, [InputValidator.layer, ApprovalDecisions.layer])),
-    Layer.provide(Compaction.layer),
-    Layer.provide(Asker.layer),
-    Layer.provide([SessionLock.layer, GroupCommit.layer])
-  )
+  static readonly layerOf = <E, R>(planner: Layer.Layer<Planner, E, R>) =>
+    Layer.mergeAll(Plans.layerNoDeps, Sessions.layer, SessionCompaction.layer, Recovery.layer, Expiry.layer).pipe(
+      Layer.provideMerge(PlanStreams.layer),
+      Layer.provide(NewPlans.layer),
+      Layer.provide([RunningPlans.layer, RemotePlans.layer]),
+      Layer.provide(planner),
+      Layer.provide(Compaction.layer),
+      Layer.provide(Asker.layer),
+      Layer.provide([SessionLock.layer, GroupCommit.layer])
+    )
+
+  /** The same with the planner that asks a model. */
+  static readonly layer = Plans.layerOf(Layer.provide(Planner.layer, [InputValidator.layer, ApprovalDecisions.layer]))
 
   /** Plans in memory, on one provider and without peers: what an app starts with. It leaves open the `Provider`. */
   static readonly layerMemory = (config: Parameters<typeof PlansConfig.layer>[0]) =>

@@ -31,7 +31,8 @@ export const migrations = Record.map(
     "0015_session_ttl": Changes.sessionTtl,
     "0016_push_targets": Changes.pushTargets,
     "0017_plan_facts": Changes.planFacts,
-    "0018_logins": Changes.logins
+    "0018_logins": Changes.logins,
+    "0019_cancelled_tasks": Changes.cancelledTasks
   },
   execute
 )

@@ -215,6 +215,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
   echo: plan.echo,
   route: plan.route,
   message: plan.request.task_message ?? null,
+  cancelledAt: null,
   deaths: 0,
   isHandedOver: false,
   events: [],

@@ -32,6 +32,8 @@ export interface PlanRecord {
   echo: Schema.Json | null
   readonly route: Route
   readonly message: TaskMessage | null
+  /** When the task was cancelled that waited behind it. */
+  cancelledAt: string | null
   deaths: number
   isHandedOver: boolean
   readonly events: Array<EventRow>

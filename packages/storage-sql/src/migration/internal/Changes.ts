@@ -180,6 +180,9 @@ export const rateLimits: Statements = [
   )`
 ]
 
+/** When the task was cancelled that waited for its client, behind its last plan. */
+export const cancelledTasks: Statements = [`alter table plans add column task_cancelled_at timestamptz(3)`]
+
 /** How long a session is kept after its last plan, if that is shorter than for others. */
 export const sessionTtl: Statements = [`alter table sessions add column ttl_ms bigint`]
 
