@@ -1,19 +1,5 @@
-import {
-  type ApprovalView,
-  type Frame,
-  noUsage,
-  type OutcomeView,
-  type PlanView,
-  type TaskView
-} from "./PlanView.ts"
-import {
-  closeLastAttempt,
-  closeLastStep,
-  newAttempt,
-  replaceLast,
-  textOf,
-  withAttempt
-} from "./StepView.ts"
+import { type ApprovalView, type Frame, noUsage, type OutcomeView, type PlanView, type TaskView } from "./PlanView.ts"
+import { always, closeLastAttempt, closeLastStep, newAttempt, replaceLast, textOf, withAttempt } from "./StepView.ts"
 import type { PlanFrame, Stage, Usage } from "./Wire.ts"
 
 /** What a plan waits for that has these calls and approvals. */
@@ -39,8 +25,13 @@ const end = (before: PlanView, at: number, outcome: OutcomeView): PlanView => {
   const view = closeLastStep(before, at)
   const last = view.steps.at(-1)
   // The wait before the last attempt was not over: the attempt was never made.
-  const attempts = last?.attempts.filter(({ startedAt, text, usage }) => startedAt <= at || text !== "" || usage !== null)
-  const steps = last === undefined || attempts === undefined ? view.steps : view.steps.with(-1, { ...last, attempts })
+  const attempts = last?.attempts.filter(
+    ({ startedAt, text, usage }) => startedAt <= at || text !== "" || usage !== null
+  )
+  const steps =
+    last === undefined || attempts === undefined
+      ? view.steps
+      : replaceLast(view.steps, always, (last) => ({ ...last, attempts }))
   return {
     ...view,
     steps,
@@ -84,8 +75,8 @@ const addRetract = (view: PlanView, data: Data<"text.retract">, at: number): Pla
 const addUse = (view: PlanView, data: Data<"usage">, at: number): PlanView => {
   const { cached_input_tokens, input_tokens, output_tokens, reasoning_tokens } = data
   const usage = { input_tokens, output_tokens, cached_input_tokens, reasoning_tokens }
-  // A gateway without prices, or of an earlier version, says nothing of the cost.
-  const costUsd = data.cost_usd ?? null
+  // A gateway of an earlier version says nothing of the cost.
+  const costUsd = "cost_usd" in data && typeof data.cost_usd === "number" ? data.cost_usd : null
   const isFirst = view.usage === noUsage
   const counted = {
     ...view,
@@ -97,7 +88,12 @@ const addUse = (view: PlanView, data: Data<"usage">, at: number): PlanView => {
   return withAttempt(counted, data, at, (attempt) => ({
     ...attempt,
     usage: attempt.usage === null ? usage : addUsage(attempt.usage, usage),
-    costUsd: attempt.usage === null ? costUsd : attempt.costUsd === null || costUsd === null ? null : attempt.costUsd + costUsd,
+    costUsd:
+      attempt.usage === null
+        ? costUsd
+        : attempt.costUsd === null || costUsd === null
+          ? null
+          : attempt.costUsd + costUsd,
     endedAt: attempt.endedAt ?? at
   }))
 }
@@ -169,14 +165,20 @@ const addEnd = (view: PlanView, data: Data<"task.finished">, at: number): PlanVi
 }
 
 const addArtifact = (view: PlanView, data: Data<"task.artifact">, at: number): PlanView => {
-  const { content, media_type: mediaType, name = null, truncated, verified = null } = data
+  const { content, media_type: mediaType, truncated, verified = null } = data
+  const name = "name" in data && typeof data.name === "string" ? data.name : null
   const artifact = { at, content, mediaType, truncated, verified, name }
   return withTask(view, data.task_id, (task) => ({ ...task, artifacts: [...task.artifacts, artifact] }))
 }
 
 const addCompaction = (before: PlanView, data: Data<"compaction">, at: number): PlanView => {
   const view = closeLastAttempt(before, at)
-  const { messages_compacted: messagesCompacted, summary, tokens_after: tokensAfter, tokens_before: tokensBefore } = data
+  const {
+    messages_compacted: messagesCompacted,
+    summary,
+    tokens_after: tokensAfter,
+    tokens_before: tokensBefore
+  } = data
   const afterStep = view.steps.at(-1)?.step ?? 0
   const compaction = { at, afterStep, summary, tokensBefore, tokensAfter, messagesCompacted }
   return { ...view, compactions: [...view.compactions, compaction] }
@@ -259,8 +261,8 @@ export const isPlanFrame = (frame: Frame): frame is PlanFrame => "plan_id" in fr
  */
 export const reduce = (view: PlanView, frame: Frame): PlanView => {
   if (frame.id <= view.lastId || !isPlanFrame(frame)) return view
-  const { at: stored, plan_id: planId, session_id: sessionId } = frame.data
-  const parsed = Date.parse(stored)
+  const { plan_id: planId, session_id: sessionId } = frame.data
+  const parsed = "at" in frame.data ? Date.parse(String(frame.data.at)) : Number.NaN
   const at = Number.isNaN(parsed) ? (view.lastAt ?? 0) : parsed
   // While the frame is added `lastAt` is still that of the frame before.
   const next = add(view, frame, at)

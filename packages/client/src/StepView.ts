@@ -11,6 +11,8 @@ export const replaceLast = <A>(
   return entry === undefined ? list : list.with(index, replace(entry))
 }
 
+export const always = (): boolean => true
+
 const withStep = (view: PlanView, step: number, replace: (entry: StepView) => StepView): PlanView => {
   const steps = replaceLast(view.steps, (entry) => entry.step === step, replace)
   return steps === view.steps ? view : { ...view, steps }
@@ -49,7 +51,9 @@ export const newAttempt = (attempt: number, startedAt: number, retry: RetryView 
 
 const closeAttempt = (attempts: ReadonlyArray<AttemptView>, at: number): ReadonlyArray<AttemptView> => {
   const last = attempts.at(-1)
-  return last === undefined || last.endedAt !== null ? attempts : attempts.with(-1, { ...last, endedAt: at })
+  return last === undefined || last.endedAt !== null
+    ? attempts
+    : replaceLast(attempts, always, (last) => ({ ...last, endedAt: at }))
 }
 
 /** The attempt of the last step is over, at the latest: its calls are made, or the plan goes on without it. */
@@ -57,7 +61,9 @@ export const closeLastAttempt = (view: PlanView, at: number): PlanView => {
   const last = view.steps.at(-1)
   if (last === undefined) return view
   const attempts = closeAttempt(last.attempts, at)
-  return attempts === last.attempts ? view : { ...view, steps: view.steps.with(-1, { ...last, attempts }) }
+  return attempts === last.attempts
+    ? view
+    : { ...view, steps: replaceLast(view.steps, always, (last) => ({ ...last, attempts })) }
 }
 
 /** Closes the step that ran. Its last frame was the one before. */
@@ -65,7 +71,7 @@ export const closeLastStep = (view: PlanView, at: number): PlanView => {
   const closed = closeLastAttempt(view, at)
   const last = closed.steps.at(-1)
   if (last === undefined || last.endedAt !== null) return closed
-  return { ...closed, steps: closed.steps.with(-1, { ...last, endedAt: view.lastAt ?? at }) }
+  return { ...closed, steps: replaceLast(closed.steps, always, (last) => ({ ...last, endedAt: view.lastAt ?? at })) }
 }
 
 export const textOf = ({ attempts }: Pick<StepView, "attempts">): string =>
