@@ -20,6 +20,7 @@ describe("Api", () => {
     )
     assert.deepStrictEqual(routes.map(({ route }) => route).sort(), [
       "DELETE /sessions/{id}",
+      "DELETE /ui/chat/{id}/stream",
       "DELETE /v1/responses/{id}",
       "GET /.well-known/agent-card.json",
       "GET /.well-known/did.json",
@@ -38,11 +39,13 @@ describe("Api", () => {
       "GET /sessions",
       "GET /sessions/{id}",
       "GET /sessions/{id}/messages",
+      "GET /ui/chat/{id}/stream",
       "GET /v1/models",
       "GET /v1/models/{family}/{preset}",
       "GET /v1/models/{id}",
       "GET /v1/responses/{id}",
       "GET /v1/responses/{id}/input_items",
+      "POST /agui",
       "POST /credentials/{id}/clear",
       "POST /mcp",
       "POST /plan",
@@ -50,6 +53,7 @@ describe("Api", () => {
       "POST /plans/{id}/cancel",
       "POST /sessions/{id}/compact",
       "POST /sessions/{id}/revert",
+      "POST /ui/chat",
       "POST /v1/chat/completions",
       "POST /v1/responses",
       "POST /v1/responses/{id}/cancel"
