@@ -35,7 +35,8 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 13, name: "tasks" },
         { migration_id: 14, name: "echoes" },
         { migration_id: 15, name: "session_ttl" },
-        { migration_id: 16, name: "push_targets" }
+        { migration_id: 16, name: "push_targets" },
+        { migration_id: 18, name: "logins" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))
