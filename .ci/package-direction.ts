@@ -63,6 +63,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "http",
     "openai",
     "response",
+    "ui",
     "mcp",
     "a2a",
     "route",

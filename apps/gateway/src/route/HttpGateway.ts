@@ -14,6 +14,7 @@ import * as McpRoutes from "../mcp/McpRoutes.ts"
 import * as OpenAiEdge from "../openai/OpenAiEdge.ts"
 import * as ResponseRoutes from "../response/ResponseRoutes.ts"
 import * as OpenAiRoutes from "../openai/OpenAiRoutes.ts"
+import * as UiRoutes from "../ui/UiRoutes.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
 import * as IdentityRoutes from "./IdentityRoutes.ts"
 import * as PeerRoutes from "./PeerRoutes.ts"
@@ -41,6 +42,7 @@ export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" })
     PresetRoutes.layer,
     OpenAiRoutes.layer,
     ResponseRoutes.layer,
+    UiRoutes.layer,
     McpRoutes.layer,
     AgentCardRoutes.layer,
     A2aRoutes.layer,

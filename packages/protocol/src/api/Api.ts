@@ -13,6 +13,7 @@ import { PlansApi } from "../plan/PlansApi.ts"
 import { PresetsApi } from "../preset/PresetsApi.ts"
 import { CredentialsApi } from "../provider/CredentialsApi.ts"
 import { SessionsApi } from "../session/SessionsApi.ts"
+import { UiApi } from "../ui/UiApi.ts"
 
 const decodeSpec = Schema.decodeSync(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
 
@@ -26,7 +27,7 @@ const withoutFailureEvent = (spec: object) =>
 /** The whole HTTP API. The server implements it; the typed client and the OpenAPI document are derived from it. */
 export class Api extends HttpApi.make("bowline")
   .add(PlansApi, ApprovalsApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi)
-  .add(OpenAiApi, ResponsesApi, AgentCardsApi, A2aApi, McpApi, IdentityApi, GatewayApi)
+  .add(OpenAiApi, ResponsesApi, UiApi, AgentCardsApi, A2aApi, McpApi, IdentityApi, GatewayApi)
   .annotate(HttpApi.QueryParseOptions, { errors: "all", onExcessProperty: "error" })
   .annotateMerge(
     OpenApi.annotations({
