@@ -36,7 +36,9 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 14, name: "echoes" },
         { migration_id: 15, name: "session_ttl" },
         { migration_id: 16, name: "push_targets" },
-        { migration_id: 17, name: "plan_facts" }
+        { migration_id: 17, name: "plan_facts" },
+        { migration_id: 18, name: "logins" },
+        { migration_id: 19, name: "cancelled_tasks" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))
