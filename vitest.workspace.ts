@@ -31,5 +31,6 @@ export default [
   project("packages/storage-sql", { globalSetup: postgres, processes: true }),
   project("packages/testing"),
   project("packages/client"),
-  project("apps/gateway", { globalSetup: postgres, processes: true })
+  project("apps/gateway", { globalSetup: postgres, processes: true }),
+  project("apps/console", { globalSetup: [...postgres, "apps/console/test/browser/globalSetup.ts"], processes: true })
 ]

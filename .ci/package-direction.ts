@@ -34,6 +34,7 @@ const testsMayImport: Record<string, ReadonlyArray<string>> = { client: ["domain
 const rooms: Record<string, ReadonlyArray<string>> = {
   "packages/runtime": [
     "cache",
+    "clock",
     "peer",
     "mcp",
     "egress",
@@ -66,6 +67,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "ui",
     "mcp",
     "a2a",
+    "console",
     "route",
     "demo",
     "Gateway.ts",
@@ -83,6 +85,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "session",
     "store",
     "DemoProcess.ts",
+    "GatewayProcess.ts",
     "TestKit.ts"
   ],
   "packages/storage-sql": [
@@ -108,7 +111,7 @@ const isWiring = (file: string): boolean =>
 const isTest = (file: string): boolean => /^[^/]+\/[^/]+\/test\//.test(file)
 
 const vagueNames = /^(utils?|helpers?|common|shared|lib|services?|layers?|types?)$/i
-const vagueFiles = /^(I[A-Z][a-z]|Base[A-Z])|(Impl|Live|Manager)\.ts$/
+const vagueFiles = /^(I[A-Z][a-z]|Base[A-Z])|(Impl|Live|Manager)\.tsx?$/
 
 const breaches: Array<string> = []
 const long: Array<string> = []
@@ -163,11 +166,11 @@ const checkManifest = ({ path, folder, manifest }: (typeof manifests)[number]) =
 const checkNames = (file: string) => {
   const names = file.split("/").slice(2)
   for (const name of names) {
-    if (vagueNames.test(name.replace(/\.ts$/, ""))) report(file, `\`${name}\` says nothing about the domain`)
+    if (vagueNames.test(name.replace(/\.tsx?$/, ""))) report(file, `\`${name}\` says nothing about the domain`)
   }
   const name = basename(file)
-  if (!/^[^/]+\/[^/]+\/src\//.test(file) || names.includes("internal") || name === "main.ts") return
-  if (!/^[A-Z][A-Za-z0-9]*\.ts$/.test(name)) report(file, "is not named in PascalCase after its main export")
+  if (!/^[^/]+\/[^/]+\/src\//.test(file) || names.includes("internal") || /^main\.tsx?$/.test(name)) return
+  if (!/^[A-Z][A-Za-z0-9]*\.tsx?$/.test(name)) report(file, "is not named in PascalCase after its main export")
   if (vagueFiles.test(name)) report(file, "is named after what it is in code, not after what it does")
 }
 

@@ -9,6 +9,8 @@ import * as BearerAuthorization from "../http/BearerAuthorization.ts"
 import * as ApprovalRoutes from "./ApprovalRoutes.ts"
 import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as RequestMiddleware from "../http/RequestMiddleware.ts"
+import * as ConsolePages from "../console/ConsolePages.ts"
+import * as LoginRoutes from "../console/LoginRoutes.ts"
 import * as McpEdge from "../mcp/McpEdge.ts"
 import * as McpRoutes from "../mcp/McpRoutes.ts"
 import * as OpenAiEdge from "../openai/OpenAiEdge.ts"
@@ -47,9 +49,10 @@ export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" })
     AgentCardRoutes.layer,
     A2aRoutes.layer,
     IdentityRoutes.layer,
+    LoginRoutes.layer,
     GatewayRoutes.layer
   ]),
   Layer.provide(BearerAuthorization.layer),
   Layer.merge(docs),
-  Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge, McpEdge.edge, ...A2aEdge.edges]))
+  Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge, McpEdge.edge, ...A2aEdge.edges], ConsolePages.make))
 )

@@ -44,11 +44,16 @@ export const layer = HttpApiBuilder.group(
           const key = headers["idempotency-key"]
           const sent: unknown = key === undefined ? undefined : JSON.parse(text)
           const same = key === undefined ? undefined : idempotency(key, sent)
-          const { frames, overdue, ...ids } = yield* streams.start({ caller, request: value, route, idempotency: same })
+          const { frames, onOverdue, ...ids } = yield* streams.start({
+            caller,
+            request: value,
+            route,
+            idempotency: same
+          })
           if (prefersJson(request.headers.accept)) {
             return HttpServerResponse.jsonUnsafe(yield* waitFor({ plans, streams }, caller, ids, frames))
           }
-          yield* PlanArrival.closeWhen(overdue, request)
+          PlanArrival.closeWhen(onOverdue, request)
           return SseAnswer.fromStart(ids, frames)
         }).pipe(PlanArrival.traced("/plan", request), answer)
       )
@@ -72,10 +77,10 @@ export const layer = HttpApiBuilder.group(
           const plan_id = yield* planId(params.id)
           const header = headers["last-event-id"]
           const named = header === undefined ? "after" : "last-event-id"
-          const { frames, overdue, ...ids } = yield* streams
+          const { frames, onOverdue, ...ids } = yield* streams
             .read(yield* Caller, plan_id, header ?? query.after ?? 0)
             .pipe(Effect.mapError((error) => (error._tag === "InvalidRequest" ? underName(named, error) : error)))
-          yield* PlanArrival.closeWhen(overdue, request)
+          PlanArrival.closeWhen(onOverdue, request)
           return SseAnswer.fromLater(ids, frames)
         }).pipe(answer)
       )

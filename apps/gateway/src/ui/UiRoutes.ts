@@ -50,7 +50,7 @@ export const layer = HttpApiBuilder.group(
       decided: ReadonlySet<string>
     ) {
       yield* waiting.release(reading.plan_id)
-      yield* PlanArrival.closeWhen(reading.overdue, request)
+      PlanArrival.closeWhen(reading.onOverdue, request)
       return UiStream.respond(reading, {
         ...protocol,
         fold,

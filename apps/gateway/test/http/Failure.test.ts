@@ -5,6 +5,7 @@ import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
+import { LoginStore } from "@bowline/runtime/store/LoginStore"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { SessionCompaction } from "@bowline/runtime/plan/SessionCompaction"
@@ -25,7 +26,7 @@ const secret = "planted-secret"
 const plan_id = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
 const session_id = SessionId.make("session_00000000-0000-4000-8000-000000000002")
 const unavailable = new StorageError({ reason: new Unavailable({ cause: new Error(secret) }) })
-const overdue = Effect.never
+const onOverdue = () => undefined
 const rejected = new StorageError({ reason: new Rejected({ cause: new Error(secret) }) })
 
 interface Faulty {
@@ -47,6 +48,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(PlanStreams, streams),
       Layer.mock(PlanStore, { isDurable: false, isWritable }),
       Layer.mock(TaskStore, {}),
+      Layer.mock(LoginStore, {}),
       Layer.mock(PushNotifications, {}),
       Layer.mock(SessionStore, {}),
       Layer.mock(Sessions, {}),
@@ -122,7 +124,7 @@ describe("a failure", () => {
       for (const failure of [Stream.fail(unavailable), Stream.die(new Error(secret))]) {
         const frames = Stream.concat(Stream.make(frame, "ping" as const), failure)
         const { url, logged } = yield* serve({
-          streams: { read: () => Effect.succeed({ plan_id, session_id, frames, overdue, leaveRunning: Effect.void }) }
+          streams: { read: () => Effect.succeed({ plan_id, session_id, frames, onOverdue, leaveRunning: Effect.void }) }
         })
         const { status, text } = yield* send(`${url}/plans/${plan_id}/events`)
         assert.strictEqual(status, 200)
@@ -138,7 +140,13 @@ describe("a failure", () => {
     Effect.gen(function* () {
       const frame = { seq: 1, event: "step", payload: '{"step":1,"attempt":1}' } as const
       const frames = Stream.concat(Stream.succeed(frame), Stream.never)
-      const reading = { plan_id, session_id, frames, overdue: Effect.void, leaveRunning: Effect.void }
+      const reading = {
+        plan_id,
+        session_id,
+        frames,
+        onOverdue: (close: () => void) => close(),
+        leaveRunning: Effect.void
+      }
       const { url } = yield* serve({
         streams: { read: () => Effect.succeed(reading), start: () => Effect.succeed(reading) }
       })
@@ -165,7 +173,7 @@ describe("a failure", () => {
               plan_id,
               session_id,
               frames: Stream.make(frame(1, "session"), "reconnect" as const),
-              overdue,
+              onOverdue,
               leaveRunning: Effect.void
             }),
           read: (_caller, _id, seq) => {
@@ -175,7 +183,7 @@ describe("a failure", () => {
               plan_id,
               session_id,
               frames: Stream.make(last),
-              overdue,
+              onOverdue,
               leaveRunning: Effect.void
             })
           }

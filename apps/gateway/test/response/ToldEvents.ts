@@ -1,6 +1,7 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { empty } from "@bowline/domain/plan/Usage"
 import { TaskId } from "@bowline/domain/tool/TaskState"
+import type { ResponseEcho } from "../../src/response/ResponseEcho.ts"
 
 export const session: PlanEvent = { event: "session", data: { external_session_id: null, created: true } }
 export const queued: PlanEvent = { event: "queued", data: { position: 1, reason: "session_busy" } }
@@ -60,3 +61,27 @@ export const requested = (tool: string): PlanEvent => ({
   event: "approval.requested",
   data: { task_id, tool, input: { a: 1 }, expires_at: "2026-01-01T00:00:00.000Z", why: "always" }
 })
+
+export const echo: ResponseEcho = {
+  type: "response",
+  created_at: 100,
+  model: "bowline",
+  background: false,
+  store: true,
+  instructions: "Say it.",
+  metadata: { k: "v" },
+  previous_response_id: null,
+  conversation: null,
+  max_output_tokens: null,
+  max_tool_calls: null,
+  reasoning: { effort: null, summary: null },
+  safety_identifier: null,
+  service_tier: null,
+  temperature: null,
+  text: { format: { type: "text" } },
+  tools: [],
+  top_p: null,
+  user: null,
+  labels: ["weather", "weather_station"],
+  input: []
+}

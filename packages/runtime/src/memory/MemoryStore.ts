@@ -9,7 +9,9 @@ import { GatewayId } from "../config/GatewayId.ts"
 import { PlanExists, planOf } from "../store/Idempotency.ts"
 import { type Guard, type PlanChange, type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 import type { CredentialStore } from "../store/CredentialStore.ts"
+import type { LoginStore } from "../store/LoginStore.ts"
 import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
+import * as MemoryLoginStore from "./MemoryLoginStore.ts"
 import { ApprovalStore } from "../store/ApprovalStore.ts"
 import { fromEvents } from "../store/EventRow.ts"
 import { type Notice, Notices } from "../store/Notices.ts"
@@ -290,7 +292,16 @@ export const layerWith = ({
   sessionTtl,
   maxBytes = defaultBytes
 }: Options): Layer.Layer<
-  PlanStore | TaskStore | PushStore | ApprovalStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices
+  | PlanStore
+  | TaskStore
+  | PushStore
+  | ApprovalStore
+  | SessionStore
+  | LeaseStore
+  | GatewayId
+  | CredentialStore
+  | LoginStore
+  | Notices
 > =>
   Layer.effectContext(
     Effect.gen(function* () {
@@ -306,7 +317,11 @@ export const layerWith = ({
         Context.add(GatewayId, uuid())
       )
     })
-  ).pipe(Layer.provideMerge(Notices.layerMemory), Layer.merge(MemoryCredentialStore.layer))
+  ).pipe(
+    Layer.provideMerge(Notices.layerMemory),
+    Layer.merge(MemoryCredentialStore.layer),
+    Layer.merge(MemoryLoginStore.layer)
+  )
 
 /** The same; sessions are kept for 30 days. */
 export const layer = layerWith({ sessionTtl: Duration.days(30) })

@@ -19,7 +19,7 @@ import { CredentialPool } from "../asking/CredentialPool.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
-import { allowed, type Preset, Presets } from "../config/Presets.ts"
+import { allowed, type Preset, Presets, type PresetSkill, skillsOf } from "../config/Presets.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
 import { McpClient } from "../mcp/McpClient.ts"
@@ -71,6 +71,8 @@ export class Plans extends Context.Service<
     >
     /** The presets that the caller may use. */
     readonly presets: (caller: CallerName) => Effect.Effect<ReadonlyArray<Preset>>
+    /** The skills of those presets that the caller may call. */
+    readonly skills: (caller: CallerName) => Effect.Effect<ReadonlyArray<PresetSkill>>
     /** The events of the plan from its first one, live to the end. The caller is a reader while it runs the stream. */
     readonly events: (
       caller: CallerName,
@@ -133,6 +135,11 @@ export class Plans extends Context.Service<
             events: toEvents(frames)
           })),
         presets: (caller) => Effect.sync(() => allowed(presets, permissions.forCaller(caller))),
+        skills: (caller) =>
+          Effect.sync(() => {
+            const permission = permissions.forCaller(caller)
+            return skillsOf(allowed(presets, permission), permission)
+          }),
         events: (caller, id) =>
           Stream.unwrap(Effect.map(streams.read(caller, id, 0), ({ frames }) => toEvents(frames))),
         get: store.get,

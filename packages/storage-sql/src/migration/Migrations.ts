@@ -29,7 +29,8 @@ export const migrations = Record.map(
     "0013_tasks": Changes.tasks,
     "0014_echoes": Changes.echoes,
     "0015_session_ttl": Changes.sessionTtl,
-    "0016_push_targets": Changes.pushTargets
+    "0016_push_targets": Changes.pushTargets,
+    "0018_logins": Changes.logins
   },
   execute
 )

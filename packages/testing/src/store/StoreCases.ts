@@ -9,6 +9,7 @@ import { handBackCases } from "./internal/HandBackCases.ts"
 import { handOverCases } from "./internal/HandOverCases.ts"
 import { idempotencyCases } from "./internal/IdempotencyCases.ts"
 import { knownToolCases } from "./internal/KnownToolCases.ts"
+import { loginCases } from "./internal/LoginCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
 import { pushCases } from "./internal/PushCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
@@ -19,7 +20,7 @@ import { takeOverCases } from "./internal/TakeOverCases.ts"
 import { taskCases } from "./internal/TaskCases.ts"
 
 /**
- * What `PlanStore`, `TaskStore`, `PushStore`, `ApprovalStore`, `SessionStore`, `LeaseStore` and `CredentialStore` promise together, one test a promise: every implementation runs all of
+ * What `PlanStore`, `TaskStore`, `PushStore`, `ApprovalStore`, `SessionStore`, `LeaseStore`, `CredentialStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
  * them. They may share one store.
  */
 export const storeCases: ReadonlyArray<StoreCase> = [
@@ -38,6 +39,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...takeOverCases,
   ...handOverCases,
   ...credentialCases,
+  ...loginCases,
   ...spendingCases,
   ...taskCases,
   ...pushCases

@@ -182,3 +182,12 @@ export const rateLimits: Statements = [
 
 /** How long a session is kept after its last plan, if that is shorter than for others. */
 export const sessionTtl: Statements = [`alter table sessions add column ttl_ms bigint`]
+
+/** The logins of the console, by digests that neither tell their cookies nor the keys of their callers. */
+export const logins: Statements = [
+  `create table logins (
+    digest text collate "C" primary key,
+    expires_at timestamptz(3) not null
+  )`,
+  `create index logins_expiry on logins (expires_at)`
+]
