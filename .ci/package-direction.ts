@@ -81,6 +81,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "http",
     "provider",
     "peer",
+    "planner",
     "mcp",
     "session",
     "store",

@@ -7,6 +7,7 @@ import * as A2aRoutes from "../a2a/A2aRoutes.ts"
 import * as AgentCardRoutes from "../a2a/AgentCardRoutes.ts"
 import * as BearerAuthorization from "../http/BearerAuthorization.ts"
 import * as ApprovalRoutes from "./ApprovalRoutes.ts"
+import * as ConsoleRoutes from "./ConsoleRoutes.ts"
 import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as RequestMiddleware from "../http/RequestMiddleware.ts"
 import * as ConsolePages from "../console/ConsolePages.ts"
@@ -42,6 +43,7 @@ export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" })
     CredentialRoutes.layer,
     PeerRoutes.layer,
     PresetRoutes.layer,
+    ConsoleRoutes.layer,
     OpenAiRoutes.layer,
     ResponseRoutes.layer,
     UiRoutes.layer,

@@ -26,6 +26,7 @@ describe("Api", () => {
       "GET /.well-known/did.json",
       "GET /a2a/agents/{preset}/.well-known/agent-card.json",
       "GET /approvals",
+      "GET /console/config",
       "GET /credentials",
       "GET /health",
       "GET /metrics",

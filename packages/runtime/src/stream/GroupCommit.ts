@@ -28,9 +28,9 @@ export interface Taken {
   readonly failed: (error: StorageError) => void
 }
 
-/** The commits of a plan. `take` returns none when the plan has nothing to write. */
+/** The commits of a plan. `take` returns none when the plan has nothing to write. `now` is in milliseconds since 1970. */
 export interface Source {
-  readonly take: () => Taken | undefined
+  readonly take: (now: number) => Taken | undefined
 }
 
 /**
@@ -96,7 +96,8 @@ export class GroupCommit extends Context.Service<
           since = undefined
           yield* pending.await
           pending.closeUnsafe()
-          const batch = Array.from(sources, (source) => source.take()).filter((taken) => taken !== undefined)
+          const now = clock.currentTimeMillisUnsafe()
+          const batch = Array.from(sources, (source) => source.take(now)).filter((taken) => taken !== undefined)
           sources.clear()
           since = nextSince
           nextSince = undefined

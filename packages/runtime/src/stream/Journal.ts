@@ -7,12 +7,16 @@ import * as Alarm from "../clock/Alarm.ts"
 import type { Guard, PlanChange } from "../store/PlanStore.ts"
 import { LeaseLost } from "../store/LeaseStore.ts"
 import { withinAwayLimit } from "../store/RetryWhileAway.ts"
-import { fromEvents, isDelta, toFrame } from "../store/EventRow.ts"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { fromEvents, isDelta, type PlanFrame, toFrame } from "../store/EventRow.ts"
 import type { Source, Taken } from "./GroupCommit.ts"
 import type { LivePlan } from "./LivePlan.ts"
 
 /** Why a plan must stop: another process has it, so that nothing more is written, or the database rejected its rows. */
 export type Stopped = LeaseLost | StorageError
+
+/** The last event of a plan that is stored. */
+export type Head = Pick<PlanFrame, "seq" | "at">
 
 /** How many events, and how many characters of events other than deltas, may wait to be written. Beyond that their producer waits. */
 const maxBacklog = 256
@@ -33,6 +37,8 @@ export class Journal implements Source {
   readonly #onStopped: (why: Stopped) => void
   #stopped: Stopped | undefined
   #head: number
+  /** The time of the last write. Another process, whose clock is ahead, may have made it. */
+  #at: string
   #events: Array<PlanEvent> = []
   #changes: Array<PlanChange> = []
   #characters = 0
@@ -44,18 +50,19 @@ export class Journal implements Source {
   /** Called whenever a batch is stored, and when the plan must stop. */
   readonly #waiters = new Set<() => void>()
 
-  /** `head` is the seq of the last event that is stored. `onStopped` is called once at most: the plan must stop. */
+  /** `onStopped` is called once at most: the plan must stop. */
   constructor(
     plan: { readonly plan_id: PlanId; readonly session_id: SessionId },
     guard: Guard,
-    head: number,
+    { seq, at }: Head,
     live: LivePlan,
     notify: (source: Source) => void,
     onStopped: (why: Stopped) => void
   ) {
     this.#plan = plan
     this.#guard = guard
-    this.#head = head
+    this.#head = seq
+    this.#at = at
     this.#live = live
     this.#notify = notify
     this.#onStopped = onStopped
@@ -186,13 +193,16 @@ export class Journal implements Source {
     return true
   }
 
-  take(): Taken | undefined {
+  take(now: number): Taken | undefined {
     if (this.#events.length === 0 && this.#changes.length === 0) return undefined
     const events = this.#events
     const changes = this.#changes
     const until = this.#appended
     const first = this.#head + 1
-    const rows = Result.try(() => fromEvents(first, events))
+    const time = fromMillis(now)
+    const at = time > this.#at ? time : this.#at
+    const rows = Result.try(() => fromEvents(first, at, events))
+    this.#at = at
     this.#head += events.length
     this.#events = []
     this.#changes = []
@@ -208,7 +218,7 @@ export class Journal implements Source {
       stored: (now) => {
         this.#stored = until
         this.#live.publish(
-          events.map((event, index) => toFrame(first + index, event)),
+          events.map((event, index) => toFrame(first + index, at, event)),
           now
         )
         this.#advance()
