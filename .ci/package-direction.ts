@@ -34,6 +34,7 @@ const testsMayImport: Record<string, ReadonlyArray<string>> = { client: ["domain
 const rooms: Record<string, ReadonlyArray<string>> = {
   "packages/runtime": [
     "cache",
+    "clock",
     "peer",
     "mcp",
     "egress",
@@ -63,6 +64,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "http",
     "openai",
     "response",
+    "ui",
     "mcp",
     "a2a",
     "console",
@@ -79,6 +81,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "http",
     "provider",
     "peer",
+    "planner",
     "mcp",
     "session",
     "store",

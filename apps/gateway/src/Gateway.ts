@@ -135,8 +135,8 @@ const presets = (config: Config) => {
 }
 
 /** The plans with their stores, providers, peers and MCP servers. */
-const runtime = (config: Config) =>
-  Plans.layer.pipe(
+const runtime = (config: Config, plans: typeof Plans.layer) =>
+  plans.pipe(
     Layer.provideMerge(CredentialPool.layer),
     Layer.provideMerge(presets(config)),
     Layer.provideMerge(mcpServers(config)),
@@ -237,8 +237,8 @@ const telemetry = ({ log: logged, telemetry: { content, exports } }: Config) =>
     Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
   ).pipe(Layer.provideMerge(log(logged)))
 
-/** The whole gateway, listening. */
-export const layer = (config: Config) =>
+/** The whole gateway, listening. With another planner its `plans` run that one. */
+export const layer = (config: Config, plans: typeof Plans.layer = Plans.layer) =>
   Layer.mergeAll(
     draining,
     announcement(config),
@@ -250,7 +250,7 @@ export const layer = (config: Config) =>
     Layer.provideMerge(Layer.provideMerge(addresses(config), server)),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(push(config)),
-    Layer.provideMerge(runtime(config)),
+    Layer.provideMerge(runtime(config, plans)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
     Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),
     Layer.provide(telemetry(config))

@@ -29,6 +29,7 @@ interface Details {
  */
 export class BowlineError extends Error {
   override readonly name = "BowlineError"
+  readonly _tag = "BowlineError"
   readonly code: string
   readonly retryable: boolean
   /** Of the answer, if the gateway refused a request. */

@@ -173,17 +173,19 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion
         return value as A
       }
+      let error: BowlineError
       try {
         return await within(clock, life, limitMs, read())
       } catch (cause) {
         life.throwIfAborted()
-        const error = toError(cause)
-        connection.abort(error)
-        if (!mayPass(error) || failures >= settings.maxRetries) throw error
-        const delay = error.retryAfterMs ?? (await next())
-        if (delay === undefined || delay > settings.giveUpAfterMs) throw error
-        await sleep(clock, life, delay)
+        error = toError(cause)
+      } finally {
+        connection.abort()
       }
+      if (!mayPass(error) || failures >= settings.maxRetries) throw error
+      const delay = error.retryAfterMs ?? (await next())
+      if (delay === undefined || delay > settings.giveUpAfterMs) throw error
+      await sleep(clock, life, delay)
     }
   }
 

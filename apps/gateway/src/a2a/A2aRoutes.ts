@@ -4,11 +4,12 @@ import { Caller } from "@bowline/protocol/api/Authorization"
 import { direct, type Route } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
+import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/store/SessionStore"
 import { TaskStore } from "@bowline/runtime/store/TaskStore"
-import { Effect, Result } from "effect"
-import type { HttpServerRequest } from "effect/http"
+import { Effect, identity, Result } from "effect"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import * as PlanArrival from "../http/PlanArrival.ts"
@@ -21,6 +22,12 @@ import * as ReadCall from "./ReadCall.ts"
 import * as SendCall from "./SendCall.ts"
 import * as TaskCalls from "./TaskCalls.ts"
 
+/** A client that names extensions is told which of them are active: the gateway has none. */
+const withExtensions = ({ headers }: HttpServerRequest.HttpServerRequest) =>
+  headers["a2a-extensions"] === undefined
+    ? identity<HttpServerResponse.HttpServerResponse>
+    : HttpServerResponse.setHeader("a2a-extensions", "")
+
 /** The routes that clients of A2A call, in both dialects and bindings. */
 export const layer = HttpApiBuilder.group(
   Api,
@@ -29,6 +36,7 @@ export const layer = HttpApiBuilder.group(
     const plans = yield* Plans
     const services = { plans, streams: yield* PlanStreams, store: yield* PlanStore, tasks: yield* TaskStore }
     const sessions = yield* SessionStore
+    const changes = yield* Sessions
     const cards = yield* AgentCards.make
     const { maxBody } = yield* GatewayConfig
     const push = yield* PushCalls.make(services)
@@ -58,7 +66,7 @@ export const layer = HttpApiBuilder.group(
         case "get":
           return respond(binding, yield* TaskCalls.get(services, caller, binding, params))
         case "cancel":
-          return respond(binding, yield* TaskCalls.cancel(services, caller, binding, params))
+          return respond(binding, yield* TaskCalls.cancel(services, changes, caller, binding, params))
         case "list":
           return respond(binding, yield* TaskCalls.list(services, sessions, caller, binding, params))
         case "createPush":
@@ -85,7 +93,7 @@ export const layer = HttpApiBuilder.group(
           answer,
           Effect.provideService(RefusalShape, refusalIn(binding))
         )
-      }).pipe(answer)
+      }).pipe(answer, Effect.map(withExtensions(request)))
     }
 
     return handlers

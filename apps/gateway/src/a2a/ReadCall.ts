@@ -24,6 +24,10 @@ export const placeOf = (url: string): Place => {
   }
 }
 
+/** A client may name it in the query, too. */
+const versionOf = ({ headers }: HttpServerRequest.HttpServerRequest, query: URLSearchParams): string | undefined =>
+  headers["a2a-version"] ?? query.get("A2A-Version") ?? undefined
+
 const versions = "0.3,1.0"
 const unknownVersion = (version: string) =>
   new A2aError({
@@ -95,7 +99,7 @@ export const make = (maxBody: number) => {
     { path, query }: Place
   ): Effect.fn.Return<Read, Refused> {
     const route = ofPath(request.method, path)
-    const version = request.headers["a2a-version"]
+    const version = versionOf(request, query)
     const named = namedDialect(version)
     const { dialect } = route
     const binding = rest(dialect, request.headers.accept)
@@ -131,7 +135,7 @@ export const make = (maxBody: number) => {
         })
       }
       const body = yield* Effect.result(parse(request))
-      if (Result.isSuccess(body)) return readRpc(body.success, request.headers["a2a-version"])
+      if (Result.isSuccess(body)) return readRpc(body.success, versionOf(request, place.query))
       if (body.failure._tag === "Refused") return yield* body.failure
       return Result.fail({ binding: rpc("1.0", null), failed: body.failure })
     }

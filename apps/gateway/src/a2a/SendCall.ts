@@ -145,7 +145,10 @@ export const send = Effect.fnUntraced(function* (
   if (isStreamed)
     return {
       _tag: "Stream" as const,
-      response: yield* TaskEvents.respond(services, binding, opened, sending.request, false)
+      response: yield* TaskEvents.respond(services, binding, opened, sending.request, {
+        comesBack: false,
+        isPatient: false
+      })
     }
   if (message.waits && !(yield* follow(services, opened, () => Effect.void))) {
     return yield* new Refused({

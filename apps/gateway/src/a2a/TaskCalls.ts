@@ -5,6 +5,7 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { isSettled, PlanId } from "@bowline/domain/plan/Plan"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { fromSchema } from "@bowline/protocol/api/Issues"
+import type { Sessions } from "@bowline/runtime/plan/Sessions"
 import type { SessionStore } from "@bowline/runtime/store/SessionStore"
 import { isOver, type TaskCursor, type TaskSummary } from "@bowline/runtime/store/TaskStore"
 import { Effect, Option, Result, Schema } from "effect"
@@ -40,9 +41,10 @@ export const get = Effect.fnUntraced(function* (
   return binding.json.task(withHistory(fold.task, historyLength ?? undefined))
 })
 
-/** Cancels the plans of the task that are not over. A task that was cancelled already is answered as it is. */
+/** Cancels the plans of the task that are not over, or what waits for its client. A task that was cancelled already is answered as it is. */
 export const cancel = Effect.fnUntraced(function* (
   services: Services,
+  changes: Sessions["Service"],
   caller: CallerName,
   binding: Binding,
   params: unknown
@@ -55,7 +57,11 @@ export const cancel = Effect.fnUntraced(function* (
   // The last one first: the others then have no successor that would run meanwhile.
   const running = chain.filter(({ plan }) => !isSettled(plan)).toReversed()
   for (const { plan } of running) yield* services.plans.cancel(caller, plan.plan_id)
-  const { fold } = yield* open(services, caller, task, {})
+  const opened = yield* open(services, caller, task, {})
+  const { plan } = opened.plan
+  const isLeft = opened.fold.isWaiting && isSettled(plan)
+  if (isLeft) yield* changes.cancelTask(caller, plan)
+  const { fold } = isLeft ? yield* open(services, caller, task, {}) : opened
   if (fold.standing !== "canceled") {
     return yield* new A2aError({
       error: "TaskNotCancelable",
@@ -65,7 +71,10 @@ export const cancel = Effect.fnUntraced(function* (
   return binding.json.task(fold.task)
 })
 
-/** Follows a task: from its snapshot, or behind the event that the client has seen last. */
+/**
+ * Follows a task: from its snapshot, or behind the event that the client has seen last. If it waits for its client, and the client has
+ * seen that, it is followed until it is over or waits again.
+ */
 export const subscribe = Effect.fnUntraced(function* (
   services: Services,
   caller: CallerName,
@@ -80,7 +89,10 @@ export const subscribe = Effect.fnUntraced(function* (
   if (isOver(fold.standing) && missed.length === 0) {
     return yield* unsupported(`The task is over: it is ${fold.standing}`)
   }
-  return yield* TaskEvents.respond(services, binding, opened, request, after !== undefined)
+  return yield* TaskEvents.respond(services, binding, opened, request, {
+    comesBack: after !== undefined,
+    isPatient: missed.length === 0
+  })
 })
 
 const Token = Schema.fromJsonString(Schema.Tuple([Schema.String, PlanId]))

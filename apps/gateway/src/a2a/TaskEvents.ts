@@ -18,23 +18,28 @@ const brokenOff = (code: "draining" | "internal") =>
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)
 
-/**
- * A task as server-sent events until it is over or waits for its client. The first one is the task, unless the reader comes back: then what
- * it has missed comes first. Closing the stream touches nothing.
- */
+interface Reading {
+  /** Whether it begins with what the reader has missed, and not with the task. */
+  readonly comesBack: boolean
+  /** Whether a task that waits for its client now is followed all the same. */
+  readonly isPatient: boolean
+}
+
+/** A task as server-sent events until it is over or waits for its client. Closing the stream touches nothing. */
 export const respond = Effect.fnUntraced(function* (
   services: Services,
   binding: Binding,
   opened: OpenTask,
   request: HttpServerRequest.HttpServerRequest,
-  comesBack: boolean
+  { comesBack, isPatient }: Reading
 ) {
   const events = new TaskEventText(binding, opened.fold.task, yield* Clock.currentTimeMillis)
   const later = Stream.unwrap(
     Effect.gen(function* () {
       const changes = yield* Queue.bounded<Change | A2aError, Cause.Done>(64)
       yield* follow(services, opened, (change) => Effect.asVoid(Queue.offer(changes, change)), {
-        closeWhen: (overdue) => PlanArrival.closeWhen(overdue, request)
+        closeWhen: (onOverdue) => PlanArrival.closeWhen(onOverdue, request),
+        isPatient
       }).pipe(
         Effect.map((place) => (place === undefined ? brokenOff("draining") : undefined)),
         Effect.catchCause((cause) =>

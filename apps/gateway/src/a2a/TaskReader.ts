@@ -8,8 +8,8 @@ import type { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { toFrames } from "@bowline/runtime/store/EventRow"
 import type { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { isOver, type TaskPlan, type TaskStore } from "@bowline/runtime/store/TaskStore"
-import type { PlanReader } from "@bowline/runtime/stream/LivePlan"
-import { Effect, type Scope, Stream } from "effect"
+import type { PlanReader, Reading } from "@bowline/runtime/stream/LivePlan"
+import { Effect, Stream } from "effect"
 
 export interface Services {
   readonly plans: Plans["Service"]
@@ -115,7 +115,7 @@ export const open = Effect.fnUntraced(
       if (!fold.hasEnded) break
       const { next, plan: settled } = yield* settledChain(services, caller, task, at.plan)
       plan = settled
-      add([...updates, ...fold.end(settled.plan, next !== undefined)])
+      add([...updates, ...fold.end(settled, next !== undefined)])
       if (next === undefined) break
       plan = next
       at = { plan: at.plan + 1, seq: 0 }
@@ -143,9 +143,29 @@ export const begin = Effect.fnUntraced(function* ({ tasks }: Services, caller: C
 export const placeBehind = ({ at, fold }: OpenTask): Cursor => (fold.hasEnded ? { plan: at.plan + 1, seq: 0 } : at)
 
 interface Following {
-  readonly closeWhen?: (overdue: Effect.Effect<void>) => Effect.Effect<unknown, never, Scope.Scope>
+  readonly closeWhen?: (onOverdue: Reading["onOverdue"]) => void
   readonly until?: "rest" | "end"
+  /** Whether a task that waits for its client at first is followed all the same, until it is over or waits again. */
+  readonly isPatient?: boolean
 }
+
+/** How long a reader waits before it looks whether the client of a task has answered, in milliseconds; at first, and at most. */
+const answerWait = { first: 250, longest: 4_000 }
+
+/** The plan that answers what the task waits for, or when the task was cancelled; undefined if this gateway shuts down first. */
+const awaitAnswer = Effect.fnUntraced(function* (
+  { plans, tasks }: Services,
+  caller: CallerName,
+  task: PlanId,
+  at: number
+) {
+  for (let wait = answerWait.first; ; wait = Math.min(wait * 2, answerWait.longest)) {
+    const chain = yield* tasks.plans(caller, task)
+    const answer = chain[at + 1] ?? chain[at]?.cancelled_at ?? undefined
+    if (answer !== undefined || (yield* plans.isDraining)) return answer
+    yield* Effect.sleep(wait)
+  }
+})
 
 /**
  * Follows a task from where it is open, wherever its plans run: until it is over or waits for its client or, to the `end`, until all its
@@ -156,13 +176,23 @@ export const follow = <E, R>(
   services: Services,
   { at: from, caller, fold, plan: opened, task }: OpenTask,
   emit: (change: Change, at: Cursor) => Effect.Effect<void, E, R>,
-  { closeWhen = () => Effect.void, until = "rest" }: Following = {}
+  { closeWhen = () => undefined, isPatient = false, until = "rest" }: Following = {}
 ) =>
   Effect.gen(function* () {
     let at = from
     let plan = opened
     let pending: ReadonlyArray<ServedUpdate> = []
-    const isDone = () => until === "rest" && (fold.isWaiting || isOver(fold.standing))
+    let isAnswered = !isPatient
+    const isDone = () => until === "rest" && (isOver(fold.standing) || (isAnswered && fold.isWaiting))
+    const tell = (updates: ReadonlyArray<ServedUpdate>) => {
+      isAnswered ||= updates.some(({ _tag }) => _tag === "Status")
+      return updates.length === 0 ? Effect.void : emit({ id: idOf(at), updates }, at)
+    }
+    const begin = (next: TaskPlan) => {
+      plan = next
+      at = { plan: at.plan + 1, seq: 0 }
+      pending = fold.begin(next)
+    }
     const readOut = (frames: PlanReader) =>
       frames.pipe(
         Stream.filter((item) => typeof item !== "string"),
@@ -173,15 +203,22 @@ export const follow = <E, R>(
           const updates = [...pending, ...fold.next(item)]
           pending = fold.hasEnded ? updates : []
           if (fold.hasEnded) return Effect.succeed(false)
-          if (updates.length === 0) return Effect.succeed(true)
-          return Effect.map(emit({ id: idOf(at), updates }, at), () => !isDone())
+          return Effect.map(tell(updates), () => !isDone())
         })
       )
+    // Its plan is over, and the end is told.
+    if (!isDone() && until === "rest" && fold.hasEnded) {
+      const answer = yield* awaitAnswer(services, caller, task, at.plan)
+      if (answer === undefined) return undefined
+      if (typeof answer !== "string") begin(answer)
+      else yield* tell(fold.cancel(answer))
+    }
     while (!isDone()) {
       yield* Effect.scoped(
-        Effect.flatMap(services.streams.read(caller, plan.plan.plan_id, at.seq), ({ frames, overdue }) =>
-          Effect.andThen(closeWhen(overdue), readOut(frames))
-        )
+        Effect.flatMap(services.streams.read(caller, plan.plan.plan_id, at.seq), ({ frames, onOverdue }) => {
+          closeWhen(onOverdue)
+          return readOut(frames)
+        })
       )
       if (isDone()) return at
       if (!fold.hasEnded) {
@@ -190,13 +227,11 @@ export const follow = <E, R>(
         continue
       }
       const { next, plan: settled } = yield* settledChain(services, caller, task, at.plan)
-      const updates = [...pending, ...fold.end(settled.plan, next !== undefined)]
+      const updates = [...pending, ...fold.end(settled, next !== undefined)]
       pending = []
-      if (updates.length > 0) yield* emit({ id: idOf(at), updates }, at)
+      yield* tell(updates)
       if (next === undefined) return at
-      plan = next
-      at = { plan: at.plan + 1, seq: 0 }
-      pending = fold.begin(next)
+      begin(next)
     }
     return at
   })

@@ -1,4 +1,4 @@
-import { anonymous, type CallerName } from "@bowline/domain/caller/CallerName"
+import { anonymous, CallerName } from "@bowline/domain/caller/CallerName"
 import { Authorization, Caller } from "@bowline/protocol/api/Authorization"
 import { Effect, Layer, Redacted } from "effect"
 import { HttpServerRequest } from "effect/http"
@@ -26,6 +26,16 @@ const unknown = (isMissing: boolean) =>
     detail: isMissing ? "Expected Authorization: Bearer <key>" : "The gateway does not know this key",
     headers: { "www-authenticate": `Bearer realm="bowline"${isMissing ? "" : ', error="invalid_token"'}` }
   })
+
+/** Whose plans a request is about: those of its caller, unless an admin names another one. */
+export const ownerOf = Effect.map(onlyAdmins, (admitted) =>
+  Effect.fnUntraced(function* (named: string | undefined) {
+    const caller = yield* Caller
+    if (named === undefined || named === caller) return caller
+    yield* admitted
+    return named === "" ? caller : CallerName.make(named)
+  })
+)
 
 /**
  * Finds the caller by the digest of its key, or by the console's cookie, and bounds its requests. Without keys everybody

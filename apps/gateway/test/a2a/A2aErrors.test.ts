@@ -3,7 +3,7 @@ import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Scope } from "effect"
 import { post, send, start } from "../http/RunningGateway.ts"
-import { ann, errorOf, fieldsOf, keys, message, missing, rpc } from "./Requests.ts"
+import { ann, errorOf, eventsOf, fieldsOf, keys, message, missing, resultOf, rpc } from "./Requests.ts"
 
 const wrongBowline = { bowline: { preferences: { max_steps: 0 }, colour: 1 } }
 
@@ -166,10 +166,40 @@ describe("a gateway that shuts down", () => {
       const overRest = yield* post(`${url}/a2a/message:send`, message())
       assert.strictEqual(overRest.status, 503)
       assert.deepInclude(errorOf(overRest), { code: 503, status: "UNAVAILABLE" })
-      for (const { headers } of [overRpc, overRest]) assert.isNotNull(headers.get("retry-after"))
+      const old = { kind: "message", role: "user", parts: [{ kind: "text", text: "Hi" }] }
+      const streams = [
+        yield* post(`${url}/a2a`, rpc("SendStreamingMessage", message())),
+        yield* post(`${url}/a2a`, rpc("message/stream", message(old)))
+      ]
+      for (const answer of streams) {
+        assert.deepStrictEqual([answer.status, errorOf(answer).code, answer.body["id"]], [503, -32603, 1])
+        assert.strictEqual(answer.headers.get("content-type"), "application/json")
+      }
+      for (const { headers } of [overRpc, overRest, ...streams]) assert.isNotNull(headers.get("retry-after"))
       yield* Deferred.succeed(proceed, undefined)
       assert.include((yield* Fiber.join(running)).text, "TASK_STATE_COMPLETED")
       yield* Fiber.join(closing)
+    })
+  )
+
+  it.live("ends a stream over JSON-RPC with the failed task, which may be asked again, when its grace is over", () =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const script = [[say("half "), until(Effect.never)]]
+      const { provider, url } = yield* Scope.provide(start(script, { BOWLINE_SHUTDOWN_GRACE: "50ms" }), scope)
+      const running = yield* Effect.forkChild(post(`${url}/a2a`, rpc("SendStreamingMessage", message())))
+      yield* provider.requests.awaitCount(1)
+      yield* Scope.close(scope, Exit.void)
+      const last = eventsOf((yield* Fiber.join(running)).text).at(-1)?.data ?? {}
+      assert.deepInclude(last, { jsonrpc: "2.0", id: 1 })
+      const { statusUpdate } = resultOf({ body: last }) as {
+        readonly statusUpdate?: {
+          readonly status: { readonly state: string }
+          readonly metadata: { readonly bowline: object }
+        }
+      }
+      assert.strictEqual(statusUpdate?.status.state, "TASK_STATE_FAILED")
+      assert.deepInclude(statusUpdate?.metadata.bowline, { reason: "shutdown", retryable: true })
     })
   )
 })
@@ -236,6 +266,31 @@ describe("an error of HTTP+JSON", () => {
       assert.strictEqual(errorOf(version).details?.[0]?.metadata?.["supported"], "0.3,1.0")
       assert.strictEqual((yield* send(`${url}/a2a/tasks`, { headers: { "a2a-version": "0.3" } })).status, 404)
       assert.strictEqual((yield* send(`${url}/a2a/tasks`, { headers: { "a2a-version": "1.0.7" } })).status, 200)
+      const inQuery = yield* send(`${url}/a2a/tasks?A2A-Version=7`)
+      assert.strictEqual(errorOf(inQuery).details?.[0]?.reason, "VERSION_NOT_SUPPORTED")
+      assert.strictEqual((yield* send(`${url}/a2a/tasks?A2A-Version=1.0`)).status, 200)
+    })
+  )
+})
+
+describe("a client that names extensions", () => {
+  it.live("is answered as without them, and told that none is active, in both bindings and in streams", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(() => [say("ok")])
+      const named = { "a2a-extensions": "https://example.com/ext/v1,urn:other" }
+      for (const answer of [
+        yield* post(`${url}/a2a`, rpc("SendMessage", message()), named),
+        yield* post(`${url}/a2a`, rpc("SendStreamingMessage", message()), named),
+        yield* post(`${url}/a2a/message:send`, message(), named),
+        yield* post(`${url}/a2a/message:stream`, message(), named)
+      ]) {
+        assert.deepStrictEqual([answer.status, answer.headers.get("a2a-extensions")], [200, ""])
+        assert.include(answer.text, "TASK_STATE_COMPLETED")
+      }
+      const refused = yield* post(`${url}/a2a`, rpc("GetTask", { id: missing }), named)
+      assert.deepStrictEqual([errorOf(refused).code, refused.headers.get("a2a-extensions")], [-32001, ""])
+      const without = yield* post(`${url}/a2a`, rpc("SendMessage", message()))
+      assert.isNull(without.headers.get("a2a-extensions"))
     })
   )
 })

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { Message as Message10, type Part, Role, type StreamResponse, TaskState } from "a2a-sdk-1"
 import * as Sdk1 from "a2a-sdk-1/client"
-import type { Message as Message03, Task as Task03 } from "a2a-sdk-0.3"
+import type { Message as Message03, Task as Task03, TaskPushNotificationConfig } from "a2a-sdk-0.3"
 import * as Sdk03 from "a2a-sdk-0.3/client"
 
 /** What every client can do, in the words of the tests. */
@@ -33,12 +33,19 @@ export interface EventShown {
   readonly answer: string
 }
 
+/** A place to notify: `<id> <url>`. */
+export type PlaceShown = string
+
 export interface AnyClient {
   readonly send: (sent: Sent) => Promise<TaskShown>
   readonly stream: (sent: Sent) => AsyncGenerator<EventShown, void>
   readonly get: (id: string, historyLength?: number) => Promise<TaskShown>
   readonly cancel: (id: string) => Promise<TaskShown>
   readonly subscribe: (id: string, after?: string) => AsyncGenerator<EventShown, void>
+  readonly notify: (taskId: string, id: string, url: string) => Promise<PlaceShown>
+  readonly place: (taskId: string, id: string) => Promise<PlaceShown>
+  readonly places: (taskId: string) => Promise<ReadonlyArray<PlaceShown>>
+  readonly forget: (taskId: string, id: string) => Promise<void>
 }
 
 let count = 0
@@ -124,6 +131,10 @@ const request10 = ({ contextId = "", data, metadata, taskId = "", text, waits = 
   metadata: undefined
 })
 
+const tenant = ""
+const authentication = { scheme: "Bearer", credentials: "secret" }
+const place10 = ({ id, url }: { readonly id: string; readonly url: string }): PlaceShown => `${id} ${url}`
+
 type Transport = "JSONRPC" | "HTTP+JSON"
 
 /** The official client of A2A 1.0. It finds the gateway by its card. */
@@ -149,7 +160,15 @@ const client10 = async (url: string, transport: Transport, key?: string, card?: 
           { tenant: "", id },
           after === undefined ? {} : { serviceParameters: { "Last-Event-ID": after } }
         )
-      )
+      ),
+    notify: async (taskId, id, url) =>
+      place10(await client.createTaskPushNotificationConfig({ tenant, taskId, id, url, token: "", authentication })),
+    place: async (taskId, id) => place10(await client.getTaskPushNotificationConfig({ tenant, taskId, id })),
+    places: async (taskId) => {
+      const asked = { tenant, taskId, pageSize: 0, pageToken: "" }
+      return (await client.listTaskPushNotificationConfig(asked)).configs.map(place10)
+    },
+    forget: (taskId, id) => client.deleteTaskPushNotificationConfig({ tenant, taskId, id })
   }
 }
 
@@ -190,6 +209,8 @@ async function* shownEvents03(events: AsyncGenerator<Event03>, appends: boolean)
   }
 }
 
+const place03 = ({ pushNotificationConfig: { id, url } }: TaskPushNotificationConfig): PlaceShown => `${id} ${url}`
+
 const request03 = ({ contextId, data, metadata, taskId, text, waits = true }: Sent) => ({
   message: {
     kind: "message" as const,
@@ -229,7 +250,17 @@ const client03 = async (url: string, transport: Transport, key?: string, card?: 
       shownEvents03(
         client.resubscribeTask({ id }, after === undefined ? {} : { serviceParameters: { "Last-Event-ID": after } }),
         appends
-      )
+      ),
+    notify: async (taskId, id, url) => {
+      const pushNotificationConfig = { id, url, authentication: { schemes: ["Bearer"], credentials: "secret" } }
+      return place03(await client.setTaskPushNotificationConfig({ taskId, pushNotificationConfig }))
+    },
+    place: async (id, pushNotificationConfigId) => {
+      const asked = { id, pushNotificationConfigId }
+      return place03(await client.getTaskPushNotificationConfig(asked))
+    },
+    places: async (id) => (await client.listTaskPushNotificationConfig({ id })).map(place03),
+    forget: (id, pushNotificationConfigId) => client.deleteTaskPushNotificationConfig({ id, pushNotificationConfigId })
   }
 }
 

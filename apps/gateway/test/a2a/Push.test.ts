@@ -4,11 +4,12 @@ import { until } from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Exit, Scope } from "effect"
+import { Deferred, Effect, Exit, Schedule, Scope } from "effect"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
 import { post, send, start, stores } from "../http/RunningGateway.ts"
 import { dump } from "../plan/Databases.ts"
+import { clients } from "./Clients.ts"
 import { ann, by, errorOf, fieldsOf, keys, message, resultOf, rpc } from "./Requests.ts"
 
 const secret = "planted-secret"
@@ -53,6 +54,33 @@ const brought = (url: string) => ({
 const taskOf = (answer: Parameters<typeof resultOf>[0]) => (resultOf(answer)["task"] as { readonly id: string }).id
 
 const told = ["TASK_STATE_WORKING", "answer: abc", "TASK_STATE_COMPLETED"]
+
+describe.each(Object.entries(clients))("the client of A2A %s", (_, connect) => {
+  it.live("names places to notify, sees and lists them, is notified, and has them forgotten", () =>
+    Effect.gen(function* () {
+      const proceed = yield* Deferred.make<void>()
+      const { url } = yield* start([[say("a"), until(Deferred.await(proceed))]], yield* configured)
+      const { requests, url: hook } = yield* receiver()
+      const client = yield* Effect.promise(() => connect(url))
+      const { id } = yield* Effect.promise(() => client.send({ text: "Hi", waits: false }))
+      assert.strictEqual(yield* Effect.promise(() => client.notify(id, "one", hook)), `one ${hook}`)
+      yield* Effect.promise(() => client.notify(id, "two", "http://a.test/"))
+      assert.strictEqual(yield* Effect.promise(() => client.place(id, "two")), "two http://a.test/")
+      assert.deepStrictEqual((yield* Effect.promise(() => client.places(id))).toSorted(), [
+        `one ${hook}`,
+        "two http://a.test/"
+      ])
+      yield* Effect.promise(() => client.forget(id, "two"))
+      assert.deepStrictEqual(yield* Effect.promise(() => client.places(id)), [`one ${hook}`])
+      const gone = yield* Effect.exit(Effect.tryPromise(() => client.place(id, "two")))
+      assert.isTrue(Exit.isFailure(gone))
+      yield* Deferred.succeed(proceed, undefined)
+      const isOver = (all: ReadonlyArray<Host.HostRequest>) => /completed/i.test(all.at(-1)?.body ?? "")
+      const told = yield* Effect.repeat(requests.all, { until: isOver, schedule: Schedule.spaced("20 millis") })
+      for (const { headers } of told) assert.strictEqual(headers["authorization"], "Bearer secret")
+    })
+  )
+})
 
 describe("a client that wants to be notified", () => {
   it.live("is told of each status and each whole artifact, in order, with its credentials", () =>

@@ -1,6 +1,7 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import * as ChatHost from "@bowline/testing/provider/ChatHost"
+import { Plans } from "@bowline/runtime/plan/Plans"
 import type { Script } from "@bowline/testing/provider/Script"
 import { Context, Effect, Layer, type Scope } from "effect"
 import { HttpServer } from "effect/http"
@@ -9,7 +10,11 @@ import * as Gateway from "../../src/Gateway.ts"
 import { databases } from "../plan/Databases.ts"
 
 /** The whole gateway in this process, in memory, on a free port, with a scripted provider on another one. */
-export const start = Effect.fnUntraced(function* (script: Script, environment: Readonly<Record<string, string>> = {}) {
+export const start = Effect.fnUntraced(function* (
+  script: Script,
+  environment: Readonly<Record<string, string>> = {},
+  plans: typeof Plans.layer = Plans.layer
+) {
   const network = yield* Network
   const provider = yield* network.serve(yield* ChatHost.make(script))
   const config = yield* fromEnvironment(
@@ -22,7 +27,7 @@ export const start = Effect.fnUntraced(function* (script: Script, environment: R
     },
     false
   )
-  const context = yield* Layer.build(Gateway.layer(config))
+  const context = yield* Layer.build(Gateway.layer(config, plans))
   const { address } = Context.get(context, HttpServer.HttpServer)
   return { url: HttpServer.formatAddress(address), provider }
 }, Effect.provide(LoopbackNetwork.layer))

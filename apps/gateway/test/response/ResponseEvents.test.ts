@@ -35,7 +35,7 @@ interface Sent {
 
 const run = (events: ReadonlyArray<PlanEvent>, from = 0) => {
   const fold = new ResponseEvents({ plan_id: plan, from }, echo)
-  const frames = events.map((event, index) => toFrame(index + 1, event))
+  const frames = events.map((event, index) => toFrame(index + 1, "2026-01-02T03:04:05.678Z", event))
   const sent = frames.flatMap((frame) => fold.next(frame)) as unknown as ReadonlyArray<Sent>
   return { fold, sent }
 }

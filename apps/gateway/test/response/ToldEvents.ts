@@ -18,7 +18,7 @@ export const think = (delta: string, step = 1, attempt = 1): PlanEvent => ({
 })
 export const retract = (attempt: number, step = 1): PlanEvent => ({ event: "text.retract", data: { step, attempt } })
 const usage = { ...empty, input_tokens: 10, output_tokens: 4, cached_input_tokens: 3, reasoning_tokens: 1 }
-export const used: PlanEvent = { event: "usage", data: { step: 1, attempt: 1, ...usage } }
+export const used: PlanEvent = { event: "usage", data: { step: 1, attempt: 1, ...usage, cost_usd: null } }
 type StopReason = Extract<PlanEvent, { event: "final" }>["data"]["stop_reason"]
 export const final = (stop_reason: StopReason = "stop"): PlanEvent => ({
   event: "final",

@@ -1,5 +1,5 @@
 import type { Final } from "@bowline/domain/plan/Outcome"
-import type { Plan } from "@bowline/domain/plan/Plan"
+import type { PlanFacts } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { handedBack, type TaskState } from "@bowline/domain/tool/TaskState"
 import { type PlanFrame, toEvent } from "@bowline/runtime/store/EventRow"
@@ -31,7 +31,7 @@ type Approval = Extract<PlanEvent, { readonly event: "approval.requested" }>["da
 const text = (text: string): ReadonlyArray<Part> => [{ _tag: "Text", text }]
 
 /** What a client may know of a plan besides its answer. */
-const bowlineOf = ({ error, final, plan_id, usage }: Plan): Metadata => ({
+const bowlineOf = ({ error, final, plan_id, usage }: PlanFacts): Metadata => ({
   bowline: {
     plan_id,
     ...(error !== null && { code: error.code, retryable: error.retryable }),
@@ -57,7 +57,7 @@ const approvalParts = ({ expires_at, input, task_id, tool }: Approval): Readonly
 export class TaskFold {
   readonly #id: string
   readonly #contextId: string
-  #plan: Plan
+  #plan: PlanFacts
   #status: ServedStatus = { standing: "submitted" }
   readonly #history: Array<ServedMessage> = []
   readonly #artifacts = new Map<string, ServedArtifact>()
@@ -179,16 +179,22 @@ export class TaskFold {
   }
 
   /** The end of the plan as it is stored, or, if another plan `continues` the task, the end of its answer alone. */
-  end(plan: Plan, continues: boolean): ReadonlyArray<ServedUpdate> {
+  end({ cancelled_at, plan }: TaskPlan, continues: boolean): ReadonlyArray<ServedUpdate> {
     this.#plan = plan
     const { error, final, finished_at } = plan
     const open = Array.from(this.#open.values()).at(-1) ?? null
     const updates = final === null ? [] : this.#answer.end(final)
-    const standing = standingOf(plan, open)
+    const standing = standingOf(plan, open, null)
     this.#approvals = []
     const why = error?.message ?? this.#whyCompleted(final, standing)
     const ended = this.#become(standing, why, finished_at ?? undefined)
-    return continues ? updates : [...updates, ...ended]
+    if (continues) return updates
+    return [...updates, ...ended, ...(cancelled_at === null ? [] : this.cancel(cancelled_at))]
+  }
+
+  /** The client has cancelled the task that waited for it, at this time. */
+  cancel(cancelled_at: string): ReadonlyArray<ServedUpdate> {
+    return this.#become("canceled", "The task was cancelled while it waited", cancelled_at)
   }
 
   #whyCompleted(final: Final | null, standing: Standing): string | undefined {

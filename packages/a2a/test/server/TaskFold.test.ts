@@ -1,10 +1,12 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PlanId } from "@bowline/domain/plan/Plan"
-import type { Plan } from "@bowline/domain/plan/Plan"
+import type { PlanFacts } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import * as Usage from "@bowline/domain/plan/Usage"
 import { SessionId } from "@bowline/domain/session/Session"
 import { TaskId, type TaskState } from "@bowline/domain/tool/TaskState"
 import { toFrame } from "@bowline/runtime/store/EventRow"
+import type { TaskPlan } from "@bowline/runtime/store/TaskStore"
 import { assert, describe, it } from "@effect/vitest"
 import type { ServedUpdate } from "../../src/server/ServedTask.ts"
 import { TaskFold } from "../../src/server/TaskFold.ts"
@@ -13,13 +15,14 @@ const plan_id = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
 const task_id = TaskId.make("00000000-0000-4000-8000-000000000002")
 const other_id = TaskId.make("00000000-0000-4000-8000-000000000003")
 
-const plan: Plan = {
+const plan: PlanFacts = {
   plan_id,
   session_id: SessionId.make("session_00000000-0000-4000-8000-000000000004"),
   external_session_id: null,
   state: "running",
   stage: null,
   model: "scripted/model",
+  caller: anonymous,
   trace_id: null,
   preset: null,
   created_at: "2026-01-02T03:04:05.678Z",
@@ -27,7 +30,9 @@ const plan: Plan = {
   finished_at: null,
   steps: 0,
   tool_calls: 0,
+  retries: 0,
   usage: Usage.empty,
+  cost_usd: null,
   error: null,
   metadata: {},
   question: "Why?",
@@ -35,11 +40,15 @@ const plan: Plan = {
 }
 
 const final = { stop_reason: "stop" as const, usage: Usage.empty, steps: 1, tool_calls: 0, duration_ms: 1 }
-const completed = (text: string, output?: object): Plan => ({
-  ...plan,
-  state: "completed",
-  finished_at: "2026-01-02T03:05:00.000Z",
-  final: { ...final, text, ...(output !== undefined && { output: { ...output } }) }
+const completed = (text: string, output?: object, cancelled_at: string | null = null): TaskPlan => ({
+  plan: {
+    ...plan,
+    state: "completed",
+    finished_at: "2026-01-02T03:05:00.000Z",
+    final: { ...final, text, ...(output !== undefined && { output: { ...output } }) }
+  },
+  message: null,
+  cancelled_at
 })
 
 const delta = (step: number, attempt: number, text: string): PlanEvent => ({
@@ -74,12 +83,12 @@ const requested = (id: TaskId): PlanEvent => ({
   data: { task_id: id, tool: "bob_ask", input: { n: 1 }, expires_at: plan.deadline_at, why: "always" }
 })
 
-const first = { plan, message: { message_id: "m", metadata: { a: 1 } } }
+const first = { plan, message: { message_id: "m", metadata: { a: 1 } }, cancelled_at: null }
 
 const foldOf = (events: ReadonlyArray<PlanEvent>) => {
   const fold = new TaskFold(plan_id, "context", first)
   fold.begin(first)
-  const updates = events.flatMap((event, index) => fold.next(toFrame(index + 1, event)))
+  const updates = events.flatMap((event, index) => fold.next(toFrame(index + 1, plan.created_at, event)))
   return { fold, updates }
 }
 
@@ -174,7 +183,7 @@ describe("a task that waits", () => {
     const fold = new TaskFold(plan_id, "context", first)
     fold.begin(first)
     fold.decide(task_id)
-    assert.deepStrictEqual([fold.next(toFrame(1, requested(task_id))), fold.isWaiting], [[], false])
+    assert.deepStrictEqual([fold.next(toFrame(1, plan.created_at, requested(task_id))), fold.isWaiting], [[], false])
   })
 
   it.each([
@@ -187,6 +196,17 @@ describe("a task that waits", () => {
     assert.deepInclude(fold.end(completed("Which one?"), false).at(-1), { weight: "final" })
     assert.strictEqual(fold.standing, standing)
     assert.deepStrictEqual(fold.task.status.message?.parts, [{ _tag: "Text", text: "Which one?" }])
+  })
+
+  it("for nobody when its client has cancelled it, whoever reads it when", () => {
+    const events = [started(task_id), finished(task_id, "input-required"), ends]
+    const early = foldOf(events).fold
+    early.end(completed("Which one?"), false)
+    const late = foldOf(events).fold
+    early.cancel("2026-01-02T03:06:00.000Z")
+    late.end(completed("Which one?", undefined, "2026-01-02T03:06:00.000Z"), false)
+    assert.deepStrictEqual(early.task, late.task)
+    assert.deepInclude(late.task.status, { standing: "canceled", timestamp: "2026-01-02T03:06:00.000Z" })
   })
 
   it("for nobody whose call was continued to its end", () => {
@@ -207,9 +227,11 @@ describe("a chain of plans", () => {
     const { fold, updates } = foldOf([delta(1, 1, "Which one?"), ends])
     const between = fold.end(completed("Which one?"), true)
     assert.isEmpty(between.filter((update) => update._tag === "Status"))
-    const begun = fold.begin({ plan: { ...plan, question: "That one" }, message: null })
+    const begun = fold.begin({ plan: { ...plan, question: "That one" }, message: null, cancelled_at: null })
     assert.deepInclude(begun[0], { weight: "change" })
-    const later = [delta(1, 1, "Then so"), ends].flatMap((event, index) => fold.next(toFrame(index + 1, event)))
+    const later = [delta(1, 1, "Then so"), ends].flatMap((event, index) =>
+      fold.next(toFrame(index + 1, plan.created_at, event))
+    )
     const end = fold.end(completed("Then so"), false)
     assert.strictEqual(textOf([...updates, ...between, ...begun, ...later, ...end]), "Then so")
     assert.deepInclude(end.at(-1), { weight: "final" })

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Decision, GivenDecision } from "@bowline/domain/plan/Approval"
-import { isSettled, type Plan, type PlanState, type PlanId, type PlanSummary } from "@bowline/domain/plan/Plan"
+import { isSettled, type Plan, type PlanId, type PlanSummary } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type {
   ApprovalConflict,
@@ -31,7 +31,7 @@ import { toEvent } from "../store/EventRow.ts"
 import { Notices } from "../store/Notices.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
 import type { ReplicaId } from "../store/LeaseStore.ts"
-import { PlanStore } from "../store/PlanStore.ts"
+import { type PlanFilter, PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
 import type { PlanReader } from "../stream/LivePlan.ts"
@@ -83,7 +83,7 @@ export class Plans extends Context.Service<
     /** Newest first. `session` is the gateway's id, or the caller's name of it. */
     readonly list: (
       caller: CallerName,
-      filter: { readonly session?: string; readonly state?: PlanState },
+      filter: Omit<PlanFilter, "session" | "before"> & { readonly session?: string },
       page: PageRequest
     ) => Effect.Effect<Page<PlanSummary>, NotFound | StorageError>
     /** Aborts the plan (`cancelled`), and returns it when it is settled. A plan that is over stays as it is. */
@@ -143,16 +143,10 @@ export class Plans extends Context.Service<
         events: (caller, id) =>
           Stream.unwrap(Effect.map(streams.read(caller, id, 0), ({ frames }) => toEvents(frames))),
         get: store.get,
-        list: Effect.fnUntraced(function* (caller, { session, state }, page) {
-          const found = session === undefined ? undefined : yield* sessions.find(caller, session)
-          return yield* store.list(
-            caller,
-            {
-              ...(found === undefined ? {} : { session: found.session_id }),
-              ...(state === undefined ? {} : { state })
-            },
-            page
-          )
+        list: Effect.fnUntraced(function* (caller, { session, ...filter }, page) {
+          if (session === undefined) return yield* store.list(caller, filter, page)
+          const { session_id } = yield* sessions.find(caller, session)
+          return yield* store.list(caller, { ...filter, session: session_id }, page)
         }),
         cancel: Effect.fnUntraced(function* (caller, id) {
           const plan = yield* store.get(caller, id)
@@ -174,21 +168,19 @@ export class Plans extends Context.Service<
    * With its own parts, and with the other services of this folder: `PlanStreams`, `Sessions` and `SessionCompaction`. It leaves open
    * the stores, the credential pool, the peers and the configuration.
    */
-  static readonly layer = Layer.mergeAll(
-    Plans.layerNoDeps,
-    Sessions.layer,
-    SessionCompaction.layer,
-    Recovery.layer,
-    Expiry.layer
-  ).pipe(
-    Layer.provideMerge(PlanStreams.layer),
-    Layer.provide(NewPlans.layer),
-    Layer.provide([RunningPlans.layer, RemotePlans.layer]),
-    Layer.provide(Layer.provide(Planner.layer, [InputValidator.layer, ApprovalDecisions.layer])),
-    Layer.provide(Compaction.layer),
-    Layer.provide(Asker.layer),
-    Layer.provide([SessionLock.layer, GroupCommit.layer])
-  )
+  static readonly layerOf = <E, R>(planner: Layer.Layer<Planner, E, R>) =>
+    Layer.mergeAll(Plans.layerNoDeps, Sessions.layer, SessionCompaction.layer, Recovery.layer, Expiry.layer).pipe(
+      Layer.provideMerge(PlanStreams.layer),
+      Layer.provide(NewPlans.layer),
+      Layer.provide([RunningPlans.layer, RemotePlans.layer]),
+      Layer.provide(planner),
+      Layer.provide(Compaction.layer),
+      Layer.provide(Asker.layer),
+      Layer.provide([SessionLock.layer, GroupCommit.layer])
+    )
+
+  /** The same with the planner that asks a model. */
+  static readonly layer = Plans.layerOf(Layer.provide(Planner.layer, [InputValidator.layer, ApprovalDecisions.layer]))
 
   /** Plans in memory, on one provider and without peers: what an app starts with. It leaves open the `Provider`. */
   static readonly layerMemory = (config: Parameters<typeof PlansConfig.layer>[0]) =>

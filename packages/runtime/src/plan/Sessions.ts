@@ -1,10 +1,11 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import { type NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { MessageId } from "@bowline/domain/session/Message"
 import type { Session, SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Context, Effect, Layer, Scope } from "effect"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { Clock, Context, Effect, Layer, Scope } from "effect"
 import { GatewayId } from "../config/GatewayId.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { Presets } from "../config/Presets.ts"
@@ -17,6 +18,7 @@ import { RunningPlans } from "./RunningPlans.ts"
 import { RemotePlans } from "../stream/RemotePlans.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import { type HandedBack, SessionStore } from "../store/SessionStore.ts"
+import { TaskStore } from "../store/TaskStore.ts"
 
 /** How long to wait for a session whose plans have been told to end. */
 const freeTimeout = "30 seconds"
@@ -46,6 +48,14 @@ export class Sessions extends Context.Service<
      * session's open remote tasks as a revert does.
      */
     readonly delete: (caller: CallerName, id: string) => Effect.Effect<void, NotFound | SessionBusy | StorageError>
+    /**
+     * Cancels a task that waits for its caller and whose last plan this is. It cancels what peers have handed back to the task as a
+     * revert does.
+     */
+    readonly cancelTask: (
+      caller: CallerName,
+      last: Pick<Plan, "plan_id" | "session_id">
+    ) => Effect.Effect<void, NotFound | StorageError>
   }
 >()("@bowline/runtime/plan/Sessions") {
   static readonly layer = Layer.effect(
@@ -53,6 +63,7 @@ export class Sessions extends Context.Service<
     Effect.gen(function* () {
       const sessions = yield* SessionStore
       const plans = yield* PlanStore
+      const tasks = yield* TaskStore
       const running = yield* RunningPlans
       const remote = yield* RemotePlans
       const lock = yield* SessionLock
@@ -122,6 +133,15 @@ export class Sessions extends Context.Service<
 
       return {
         revert,
+        cancelTask: Effect.fnUntraced(function* (caller, { plan_id, session_id }) {
+          const session = yield* sessions.find(caller, session_id)
+          const now = fromMillis(yield* Clock.currentTimeMillis)
+          // Not interrupted when the caller disconnects: afterwards nothing names the tasks that peers still have.
+          yield* tasks.cancel(caller, plan_id, now).pipe(
+            Effect.flatMap((left) => cancelAll(caller, session, left)),
+            Effect.uninterruptible
+          )
+        }),
         delete: Effect.fnUntraced(function* (caller, id) {
           const session = yield* sessions.find(caller, id)
           const { session_id } = session

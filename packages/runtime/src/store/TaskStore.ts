@@ -1,11 +1,12 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
+import type { PlanFacts, PlanId } from "@bowline/domain/plan/Plan"
 import type { TaskMessage } from "@bowline/domain/plan/PlanRequest"
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { handedBack, type TaskState } from "@bowline/domain/tool/TaskState"
 import { Context, type Effect } from "effect"
+import type { HandedBack } from "./SessionStore.ts"
 
 /** How a task stands for the client of another agent, in the words of A2A. */
 export const standings = [
@@ -27,10 +28,14 @@ export const isOver = (standing: Standing): boolean =>
 /** A peer has handed a call of the plan back: the plan's client is the one who can answer. */
 const handedBackAs = (state: TaskState): Standing => (state === "auth-required" ? "auth-required" : "input-required")
 
-/** How a task stands whose last plan is this one. `open` is the state of its newest call that a peer has handed back, if there is one. */
+/**
+ * How a task stands whose last plan is this one. `open` is the state of its newest call that a peer has handed back, if there is one;
+ * `cancelled_at` says that its client has cancelled it while it waited.
+ */
 export const standingOf = (
-  { error, stage, state, steps }: Pick<Plan, "error" | "stage" | "state" | "steps">,
-  open: TaskState | null
+  { error, stage, state, steps }: Pick<PlanFacts, "error" | "stage" | "state" | "steps">,
+  open: TaskState | null,
+  cancelled_at: string | null
 ): Standing => {
   switch (state) {
     case "queued":
@@ -38,6 +43,7 @@ export const standingOf = (
     case "running":
       return stage === "approval" ? "input-required" : "working"
     case "completed":
+      if (cancelled_at !== null) return "canceled"
       return open === null || !handedBack.has(open) ? "completed" : handedBackAs(open)
     case "failed":
       return error?.code === "budget_exceeded" && steps === 0 ? "rejected" : "failed"
@@ -46,16 +52,20 @@ export const standingOf = (
   }
 }
 
-/** A plan of a task, and the message that asked it; null if no A2A client has. */
+/**
+ * A plan of a task, and the message that asked it; null if no A2A client has. `cancelled_at` (ISO 8601 in UTC) says that the plan was the
+ * last one of a task that waited for its client, and was cancelled then.
+ */
 export interface TaskPlan {
-  readonly plan: Plan
+  readonly plan: PlanFacts
   readonly message: TaskMessage | null
+  readonly cancelled_at: string | null
 }
 
-/** A task in a list: its newest plan, and how it stands. `status_at` is when that plan ended or, if it has not, when it was asked. */
+/** A task in a list: its newest plan, and how it stands. `status_at` is when the task was cancelled or that plan ended or, if it has not, when it was asked. */
 export interface TaskSummary {
   readonly task_id: PlanId
-  readonly plan: Plan
+  readonly plan: PlanFacts
   readonly standing: Standing
   readonly status_at: string
 }
@@ -98,5 +108,14 @@ export class TaskStore extends Context.Service<
       filter: TaskFilter,
       page: { readonly limit: number; readonly cursor?: TaskCursor }
     ) => Effect.Effect<TaskPage, StorageError>
+    /**
+     * Cancels a task that waits for its client and whose last plan this is, now (ISO 8601 in UTC). Returns what peers have handed back
+     * to its plans: no later call continues that. If the plan is not over, or the task is cancelled already, nothing is written.
+     */
+    readonly cancel: (
+      owner: CallerName,
+      last: PlanId,
+      now: string
+    ) => Effect.Effect<ReadonlyArray<HandedBack>, StorageError>
   }
 >()("@bowline/runtime/store/TaskStore") {}

@@ -63,6 +63,18 @@ describe("a plan that makes one call", () => {
     }).pipe(Effect.provide(layer({ script: [], peers, mcp })))
   })
 
+  it.effect("gives its caller more than a model of its size would read", () => {
+    const content = "hi".repeat(10_000)
+    return Effect.gen(function* () {
+      const { frames } = yield* post(body)
+      assert.strictEqual(single(yield* readAll(frames), "final").text, content)
+    }).pipe(
+      Effect.provide(
+        layer({ script: [], peers: ending(Effect.succeed({ ...hi, content })), config: { contextWindow: 8_000 } })
+      )
+    )
+  })
+
   it.effect.each([
     ["fails", {}, Effect.fail(refused), "tool_failed", "failed", /Nobody answers/],
     [
@@ -94,6 +106,22 @@ describe("a plan that makes one call", () => {
       assert.strictEqual(error.data?.["state"], state)
       assert.match(error.message, message)
     }).pipe(Effect.provide(layer({ script: [], peers: ending(end) })))
+  )
+
+  it.effect("counts as one of its caller's calls of the day", () =>
+    Effect.gen(function* () {
+      assert.lengthOf(all(yield* readAll((yield* post(body)).frames), "final"), 1)
+      const error = single(yield* readAll((yield* post(body)).frames), "error")
+      assert.deepInclude(error, { code: "tool_failed", data: { tool: "bob_ask", state: "rejected" } })
+    }).pipe(
+      Effect.provide(
+        layer({
+          script: [],
+          peers: ending(Effect.succeed(hi)),
+          config: { budgetOf: () => ({ tokens: 100, tool_calls: 1 }) }
+        })
+      )
+    )
   )
 
   it.effect("waits for an approval, and is made once it is given", () =>

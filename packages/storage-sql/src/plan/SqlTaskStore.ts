@@ -3,15 +3,36 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { TaskMessage } from "@bowline/domain/plan/PlanRequest"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import { handedBack, type TaskState } from "@bowline/domain/tool/TaskState"
-import { standingOf, type TaskCursor, type TaskFilter, TaskStore } from "@bowline/runtime/store/TaskStore"
+import type { HandedBack } from "@bowline/runtime/store/SessionStore"
+import {
+  standingOf,
+  type TaskCursor,
+  type TaskFilter,
+  type TaskPlan,
+  TaskStore
+} from "@bowline/runtime/store/TaskStore"
 import { Array, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { planColumns, type PlanRow, toPlan } from "./internal/PlanRow.ts"
 
+const iso = (time: Date | null): string | null => time?.toISOString() ?? null
+
+interface ChainRow extends PlanRow {
+  readonly task_message: TaskMessage | null
+  readonly task_cancelled_at: Date | null
+}
+
+const toTaskPlan = (row: ChainRow): TaskPlan => ({
+  plan: toPlan(row),
+  message: row.task_message,
+  cancelled_at: iso(row.task_cancelled_at)
+})
+
 interface TaskRow extends PlanRow {
   readonly task_id: PlanId
   readonly open_call: TaskState | null
+  readonly task_cancelled_at: Date | null
   readonly status_at: Date
   readonly total: number
 }
@@ -20,8 +41,9 @@ interface TaskRow extends PlanRow {
 const standing = `case n.state
   when 'queued' then 'submitted'
   when 'running' then case when n.stage = 'approval' then 'input-required' else 'working' end
-  when 'completed' then case n.open_call when 'auth-required' then 'auth-required' else
-    case when n.open_call is null then 'completed' else 'input-required' end end
+  when 'completed' then case when n.task_cancelled_at is not null then 'canceled'
+    when n.open_call = 'auth-required' then 'auth-required'
+    when n.open_call is null then 'completed' else 'input-required' end
   when 'failed' then case when n.steps = 0 and n.error->>'code' = 'budget_exceeded' then 'rejected' else 'failed' end
   else case when n.error->>'reason' in ('deadline', 'shutdown') then 'failed' else 'canceled' end
 end`
@@ -31,7 +53,7 @@ const openStates = Array.fromIterable(handedBack)
   .join(", ")
 
 /** The newest plan of every task of an owner. */
-const newest = `select p.*, coalesce(p.task_id, p.id) as of_task, coalesce(p.finished_at, p.created_at) as status_at, (
+const newest = `select p.*, coalesce(p.task_id, p.id) as of_task, coalesce(p.task_cancelled_at, p.finished_at, p.created_at) as status_at, (
   select t.state from tasks t where t.plan_id = p.id and t.state in (${openStates})
     and not exists (select from tasks l where l.plan_id = t.plan_id and l.tool = t.tool and l.ordinal > t.ordinal)
   order by t.ordinal desc limit 1
@@ -59,7 +81,7 @@ with found as (
 select c.total, p.*
 from (select count(*)::int as total from found) c
 left join lateral (
-  select ${sql.literal(planColumns)}, p.of_task as task_id, p.open_call, p.status_at from found p
+  select ${sql.literal(planColumns)}, p.of_task as task_id, p.open_call, p.task_cancelled_at, p.status_at from found p
   ${cursor === undefined ? sql`` : sql`where (p.status_at, p.of_task) < (${cursor.status_at}::timestamptz, ${cursor.task_id})`}
   order by p.status_at desc, p.of_task desc limit ${limit + 1}
 ) p on true
@@ -69,7 +91,9 @@ order by p.status_at desc, p.task_id desc`
     if ((row.plan_id as string | null) === null) return []
     const plan = toPlan(row)
     const status_at = row.status_at.toISOString()
-    return [{ task_id: row.task_id, plan, standing: standingOf(plan, row.open_call), status_at }]
+    return [
+      { task_id: row.task_id, plan, standing: standingOf(plan, row.open_call, iso(row.task_cancelled_at)), status_at }
+    ]
   })
   const items = found.slice(0, limit)
   return { items, next: found.length > limit ? (items.at(-1) ?? null) : null, total: rows[0]?.total ?? 0 }
@@ -77,17 +101,34 @@ order by p.status_at desc, p.task_id desc`
 
 const make = (sql: SqlClient.SqlClient, withDeadline: WithDeadline): TaskStore["Service"] => ({
   plans: (owner, task) =>
-    withDeadline(sql<PlanRow & { readonly task_message: TaskMessage | null }>`
-select ${sql.literal(planColumns)}, p.task_message from plans p
+    withDeadline(sql<ChainRow>`
+select ${sql.literal(planColumns)}, p.task_message, p.task_cancelled_at from plans p
 where p.owner = ${owner} and (p.task_id = ${task} or p.id = ${task} and p.task_id is null)
 order by p.ordinal`).pipe(
       Effect.flatMap((rows) =>
         Array.isReadonlyArrayNonEmpty(rows) && rows[0].plan_id === task
-          ? Effect.succeed(Array.map(rows, (row) => ({ plan: toPlan(row), message: row.task_message })))
+          ? Effect.succeed(Array.map(rows, toTaskPlan))
           : Effect.fail(new NotFound({ what: "plan" }))
       )
     ),
-  list: (owner, filter, page) => withDeadline(list(sql, owner, filter, page))
+  list: (owner, filter, page) => withDeadline(list(sql, owner, filter, page)),
+  // One statement. It changes nothing if the plan runs on, or if another client was faster.
+  cancel: (owner, last, now) =>
+    withDeadline(sql<HandedBack>`
+with cancelled as (
+  update plans set task_cancelled_at = ${now}::timestamptz
+  where id = ${last} and owner = ${owner} and state = 'completed' and task_cancelled_at is null
+  returning coalesce(task_id, id) as task_id
+), withdrawn as (
+  update tasks t set reverted = true
+  from cancelled c, plans p
+  where (p.id = c.task_id or p.task_id = c.task_id and p.owner = ${owner}) and t.plan_id = p.id
+    and t.state in (${sql.literal(openStates)})
+  returning t.*, p.preset
+)
+select agent, endpoint, skill, remote_task_id, remote_context_id, preset from withdrawn
+where agent is not null and endpoint is not null and skill is not null and remote_task_id is not null
+order by ordinal`)
 })
 
 /** Tasks in Postgres. */

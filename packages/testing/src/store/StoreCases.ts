@@ -11,6 +11,7 @@ import { idempotencyCases } from "./internal/IdempotencyCases.ts"
 import { knownToolCases } from "./internal/KnownToolCases.ts"
 import { loginCases } from "./internal/LoginCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
+import { planFactCases } from "./internal/PlanFactCases.ts"
 import { pushCases } from "./internal/PushCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
 import { revertCases } from "./internal/RevertCases.ts"
@@ -27,6 +28,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...createCases,
   ...freeSessionCases,
   ...readCases,
+  ...planFactCases,
   ...commitCases,
   ...approvalCases,
   ...knownToolCases,

@@ -2,12 +2,12 @@ import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { Message } from "@bowline/domain/session/Message"
 import type { Session, SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { handedBack } from "@bowline/domain/tool/TaskState"
 import { DateTime, Duration, Effect } from "effect"
 import { LeaseLost } from "../../store/LeaseStore.ts"
-import type { Compaction, HandedBack, SessionStore, SessionSummary } from "../../store/SessionStore.ts"
+import type { Compaction, SessionStore, SessionSummary } from "../../store/SessionStore.ts"
 import { shownSummary } from "../../store/PriorSummaries.ts"
 import { compact, coverage, type Memory } from "./Memory.ts"
+import { handedBackTo, withdraw } from "./HandedBackCalls.ts"
 import type { SessionRecord, Task } from "./MemoryRecords.ts"
 import { newestFirst } from "./NewestFirst.ts"
 
@@ -21,42 +21,6 @@ const firstFew = <A>(values: Iterable<A>, limit: number, isWanted: (value: A) =>
     if (isWanted(value) && found.push(value) === limit) break
   }
   return found
-}
-
-const remoteOf = ({
-  agent,
-  endpoint,
-  skill,
-  remote_task_id,
-  remote_context_id,
-  preset
-}: Task): HandedBack | undefined =>
-  agent === null || endpoint === null || skill === null || remote_task_id === null
-    ? undefined
-    : { agent, endpoint, skill, remote_task_id, remote_context_id, preset }
-
-const isHandedBack = ({ state }: Task): boolean => state !== "running" && handedBack.has(state)
-
-const handedBackTo = ({ tasks }: SessionRecord): ReadonlyArray<HandedBack> => {
-  const keyOf = ({ endpoint, remote_task_id }: Task) => JSON.stringify([endpoint, remote_task_id])
-  const reverted = new Set(tasks.filter((task) => task.reverted).map(keyOf))
-  const newest = new Map<string, { readonly task: Task; readonly remote: HandedBack }>()
-  for (const task of tasks) {
-    const remote = remoteOf(task)
-    if (remote === undefined || reverted.has(keyOf(task))) continue
-    const key = JSON.stringify([remote.agent, remote.endpoint, remote.skill, remote.remote_task_id])
-    // The newest call of a remote task also comes last here.
-    newest.delete(key)
-    newest.set(key, { task, remote })
-  }
-  const waiting = new Map<string, HandedBack>()
-  for (const { task, remote } of newest.values()) {
-    if (!isHandedBack(task)) continue
-    const key = JSON.stringify([remote.agent, remote.endpoint, remote.skill])
-    waiting.delete(key)
-    waiting.set(key, remote)
-  }
-  return Array.from(waiting.values())
 }
 
 const summaryOf = (session: SessionRecord): SessionSummary => ({
@@ -88,7 +52,6 @@ const dropBehind = (memory: Memory, session: SessionRecord, seq: number): Readon
       return task === undefined ? [] : [task]
     })
   )
-  for (const task of tasks) task.reverted = true
   return tasks
 }
 
@@ -163,8 +126,7 @@ export const makeSessionStore = (memory: Memory, ttl: Duration.Duration): Sessio
       Effect.flatMap(fenced(id, fence), (session) => {
         const kept = session.messages.find(({ message_id }) => message_id === to)
         if (kept === undefined) return Effect.fail(new NotFound({ what: "message" }))
-        const tasks = dropBehind(memory, session, kept.seq)
-        return Effect.succeed(tasks.filter(isHandedBack).flatMap((task) => remoteOf(task) ?? []))
+        return Effect.succeed(withdraw(dropBehind(memory, session, kept.seq)))
       }),
     delete: (id) =>
       Effect.sync(() => {

@@ -2,6 +2,7 @@ import { NotFound } from "@bowline/domain/plan/Refusal"
 import { handedBack, type TaskState } from "@bowline/domain/tool/TaskState"
 import { Array, Effect } from "effect"
 import { standingOf, type TaskCursor, type TaskPlan, type TaskStore, type TaskSummary } from "../../store/TaskStore.ts"
+import { withdraw } from "./HandedBackCalls.ts"
 import type { Memory } from "./Memory.ts"
 import type { PlanRecord } from "./MemoryRecords.ts"
 
@@ -20,8 +21,8 @@ const openCallOf = ({ tasks }: PlanRecord): TaskState | null => {
 const summaryOf = (record: PlanRecord): TaskSummary => ({
   task_id: taskOf(record),
   plan: record.plan,
-  standing: standingOf(record.plan, openCallOf(record)),
-  status_at: record.plan.finished_at ?? record.plan.created_at
+  standing: standingOf(record.plan, openCallOf(record), record.cancelledAt),
+  status_at: record.cancelledAt ?? record.plan.finished_at ?? record.plan.created_at
 })
 
 const isBehind = (a: TaskCursor, b: TaskCursor): boolean =>
@@ -37,7 +38,11 @@ export const makeTaskStore = (memory: Memory): TaskStore["Service"] => ({
       const later = Array.fromIterable(memory.plans.values()).filter(
         (record) => record !== first && record.owner === owner && taskOf(record) === task
       )
-      const shown = ({ message, plan }: PlanRecord): TaskPlan => ({ plan, message })
+      const shown = ({ cancelledAt, message, plan }: PlanRecord): TaskPlan => ({
+        plan,
+        message,
+        cancelled_at: cancelledAt
+      })
       return Effect.succeed([shown(first), ...later.map(shown)] as const)
     }),
   list: (owner, { session, since, standing }, { cursor, limit }) =>
@@ -56,5 +61,15 @@ export const makeTaskStore = (memory: Memory): TaskStore["Service"] => ({
       const rest = cursor === undefined ? found : found.filter((task) => isBehind(task, cursor))
       const items = rest.slice(0, limit)
       return { items, next: rest.length > limit ? (items.at(-1) ?? null) : null, total: found.length }
+    }),
+  cancel: (owner, last, now) =>
+    Effect.sync(() => {
+      const record = memory.plans.get(last)
+      if (record?.owner !== owner || record.plan.state !== "completed" || record.cancelledAt !== null) return []
+      record.cancelledAt = now
+      const chain = Array.fromIterable(memory.plans.values()).filter(
+        (plan) => plan.owner === owner && taskOf(plan) === taskOf(record)
+      )
+      return withdraw(chain.flatMap(({ tasks }) => Array.fromIterable(tasks.values())))
     })
 })

@@ -131,8 +131,8 @@ const held = (sql: Sql, rows: BatchRows) => sql`held as materialized (
 )`
 
 const insertEvents = (sql: Sql, { events }: BatchRows) => sql`new_events as (
-  insert into events (plan_id, seq, count, event, payload)
-  select e.* from ${rowsOf(sql, events)} as e(plan_id text, seq int, count int, event text, payload text)
+  insert into events (plan_id, seq, at, count, event, payload)
+  select e.* from ${rowsOf(sql, events)} as e(plan_id text, seq int, at timestamptz, count int, event text, payload text)
   join fresh using (plan_id)
 )`
 
@@ -144,17 +144,19 @@ const updatePlans = (sql: Sql, { plans }: BatchRows) => sql`changed_plans as (
     model = coalesce(u.model, p.model),
     steps = coalesce(u.steps, p.steps),
     tool_calls = coalesce(u.tool_calls, p.tool_calls),
+    retries = coalesce(u.retries, p.retries),
     usage = coalesce(u.usage::json, p.usage),
+    cost_usd = case when u.usage is null then p.cost_usd else u.cost_usd end,
     handed_over = coalesce(u.handed_over, p.handed_over),
     -- No process resumes a plan that is over.
-    request = case when u.finished_at is null then p.request end,
     request_secrets = case when u.finished_at is null then p.request_secrets end,
     final = coalesce(u.final::json, p.final),
     error = coalesce(u.error::json, p.error),
+    error_code = coalesce(u.error_code, p.error_code),
     finished_at = coalesce(u.finished_at, p.finished_at)
   from ${rowsOf(sql, plans)} as u(
     plan_id text, state text, staged boolean, stage text, fence int, model text, steps int, tool_calls int,
-    usage text, handed_over boolean, final text, error text, finished_at timestamptz)
+    retries int, usage text, cost_usd float8, handed_over boolean, final text, error text, error_code text, finished_at timestamptz)
   join fresh f on f.plan_id = u.plan_id
   where p.id = f.plan_id
 )`

@@ -1,6 +1,7 @@
 import type { Outcome } from "@bowline/domain/plan/Outcome"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { TaskState } from "@bowline/domain/tool/TaskState"
+import { SessionStore } from "@bowline/runtime/store/SessionStore"
 import { type TaskFilter, TaskStore } from "@bowline/runtime/store/TaskStore"
 import { Effect } from "effect"
 import assert from "node:assert/strict"
@@ -9,6 +10,7 @@ import * as Given from "../Given.ts"
 
 const message = { message_id: "message 1", metadata: { "\u00fc": [1, null] } }
 const page = { limit: 10 }
+const bob = { agent: "bob", endpoint: "http://bob.test/", skill: "ask" }
 
 const ended = (state: "failed" | "aborted", code: string, reason?: "deadline" | "cancelled"): Outcome => ({
   state,
@@ -35,12 +37,12 @@ export const taskCases: ReadonlyArray<StoreCase> = [
       yield* Given.create({ owner, task_message: message })
       yield* Given.create({ task_message })
       assert.deepEqual(yield* store.plans(owner, task), [
-        { plan: yield* Given.get(first), message },
-        { plan: yield* Given.get(second), message: task_message }
+        { plan: yield* Given.factsOf(first), message, cancelled_at: null },
+        { plan: yield* Given.factsOf(second), message: task_message, cancelled_at: null }
       ])
       const plain = yield* Given.create({ owner })
       assert.deepEqual(yield* store.plans(owner, plain.plan.plan_id), [
-        { plan: yield* Given.get(plain), message: null }
+        { plan: yield* Given.factsOf(plain), message: null, cancelled_at: null }
       ])
       for (const [caller, id] of [
         [yield* Given.newOwner, task],
@@ -75,7 +77,7 @@ export const taskCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual(yield* ids({ standing: "submitted" }), [b, c])
       const one = yield* store.list(owner, {}, { limit: 1 })
       assert.deepEqual(one.items, [
-        { task_id: a, plan: yield* Given.get(done), standing: "completed", status_at: Given.later }
+        { task_id: a, plan: yield* Given.factsOf(done), standing: "completed", status_at: Given.later }
       ])
       const two = yield* store.list(owner, {}, { limit: 1, ...(one.next !== null && { cursor: one.next }) })
       assert.deepEqual([two.items[0]?.plan.plan_id, two.total], [next.plan.plan_id, 3])
@@ -118,6 +120,46 @@ export const taskCases: ReadonlyArray<StoreCase> = [
         ["a", "input-required"],
         ["a", "completed"]
       ])
+    })
+  },
+  {
+    title:
+      "cancels a task that waits once: its owner, when its last plan has ended, and no later call continues what peers handed back",
+    test: Effect.gen(function* () {
+      const store = yield* TaskStore
+      const owner = yield* Given.newOwner
+      const held = yield* Given.createHeld({ owner })
+      const { plan_id } = held.plan
+      const task_id = yield* Given.newTask
+      const remote = { remote_task_id: "remote", remote_context_id: "context" }
+      const end = { task_id, state: "input-required", result: "", error: null, at: Given.at } as const
+      yield* Given.write(held, [
+        Given.started(task_id, "bob_ask", bob),
+        { _tag: "TaskAccepted", task_id, ...remote },
+        { _tag: "TaskFinished", ...end }
+      ])
+      const cancel = (by = owner, now = Given.later) => store.cancel(by, plan_id, now)
+      assert.deepEqual(yield* cancel(), [])
+      yield* Given.settle(held)
+      assert.deepEqual(yield* cancel(yield* Given.newOwner), [])
+      const waits = yield* store.list(owner, { standing: "input-required" }, page)
+      assert.equal(waits.total, 1)
+      const left = { ...bob, ...remote, preset: null }
+      const sessions = yield* SessionStore
+      assert.deepEqual(yield* sessions.handedBack(held.session_id), [left])
+      assert.deepEqual(yield* cancel(), [left])
+      assert.deepEqual(yield* cancel(owner, "2026-02-01T00:00:00.000Z"), [])
+      assert.deepEqual(yield* sessions.handedBack(held.session_id), [])
+      const [plan] = yield* store.plans(owner, plan_id)
+      assert.equal(plan.cancelled_at, Given.later)
+      const { items } = yield* store.list(owner, { standing: "canceled" }, page)
+      assert.deepEqual([items[0]?.task_id, items[0]?.status_at], [plan_id, Given.later])
+      yield* Given.create({ owner, task_message: { ...message, task_id: plan_id } })
+      const continued = yield* store.list(owner, {}, page)
+      assert.deepEqual(
+        continued.items.map(({ standing }) => standing),
+        ["submitted"]
+      )
     })
   }
 ]

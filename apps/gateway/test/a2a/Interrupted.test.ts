@@ -1,0 +1,63 @@
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { becomes, completes } from "@bowline/testing/peer/Act"
+import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
+import { question, results, type Script } from "@bowline/testing/provider/Script"
+import { callTool, say, usage } from "@bowline/testing/provider/Turn"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { join } from "node:path"
+import { folderOf } from "../file/ConfigFolder.ts"
+import { start } from "../http/RunningGateway.ts"
+import { clients } from "./Clients.ts"
+
+/** A gateway whose file says this. */
+const startWith = Effect.fnUntraced(function* (script: Script, file: object) {
+  const folder = yield* folderOf({ "gateway.json": JSON.stringify(file) })
+  return yield* start(script, { BOWLINE_CONFIG: join(folder, "gateway.json") })
+})
+
+/** Hands the question to this tool, and says what came of it. */
+const handsTo =
+  (tool: string): Script =>
+  (asked) =>
+    results(asked).length === 0 ? [callTool(tool, { input: question(asked) })] : [say(results(asked).join())]
+
+const thousand = usage({ input_tokens: 900, output_tokens: 100 })
+
+describe.each(Object.entries(clients))("the client of A2A %s", (_, connect) => {
+  it.live("cancels a task that waits for it: the peer is told, and no later question continues what it has left", () =>
+    Effect.gen(function* () {
+      const peer = yield* ScriptedPeer.serve({
+        acts: ({ continues }) => [continues ? completes("Continued") : becomes("input-required", "Rope or chain?")]
+      })
+      const bob = { name: "bob", endpoint: `${peer.url}/`, dialect: "a2a-0.3", skills: [{ id: "ask" }] }
+      const { url } = yield* startWith(handsTo("bob_ask"), { agents: [bob] })
+      const client = yield* Effect.promise(() => connect(url))
+      const { contextId, id, state } = yield* Effect.promise(() => client.send({ text: "Tie it" }))
+      assert.strictEqual(state, "input-required")
+      assert.deepInclude(yield* Effect.promise(() => client.cancel(id)), { id, state: "canceled" })
+      const [sent] = (yield* peer.seen).sends
+      assert.strictEqual(yield* peer.cancelled, sent?.taskId)
+      const next = yield* Effect.promise(() => client.send({ text: "Again", contextId }))
+      assert.strictEqual(next.state, "input-required")
+      assert.deepStrictEqual(
+        (yield* peer.seen).sends.map(({ continues }) => continues),
+        [false, false]
+      )
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("is told that its task is rejected when its budget is used up before the first step", () =>
+    Effect.gen(function* () {
+      const budgets = { anonymous: { tokens_per_day: 1_000 } }
+      const { provider, url } = yield* startWith(() => [say("ok"), thousand], { budgets })
+      const client = yield* Effect.promise(() => connect(url))
+      assert.strictEqual((yield* Effect.promise(() => client.send({ text: "one" }))).state, "completed")
+      const rejected = yield* Effect.promise(() => client.send({ text: "two" }))
+      assert.strictEqual(rejected.state, "rejected")
+      assert.match(rejected.said, /has used 1000 of 1000 tokens/)
+      assert.strictEqual((yield* Effect.promise(() => client.get(rejected.id))).state, "rejected")
+      assert.lengthOf(yield* provider.requests.all, 1)
+    })
+  )
+})
