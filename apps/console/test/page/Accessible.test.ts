@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import type { Page } from "playwright-core"
-import { checkAccessible, describeInBrowser, openPage } from "../browser/Browser.ts"
+import { describeInBrowser, findBarriers, openPage } from "../browser/Browser.ts"
 import { startDemo } from "../browser/Gateway.ts"
 import { emptyRoutes, fillDemo, type ShownRoute } from "./Routes.ts"
 
@@ -20,16 +20,18 @@ const show = async (page: Page, { path, ready }: ShownRoute) => {
   await page.locator(ready).first().waitFor()
 }
 
-/** Looks at a page in both themes. */
+/** What keeps somebody out of a page, in both themes. */
 const check = Effect.fnUntraced(function* (page: Page, route: ShownRoute) {
   yield* Effect.promise(() => show(page, route))
+  const barriers: Array<string> = []
   for (const colorScheme of themes) {
     yield* Effect.promise(() => page.emulateMedia({ colorScheme, reducedMotion: "reduce" }))
-    yield* checkAccessible(page)
+    barriers.push(...(yield* findBarriers(page)).map((barrier) => `${route.path}, ${colorScheme}: ${barrier}`))
     if (pictures === undefined || !shown.has(route.name)) continue
     mkdirSync(pictures, { recursive: true })
     yield* Effect.promise(() => page.screenshot({ path: join(pictures, `console-${route.name}-${colorScheme}.png`) }))
   }
+  return barriers
 })
 
 describeInBrowser("every page", () => {
@@ -37,7 +39,8 @@ describeInBrowser("every page", () => {
     Effect.gen(function* () {
       const { url } = yield* startDemo
       const { faults, page } = yield* openPage(url)
-      for (const route of emptyRoutes) yield* check(page, { ...route, name: `empty ${route.name}` })
+      const barriers = yield* Effect.forEach(emptyRoutes, (route) => check(page, { ...route, name: `empty ${route.name}` }))
+      assert.deepStrictEqual(barriers.flat(), [])
       assert.deepStrictEqual(faults, [])
     })
   )
@@ -47,7 +50,8 @@ describeInBrowser("every page", () => {
       const { url } = yield* startDemo
       const routes = yield* Effect.promise(() => fillDemo(url))
       const { faults, page } = yield* openPage(url)
-      for (const route of routes) yield* check(page, route)
+      const barriers = yield* Effect.forEach(routes, (route) => check(page, route))
+      assert.deepStrictEqual(barriers.flat(), [])
       assert.deepStrictEqual(faults, [])
     })
   )

@@ -62,7 +62,7 @@ describeInBrowser("what models, peers and callers say", () => {
       })
       const agents = [{ name: "peer", endpoint: `${peer.url}/` }]
       const session = `<img src=x onerror="planted()"> ${"y".repeat(100)}`
-      const request = { question: `${evil} ${long}`, session_id: session, agents }
+      const request = { question: `${evil} ${long}`.slice(0, 200_000), session_id: session, agents }
       const answered = yield* Effect.promise(() => ask(url, request))
       const failed = yield* Effect.promise(() => ask(url, { question: `fail ${evil}`, session_id: session }))
       const approvals = { ...request, session_id: evil.slice(0, 200), preferences: { approval: "always" as const } }
