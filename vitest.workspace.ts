@@ -30,5 +30,7 @@ export default [
   project("packages/mcp"),
   project("packages/storage-sql", { globalSetup: postgres, processes: true }),
   project("packages/testing"),
-  project("apps/gateway", { globalSetup: postgres, processes: true })
+  project("packages/client"),
+  project("apps/gateway", { globalSetup: postgres, processes: true }),
+  project("apps/console", { globalSetup: [...postgres, "apps/console/test/browser/globalSetup.ts"], processes: true })
 ]

@@ -1,8 +1,8 @@
-import { copyFileSync } from "node:fs"
+import { copyFileSync, cpSync, existsSync, rmSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { pathToFileURL } from "node:url"
 import { build } from "vite"
-import { bundle, root } from "./setup.mjs"
+import { bundle, builtConsole, root } from "./setup.mjs"
 
 /** They stay where they are: PGlite reads files beside its own, and Undici's CommonJS would lose its names behind an `import()`. */
 const left = /^(@electric-sql\/pglite|undici)(\/|$)/
@@ -41,3 +41,7 @@ await build({
 })
 const newFolder = "newFolder.tar.br"
 copyFileSync(join(root, "packages/storage-sql/src/embedded/internal", newFolder), join(folder, newFolder))
+// The page stands two folders above, as it does for the sources.
+const page = join(folder, "../../console")
+rmSync(page, { recursive: true, force: true })
+if (existsSync(builtConsole)) cpSync(builtConsole, page, { recursive: true })

@@ -23,13 +23,18 @@ const mayImport: Record<string, ReadonlyArray<string>> = {
   a2a: ["domain", "runtime"],
   mcp: ["domain", "runtime"],
   "storage-sql": ["domain", "runtime"],
-  testing: ["domain", "runtime"]
+  testing: ["domain", "runtime"],
+  client: []
 }
+
+/** What only the tests of a package may import besides `testing`: the client is compared with the schemas of the API. */
+const testsMayImport: Record<string, ReadonlyArray<string>> = { client: ["domain", "protocol"] }
 
 /** The folders of a package from the ground up: a folder imports itself and those before it. */
 const rooms: Record<string, ReadonlyArray<string>> = {
   "packages/runtime": [
     "cache",
+    "clock",
     "peer",
     "mcp",
     "egress",
@@ -59,8 +64,10 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "http",
     "openai",
     "response",
+    "ui",
     "mcp",
     "a2a",
+    "console",
     "route",
     "demo",
     "Gateway.ts",
@@ -79,6 +86,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "session",
     "store",
     "DemoProcess.ts",
+    "GatewayProcess.ts",
     "TestKit.ts"
   ],
   "packages/storage-sql": [
@@ -104,7 +112,7 @@ const isWiring = (file: string): boolean =>
 const isTest = (file: string): boolean => /^[^/]+\/[^/]+\/test\//.test(file)
 
 const vagueNames = /^(utils?|helpers?|common|shared|lib|services?|layers?|types?)$/i
-const vagueFiles = /^(I[A-Z][a-z]|Base[A-Z])|(Impl|Live|Manager)\.ts$/
+const vagueFiles = /^(I[A-Z][a-z]|Base[A-Z])|(Impl|Live|Manager)\.tsx?$/
 
 const breaches: Array<string> = []
 const long: Array<string> = []
@@ -125,7 +133,7 @@ const forbids = (from: string, to: string, inTest: boolean): string | undefined 
   if (!to.startsWith("packages/")) return `imports ${to}, which is not a package`
   if (!from.startsWith("packages/")) return undefined
   const target = basename(to)
-  if (inTest && target === "testing") return undefined
+  if (inTest && (target === "testing" || testsMayImport[basename(from)]?.includes(target))) return undefined
   const allowed = mayImport[basename(from)]
   if (allowed === undefined) return `has no place in the direction of packages: add it to .ci/package-direction.ts`
   return allowed.includes(target) ? undefined : `imports ${target}, against the direction of packages`
@@ -159,11 +167,11 @@ const checkManifest = ({ path, folder, manifest }: (typeof manifests)[number]) =
 const checkNames = (file: string) => {
   const names = file.split("/").slice(2)
   for (const name of names) {
-    if (vagueNames.test(name.replace(/\.ts$/, ""))) report(file, `\`${name}\` says nothing about the domain`)
+    if (vagueNames.test(name.replace(/\.tsx?$/, ""))) report(file, `\`${name}\` says nothing about the domain`)
   }
   const name = basename(file)
-  if (!/^[^/]+\/[^/]+\/src\//.test(file) || names.includes("internal") || name === "main.ts") return
-  if (!/^[A-Z][A-Za-z0-9]*\.ts$/.test(name)) report(file, "is not named in PascalCase after its main export")
+  if (!/^[^/]+\/[^/]+\/src\//.test(file) || names.includes("internal") || /^main\.tsx?$/.test(name)) return
+  if (!/^[A-Z][A-Za-z0-9]*\.tsx?$/.test(name)) report(file, "is not named in PascalCase after its main export")
   if (vagueFiles.test(name)) report(file, "is named after what it is in code, not after what it does")
 }
 

@@ -9,8 +9,11 @@ import { fileURLToPath } from "node:url"
 export const root = join(import.meta.dirname, "..")
 export const bin = (name) => join(root, "node_modules", ".bin", name)
 
+/** The console as Vite writes it. */
+export const builtConsole = join(root, "apps", "gateway", "console")
+
 /** The gateway as `bundle.mjs` writes it. */
-export const bundle = join(root, "node_modules", ".bowline-bundle", "bowline.mjs")
+export const bundle = join(root, "node_modules", ".bowline-bundle", "src", "gateway", "bowline.mjs")
 
 /** The environment of every command: Node 24 of node_modules comes first, whichever Node started this script. */
 export const environment = () => ({ ...process.env, PATH: `${bin("")}${delimiter}${process.env.PATH ?? ""}` })
@@ -70,7 +73,7 @@ export const patchTypeScript = async () => {
 }
 
 /** Only one set-up of a checkout at a time. Who holds the lock touches it; one that nobody touched is left over. */
-const locked = async (work) => {
+export const locked = async (work) => {
   mkdirSync(join(root, ".bowline"), { recursive: true })
   for (let waited = false; ; waited = true) {
     try {
@@ -90,7 +93,7 @@ const locked = async (work) => {
   const release = () => rmSync(lock, { force: true })
   process.once("exit", release)
   try {
-    await work()
+    return await work()
   } finally {
     clearInterval(touch)
     release()

@@ -1,8 +1,12 @@
 import { spawn } from "node:child_process"
 import { constants } from "node:os"
+import { buildConsole } from "./console.mjs"
 import { bin, environment, root, setup } from "./setup.mjs"
 
 await setup()
+const problem = await buildConsole()
+// The API works without its page.
+if (problem !== undefined) process.stderr.write(`${problem}\n\nThe console could not be built.\n`)
 
 const args = ["apps/gateway/bin/bowline.mjs", "serve", ...process.argv.slice(2)]
 const gateway = spawn(bin("node"), args, { cwd: root, env: environment(), stdio: "inherit" })

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process"
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { buildConsole } from "./console.mjs"
 import { bin, bundle, capture, environment, patchTypeScript, root } from "./setup.mjs"
 
 const seconds = (since) => `${((performance.now() - since) / 1000).toFixed(1)} s`
@@ -21,6 +22,7 @@ const checks = [
   ["format", "oxfmt", ["--check"]],
   ["lint", "oxlint", ["--format=unix"]],
   ["types", "tsc", []],
+  ["types of the console", "tsc", ["-p", "apps/console"]],
   ["dead code", "knip", ["--no-progress", "--no-config-hints"]],
   ["package direction", "node", [".ci/package-direction.ts"]]
 ]
@@ -66,7 +68,9 @@ const count = (report) => {
 
 /** Runs the tests, with the gateway in one bundle where they start it as a process, and counts them. A run that crashes, or fails for another reason than a test, counts as a failure. */
 export const runTests = async (args) => {
-  const isBundled = await step("bundle", bin("node"), [".ci/bundle.mjs"])
+  const problem = await buildConsole()
+  if (problem !== undefined) say(`FAIL  console\n${problem}\n`)
+  const isBundled = problem === undefined && (await step("bundle", bin("node"), [".ci/bundle.mjs"]))
   const env = { ...environment(), ...(isBundled ? { BOWLINE_TEST_BUNDLE: bundle } : {}) }
   const folder = mkdtempSync(join(tmpdir(), "bowline-test-"))
   const report = join(folder, "report.json")

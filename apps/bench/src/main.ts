@@ -2,11 +2,13 @@ import { parseArgs } from "node:util"
 import { growth } from "./load/Growth.ts"
 import { peerLatency } from "./load/PeerLatency.ts"
 import { storeGrowth } from "./load/StoreGrowth.ts"
-import { memoryPerStream, runWindow, warmUp } from "./load/Window.ts"
+import { openStreams } from "./load/OpenStreams.ts"
+import { startTimes } from "./load/Start.ts"
+import { runWindow, warmUp } from "./load/Window.ts"
 import { type Child, start, startGateway } from "./process/Child.ts"
 import { cores } from "./process/Cores.ts"
 import { findPostgres, type Postgres } from "./process/Postgres.ts"
-import { loadNames, loads, type Measured, table } from "./report/Table.ts"
+import { loadNames, loads, type Measured, startLine, table } from "./report/Table.ts"
 import { quick } from "./server/Traffic.ts"
 import { soak } from "./soak/Soak.ts"
 
@@ -17,7 +19,7 @@ const usage = `pnpm bench [options]
   --plans N                 plans of a window (3000); with fewer it is quick, and less true
   --cpu-only                only CPU, time to first token and plans a second
   --against FOLDER          also the gateway of this other checkout, in turns with this one's
-  --streams N               open streams while memory is measured (1000)
+  --streams N               open streams while their memory and their end is measured (1000)
   --messages N              messages of the session that grows (10000)
   --soak TIME               instead of all this, loads a gateway on Postgres for so long, such as 30m, with plans that go wrong in every
                             way, and says whether anything grows
@@ -72,15 +74,24 @@ if (values.soak !== undefined) {
 }
 
 await using running = new AsyncDisposableStack()
-const targets: Array<{ readonly child: Child; readonly measured: Measured }> = []
-const add = (name: Measured["name"], child: Child, label: string = name) =>
+type Environment = { readonly [variable: string]: string }
+
+/** `again` starts one more gateway like this one, with some variables more. */
+interface Target {
+  readonly child: Child
+  readonly measured: Measured
+  readonly again?: (more: Environment) => Promise<Child>
+}
+const targets: Array<Target> = []
+const add = (name: Measured["name"], child: Child, label: string = name, again?: Target["again"]) =>
   targets.push({
     child: running.use(child),
+    ...(again !== undefined && { again }),
     measured: {
       name,
       label,
       windows: { few: [], usual: [], many: [], alone: [] },
-      memory: undefined,
+      streams: undefined,
       peers: undefined,
       growth: undefined,
       storeGrowth: undefined
@@ -97,14 +108,16 @@ const environment = {
   BOWLINE_MODEL: quick(32),
   BOWLINE_ALLOWED_MODELS: "openai/*",
   BOWLINE_MAX_PLANS: "10000",
-  BOWLINE_RATE_LIMIT: "1000000/1s",
-  // So small that the session which grows is compacted every few plans.
-  BOWLINE_CONTEXT_WINDOW: "2000"
+  BOWLINE_RATE_LIMIT: "1000000/1s"
 }
-const addGateways = async (name: "memory" | "postgres", store: { readonly [variable: string]: string }) => {
-  add(name, await startGateway({ ...environment, ...store }))
+const addGateways = async (name: "memory" | "postgres", store: Environment) => {
+  const start = (checkout: string | undefined) => (more: Environment) =>
+    startGateway({ ...environment, ...store, ...more }, checkout)
+  const own = start(undefined)
+  add(name, await own({}), name, own)
   if (values.against === undefined) return
-  add(name, await startGateway({ ...environment, ...store }, values.against), `${name}, other checkout`)
+  const other = start(values.against)
+  add(name, await other({}), `${name}, other checkout`, other)
 }
 
 let postgresNote = "left out"
@@ -134,19 +147,27 @@ for (let window = 0; window < windows; window++) {
     }
   }
 }
-for (const { child, measured } of values["cpu-only"] ? [] : targets) {
-  say(`Memory of ${streams} open streams: ${measured.label}`)
-  measured.memory = await memoryPerStream(child, streams)
-  if (measured.name === "floor") continue
+for (const { again, child, measured } of values["cpu-only"] ? [] : targets) {
+  say(`${streams} open streams: ${measured.label}`)
+  measured.streams = await openStreams(child, provider, streams)
+  if (again === undefined) continue
   say(`Calls of a peer: ${measured.label}`)
   measured.peers = await peerLatency(child, peer.url)
   say(`A session of ${messages} messages: ${measured.label}`)
-  measured.growth = await growth(child, messages)
+  // Its model reads so little that the session is compacted every few plans.
+  await using small = await again({ BOWLINE_CONTEXT_WINDOW: "2000" })
+  measured.growth = await growth(small, messages)
 }
 const stored = targets.find(({ measured }) => measured.name === "postgres")
 if (stored !== undefined && postgres !== undefined && events > 0) {
   say(`A store of ${events} events`)
   stored.measured.storeGrowth = await storeGrowth(postgres, events, environment)
+}
+
+let starts = ""
+if (!values["cpu-only"]) {
+  say("Starts on an embedded database")
+  starts = `\n\n${startLine(await startTimes(environment))}`
 }
 
 const [floor, ...gateways] = targets.map(({ measured }) => measured)
@@ -156,5 +177,5 @@ Medians of ${windows} windows of ${plans} plans, a quarter of them where one run
 Cores: ${cores.note}.
 Postgres: ${postgresNote}. CPU is that of the process itself, not of its database.
 
-${table(floor, gateways)}`)
+${table(floor, gateways)}${starts}`)
 }

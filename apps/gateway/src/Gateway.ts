@@ -24,7 +24,7 @@ import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcess
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import { Effect, Layer, Logger, LogLevel, Option, Record, Redacted, References } from "effect"
-import { HttpClient, HttpMiddleware, HttpRouter } from "effect/http"
+import { HttpClient, HttpMiddleware, HttpRouter, HttpServer } from "effect/http"
 import { flushCompileCache } from "node:module"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import { PushNotifications } from "./a2a/PushNotifications.ts"
@@ -187,8 +187,20 @@ const ineffective = (config: Config) =>
  */
 const compiled = Layer.effectDiscard(Effect.sync(flushCompileCache))
 
+/** Says where the gateway is, to people first. */
+const addresses = ({ consoleEnabled }: Config) =>
+  Layer.effectDiscard(
+    HttpServer.addressFormattedWith((url) =>
+      Effect.andThen(
+        consoleEnabled ? Effect.logInfo(`The console is at ${url}/`) : Effect.void,
+        Effect.logInfo(`Listening on ${url}`)
+      )
+    )
+  )
+
 const server = HttpRouter.serve(HttpGateway.layer, {
   disableLogger: true,
+  disableListenLog: true,
   // A caller's name of a session has up to 200 characters. In a URL each of them takes up to three.
   routerConfig: { maxParamLength: 600 }
 })
@@ -235,7 +247,7 @@ export const layer = (config: Config, plans: typeof Plans.layer = Plans.layer) =
     metrics,
     ConfigReload.layer(config)
   ).pipe(
-    Layer.provideMerge(server),
+    Layer.provideMerge(Layer.provideMerge(addresses(config), server)),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(push(config)),
     Layer.provideMerge(runtime(config, plans)),

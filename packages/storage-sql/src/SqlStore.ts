@@ -4,6 +4,7 @@ import { PgClient } from "@effect/sql-pg"
 import { type Duration, Effect, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as RateLimiter from "effect/persistence/RateLimiter"
+import * as SqlLoginStore from "./caller/SqlLoginStore.ts"
 import * as SqlRateLimiterStore from "./caller/SqlRateLimiterStore.ts"
 import * as EmbeddedDatabase from "./embedded/EmbeddedDatabase.ts"
 import { translateErrors } from "./internal/StorageErrors.ts"
@@ -44,6 +45,7 @@ export const layerNoDeps = (options: Options) =>
     SqlSessionStore.layer,
     SqlLeaseStore.layer(options),
     SqlCredentialStore.layer,
+    SqlLoginStore.layer,
     SqlGatewayId.layer,
     options.isShared ? SqlRateLimiterStore.layer : RateLimiter.layerStoreMemory,
     // No other process could receive notices, and the one connection of the embedded database cannot wait for them.

@@ -3,9 +3,17 @@ import { models, type PlanRequest, quick } from "../server/Traffic.ts"
 
 const delta = "event: text.delta\n"
 
-const post = (url: string, agent: Agent, model: string, session?: string) => {
+const post = (
+  url: string,
+  agent: Agent,
+  model: string,
+  {
+    session,
+    question = "What is the state of the order?"
+  }: { readonly session?: string | undefined; readonly question?: string }
+) => {
   const asked: PlanRequest = {
-    question: "What is the state of the order?",
+    question,
     preferences: { model },
     ...(session !== undefined && { session_id: session })
   }
@@ -26,7 +34,7 @@ export const ask = (url: string, agent: Agent, { chunks, session }: Question): P
     const began = performance.now()
     let firstToken = 0
     let text = ""
-    post(url, agent, quick(chunks), session)
+    post(url, agent, quick(chunks), { session })
       .on("error", reject)
       .on("response", (response) => {
         response.setEncoding("utf8")
@@ -44,9 +52,9 @@ export const ask = (url: string, agent: Agent, { chunks, session }: Question): P
   })
 
 /** Opens a stream that never ends by itself. Settles at its first token, and gives what closes it. */
-export const open = (url: string, agent: Agent): Promise<() => void> =>
+export const open = (url: string, agent: Agent, question: string): Promise<() => void> =>
   new Promise((resolve, reject) => {
-    const asked = post(url, agent, models.slow)
+    const asked = post(url, agent, models.slow, { question })
       .on("error", reject)
       .on("response", (response) => {
         let text = ""

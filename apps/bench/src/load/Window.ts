@@ -1,7 +1,7 @@
 import { Agent } from "node:http"
 import { setTimeout } from "node:timers/promises"
 import type { Child } from "../process/Child.ts"
-import { ask, open } from "./Caller.ts"
+import { ask } from "./Caller.ts"
 
 /** How plans are asked for: so many at once, each with an answer of so many chunks. */
 export interface Load {
@@ -68,19 +68,4 @@ export const warmUp = async (child: Child, plans: number, load: Load): Promise<b
     last = next
   }
   return false
-}
-
-/** The memory, in KiB, that each of so many open, slow streams takes. */
-export const memoryPerStream = async ({ url, usage }: Child, streams: number): Promise<number> => {
-  const agent = new Agent()
-  const before = await usage()
-  const closes = await times(streams, 32, () => open(url, agent))
-  const samples: Array<number> = []
-  while (samples.length < 20) {
-    await setTimeout(500)
-    samples.push((await usage()).resident)
-  }
-  for (const close of closes) close()
-  await setTimeout(2_000)
-  return (median(samples) - before.resident) / streams
 }

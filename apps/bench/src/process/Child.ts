@@ -121,7 +121,7 @@ export const startGateway = async (env: Environment, checkout = root): Promise<C
       () => false
     )
   const untilReady = async () => {
-    while (!(await isReady())) await setTimeout(50)
+    while (!(await isReady())) await setTimeout(10)
   }
   await Promise.race([untilReady(), failed])
   return { url, ...running }

@@ -1,3 +1,4 @@
+import type { OpenStreams } from "../load/OpenStreams.ts"
 import type { PeerLatency } from "../load/PeerLatency.ts"
 import { type Load, median, type Window } from "../load/Window.ts"
 
@@ -16,7 +17,7 @@ export interface Measured {
   readonly name: "floor" | "memory" | "postgres"
   readonly label: string
   readonly windows: { readonly [name in LoadName]: Array<Window> }
-  memory: number | undefined
+  streams: OpenStreams | undefined
   peers: PeerLatency | undefined
   /** What a plan of a session that has grown costs, to one of a young session. */
   growth: number | undefined
@@ -27,6 +28,8 @@ export interface Measured {
 const cpuLimits = { floor: Infinity, memory: 4, postgres: 8 }
 const firstTokenLimits = { floor: Infinity, memory: 1.5, postgres: 4 }
 const memoryLimit = 200
+const closedLimit = 100
+const startLimit = 1_500
 const growthLimit = 1.2
 const peerLimits = { once: 10, stream: 10, poll: 20 }
 
@@ -51,6 +54,10 @@ const verdict = (value: number | undefined, limit: number, unit: string): string
 const hasLimit = (load: LoadName): boolean => load === "usual" || load === "alone"
 const describe = (load: LoadName): string => `${loads[load].chunks} chunks, ${loads[load].concurrency} at once`
 
+/** What it takes to start on an embedded database. */
+export const startLine = ({ first, later }: { readonly first: number; readonly later: number }): string =>
+  `Start to ready, embedded: ${verdict(later, startLimit, " ms")}; with a new folder ${show(first)} ms.`
+
 /** Rows of what was measured, with the ratio to the floor, and the target where there is one. */
 export const table = (floor: Measured, gateways: ReadonlyArray<Measured>): string => {
   const all = [floor, ...gateways]
@@ -72,6 +79,14 @@ export const table = (floor: Measured, gateways: ReadonlyArray<Measured>): strin
     "",
     ...gateways.flatMap((gateway) => ["", values(gateway)])
   ]
+  const stream = (what: string, unit: string, limit: number, value: (streams: OpenStreams) => number) => {
+    const of = ({ streams }: Measured) => streams && value(streams)
+    return [
+      what,
+      verdict(of(floor), Infinity, unit),
+      ...gateways.flatMap((gateway) => [verdict(of(gateway), Infinity, unit), verdict(of(gateway), limit, unit)])
+    ]
+  }
   const firstToken = (measured: Measured) => of(measured, "alone", (window) => window.firstToken)
   const cells = [
     ...loadNames.map((load) =>
@@ -108,11 +123,14 @@ export const table = (floor: Measured, gateways: ReadonlyArray<Measured>): strin
     alone("time per plan in a store that has grown", ({ storeGrowth }) =>
       verdict(storeGrowth, growthLimit, " × an empty one")
     ),
-    [
-      "memory per open stream",
-      verdict(floor.memory, Infinity, " KiB"),
-      ...gateways.flatMap(({ memory }) => [verdict(memory, Infinity, " KiB"), verdict(memory, memoryLimit, " KiB")])
-    ]
+    stream("memory per open stream", " KiB", memoryLimit, ({ memory }) => memory),
+    stream(
+      "provider's socket closed, p99, callers leave at once",
+      " ms",
+      closedLimit,
+      ({ closedAtOnce }) => closedAtOnce
+    ),
+    stream("provider's socket closed, p99, they leave in turn", " ms", closedLimit, ({ closedInTurn }) => closedInTurn)
   ]
   const header = ["", ...all.flatMap(({ label, name }) => (name === "floor" ? [label] : [label, "to the floor"]))]
   return align([header, ...cells.filter(([, ...values]) => values.some((value) => value !== ""))])

@@ -1,7 +1,7 @@
 // A provider of Chat Completions on bare Node.js, in a process of its own: its CPU is nobody's.
 import type { ServerResponse } from "node:http"
 import { setImmediate, setTimeout } from "node:timers/promises"
-import { type ChatRequest, models, readBody, serve } from "./Traffic.ts"
+import { type ChatRequest, closings, models, now, readBody, serve } from "./Traffic.ts"
 
 const head = { id: "chatcmpl-bench", object: "chat.completion.chunk", created: 0, model: "bench" }
 const event = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`
@@ -20,7 +20,12 @@ const quick = async (chunks: number, response: ServerResponse): Promise<void> =>
   response.end(`${chunk({}, "stop")}${end(chunks)}`)
 }
 
-const slow = async (response: ServerResponse): Promise<void> => {
+/** When the sockets of slow streams were closed, by their questions, in milliseconds of the clock that all processes of a machine share. */
+const closed: { [question: string]: number } = {}
+
+const slow = async ({ messages }: ChatRequest, response: ServerResponse): Promise<void> => {
+  const question = String(messages.findLast(({ role }) => role === "user")?.content)
+  response.on("close", () => (closed[question] = now()))
   while (!response.destroyed) {
     response.write(chunk({ content: "word " }))
     await setTimeout(4_000 + Math.random() * 2_000)
@@ -61,11 +66,12 @@ const faulty = (response: ServerResponse): unknown => {
 }
 
 await serve(async (request, response) => {
+  if (request.url === closings) return void response.end(JSON.stringify(closed))
   const asked = await readBody<ChatRequest>(request)
   const isFor = (name: string) => name.endsWith(`/${asked.model}`)
   response.setHeader("content-type", "text/event-stream")
   if (isFor(models.faulty)) return void faulty(response)
   response.writeHead(200)
   if (isFor(models.asking)) return asking(asked, response)
-  return isFor(models.slow) ? slow(response) : quick(Number(asked.model.split("-")[1]), response)
+  return isFor(models.slow) ? slow(asked, response) : quick(Number(asked.model.split("-")[1]), response)
 })

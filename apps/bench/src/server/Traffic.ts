@@ -20,6 +20,12 @@ export const models = { slow: "openai/slow", asking: "openai/asking", faulty: "o
 /** A model that answers as fast as it can, with so many words: each is a chunk of its own. */
 export const quick = (chunks: number): string => `openai/quick-${chunks}`
 
+/** Where the provider says which slow streams have ended, and when. */
+export const closings = "/closings"
+
+/** Milliseconds of a clock that all processes of a machine share, and that nobody sets. */
+export const now = (): number => Number(process.hrtime.bigint()) / 1e6
+
 /** What a peer is asked for. */
 export interface RpcRequest {
   readonly id: string

@@ -22,11 +22,10 @@ export type Sample = { readonly [name in keyof typeof bounds]: number } & { read
 
 const mean = (values: ReadonlyArray<number>) => values.reduce((sum, value) => sum + value, 0) / values.length
 
-/** The slope of the line through these points that has the least squares. */
+/** The median slope of the lines through each two of these points (Theil and Sen): a burst that one sample has met does not count as growth. */
 export const slope = (points: ReadonlyArray<readonly [x: number, y: number]>): number => {
-  const [x0, y0] = [mean(points.map(([x]) => x)), mean(points.map(([, y]) => y))]
-  const over = points.reduce((sum, [x, y]) => sum + (x - x0) * (y - y0), 0)
-  return over / points.reduce((sum, [x]) => sum + (x - x0) ** 2, 0)
+  const slopes = points.flatMap(([x0, y0], index) => points.slice(index + 1).map(([x, y]) => (y - y0) / (x - x0)))
+  return slopes.toSorted((a, b) => a - b)[slopes.length >> 1] ?? 0
 }
 
 /** A row for each figure: at the begin, in the middle, at the end, its growth over the second half, and whether that is too much. */

@@ -3,17 +3,16 @@ import { Api } from "@bowline/protocol/api/Api"
 import { Effect } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
-import { createHash } from "node:crypto"
+import * as Etag from "../http/Etag.ts"
 import { answer, Refused } from "../http/Refusals.ts"
 import * as AgentCards from "./AgentCards.ts"
 
 /** The answer with a card, or that the client has it already. */
 const respond = (request: HttpServerRequest.HttpServerRequest, card: object): HttpServerResponse.HttpServerResponse => {
   const text = JSON.stringify(card)
-  const etag = `"${createHash("sha256").update(text).digest("base64url")}"`
+  const etag = Etag.of(text)
   const headers = { "cache-control": "public, max-age=300", etag, vary: "A2A-Version" }
-  const known = (request.headers["if-none-match"] ?? "").split(",").map((tag) => tag.trim().replace(/^W\//, ""))
-  return known.includes(etag) || known.includes("*")
+  return Etag.isKnown(request, etag)
     ? HttpServerResponse.empty({ status: 304, headers })
     : HttpServerResponse.text(text, { contentType: "application/json", headers })
 }

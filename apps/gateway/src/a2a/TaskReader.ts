@@ -8,8 +8,8 @@ import type { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { toFrames } from "@bowline/runtime/store/EventRow"
 import type { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { isOver, type TaskPlan, type TaskStore } from "@bowline/runtime/store/TaskStore"
-import type { PlanReader } from "@bowline/runtime/stream/LivePlan"
-import { Effect, type Scope, Stream } from "effect"
+import type { PlanReader, Reading } from "@bowline/runtime/stream/LivePlan"
+import { Effect, Stream } from "effect"
 
 export interface Services {
   readonly plans: Plans["Service"]
@@ -143,7 +143,7 @@ export const begin = Effect.fnUntraced(function* ({ tasks }: Services, caller: C
 export const placeBehind = ({ at, fold }: OpenTask): Cursor => (fold.hasEnded ? { plan: at.plan + 1, seq: 0 } : at)
 
 interface Following {
-  readonly closeWhen?: (overdue: Effect.Effect<void>) => Effect.Effect<unknown, never, Scope.Scope>
+  readonly closeWhen?: (onOverdue: Reading["onOverdue"]) => void
   readonly until?: "rest" | "end"
   /** Whether a task that waits for its client at first is followed all the same, until it is over or waits again. */
   readonly isPatient?: boolean
@@ -176,7 +176,7 @@ export const follow = <E, R>(
   services: Services,
   { at: from, caller, fold, plan: opened, task }: OpenTask,
   emit: (change: Change, at: Cursor) => Effect.Effect<void, E, R>,
-  { closeWhen = () => Effect.void, isPatient = false, until = "rest" }: Following = {}
+  { closeWhen = () => undefined, isPatient = false, until = "rest" }: Following = {}
 ) =>
   Effect.gen(function* () {
     let at = from
@@ -215,9 +215,10 @@ export const follow = <E, R>(
     }
     while (!isDone()) {
       yield* Effect.scoped(
-        Effect.flatMap(services.streams.read(caller, plan.plan.plan_id, at.seq), ({ frames, overdue }) =>
-          Effect.andThen(closeWhen(overdue), readOut(frames))
-        )
+        Effect.flatMap(services.streams.read(caller, plan.plan.plan_id, at.seq), ({ frames, onOverdue }) => {
+          closeWhen(onOverdue)
+          return readOut(frames)
+        })
       )
       if (isDone()) return at
       if (!fold.hasEnded) {

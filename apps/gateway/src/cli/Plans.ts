@@ -1,5 +1,5 @@
 import { type PlanSummary, PlanState } from "@bowline/domain/plan/Plan"
-import { Effect, Record } from "effect"
+import { Effect, Option, Record } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Outbound from "../egress/Outbound.ts"
 import * as GatewayClient from "./GatewayClient.ts"
@@ -34,7 +34,13 @@ const filters = {
 /** Lists the caller's plans. */
 export const plans = Command.make("plans", { ...filters, ...Pages.flags }, ({ json, session, state, ...page }) =>
   GatewayClient.request((client) =>
-    client.plans.list({ query: { ...Record.getSomes({ session_id: session, state }), ...Pages.toQuery(page) } })
+    client.plans.list({
+      query: {
+        ...Record.getSomes({ session_id: session }),
+        ...Record.getSomes({ state: Option.map(state, (state) => [state]) }),
+        ...Pages.toQuery(page)
+      }
+    })
   ).pipe(
     Effect.flatMap(({ plans, next_cursor }) =>
       Pages.print({ name: "plans", rows: plans, next: next_cursor }, columns, json)

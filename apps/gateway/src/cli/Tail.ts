@@ -18,7 +18,7 @@ const parameters = {
 
 /** A frame as one line: its number, its name, and what it says. */
 const toLine = (frame: SseFrame): string => {
-  const { plan_id: _plan, session_id: _session, ...payload } = frame.data
+  const { plan_id: _plan, session_id: _session, at: _at, ...payload } = frame.data
   return `${frame.id}\t${frame.event}\t${oneLine(describe(frame) ?? toJson(payload))}`
 }
 

@@ -111,6 +111,8 @@ export class GatewayConfig extends Context.Service<
     /** The largest body of a request, in bytes. */
     /** How streams of Chat Completions show tools, and text that is taken back. */
     readonly openai: { readonly showsProgress: boolean; readonly onRetract: Values["openaiOnRetract"] }
+    /** Whether the web console is shown. */
+    readonly consoleEnabled: boolean
     readonly a2a: { readonly publicUrl: string | undefined; readonly hasPush: boolean }
     readonly maxBody: number
     readonly sessionTtl: Duration.Duration
@@ -257,6 +259,7 @@ export const fromEnvironment = Effect.fnUntraced(function* (
     mcpServers: mcpServersOf(file, environment),
     configuredModels: models.configured,
     openai: { showsProgress: values.openaiProgress === "text", onRetract: values.openaiOnRetract },
+    consoleEnabled: values.consoleEnabled,
     a2a: { publicUrl: values.publicUrl, hasPush: values.pushNotifications },
     maxBody: values.maxBody,
     sessionTtl: values.sessionTtl,

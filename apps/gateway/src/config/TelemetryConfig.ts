@@ -32,6 +32,8 @@ interface Batches {
 export interface TelemetryConfig {
   /** Whether spans have what callers, models and tools say. */
   readonly content: boolean
+  /** Where people look at a trace: a URL with `{trace_id}` in it. */
+  readonly traceUrl: string | undefined
   /** None if nothing is exported. */
   readonly exports: Option.Option<Export>
 }
@@ -84,5 +86,6 @@ const exportOf = (values: Values): Option.Option<Export> => {
 
 export const telemetryOf = (values: Values): TelemetryConfig => ({
   content: values.telemetryContent,
+  traceUrl: values.traceUrl,
   exports: exportOf(values)
 })

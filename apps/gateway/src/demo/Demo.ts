@@ -4,7 +4,7 @@ import { type DemoPeer, serveAll } from "@bowline/testing/peer/DemoPeers"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import * as ChatHost from "@bowline/testing/provider/ChatHost"
-import { demo } from "@bowline/testing/provider/DemoScript"
+import { makeDemo } from "@bowline/testing/provider/DemoScript"
 import { demoPreset } from "../config/CallerRules.ts"
 import { Console, Context, Effect, Layer, Schema } from "effect"
 import { HttpServer } from "effect/http"
@@ -18,7 +18,7 @@ export class Demo extends Context.Service<
     Demo,
     Effect.gen(function* () {
       const network = yield* Network
-      const { url } = yield* network.serve(yield* ChatHost.make(demo))
+      const { url } = yield* network.serve(yield* ChatHost.make(makeDemo()))
       return { baseUrl: `${url}/v1`, peers: yield* serveAll }
     })
   ).pipe(Layer.provide(LoopbackNetwork.layer))

@@ -1,12 +1,14 @@
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { Agent, type Dispatcher } from "@effect/platform-node/Undici"
 import type { EgressPolicy } from "@bowline/runtime/egress/Egress"
+import { Sender } from "@bowline/runtime/provider/HttpAttempt"
 import * as EgressRule from "@bowline/runtime/egress/EgressRule"
 import * as TraceContext from "@bowline/runtime/telemetry/TraceContext"
 import { Effect, Layer, Option } from "effect"
 import { HttpClient, HttpClientRequest } from "effect/http"
 import type { PeerTls } from "../file/PeerTls.ts"
 import * as EgressConnector from "../egress/EgressConnector.ts"
+import * as StreamedRequest from "./StreamedRequest.ts"
 
 /** The gateway has its own timer for every wait. Those of the client would blame the wrong stage. */
 const untimed: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) =>
@@ -21,8 +23,11 @@ const traced = HttpClient.mapRequestEffect((request: HttpClientRequest.HttpClien
 
 const client = (make: () => Agent) =>
   Layer.provide(
-    // Not the client's own layer, which copies two contexts for every request.
-    Layer.effect(HttpClient.HttpClient, Effect.map(NodeHttpClient.makeUndici, traced)),
+    Layer.merge(
+      // Not the client's own layer, which copies two contexts for every request.
+      Layer.effect(HttpClient.HttpClient, Effect.map(NodeHttpClient.makeUndici, traced)),
+      Layer.effect(Sender, Effect.map(NodeHttpClient.Dispatcher, StreamedRequest.make))
+    ),
     Layer.effect(
       NodeHttpClient.Dispatcher,
       Effect.map(

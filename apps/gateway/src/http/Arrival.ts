@@ -35,6 +35,18 @@ const isOwn = (origin: string, authority: string, { publicHosts }: EntryRules): 
   )
 }
 
+/** Tells whether an authority such as that of `Host` is a loopback name. */
+export const isLocal = (authority: string): boolean => {
+  const host = hostOf(authority)
+  return host !== undefined && isLoopback(host)
+}
+
+/** Tells whether a page of the gateway itself has sent a request. A browser says so by `Sec-Fetch-Site`, an older one by `Origin` alone. */
+export const isOwnPage = ({ hosts, origin, site }: Arrival, rules: EntryRules): boolean =>
+  site === undefined
+    ? origin !== undefined && hosts.every((authority) => isOwn(origin, authority, rules))
+    : site === "same-origin"
+
 /**
  * Decides which requests are refused before any route sees them: for their `hosts`, of which there must be one, for that `host`, or for
  * their `origin`. A page of somebody else that a browser shows may send requests to

@@ -1,13 +1,13 @@
-import { anonymous } from "@bowline/domain/caller/CallerName"
+import { anonymous, CallerName } from "@bowline/domain/caller/CallerName"
 import { Authorization, Caller } from "@bowline/protocol/api/Authorization"
 import { Effect, Layer, Redacted } from "effect"
-import { createHash, timingSafeEqual } from "node:crypto"
+import { HttpServerRequest } from "effect/http"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { formatPlace } from "../setting/ConfigProblem.ts"
 import * as CallerRate from "./CallerRate.ts"
-import { Refused, respond } from "./Refusals.ts"
-
-const digestOf = (key: Redacted.Redacted): Buffer => createHash("sha256").update(Redacted.value(key)).digest()
+import * as KnownCallers from "./KnownCallers.ts"
+import * as Logins from "./Logins.ts"
+import { answer, Refused, respond } from "./Refusals.ts"
 
 /** Refuses every caller that the configuration does not name as an admin. */
 export const onlyAdmins = Effect.map(GatewayConfig, ({ isAdmin, placeOf }) =>
@@ -20,34 +20,49 @@ export const onlyAdmins = Effect.map(GatewayConfig, ({ isAdmin, placeOf }) =>
   )
 )
 
+const unknown = (isMissing: boolean) =>
+  new Refused({
+    code: "unauthorized",
+    detail: isMissing ? "Expected Authorization: Bearer <key>" : "The gateway does not know this key",
+    headers: { "www-authenticate": `Bearer realm="bowline"${isMissing ? "" : ', error="invalid_token"'}` }
+  })
+
+/** Whose plans a request is about: those of its caller, unless an admin names another one. */
+export const ownerOf = Effect.map(onlyAdmins, (admitted) =>
+  Effect.fnUntraced(function* (named: string | undefined) {
+    const caller = yield* Caller
+    if (named === undefined || named === caller) return caller
+    yield* admitted
+    return named === "" ? caller : CallerName.make(named)
+  })
+)
+
 /**
- * Finds the caller by the digest of its key, and bounds its requests. Every key is compared, in constant time. Without keys everybody
+ * Finds the caller by the digest of its key, or by the console's cookie, and bounds its requests. Without keys everybody
  * is the same caller, as is everybody who reads public metrics.
  */
 export const layer = Layer.effect(
   Authorization,
   Effect.gen(function* () {
-    const { callerKeys, hasPublicMetrics } = yield* GatewayConfig
+    const { hasPublicMetrics } = yield* GatewayConfig
     const withinRate = yield* CallerRate.make
-    const known = callerKeys.map(({ name, key }) => ({ name, digest: digestOf(key) }))
-
-    const find = (credential: Redacted.Redacted) => {
-      if (known.length === 0) return anonymous
-      const digest = digestOf(credential)
-      return known.filter((key) => timingSafeEqual(key.digest, digest))[0]?.name
-    }
+    const known = yield* KnownCallers.all
+    const logins = yield* Logins.make
 
     return {
       bearer: (handled, { credential, endpoint }) => {
         if (hasPublicMetrics && endpoint.path === "/metrics") return Effect.provideService(handled, Caller, anonymous)
-        const caller = find(credential)
-        if (caller !== undefined) return withinRate(caller, Effect.provideService(handled, Caller, caller))
-        const isMissing = Redacted.value(credential) === ""
-        return respond(
-          new Refused({
-            code: "unauthorized",
-            detail: isMissing ? "Expected Authorization: Bearer <key>" : "The gateway does not know this key",
-            headers: { "www-authenticate": `Bearer realm="bowline"${isMissing ? "" : ', error="invalid_token"'}` }
+        const handledFor = (caller: CallerName) => withinRate(caller, Effect.provideService(handled, Caller, caller))
+        if (known.length === 0) return handledFor(anonymous)
+        if (Redacted.value(credential) !== "") {
+          const caller = KnownCallers.find(known, credential)
+          return caller === undefined ? respond(unknown(false)) : handledFor(caller.name)
+        }
+        return HttpServerRequest.HttpServerRequest.pipe(
+          Effect.flatMap(logins.callerOf),
+          Effect.matchEffect({
+            onFailure: (refusal) => answer(Effect.fail(refusal)),
+            onSuccess: (caller) => (caller === undefined ? respond(unknown(true)) : handledFor(caller))
           })
         )
       }

@@ -40,7 +40,8 @@ const cors = (origins: ReadonlyArray<string>) =>
         maxAge
       })
 
-const arrivalOf = (request: HttpServerRequest.HttpServerRequest) => {
+/** Who a request comes from, and whom it means. */
+export const arrivalOf = (request: HttpServerRequest.HttpServerRequest) => {
   // `request.url` lacks the host of a target that has one.
   const { rawHeaders, url = "" } = NodeHttpServerRequest.toIncomingMessage(request)
   const { origin, "sec-fetch-site": site } = request.headers

@@ -1,17 +1,13 @@
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import type { Reading } from "@bowline/runtime/stream/LivePlan"
 import * as Spans from "@bowline/runtime/telemetry/Spans"
 import * as TraceContext from "@bowline/runtime/telemetry/TraceContext"
 import { Effect } from "effect"
 import type { HttpServerRequest, HttpServerResponse } from "effect/http"
 
 /** Closes the connection when it is overdue. Only that helps against a caller who does not read: every write waits for it. */
-export const closeWhen = (overdue: Effect.Effect<void>, request: HttpServerRequest.HttpServerRequest) =>
-  Effect.forkScoped(
-    Effect.andThen(
-      overdue,
-      Effect.sync(() => NodeHttpServerRequest.toServerResponse(request).destroy())
-    )
-  )
+export const closeWhen = (onOverdue: Reading["onOverdue"], request: HttpServerRequest.HttpServerRequest): void =>
+  onOverdue(() => NodeHttpServerRequest.toServerResponse(request).destroy())
 
 /** The arrival of a plan, in the trace of its caller. It ends with the head of the answer: the plan has a span of its own. */
 const inSpan =

@@ -50,7 +50,7 @@ export const invalid = (all: ReadonlyArray<Issue>): Refused => {
 export const internal = new Refused({ code: "internal", detail: "The log has the cause under this request_id" })
 
 /** Seconds after which the caller may send the same request again. */
-const retryAfter = { "retry-after": "2" }
+export const retryAfter = { "retry-after": "2" }
 
 const headersOf = ({ code, headers }: Refused) =>
   code === "draining" || code === "unavailable" ? { ...retryAfter, ...headers } : headers

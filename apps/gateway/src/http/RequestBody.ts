@@ -43,12 +43,12 @@ const textDecoder = <A>(schema: Schema.ConstraintDecoder<A>) => {
       try: () => new TextDecoder("utf-8", { fatal: true }).decode(bytes),
       catch: () => invalid([{ path: "", message: "Expected JSON in UTF-8" }])
     })
-    return { text, value: yield* Effect.mapError(Effect.fromResult(decode(text)), invalid) }
+    return yield* Effect.mapError(Effect.fromResult(decode(text)), invalid)
   })
 }
 
 /**
- * Reads the body of a request as JSON in UTF-8, as it was sent and as the schema has it, `maxBody` bytes at most. What is larger is refused by its length before it is
+ * Reads the body of a request as JSON in UTF-8, as it was `sent` and as the schema has its `value`, `maxBody` bytes at most. What is larger is refused by its length before it is
  * read, or as soon as it has been read so far.
  */
 export const readSentJson = <A>(schema: Schema.ConstraintDecoder<A>, maxBody: number) => {

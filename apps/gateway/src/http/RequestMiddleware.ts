@@ -76,14 +76,19 @@ const within = <E, R>(
     Effect.provideService(RefusalShape, refusal)
   )
 
-/** Gives every request an id, which is in the response and in each line of the log, refuses those that may not come in, and turns every failure into an answer in the shape of the protocol. */
-export const layer = (edges: ReadonlyArray<Edge>) =>
+type Middleware = <E, R>(
+  handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+) => Effect.Effect<HttpServerResponse.HttpServerResponse, E, R | HttpServerRequest.HttpServerRequest>
+
+/** Gives every request an id, which is in the response and in each line of the log, refuses those that may not come in, and turns every failure into an answer in the shape of the protocol. `pages` come before the routes, for those who may come in. */
+export const layer = <R>(edges: ReadonlyArray<Edge>, pages: Effect.Effect<Middleware, never, R>) =>
   HttpRouter.middleware(
     Effect.gen(function* () {
       const uuid = yield* UuidGenerator
       const admit = yield* Entrance.make
+      const withPages = yield* pages
       return (handled) => {
-        const admitted = Effect.catchCause(admit(handled), rescue)
+        const admitted = Effect.catchCause(admit(withPages(handled)), rescue)
         return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
           const given = request.headers["x-request-id"]
           const id = isSane(given) ? given : uuid()

@@ -1,20 +1,22 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
-import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { PlanRequest, type SkillCall } from "@bowline/domain/plan/PlanRequest"
 import { fromSchema } from "@bowline/protocol/api/Issues"
-import { defaultPreset, type Preset } from "@bowline/runtime/config/Presets"
+import { defaultPreset, type Preset, type PresetSkill } from "@bowline/runtime/config/Presets"
 import { Effect, Result, Schema, Struct } from "effect"
 import { invalid, type Refused } from "../http/Refusals.ts"
 import type { Answered } from "./Elicitation.ts"
 import { PlanAnswer } from "./PlanAnswer.ts"
 import { hasStructure, type Revision } from "./Revision.ts"
 
+const usualWaitMs = 45_000
+
 const WaitMs = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 300_000 })).pipe(
   Schema.annotate({
     description:
       "Milliseconds to wait for the answer. A plan that runs longer goes on, and is asked for by plan_result",
-    default: 45_000
+    default: usualWaitMs
   }),
-  Schema.withDecodingDefaultKey(Effect.succeed(45_000))
+  Schema.withDecodingDefaultKey(Effect.succeed(usualWaitMs))
 )
 
 const PlanArguments = Schema.Struct({
@@ -34,7 +36,7 @@ const ResultArguments = Schema.Struct({ ...CancelArguments.fields, wait_ms: Wait
 
 /** What a call asks for. */
 export type Call =
-  | ({ readonly _tag: "Ask" } & typeof PlanArguments.Type)
+  | ({ readonly _tag: "Ask"; readonly call?: SkillCall } & typeof PlanArguments.Type)
   | ({ readonly _tag: "Result" } & typeof ResultArguments.Type)
   /** `isHandedOut`: the caller knows of the plan, which goes on when this call ends. */
   | ({ readonly _tag: "Resume"; readonly wait_ms: number; readonly isHandedOut: boolean } & Answered)
@@ -111,11 +113,42 @@ const ofPreset = ({ agents, description, name, servers }: Preset): GatewayTool =
   }
 }
 
-/** The tools of a caller who may use these presets. */
-export const toolsOf = (presets: ReadonlyArray<Preset>): ReadonlyArray<GatewayTool> => [
-  ...ownTools,
-  ...presets.filter(({ name }) => name !== defaultPreset).map(ofPreset)
-]
+const readInput = Schema.decodeUnknownResult(Schema.Record(Schema.String, Schema.Json), { errors: "all" })
+
+/** How many characters of a call stand in the question of its plan, for whoever looks at the plans. */
+const maxQuestion = 2_000
+
+const ofSkill = ({ agent, preset, skill, ...tool }: PresetSkill): GatewayTool => ({
+  name: tool.name,
+  description: tool.description,
+  // Some clients refuse a whole list for one schema without a type. A call takes an object in any case.
+  inputSchema: { ...tool.inputSchema, type: "object" },
+  annotations: { ...asking, idempotentHint: tool.isIdempotent },
+  read: (given) =>
+    Result.mapBoth(readInput(given), {
+      onSuccess: (input): Call => ({
+        _tag: "Ask",
+        question: `${tool.name} ${JSON.stringify(input)}`.slice(0, maxQuestion).toWellFormed(),
+        wait_ms: usualWaitMs,
+        ...(preset !== defaultPreset && { preset }),
+        call: { agent, skill, input }
+      }),
+      onFailure: (error) => invalid(fromSchema(error))
+    })
+})
+
+/** The tools of a caller who may use these presets, and may call these skills. Of two with one name the first one stays. */
+export const toolsOf = (
+  presets: ReadonlyArray<Preset>,
+  skills: ReadonlyArray<PresetSkill>
+): ReadonlyArray<GatewayTool> => {
+  const tools = new Map<string, GatewayTool>()
+  const ofPresets = presets.filter(({ name }) => name !== defaultPreset).map(ofPreset)
+  for (const tool of [...ownTools, ...ofPresets, ...skills.map(ofSkill)]) {
+    if (!tools.has(tool.name)) tools.set(tool.name, tool)
+  }
+  return Array.from(tools.values())
+}
 
 /** A tool as a list shows it. */
 export const describe = ({ annotations, description, inputSchema, name }: GatewayTool, revision: Revision) => ({

@@ -8,7 +8,7 @@ import { type Headers, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import * as PlanArrival from "../http/PlanArrival.ts"
-import { answer, Refused } from "../http/Refusals.ts"
+import { answer, Refused, retryAfter } from "../http/Refusals.ts"
 import { readSentJson } from "../http/RequestBody.ts"
 import * as SseAnswer from "../http/SseAnswer.ts"
 import { code, decode, errorOf, idOf, resultOf, RpcError } from "./JsonRpc.ts"
@@ -140,9 +140,10 @@ export const layer = HttpApiBuilder.group(
         if (bodies.length === 0) return HttpServerResponse.empty({ status: 202 })
         if (Array.isArray(value)) return HttpServerResponse.jsonUnsafe(bodies)
         const begins = Predicate.hasProperty(value, "method") && value.method === "initialize"
+        const status = known[0]?.status ?? 200
         return HttpServerResponse.jsonUnsafe(bodies[0], {
-          status: known[0]?.status ?? 200,
-          ...(begins && { headers: { [sessionHeader]: uuid() } })
+          status,
+          headers: { ...(begins && { [sessionHeader]: uuid() }), ...(status === 503 && retryAfter) }
         })
       }).pipe(
         PlanArrival.traced("/mcp", request),

@@ -17,8 +17,8 @@ const serverInfo = { name: "bowline", title: "Bowline", version }
 const capabilities = { tools: { listChanged: false } }
 const modernCapabilities = { ...capabilities, extensions: { [McpTasks.extension]: {} } }
 const instructions =
-  "plan asks a question that the gateway's agents answer together; ask_<preset> asks some of them. A plan that takes longer than " +
-  "wait_ms runs on: plan_result waits for it by its plan_id, and plan_cancel ends it."
+  "plan asks a question that the gateway's agents answer together; ask_<preset> asks some of them; the other tools call one skill of " +
+  "one agent. What takes longer than wait_ms runs on: plan_result waits for it by its plan_id, and plan_cancel ends it."
 
 /** How long a client may keep what is the same for a while, in milliseconds. What a caller may use is nobody else's. */
 const cached = { ttlMs: 60_000, cacheScope: "private" }
@@ -50,7 +50,7 @@ export class Waiting extends Data.Class<{
 export const make = Effect.gen(function* () {
   const calls = yield* PlanCalls.make
   const tasks = McpTasks.make(calls)
-  const tools = (caller: CallerName) => Effect.map(calls.plans.presets(caller), toolsOf)
+  const tools = (caller: CallerName) => Effect.zipWith(calls.plans.presets(caller), calls.plans.skills(caller), toolsOf)
 
   /** Makes a call, whose arguments are good, and gives its result. */
   const run = Effect.fnUntraced(function* (

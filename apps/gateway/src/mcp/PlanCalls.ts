@@ -127,8 +127,9 @@ export const make = Effect.gen(function* () {
       return waited ?? (yield* standing(caller, reading.plan_id))
     })
 
-  const requestOf = ({ preset, question, session_id, wait_ms }: Asking): PlanRequest => ({
+  const requestOf = ({ call, preset, question, session_id, wait_ms }: Asking): PlanRequest => ({
     question,
+    ...(call !== undefined && { call }),
     ...(session_id !== undefined && { session_id }),
     ...(preset !== undefined && { preset }),
     agents: [],

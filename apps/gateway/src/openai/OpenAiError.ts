@@ -1,7 +1,7 @@
 import type { Failure } from "@bowline/domain/plan/Outcome"
 import { problems } from "@bowline/protocol/api/Problem"
 import type { OpenAiError } from "@bowline/protocol/openai/OpenAiApi"
-import type { Refused, RefusalBody } from "../http/Refusals.ts"
+import { type Refused, type RefusalBody, retryAfter } from "../http/Refusals.ts"
 
 type Type = OpenAiError["error"]["type"]
 
@@ -50,13 +50,14 @@ const statusOf = ({ code, reason }: Failure): number => {
 /** The end of a plan that did not complete, for a client that did not ask for a stream. */
 export const fromFailure = (failure: Failure) => {
   const status = statusOf(failure)
-  const retryAfter = failure.data?.["retry_after_ms"]
+  const known = failure.data?.["retry_after_ms"]
   return {
     status,
     body: chunkOf(failure),
     headers: {
       ...retryHeaders(failure.retryable),
-      ...(typeof retryAfter === "number" && { "retry-after": String(Math.ceil(retryAfter / 1_000)) })
+      ...(status === 429 && retryAfter),
+      ...(typeof known === "number" && { "retry-after": String(Math.ceil(known / 1_000)) })
     }
   }
 }

@@ -1,8 +1,6 @@
 import { ExternalSessionId } from "@bowline/domain/session/Session"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { Caller } from "@bowline/protocol/api/Authorization"
-import { formatPath } from "@bowline/protocol/api/Issues"
 import type { Issue } from "@bowline/protocol/api/Problem"
 import { defaultPreset } from "@bowline/runtime/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
@@ -12,6 +10,7 @@ import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { Effect, Schema } from "effect"
 import type { Headers } from "effect/http"
 import { invalid, Refused } from "../http/Refusals.ts"
+import * as ToldHistory from "../http/ToldHistory.ts"
 import * as SdkRetries from "./SdkRetries.ts"
 
 const gatewayModel = "bowline"
@@ -37,9 +36,6 @@ const listed = (names: ReadonlyArray<string>): string =>
     .slice(0, 32)
     .map((name) => encodeURIComponent(name.slice(0, 64).toWellFormed()).replaceAll(/%5B|%5D/g, decodeURIComponent))
     .join(", ")
-
-/** Whether all that is wrong is that the session has a history already. */
-const isAboutHistory = ({ issues }: InvalidRequest): boolean => issues.every(({ path }) => path[0] === "history")
 
 /** A request of a client, read as a plan. */
 export interface Asking {
@@ -78,20 +74,6 @@ export const make = Effect.gen(function* () {
     return yield* new Refused({ code: "model_not_found", detail })
   })
 
-  /** Starts the plan, or joins that of an earlier try. A session that has a history keeps its own: the caller's is another telling of it. */
-  const begin = (asked: SdkRetries.Asked, tried: SdkRetries.Tried, renamed: Asking["renamed"]) =>
-    retries.start(asked, tried).pipe(
-      Effect.catchTag("InvalidRequest", (refusal) =>
-        isAboutHistory(refusal)
-          ? retries.start({ ...asked, request: { ...asked.request, history: [] } }, tried)
-          : Effect.fail(refusal)
-      ),
-      Effect.catchTag("InvalidRequest", ({ issues }) => {
-        const named = issues.map(({ message, path }) => ({ path: formatPath(path), message }))
-        return Effect.fail(invalid(renamed(named)))
-      })
-    )
-
   return {
     models,
     expectModel,
@@ -115,7 +97,11 @@ export const make = Effect.gen(function* () {
         echo,
         idempotency: key === undefined ? undefined : idempotency(key, body)
       }
-      const reading = yield* begin(asked, { count, body, session }, renamed)
+      const reading = yield* ToldHistory.start(
+        asked.request,
+        (request) => retries.start({ ...asked, request }, { count, body, session }),
+        renamed
+      )
       return {
         ...reading,
         mayJoin: key !== undefined || Number(count) > 0,

@@ -40,7 +40,7 @@ export const layer = HttpApiBuilder.group(
         Effect.gen(function* () {
           const { value } = yield* readBody(request)
           const chat = yield* Effect.mapError(Effect.fromResult(ChatRequest.decode(value)), invalid)
-          const { frames, headers, overdue, ...ids } = yield* openAi.start({
+          const { frames, headers, onOverdue, ...ids } = yield* openAi.start({
             ...chat,
             headers: request.headers,
             body: value,
@@ -53,7 +53,7 @@ export const layer = HttpApiBuilder.group(
             model: chat.model
           }
           if (chat.isStreamed) {
-            yield* PlanArrival.closeWhen(overdue, request)
+            PlanArrival.closeWhen(onOverdue, request)
             const options = { ...openai, includesUsage: chat.includesUsage }
             const stream = ChatStream.respond(head, options, frames, plans.isDraining)
             return HttpServerResponse.setHeaders(stream, headers)

@@ -9,9 +9,10 @@ import { defaultPreset } from "@bowline/runtime/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import type { PlanFrame } from "@bowline/runtime/store/EventRow"
-import { Clock, Effect, Latch, Option, Schema } from "effect"
+import { Clock, Effect, Option, Schema } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
+import * as DecisionPause from "../http/DecisionPause.ts"
 import { waitFor } from "../http/JsonAnswer.ts"
 import * as PlanArrival from "../http/PlanArrival.ts"
 import { invalid } from "../http/Refusals.ts"
@@ -34,28 +35,6 @@ const sessionOf = (previous: Pick<Plan, "session_id" | "external_session_id"> | 
   previous === undefined
     ? {}
     : { session_id: previous.external_session_id ?? ExternalSessionId.make(previous.session_id) }
-
-/** How long a decision that is stored may take to arrive behind its request: stored frames come page by page. */
-const arrivesWithin = "20 millis"
-
-/** Where an answer ends before its plan: only a decision is waited for, which comes in another request. The plan then runs on. */
-const pauseOf = (
-  events: ResponseEvents,
-  decided: ReadonlySet<TaskId>,
-  leaveRunning: Effect.Effect<void>
-): ResponseStream.Pause => {
-  const mayWait = Latch.makeUnsafe(false)
-  const isWaiting = Effect.map(Effect.andThen(mayWait.await, Effect.sleep(arrivesWithin)), () => {
-    mayWait.closeUnsafe()
-    return events.waits(decided)
-  })
-  return {
-    look: () => {
-      if (events.waits(decided)) mayWait.openUnsafe()
-    },
-    reached: Effect.andThen(Effect.repeat(isWaiting, { until: (waits) => waits }), leaveRunning)
-  }
-}
 
 /** Starts plans for `POST /v1/responses`, and answers with their responses. */
 export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
@@ -178,11 +157,11 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
       : decided.plan_id !== undefined
         ? join(caller, decided.plan_id, decided.calls)
         : Effect.die("The request neither asks nor decides")
-    const { echo, frames, from, headers, leaveRunning, overdue, plan_id, session_id } = reading
+    const { echo, frames, from, headers, leaveRunning, onOverdue, plan_id, session_id } = reading
     const events = new ResponseEvents({ plan_id, from }, echo)
-    const pause = pauseOf(events, decided.calls, leaveRunning)
+    const pause = DecisionPause.make(() => events.waits(decided.calls), leaveRunning)
     if (asked.isStreamed) {
-      yield* PlanArrival.closeWhen(overdue, request)
+      PlanArrival.closeWhen(onOverdue, request)
       const seen = { events, after: -1, ...(!asked.echo.background && { pause }) }
       return HttpServerResponse.setHeaders(ResponseStream.respond(seen, frames, plans.isDraining), headers)
     }

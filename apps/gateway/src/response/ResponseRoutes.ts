@@ -51,8 +51,8 @@ export const layer = HttpApiBuilder.group(
             const message = `Expected no more than the last sequence_number, ${events.last}`
             return yield* invalid([{ path: "starting_after", message }])
           }
-          const { frames, overdue } = yield* streams.read(caller, ref.plan_id, 0)
-          yield* PlanArrival.closeWhen(overdue, request)
+          const { frames, onOverdue } = yield* streams.read(caller, ref.plan_id, 0)
+          PlanArrival.closeWhen(onOverdue, request)
           const seen = { events: new ResponseEvents(ref, echo), after }
           return ResponseStream.respond(seen, frames, plans.isDraining)
         }).pipe(answer)

@@ -2,6 +2,7 @@ import { ping } from "@bowline/protocol/stream/SseFrame"
 import type { PlanReader, ReaderItem } from "@bowline/runtime/stream/LivePlan"
 import { Effect, Stream } from "effect"
 import type { HttpServerResponse } from "effect/http"
+import type { DecisionPause } from "../http/DecisionPause.ts"
 import * as SseAnswer from "../http/SseAnswer.ts"
 import * as OpenAiError from "../openai/OpenAiError.ts"
 import * as StreamMetrics from "../telemetry/StreamMetrics.ts"
@@ -16,17 +17,11 @@ const failure = (sequence_number: number, code: string, message: string): Respon
   return event
 }
 
-/** Where a stream ends before its plan: only a decision is waited for. `look` is called behind the frames that were read. */
-export interface Pause {
-  readonly look: () => void
-  readonly reached: Effect.Effect<void>
-}
-
 /** The numbers that the client has already, and whether its stream ends at a pause. */
 interface Seen {
   readonly events: ResponseEvents
   readonly after: number
-  readonly pause?: Pause
+  readonly pause?: DecisionPause
 }
 
 /**

@@ -1,4 +1,3 @@
-import { CallerName } from "@bowline/domain/caller/CallerName"
 import { Decision } from "@bowline/domain/plan/Approval"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
@@ -10,7 +9,7 @@ import { Effect, Option, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
-import { onlyAdmins } from "../http/BearerAuthorization.ts"
+import { ownerOf } from "../http/BearerAuthorization.ts"
 import { answer } from "../http/Refusals.ts"
 import { readJson } from "../http/RequestBody.ts"
 
@@ -23,16 +22,13 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const plans = yield* Plans
     const { isAdmin, maxBody } = yield* GatewayConfig
-    const admitted = yield* onlyAdmins
+    const findOwner = yield* ownerOf
     const readDecision = readJson(Decision, maxBody)
 
     return handlers
       .handle("list", ({ query: { caller: named, ...page } }) =>
         Effect.gen(function* () {
-          const caller = yield* Caller
-          if (named !== undefined && named !== caller) yield* admitted
-          const owner = named === undefined || named === "" ? caller : CallerName.make(named)
-          const { items, next } = yield* plans.approvals(owner, page)
+          const { items, next } = yield* plans.approvals(yield* findOwner(named), page)
           return { approvals: items, next_cursor: next }
         }).pipe(answer)
       )

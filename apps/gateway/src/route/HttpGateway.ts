@@ -7,13 +7,17 @@ import * as A2aRoutes from "../a2a/A2aRoutes.ts"
 import * as AgentCardRoutes from "../a2a/AgentCardRoutes.ts"
 import * as BearerAuthorization from "../http/BearerAuthorization.ts"
 import * as ApprovalRoutes from "./ApprovalRoutes.ts"
+import * as ConsoleRoutes from "./ConsoleRoutes.ts"
 import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as RequestMiddleware from "../http/RequestMiddleware.ts"
+import * as ConsolePages from "../console/ConsolePages.ts"
+import * as LoginRoutes from "../console/LoginRoutes.ts"
 import * as McpEdge from "../mcp/McpEdge.ts"
 import * as McpRoutes from "../mcp/McpRoutes.ts"
 import * as OpenAiEdge from "../openai/OpenAiEdge.ts"
 import * as ResponseRoutes from "../response/ResponseRoutes.ts"
 import * as OpenAiRoutes from "../openai/OpenAiRoutes.ts"
+import * as UiRoutes from "../ui/UiRoutes.ts"
 import * as GatewayRoutes from "./GatewayRoutes.ts"
 import * as IdentityRoutes from "./IdentityRoutes.ts"
 import * as PeerRoutes from "./PeerRoutes.ts"
@@ -39,15 +43,18 @@ export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" })
     CredentialRoutes.layer,
     PeerRoutes.layer,
     PresetRoutes.layer,
+    ConsoleRoutes.layer,
     OpenAiRoutes.layer,
     ResponseRoutes.layer,
+    UiRoutes.layer,
     McpRoutes.layer,
     AgentCardRoutes.layer,
     A2aRoutes.layer,
     IdentityRoutes.layer,
+    LoginRoutes.layer,
     GatewayRoutes.layer
   ]),
   Layer.provide(BearerAuthorization.layer),
   Layer.merge(docs),
-  Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge, McpEdge.edge, ...A2aEdge.edges]))
+  Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge, McpEdge.edge, ...A2aEdge.edges], ConsolePages.make))
 )

@@ -10,6 +10,7 @@ import { Effect, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
+import { ownerOf } from "../http/BearerAuthorization.ts"
 import * as PlanArrival from "../http/PlanArrival.ts"
 import * as SseAnswer from "../http/SseAnswer.ts"
 import { prefersJson, waitFor } from "../http/JsonAnswer.ts"
@@ -31,6 +32,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const plans = yield* Plans
     const streams = yield* PlanStreams
+    const findOwner = yield* ownerOf
     const { maxBody } = yield* GatewayConfig
     const expectNothing = readNothing(maxBody)
     const readRequest = readSentJson(PlanBody, maxBody)
@@ -40,25 +42,32 @@ export const layer = HttpApiBuilder.group(
         Effect.gen(function* () {
           const caller = yield* Caller
           const route = { hops: headers["x-bowline-hops"] ?? 0, via: headers["x-bowline-via"] ?? [] }
-          const { text, value } = yield* readRequest(request)
+          const { sent, value } = yield* readRequest(request)
           const key = headers["idempotency-key"]
-          const sent: unknown = key === undefined ? undefined : JSON.parse(text)
           const same = key === undefined ? undefined : idempotency(key, sent)
-          const { frames, overdue, ...ids } = yield* streams.start({ caller, request: value, route, idempotency: same })
+          const { frames, onOverdue, ...ids } = yield* streams.start({
+            caller,
+            request: value,
+            sent,
+            route,
+            idempotency: same
+          })
           if (prefersJson(request.headers.accept)) {
             return HttpServerResponse.jsonUnsafe(yield* waitFor({ plans, streams }, caller, ids, frames))
           }
-          yield* PlanArrival.closeWhen(overdue, request)
+          PlanArrival.closeWhen(onOverdue, request)
           return SseAnswer.fromStart(ids, frames)
         }).pipe(PlanArrival.traced("/plan", request), answer)
       )
-      .handle("list", ({ query: { session_id, state, ...page } }) =>
+      .handle("list", ({ query: { caller, cursor, limit, session_id, state, ...given } }) =>
         Effect.gen(function* () {
           const filter = {
-            ...(session_id === undefined ? {} : { session: session_id }),
-            ...(state === undefined ? {} : { state })
+            ...given,
+            ...(session_id !== undefined && { session: session_id }),
+            ...(state !== undefined && { states: state })
           }
-          const { items, next } = yield* plans.list(yield* Caller, filter, page)
+          const page = { limit, ...(cursor !== undefined && { cursor }) }
+          const { items, next } = yield* plans.list(yield* findOwner(caller), filter, page)
           return { plans: items, next_cursor: next }
         }).pipe(answer)
       )
@@ -72,10 +81,10 @@ export const layer = HttpApiBuilder.group(
           const plan_id = yield* planId(params.id)
           const header = headers["last-event-id"]
           const named = header === undefined ? "after" : "last-event-id"
-          const { frames, overdue, ...ids } = yield* streams
+          const { frames, onOverdue, ...ids } = yield* streams
             .read(yield* Caller, plan_id, header ?? query.after ?? 0)
             .pipe(Effect.mapError((error) => (error._tag === "InvalidRequest" ? underName(named, error) : error)))
-          yield* PlanArrival.closeWhen(overdue, request)
+          PlanArrival.closeWhen(onOverdue, request)
           return SseAnswer.fromLater(ids, frames)
         }).pipe(answer)
       )

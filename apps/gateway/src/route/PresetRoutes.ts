@@ -6,7 +6,8 @@ import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 
-const isWorthListing = ({ agents, name, servers }: Preset) =>
+/** Whether callers are told of the preset: there is always a default one. */
+export const isWorthListing = ({ agents, name, servers }: Preset) =>
   name !== defaultPreset || agents.length > 0 || servers.length > 0
 
 /** Shows callers the presets that they may use. */

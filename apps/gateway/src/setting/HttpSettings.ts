@@ -95,6 +95,11 @@ export const httpSettings = {
     default: "5m",
     doc: "how long a whole request may take, its body included"
   }),
+  consoleEnabled: setting(trueOrFalse, {
+    path: ["console", "enabled"],
+    default: "true",
+    doc: "whether the gateway shows the [web console](http.md#console) at `/`"
+  }),
   pushNotifications: setting(trueOrFalse, {
     path: ["a2a", "push_notifications"],
     default: "false",

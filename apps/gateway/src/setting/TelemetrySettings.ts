@@ -12,6 +12,14 @@ const collector = Schema.String.check(Schema.makeFilter(isCollector)).pipe(
   expecting("Expected an http or https URL without a user and a query; a key goes into OTEL_EXPORTER_OTLP_HEADERS")
 )
 
+/** The `javascript:` of a link would run in the page. */
+const isTemplate = (text: string): boolean =>
+  text.includes("{trace_id}") && /^https?:$/.test(URL.parse(text.replaceAll("{trace_id}", "0"))?.protocol ?? "")
+
+const traceUrl = Schema.String.check(Schema.makeFilter(isTemplate)).pipe(
+  expecting("Expected an http or https URL with {trace_id} in it")
+)
+
 const decoded = Option.liftThrowable(decodeURIComponent)
 
 const isDecodable = (text: string): boolean => /^[\x20-\x7e]*$/.test(text) && Option.isSome(decoded(text))
@@ -77,6 +85,11 @@ export const telemetrySettings = {
     path: ["telemetry", "content"],
     default: "false",
     doc: "whether spans have questions, answers, arguments and results of plans, see [telemetry](telemetry.md#content)"
+  }),
+  traceUrl: optional(traceUrl, {
+    path: ["telemetry", "trace_url"],
+    unset: "none: no links",
+    doc: "where people look at a trace, such as `http://127.0.0.1:16686/trace/{trace_id}`: pages of the console link to it"
   }),
   telemetryDisabled: setting(trueOrFalse, {
     variable: "OTEL_SDK_DISABLED",

@@ -17,6 +17,7 @@ import { bowline } from "./Bowline.ts"
 
 const ask = (url: string, ...args: ReadonlyArray<string>) => bowline(["ask", ...args], { BOWLINE_URL: url })
 
+const at = "2026-01-02T03:04:05.678Z"
 const frame = encoder({
   plan_id: PlanId.make("plan_00000000-0000-4000-8000-000000000001"),
   session_id: SessionId.make("session_00000000-0000-4000-8000-000000000002")
@@ -106,9 +107,9 @@ describe("bowline ask", () => {
       const network = yield* Network
       const final = { stop_reason: "stop", text: "answer", usage: Usage.empty, steps: 1, tool_calls: 0, duration_ms: 1 }
       const frames = [
-        frame({ seq: 1, event: "session", payload: '{"external_session_id":null,"created":true}' }),
-        frame({ seq: 2, event: "final", payload: JSON.stringify(final) }),
-        frame({ seq: 3, event: "done", payload: "{}" })
+        frame({ seq: 1, at, event: "session", payload: '{"external_session_id":null,"created":true}' }),
+        frame({ seq: 2, at, event: "final", payload: JSON.stringify(final) }),
+        frame({ seq: 3, at, event: "done", payload: "{}" })
       ]
       const host = yield* network.serve(({ headers, method }) => {
         const after = Number(headers["last-event-id"] ?? 0)
@@ -189,9 +190,9 @@ describe("bowline ask", () => {
         duration_ms: 1
       }
       const frames = [
-        frame({ seq: 1, event: "approval.requested", payload: JSON.stringify(asked) }),
-        frame({ seq: 2, event: "final", payload: JSON.stringify(final) }),
-        frame({ seq: 3, event: "done", payload: "{}" })
+        frame({ seq: 1, at, event: "approval.requested", payload: JSON.stringify(asked) }),
+        frame({ seq: 2, at, event: "final", payload: JSON.stringify(final) }),
+        frame({ seq: 3, at, event: "done", payload: "{}" })
       ]
       const host = yield* network.serve(() =>
         Effect.succeed({
@@ -230,11 +231,13 @@ describe("bowline ask", () => {
       const network = yield* Network
       const asked = yield* Deferred.make<void>()
       const failure = { code: "aborted", reason: "cancelled", message: "Cancelled", retryable: false, stage: null }
-      const session = write(frame({ seq: 1, event: "session", payload: '{"external_session_id":null,"created":true}' }))
+      const session = write(
+        frame({ seq: 1, at, event: "session", payload: '{"external_session_id":null,"created":true}' })
+      )
       const end = [
         until(Deferred.await(asked)),
-        write(frame({ seq: 2, event: "error", payload: JSON.stringify(failure) })),
-        write(frame({ seq: 3, event: "done", payload: "{}" }))
+        write(frame({ seq: 2, at, event: "error", payload: JSON.stringify(failure) })),
+        write(frame({ seq: 3, at, event: "done", payload: "{}" }))
       ]
       const host = yield* network.serve(({ method, url }) =>
         url.pathname.endsWith("/cancel")

@@ -16,6 +16,7 @@ import { hasPty, interrupt, onPty } from "./Pty.ts"
 const planLine = /^plan_[0-9a-f-]{36} in session \S+$/
 const retracted = "↺ The text above is retracted: the answer begins again"
 
+const at = "2026-01-02T03:04:05.678Z"
 const frame = encoder({
   plan_id: PlanId.make("plan_00000000-0000-4000-8000-000000000001"),
   session_id: SessionId.make("session_00000000-0000-4000-8000-000000000002")
@@ -26,7 +27,7 @@ const stalledPlan = {
   status: 200,
   headers: { "content-type": "text/event-stream" },
   body: toStream([
-    write(frame({ seq: 1, event: "session", payload: '{"external_session_id":null,"created":true}' })),
+    write(frame({ seq: 1, at, event: "session", payload: '{"external_session_id":null,"created":true}' })),
     stall
   ])
 }

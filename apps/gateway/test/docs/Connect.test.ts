@@ -32,7 +32,7 @@ describe("the programs of docs/connect.md", () => {
   it("are there", () => {
     assert.deepStrictEqual(
       programs.map(([heading]) => heading),
-      ["openai-node", "AI SDK", "LangChain", "OpenAI Agents SDK"]
+      ["openai-node", "AI SDK", "AG-UI", "LangChain", "OpenAI Agents SDK"]
     )
   })
 

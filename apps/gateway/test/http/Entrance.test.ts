@@ -272,18 +272,22 @@ describe("a page of another origin", () => {
       assert.match(headers.get("vary") ?? "", /origin/i)
 
       const plan = { question: "?" }
-      for (const [key, status] of [
-        ["key-of-ann", 200],
-        ["wrong", 401]
+      const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "plan", arguments: plan } }
+      for (const [path, body, key, status] of [
+        ["/plan", plan, "key-of-ann", 200],
+        ["/plan", plan, "wrong", 401],
+        ["/mcp", call, "key-of-ann", 200],
+        ["/mcp", call, "wrong", 401]
       ] as const) {
-        const answer = yield* post(`${url}/plan`, plan, {
+        const answer = yield* post(`${url}${path}`, body, {
           origin: app,
           "sec-fetch-site": "cross-site",
           authorization: `Bearer ${key}`
         })
         assert.deepStrictEqual([answer.status, answer.headers.get("access-control-allow-origin")], [status, app])
         const exposed = answer.headers.get("access-control-expose-headers") ?? ""
-        for (const name of ["X-Request-Id", "Retry-After", "RateLimit-Remaining"]) assert.include(exposed, name)
+        for (const name of ["X-Request-Id", "Retry-After", "RateLimit-Remaining", "Mcp-Session-Id"])
+          assert.include(exposed, name)
       }
     })
   )
@@ -294,6 +298,9 @@ describe("a page of another origin", () => {
       for (const origin of ["https://evil.example", "https://app.example:8443", "http://app.example", "null"]) {
         const { headers, status } = yield* send(`${listed.url}/plans`, { headers: { origin } })
         assert.deepStrictEqual([status, headers.get("access-control-allow-origin")], [403, null], origin)
+        const atMcp = yield* post(`${listed.url}/mcp`, { jsonrpc: "2.0", id: 1, method: "tools/list" }, { origin })
+        assert.strictEqual(atMcp.status, 403)
+        assert.deepNestedInclude(atMcp.body, { "error.code": -32_600, "error.data.code": "forbidden" })
       }
       const plain = yield* send(`${listed.url}/plans`)
       assert.deepStrictEqual([plain.status, plain.headers.get("access-control-allow-origin")], [200, null])

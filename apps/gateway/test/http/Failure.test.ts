@@ -5,6 +5,7 @@ import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
+import { LoginStore } from "@bowline/runtime/store/LoginStore"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { SessionCompaction } from "@bowline/runtime/plan/SessionCompaction"
@@ -24,8 +25,9 @@ import { send } from "./RunningGateway.ts"
 const secret = "planted-secret"
 const plan_id = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
 const session_id = SessionId.make("session_00000000-0000-4000-8000-000000000002")
+const at = "2026-01-02T03:04:05.678Z"
 const unavailable = new StorageError({ reason: new Unavailable({ cause: new Error(secret) }) })
-const overdue = Effect.never
+const onOverdue = () => undefined
 const rejected = new StorageError({ reason: new Rejected({ cause: new Error(secret) }) })
 
 interface Faulty {
@@ -47,6 +49,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(PlanStreams, streams),
       Layer.mock(PlanStore, { isDurable: false, isWritable }),
       Layer.mock(TaskStore, {}),
+      Layer.mock(LoginStore, {}),
       Layer.mock(PushNotifications, {}),
       Layer.mock(SessionStore, {}),
       Layer.mock(Sessions, {}),
@@ -118,15 +121,15 @@ describe("a failure", () => {
 
   it.live("in the middle of a stream asks the caller to reconnect, after a whole frame", () =>
     Effect.gen(function* () {
-      const frame = { seq: 1, event: "step", payload: '{"step":1,"attempt":1}' } as const
+      const frame = { seq: 1, at, event: "step", payload: '{"step":1,"attempt":1}' } as const
       for (const failure of [Stream.fail(unavailable), Stream.die(new Error(secret))]) {
         const frames = Stream.concat(Stream.make(frame, "ping" as const), failure)
         const { url, logged } = yield* serve({
-          streams: { read: () => Effect.succeed({ plan_id, session_id, frames, overdue, leaveRunning: Effect.void }) }
+          streams: { read: () => Effect.succeed({ plan_id, session_id, frames, onOverdue, leaveRunning: Effect.void }) }
         })
         const { status, text } = yield* send(`${url}/plans/${plan_id}/events`)
         assert.strictEqual(status, 200)
-        const data = `{"plan_id":"${plan_id}","session_id":"${session_id}","step":1,"attempt":1}`
+        const data = `{"plan_id":"${plan_id}","session_id":"${session_id}","at":"${at}","step":1,"attempt":1}`
         assert.strictEqual(text, `id: 1\nevent: step\ndata: ${data}\n\n: ping\n\n: reconnect\n\n`)
         assert.include(logged.join(), secret)
         assert.include(logged.join(), plan_id)
@@ -136,9 +139,15 @@ describe("a failure", () => {
 
   it.live("of a caller to read what it is sent ends its connection", () =>
     Effect.gen(function* () {
-      const frame = { seq: 1, event: "step", payload: '{"step":1,"attempt":1}' } as const
+      const frame = { seq: 1, at, event: "step", payload: '{"step":1,"attempt":1}' } as const
       const frames = Stream.concat(Stream.succeed(frame), Stream.never)
-      const reading = { plan_id, session_id, frames, overdue: Effect.void, leaveRunning: Effect.void }
+      const reading = {
+        plan_id,
+        session_id,
+        frames,
+        onOverdue: (close: () => void) => close(),
+        leaveRunning: Effect.void
+      }
       const { url } = yield* serve({
         streams: { read: () => Effect.succeed(reading), start: () => Effect.succeed(reading) }
       })
@@ -157,7 +166,7 @@ describe("a failure", () => {
   it.live("of a stream is hidden from a caller who waits for one object", () =>
     Effect.gen(function* () {
       const after: Array<number> = []
-      const frame = (seq: number, event: "session" | "done") => ({ seq, event, payload: "{}" }) as const
+      const frame = (seq: number, event: "session" | "done") => ({ seq, at, event, payload: "{}" }) as const
       const { url } = yield* serve({
         streams: {
           start: () =>
@@ -165,7 +174,7 @@ describe("a failure", () => {
               plan_id,
               session_id,
               frames: Stream.make(frame(1, "session"), "reconnect" as const),
-              overdue,
+              onOverdue,
               leaveRunning: Effect.void
             }),
           read: (_caller, _id, seq) => {
@@ -175,7 +184,7 @@ describe("a failure", () => {
               plan_id,
               session_id,
               frames: Stream.make(last),
-              overdue,
+              onOverdue,
               leaveRunning: Effect.void
             })
           }

@@ -18,7 +18,7 @@ const script: Script = (asked) =>
 /** What a request for something of another caller is made of, and how it is refused. */
 interface Case {
   readonly body?: object
-  readonly refusal?: readonly [status: number, code: string]
+  readonly refusal?: readonly [status: number, code: string | undefined]
 }
 
 /** Every operation with an id in its path. The last ones change what the others need. */
@@ -27,9 +27,11 @@ const cases: Readonly<Record<string, Case>> = {
   "GET /sessions/{id}": {},
   "GET /sessions/{id}/messages": {},
   "POST /credentials/{id}/clear": { refusal: [403, "forbidden"] },
+  "GET /ui/chat/{id}/stream": { refusal: [204, undefined] },
   "POST /plans/{id}/approvals/{task_id}": { body: { decision: "approve" } },
   "GET /plans/{id}/events": {},
   "POST /plans/{id}/cancel": {},
+  "DELETE /ui/chat/{id}/stream": { refusal: [204, undefined] },
   "GET /v1/responses/{id}": {},
   "GET /v1/responses/{id}/input_items": {},
   "POST /v1/responses/{id}/cancel": {},
@@ -93,7 +95,7 @@ describe("what belongs to another caller", () => {
 
         const request = (operation: string, headers: Readonly<Record<string, string>>, sessionId: string) => {
           const [method = "", path = ""] = operation.split(" ")
-          const ids = { plans: plan, sessions: sessionId, v1: response, credentials: "openai" }
+          const ids = { plans: plan, sessions: sessionId, ui: sessionId, v1: response, credentials: "openai" }
           const [, id = ""] = Object.entries(ids).find(([start]) => path.startsWith(`/${start}/`)) ?? []
           const target = url + path.replace("{id}", encodeURIComponent(id)).replace("{task_id}", task)
           const { body } = cases[operation] ?? {}

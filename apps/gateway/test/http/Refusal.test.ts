@@ -158,14 +158,7 @@ describe("a refused request", () => {
   it.live("is one without such a route, or with another method", () =>
     Effect.gen(function* () {
       const { url } = yield* start([])
-      for (const path of [
-        "/",
-        "/plan/x",
-        "/plans/plan_x",
-        "/plans/%",
-        "/sessions/nobody",
-        "/sessions/nobody/messages"
-      ]) {
+      for (const path of ["/plan/x", "/plans/plan_x", "/plans/%", "/sessions/nobody", "/sessions/nobody/messages"]) {
         const { status, headers, body } = yield* send(url + path)
         assert.deepStrictEqual([status, body["code"]], [404, "not_found"], path)
         assert.strictEqual(body["request_id"], headers.get("x-request-id"))

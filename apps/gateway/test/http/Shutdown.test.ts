@@ -24,6 +24,15 @@ describe("a gateway that shuts down", () => {
       const refused = yield* post(`${url}/plan`, { question: "?" })
       assert.deepInclude(refused.body, { status: 503, code: "draining", retryable: true })
       assert.isString(refused.headers.get("retry-after"))
+      const call = {
+        jsonrpc: "2.0",
+        id: 1,
+        method: "tools/call",
+        params: { name: "plan", arguments: { question: "?" } }
+      }
+      const result = (yield* post(`${url}/mcp`, call)).body["result"] as { readonly isError: boolean }
+      assert.isTrue(result.isError)
+      assert.match(JSON.stringify(result), /draining.*retryable\\":true/)
 
       yield* Deferred.succeed(proceed, undefined)
       assert.deepStrictEqual(eventsOf((yield* Fiber.join(running)).text).slice(-3), ["text.delta", "final", "done"])

@@ -6,7 +6,8 @@ import { RunningCalls } from "../../src/mcp/RunningCalls.ts"
 
 type Message = object | "ping"
 
-const step = (number: number) => toFrame(number, { event: "step", data: { step: number, attempt: 1 } })
+const step = (number: number) =>
+  toFrame(number, "2026-01-02T03:04:05.678Z", { event: "step", data: { step: number, attempt: 1 } })
 
 const progress = (progressToken: unknown, progress: number, message: string) => ({
   jsonrpc: "2.0",

@@ -30,7 +30,7 @@ const said = (text: string): ReadonlyArray<unknown> =>
 
 const run = (events: ReadonlyArray<PlanEvent>, options: Partial<ChatOptions> = {}) => {
   const chunks = new ChatChunks(head, { ...plain, ...options })
-  const texts = events.map((event, index) => chunks.next(toFrame(index + 1, event)))
+  const texts = events.map((event, index) => chunks.next(toFrame(index + 1, "2026-01-02T03:04:05.678Z", event)))
   return { chunks, texts, said: said(texts.join("")) }
 }
 

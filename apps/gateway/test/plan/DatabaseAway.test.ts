@@ -33,6 +33,44 @@ const checkRefusals = Effect.fnUntraced(function* (url: string, planId: string) 
   assert.strictEqual((yield* send(`${url}/health`)).status, 200)
 })
 
+/** A request of a client of MCP that knows tasks. */
+const mcp = (url: string, method: string, params: object, more: Readonly<Record<string, string>> = {}) => {
+  const _meta = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": { extensions: { "io.modelcontextprotocol/tasks": {} } }
+  }
+  const headers = { "mcp-protocol-version": "2026-07-28", "mcp-method": method, ...more }
+  return post(`${url}/mcp`, { jsonrpc: "2.0", id: 1, method, params: { ...params, _meta } }, headers)
+}
+
+const callAtMcp = (url: string, name: string, input: object) =>
+  mcp(url, "tools/call", { name, arguments: input }, { "mcp-name": name })
+
+/** What it says to clients of MCP. */
+const checkMcp = Effect.fnUntraced(function* (url: string, plan_id: string) {
+  const [asked, looked, task, listed] = yield* Effect.all(
+    [
+      callAtMcp(url, "plan", { question: "?" }),
+      callAtMcp(url, "plan_result", { plan_id }),
+      mcp(url, "tasks/get", { taskId: plan_id }),
+      mcp(url, "tools/list", {})
+    ],
+    { concurrency: "unbounded" }
+  ).pipe(Effect.timeout("20 seconds"))
+  for (const { body } of [asked, looked]) {
+    const { content, isError } = body["result"] as {
+      readonly isError: boolean
+      readonly content: ReadonlyArray<{ readonly text: string }>
+    }
+    const { error } = JSON.parse(content[0]?.text ?? "{}") as { readonly error: object }
+    assert.isTrue(isError)
+    assert.deepInclude(error, { code: "unavailable", retryable: true })
+  }
+  assert.match(task.headers.get("retry-after") ?? "", /^\d+$/)
+  assert.deepNestedInclude(task.body, { "error.code": -32_603, "error.data": { code: "unavailable", retryable: true } })
+  assert.deepStrictEqual([task.status, listed.status], [503, 200])
+})
+
 describe.concurrent("a database that is away", () => {
   it.live("for longer than a lease costs no plan, and no reader loses what it has seen", () =>
     Effect.gen(function* () {
@@ -47,7 +85,7 @@ describe.concurrent("a database that is away", () => {
       const { planId, reading } = yield* askAndRead(gateway.url, { question: "?", session_id: "s" }, "one ")
       yield* database.refuse
       yield* away.open
-      yield* checkRefusals(gateway.url, planId)
+      yield* Effect.all([checkRefusals(gateway.url, planId), checkMcp(gateway.url, planId)], { concurrency: 2 })
       yield* Effect.sleep("5 seconds")
       yield* database.restore
       yield* back.open
@@ -59,6 +97,10 @@ describe.concurrent("a database that is away", () => {
         ["final", "done"]
       )
       assert.deepStrictEqual(yield* Stream.runCollect(replay(gateway.url, planId)), frames)
+      const answered = yield* callAtMcp(gateway.url, "plan_result", { plan_id: planId })
+      assert.deepNestedInclude(answered.body, { "result.structuredContent.state": "completed" })
+      const asked = yield* callAtMcp(gateway.url, "plan", { question: "again" })
+      assert.deepNestedInclude(asked.body, { "result.structuredContent.state": "completed" })
     })
   )
 

@@ -1,15 +1,5 @@
+import * as TcpProxy from "@bowline/testing/http/TcpProxy"
 import { Effect } from "effect"
-import { once } from "node:events"
-import { connect, createServer, type Socket } from "node:net"
-
-interface Pair {
-  readonly client: Socket
-  readonly server: Socket
-  /** Nothing gets through any more. */
-  isDead: boolean
-  /** The gateway hears of other replicas on it. */
-  isListening: boolean
-}
 
 const [parse, bind, sync, simpleQuery] = Buffer.from("PBSQ")
 const encryptionRequest = 80_877_103
@@ -47,77 +37,30 @@ const readStatements = (sent: (statement: string) => void) => {
  * A way to a database that a test can put in trouble; every packet takes `delay` milliseconds. It ends with the scope. `sent` learns
  * the statements that go to the database.
  */
-export const proxy = (databaseUrl: string, delay = 0, sent: (statement: string) => void = () => {}) =>
-  Effect.map(
-    Effect.acquireRelease(
-      Effect.promise(async () => {
-        const target = new URL(databaseUrl)
-        const pairs = new Set<Pair>()
-        let refuses = false
-        let swallows = false
-
-        const pass = (pair: Pair, from: Socket, to: Socket) => {
-          from.on("data", (bytes) => {
-            if (pair.isDead) return
-            if (from === pair.client && bytes.includes("LISTEN ")) pair.isListening = true
-            if (delay === 0) to.write(bytes)
-            else setTimeout(() => to.write(bytes), delay)
-          })
-          from.on("error", () => to.destroy())
-          from.on("close", () => to.destroy())
-        }
-
-        const server = createServer((client) => {
-          if (refuses) return void client.resetAndDestroy()
-          const upstream = connect({ host: target.hostname, port: Number(target.port) })
-          const pair = { client, server: upstream, isDead: swallows, isListening: false }
-          pairs.add(pair)
-          client.on("data", readStatements(sent))
-          pass(pair, client, upstream)
-          pass(pair, upstream, client)
-          client.once("close", () => pairs.delete(pair))
-        })
-        await once(server.listen(0, "127.0.0.1"), "listening")
-        const address = server.address()
-        const url = new URL(databaseUrl)
-        url.port = String(typeof address === "object" ? address?.port : 0)
-
-        const reset = () => {
-          for (const { client, server } of pairs) {
-            client.resetAndDestroy()
-            server.destroy()
-          }
-        }
-        return {
-          /** Where the gateway finds the database. */
-          url: url.toString(),
-          /** Throws all connections away and takes no new ones. */
-          refuse: Effect.sync(() => {
-            refuses = true
-            reset()
-          }),
-          /** Answers nothing any more, on old connections and on new ones, which stay open. */
-          swallow: Effect.sync(() => {
-            swallows = true
-            for (const pair of pairs) pair.isDead = true
-          }),
-          /** Nothing arrives any more on connections that listen, which stay open. New ones work. */
-          swallowNotices: Effect.sync(() => {
-            for (const pair of pairs) pair.isDead ||= pair.isListening
-          }),
-          /** New connections work. Those that were swallowed stay as they are. */
-          restore: Effect.sync(() => {
-            refuses = false
-            swallows = false
-          }),
-          close: Effect.promise(async () => {
-            reset()
-            server.close()
-            await once(server, "close")
-          })
-        }
-      }),
-      ({ close }) => close
-    ),
-    ({ url, refuse, swallow, swallowNotices, restore }) => ({ url, refuse, swallow, swallowNotices, restore })
-  )
+export const proxy = Effect.fnUntraced(function* (
+  databaseUrl: string,
+  delay: number = 0,
+  sent: (statement: string) => void = () => {}
+) {
+  /** The gateway hears of other replicas on them. */
+  const listening = new Set<TcpProxy.Pair>()
+  const opened = (pair: TcpProxy.Pair) => {
+    pair.client.on("data", readStatements(sent))
+    pair.client.on("data", (bytes) => void (bytes.includes("LISTEN ") && listening.add(pair)))
+  }
+  const { port, refuse, restore, swallow } = yield* TcpProxy.proxy(new URL(databaseUrl), { delay, opened })
+  const url = new URL(databaseUrl)
+  url.hostname = "127.0.0.1"
+  url.port = port
+  return {
+    /** Where the gateway finds the database. */
+    url: url.toString(),
+    refuse,
+    restore,
+    swallow,
+    /** Nothing arrives any more on connections that listen, which stay open. New ones work. */
+    swallowNotices: Effect.sync(() => {
+      for (const pair of listening) pair.isDead = true
+    })
+  }
+})

@@ -47,6 +47,30 @@ describe("a caller that waits for one object of a plan", () => {
     }).pipe(Effect.provide(cluster))
   )
 
+  it.live("as a tool of MCP gets a plan that runs on, and its answer elsewhere", () =>
+    Effect.gen(function* () {
+      const { a, b } = yield* two
+      const { isAsked, proceed } = yield* gated("leave the tool")
+      const call = (url: string, name: string, input: object) => {
+        const message = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: input } }
+        return post(`${url}/mcp`, message, { "mcp-protocol-version": "2025-11-25" })
+      }
+      const waiting = yield* Effect.forkChild(call(a.url, "plan", { question: "leave the tool" }))
+      yield* isAsked
+      yield* a.signal("SIGTERM")
+      const told = (yield* Fiber.join(waiting)).body["result"] as {
+        readonly isError: boolean
+        readonly structuredContent: { readonly plan_id: string; readonly state: string }
+      }
+      const { plan_id } = told.structuredContent
+      assert.deepNestedInclude(told, { isError: false, "structuredContent.state": "running" })
+      yield* Effect.promise(() => a.ended)
+      yield* proceed
+      const { body } = yield* call(b.url, "plan_result", { plan_id })
+      assert.deepNestedInclude(body, { "result.structuredContent.text": "half whole" })
+    }).pipe(Effect.provide(cluster))
+  )
+
   it.live("gets the id also of a plan that runs on another gateway; a reader of its stream is asked to reconnect", () =>
     Effect.gen(function* () {
       const { a, b } = yield* two

@@ -1,8 +1,6 @@
+import * as GatewayProcess from "@bowline/testing/GatewayProcess"
 import { Effect, Stream } from "effect"
-import { spawn } from "node:child_process"
-import { once } from "node:events"
 import { join } from "node:path"
-import { createInterface } from "node:readline"
 
 /** The gateway from its sources. */
 export const sources = join(import.meta.dirname, "../../bin/bowline.mjs")
@@ -11,37 +9,16 @@ export const sources = join(import.meta.dirname, "../../bin/bowline.mjs")
 export const bowline = process.env["BOWLINE_TEST_BUNDLE"] ?? sources
 
 /** Tests ask as one caller what many would ask. */
-const usual = { BOWLINE_PORT: "0", LOG_FORMAT: "json", BOWLINE_RATE_LIMIT: "1000000/1s" }
+const usual = {
+  PATH: process.env["PATH"] ?? "",
+  BOWLINE_PORT: "0",
+  LOG_FORMAT: "json",
+  BOWLINE_RATE_LIMIT: "1000000/1s"
+}
 
 /** A gateway of its own process, once it listens, with the lines that it logs. It is killed with the scope, if it still runs. */
 export const start = (environment: Readonly<Record<string, string>>, program: string = bowline) =>
-  Effect.acquireRelease(
-    Effect.promise(async () => {
-      const child = spawn(process.execPath, [program, "serve"], {
-        env: { PATH: process.env["PATH"], ...usual, ...environment },
-        stdio: ["ignore", "ignore", "pipe"]
-      })
-      const ended = once(child, "close")
-      const lines: Array<string> = []
-      const url = await new Promise<string>((resolve, reject) => {
-        createInterface({ input: child.stderr }).on("line", (line) => {
-          lines.push(line)
-          const listening = /Listening on (http:\/\/[^"]+)/.exec(line)?.[1]
-          if (listening !== undefined) resolve(listening)
-        })
-        void ended.then(() => reject(new Error(`The gateway ended:\n${lines.join("\n")}`)))
-      })
-      const kill = (signal: NodeJS.Signals) =>
-        Effect.promise(async () => {
-          child.kill(signal)
-          await ended
-          return child.exitCode
-        })
-      const signal = (signal: NodeJS.Signals) => Effect.sync(() => child.kill(signal))
-      return { url, pid: child.pid ?? 0, ended, kill, signal, lines }
-    }),
-    ({ kill }) => kill("SIGKILL")
-  )
+  GatewayProcess.start(program, { ...usual, ...environment })
 
 export interface Frame {
   readonly id: number

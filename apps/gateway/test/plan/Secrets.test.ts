@@ -368,7 +368,10 @@ describe("secrets", () => {
       yield* post(`${url}/plans/${planId}/cancel`, {}, bearer(planted.ann))
       assert.deepInclude((yield* Fiber.join(running)).body["error"], { reason: "cancelled" })
       const [left] = yield* keptRequests(settings.DATABASE_URL)
-      assert.deepStrictEqual(left, { plan_id: planId, request: null, secrets: null })
+      assert.deepStrictEqual(left, { plan_id: planId, request: kept?.request ?? null, secrets: null })
+      const shown = (yield* send(`${url}/plans/${planId}`, { headers: bearer(planted.ann) })).body["request"]
+      assert.nestedPropertyVal(shown, "agents[0].auth.type", "bearer")
+      assert.deepStrictEqual(telling(new Map([["the plan", JSON.stringify(shown)]])), [])
     }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 

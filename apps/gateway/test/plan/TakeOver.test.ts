@@ -1,4 +1,4 @@
-import { until } from "@bowline/testing/http/Move"
+import { stall, until } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
@@ -7,6 +7,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Latch, Stream } from "effect"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
+import { post } from "../http/RunningGateway.ts"
 import { settled } from "./Cluster.ts"
 import { databases } from "./Databases.ts"
 import { ask, get, replay, start } from "./GatewayProcess.ts"
@@ -40,6 +41,29 @@ describe("a plan of a gateway that was killed", () => {
       const { error, state } = yield* settled(url, id)
       assert.strictEqual(state, "failed")
       assert.deepInclude(error, { code: "interrupted", retryable: true })
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("asks its provider with the sampling of its caller, as before", () =>
+    Effect.gen(function* () {
+      const provider = yield* (yield* Network).serve(yield* ChatHost.make(() => [stall]))
+      const settings = {
+        ...(yield* databases.postgres),
+        BOWLINE_LEASE_TTL: "1s",
+        OPENAI_BASE_URL: `${provider.url}/v1`,
+        BOWLINE_MODEL: "openai/gpt-5"
+      }
+      const first = yield* start(settings)
+      const sampling = { temperature: 1.5, top_p: 0.5, stop: ["END"], seed: 7, reasoning_effort: "low" }
+      const body = { model: "bowline", messages: [{ role: "user", content: "?" }], stream: true, max_tokens: 50 }
+      const asking = post(`${first.url}/v1/chat/completions`, { ...body, ...sampling })
+      yield* Effect.forkChild(Effect.exit(asking), { startImmediately: true })
+      yield* provider.requests.awaitCount(1)
+      yield* first.kill("SIGKILL")
+      yield* start(settings)
+      for (const { body } of yield* provider.requests.awaitCount(2)) {
+        assert.deepInclude(JSON.parse(body), { ...sampling, max_completion_tokens: 50 })
+      }
     }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 

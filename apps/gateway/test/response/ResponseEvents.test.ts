@@ -3,12 +3,12 @@ import { PlanId } from "@bowline/domain/plan/Plan"
 import { toFrame } from "@bowline/runtime/store/EventRow"
 import { assert, describe, it } from "@effect/vitest"
 import { ResponseStream } from "openai/lib/responses/ResponseStream"
-import type { ResponseEcho } from "../../src/response/ResponseEcho.ts"
 import type { Item } from "../../src/response/ResponseItems.ts"
 import { ResponseEvents } from "../../src/response/ResponseEvents.ts"
 import {
   artifact,
   begin,
+  echo,
   failed,
   final,
   finished,
@@ -27,30 +27,6 @@ import {
 
 const uuid = "00000000-0000-4000-8000-00000000000a"
 const plan = PlanId.make(`plan_${uuid}`)
-const echo: ResponseEcho = {
-  type: "response",
-  created_at: 100,
-  model: "bowline",
-  background: false,
-  store: true,
-  instructions: "Say it.",
-  metadata: { k: "v" },
-  previous_response_id: null,
-  conversation: null,
-  max_output_tokens: null,
-  max_tool_calls: null,
-  reasoning: { effort: null, summary: null },
-  safety_identifier: null,
-  service_tier: null,
-  temperature: null,
-  text: { format: { type: "text" } },
-  tools: [],
-  top_p: null,
-  user: null,
-  labels: ["weather", "weather_station"],
-  input: []
-}
-
 interface Sent {
   readonly type: string
   readonly sequence_number: number
@@ -59,7 +35,7 @@ interface Sent {
 
 const run = (events: ReadonlyArray<PlanEvent>, from = 0) => {
   const fold = new ResponseEvents({ plan_id: plan, from }, echo)
-  const frames = events.map((event, index) => toFrame(index + 1, event))
+  const frames = events.map((event, index) => toFrame(index + 1, "2026-01-02T03:04:05.678Z", event))
   const sent = frames.flatMap((frame) => fold.next(frame)) as unknown as ReadonlyArray<Sent>
   return { fold, sent }
 }

@@ -326,16 +326,18 @@ describe("the client of OpenAI's Responses", () => {
   )
 
   it.live.each([
-    [[error(429, {}, { "retry-after": "7" })], {}, 429, "provider_rate_limited", null],
-    [[error(401)], {}, 502, "provider_auth", "false"],
-    [[stall], { timeout_ms: 100 }, 504, "aborted", null]
+    [[error(429, {}, { "retry-after": "7" })], {}, 429, "provider_rate_limited", null, "7"],
+    [[error(429)], {}, 429, "provider_rate_limited", null, "2"],
+    [[error(401)], {}, 502, "provider_auth", "false", null],
+    [[stall], { timeout_ms: 100 }, 504, "aborted", null, null]
   ] as const)("gets the status of how a plan ended, and finds the response as failed: %#", (row) =>
     Effect.gen(function* () {
-      const [turn, preferences, status, code, retry] = row
+      const [turn, preferences, status, code, retry, after] = row
       const { url } = yield* start([turn], { BOWLINE_MAX_RETRIES: "0" })
       const failed = yield* failure(() => responses(url).create({ ...ask, bowline: { preferences } } as typeof ask))
       assert.deepInclude(failed, { status, code })
       assert.strictEqual(failed.header("x-should-retry"), retry)
+      assert.strictEqual(failed.header("retry-after"), after)
       const id = `resp_${failed.header("x-bowline-plan-id")}`
       const response = yield* Effect.promise(() => responses(url).retrieve(id))
       assert.deepNestedInclude(response, { status: "failed", "error.code": code })

@@ -1,6 +1,7 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { empty } from "@bowline/domain/plan/Usage"
 import { TaskId } from "@bowline/domain/tool/TaskState"
+import type { ResponseEcho } from "../../src/response/ResponseEcho.ts"
 
 export const session: PlanEvent = { event: "session", data: { external_session_id: null, created: true } }
 export const queued: PlanEvent = { event: "queued", data: { position: 1, reason: "session_busy" } }
@@ -17,7 +18,7 @@ export const think = (delta: string, step = 1, attempt = 1): PlanEvent => ({
 })
 export const retract = (attempt: number, step = 1): PlanEvent => ({ event: "text.retract", data: { step, attempt } })
 const usage = { ...empty, input_tokens: 10, output_tokens: 4, cached_input_tokens: 3, reasoning_tokens: 1 }
-export const used: PlanEvent = { event: "usage", data: { step: 1, attempt: 1, ...usage } }
+export const used: PlanEvent = { event: "usage", data: { step: 1, attempt: 1, ...usage, cost_usd: null } }
 type StopReason = Extract<PlanEvent, { event: "final" }>["data"]["stop_reason"]
 export const final = (stop_reason: StopReason = "stop"): PlanEvent => ({
   event: "final",
@@ -58,5 +59,29 @@ export const finished = (error?: { readonly code: string; readonly message: stri
 })
 export const requested = (tool: string): PlanEvent => ({
   event: "approval.requested",
-  data: { task_id, tool, input: { a: 1 }, expires_at: "2026-01-01T00:00:00.000Z", why: "always" }
+  data: { task_id, tool, agent: null, input: { a: 1 }, expires_at: "2026-01-01T00:00:00.000Z", why: "always" }
 })
+
+export const echo: ResponseEcho = {
+  type: "response",
+  created_at: 100,
+  model: "bowline",
+  background: false,
+  store: true,
+  instructions: "Say it.",
+  metadata: { k: "v" },
+  previous_response_id: null,
+  conversation: null,
+  max_output_tokens: null,
+  max_tool_calls: null,
+  reasoning: { effort: null, summary: null },
+  safety_identifier: null,
+  service_tier: null,
+  temperature: null,
+  text: { format: { type: "text" } },
+  tools: [],
+  top_p: null,
+  user: null,
+  labels: ["weather", "weather_station"],
+  input: []
+}

@@ -6,7 +6,12 @@ import { writing } from "../../src/telemetry/StreamMetrics.ts"
 import { text } from "../../src/telemetry/PrometheusText.ts"
 import { parse } from "./Scrape.ts"
 
-const frame = (event: "session" | "final" | "done"): ReaderItem => ({ seq: 1, event, payload: "{}" })
+const frame = (event: "session" | "final" | "done"): ReaderItem => ({
+  seq: 1,
+  at: "2026-01-02T03:04:05.678Z",
+  event,
+  payload: "{}"
+})
 
 /** Writes a stream, and gives what was measured of it, by name and cause. */
 const measure = <E>(stream: Stream.Stream<ReaderItem, E>, closeAfter: "1 minute" | "1 hour" = "1 hour") =>

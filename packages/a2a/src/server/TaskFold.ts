@@ -1,5 +1,5 @@
 import type { Final } from "@bowline/domain/plan/Outcome"
-import type { Plan } from "@bowline/domain/plan/Plan"
+import type { PlanFacts } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { handedBack, type TaskState } from "@bowline/domain/tool/TaskState"
 import { type PlanFrame, toEvent } from "@bowline/runtime/store/EventRow"
@@ -31,7 +31,7 @@ type Approval = Extract<PlanEvent, { readonly event: "approval.requested" }>["da
 const text = (text: string): ReadonlyArray<Part> => [{ _tag: "Text", text }]
 
 /** What a client may know of a plan besides its answer. */
-const bowlineOf = ({ error, final, plan_id, usage }: Plan): Metadata => ({
+const bowlineOf = ({ error, final, plan_id, usage }: PlanFacts): Metadata => ({
   bowline: {
     plan_id,
     ...(error !== null && { code: error.code, retryable: error.retryable }),
@@ -57,7 +57,7 @@ const approvalParts = ({ expires_at, input, task_id, tool }: Approval): Readonly
 export class TaskFold {
   readonly #id: string
   readonly #contextId: string
-  #plan: Plan
+  #plan: PlanFacts
   #status: ServedStatus = { standing: "submitted" }
   readonly #history: Array<ServedMessage> = []
   readonly #artifacts = new Map<string, ServedArtifact>()

@@ -1,5 +1,6 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PlanId } from "@bowline/domain/plan/Plan"
-import type { Plan } from "@bowline/domain/plan/Plan"
+import type { PlanFacts } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import * as Usage from "@bowline/domain/plan/Usage"
 import { SessionId } from "@bowline/domain/session/Session"
@@ -14,13 +15,14 @@ const plan_id = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
 const task_id = TaskId.make("00000000-0000-4000-8000-000000000002")
 const other_id = TaskId.make("00000000-0000-4000-8000-000000000003")
 
-const plan: Plan = {
+const plan: PlanFacts = {
   plan_id,
   session_id: SessionId.make("session_00000000-0000-4000-8000-000000000004"),
   external_session_id: null,
   state: "running",
   stage: null,
   model: "scripted/model",
+  caller: anonymous,
   trace_id: null,
   preset: null,
   created_at: "2026-01-02T03:04:05.678Z",
@@ -28,7 +30,9 @@ const plan: Plan = {
   finished_at: null,
   steps: 0,
   tool_calls: 0,
+  retries: 0,
   usage: Usage.empty,
+  cost_usd: null,
   error: null,
   metadata: {},
   question: "Why?",
@@ -76,7 +80,7 @@ const artifact = (verified: "yes" | "no" | "unsigned" | "unknown"): PlanEvent =>
 })
 const requested = (id: TaskId): PlanEvent => ({
   event: "approval.requested",
-  data: { task_id: id, tool: "bob_ask", input: { n: 1 }, expires_at: plan.deadline_at, why: "always" }
+  data: { task_id: id, tool: "bob_ask", agent: "bob", input: { n: 1 }, expires_at: plan.deadline_at, why: "always" }
 })
 
 const first = { plan, message: { message_id: "m", metadata: { a: 1 } }, cancelled_at: null }
@@ -84,7 +88,7 @@ const first = { plan, message: { message_id: "m", metadata: { a: 1 } }, cancelle
 const foldOf = (events: ReadonlyArray<PlanEvent>) => {
   const fold = new TaskFold(plan_id, "context", first)
   fold.begin(first)
-  const updates = events.flatMap((event, index) => fold.next(toFrame(index + 1, event)))
+  const updates = events.flatMap((event, index) => fold.next(toFrame(index + 1, plan.created_at, event)))
   return { fold, updates }
 }
 
@@ -179,7 +183,7 @@ describe("a task that waits", () => {
     const fold = new TaskFold(plan_id, "context", first)
     fold.begin(first)
     fold.decide(task_id)
-    assert.deepStrictEqual([fold.next(toFrame(1, requested(task_id))), fold.isWaiting], [[], false])
+    assert.deepStrictEqual([fold.next(toFrame(1, plan.created_at, requested(task_id))), fold.isWaiting], [[], false])
   })
 
   it.each([
@@ -225,7 +229,9 @@ describe("a chain of plans", () => {
     assert.isEmpty(between.filter((update) => update._tag === "Status"))
     const begun = fold.begin({ plan: { ...plan, question: "That one" }, message: null, cancelled_at: null })
     assert.deepInclude(begun[0], { weight: "change" })
-    const later = [delta(1, 1, "Then so"), ends].flatMap((event, index) => fold.next(toFrame(index + 1, event)))
+    const later = [delta(1, 1, "Then so"), ends].flatMap((event, index) =>
+      fold.next(toFrame(index + 1, plan.created_at, event))
+    )
     const end = fold.end(completed("Then so"), false)
     assert.strictEqual(textOf([...updates, ...between, ...begun, ...later, ...end]), "Then so")
     assert.deepInclude(end.at(-1), { weight: "final" })

@@ -1,7 +1,8 @@
 import { Schema, Struct } from "effect"
+import { CallerName } from "../caller/CallerName.ts"
 import { ExternalSessionId, SessionId } from "../session/Session.ts"
 import { Failure, Final, Stage } from "./Outcome.ts"
-import { Usage } from "./Usage.ts"
+import { Cost, Usage } from "./Usage.ts"
 
 /** `plan_` and a UUID. */
 export const PlanId = Schema.String.check(Schema.isPattern(/^plan_[0-9a-f-]{36}$/u)).pipe(Schema.brand("PlanId"))
@@ -17,6 +18,7 @@ const fields = {
   state: PlanState,
   stage: Schema.NullOr(Stage),
   model: Schema.String,
+  caller: CallerName,
   trace_id: Schema.NullOr(Schema.String),
   preset: Schema.NullOr(Schema.String),
   created_at: Schema.String,
@@ -24,17 +26,29 @@ const fields = {
   finished_at: Schema.NullOr(Schema.String),
   steps: Schema.Int,
   tool_calls: Schema.Int,
+  retries: Schema.Int,
   usage: Usage,
+  cost_usd: Cost,
   error: Schema.NullOr(Failure),
   metadata: Schema.Record(Schema.String, Schema.String)
 }
 
 /**
  * One run of the planner for one question. Timestamps are ISO 8601 in UTC. `preset` is the one that its request named. `trace_id` is
- * that of W3C Trace Context, 32 digits in hex; null if the plan is no part of a trace.
+ * that of W3C Trace Context, 32 digits in hex; null if the plan is no part of a trace. `retries` counts attempts that took the place of
+ * failed ones. `cost_usd` is what its attempts have cost so far, null where nobody knows the price of a model that it asked. `request` is the
+ * body that asked for it, without secrets; null where an earlier version has stored the plan.
  */
-export const Plan = Schema.Struct({ ...fields, question: Schema.String, final: Schema.NullOr(Final) })
+export const Plan = Schema.Struct({
+  ...fields,
+  question: Schema.String,
+  final: Schema.NullOr(Final),
+  request: Schema.NullOr(Schema.Record(Schema.String, Schema.Json))
+})
 export type Plan = typeof Plan.Type
+
+/** A plan for those who do not need its request, which may be long. */
+export type PlanFacts = Omit<Plan, "request">
 
 const answerTexts = ["text", "output"] as const
 
@@ -47,7 +61,7 @@ export const PlanSummary = Schema.Struct({
 export type PlanSummary = typeof PlanSummary.Type
 
 /** A plan as lists show it, whose question begins with this. */
-export const summarize = ({ final, ...plan }: Omit<Plan, "question">, question_preview: string): PlanSummary => ({
+export const summarize = ({ final, ...plan }: Omit<PlanFacts, "question">, question_preview: string): PlanSummary => ({
   ...plan,
   question_preview,
   final: final === null ? null : Struct.omit(final, answerTexts)

@@ -1,9 +1,9 @@
-import { Schema } from "effect"
+import { Effect, Schema } from "effect"
 import { ApprovalReason, GivenDecision } from "./Approval.ts"
 import { Compacted, ExternalSessionId } from "../session/Session.ts"
 import { TaskId, TaskState, ToolKind } from "../tool/TaskState.ts"
 import { Failure, Final } from "./Outcome.ts"
-import { Usage } from "./Usage.ts"
+import { Cost, Usage } from "./Usage.ts"
 
 const event = <const Name extends string, const Fields extends Schema.Struct.Fields>(name: Name, fields: Fields) =>
   Schema.Struct({ event: Schema.tag(name), data: Schema.Struct(fields) })
@@ -24,7 +24,7 @@ export type Verified = typeof Verified.Type
 
 /**
  * What a caller sees of a plan, in one total order. The payloads are those of `docs/reference/stream.md`, without
- * `plan_id` and `session_id`, which every frame on the wire has besides.
+ * `plan_id`, `session_id` and `at`, which every frame on the wire has besides.
  */
 export const PlanEvent = Schema.Union([
   event("session", { external_session_id: Schema.NullOr(ExternalSessionId), created: Schema.Boolean }),
@@ -70,6 +70,8 @@ export const PlanEvent = Schema.Union([
   event("approval.requested", {
     task_id: TaskId,
     tool: Schema.String,
+    // Earlier versions have stored events without it.
+    agent: Schema.NullOr(Schema.String).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))),
     input: Schema.Json,
     expires_at: Schema.String,
     why: ApprovalReason
@@ -77,7 +79,12 @@ export const PlanEvent = Schema.Union([
   event("approval.resolved", { task_id: TaskId, ...GivenDecision.fields }),
   event("notice", { code: Schema.String, message: Schema.String, data: Schema.optionalKey(Schema.Json) }),
   event("compaction", Compacted.fields),
-  event("usage", { ...attempt, ...Usage.fields }),
+  event("usage", {
+    ...attempt,
+    ...Usage.fields,
+    // Earlier versions have stored events without it.
+    cost_usd: Cost.pipe(Schema.withDecodingDefaultKey(Effect.succeed(null)))
+  }),
   event("final", Final.fields),
   event("error", Failure.fields),
   event("done", {})

@@ -83,13 +83,21 @@ export const TaskMessage = Schema.Struct({
 })
 export type TaskMessage = typeof TaskMessage.Type
 
+/** The one call of a plan that asks no provider: a skill of one of its agents, by their names, with what the skill takes. */
+export const SkillCall = Schema.Struct({
+  agent: Schema.String,
+  skill: Schema.String,
+  input: Schema.Record(Schema.String, Schema.Json)
+})
+export type SkillCall = typeof SkillCall.Type
+
 /**
  * A question, and how a plan answers it. `history` is for a new session only. `prior_summary` is the caller's summary
  * of its own earlier history. It stands in every prompt until a compaction of the session includes it. It may come with any request;
  * the session keeps every different one for as long as it lives. What the request names comes on top of its `preset`. Edges in other
  * protocols give what `PlanBody` does not have: `instructions` are added to those of the planner and the preset; `sampling` is for the steps of the plan, not for summaries; `session_ttl_ms` is how
  * long a session that the plan creates is kept after its last plan, in milliseconds and never longer than others. With 0 the next sweep
- * deletes it. `task_message` is an A2A client's.
+ * deletes it. `task_message` is an A2A client's. With a `call` the plan makes that call alone, and its result is the answer; the question only names it.
  */
 export const PlanRequest = Schema.Struct({
   question: Schema.String.check(
@@ -102,6 +110,7 @@ export const PlanRequest = Schema.Struct({
   sampling: Schema.optionalKey(Sampling),
   session_ttl_ms: Schema.optionalKey(Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))),
   task_message: Schema.optionalKey(TaskMessage),
+  call: Schema.optionalKey(SkillCall),
   agents: Schema.Array(Agent).pipe(
     Schema.check(Schema.isMaxLength(64)),
     Schema.withDecodingDefaultKey(Effect.succeed([]))
@@ -122,7 +131,7 @@ export type PlanRequest = typeof PlanRequest.Type
 
 /** The body of `POST /plan`. */
 export const PlanBody = PlanRequest.mapFields(
-  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message"])
+  Struct.omit(["instructions", "sampling", "session_ttl_ms", "task_message", "call"])
 )
 
 /** A request that says how its plan is run. */

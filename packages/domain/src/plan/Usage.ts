@@ -13,6 +13,13 @@ export type Usage = typeof Usage.Type
 
 export const empty: Usage = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0, reasoning_tokens: 0 }
 
+/** US dollars. Null where nobody knows the price of a model. */
+export const Cost = Schema.NullOr(Schema.Finite)
+export type Cost = typeof Cost.Type
+
+/** Not known if one of them is not. Twelve decimals are enough for one token, and leave out the noise of binary fractions. */
+export const addCost = (a: Cost, b: Cost): Cost => (a === null || b === null ? null : Number((a + b).toFixed(12)))
+
 const count = (tokens: number): number => Math.min(Math.max(Math.trunc(tokens), 0), Number.MAX_SAFE_INTEGER)
 
 /** What a provider reported, as numbers that can be added and kept. */

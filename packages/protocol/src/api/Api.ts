@@ -3,6 +3,8 @@ import { HttpApi, OpenApi } from "effect/http-api"
 import manifest from "../../package.json" with { type: "json" }
 import { A2aApi, AgentCardsApi } from "../a2a/A2aApi.ts"
 import { ApprovalsApi } from "../approval/ApprovalsApi.ts"
+import { ConsoleApi } from "../console/ConsoleApi.ts"
+import { LoginApi } from "../console/LoginApi.ts"
 import { GatewayApi } from "../gateway/GatewayApi.ts"
 import { IdentityApi } from "../identity/IdentityApi.ts"
 import { McpApi } from "../mcp/McpApi.ts"
@@ -13,6 +15,7 @@ import { PlansApi } from "../plan/PlansApi.ts"
 import { PresetsApi } from "../preset/PresetsApi.ts"
 import { CredentialsApi } from "../provider/CredentialsApi.ts"
 import { SessionsApi } from "../session/SessionsApi.ts"
+import { UiApi } from "../ui/UiApi.ts"
 
 const decodeSpec = Schema.decodeSync(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
 
@@ -25,8 +28,8 @@ const withoutFailureEvent = (spec: object) =>
 
 /** The whole HTTP API. The server implements it; the typed client and the OpenAPI document are derived from it. */
 export class Api extends HttpApi.make("bowline")
-  .add(PlansApi, ApprovalsApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi)
-  .add(OpenAiApi, ResponsesApi, AgentCardsApi, A2aApi, McpApi, IdentityApi, GatewayApi)
+  .add(PlansApi, ApprovalsApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi, ConsoleApi)
+  .add(OpenAiApi, ResponsesApi, UiApi, AgentCardsApi, A2aApi, McpApi, IdentityApi, LoginApi, GatewayApi)
   .annotate(HttpApi.QueryParseOptions, { errors: "all", onExcessProperty: "error" })
   .annotateMerge(
     OpenApi.annotations({

@@ -38,7 +38,7 @@ export const fromSchema = (error: Schema.SchemaError): ReadonlyArray<Issue> =>
 const parse = Option.liftThrowable((text: string): unknown => JSON.parse(text))
 
 /**
- * Decodes the JSON text of a body, strictly: a field that the schema does not have is wrong, as are more than 64 levels of nesting or more
+ * Decodes the JSON text of a body to its `value`, strictly, and gives the parsed JSON that was `sent`: a field that the schema does not have is wrong, as are more than 64 levels of nesting or more
  * than 50,000 values, which are counted before the text is parsed. Names every field that is wrong, or the first one, where the body has more
  * than 5,000 values.
  */
@@ -46,11 +46,15 @@ export const decodeJson = <A>(schema: Schema.ConstraintDecoder<A>) => {
   const decode = (errors: "all" | "first") => Schema.decodeUnknownResult(schema, { errors, onExcessProperty: "error" })
   const decodeAll = decode("all")
   const decodeFirst = decode("first")
-  return (text: string): Result.Result<A, ReadonlyArray<Issue>> => {
+  return (text: string): Result.Result<{ readonly sent: unknown; readonly value: A }, ReadonlyArray<Issue>> => {
     const { problem, values } = JsonText.check(text)
     if (problem !== undefined) return Result.fail([{ path: "", message: problem }])
     const body = parse(text)
     if (Option.isNone(body)) return Result.fail([{ path: "", message: "Expected JSON" }])
-    return Result.mapError((values > maxThorough ? decodeFirst : decodeAll)(body.value), fromSchema)
+    const sent = body.value
+    return Result.mapBoth((values > maxThorough ? decodeFirst : decodeAll)(sent), {
+      onFailure: fromSchema,
+      onSuccess: (value) => ({ sent, value })
+    })
   }
 }

@@ -1,3 +1,4 @@
+import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Effect, Option, Result, Schema, SchemaIssue, SchemaTransformation } from "effect"
 import { Base64Url } from "effect/encoding"
 
@@ -40,6 +41,30 @@ const Limit = Parameter.annotate({ description: "Entries of a page: 1 to 200, 50
 
 /** The query of every list. */
 export const pageQuery = { limit: Limit, cursor: Schema.optionalKey(Cursor) }
+
+const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/i
+
+/** An instant (RFC 3339) as a caller writes it, as every timestamp of the gateway is written. */
+export const Instant = Parameter.check(
+  Schema.makeFilter(
+    (text) => (instant.test(text) && Date.parse(text) >= 0) || "Expected an instant such as 2026-01-02T03:04:05Z"
+  )
+).pipe(
+  Schema.decodeTo(
+    Schema.String,
+    SchemaTransformation.transform({
+      decode: (text) => fromMillis(Date.parse(text)),
+      encode: (text: string) => text
+    })
+  )
+)
+
+/** The query of every list that an admin may ask for another caller. */
+export const ownerQuery = {
+  caller: Schema.optionalKey(
+    Parameter.annotate({ description: "Whose plans: for callers marked `admin`. You, if not given" })
+  )
+}
 
 /** What every list has beside its entries: where the next page starts, or null at the end. */
 export const pageEnd = { next_cursor: Schema.NullOr(Cursor) }

@@ -4,7 +4,7 @@ import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
-import { pageEnd, pageQuery, Parameter } from "../api/Page.ts"
+import { ownerQuery, pageEnd, pageQuery } from "../api/Page.ts"
 import {
   ApprovalConflict,
   Forbidden,
@@ -25,12 +25,7 @@ const failures = [Unavailable, Internal] as const
 export class ApprovalsApi extends HttpApiGroup.make("approvals")
   .add(
     HttpApiEndpoint.get("list", "/approvals", {
-      query: {
-        caller: Schema.optionalKey(
-          Parameter.annotate({ description: "Whose plans: for callers marked `admin`. You, if not given" })
-        ),
-        ...pageQuery
-      },
+      query: { ...ownerQuery, ...pageQuery },
       success: Schema.Struct({ approvals: Schema.Array(pending), ...pageEnd }),
       error: [InvalidRequest, Forbidden, ...failures]
     }).annotate(OpenApi.Summary, "The calls that wait for a decision, newest first"),

@@ -3,11 +3,12 @@ import { Plan, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
 import { PlanBody } from "@bowline/domain/plan/PlanRequest"
 import { Usage } from "@bowline/domain/plan/Usage"
 import { SessionId } from "@bowline/domain/session/Session"
-import { Schema, SchemaTransformation } from "effect"
+import { Effect, Schema, SchemaIssue, SchemaTransformation } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
-import { pageEnd, pageQuery, Parameter } from "../api/Page.ts"
+import { Instant, ownerQuery, pageEnd, pageQuery, Parameter } from "../api/Page.ts"
 import {
+  Forbidden,
   HopsExceeded,
   IdempotencyConflict,
   Internal,
@@ -69,6 +70,15 @@ const Seq = Parameter.check(Schema.isPattern(/^\d{1,15}$/u, { message: "Expected
   Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString)
 )
 
+const expectedStates = `Expected ${PlanState.literals.join(" or ")}`
+
+/** A parameter that may be repeated. The issue names the parameter, and not which of them is wrong. */
+const states = Schema.Array(PlanState)
+  .annotate({ description: "Plans in this state; several times: in any of them" })
+  .pipe(Schema.catchDecoding(() => Effect.fail(new SchemaIssue.InvalidValue({ message: expectedStates }))))
+
+const word = (maximum: number) => Parameter.check(Schema.isBetweenLength(1, maximum))
+
 export class PlansApi extends HttpApiGroup.make("plans")
   .add(
     HttpApiEndpoint.post("start", "/plan", {
@@ -98,11 +108,19 @@ export class PlansApi extends HttpApiGroup.make("plans")
         session_id: Schema.optionalKey(
           Parameter.annotate({ description: "The gateway's id of a session, or your own" })
         ),
-        state: Schema.optionalKey(PlanState),
+        state: Schema.optionalKey(states),
+        model: Schema.optionalKey(word(256).annotate({ description: "The `model` of the plan, `provider/model`" })),
+        error_code: Schema.optionalKey(word(64).annotate({ description: "The `code` of its `error`" })),
+        since: Schema.optionalKey(Instant.annotate({ description: "Created then or later (RFC 3339)" })),
+        until: Schema.optionalKey(Instant.annotate({ description: "Created before then (RFC 3339)" })),
+        q: Schema.optionalKey(
+          word(1_000).annotate({ description: "What its question contains, in upper or lower case" })
+        ),
+        ...ownerQuery,
         ...pageQuery
       },
       success: Schema.Struct({ plans: Schema.Array(summary), ...pageEnd }),
-      error: [InvalidRequest, NotFound, ...failures]
+      error: [InvalidRequest, Forbidden, NotFound, ...failures]
     }).annotate(OpenApi.Summary, "Your plans, newest first"),
     HttpApiEndpoint.get("get", "/plans/:id", {
       params: id,

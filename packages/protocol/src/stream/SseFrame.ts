@@ -10,17 +10,25 @@ export const ping = ": ping\n\n"
 /** The last line of a stream that the gateway ends before the plan is over: the client reconnects with the last id. */
 export const reconnect = ": reconnect\n\n"
 
-/**
- * Makes frames of a plan's events. `id` is the `seq`; `data` is the payload, the text of a JSON object, with `plan_id` and
- * `session_id` in front of its fields. It joins texts instead of objects, because it runs for every delta.
- */
-export const encoder = (ids: { readonly plan_id: PlanId; readonly session_id: SessionId }) => {
-  const head = `{"plan_id":${JSON.stringify(ids.plan_id)},"session_id":${JSON.stringify(ids.session_id)}`
-  return (frame: { readonly seq: number; readonly event: string; readonly payload: string }): string =>
-    `id: ${frame.seq}\nevent: ${frame.event}\ndata: ${head}${frame.payload === "{}" ? "}" : `,${frame.payload.slice(1)}`}\n\n`
+/** `at` is when the event was stored, in ISO 8601. */
+interface Encoded {
+  readonly seq: number
+  readonly at: string
+  readonly event: string
+  readonly payload: string
 }
 
-const ids = { plan_id: PlanId, session_id: SessionId }
+/**
+ * Makes frames of a plan's events. `id` is the `seq`; `data` is the payload, the text of a JSON object, with `plan_id`,
+ * `session_id` and `at` in front of its fields. It joins texts instead of objects, because it runs for every delta.
+ */
+export const encoder = (ids: { readonly plan_id: PlanId; readonly session_id: SessionId }) => {
+  const head = `{"plan_id":${JSON.stringify(ids.plan_id)},"session_id":${JSON.stringify(ids.session_id)},"at":"`
+  return (frame: Encoded): string =>
+    `id: ${frame.seq}\nevent: ${frame.event}\ndata: ${head}${frame.at}"${frame.payload === "{}" ? "}" : `,${frame.payload.slice(1)}`}\n\n`
+}
+
+const head = { plan_id: PlanId, session_id: SessionId, at: Schema.String }
 
 interface ToFrame extends Struct.Lambda {
   <Name extends string, Fields extends Schema.Struct.Fields>(
@@ -28,7 +36,7 @@ interface ToFrame extends Struct.Lambda {
   ): Schema.Struct<{
     readonly id: Schema.NumberFromString
     readonly event: Schema.tag<Name>
-    readonly data: Schema.fromJsonString<Schema.Struct<typeof ids & Fields>>
+    readonly data: Schema.fromJsonString<Schema.Struct<typeof head & Fields>>
   }>
   readonly "~lambda.out": this["~lambda.in"] extends Schema.Struct<{
     readonly event: Schema.tag<infer Name>
@@ -37,7 +45,7 @@ interface ToFrame extends Struct.Lambda {
     ? Schema.Struct<{
         readonly id: Schema.NumberFromString
         readonly event: Schema.tag<Name>
-        readonly data: Schema.fromJsonString<Schema.Struct<typeof ids & Fields>>
+        readonly data: Schema.fromJsonString<Schema.Struct<typeof head & Fields>>
       }>
     : never
 }
@@ -46,7 +54,7 @@ const toFrame = Struct.lambda<ToFrame>((event) =>
   Schema.Struct({
     id: Schema.NumberFromString,
     event: event.fields.event,
-    data: Schema.fromJsonString(Schema.Struct({ ...ids, ...event.fields.data.fields }))
+    data: Schema.fromJsonString(Schema.Struct({ ...head, ...event.fields.data.fields }))
   })
 )
 

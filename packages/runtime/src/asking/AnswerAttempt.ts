@@ -8,7 +8,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Duration, Effect } from "effect"
 import type { PlansConfig } from "../config/PlansConfig.ts"
 import * as Attempt from "../provider/Attempt.ts"
-import type { Model } from "../provider/ModelTable.ts"
+import { costOf, type Model } from "../provider/ModelTable.ts"
 import type { FinishReason, ProviderPart, ProviderRequest } from "../provider/Provider.ts"
 import * as AttemptSpan from "../telemetry/AttemptSpan.ts"
 import { Assembly } from "./Assembly.ts"
@@ -72,7 +72,9 @@ export const make = (pool: CredentialPool["Service"], config: PlansConfig["Servi
       }
       const { usage } = assembly
       for (const part of parts) assembly.take(part)
-      if (assembly.usage !== undefined && assembly.usage !== usage) listener.reported(attempt, assembly.usage)
+      if (assembly.usage !== undefined && assembly.usage !== usage) {
+        listener.reported(attempt, assembly.usage, costOf(assembly.usage, facts))
+      }
       return listener.heard(attempt, parts)
     }
     const cut = (silentMs: number) =>

@@ -1,4 +1,4 @@
-import type { Usage } from "@bowline/domain/plan/Usage"
+import type { Cost, Usage } from "@bowline/domain/plan/Usage"
 import type { ProviderError, ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
@@ -7,8 +7,8 @@ import type { Target } from "./Target.ts"
 
 /** Counts what attempts use. */
 export interface Account {
-  /** The provider has reported what the running attempt has used so far. */
-  readonly reported: (attempt: number, usage: Usage) => void
+  /** The provider has reported what the running attempt has used so far, which costs that much. */
+  readonly reported: (attempt: number, usage: Usage, cost: Cost) => void
   /** The running attempt is over, however it ended. */
   readonly ended: () => void
 }

@@ -3,7 +3,8 @@ import type { Agent } from "@bowline/domain/peer/Agent"
 import type { GivenPreferences, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Context } from "effect"
 import type { ConfiguredServer } from "../mcp/ConfiguredServers.ts"
-import { everything, narrow, nothing, type Permission, type Permissions } from "./Permissions.ts"
+import * as PeerTools from "../tool/PeerTools.ts"
+import { allowsTool, everything, narrow, nothing, type Permission, type Permissions } from "./Permissions.ts"
 
 /** The preset of a request that names none. */
 export const defaultPreset = "default"
@@ -53,14 +54,31 @@ export const find = (
   return preset ?? (name === undefined ? noPreset : undefined)
 }
 
-/** The agents of a plan: those of its preset, then those that its request names. */
+/** A skill of an agent of a preset, as its tool. */
+export type PresetSkill = ReturnType<typeof PeerTools.describe> & { readonly preset: string }
+
+/** The skills of these presets that a caller may call, as far as the configuration names them: no card is read. */
+export const skillsOf = (presets: ReadonlyArray<Preset>, permission: Permission): ReadonlyArray<PresetSkill> =>
+  presets.flatMap((preset) => {
+    const ofPreset = narrow(permission, preset.permission)
+    return preset.agents
+      .flatMap((agent) => (agent.skills ?? []).map((skill) => PeerTools.describe(agent, skill)))
+      .filter((tool) => allowsTool(ofPreset, tool))
+      .map((tool) => ({ ...tool, preset: preset.name }))
+  })
+
+/** The agents of a plan: those of its preset, then those that its request names. A plan that makes one call has the agent of that. */
 export const agentsOf = ({
   preset,
   request
 }: {
   readonly preset: Preset
   readonly request: PlanRequest
-}): ReadonlyArray<Agent> => (preset.agents.length === 0 ? request.agents : [...preset.agents, ...request.agents])
+}): ReadonlyArray<Agent> => {
+  const { agents, call } = request
+  const all = preset.agents.length === 0 ? agents : [...preset.agents, ...agents]
+  return call === undefined ? all : all.filter(({ name }) => name === call.agent)
+}
 
 /** What a plan may use now: nothing, once its caller may not use the preset any more. */
 export const permissionOf = (

@@ -12,3 +12,16 @@ export const ofUrl = (text: string): ReadonlyArray<string> => {
   const values = Array.from(searchParams).flatMap(([name, value]) => (isSecret(name) ? [value] : []))
   return [password, decoded(password), ...values.flatMap((value) => [encodeURIComponent(value), value])]
 }
+
+/** The URL with nothing in the parameters that are secrets. */
+export const without = (text: string): string => {
+  if (!URL.canParse(text)) return text
+  const url = new URL(text)
+  const named = Array.from(url.searchParams).filter(([name, value]) => isSecret(name) && value !== "")
+  for (const [name] of named) url.searchParams.set(name, "")
+  return named.length === 0 ? text : url.href
+}
+
+/** Whether a parameter of the URL that is a secret has nothing in it. */
+export const lacks = (text: string): boolean =>
+  URL.canParse(text) && Array.from(new URL(text).searchParams).some(([name, value]) => isSecret(name) && value === "")

@@ -1,5 +1,5 @@
 import { summary } from "@bowline/domain/peer/Agent"
-import { isSettled, type PlanId, summarize } from "@bowline/domain/plan/Plan"
+import { isSettled, type PlanFacts, type PlanId, summarize } from "@bowline/domain/plan/Plan"
 import { InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
@@ -7,9 +7,11 @@ import { Clock, Context, Duration, Effect, Layer, Option } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { GatewayId } from "../config/GatewayId.ts"
 import { PlanExists, planOf } from "../store/Idempotency.ts"
-import { type Guard, type PlanChange, type PlanCommit, PlanStore } from "../store/PlanStore.ts"
+import { type Guard, type PlanChange, type PlanCommit, type PlanFilter, PlanStore } from "../store/PlanStore.ts"
 import type { CredentialStore } from "../store/CredentialStore.ts"
+import type { LoginStore } from "../store/LoginStore.ts"
 import * as MemoryCredentialStore from "./MemoryCredentialStore.ts"
+import * as MemoryLoginStore from "./MemoryLoginStore.ts"
 import { ApprovalStore } from "../store/ApprovalStore.ts"
 import { fromEvents } from "../store/EventRow.ts"
 import { type Notice, Notices } from "../store/Notices.ts"
@@ -24,6 +26,7 @@ import { LeaseStore } from "../store/LeaseStore.ts"
 import { newPrior } from "../store/PriorSummaries.ts"
 import { PushStore } from "../store/PushStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
+import { shown } from "../store/StoredRequest.ts"
 import { TaskStore } from "../store/TaskStore.ts"
 
 /** How long a replica counts as alive before its first renewal. */
@@ -39,6 +42,15 @@ const isCurrent = (session: SessionRecord, changes: ReadonlyArray<PlanChange>): 
 
 /** The first 200 characters, none of them cut in half. */
 const preview = (question: string): string => Array.from(question.slice(0, 400)).slice(0, 200).join("")
+
+const passes = (plan: PlanFacts, { error_code, model, q, session, since, states, until }: PlanFilter): boolean =>
+  (session === undefined || plan.session_id === session) &&
+  (states === undefined || states.includes(plan.state)) &&
+  (model === undefined || plan.model === model) &&
+  (error_code === undefined || plan.error?.code === error_code) &&
+  (since === undefined || plan.created_at >= since) &&
+  (until === undefined || plan.created_at < until) &&
+  (q === undefined || plan.question.toLowerCase().includes(q.toLowerCase()))
 
 /** Whether an earlier try of the same commit has ended the plan. */
 const isSettledBy = ({ plan }: PlanRecord, changes: ReadonlyArray<PlanChange>): boolean =>
@@ -80,7 +92,9 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const record = makePlan(memory, plan, session)
       const created = known === undefined
       record.events.push(
-        ...fromEvents(1, [{ event: "session", data: { external_session_id: session.external_session_id, created } }])
+        ...fromEvents(1, createdAt, [
+          { event: "session", data: { external_session_id: session.external_session_id, created } }
+        ])
       )
       memory.plans.set(plan_id, record)
       memory.takeKey(plan)
@@ -147,7 +161,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       if (record?.owner !== owner) return Effect.fail(new NotFound({ what: "plan" }))
       const session = memory.sessions.get(record.plan.session_id)
       if (session !== undefined) memory.touch(session)
-      return Effect.succeed(record.plan)
+      return Effect.succeed({ ...record.plan, request: shown(record.request.request) })
     }),
   echo: (owner, id) =>
     Effect.suspend(() => {
@@ -161,15 +175,12 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
       const record = memory.plans.get(id)
       if (record !== undefined) record.echo = null
     }),
-  list: (owner, { session, state, before }, page) =>
+  list: (owner, filter, page) =>
     Effect.sync(() => {
+      const { before } = filter
       const end = before === undefined ? Infinity : (memory.plans.get(before)?.ordinal ?? 0)
       const found = Array.from(memory.plans.values()).filter(
-        (record) =>
-          record.owner === owner &&
-          record.ordinal < end &&
-          (session === undefined || record.plan.session_id === session) &&
-          (state === undefined || record.plan.state === state)
+        (record) => record.owner === owner && record.ordinal < end && passes(record.plan, filter)
       )
       return newestFirst(found, page, ({ plan: { question, ...plan } }) => summarize(plan, preview(question)))
     }),
@@ -290,7 +301,16 @@ export const layerWith = ({
   sessionTtl,
   maxBytes = defaultBytes
 }: Options): Layer.Layer<
-  PlanStore | TaskStore | PushStore | ApprovalStore | SessionStore | LeaseStore | GatewayId | CredentialStore | Notices
+  | PlanStore
+  | TaskStore
+  | PushStore
+  | ApprovalStore
+  | SessionStore
+  | LeaseStore
+  | GatewayId
+  | CredentialStore
+  | LoginStore
+  | Notices
 > =>
   Layer.effectContext(
     Effect.gen(function* () {
@@ -306,7 +326,11 @@ export const layerWith = ({
         Context.add(GatewayId, uuid())
       )
     })
-  ).pipe(Layer.provideMerge(Notices.layerMemory), Layer.merge(MemoryCredentialStore.layer))
+  ).pipe(
+    Layer.provideMerge(Notices.layerMemory),
+    Layer.merge(MemoryCredentialStore.layer),
+    Layer.merge(MemoryLoginStore.layer)
+  )
 
 /** The same; sessions are kept for 30 days. */
 export const layer = layerWith({ sessionTtl: Duration.days(30) })

@@ -17,7 +17,8 @@ export const settlement = (abandoned: AbandonedPlan, text: string, now: number, 
   const { plan, guard, tasks } = abandoned
   const open = tasks.filter(({ state }) => state === "running")
   const at = fromMillis(now)
-  const { plan_id, session_id, stage, model, steps, tool_calls, usage } = plan
+  const head = headOf(abandoned)
+  const { plan_id, session_id, stage, model, steps, tool_calls, retries, usage, cost_usd } = plan
   const outcome: Outcome = {
     state: "failed",
     error: {
@@ -57,12 +58,12 @@ export const settlement = (abandoned: AbandonedPlan, text: string, now: number, 
     { event: "error", data: outcome.error },
     { event: "done", data: {} }
   ]
-  const progress = { model, steps, tool_calls, usage }
+  const progress = { model, steps, tool_calls, retries, usage, cost_usd }
   return {
     plan_id,
     session_id,
     guard,
     changes: [...changes, ...unmade, ...partial, { _tag: "Settled", outcome, progress, at }],
-    events: fromEvents(headOf(abandoned) + 1, events)
+    events: fromEvents(head.seq + 1, at > head.at ? at : head.at, events)
   }
 }

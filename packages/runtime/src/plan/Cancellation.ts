@@ -67,7 +67,7 @@ export const openPlans = Effect.fnUntraced(function* (
   const open = new Set<PlanId>()
   for (const state of states) {
     for (let page: PageRequest | undefined = { limit: pageSize }; page !== undefined;) {
-      const { items, next }: Page<PlanSummary> = yield* store.list(caller, { ...filter, state }, page)
+      const { items, next }: Page<PlanSummary> = yield* store.list(caller, { ...filter, states: [state] }, page)
       for (const { plan_id } of items) open.add(plan_id)
       page = next === null ? undefined : { limit: pageSize, cursor: next }
     }

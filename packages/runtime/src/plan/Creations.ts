@@ -32,6 +32,8 @@ interface Parts {
 
 /** What is stored with a plan besides, and never changes. */
 interface Kept {
+  /** The request as it came: the JSON of a `PlanRequest`. */
+  readonly sent: unknown
   readonly idempotency?: Idempotency | undefined
   readonly echo?: Schema.Json | undefined
 }
@@ -112,11 +114,10 @@ export class Creations {
     })
   }
 
-  #toStore(start: Start, { echo = null, idempotency }: Kept): NewPlan {
+  #toStore(start: Start, { sent, echo = null, idempotency }: Kept): NewPlan {
     const { store, config, secretKey, uuid, lock } = this.#parts
     const { plan_id, request, createdAt } = start
-    /** Whether another process may resume the plan. */
-    const isKept = config.resume && store.isDurable
+    const key = config.resume && store.isDurable ? secretKey : Option.none()
     const { preset: _, ...stored } = start
     return {
       ...stored,
@@ -128,7 +129,7 @@ export class Creations {
         role,
         parts: [{ type: "text", text: content }]
       })),
-      storedRequest: isKept ? StoredRequest.store(request, plan_id, secretKey) : null,
+      storedRequest: StoredRequest.store(sent, plan_id, key),
       echo,
       idempotency:
         idempotency === undefined
@@ -143,14 +144,15 @@ export class Creations {
     rest: Pick<Ready, "isEmpty"> & Partial<Pick<Ready, "awaited" | "guard">>
   ): Effect.Effect<RunningPlan> {
     const { running, lock } = this.#parts
+    const at = fromMillis(start.createdAt)
     return running.run({
       ...start,
       session_id,
       awaited: undefined,
       guard: fence === undefined ? { _tag: "Queued", replica: lock.replica, fence: 0 } : { _tag: "Held", fence },
       ...rest,
-      head: 1,
-      recent: [toFrame(1, { event: "session", data: { external_session_id, created } })],
+      head: { seq: 1, at },
+      recent: [toFrame(1, at, { event: "session", data: { external_session_id, created } })],
       resumed: undefined
     })
   }

@@ -10,6 +10,7 @@ import {
 } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer, type Schema } from "effect"
+import * as ModelLimits from "../asking/ModelLimits.ts"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { GatewayId } from "../config/GatewayId.ts"
 import { hostOf, narrow, Permissions } from "../config/Permissions.ts"
@@ -19,6 +20,7 @@ import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { direct, type Route } from "../peer/PeerClient.ts"
 import type { Idempotency, PlanExists } from "../store/Idempotency.ts"
 import { PlanStore } from "../store/PlanStore.ts"
+import * as StoredRequest from "../store/StoredRequest.ts"
 import { LocalTools } from "../tool/LocalTools.ts"
 import * as Admission from "./Admission.ts"
 import { supersede } from "./Cancellation.ts"
@@ -30,6 +32,8 @@ import { type RunningPlan, RunningPlans } from "./RunningPlans.ts"
 export interface Asked {
   readonly caller: CallerName
   readonly request: PlanRequest
+  /** The JSON that the request was decoded of. Its caller can read it later, without secrets. If not given, the request is written again. */
+  readonly sent?: unknown
   /** The gateways that have passed the plan on to here, if any. */
   readonly route?: Route | undefined
   /** What the protocol in which the caller asks repeats of the request later. It is stored with the plan, as it is: without secrets. */
@@ -77,21 +81,24 @@ export class NewPlans extends Context.Service<
       const creations = yield* Creations.make(starts)
       const check = yield* makeCheck
 
-      const start = Effect.fnUntraced(function* ({ caller, request: asked, route: came = direct, ...kept }: Asked) {
+      const start = Effect.fnUntraced(function* (given: Asked) {
+        const { caller, request: asked, route: came = direct, sent, ...kept } = given
         const { preset, request } = yield* check(caller, asked, came)
         const createdAt = yield* Clock.currentTimeMillis
+        const model = request.preferences.model ?? config.model
         const { session, plan } = yield* creations.create(
           {
             plan_id: PlanId.make(`plan_${uuid()}`),
             caller,
             request,
             preset,
-            model: request.preferences.model ?? config.model,
+            model,
+            cost_usd: ModelLimits.of(config, model).facts?.price === undefined ? null : 0,
             route: Hops.onward(came, gateway, Hops.originOf(yield* Effect.context())),
             createdAt,
             deadline: createdAt + request.preferences.timeout_ms
           },
-          kept
+          { ...kept, sent: sent ?? StoredRequest.written(asked) }
         )
         if (request.preferences.on_busy === "interrupt" && session.fence === undefined) {
           // The plan and its key are stored, so nothing refuses it from here on. At worst it waits for the older plans.

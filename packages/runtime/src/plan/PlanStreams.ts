@@ -86,7 +86,7 @@ export class PlanStreams extends Context.Service<
         yield* store.reading(plan_id)
         const elsewhere = isSettled(stored) ? undefined : yield* remote.connect(plan_id)
         const frames = StoredFrames.follow(store, plan_id, after, elsewhere)
-        return { plan_id, session_id: stored.session_id, frames, overdue: Effect.never, leaveRunning: Effect.void }
+        return { plan_id, session_id: stored.session_id, frames, onOverdue: () => {}, leaveRunning: Effect.void }
       })
 
       const start: PlanStreams["Service"]["start"] = (asked) =>

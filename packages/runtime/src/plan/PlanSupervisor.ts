@@ -1,5 +1,6 @@
 import type { Outcome } from "@bowline/domain/plan/Outcome"
-import { Clock, type Duration, Effect, Exit, Fiber, Option, Scope } from "effect"
+import { Clock, Duration, Effect, Exit, Fiber, Scope } from "effect"
+import * as Alarm from "../clock/Alarm.ts"
 import { LeaseLost } from "../store/LeaseStore.ts"
 import type { LivePlan } from "../stream/LivePlan.ts"
 import type { Planner } from "../planner/Planner.ts"
@@ -58,23 +59,20 @@ const hold = Effect.fnUntraced(function* ({ given, stages }: PlanRun, lock: Sess
 /** Closes the readers' streams when the end is stored, or when they have waited long enough, and returns when it is stored. */
 const close = Effect.fnUntraced(function* (run: PlanRun, live: LivePlan, end: Settlement.End, outcome?: Outcome) {
   const { journal } = run.given
-  const stored = (within: Duration.Input) =>
-    Effect.timeoutOption(
-      journal.settled(({ _tag }) => _tag === "LeaseLost"),
-      within
-    )
+  const stored = (within: Duration.Duration) =>
+    journal.settled(({ _tag }) => _tag === "LeaseLost", Duration.toMillis(within))
 
   if (outcome === undefined) {
     if (end._tag === "HandedOver") yield* stored(awayLimit)
     return live.close("reconnect")
   }
   // A plan that has waited for the database once does not let its readers wait again.
-  const wait = outcome.state !== "completed" && outcome.error.code === "storage" ? "1 second" : awayLimit
+  const wait = outcome.state !== "completed" && outcome.error.code === "storage" ? Duration.seconds(1) : awayLimit
   const isStored = yield* stored(wait)
-  live.close(Option.contains(isStored, true) ? "done" : "reconnect")
+  live.close(isStored === true ? "done" : "reconnect")
   // The session is held until the outcome is stored. Otherwise the next plan would find a plan that never ended.
-  if (Option.isNone(isStored)) yield* journal.settled(() => true)
-  if (Option.contains(isStored, false)) run.leave("lost")
+  if (isStored === undefined) yield* journal.settled(() => true)
+  if (isStored === false) run.leave("lost")
 })
 
 /**
@@ -109,16 +107,16 @@ export const supervise = Effect.fnUntraced(function* (
       fiber.addObserver((exit) => resume(Effect.succeed({ _tag: "Exited", exit })))
       run.onEnding((ending) => resume(Effect.succeed(ending)))
     })
-  const untilDeadline = Effect.flatMap(Clock.currentTimeMillis, (now) => Effect.sleep(Math.max(deadline - now, 0)))
-  yield* Effect.forkIn(
-    Effect.andThen(untilDeadline, () => Effect.sync(() => run.abort("deadline"))),
-    scope
-  )
+  const timeLeft = Math.max(deadline - (yield* Clock.currentTimeMillis), 0)
   const { end, fiber } = yield* Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
       // Detached, since a parent waits for its children without a limit. It is interrupted below, whatever ends the plan.
       const fiber = yield* Effect.forkDetach(restore(work))
-      const end = yield* restore(firstEnd(fiber)).pipe(Effect.onInterrupt(() => Fiber.interrupt(fiber)))
+      const cancelAlarm = Alarm.set(timeLeft, () => run.abort("deadline"), yield* Effect.context())
+      const end = yield* restore(firstEnd(fiber)).pipe(
+        Effect.onInterrupt(() => Fiber.interrupt(fiber)),
+        Effect.ensuring(Effect.sync(cancelAlarm))
+      )
       return { end, fiber }
     })
   )

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { Decision, GivenDecision } from "@bowline/domain/plan/Approval"
-import { isSettled, type Plan, type PlanState, type PlanId, type PlanSummary } from "@bowline/domain/plan/Plan"
+import { isSettled, type Plan, type PlanId, type PlanSummary } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type {
   ApprovalConflict,
@@ -19,7 +19,7 @@ import { CredentialPool } from "../asking/CredentialPool.ts"
 import { Compaction } from "../compaction/Compaction.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
-import { allowed, type Preset, Presets } from "../config/Presets.ts"
+import { allowed, type Preset, Presets, type PresetSkill, skillsOf } from "../config/Presets.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
 import { McpClient } from "../mcp/McpClient.ts"
@@ -31,7 +31,7 @@ import { toEvent } from "../store/EventRow.ts"
 import { Notices } from "../store/Notices.ts"
 import type { Page, PageRequest } from "../store/Page.ts"
 import type { ReplicaId } from "../store/LeaseStore.ts"
-import { PlanStore } from "../store/PlanStore.ts"
+import { type PlanFilter, PlanStore } from "../store/PlanStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
 import type { PlanReader } from "../stream/LivePlan.ts"
@@ -71,6 +71,8 @@ export class Plans extends Context.Service<
     >
     /** The presets that the caller may use. */
     readonly presets: (caller: CallerName) => Effect.Effect<ReadonlyArray<Preset>>
+    /** The skills of those presets that the caller may call. */
+    readonly skills: (caller: CallerName) => Effect.Effect<ReadonlyArray<PresetSkill>>
     /** The events of the plan from its first one, live to the end. The caller is a reader while it runs the stream. */
     readonly events: (
       caller: CallerName,
@@ -81,7 +83,7 @@ export class Plans extends Context.Service<
     /** Newest first. `session` is the gateway's id, or the caller's name of it. */
     readonly list: (
       caller: CallerName,
-      filter: { readonly session?: string; readonly state?: PlanState },
+      filter: Omit<PlanFilter, "session" | "before"> & { readonly session?: string },
       page: PageRequest
     ) => Effect.Effect<Page<PlanSummary>, NotFound | StorageError>
     /** Aborts the plan (`cancelled`), and returns it when it is settled. A plan that is over stays as it is. */
@@ -133,19 +135,18 @@ export class Plans extends Context.Service<
             events: toEvents(frames)
           })),
         presets: (caller) => Effect.sync(() => allowed(presets, permissions.forCaller(caller))),
+        skills: (caller) =>
+          Effect.sync(() => {
+            const permission = permissions.forCaller(caller)
+            return skillsOf(allowed(presets, permission), permission)
+          }),
         events: (caller, id) =>
           Stream.unwrap(Effect.map(streams.read(caller, id, 0), ({ frames }) => toEvents(frames))),
         get: store.get,
-        list: Effect.fnUntraced(function* (caller, { session, state }, page) {
-          const found = session === undefined ? undefined : yield* sessions.find(caller, session)
-          return yield* store.list(
-            caller,
-            {
-              ...(found === undefined ? {} : { session: found.session_id }),
-              ...(state === undefined ? {} : { state })
-            },
-            page
-          )
+        list: Effect.fnUntraced(function* (caller, { session, ...filter }, page) {
+          if (session === undefined) return yield* store.list(caller, filter, page)
+          const { session_id } = yield* sessions.find(caller, session)
+          return yield* store.list(caller, { ...filter, session: session_id }, page)
         }),
         cancel: Effect.fnUntraced(function* (caller, id) {
           const plan = yield* store.get(caller, id)

@@ -43,8 +43,9 @@ const makeResume = Effect.gen(function* () {
   const { takeoverGrace } = yield* PlansConfig
 
   return Effect.fnUntraced(function* (abandoned: AbandonedPlan, asked: PlanRequest, preset: Presets.Preset) {
-    const request = resolve(asked, preset.preferences)
-    const { plan, owner: caller, guard, route } = abandoned
+    const { plan, owner: caller, guard, preferences, route } = abandoned
+    // Those that its request and its preset gave when it was created.
+    const request = resolve({ ...asked, preferences }, preset.preferences)
     const { plan_id, session_id, model } = plan
     const resumed = running.run({
       plan_id,
@@ -53,6 +54,7 @@ const makeResume = Effect.gen(function* () {
       request,
       preset,
       model,
+      cost_usd: plan.cost_usd,
       route,
       guard,
       createdAt: Date.parse(plan.created_at),

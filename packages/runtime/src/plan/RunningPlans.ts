@@ -10,7 +10,7 @@ import type { PlanFrame } from "../store/EventRow.ts"
 import { GroupCommit } from "../stream/GroupCommit.ts"
 import * as AbortRequests from "./AbortRequests.ts"
 import * as Keeper from "./Keeper.ts"
-import { Journal } from "../stream/Journal.ts"
+import { type Head, Journal } from "../stream/Journal.ts"
 import { LivePlan } from "../stream/LivePlan.ts"
 import * as RemoteReaders from "../stream/RemoteReaders.ts"
 import * as PlanSpan from "../telemetry/PlanSpan.ts"
@@ -46,8 +46,8 @@ export interface Ready extends PlanStart {
   readonly session_id: SessionId
   /** The guard of its next write. If it is `Held`, the session's lease came with the plan. */
   readonly guard: Guard
-  /** The seq of its last event, and those of the last ones that need not be read from the store. */
-  readonly head: number
+  /** Its last event, and those of the last ones that need not be read from the store. */
+  readonly head: Head
   readonly recent: ReadonlyArray<PlanFrame>
   readonly resumed: Resumed | undefined
   /** Whether the session has neither a history nor a summary. */
@@ -176,7 +176,7 @@ const makeOpen = Effect.gen(function* () {
       isOverdue: lock.isOverdue,
       isKept: () => config.resume && store.isDurable && StoredRequest.isWhole(request, secretKey)
     })
-    live.head = head
+    live.head = head.seq
     live.publish(recent, start.createdAt)
     return { run, live }
   }

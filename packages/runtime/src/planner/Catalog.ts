@@ -125,7 +125,7 @@ const addSkills = Effect.fnUntraced(function* (
     const skills = found[index]
     if (skills === undefined) continue
     // What the caller may not use of an agent that it has not named is nothing to it.
-    const isNamed = index >= preset.agents.length
+    const isNamed = !preset.agents.includes(agent)
     if (Result.isFailure(skills)) {
       if (!isNamed && isForbidden(permission, agent)) continue
       unreachable.push(agent.name)
@@ -154,6 +154,8 @@ const addSkills = Effect.fnUntraced(function* (
 /** The MCP servers of the preset, then those of the request that the caller may use. */
 const serversOf = (run: PlanRun, { mcp, permission }: Given): ReadonlyArray<McpServers.OfferedServer> => {
   const { preset, request, route } = run.given
+  // A plan that calls one skill needs none of them, and does not wait for them.
+  if (request.call !== undefined) return []
   const named = request.mcp_servers.filter(({ auth, url }) => allowsUrl(permission, url, auth))
   return [
     ...preset.servers.map(({ connect, ...server }) => ({ ...server, urls: [], connect: connect(route) })),

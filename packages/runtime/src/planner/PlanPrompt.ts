@@ -159,7 +159,7 @@ export class PlanPrompt {
         remoteTasks: run.tasks.remoteTasks,
         timeout: Infinity,
         account: {
-          reported: (attempt, usage) => run.step?.reportUsage({ step: 0, attempt, usage }),
+          reported: (attempt, usage, cost_usd) => run.step?.reportUsage({ step: 0, attempt, usage, cost_usd }),
           ended: () => run.countUsage()
         }
       })

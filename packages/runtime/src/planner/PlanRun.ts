@@ -61,7 +61,7 @@ export class PlanRun {
   readonly tasks: PlanTasks
   #elsewhere: "handed over" | "lost" | undefined
   #models: ReadonlyArray<string>
-  #counts: Omit<Progress, "model" | "day"> = { steps: 0, tool_calls: 0, usage: Usage.empty }
+  #counts: Omit<Progress, "model" | "day">
   #step: StepState | undefined
   #day: string | undefined
   #hasSpoken: boolean
@@ -69,15 +69,13 @@ export class PlanRun {
   #tell: (ending: Ending) => void = () => undefined
 
   constructor(given: Given) {
-    const { journal, models, resumed, uuid, isOverdue, measureCall } = given
+    const { cost_usd, journal, models, resumed, uuid, isOverdue, measureCall } = given
     this.given = given
     this.#models = models
     this.tasks = new PlanTasks({ journal, uuid, isOverdue, measureCall })
     this.#hasSpoken = resumed !== undefined
-    if (resumed === undefined) return
-    const { steps, tool_calls, usage } = resumed.progress
-    this.#counts = { steps, tool_calls, usage }
-    this.tasks.inherit(resumed.tasks)
+    this.#counts = resumed?.progress ?? { steps: 0, tool_calls: 0, retries: 0, usage: Usage.empty, cost_usd }
+    if (resumed !== undefined) this.tasks.inherit(resumed.tasks)
   }
 
   /** The models that may still be asked, the one in use first. */
@@ -114,7 +112,7 @@ export class PlanRun {
   }
 
   get progress(): Progress {
-    return { model: this.model, ...this.#counts, ...(this.#day !== undefined && { day: this.#day }) }
+    return { ...this.#counts, model: this.model, ...(this.#day !== undefined && { day: this.#day }) }
   }
 
   /** Counts what the plan uses from now on for this day. */
@@ -199,9 +197,15 @@ export class PlanRun {
   countUsage(): void {
     const used = this.#step?.takeUsage()
     if (used === undefined) return
-    const { step, attempt, usage } = used
-    this.count({ usage: Usage.add(this.#counts.usage, usage) })
-    this.given.journal.append([this.progressed(this.stage)], [{ event: "usage", data: { step, attempt, ...usage } }])
+    const { step, attempt, usage, cost_usd } = used
+    this.count({
+      usage: Usage.add(this.#counts.usage, usage),
+      cost_usd: Usage.addCost(this.#counts.cost_usd, cost_usd)
+    })
+    this.given.journal.append(
+      [this.progressed(this.stage)],
+      [{ event: "usage", data: { step, attempt, ...usage, cost_usd } }]
+    )
   }
 
   /** What the plan was doing at this instant: who ends it blames that. */

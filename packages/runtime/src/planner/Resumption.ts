@@ -5,6 +5,7 @@ import { Schema } from "effect"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { agentsOf, type Preset } from "../config/Presets.ts"
 import { type EventRow, toEvent } from "../store/EventRow.ts"
+import type { Head } from "../stream/Journal.ts"
 import type { Tool } from "../tool/Tool.ts"
 import type { AbandonedPlan, Progress, StoredTask } from "../store/PlanStore.ts"
 
@@ -109,11 +110,11 @@ const approvalsOf = (rows: ReadonlyArray<EventRow>): Resumed["approvals"] => {
 
 /** Reads from the store how far the plan has come. */
 export const read = ({ plan, tail, tasks }: Pick<AbandonedPlan, "plan" | "tail" | "tasks">): Resumed => {
-  const { model, steps, tool_calls, usage } = plan
+  const { model, steps, tool_calls, retries, usage, cost_usd } = plan
   const has = (event: EventRow["event"]) => tail.some((row) => row.event === event)
   const isOfTask = ({ event }: EventRow) => event === "task.progress" || event === "task.artifact"
   return {
-    progress: { model, steps, tool_calls, usage },
+    progress: { model, steps, tool_calls, retries, usage, cost_usd },
     isAsked: has("plan") || has("step"),
     attempts: has("step") && !has("task.started") && !has("approval.requested") ? attemptsOf(tail) : undefined,
     tasks,
@@ -139,8 +140,8 @@ export const shownText = (plan: Pick<AbandonedPlan, "plan" | "tail" | "tasks">):
     .join("")
 }
 
-/** The seq of the last event. */
-export const headOf = ({ tail }: Pick<AbandonedPlan, "tail">): number => {
+/** The last event. */
+export const headOf = ({ plan, tail }: Pick<AbandonedPlan, "plan" | "tail">): Head => {
   const last = tail.at(-1)
-  return last === undefined ? 0 : last.seq + last.count - 1
+  return last === undefined ? { seq: 0, at: plan.created_at } : { seq: last.seq + last.count - 1, at: last.at }
 }

@@ -39,7 +39,11 @@ export const tellRetry = (
   const { credential, model } = next
   const step = run.progress.steps
   const follows = { attempt: attempt + 1, delay_ms: delayMs, credential: credential.id, model }
-  run.given.journal.emit({ event: "retry", data: { step, ...follows, error: { code, message } } })
+  run.count({ retries: run.progress.retries + 1 })
+  run.given.journal.append(
+    [run.progressed(run.stage)],
+    [{ event: "retry", data: { step, ...follows, error: { code, message } } }]
+  )
 }
 
 type Shown = Extract<ProviderPart, { readonly _tag: "TextDelta" | "ReasoningDelta" }>
@@ -81,7 +85,7 @@ export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"
 
   return {
     heard,
-    reported: (attempt, usage) => state.reportUsage({ step, attempt, usage }),
+    reported: (attempt, usage, cost_usd) => state.reportUsage({ step, attempt, usage, cost_usd }),
     ended: () => run.countUsage(),
     failed: (reason) => void state.failures.push(reason),
     retrying: Effect.fnUntraced(function* (retry) {

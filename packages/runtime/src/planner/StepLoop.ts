@@ -1,4 +1,5 @@
 import type { Final } from "@bowline/domain/plan/Outcome"
+import type { SkillCall } from "@bowline/domain/plan/PlanRequest"
 import type { MessagePart } from "@bowline/domain/session/Message"
 import { Clock, Duration, Effect } from "effect"
 import * as Assembly from "../asking/Assembly.ts"
@@ -20,6 +21,7 @@ import type { PlannerError } from "./PlannerError.ts"
 import type { PlanRun } from "./PlanRun.ts"
 import * as PreparedCalls from "./PreparedCalls.ts"
 import type { Attempts } from "./Resumption.ts"
+import { answerWith, resultIn } from "./SkillCall.ts"
 import type * as Step from "./Step.ts"
 import * as ToolCalls from "./ToolCalls.ts"
 
@@ -48,6 +50,8 @@ interface Next {
   readonly before: Attempts | undefined
 }
 
+const unbounded = { contextWindow: Infinity }
+
 const afresh: Next = { corrections: [], isRepair: false, before: undefined }
 
 /** The steps of one plan: ask the provider, decide, make the calls that it wants, and ask again, until it answers. */
@@ -67,8 +71,9 @@ export class StepLoop {
 
   run() {
     return Effect.gen({ self: this }, function* () {
-      const { resumed } = this.#run.given
+      const { request, resumed } = this.#run.given
       const isFinished = resumed !== undefined && (yield* this.#inSpan(0)(this.#finishStep()))
+      if (request.call !== undefined) return yield* this.#callOnly(request.call)
       let next: Next = { ...afresh, before: isFinished ? undefined : resumed?.attempts }
       for (;;) {
         const decided = yield* timed((seconds, _, context) => stepDuration.updateUnsafe(seconds, {}, context))(
@@ -77,6 +82,19 @@ export class StepLoop {
         if ("final" in decided) return decided
         next = decided.next
       }
+    })
+  }
+
+  /** Makes the one call of a plan that asks no provider. Its result is the answer. */
+  #callOnly(call: SkillCall) {
+    return Effect.gen({ self: this }, function* () {
+      const { lastAnswer, prompt } = this.#conversation
+      if (lastAnswer === undefined) {
+        const left = yield* this.#services.allowance(this.#run)
+        yield* this.#step(answerWith(call), left)
+      }
+      const text = yield* resultIn(prompt.messages, call)
+      return { final: yield* this.#final("stop", text), parts: [{ type: "text" as const, text }] }
     })
   }
 
@@ -156,11 +174,22 @@ export class StepLoop {
     > {
       const judged = yield* FinalAnswer.judge(this.#services.validator, this.#run, answer.text, isRepair)
       if (judged._tag === "Rejected") return { next: { ...afresh, corrections: judged.repair, isRepair: true } }
-      const { steps, tool_calls, usage } = this.#run.progress
-      const duration_ms = (yield* Clock.currentTimeMillis) - this.#run.given.createdAt
-      const final = { stop_reason, text: answer.text, ...judged.output, usage, steps, tool_calls, duration_ms }
+      const final = { ...(yield* this.#final(stop_reason, answer.text)), ...judged.output }
       return { final, parts: Assembly.inOrder(answer.parts, answer.calls, []) }
     })
+  }
+
+  #final(stop_reason: Final["stop_reason"], text: string): Effect.Effect<Final> {
+    const { steps, tool_calls, usage } = this.#run.progress
+    const { createdAt } = this.#run.given
+    return Effect.map(Clock.currentTimeMillis, (now) => ({
+      stop_reason,
+      text,
+      usage,
+      steps,
+      tool_calls,
+      duration_ms: now - createdAt
+    }))
   }
 
   /** Stores an answer with calls, and makes them. */
@@ -193,7 +222,8 @@ export class StepLoop {
       this.#hasCalled = true
       run.tasks.expect(parts.map(({ task_id }) => task_id))
       const { admit, config } = this.#services
-      const { contextWindow } = ModelLimits.of(config, run.model)
+      // No model reads the result of a plan that asks none.
+      const { contextWindow } = run.given.request.call === undefined ? ModelLimits.of(config, run.model) : unbounded
       const results = yield* ToolCalls.runAll(run, calls, {
         delimiter,
         resultLimit: resultLimit(contextWindow),

@@ -1,11 +1,12 @@
-import type { Usage } from "@bowline/domain/plan/Usage"
+import type { Cost, Usage } from "@bowline/domain/plan/Usage"
 import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 
-/** Tokens of one attempt. A summary belongs to step 0. */
+/** Tokens of one attempt, and what they cost. A summary belongs to step 0. */
 export interface AttemptUsage {
   readonly step: number
   readonly attempt: number
   readonly usage: Usage
+  readonly cost_usd: Cost
 }
 
 /** The state of a running step. Each step begins with an empty one; the step writes it, and the end of the plan reads it. */

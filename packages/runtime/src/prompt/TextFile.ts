@@ -2,6 +2,7 @@ import { Data, Effect, Latch, Predicate, References, Result, type Scope } from "
 import type { BigIntStats } from "node:fs"
 import { readFile, realpath, stat } from "node:fs/promises"
 import { join, sep } from "node:path"
+import * as Alarm from "../clock/Alarm.ts"
 
 /** The largest text of an operator, in bytes. */
 const maxBytes = 262_144
@@ -93,7 +94,7 @@ export const look = (path: string, before?: Seen, folder?: string): Effect.Effec
   )
 
 /** How long plans wait for a look. When it has taken so long, they get what is known, until the disk has answered. */
-const patience = "1 second"
+const patienceMs = 1_000
 
 /**
  * Runs a check whenever somebody wants to know, once for all that ask while it runs, and gives what is known afterwards. The scope owns
@@ -107,17 +108,15 @@ export const refreshed = <A>(
     let isLooking = false
     /** Closed while a look runs that plans wait for. */
     const answered = Latch.makeUnsafe(true)
-    const giveUp = Effect.delay(
-      Effect.sync(() => answered.openUnsafe()),
-      patience
-    )
-    const look = Effect.andThen(Effect.forkChild(giveUp), check).pipe(
-      Effect.ensuring(
-        Effect.sync(() => {
-          isLooking = false
-          answered.openUnsafe()
-        })
-      ),
+    const look = Effect.withFiber(({ context }) => {
+      const cancelAlarm = Alarm.set(patienceMs, () => answered.openUnsafe(), context)
+      const end = Effect.sync(() => {
+        cancelAlarm()
+        isLooking = false
+        answered.openUnsafe()
+      })
+      return Effect.ensuring(check, end)
+    }).pipe(
       // The log tells of a file, and not of the plan that happened to look.
       Effect.provideService(References.CurrentLogAnnotations, {}),
       Effect.forkIn(scope, { startImmediately: true })

@@ -5,7 +5,8 @@ import {
   ProviderError,
   type ProviderErrorReason
 } from "@bowline/domain/provider/ProviderError"
-import { Clock, Duration, Effect, Stream } from "effect"
+import { Clock, Context, Duration, Effect, Fiber, Stream } from "effect"
+import * as Alarm from "../clock/Alarm.ts"
 import type { ProviderPart } from "./Provider.ts"
 
 /** The three limits on the time of one attempt. `total` is from sending the request to the end of the answer. */
@@ -22,8 +23,6 @@ export const isContent = (part: ProviderPart): boolean =>
   part._tag === "ToolCallFragment" ||
   ((part._tag === "TextDelta" || part._tag === "ReasoningDelta") && part.delta !== "")
 
-const fail = (reason: ProviderErrorReason) => Effect.fail(new ProviderError({ reason }))
-
 /**
  * Runs an attempt under its timers, and hands its parts to `onParts` as they come. The first-token and the idle timer stand still
  * while `onParts` runs: that time is not the provider's silence. `onCut` runs on interruption, with the milliseconds since the
@@ -36,7 +35,8 @@ export const run = <E, R>(
   onCut: (silentMs: number) => Effect.Effect<void>
 ): Effect.Effect<void, ProviderError | E, R> =>
   Effect.gen(function* () {
-    const clock = yield* Clock.Clock
+    const context = yield* Effect.context<R>()
+    const clock = Context.get(context, Clock.Clock)
     const started = clock.currentTimeMillisUnsafe()
     let silentSince = started
     let heardAt = started
@@ -57,24 +57,46 @@ export const run = <E, R>(
       })
     })
 
-    const watch = Effect.gen(function* () {
-      for (;;) {
-        const now = clock.currentTimeMillisUnsafe()
-        const total = started + Duration.toMillis(timers.total)
-        if (now >= total) {
-          return yield* fail(new AttemptTimeout({ message: `No end after ${Duration.format(timers.total)}` }))
-        }
-        const limit = hasContent ? timers.idle : timers.firstToken
-        const content = (isHandingOn ? now : silentSince) + Duration.toMillis(limit)
-        if (now >= content) {
-          const message = `No content for ${Duration.format(limit)}`
-          return yield* fail(hasContent ? new IdleTimeout({ message }) : new FirstTokenTimeout({ message }))
-        }
-        // The first content may come during the sleep, and the idle limit, which may be shorter, counts from it.
-        yield* Effect.sleep(Math.min(total, content, now + Duration.toMillis(timers.idle)) - now)
+    /** Milliseconds until the next look, or why the attempt ends now. */
+    const look = (): number | ProviderErrorReason => {
+      const now = clock.currentTimeMillisUnsafe()
+      const total = started + Duration.toMillis(timers.total)
+      if (now >= total) return new AttemptTimeout({ message: `No end after ${Duration.format(timers.total)}` })
+      const limit = hasContent ? timers.idle : timers.firstToken
+      const content = (isHandingOn ? now : silentSince) + Duration.toMillis(limit)
+      if (now >= content) {
+        const message = `No content for ${Duration.format(limit)}`
+        return hasContent ? new IdleTimeout({ message }) : new FirstTokenTimeout({ message })
       }
+      // The first content may come before the next look, and the idle limit, which may be shorter, counts from it.
+      return Math.min(total, content, now + Duration.toMillis(timers.idle)) - now
+    }
+
+    const watched = Effect.callback<void, ProviderError | E>((resume) => {
+      const consuming = Effect.runForkWith(context)(consume)
+      let cancelAlarm = () => {}
+      const watch = () => {
+        const next = look()
+        if (typeof next === "number") cancelAlarm = Alarm.set(next, watch, context)
+        else
+          resume(
+            Effect.andThen(
+              Effect.uninterruptible(Fiber.interrupt(consuming)),
+              Effect.fail(new ProviderError({ reason: next }))
+            )
+          )
+      }
+      if (consuming.pollUnsafe() === undefined) watch()
+      consuming.addObserver((exit) => {
+        cancelAlarm()
+        resume(exit)
+      })
+      return Effect.suspend(() => {
+        cancelAlarm()
+        return Fiber.interrupt(consuming)
+      })
     })
 
     const cut = Effect.suspend(() => onCut(isHandingOn ? 0 : clock.currentTimeMillisUnsafe() - heardAt))
-    yield* Effect.onInterrupt(Effect.raceFirst(consume, watch), () => cut)
+    yield* Effect.onInterrupt(watched, () => cut)
   })

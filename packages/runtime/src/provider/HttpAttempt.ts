@@ -1,5 +1,5 @@
 import { ProviderError, type ProviderErrorReason, StreamCorrupt, Unknown } from "@bowline/domain/provider/ProviderError"
-import { Array, Cause, Clock, Effect, Pull, Result, Stream } from "effect"
+import { Array, Cause, Clock, Context, Effect, Pull, Result, type Scope, Stream } from "effect"
 import { HttpClient, type HttpClientError, HttpClientRequest, type HttpClientResponse, UrlParams } from "effect/http"
 import type { AnswerStream } from "./AnswerStream.ts"
 import { classify, classifyTransport } from "./Classification.ts"
@@ -14,6 +14,19 @@ export interface HttpWire {
   readonly toBody: (request: ProviderRequest) => object
   readonly answer: new (failureOf: (error: unknown) => ProviderErrorReason) => AnswerStream
 }
+
+/** The head of an answer, and its body as it comes. */
+export type Head = Pick<HttpClientResponse.HttpClientResponse, "status" | "headers" | "stream">
+
+/** Sends a request, which ends with the scope, and waits for the head of its answer. */
+export type Send = (
+  request: HttpClientRequest.HttpClientRequest
+) => Effect.Effect<Head, HttpClientError.HttpClientError, Scope.Scope>
+
+/** How attempts send their requests: with the `HttpClient` of their adapter, unless the app has something that costs less. */
+export const Sender = Context.Reference<Send | undefined>("@bowline/runtime/provider/HttpAttempt/Sender", {
+  defaultValue: () => undefined
+})
 
 /** Milliseconds to wait for the usage after the finish reason. The answer is whole without it. */
 const usageGrace = 1_000
@@ -46,13 +59,13 @@ export const serverOf = (baseUrl: string): NonNullable<Provider["Service"]["serv
  * client must not retry either.
  */
 export const make = Effect.fnUntraced(function* (wire: HttpWire) {
-  const client = HttpClient.withScope(yield* HttpClient.HttpClient)
+  const send = (yield* Sender) ?? HttpClient.withScope(yield* HttpClient.HttpClient).execute
   const post = HttpClientRequest.accept(wire.post, "text/event-stream")
   const cleaned = FailureBody.cleaned(wire.secrets)
 
   const attempt = Effect.fnUntraced(function* (request: ProviderRequest) {
     const body = JSON.stringify(wire.toBody(request))
-    const response = yield* client.execute(HttpClientRequest.bodyText(post, body, "application/json")).pipe(
+    const response = yield* send(HttpClientRequest.bodyText(post, body, "application/json")).pipe(
       // A key may stand in the query of the base URL.
       Effect.provideService(UrlParams.CurrentRedactedNames, [/./]),
       Effect.mapError(connectionFailure)
@@ -76,14 +89,14 @@ const connectionFailure = ({ reason }: HttpClientError.HttpClientError): Provide
     ? classifyTransport(reason.cause, false)
     : new Unknown({ message: "The request could not be made" })
 
-const isEventStream = ({ status, headers }: HttpClientResponse.HttpClientResponse): boolean =>
+const isEventStream = ({ status, headers }: Head): boolean =>
   status >= 200 &&
   status < 300 &&
   (headers["content-type"] ?? "text/event-stream").toLowerCase().startsWith("text/event-stream")
 
 /** Fails with what the status and the body say. Reads 64 KiB of the body at most, and for 1 s at most. */
 const refusal = Effect.fnUntraced(function* (
-  { status, stream }: HttpClientResponse.HttpClientResponse,
+  { status, stream }: Head,
   failureOf: (body: FailureBody.FailureBody) => ProviderErrorReason
 ) {
   let size = 0

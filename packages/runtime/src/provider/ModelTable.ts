@@ -1,3 +1,4 @@
+import { addCost, type Cost, type Usage } from "@bowline/domain/plan/Usage"
 import data from "./models.json" with { type: "json" }
 
 /** What is known of a model. */
@@ -10,6 +11,15 @@ export interface Model {
   readonly isReasoning: boolean
   /** US dollars for a million tokens. `cached` is for what was read from a cache, where that costs less. */
   readonly price?: { readonly input: number; readonly cached?: number; readonly output: number }
+}
+
+/** What these tokens of the model cost. */
+export const costOf = (usage: Usage, model: Pick<Model, "price"> | undefined): Cost => {
+  if (model?.price === undefined) return null
+  const { input, cached = input, output } = model.price
+  const read = Math.min(usage.cached_input_tokens, usage.input_tokens)
+  const dollars = (usage.input_tokens - read) * input + read * cached + usage.output_tokens * output
+  return addCost(0, dollars / 1_000_000)
 }
 
 const models: ReadonlyMap<string, Model> = new Map(Object.entries(data))

@@ -1,19 +1,25 @@
 import { Schema } from "effect"
 import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 
-/** One event of a plan as a reader gets it. `payload` is the text of a JSON object, without `plan_id` and `session_id`. */
+/**
+ * One event of a plan as a reader gets it. `at` is when it was stored, ISO 8601 in UTC. `payload` is the text of a JSON object, without
+ * `plan_id`, `session_id` and `at`.
+ */
 export interface PlanFrame {
   readonly seq: number
+  readonly at: string
   readonly event: PlanEvent["event"]
   readonly payload: string
 }
 
 /**
  * Events as they are stored. A row holds the frames `seq` to `seq + count - 1`: a single event, or a run of deltas of one attempt.
- * A run keeps its pieces apart, so that a replay yields the original frames. `payload` is the text of a JSON object.
+ * A run keeps its pieces apart, so that a replay yields the original frames. `payload` is the text of a JSON object. What one write
+ * stores has one `at` (ISO 8601 in UTC), which never goes back within a plan.
  */
 export interface EventRow {
   readonly seq: number
+  readonly at: string
   readonly count: number
   readonly event: PlanEvent["event"]
   readonly payload: string
@@ -21,9 +27,10 @@ export interface EventRow {
 
 const encode = (event: PlanEvent): string => JSON.stringify(event.data)
 
-/** The event as the frame with the number `seq`. */
-export const toFrame = (seq: number, event: PlanEvent): PlanFrame => ({
+/** The event as the frame with the number `seq`, stored at that time. */
+export const toFrame = (seq: number, at: string, event: PlanEvent): PlanFrame => ({
   seq,
+  at,
   event: event.event,
   payload: encode(event)
 })
@@ -31,7 +38,7 @@ export const toFrame = (seq: number, event: PlanEvent): PlanFrame => ({
 const decode = Schema.decodeUnknownSync(PlanEvent)
 
 /** The event that a frame shows. */
-export const toEvent = ({ event, payload }: PlanFrame): PlanEvent =>
+export const toEvent = ({ event, payload }: Pick<PlanFrame, "event" | "payload">): PlanEvent =>
   decode({ event, data: JSON.parse(payload) as unknown })
 
 type Delta = Extract<PlanEvent, { readonly event: "text.delta" | "reasoning.delta" }>
@@ -43,8 +50,8 @@ export const isDelta = (event: PlanEvent): event is Delta =>
 const continues = (run: Delta, next: PlanEvent): next is Delta =>
   next.event === run.event && next.data.step === run.data.step && next.data.attempt === run.data.attempt
 
-/** The rows for consecutive events of one plan. The first event has the number `seq`. */
-export const fromEvents = (seq: number, events: ReadonlyArray<PlanEvent>): ReadonlyArray<EventRow> => {
+/** The rows for consecutive events of one plan that are stored at that time. The first event has the number `seq`. */
+export const fromEvents = (seq: number, at: string, events: ReadonlyArray<PlanEvent>): ReadonlyArray<EventRow> => {
   const rows: Array<EventRow> = []
   for (let index = 0; index < events.length;) {
     const event = events[index]
@@ -61,7 +68,7 @@ export const fromEvents = (seq: number, events: ReadonlyArray<PlanEvent>): Reado
       count > 1 && isDelta(event)
         ? JSON.stringify({ step: event.data.step, attempt: event.data.attempt, deltas })
         : encode(event)
-    rows.push({ seq: seq + index, count, event: event.event, payload })
+    rows.push({ seq: seq + index, at, count, event: event.event, payload })
     index += count
   }
   return rows
@@ -74,10 +81,11 @@ const decodeRun = Schema.decodeUnknownSync(Run)
 
 /** The frames that a row was made of, byte for byte. */
 export const toFrames = (row: EventRow): ReadonlyArray<PlanFrame> => {
-  if (row.count === 1) return [{ seq: row.seq, event: row.event, payload: row.payload }]
+  if (row.count === 1) return [{ seq: row.seq, at: row.at, event: row.event, payload: row.payload }]
   const { step, attempt, deltas } = decodeRun(row.payload)
   return deltas.map((delta, index) => ({
     seq: row.seq + index,
+    at: row.at,
     event: row.event,
     payload: JSON.stringify({ step, attempt, delta })
   }))

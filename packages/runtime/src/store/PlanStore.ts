@@ -1,9 +1,10 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import type { AbortReason, Outcome, Stage } from "@bowline/domain/plan/Outcome"
-import type { Plan, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
+import type { Plan, PlanFacts, PlanState, PlanId, PlanSummary } from "@bowline/domain/plan/Plan"
+import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
-import type { Usage } from "@bowline/domain/plan/Usage"
+import type { Cost, Usage } from "@bowline/domain/plan/Usage"
 import type { NewMessage } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
@@ -27,8 +28,8 @@ export interface NewPlan extends PlanStart {
   readonly new_session_id: SessionId
   /** The request's `history`: the first messages of a new session. */
   readonly messages: ReadonlyArray<NewMessage>
-  /** Kept until the plan is over; null if no other process may resume the plan. */
-  readonly storedRequest: StoredRequest | null
+  /** The request as it came. Its secrets are kept until the plan is over. */
+  readonly storedRequest: StoredRequest
   /** What the protocol in which the caller asked repeats of the request later, such as the fields of a response; null if it repeats nothing. */
   readonly echo: Schema.Json | null
   /** The idempotency key of the plan. It counts until it expires, or until the session is deleted. */
@@ -52,7 +53,9 @@ export interface Progress {
   readonly model: string
   readonly steps: number
   readonly tool_calls: number
+  readonly retries: number
   readonly usage: Usage
+  readonly cost_usd: Cost
   /** The UTC day (`2026-01-02`) to charge with what the plan has used since its last progress was stored, if a budget needs to know. */
   readonly day?: string
 }
@@ -103,7 +106,7 @@ export type PlanChange =
       readonly _tag: "ApprovalRequested"
       readonly tool_digest: string | null
       readonly known_tool: KnownToolId | null
-    } & Pick<PendingApproval, "task_id" | "tool" | "input" | "why">)
+    } & Pick<PendingApproval, "task_id" | "tool" | "agent" | "input" | "why">)
   /** The plan's process shuts down in order and hands the plan over: that take-over does not count in `deaths`. */
   | { readonly _tag: "HandedOver" }
   | { readonly _tag: "Settled"; readonly outcome: Outcome; readonly progress: Progress; readonly at: string }
@@ -142,13 +145,33 @@ export interface StoredTask {
   readonly started_at: string
 }
 
+/** Which plans a list has: those to which everything that is given applies. Times are ISO 8601 in UTC. */
+export interface PlanFilter {
+  readonly session?: SessionId
+  /** Any of them. */
+  readonly states?: ReadonlyArray<PlanState>
+  /** The one that the plan asks, or asked last. */
+  readonly model?: string
+  readonly error_code?: string
+  /** Created then or later. */
+  readonly since?: string
+  /** Created before then. */
+  readonly until?: string
+  /** What its question contains, in upper or lower case. */
+  readonly q?: string
+  /** Older than this plan. */
+  readonly before?: PlanId
+}
+
 /** A plan that lost its replica and was taken over. The new replica writes it with `guard`. */
 export interface AbandonedPlan {
-  readonly plan: Plan
+  readonly plan: PlanFacts
   readonly owner: CallerName
   readonly guard: Guard
-  /** Null if the request was not kept. */
+  /** Null if an earlier version has stored the plan, and did not keep its request. */
   readonly request: StoredRequest | null
+  /** As they were when the plan was created: those of its request, those of its preset, and the defaults. */
+  readonly preferences: Preferences
   readonly route: Route
   /** How many processes have died, or lost the plan, while they ran it. A hand-over does not count. */
   readonly deaths: number
@@ -204,10 +227,10 @@ export class PlanStore extends Context.Service<
     readonly echo: (owner: CallerName, id: PlanId) => Effect.Effect<Schema.Json, NotFound | StorageError>
     /** Drops the plan's echo. The plan itself stays. */
     readonly dropEcho: (id: PlanId) => Effect.Effect<void, StorageError>
-    /** The owner's plans, newest first; with `before`, only plans that are older than this one. */
+    /** The owner's plans, newest first. */
     readonly list: (
       owner: CallerName,
-      filter: { readonly session?: SessionId; readonly state?: PlanState; readonly before?: PlanId },
+      filter: PlanFilter,
       page: PageRequest
     ) => Effect.Effect<Page<PlanSummary>, StorageError>
     /** At most `limit` rows in order, from the one that holds the event `after + 1`. */

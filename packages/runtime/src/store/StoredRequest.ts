@@ -1,68 +1,94 @@
-import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { Option, Schema } from "effect"
+import { Option, Predicate, Record, Schema } from "effect"
+import * as UrlSecrets from "../egress/UrlSecrets.ts"
 import { canonicalJson } from "./CanonicalJson.ts"
 import { seal, type SealingKey, unseal } from "./Sealing.ts"
 
-/** A request as it is kept until its plan is over, so that another process can resume the plan. */
+/** A request as it is kept with its plan: another process can resume the plan, and its caller can ask again. */
 export interface StoredRequest {
-  /** The request as it came, without its secrets, and without its `history` and `prior_summary`, which the session keeps. */
+  /** The request as it came, without its secrets. */
   readonly request: Schema.Json
-  /** The encrypted secrets; null if there are none, or if they cannot be kept. */
+  /** The encrypted secrets, until the plan is over; null if there are none, or if they cannot be kept. */
   readonly secrets: string | null
 }
 
 type Key = Option.Option<SealingKey>
 
-/** The secrets by their place in the request: an agent's token by its index, those of MCP servers by their path. */
+/** The secrets by their place in the request: an agent's token by its index, everything else by its path. */
 const Secrets = Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json))
 
-const Fields = Schema.Record(Schema.String, Schema.Unknown)
-const Kept = Schema.StructWithRest(Schema.Struct({ auth: Schema.optionalKey(Fields) }), [Fields])
-const KeptRequest = Schema.StructWithRest(
-  Schema.Struct({ agents: Schema.Array(Kept), mcp_servers: Schema.optionalKey(Schema.Array(Kept)) }),
+const Fields = Schema.Record(Schema.String, Schema.Json)
+const Named = Schema.StructWithRest(Schema.Struct({ auth: Schema.optionalKey(Fields) }), [Fields])
+const Request = Schema.StructWithRest(
+  Schema.Struct({
+    agents: Schema.optionalKey(Schema.Array(Named)),
+    mcp_servers: Schema.optionalKey(Schema.Array(Named))
+  }),
   [Fields]
 )
+const decodeRequest = Schema.decodeUnknownSync(Request)
 
 /** What the encrypted secrets are bound to, so that nobody gets the token of an agent by changing its endpoint in the store. */
 const belonging = (planId: PlanId, request: Schema.Json): string => `${planId} ${canonicalJson(request)}`
+
+type List = "agents" | "mcp_servers"
+type Fields = typeof Fields.Type
 
 const tokenPlace = {
   agents: (index: number) => `${index}`,
   mcp_servers: (index: number) => `mcp_servers.${index}.token`
 }
+
+/** Where else an agent or a server may have a secret: in a parameter of a URL. */
+const urls = { agents: "endpoint", mcp_servers: "url" } as const
+
+const urlPlace = (list: List, index: number, field: string) => `${list}.${index}.${field}`
 const headersPlace = (index: number) => `mcp_servers.${index}.headers`
 
-type Encoded = typeof PlanRequest.Encoded
-type EncodedAuth = NonNullable<Encoded["agents"]>[number]["auth"]
-
 /** The request without its secrets, and those by their places. */
-const withoutSecrets = (request: Encoded) => {
+const withoutSecrets = (request: typeof Request.Type) => {
   const secrets = new Map<string, Schema.Json>()
-  const withoutToken = <Named extends { readonly auth?: EncodedAuth }>(named: Named, place: string) => {
-    if (named.auth?.type !== "bearer") return named
-    secrets.set(place, named.auth.token)
-    return { ...named, auth: { type: named.auth.type } }
+  const withoutUrl = (fields: Fields, field: string, place: string): Fields => {
+    const url = fields[field]
+    const kept = typeof url === "string" ? UrlSecrets.without(url) : url
+    if (url === undefined || kept === undefined || kept === url) return fields
+    secrets.set(place, url)
+    return { ...fields, [field]: kept }
   }
-  const agents = (request.agents ?? []).map((agent, index) => withoutToken(agent, tokenPlace.agents(index)))
-  const mcp_servers = (request.mcp_servers ?? []).map((server, index) => {
-    const kept = withoutToken(server, tokenPlace.mcp_servers(index))
-    if (server.headers === undefined) return kept
-    secrets.set(headersPlace(index), server.headers)
+  const withoutAny =
+    (list: List) =>
+    (named: typeof Named.Type, index: number): typeof Named.Type => {
+      const kept = withoutUrl(named, urls[list], urlPlace(list, index, urls[list]))
+      const { auth, ...rest } = { ...kept, auth: named.auth }
+      return auth === undefined ? rest : { ...rest, auth: withoutToken(auth, list, index) }
+    }
+  const withoutToken = (auth: Fields, list: List, index: number): Fields => {
+    if (auth["type"] !== "bearer") return withoutUrl(auth, "token_url", urlPlace(list, index, "auth.token_url"))
+    secrets.set(tokenPlace[list](index), auth["token"] ?? null)
+    return { type: "bearer" }
+  }
+  const agents = request.agents?.map(withoutAny("agents"))
+  const mcp_servers = request.mcp_servers?.map(withoutAny("mcp_servers")).map((server, index) => {
+    const headers = server["headers"]
+    if (headers === undefined) return server
+    secrets.set(headersPlace(index), headers)
     // Not left out: without its headers the request must not decode.
-    return { ...kept, headers: null }
+    return { ...server, headers: null }
   })
-  return { stored: { ...request, agents, mcp_servers }, secrets }
+  return { stored: { ...request, ...(agents && { agents }), ...(mcp_servers && { mcp_servers }) }, secrets }
 }
 
+/** A request as a caller would send it. */
+export const written = Schema.encodeSync(PlanRequest)
+
 /**
- * The request of a plan in the form that is stored. The secrets, which are the tokens of `auth` of type `bearer` and the `headers` of MCP
- * servers, become the base64 of nonce, AES-256-GCM ciphertext and tag; they can be decrypted for this plan and this request only. Without
+ * The request of a plan in the form that is stored: `sent` is the JSON that was decoded to a `PlanRequest`. The secrets, which are the tokens of `auth` of type `bearer`, the `headers` of MCP
+ * servers, and URLs with parameters that are secrets, become the base64 of nonce, AES-256-GCM ciphertext and tag; they can be decrypted for this plan and this request only. Without
  * a key they are left out.
  */
-export const store = (request: PlanRequest, planId: PlanId, key: Key): StoredRequest => {
-  const { history: _, prior_summary: __, ...kept } = Schema.encodeSync(PlanRequest)({ ...request, history: [] })
-  const { secrets, stored } = withoutSecrets(kept)
+export const store = (sent: unknown, planId: PlanId, key: Key): StoredRequest => {
+  const { secrets, stored } = withoutSecrets(decodeRequest(sent))
   const sealWith = (key: SealingKey) =>
     seal(JSON.stringify(Object.fromEntries(secrets)), belonging(planId, stored), key)
   const sealed = secrets.size === 0 ? Option.none() : Option.map(key, sealWith)
@@ -70,12 +96,10 @@ export const store = (request: PlanRequest, planId: PlanId, key: Key): StoredReq
 }
 
 /** Whether the whole request can be kept, with its secrets. */
-export const isWhole = ({ agents, mcp_servers }: PlanRequest, key: Key): boolean =>
-  Option.isSome(key) ||
-  (agents.every(({ auth }) => auth.type !== "bearer") &&
-    mcp_servers.every(({ auth, headers }) => auth.type !== "bearer" && headers === undefined))
+export const isWhole = (request: PlanRequest, key: Key): boolean =>
+  Option.isSome(key) || withoutSecrets(decodeRequest(written(request))).secrets.size === 0
 
-/** The request that was stored. None if its secrets are missing, or were stored with another key or for another plan. */
+/** The request that was stored, without what the session keeps of it: its `history` and `prior_summary`. None if its secrets are missing, or were stored with another key or for another plan. */
 export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Option.Option<PlanRequest> =>
   Option.gen(function* () {
     const { request, secrets } = stored
@@ -83,15 +107,33 @@ export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Option
       secrets === null ? Option.none() : unseal(secrets, belonging(planId, request), key)
     const text = secrets === null ? "{}" : yield* Option.flatMap(key, open)
     const found = new Map(Object.entries(yield* Schema.decodeOption(Secrets)(text)))
-    const kept = yield* Schema.decodeUnknownOption(KeptRequest)(request)
-    const withToken = (named: typeof Kept.Type, place: string) => {
-      const token = found.get(place)
-      return token === undefined ? named : { ...named, auth: { ...named.auth, token } }
+    const { history: _, prior_summary: __, ...kept } = yield* Schema.decodeUnknownOption(Request)(request)
+    const withUrl = (fields: Fields, field: string, place: string): Fields => {
+      const url = found.get(place) ?? fields[field]
+      // Without its secret the URL would lead elsewhere: null does not decode.
+      return typeof url === "string" ? { ...fields, [field]: UrlSecrets.lacks(url) ? null : url } : fields
     }
-    const agents = kept.agents.map((agent, index) => withToken(agent, tokenPlace.agents(index)))
-    const mcp_servers = (kept.mcp_servers ?? []).map((server, index) => {
+    const withAll = (list: List) => (named: typeof Named.Type, index: number) => {
+      const token = found.get(tokenPlace[list](index))
+      const auth = named.auth && withUrl(named.auth, "token_url", urlPlace(list, index, "auth.token_url"))
+      return {
+        ...withUrl(named, urls[list], urlPlace(list, index, urls[list])),
+        ...(auth && { auth: token === undefined ? auth : { ...auth, token } })
+      }
+    }
+    const agents = (kept.agents ?? []).map(withAll("agents"))
+    const mcp_servers = (kept.mcp_servers ?? []).map(withAll("mcp_servers")).map((server, index) => {
       const headers = found.get(headersPlace(index))
-      return { ...withToken(server, tokenPlace.mcp_servers(index)), ...(headers !== undefined && { headers }) }
+      return headers === undefined ? server : { ...server, headers }
     })
     return yield* Schema.decodeUnknownOption(PlanRequest)({ ...kept, agents, mcp_servers })
   })
+
+/** What edges in other protocols add, and `POST /plan` does not take. */
+const ofEdges: ReadonlySet<string> = new Set(["instructions", "sampling", "session_ttl_ms", "task_message"])
+
+const isObject = (json: Schema.Json): json is Schema.JsonObject => Predicate.isObject(json)
+
+/** A stored request as its caller may see it, and send it to `POST /plan` again when the secrets are back in it. */
+export const shown = (request: Schema.Json | null): Plan["request"] =>
+  request !== null && isObject(request) ? Record.filter(request, (_, field) => !ofEdges.has(field)) : null

@@ -1,5 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
+import type { PlanFacts, PlanId } from "@bowline/domain/plan/Plan"
 import type { TaskMessage } from "@bowline/domain/plan/PlanRequest"
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
@@ -33,7 +33,7 @@ const handedBackAs = (state: TaskState): Standing => (state === "auth-required" 
  * `cancelled_at` says that its client has cancelled it while it waited.
  */
 export const standingOf = (
-  { error, stage, state, steps }: Pick<Plan, "error" | "stage" | "state" | "steps">,
+  { error, stage, state, steps }: Pick<PlanFacts, "error" | "stage" | "state" | "steps">,
   open: TaskState | null,
   cancelled_at: string | null
 ): Standing => {
@@ -57,7 +57,7 @@ export const standingOf = (
  * last one of a task that waited for its client, and was cancelled then.
  */
 export interface TaskPlan {
-  readonly plan: Plan
+  readonly plan: PlanFacts
   readonly message: TaskMessage | null
   readonly cancelled_at: string | null
 }
@@ -65,7 +65,7 @@ export interface TaskPlan {
 /** A task in a list: its newest plan, and how it stands. `status_at` is when the task was cancelled or that plan ended or, if it has not, when it was asked. */
 export interface TaskSummary {
   readonly task_id: PlanId
-  readonly plan: Plan
+  readonly plan: PlanFacts
   readonly standing: Standing
   readonly status_at: string
 }

@@ -28,9 +28,9 @@ export interface Taken {
   readonly failed: (error: StorageError) => void
 }
 
-/** The commits of a plan. `take` returns none when the plan has nothing to write. */
+/** The commits of a plan. `take` returns none when the plan has nothing to write. `now` is in milliseconds since 1970. */
 export interface Source {
-  readonly take: () => Taken | undefined
+  readonly take: (now: number) => Taken | undefined
 }
 
 /**
@@ -60,24 +60,29 @@ export class GroupCommit extends Context.Service<
       yield* observe(waiting.of({}), age)
 
       /** Commits until the database has answered, and gives the plans that may write no more. */
-      const commit = Effect.fnUntraced(function* (batch: ReadonlyArray<Taken>) {
-        const commits = batch.map(({ commit }) => commit)
-        for (let wait = firstWait; ; wait = Math.min(wait * 2, longestWait)) {
-          // The store recognises a commit that is repeated because its answer was lost.
-          const written = yield* store.commit(commits).pipe(
-            Effect.catchDefect((cause) => Effect.fail(new StorageError({ reason: new Rejected({ cause }) }))),
-            Effect.result
+      const commit = (
+        commits: ReadonlyArray<PlanCommit>,
+        wait = firstWait
+      ): Effect.Effect<ReadonlySet<PlanId>, StorageError> =>
+        store.commit(commits).pipe(
+          Effect.catchDefect((cause) => Effect.fail(new StorageError({ reason: new Rejected({ cause }) }))),
+          Effect.catchTag("StorageError", (error) =>
+            Effect.andThen(
+              Effect.logError("events_not_written", error.reason.cause),
+              error.reason.isRetryable
+                ? // The store recognises a commit that is repeated because its answer was lost.
+                  Effect.delay(
+                    Effect.suspend(() => commit(commits, Math.min(wait * 2, longestWait))),
+                    wait
+                  )
+                : Effect.fail(error)
+            )
           )
-          if (Result.isSuccess(written)) return written.success
-          const error = written.failure
-          yield* Effect.logError("events_not_written", error.reason.cause)
-          if (!error.reason.isRetryable) return yield* error
-          yield* Effect.sleep(wait)
-        }
-      })
+        )
 
       const write = (batch: ReadonlyArray<Taken>): Effect.Effect<void> =>
-        Effect.flatMap(commit(batch), (refused) => complete(batch, refused)).pipe(
+        commit(batch.map(({ commit }) => commit)).pipe(
+          Effect.flatMap((refused) => complete(batch, refused, clock.currentTimeMillisUnsafe())),
           Effect.catchTag("StorageError", (error) => {
             const [first, ...others] = batch
             // A plan whose rows are rejected must not fail the other plans of the batch.
@@ -91,7 +96,8 @@ export class GroupCommit extends Context.Service<
           since = undefined
           yield* pending.await
           pending.closeUnsafe()
-          const batch = Array.from(sources, (source) => source.take()).filter((taken) => taken !== undefined)
+          const now = clock.currentTimeMillisUnsafe()
+          const batch = Array.from(sources, (source) => source.take(now)).filter((taken) => taken !== undefined)
           sources.clear()
           since = nextSince
           nextSince = undefined
@@ -119,13 +125,16 @@ export class GroupCommit extends Context.Service<
   )
 }
 
-const complete = Effect.fnUntraced(function* (batch: ReadonlyArray<Taken>, refused: ReadonlySet<PlanId>) {
-  const now = yield* Clock.currentTimeMillis
+const complete = (batch: ReadonlyArray<Taken>, refused: ReadonlySet<PlanId>, now: number): Effect.Effect<void> => {
+  const bugs: Array<unknown> = []
   for (const taken of batch) {
     const told = Result.try(() => (refused.has(taken.commit.plan_id) ? taken.refused() : taken.stored(now)))
     if (Result.isSuccess(told)) continue
     // A bug in one plan must not keep the others from their ends. Its rows are stored: it stops, and is resumed from them.
-    yield* Effect.logError("plan_not_told", told.failure)
+    bugs.push(told.failure)
     taken.refused()
   }
-})
+  return bugs.length === 0
+    ? Effect.void
+    : Effect.forEach(bugs, (bug) => Effect.logError("plan_not_told", bug), { discard: true })
+}

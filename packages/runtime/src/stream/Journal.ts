@@ -2,16 +2,21 @@ import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
-import { Effect, Latch, Result } from "effect"
+import { Effect, Result } from "effect"
+import * as Alarm from "../clock/Alarm.ts"
 import type { Guard, PlanChange } from "../store/PlanStore.ts"
 import { LeaseLost } from "../store/LeaseStore.ts"
 import { withinAwayLimit } from "../store/RetryWhileAway.ts"
-import { fromEvents, isDelta, toFrame } from "../store/EventRow.ts"
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { fromEvents, isDelta, type PlanFrame, toFrame } from "../store/EventRow.ts"
 import type { Source, Taken } from "./GroupCommit.ts"
 import type { LivePlan } from "./LivePlan.ts"
 
 /** Why a plan must stop: another process has it, so that nothing more is written, or the database rejected its rows. */
 export type Stopped = LeaseLost | StorageError
+
+/** The last event of a plan that is stored. */
+export type Head = Pick<PlanFrame, "seq" | "at">
 
 /** How many events, and how many characters of events other than deltas, may wait to be written. Beyond that their producer waits. */
 const maxBacklog = 256
@@ -32,6 +37,8 @@ export class Journal implements Source {
   readonly #onStopped: (why: Stopped) => void
   #stopped: Stopped | undefined
   #head: number
+  /** The time of the last write. Another process, whose clock is ahead, may have made it. */
+  #at: string
   #events: Array<PlanEvent> = []
   #changes: Array<PlanChange> = []
   #characters = 0
@@ -40,21 +47,22 @@ export class Journal implements Source {
   /** Counts appends, and how many of them are stored. */
   #appended = 0
   #stored = 0
-  /** Opens when the next batch is stored, and when the plan must stop. */
-  #advanced = Latch.makeUnsafe(false)
+  /** Called whenever a batch is stored, and when the plan must stop. */
+  readonly #waiters = new Set<() => void>()
 
-  /** `head` is the seq of the last event that is stored. `onStopped` is called once at most: the plan must stop. */
+  /** `onStopped` is called once at most: the plan must stop. */
   constructor(
     plan: { readonly plan_id: PlanId; readonly session_id: SessionId },
     guard: Guard,
-    head: number,
+    { seq, at }: Head,
     live: LivePlan,
     notify: (source: Source) => void,
     onStopped: (why: Stopped) => void
   ) {
     this.#plan = plan
     this.#guard = guard
-    this.#head = head
+    this.#head = seq
+    this.#at = at
     this.#live = live
     this.#notify = notify
     this.#onStopped = onStopped
@@ -131,30 +139,49 @@ export class Journal implements Source {
   readonly #unlessSealed = Effect.suspend(() => (this.#sealed ? Effect.never : Effect.void))
 
   /** The same without a bound. */
-  readonly written: Effect.Effect<void> = Effect.suspend(() => this.#reached(this.#appended))
+  readonly written: Effect.Effect<void> = Effect.suspend(() => this.#until(this.mark()))
 
   /**
    * Waits until all that was appended so far is stored, and says whether it is: not if the plan must stop for a reason for which
-   * nobody waits on.
+   * nobody waits on. Undefined if it took longer than so many milliseconds.
    */
-  settled(isHopeless: (why: Stopped) => boolean): Effect.Effect<boolean> {
-    return Effect.suspend(() => {
-      const until = this.#appended
-      const isOver = () => this.#stopped !== undefined && isHopeless(this.#stopped)
-      return Effect.map(this.#reached(until, isOver), () => this.#stored >= until)
+  settled(isHopeless: (why: Stopped) => boolean, withinMs = Infinity): Effect.Effect<boolean | undefined> {
+    return Effect.withFiber(({ context }) => {
+      const isStored = this.mark()
+      const isKnown = () => isStored() || (this.#stopped !== undefined && isHopeless(this.#stopped))
+      const result = () => (isKnown() ? isStored() : undefined)
+      if (isKnown()) return Effect.sync(result)
+      let isLate = false
+      const giveUp = () => {
+        isLate = true
+        this.#advance()
+      }
+      const cancelAlarm = Alarm.set(withinMs, giveUp, context)
+      return Effect.map(
+        Effect.ensuring(
+          this.#until(() => isLate || isKnown()),
+          Effect.sync(cancelAlarm)
+        ),
+        result
+      )
     })
   }
 
-  #reached(until: number, isOver = () => false): Effect.Effect<void> {
-    if (this.#stored >= until || isOver()) return Effect.void
-    return Effect.flatMap(this.#advanced.await, () => this.#reached(until, isOver))
+  #until(isReached: () => boolean): Effect.Effect<void> {
+    return Effect.callback((resume) => {
+      const look = () => {
+        if (!isReached()) return
+        this.#waiters.delete(look)
+        resume(Effect.void)
+      }
+      this.#waiters.add(look)
+      look()
+      return Effect.sync(() => this.#waiters.delete(look))
+    })
   }
 
   #advance(): void {
-    const advanced = this.#advanced
-    // First a new one: who waits on is woken within `openUnsafe`, and would find an open latch again and again.
-    this.#advanced = Latch.makeUnsafe(false)
-    advanced.openUnsafe()
+    for (const look of this.#waiters) look()
   }
 
   /** Returns whether the plan had not stopped yet. */
@@ -166,13 +193,16 @@ export class Journal implements Source {
     return true
   }
 
-  take(): Taken | undefined {
+  take(now: number): Taken | undefined {
     if (this.#events.length === 0 && this.#changes.length === 0) return undefined
     const events = this.#events
     const changes = this.#changes
     const until = this.#appended
     const first = this.#head + 1
-    const rows = Result.try(() => fromEvents(first, events))
+    const time = fromMillis(now)
+    const at = time > this.#at ? time : this.#at
+    const rows = Result.try(() => fromEvents(first, at, events))
+    this.#at = at
     this.#head += events.length
     this.#events = []
     this.#changes = []
@@ -188,7 +218,7 @@ export class Journal implements Source {
       stored: (now) => {
         this.#stored = until
         this.#live.publish(
-          events.map((event, index) => toFrame(first + index, event)),
+          events.map((event, index) => toFrame(first + index, at, event)),
           now
         )
         this.#advance()

@@ -1,4 +1,5 @@
-import { type Cause, Clock, Deferred, Duration, Effect, Queue, type Scope, Stream } from "effect"
+import { type Cause, Clock, Context, Deferred, Duration, Effect, Queue, type Scope, Stream } from "effect"
+import * as Alarm from "../clock/Alarm.ts"
 import { claim } from "../lock/Claim.ts"
 import type { PlanFrame } from "../store/EventRow.ts"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
@@ -14,12 +15,12 @@ export type ReaderItem = PlanFrame | "ping" | "reconnect"
 export type PlanReader = Stream.Stream<ReaderItem, StorageError>
 
 /**
- * The frames for one reader. `overdue` is done 10 s after the reader was cut off. A reader that has not read its queue to the end by
- * then does not read any more, and its connection is to be closed.
+ * The frames for one reader. What is given to `onOverdue` is called 10 s after the reader was cut off. A reader that has not read its
+ * queue to the end by then does not read any more, and its connection is to be closed.
  */
 export interface Reading {
   readonly frames: PlanReader
-  readonly overdue: Effect.Effect<void>
+  readonly onOverdue: (close: () => void) => void
   /** From now on the plan runs on when this reader disconnects, though nobody else reads it: the reader has what it came for. */
   readonly leaveRunning: Effect.Effect<void>
 }
@@ -43,7 +44,7 @@ const silenceMs = 10_000
 const cutOffGrace = Duration.seconds(60)
 
 /** How long a reader that was cut off has to read the rest of its queue. */
-const takeWithin = Duration.seconds(10)
+const takeWithinMs = 10_000
 
 /** How a stream ends for its readers: behind the frame `done`, or before the plan is over. */
 type End = "done" | "reconnect"
@@ -57,20 +58,22 @@ interface Reader {
   characters: number
   lastSent: number
   leavesRunning: boolean
-  readonly cut: Deferred.Deferred<void>
+  isCut: boolean
+  readonly context: Context.Context<never>
+  /** Cancels the alarm that is set: for the next ping or, once the reader is cut off, for its connection. */
+  cancelAlarm: () => void
+  close: () => void
 }
 
 /** Says `ping` whenever nothing was sent for a while. */
-const pings = Effect.fnUntraced(function* (reader: Reader) {
-  for (;;) {
-    const idle = (yield* Clock.currentTimeMillis) - reader.lastSent
-    if (idle >= silenceMs) {
-      Queue.offerUnsafe(reader.queue, "ping")
-      reader.lastSent += idle
-    }
-    yield* Effect.sleep(silenceMs - (idle % silenceMs))
+const awaitSilence = (reader: Reader): void => {
+  const idle = Context.get(reader.context, Clock.Clock).currentTimeMillisUnsafe() - reader.lastSent
+  if (idle >= silenceMs) {
+    Queue.offerUnsafe(reader.queue, "ping")
+    reader.lastSent += idle
   }
-})
+  reader.cancelAlarm = Alarm.set(silenceMs - (idle % silenceMs), () => awaitSilence(reader), reader.context)
+}
 
 /**
  * The stored frames of a plan that runs in this process, and who reads them. It never waits for a reader: one that falls
@@ -148,31 +151,36 @@ export class LivePlan {
     Scope.Scope
   > {
     return Effect.gen({ self: this }, function* () {
+      const context = yield* Effect.context()
       const reader: Reader = {
         after,
         queue: yield* Queue.unbounded<ReaderItem, Cause.Done>(),
         frames: 0,
         characters: 0,
-        lastSent: yield* Clock.currentTimeMillis,
+        lastSent: Context.get(context, Clock.Clock).currentTimeMillisUnsafe(),
         leavesRunning: false,
-        cut: Deferred.makeUnsafe()
+        isCut: false,
+        context,
+        cancelAlarm: () => undefined,
+        close: () => undefined
       }
       const head = yield* claim(
         Effect.sync(() => this.#enter(reader)),
         () => this.#detach(reader)
       )
-      yield* Effect.forkScoped(pings(reader))
       const take = Effect.map(Queue.takeAll(reader.queue), (items) => {
         reader.frames = 0
         reader.characters = 0
         return items
       })
       const cutOff = Effect.sync(() => this.#cutOff(reader))
-      const overdue = Effect.andThen(Deferred.await(reader.cut), Effect.sleep(takeWithin))
+      const onOverdue = (close: () => void) => {
+        reader.close = close
+      }
       const leaveRunning = Effect.sync(() => {
         reader.leavesRunning = true
       })
-      return { head, frames: Stream.fromPull(Effect.succeed(take)), overdue, cutOff, leaveRunning }
+      return { head, frames: Stream.fromPull(Effect.succeed(take)), onOverdue, cutOff, leaveRunning }
     })
   }
 
@@ -183,7 +191,10 @@ export class LivePlan {
     const recent = this.recent(reader.after, this.head)
     if (recent !== undefined) Queue.offerAllUnsafe(reader.queue, recent)
     if (this.#closed !== undefined) this.#end(reader, this.#closed)
-    else this.#readers.add(reader)
+    else {
+      this.#readers.add(reader)
+      awaitSilence(reader)
+    }
     return recent === undefined ? this.head : reader.after
   }
 
@@ -243,12 +254,14 @@ export class LivePlan {
   }
 
   #cutOff(reader: Reader): void {
-    Deferred.doneUnsafe(reader.cut, Effect.void)
+    reader.isCut = true
     this.#end(reader, "reconnect")
     this.#readers.delete(reader)
+    reader.cancelAlarm = Alarm.set(takeWithinMs, () => reader.close(), reader.context)
   }
 
   #end(reader: Reader, how: End): void {
+    reader.cancelAlarm()
     if (how === "reconnect") Queue.offerUnsafe(reader.queue, "reconnect")
     Queue.endUnsafe(reader.queue)
   }
@@ -256,9 +269,10 @@ export class LivePlan {
   #detach(reader: Reader): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.#readers.delete(reader)
+      reader.cancelAlarm()
       // It stays counted: the plan is never without a reader.
       if (reader.leavesRunning) return Effect.void
-      if (!Deferred.isDoneUnsafe(reader.cut)) return this.#leave(this.#grace)
+      if (!reader.isCut) return this.#leave(this.#grace)
       return Effect.andThen(cutOff.update(1, {}), this.#leave(Duration.max(cutOffGrace, this.#grace)))
     })
   }

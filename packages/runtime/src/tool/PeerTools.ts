@@ -61,9 +61,21 @@ interface Shared {
   readonly route: Route
 }
 
+/** What a tool says of its skill. */
+export const describe = ({ auth, endpoint, name: agent }: Agent, skill: Skill) => ({
+  name: ToolName.forSkill(agent, skill.id),
+  agent,
+  skill: skill.id,
+  urls: urlsOf(endpoint, auth),
+  description: skill.description ?? `Ask the agent ${agent}: ${skill.id}`,
+  inputSchema: skill.input_schema ?? textInput,
+  isIdempotent: skill.idempotent === true
+})
+
 /** A skill of a peer as a tool of the planner. */
 export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: Skill): Tool => {
-  const name = ToolName.forSkill(agent.name, skill.id)
+  const described = describe(agent, skill)
+  const { name } = described
 
   /** Keeps a task that the peer has handed back for the next call. */
   const leave = (result: ToolResult, task: RemoteIds): ToolResult => {
@@ -81,16 +93,10 @@ export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: S
   }
 
   return {
-    name,
+    ...described,
     kind: "peer",
-    agent: agent.name,
     endpoint: agent.endpoint,
-    urls: urlsOf(agent.endpoint, agent.auth),
-    skill: skill.id,
-    description: skill.description ?? `Ask the agent ${agent.name}: ${skill.id}`,
-    inputSchema: skill.input_schema ?? textInput,
     timeoutMs: skill.timeout_ms,
-    isIdempotent: skill.idempotent === true,
     isPolling: skill.polling === true,
     approval: skill.approval,
     identify: identify(peers, agent),

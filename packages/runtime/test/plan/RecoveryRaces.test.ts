@@ -157,7 +157,7 @@ describe("an end that somebody has asked for", () => {
       const second = yield* mortal({ script: () => [say("whole")] })
       yield* pass("30 seconds", "1 second")
       assert.strictEqual((yield* second.plans.get(anonymous, older.plan_id)).error?.reason, "superseded")
-      const { items } = yield* second.plans.list(anonymous, { state: "completed" }, { limit: 10 })
+      const { items } = yield* second.plans.list(anonymous, { states: ["completed"] }, { limit: 10 })
       assert.lengthOf(items, 1)
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )

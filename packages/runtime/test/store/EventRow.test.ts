@@ -17,11 +17,13 @@ const Events = Schema.Array(
   ])
 )
 
+const at = "2026-01-02T03:04:05.678Z"
+
 describe("EventRow", () => {
   it.prop("replays every frame byte for byte, whatever was stored in one row", { events: Events }, ({ events }) => {
     const first = 7
-    const frames = events.map((event, index) => toFrame(first + index, event))
-    const rows = fromEvents(first, events)
+    const frames = events.map((event, index) => toFrame(first + index, at, event))
+    const rows = fromEvents(first, at, events)
     assert.deepStrictEqual(rows.flatMap(toFrames), frames)
     assert.strictEqual(
       rows.reduce((count, row) => count + row.count, 0),
@@ -34,7 +36,7 @@ describe("EventRow", () => {
       event: "text.delta",
       data: { step, attempt: 1, delta }
     })
-    const rows = fromEvents(3, [text(1, "a"), text(1, "b"), text(2, "c"), { event: "done", data: {} }])
+    const rows = fromEvents(3, at, [text(1, "a"), text(1, "b"), text(2, "c"), { event: "done", data: {} }])
     assert.deepStrictEqual(
       rows.map(({ seq, count }) => [seq, count]),
       [

@@ -2,7 +2,7 @@ import { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { assert, describe, it } from "@effect/vitest"
 import { Option, Redacted, Schema } from "effect"
-import { isWhole, restore, store, type StoredRequest } from "../../src/store/StoredRequest.ts"
+import { isWhole, restore, store as storeSent, type StoredRequest, written } from "../../src/store/StoredRequest.ts"
 
 const planId = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
 const otherPlan = PlanId.make("plan_00000000-0000-4000-8000-000000000002")
@@ -61,6 +61,9 @@ const requestOf = (auths: Given, schema: typeof input_schema.Type = {}, timeout 
   return Schema.decodeUnknownSync(PlanRequest)(sent)
 }
 
+const store = (request: PlanRequest, ...rest: [typeof planId, Parameters<typeof restore>[2]]) =>
+  storeSent(written(request), ...rest)
+
 /** What a store gives back. */
 const read = (stored: StoredRequest): StoredRequest => ({
   request: Schema.decodeSync(Schema.fromJsonString(Schema.Json))(JSON.stringify(stored.request)),
@@ -86,13 +89,27 @@ describe("a stored request", () => {
     }
   )
 
-  it.prop("has no token in it, and no history", { mixed }, ({ mixed }) => {
+  it.prop("has no token in it", { mixed }, ({ mixed }) => {
     for (const withKey of [key, Option.none()]) {
       const text = JSON.stringify(store(requestOf(mixed), planId, withKey))
-      for (const kept of [planted, Buffer.from(planted).toString("base64"), "history", "told before", "summed up"]) {
-        assert.notInclude(text, kept)
-      }
+      for (const token of [planted, Buffer.from(planted).toString("base64")]) assert.notInclude(text, token)
     }
+  })
+
+  it("is kept as it came, but for its secrets", () => {
+    const sent = {
+      question: "?",
+      agents: [{ name: "a", endpoint: "https://a.example/", auth: { type: "bearer", token: planted } }],
+      mcp_servers: [{ name: "m", url: "https://m.example/", headers: { "x-key": planted } }],
+      history: [{ role: "user", content: "Before" }],
+      prior_summary: "Once"
+    }
+    assert.deepStrictEqual(storeSent(sent, planId, key).request, {
+      ...sent,
+      agents: [{ name: "a", endpoint: "https://a.example/", auth: { type: "bearer" } }],
+      mcp_servers: [{ name: "m", url: "https://m.example/", headers: null }]
+    })
+    assert.deepStrictEqual(storeSent({ question: "?" }, planId, key), { request: { question: "?" }, secrets: null })
   })
 
   it.prop("cannot be restored without its token, which is not kept without a key", { withBearer }, ({ withBearer }) => {
@@ -134,6 +151,20 @@ describe("a stored request", () => {
     })
   })
 
+  it("keeps the secrets of URLs of agents apart, and cannot be restored without them", () => {
+    const endpoint = `https://a.example/b?page=2&token=${planted}`
+    const agents = [
+      { name: "a", endpoint: "https://a.example/?page=2" },
+      { name: "b", endpoint }
+    ]
+    const request = Schema.decodeUnknownSync(PlanRequest)({ question: "?", agents })
+    const stored = store(request, planId, key)
+    assert.nestedPropertyVal(stored.request, "agents[1].endpoint", "https://a.example/b?page=2&token=")
+    assert.deepStrictEqual(restored(stored), withoutHistory(request))
+    assert.deepStrictEqual(restored(store(request, planId, Option.none())), Option.none())
+    assert.deepStrictEqual([isWhole(request, key), isWhole(request, Option.none())], [true, false])
+  })
+
   it("is encrypted differently each time", () => {
     const request = requestOf([{ type: "bearer", token: "" }])
     const secrets = Array.from({ length: 100 }, () => store(request, planId, key).secrets?.slice(0, 16))
@@ -150,7 +181,12 @@ describe("a stored request", () => {
 
   it("keeps the secrets of MCP servers apart, and cannot be restored without them", () => {
     const at = (name: string) => ({ name, url: "https://mcp.example/" })
+    const token_url = `https://id.example/?page=2&password=${planted}`
+    const grant = { type: "oauth2_client_credentials", token_url, client_id: "c", client_secret_env_var: "V" }
     for (const secret of [
+      { url: `https://mcp.example/?api_key=${planted}` },
+      { auth: grant },
+      { url: `https://mcp.example/?key=${planted}&page=2`, auth: grant, headers: { "x-key": planted } },
       { headers: { "x-key": planted } },
       { auth: { type: "bearer", token: planted } },
       { auth: { type: "bearer", token: planted }, headers: { "x-key": `${planted}2` } }

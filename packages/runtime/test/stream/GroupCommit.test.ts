@@ -14,6 +14,9 @@ import { apart, measured } from "../telemetry/Measured.ts"
 const planId = (n: number) => PlanId.make(`plan_00000000-0000-0000-0000-00000000000${n}`)
 const session_id = SessionId.make("session_00000000-0000-0000-0000-000000000000")
 
+/** The time of what is stored already. */
+const storedAt = "2026-01-02T03:04:05.678Z"
+
 type Commit = PlanStore["Service"]["commit"]
 
 /** The writer on a store whose commits are scripted, and two plans that write. */
@@ -35,7 +38,7 @@ const setUp = (commit: Commit) => {
       const journal = new Journal(
         { plan_id: planId(n), session_id },
         { _tag: "Held", fence: 1 },
-        0,
+        { seq: 0, at: storedAt },
         live,
         writer.notify,
         (why) => Deferred.doneUnsafe(stopped, Effect.succeed(why))
@@ -83,6 +86,32 @@ describe("GroupCommit", () => {
         [[[[1, 1]]], [[[2, 2]], [[1, 1]]]]
       )
       assert.deepStrictEqual([one.live.head, two.live.head], [3, 1])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("gives all that it writes at once one time, never an earlier one than what was stored before", () => {
+    const { batches, make, layer } = setUp(() => accept)
+    return Effect.gen(function* () {
+      const { one } = yield* make
+      yield* TestClock.setTime(Date.parse(storedAt) - 2)
+      const { frames } = yield* one.live.attach(0)
+      one.say("a")
+      one.journal.emit({ event: "step", data: { step: 2, attempt: 1 } })
+      yield* one.journal.flush
+      yield* TestClock.adjust("3 millis")
+      one.say("b")
+      yield* one.journal.flush
+      const times = [storedAt, storedAt, "2026-01-02T03:04:05.679Z"]
+      assert.deepStrictEqual(
+        batches.flatMap((commits) => commits.flatMap(({ events }) => events.map(({ at }) => at))),
+        times
+      )
+      one.live.close("done")
+      const read = yield* Stream.runCollect(frames)
+      assert.deepStrictEqual(
+        read.map((frame) => typeof frame === "object" && frame.at),
+        times
+      )
     }).pipe(Effect.provide(layer))
   })
 

@@ -5,7 +5,12 @@ import type { PlanFrame } from "../../src/store/EventRow.ts"
 import { LivePlan } from "../../src/stream/LivePlan.ts"
 import { apart, measured } from "../telemetry/Measured.ts"
 
-const frame = (seq: number, size = 10): PlanFrame => ({ seq, event: "text.delta", payload: "x".repeat(size) })
+const frame = (seq: number, size = 10): PlanFrame => ({
+  seq,
+  at: "1970-01-01T00:00:00.000Z",
+  event: "text.delta",
+  payload: "x".repeat(size)
+})
 const frames = (from: number, to: number, size?: number) =>
   Array.from({ length: to - from + 1 }, (_, index) => frame(from + index, size))
 
@@ -86,7 +91,7 @@ describe("LivePlan", () => {
     Effect.gen(function* () {
       const { live } = yield* make
       const { frames } = yield* live.attach(0)
-      live.publish([frame(1), frame(2, 3_000_000), { seq: 3, event: "done", payload: "{}" }], 0)
+      live.publish([frame(1), frame(2, 3_000_000), { ...frame(3), event: "done", payload: "{}" }], 0)
       live.close("done")
       assert.deepStrictEqual(seqs(yield* Stream.runCollect(frames)), [1, 2, 3])
     })
@@ -95,15 +100,16 @@ describe("LivePlan", () => {
   it.effect("gives a reader that it cut off 10 s to read what it was given", () =>
     Effect.gen(function* () {
       const { live } = yield* make
-      const { overdue } = yield* live.attach(0)
-      const waiting = yield* Effect.forkChild(overdue, { startImmediately: true })
+      let isClosed = false
+      const { onOverdue } = yield* live.attach(0)
+      onOverdue(() => (isClosed = true))
       live.publish(frames(1, 1_024), 0)
       yield* TestClock.adjust("1 hour")
       live.publish([frame(1_025)], 0)
       yield* TestClock.adjust("9999 millis")
-      assert.isUndefined(waiting.pollUnsafe())
+      assert.isFalse(isClosed)
       yield* TestClock.adjust("1 millis")
-      assert.isDefined(waiting.pollUnsafe())
+      assert.isTrue(isClosed)
     })
   )
 

@@ -30,7 +30,9 @@ export const migrations = Record.map(
     "0014_echoes": Changes.echoes,
     "0015_session_ttl": Changes.sessionTtl,
     "0016_push_targets": Changes.pushTargets,
-    "0017_cancelled_tasks": Changes.cancelledTasks
+    "0017_plan_facts": Changes.planFacts,
+    "0018_logins": Changes.logins,
+    "0019_cancelled_tasks": Changes.cancelledTasks
   },
   execute
 )

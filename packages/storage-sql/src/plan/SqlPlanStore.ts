@@ -2,17 +2,18 @@ import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { ReplicaId } from "@bowline/runtime/store/LeaseStore"
-import { type Guard, type PlanCommit, PlanStore, type Spent } from "@bowline/runtime/store/PlanStore"
+import { type Guard, type PlanCommit, type PlanFilter, PlanStore, type Spent } from "@bowline/runtime/store/PlanStore"
 import type { Notice } from "@bowline/runtime/store/Notices"
-import type { EventRow } from "@bowline/runtime/store/EventRow"
 import { type Duration, Effect, FiberSet, Layer, Option, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { newestFirst } from "../internal/NewestFirst.ts"
+import { storable } from "../internal/Storable.ts"
 import { deadlines, makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"
 import { notify, publish } from "../notice/SqlNotices.ts"
 import { createPlan } from "./internal/CreatePlan.ts"
+import { eventTime, type StoredEvent, toEventRow } from "./internal/StoredEvent.ts"
 import { findByKey } from "./internal/IdempotencyKeys.ts"
-import { planColumns, type PlanRow, summaryColumns, type SummaryRow, toPlan, toSummary } from "./internal/PlanRow.ts"
+import { summaryColumns, type SummaryRow, toSummary, toWhole, wholeColumns, type WholeRow } from "./internal/PlanRow.ts"
 import { takeOverPlans } from "./internal/TakeOverPlans.ts"
 import { writeBatch } from "./internal/WriteBatch.ts"
 
@@ -41,6 +42,21 @@ const commit = Effect.fnUntraced(function* (
   return refused.size === 0 ? refused : yield* write(batch.filter(({ plan_id }) => refused.has(plan_id)))
 })
 
+/** `strpos` needs no escape, as a pattern would. */
+const passing = (sql: SqlClient.SqlClient, filter: PlanFilter) => {
+  const { before, error_code, model, q, session, since, states, until } = filter
+  return [
+    ...(session === undefined ? [] : [sql`p.session_id = ${session}`]),
+    ...(states === undefined ? [] : [sql.in("p.state", states)]),
+    ...(model === undefined ? [] : [sql`p.model = ${storable(model)}`]),
+    ...(error_code === undefined ? [] : [sql`p.error_code = ${storable(error_code)}`]),
+    ...(since === undefined ? [] : [sql`p.created_at >= ${since}::timestamptz`]),
+    ...(until === undefined ? [] : [sql`p.created_at < ${until}::timestamptz`]),
+    ...(q === undefined ? [] : [sql`strpos(lower(p.question), lower(${storable(q)})) > 0`]),
+    ...(before === undefined ? [] : [sql`p.ordinal < (select b.ordinal from plans b where b.id = ${before})`])
+  ]
+}
+
 interface GuardRow {
   readonly state: "queued" | "running"
   readonly fence: number
@@ -65,11 +81,11 @@ select state, fence from plans where id = ${id} and replica = ${replica} and ${s
   commit: (batch) =>
     batch.length === 0 ? Effect.succeed(new Set()) : withDeadline(commit(sql, batch, sessionTtl, announce)),
   get: (owner, id) =>
-    withDeadline(sql<PlanRow>`
-select ${sql.literal(planColumns)} from plans p
+    withDeadline(sql<WholeRow>`
+select ${sql.literal(wholeColumns)} from plans p
 where p.id = ${id} and p.owner = ${owner}`).pipe(
       Effect.flatMap(([row]) =>
-        row === undefined ? Effect.fail(new NotFound({ what: "plan" })) : Effect.succeed(toPlan(row))
+        row === undefined ? Effect.fail(new NotFound({ what: "plan" })) : Effect.succeed(toWhole(row))
       )
     ),
   echo: (owner, id) =>
@@ -80,24 +96,22 @@ select echo from plans where id = ${id} and owner = ${owner} and echo is not nul
       )
     ),
   dropEcho: (id) => withDeadline(sql`update plans set echo = null where id = ${id}`).pipe(Effect.asVoid),
-  list: (owner, { session, state, before }, page) =>
+  list: (owner, filter, page) =>
     withDeadline(sql<SummaryRow & { readonly ordinal: bigint }>`
 select ${sql.literal(summaryColumns)}, p.ordinal from plans p
 where ${sql.and([
       sql`p.owner = ${owner}`,
-      ...(session === undefined ? [] : [sql`p.session_id = ${session}`]),
-      ...(state === undefined ? [] : [sql`p.state = ${state}`]),
-      ...(before === undefined ? [] : [sql`p.ordinal < (select b.ordinal from plans b where b.id = ${before})`]),
+      ...passing(sql, filter),
       ...(page.cursor === undefined ? [] : [sql`p.ordinal < ${page.cursor}`])
     ])}
 order by p.ordinal desc limit ${page.limit + 1}`).pipe(Effect.map((rows) => newestFirst(rows, page.limit, toSummary))),
   events: (id, after, limit) =>
-    withDeadline(sql<EventRow>`
-select seq, count, event, payload from events
+    withDeadline(sql<StoredEvent>`
+select seq, ${sql.literal(eventTime)}, count, event, payload from events e
 where plan_id = ${id} and seq + count - 1 > ${after}
   -- A row that begins at or before the cursor may reach beyond it.
-  and seq >= coalesce((select max(e.seq) from events e where e.plan_id = ${id} and e.seq <= ${after}), 0)
-order by seq limit ${limit}`),
+  and seq >= coalesce((select max(b.seq) from events b where b.plan_id = ${id} and b.seq <= ${after}), 0)
+order by seq limit ${limit}`).pipe(Effect.map((rows) => rows.map(toEventRow))),
   takeOver: (replica, ttl, limit, forgotten = []) =>
     withDeadline(takeOverPlans(sql, { replica, ttl, limit, forgotten })),
   queued: (replica) =>

@@ -35,7 +35,10 @@ it.live("makes the tables once, however many processes start at once, and howeve
         { migration_id: 13, name: "tasks" },
         { migration_id: 14, name: "echoes" },
         { migration_id: 15, name: "session_ttl" },
-        { migration_id: 16, name: "push_targets" }
+        { migration_id: 16, name: "push_targets" },
+        { migration_id: 17, name: "plan_facts" },
+        { migration_id: 18, name: "logins" },
+        { migration_id: 19, name: "cancelled_tasks" }
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))
@@ -55,7 +58,13 @@ const written = [
     values ('session_1', 1, 'msg_1', 'plan_1', 'user', '[]', now())`,
   `insert into tasks (plan_id, id, tool, kind, input, state, started_at)
     values ('plan_1', 'task_1', 'tool', 'peer', '{}', 'completed', now())`,
-  `insert into events (plan_id, seq, count, event, payload) values ('plan_1', 1, 1, 'session', '{}')`
+  `insert into events (plan_id, seq, count, event, payload) values ('plan_1', 1, 1, 'session', '{}')`,
+  `insert into plans (id, session_id, owner, replica, model, question_hash, preferences, metadata, usage, state, error,
+    created_at, deadline_at, finished_at)
+    values ('plan_2', 'session_1', 'bob', 'replica', 'm', 'h', '{}', '{}', '{}', 'failed',
+      '{"code":"internal","message":"\\u0000 \\"code\\":\\"no\\""}', '2026-01-01T00:00Z', '2026-01-03T00:00Z', '2026-01-02T00:00Z')`,
+  `insert into events (plan_id, seq, count, event, payload)
+    values ('plan_2', 1, 1, 'session', '{}'), ('plan_2', 2, 1, 'error', '{}'), ('plan_2', 3, 1, 'done', '{}')`
 ]
 
 for (let version = 1; version <= earlier.length; version++) {
@@ -76,7 +85,24 @@ select s.last_seq - s.reverted_count as message_count, m.id as message_id, t.rev
 from sessions s join plans p on p.session_id = s.id join messages m on m.session_id = s.id join tasks t on t.plan_id = p.id`,
           [{ message_count: 1, message_id: "msg_1", reverted: false, plan_id: "plan_1" }]
         )
-        const taken = yield* (yield* PlanStore).takeOver("replica_b", Duration.seconds(15), 10_000)
+        const store = yield* PlanStore
+        const bob = CallerName.make("bob")
+        const { items } = yield* store.list(bob, { error_code: "internal" }, { limit: 10 })
+        assert.deepStrictEqual(
+          items.map(({ caller, cost_usd, retries }) => ({ caller, cost_usd, retries })),
+          [{ caller: bob, cost_usd: null, retries: 0 }]
+        )
+        const [ended = assert.fail()] = items
+        assert.isNull((yield* store.get(bob, ended.plan_id)).request)
+        assert.deepStrictEqual(
+          (yield* store.events(ended.plan_id, 0, 10)).map(({ at }) => at),
+          ["2026-01-01", "2026-01-02", "2026-01-02"].map((day) => `${day}T00:00:00.000Z`)
+        )
+        yield* sql`insert into events (plan_id, seq, count, event, payload) values ('plan_2', 4, 1, 'notice', '{}')`
+        const [late] = yield* store.events(ended.plan_id, 3, 1)
+        assert.isAbove(Date.parse(late?.at ?? ""), Date.parse("2026-01-03"))
+
+        const taken = yield* store.takeOver("replica_b", Duration.seconds(15), 10_000)
         assert.deepStrictEqual(
           taken.map(({ owner, request, route, deaths, tail, tasks }) => [
             { owner, request, route, deaths },

@@ -1,13 +1,50 @@
 import type { ToolDefinition } from "@bowline/runtime/provider/Provider"
-import { slow } from "../http/Move.ts"
+import { cut, slow } from "../http/Move.ts"
 import { question, results, type Asked } from "./Script.ts"
-import { callTool, say, type Turn } from "./Turn.ts"
+import { callTool, error, say, type Turn } from "./Turn.ts"
+
+/** After how many steps a question about compaction finds its prompt too long. */
+const longSteps = 3
+
+/** Words of an answer that is shown before its connection breaks. */
+const shownWords = 8
 
 /**
- * A provider for a gateway without one. It calls the tools that the question names, by agent or by name, or all of them, and
- * quotes their results. Without tools it says how many questions it has seen. Words come some milliseconds apart.
+ * Makes a provider for a gateway without one. It calls the tools that the question names, by agent or by name, or all of them, and
+ * quotes their results. Without tools it says how many questions it has seen. Words come some milliseconds apart. For a question that says
+ * "change your mind" its first connection breaks in the middle of the answer. For one that says "compaction" it looks something up, step by
+ * step, until it refuses a prompt as too long, once.
  */
-export const demo = (asked: Asked): Turn => {
+export const makeDemo = (): ((asked: Asked) => Turn) => {
+  /** The questions that have had their trouble, and get their answer next. */
+  const troubled = new Set<string>()
+  const isTroubled = (asked: Asked): boolean => {
+    if (troubled.delete(question(asked))) return false
+    troubled.add(question(asked))
+    return true
+  }
+
+  return (asked) => {
+    const isSummary = asked.toolChoice === "none"
+    const text = question(asked)
+    if (!isSummary && /change your mind/i.test(text) && isTroubled(asked)) {
+      return [...answer(asked).slice(0, shownWords), cut]
+    }
+    const [tool] = wanted(asked.tools, text)
+    if (isSummary || tool === undefined || !/compaction/i.test(text)) return answer(asked)
+    const steps = results(asked).length
+    if (steps < longSteps && !troubled.has(text)) return [callTool(tool.name, { input: longText(text, steps + 1) })]
+    return isTroubled(asked)
+      ? [error(400, { code: "context_length_exceeded", message: "Demo: the prompt is too long" })]
+      : speak(
+          "Demo answer. The history was too long for the model, so its head became a summary, and the plan went on."
+        )
+  }
+}
+
+const longText = (text: string, step: number): string => `Part ${step}. ${`${text} `.repeat(40)}`
+
+const answer = (asked: Asked): Turn => {
   const said = results(asked)
   if (said.length > 0) return speak(`Demo answer. ${said.map(quote).join(" ")}`)
   const tools = asked.toolChoice === "none" ? [] : wanted(asked.tools, question(asked))

@@ -18,7 +18,7 @@ import {
 } from "@bowline/runtime/store/PlanStore"
 import { LeaseStore, type ReplicaId } from "@bowline/runtime/store/LeaseStore"
 import type { EventRow } from "@bowline/runtime/store/EventRow"
-import { Duration, Effect, Option } from "effect"
+import { Duration, Effect, Option, Struct } from "effect"
 import assert from "node:assert/strict"
 import { LeaseTime } from "./StoreCase.ts"
 
@@ -35,7 +35,7 @@ const spent = {
   usage: { input_tokens: 11, output_tokens: 7, cached_input_tokens: 5, reasoning_tokens: 1 }
 }
 /** A progress whose every number differs from the others. */
-export const progress: Progress = { model: "scripted/other", ...spent }
+export const progress: Progress = { model: "scripted/other", ...spent, retries: 4, cost_usd: 0.000_25 }
 
 /** The outcome of a plan that answered `42`, with the numbers of `progress`. */
 export const completed: Outcome = {
@@ -81,7 +81,16 @@ export const preferences: Preferences = {
 export interface GivenPlan extends Partial<
   Pick<
     NewPlan,
-    "new_session_id" | "messages" | "storedRequest" | "echo" | "route" | "replica" | "idempotency" | "leaseTtl"
+    | "new_session_id"
+    | "messages"
+    | "storedRequest"
+    | "echo"
+    | "route"
+    | "replica"
+    | "idempotency"
+    | "leaseTtl"
+    | "model"
+    | "cost_usd"
   >
 > {
   readonly owner?: CallerName
@@ -118,6 +127,7 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
     caller: owner ?? (yield* newOwner),
     request,
     model: "scripted/model",
+    cost_usd: 0,
     route: { hops: 1, via: ["gateway"], trace: { traceparent: "00-trace-span-01", tracestate: "a=1" } },
     createdAt: Date.parse(created_at),
     deadline: Date.parse(later),
@@ -179,9 +189,10 @@ export const create = Effect.fnUntraced(function* (given: GivenPlan = {}, maxQue
   return stored
 })
 
-/** A row of events. `payload` is the text of a JSON object. */
+/** A row of events, stored at `at`. `payload` is the text of a JSON object. */
 export const row = (seq: number, event: PlanEvent["event"], payload = "{}", count = 1): EventRow => ({
   seq,
+  at,
   count,
   event,
   payload
@@ -258,6 +269,9 @@ export const failureOf = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effec
 export const get = Effect.fnUntraced(function* ({ plan }: Stored) {
   return yield* (yield* PlanStore).get(plan.caller, plan.plan_id)
 })
+
+/** The same without its request. */
+export const factsOf = (stored: Stored) => Effect.map(get(stored), Struct.omit(["request"]))
 
 /** At most `limit` rows of the plan's events, from the event `after + 1` on. */
 export const eventsOf = Effect.fnUntraced(function* ({ plan }: Stored, after: number = 0, limit: number = 100) {

@@ -11,6 +11,7 @@ import type { ApprovalStore } from "@bowline/runtime/store/ApprovalStore"
 import type { PlanStore } from "@bowline/runtime/store/PlanStore"
 import type { CredentialStore } from "@bowline/runtime/store/CredentialStore"
 import type { LeaseLost, LeaseStore } from "@bowline/runtime/store/LeaseStore"
+import type { LoginStore } from "@bowline/runtime/store/LoginStore"
 import type { PushStore, TooManyPushTargets } from "@bowline/runtime/store/PushStore"
 import type { SessionStore } from "@bowline/runtime/store/SessionStore"
 import type { TaskStore } from "@bowline/runtime/store/TaskStore"
@@ -39,6 +40,14 @@ export interface StoreCase {
     | NotFound
     | TooManyPushTargets
     | LeaseLost,
-    PlanStore | TaskStore | PushStore | ApprovalStore | SessionStore | LeaseStore | CredentialStore | LeaseTime
+    | PlanStore
+    | TaskStore
+    | PushStore
+    | ApprovalStore
+    | SessionStore
+    | LeaseStore
+    | CredentialStore
+    | LoginStore
+    | LeaseTime
   >
 }

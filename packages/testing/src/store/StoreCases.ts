@@ -9,7 +9,9 @@ import { handBackCases } from "./internal/HandBackCases.ts"
 import { handOverCases } from "./internal/HandOverCases.ts"
 import { idempotencyCases } from "./internal/IdempotencyCases.ts"
 import { knownToolCases } from "./internal/KnownToolCases.ts"
+import { loginCases } from "./internal/LoginCases.ts"
 import { leaseCases } from "./internal/LeaseCases.ts"
+import { planFactCases } from "./internal/PlanFactCases.ts"
 import { pushCases } from "./internal/PushCases.ts"
 import { readCases } from "./internal/ReadCases.ts"
 import { revertCases } from "./internal/RevertCases.ts"
@@ -19,13 +21,14 @@ import { takeOverCases } from "./internal/TakeOverCases.ts"
 import { taskCases } from "./internal/TaskCases.ts"
 
 /**
- * What `PlanStore`, `TaskStore`, `PushStore`, `ApprovalStore`, `SessionStore`, `LeaseStore` and `CredentialStore` promise together, one test a promise: every implementation runs all of
+ * What `PlanStore`, `TaskStore`, `PushStore`, `ApprovalStore`, `SessionStore`, `LeaseStore`, `CredentialStore` and `LoginStore` promise together, one test a promise: every implementation runs all of
  * them. They may share one store.
  */
 export const storeCases: ReadonlyArray<StoreCase> = [
   ...createCases,
   ...freeSessionCases,
   ...readCases,
+  ...planFactCases,
   ...commitCases,
   ...approvalCases,
   ...knownToolCases,
@@ -38,6 +41,7 @@ export const storeCases: ReadonlyArray<StoreCase> = [
   ...takeOverCases,
   ...handOverCases,
   ...credentialCases,
+  ...loginCases,
   ...spendingCases,
   ...taskCases,
   ...pushCases

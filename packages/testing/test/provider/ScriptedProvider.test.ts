@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as Move from "../../src/http/Move.ts"
-import { demo } from "../../src/provider/DemoScript.ts"
+import { makeDemo } from "../../src/provider/DemoScript.ts"
 import { providerCases, shown } from "../../src/provider/ProviderCases.ts"
 import type { Asked } from "../../src/provider/Script.ts"
 import { ScriptedProvider } from "../../src/provider/ScriptedProvider.ts"
@@ -90,6 +90,7 @@ describe("the demo script", () => {
     toolChoice: "auto",
     ...fields
   })
+  const demo = makeDemo()
   const said = (turn: Turn.Turn) => turn.map((move) => (move._tag === "Say" ? move.text : "")).join("")
   const called = (turn: Turn.Turn) => turn.flatMap((move) => (move._tag === "Call" ? [move.name] : []))
 
@@ -126,5 +127,28 @@ describe("the demo script", () => {
     )
     assert.include(said(turn), "“And now?”")
     assert.include(said(turn), "1 earlier question of this session")
+  })
+
+  it("breaks off the first answer to a question that asks for a change of mind, and gives the second one", () => {
+    const question = asked("Change your mind: what is a bowline?", { tools: [] })
+    assert.deepInclude(demo(question).at(-1), { _tag: "Break" })
+    assert.include(said(demo(question)), "earlier questions of this session")
+    assert.deepInclude(demo(question).at(-1), { _tag: "Break" })
+  })
+
+  it("looks something up in three steps for a question about compaction, refuses the fourth as too long, and then answers", () => {
+    const text = "Ask weather until a compaction is due."
+    const after = (steps: number) =>
+      asked(text, {
+        messages: [
+          { role: "user", text },
+          ...Array.from({ length: steps }, (_, id) => ({ role: "tool" as const, id: String(id), content: "x" }))
+        ]
+      })
+    for (const steps of [0, 1, 2]) assert.deepStrictEqual(called(demo(after(steps))), ["weather_now"])
+    assert.deepInclude(demo(after(3))[0], { _tag: "Refused", status: 400 })
+    assert.deepStrictEqual(called(demo({ ...after(1), toolChoice: "none" })), [])
+    assert.include(said(demo(after(1))), "its head became a summary")
+    assert.deepStrictEqual(called(demo(after(0))), ["weather_now"])
   })
 })

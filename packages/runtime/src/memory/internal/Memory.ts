@@ -189,6 +189,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
     state: "queued",
     stage: "queue",
     model: plan.model,
+    caller: plan.caller,
     trace_id: traceIdOf(plan.route),
     preset: plan.request.preset ?? null,
     created_at: fromMillis(plan.createdAt),
@@ -196,7 +197,9 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
     finished_at: null,
     steps: 0,
     tool_calls: 0,
+    retries: 0,
     usage: Usage.empty,
+    cost_usd: plan.cost_usd,
     final: null,
     error: null,
     metadata: plan.request.metadata,
@@ -208,6 +211,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
   fence: 0,
   abort: undefined,
   request: plan.storedRequest,
+  preferences: plan.request.preferences,
   echo: plan.echo,
   route: plan.route,
   message: plan.request.task_message ?? null,
@@ -230,6 +234,7 @@ export const abandoned = (record: PlanRecord, guard: Guard): AbandonedPlan => ({
   owner: record.owner,
   guard,
   request: record.request,
+  preferences: record.preferences,
   route: record.route,
   deaths: record.deaths,
   tail: tailOf(record.events),
@@ -333,7 +338,7 @@ export const apply = (memory: Memory, record: PlanRecord, session: SessionRecord
         final: outcome.state === "completed" ? outcome.final : null,
         error: outcome.state === "completed" ? null : outcome.error
       }
-      record.request = null
+      record.request = { ...record.request, secrets: null }
       session.last_active_at = at
     }
   }

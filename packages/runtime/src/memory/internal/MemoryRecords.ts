@@ -2,8 +2,8 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { AgentSummary } from "@bowline/domain/peer/Agent"
 import type { GivenDecision } from "@bowline/domain/plan/Approval"
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
-import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
-import type { TaskMessage } from "@bowline/domain/plan/PlanRequest"
+import type { PlanFacts, PlanId } from "@bowline/domain/plan/Plan"
+import type { Preferences, TaskMessage } from "@bowline/domain/plan/PlanRequest"
 import type { Message } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
@@ -21,14 +21,14 @@ export type Task = { -readonly [K in keyof StoredTask]: StoredTask[K] } & {
 }
 
 export interface PlanRecord {
-  plan: Plan
+  plan: PlanFacts
   readonly ordinal: number
   readonly owner: CallerName
   replica: ReplicaId
   fence: number
   abort: AbortReason | undefined
-  /** Until it is over. */
-  request: StoredRequest | null
+  request: StoredRequest
+  readonly preferences: Preferences
   echo: Schema.Json | null
   readonly route: Route
   readonly message: TaskMessage | null

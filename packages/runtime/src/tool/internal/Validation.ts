@@ -1,5 +1,5 @@
 import { Ajv2020 } from "ajv/dist/2020.js"
-import { Ajv } from "ajv"
+import { Ajv, type ErrorObject } from "ajv"
 
 /** The result of a check: the arguments match, or what is wrong with them and where, or that the schema itself is unusable. */
 export type Verdict =
@@ -33,6 +33,13 @@ const unusable = (error: unknown): Verdict => ({
 export const isDraft07 = ({ $schema }: { readonly [key: string]: unknown }): boolean =>
   typeof $schema === "string" && /^https?:\/\/json-schema\.org\/draft-07\/schema#?$/.test($schema)
 
+/** Where and what. A property that is one too many is named by the parameters alone. */
+const issueOf = ({ instancePath, keyword, message = keyword, params }: ErrorObject): string => {
+  const { additionalProperty, unevaluatedProperty = additionalProperty }: Record<string, unknown> = params
+  const named = typeof unevaluatedProperty === "string" ? ` ${JSON.stringify(unevaluatedProperty.slice(0, 100))}` : ""
+  return `${instancePath === "" ? "/" : instancePath}: ${message}${named}`
+}
+
 /** Compiles a schema to code, and throws what is wrong with it. */
 const compile = (schema: unknown): Validation => {
   if (!isObject(schema)) throw new Error("Expected an object")
@@ -64,9 +71,7 @@ const compile = (schema: unknown): Validation => {
   if ("$async" in validate) throw new Error("Expected no $async")
   const check = (input: unknown): Verdict => {
     if (validate(input)) return { _tag: "Fits" }
-    const issues = (validate.errors ?? [])
-      .slice(0, maxIssues)
-      .map(({ instancePath, keyword, message }) => `${instancePath === "" ? "/" : instancePath}: ${message ?? keyword}`)
+    const issues = (validate.errors ?? []).slice(0, maxIssues).map(issueOf)
     // The instance is kept for as long as the schema.
     validate.errors = null
     return { _tag: "Wrong", issues }

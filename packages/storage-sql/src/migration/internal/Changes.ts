@@ -185,3 +185,28 @@ export const cancelledTasks: Statements = [`alter table plans add column task_ca
 
 /** How long a session is kept after its last plan, if that is shorter than for others. */
 export const sessionTtl: Statements = [`alter table sessions add column ttl_ms bigint`]
+
+/**
+ * What a console shows of a plan. An event has the time of its write; the default is for replicas of the version before. A plan of an earlier
+ * version has no cost, and no retries. Its code is cut out of the text: Postgres cannot read into a document that contains an escaped NUL.
+ */
+export const planFacts: Statements = [
+  `alter table events add column at timestamptz(3)`,
+  `alter table events alter column at set default clock_timestamp()`,
+  `alter table plans
+    add column retries int not null default 0,
+    add column cost_usd float8,
+    add column error_code text`,
+  `alter table approvals add column agent text`,
+  `update plans set error_code = substring(error::text from '^\\{"code":"([^"\\\\]*)"') where error is not null`,
+  `create index plans_newest_by_error on plans (owner, error_code, ordinal) where error_code is not null`
+]
+
+/** The logins of the console, by digests that neither tell their cookies nor the keys of their callers. */
+export const logins: Statements = [
+  `create table logins (
+    digest text collate "C" primary key,
+    expires_at timestamptz(3) not null
+  )`,
+  `create index logins_expiry on logins (expires_at)`
+]

@@ -24,6 +24,7 @@ interface GuardRow {
 interface EventRow {
   readonly plan_id: string
   readonly seq: number
+  readonly at: string
   readonly count: number
   readonly event: string
   readonly payload: string
@@ -40,12 +41,16 @@ interface PlanRow {
   readonly model: string | null
   readonly steps: number | null
   readonly tool_calls: number | null
+  readonly retries: number | null
   readonly usage: string | null
+  /** Comes with `usage`, and may be null then, too. */
+  readonly cost_usd: number | null
   /** The day to charge with what is new in `tool_calls` and `usage`. */
   readonly day: string | null
   readonly handed_over: boolean | null
   readonly final: string | null
   readonly error: string | null
+  readonly error_code: string | null
   readonly finished_at: string | null
 }
 
@@ -93,6 +98,7 @@ interface ApprovalRow {
   readonly plan_id: string
   readonly task_id: string
   readonly tool: string
+  readonly agent: string | null
   readonly input: string
   readonly why: string
   readonly tool_digest: string | null
@@ -166,11 +172,14 @@ const unchangedPlan = {
   model: null,
   steps: null,
   tool_calls: null,
+  retries: null,
   usage: null,
+  cost_usd: null,
   day: null,
   handed_over: null,
   final: null,
   error: null,
+  error_code: null,
   finished_at: null
 }
 
@@ -181,8 +190,8 @@ const changePlan = (
   if (change._tag === "HandedOver") return { ...plan, handed_over: true }
   const staged = { ...plan, staged: true, stage: null }
   if (change._tag === "Held") return { ...staged, state: "running", fence: change.fence }
-  const { day = null, model, steps, tool_calls, usage } = change.progress
-  const progressed = { ...staged, model: storable(model), steps, tool_calls, usage: JSON.stringify(usage), day }
+  const { day = null, model, usage, ...counts } = change.progress
+  const progressed = { ...staged, ...counts, model: storable(model), usage: JSON.stringify(usage), day }
   if (change._tag === "Progressed") return { ...progressed, stage: change.stage }
   const { outcome, at } = change
   return {
@@ -190,6 +199,7 @@ const changePlan = (
     state: outcome.state,
     final: outcome.state === "completed" ? JSON.stringify(outcome.final) : null,
     error: outcome.state === "completed" ? null : JSON.stringify(outcome.error),
+    error_code: outcome.state === "completed" ? null : storable(outcome.error.code),
     finished_at: at
   }
 }
@@ -237,8 +247,14 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
         break
       }
       case "ApprovalRequested": {
-        const { _tag, tool, input, ...approval } = change
-        approvals.push({ plan_id, ...approval, tool: storable(tool), input: JSON.stringify(input) })
+        const { _tag, agent, tool, input, ...approval } = change
+        approvals.push({
+          plan_id,
+          ...approval,
+          tool: storable(tool),
+          agent: storableOrNull(agent),
+          input: JSON.stringify(input)
+        })
         break
       }
       case "Released":
@@ -284,7 +300,7 @@ export const batchRows = (batch: ReadonlyArray<PlanCommit>): BatchRows => {
   return {
     guards: merged.map(({ commit, ...rows }) => guardOf(commit, rows)),
     events: batch.flatMap(({ plan_id, events }) =>
-      events.map(({ seq, count, event, payload }) => ({ plan_id, seq, count, event, payload }))
+      events.map(({ seq, at, count, event, payload }) => ({ plan_id, seq, at, count, event, payload }))
     ),
     plans: merged.flatMap(({ plan }) => plan ?? []),
     messages: merged.flatMap(({ messages }) => messages).map((message, position) => ({ ...message, position })),

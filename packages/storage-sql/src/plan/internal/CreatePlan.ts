@@ -105,13 +105,13 @@ with seen as materialized (
     where l.expires_at <= now()
   returning fence
 ), plan as (
-  insert into plans (id, session_id, owner, replica, state, stage, fence, model, preset, question, question_hash, preferences, metadata, route,
+  insert into plans (id, session_id, owner, replica, state, stage, fence, model, preset, question, question_hash, preferences, metadata, route, cost_usd,
     request, request_secrets, echo, task_id, task_message, usage, created_at, deadline_at)
   select ${plan.plan_id}, s.id, ${caller}, ${replica}, case when l.fence is null then 'queued' else 'running' end,
     case when l.fence is null then 'queue' end, coalesce(l.fence, 0), ${plan.model}, ${request.preset ?? null}, ${storable(request.question)},
     ${createHash("sha256").update(request.question).digest("hex")}, ${JSON.stringify(request.preferences)}::json,
-    ${JSON.stringify(request.metadata)}::json, ${JSON.stringify(plan.route)}::json,
-    ${storedRequest === null ? null : JSON.stringify(storedRequest.request)}::json, ${storedRequest?.secrets ?? null}, ${echo === null ? null : JSON.stringify(echo)}::json,
+    ${JSON.stringify(request.metadata)}::json, ${JSON.stringify(plan.route)}::json, ${plan.cost_usd}::float8,
+    ${JSON.stringify(storedRequest.request)}::json, ${storedRequest.secrets}, ${echo === null ? null : JSON.stringify(echo)}::json,
     ${request.task_message?.task_id ?? null}, ${request.task_message === undefined ? null : JSON.stringify(request.task_message)}::json, ${JSON.stringify(Usage.empty)}::json,
     ${now}::timestamptz, ${fromMillis(plan.deadline)}::timestamptz
   from session s left join leased l on true where open_plans <= ${isAlone(plan) ? 0 : limits.maxQueue}
@@ -122,8 +122,8 @@ with seen as materialized (
   from plan, json_to_recordset(${JSON.stringify(agents)}::json) as a(name text, agent text)
   on conflict (session_id, name) do update set agent = excluded.agent
 ), event as (
-  insert into events (plan_id, seq, count, event, payload)
-  select plan.id, 1, 1, 'session', '{"external_session_id":' || coalesce(to_json(s.external_id)::text, 'null') ||
+  insert into events (plan_id, seq, at, count, event, payload)
+  select plan.id, 1, ${now}::timestamptz, 1, 'session', '{"external_session_id":' || coalesce(to_json(s.external_id)::text, 'null') ||
     ',"created":' || (s.id = ${new_session_id})::text || '}'
   from plan, session s
 ), replica as (

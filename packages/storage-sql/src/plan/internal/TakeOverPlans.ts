@@ -3,9 +3,10 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { direct } from "@bowline/runtime/peer/PeerClient"
 import type { AbandonedPlan, StoredTask } from "@bowline/runtime/store/PlanStore"
 import type { ReplicaId } from "@bowline/runtime/store/LeaseStore"
-import type { EventRow } from "@bowline/runtime/store/EventRow"
+import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import { Duration, Effect, type Schema, Struct } from "effect"
 import type { SqlClient } from "effect/sql"
+import { eventTime, type StoredEvent, toEventRow } from "./StoredEvent.ts"
 import { planColumns, type PlanRow, toPlan } from "./PlanRow.ts"
 
 type TakenRow = PlanRow & {
@@ -13,6 +14,7 @@ type TakenRow = PlanRow & {
   readonly owner: CallerName
   readonly request: Schema.Json
   readonly request_secrets: string | null
+  readonly preferences: Preferences
   readonly deaths: number
 }
 
@@ -91,7 +93,7 @@ with alive as (
   where p.id = a.id and (a.state = 'queued' or l.session_id is not null)
   returning p.*
 )
-select ${sql.literal(planColumns)}, p.fence, p.owner, p.request, p.request_secrets, p.deaths
+select ${sql.literal(planColumns)}, p.fence, p.owner, p.request, p.request_secrets, p.preferences, p.deaths
 from taken p order by p.ordinal`
 }
 
@@ -99,7 +101,7 @@ from taken p order by p.ordinal`
  * Reads the events from the last `step` on, or all events if there is none. Walks back row by row along the primary key: a query
  * for the last `step` lets Postgres read everything before it, too, which can be a lot.
  */
-const readTails = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<OfPlan & EventRow>`
+const readTails = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<OfPlan & StoredEvent>`
 with recursive tail as (
   select last.* from plans p
   cross join lateral (select * from events e where e.plan_id = p.id order by e.seq desc limit 1) last
@@ -111,7 +113,7 @@ with recursive tail as (
   ) before
   where t.event <> 'step'
 )
-select plan_id, seq, count, event, payload from tail order by plan_id, seq`
+select plan_id, seq, ${sql.literal(eventTime)}, count, event, payload from tail e order by plan_id, seq`
 
 const readTasks = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<TaskRow>`
 select plan_id, id as task_id, tool, kind, agent, endpoint, skill, state, remote_task_id, remote_context_id, started_at
@@ -136,9 +138,10 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
             ? { _tag: "Queued", replica: taking.replica, fence: row.fence }
             : { _tag: "Held", fence: row.fence },
         request: row.request === null ? null : { request: row.request, secrets: row.request_secrets },
+        preferences: row.preferences,
         route: row.route ?? direct,
         deaths: row.deaths,
-        tail: (tails.get(row.plan_id) ?? []).map(Struct.omit(["plan_id"])),
+        tail: (tails.get(row.plan_id) ?? []).map((event) => toEventRow(Struct.omit(event, ["plan_id"]))),
         tasks: (tasks.get(row.plan_id) ?? []).map(toTask)
       }))
     })

@@ -131,8 +131,8 @@ const held = (sql: Sql, rows: BatchRows) => sql`held as materialized (
 )`
 
 const insertEvents = (sql: Sql, { events }: BatchRows) => sql`new_events as (
-  insert into events (plan_id, seq, count, event, payload)
-  select e.* from ${rowsOf(sql, events)} as e(plan_id text, seq int, count int, event text, payload text)
+  insert into events (plan_id, seq, at, count, event, payload)
+  select e.* from ${rowsOf(sql, events)} as e(plan_id text, seq int, at timestamptz, count int, event text, payload text)
   join fresh using (plan_id)
 )`
 
@@ -144,17 +144,19 @@ const updatePlans = (sql: Sql, { plans }: BatchRows) => sql`changed_plans as (
     model = coalesce(u.model, p.model),
     steps = coalesce(u.steps, p.steps),
     tool_calls = coalesce(u.tool_calls, p.tool_calls),
+    retries = coalesce(u.retries, p.retries),
     usage = coalesce(u.usage::json, p.usage),
+    cost_usd = case when u.usage is null then p.cost_usd else u.cost_usd end,
     handed_over = coalesce(u.handed_over, p.handed_over),
     -- No process resumes a plan that is over.
-    request = case when u.finished_at is null then p.request end,
     request_secrets = case when u.finished_at is null then p.request_secrets end,
     final = coalesce(u.final::json, p.final),
     error = coalesce(u.error::json, p.error),
+    error_code = coalesce(u.error_code, p.error_code),
     finished_at = coalesce(u.finished_at, p.finished_at)
   from ${rowsOf(sql, plans)} as u(
     plan_id text, state text, staged boolean, stage text, fence int, model text, steps int, tool_calls int,
-    usage text, handed_over boolean, final text, error text, finished_at timestamptz)
+    retries int, usage text, cost_usd float8, handed_over boolean, final text, error text, error_code text, finished_at timestamptz)
   join fresh f on f.plan_id = u.plan_id
   where p.id = f.plan_id
 )`
@@ -210,10 +212,10 @@ const updateTasks = (sql: Sql, { changed }: BatchRows) => sql`changed_tasks as (
 )`
 
 const insertApprovals = (sql: Sql, { approvals }: BatchRows) => sql`new_approvals as (
-  insert into approvals (plan_id, task_id, tool, input, why, tool_digest, known_tool)
-  select a.plan_id, a.task_id, a.tool, a.input::json, a.why, a.tool_digest, a.known_tool
+  insert into approvals (plan_id, task_id, tool, agent, input, why, tool_digest, known_tool)
+  select a.plan_id, a.task_id, a.tool, a.agent, a.input::json, a.why, a.tool_digest, a.known_tool
   from ${rowsOf(sql, approvals)}
-    as a(plan_id text, task_id text, tool text, input text, why text, tool_digest text, known_tool text)
+    as a(plan_id text, task_id text, tool text, agent text, input text, why text, tool_digest text, known_tool text)
   join fresh f on f.plan_id = a.plan_id
 )`
 

@@ -29,6 +29,7 @@ export const createCases: ReadonlyArray<StoreCase> = [
         state: "queued",
         stage: "queue",
         model: plan.model,
+        caller: plan.caller,
         trace_id: "trace",
         preset: "knots",
         created_at: fromMillis(plan.createdAt),
@@ -36,11 +37,14 @@ export const createCases: ReadonlyArray<StoreCase> = [
         finished_at: null,
         steps: 0,
         tool_calls: 0,
+        retries: 0,
         usage: Usage.empty,
+        cost_usd: 0,
         final: null,
         error: null,
         metadata: plan.request.metadata,
-        question: plan.request.question
+        question: plan.request.question,
+        request: { question: "What is the \u0000 answer?" }
       })
       assert.deepEqual(yield* Given.eventsOf(stored), [
         Given.row(1, "session", JSON.stringify({ external_session_id: plan.request.session_id, created: true }))

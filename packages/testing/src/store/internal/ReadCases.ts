@@ -91,13 +91,13 @@ export const readCases: ReadonlyArray<StoreCase> = [
         [idD, idC],
         [idB, idA]
       ])
-      assert.deepEqual(yield* ids({ state: "queued" }, 2), [[idD, idC], [idA]])
-      assert.deepEqual(yield* ids({ state: "completed" }, 2), [[idB]])
+      assert.deepEqual(yield* ids({ states: ["queued"] }, 2), [[idD, idC], [idA]])
+      assert.deepEqual(yield* ids({ states: ["completed"] }, 2), [[idB]])
       assert.deepEqual(yield* ids({ session: d.session_id }, 2), [[idD]])
-      assert.deepEqual(yield* ids({ session: d.session_id, state: "failed" }, 2), [[]])
+      assert.deepEqual(yield* ids({ session: d.session_id, states: ["failed"] }, 2), [[]])
       const [beforeC, beforeNone] = [c.plan.plan_id, (yield* Given.newPlan()).plan_id]
       assert.deepEqual(yield* ids({ before: beforeC }, 1), [[idB], [idA]])
-      assert.deepEqual(yield* ids({ before: beforeC, state: "queued" }, 2), [[idA]])
+      assert.deepEqual(yield* ids({ before: beforeC, states: ["queued"] }, 2), [[idA]])
       assert.deepEqual(yield* ids({ before: beforeNone }, 2), [[]])
     })
   },

@@ -54,8 +54,8 @@ export const spendingCases: ReadonlyArray<StoreCase> = [
       ])
       assert.deepEqual(yield* spent(held, "2026-01-03"), [2, 2])
       const { day: _, model: __, ...counts } = progress(7)
-      const { steps, tool_calls, usage } = yield* Given.get(held)
-      assert.deepEqual({ steps, tool_calls, usage }, counts)
+      const { cost_usd, retries, steps, tool_calls, usage } = yield* Given.get(held)
+      assert.deepEqual({ cost_usd, retries, steps, tool_calls, usage }, counts)
       assert(!("day" in (yield* Given.get(held))))
     })
   },

@@ -48,10 +48,11 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
       const replica = yield* Given.newReplica
       const taken = yield* Given.takeOver(stored, replica)
       assert.deepEqual(taken.abandoned, {
-        plan: yield* Given.get(stored),
+        plan: yield* Given.factsOf(stored),
         owner: stored.plan.caller,
         guard: { _tag: "Queued", replica, fence: 1 },
         request: stored.plan.storedRequest,
+        preferences: stored.plan.request.preferences,
         route: stored.plan.route,
         deaths: 0,
         tail: yield* Given.eventsOf(stored),
@@ -110,10 +111,11 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
       const task = { tool: "eve_ask", kind: "peer", ...called, started_at: Given.at }
       const remote = (id: TaskId) => ({ task_id: id, remote_task_id: `remote ${id}`, remote_context_id: "context" })
       assert.deepEqual(taken.abandoned, {
-        plan: yield* Given.get(held),
+        plan: yield* Given.factsOf(held),
         owner,
         guard: { _tag: "Held", fence: held.fence + 1 },
         request,
+        preferences: held.plan.request.preferences,
         route,
         deaths: 1,
         tail,

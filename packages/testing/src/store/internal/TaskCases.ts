@@ -37,12 +37,12 @@ export const taskCases: ReadonlyArray<StoreCase> = [
       yield* Given.create({ owner, task_message: message })
       yield* Given.create({ task_message })
       assert.deepEqual(yield* store.plans(owner, task), [
-        { plan: yield* Given.get(first), message, cancelled_at: null },
-        { plan: yield* Given.get(second), message: task_message, cancelled_at: null }
+        { plan: yield* Given.factsOf(first), message, cancelled_at: null },
+        { plan: yield* Given.factsOf(second), message: task_message, cancelled_at: null }
       ])
       const plain = yield* Given.create({ owner })
       assert.deepEqual(yield* store.plans(owner, plain.plan.plan_id), [
-        { plan: yield* Given.get(plain), message: null, cancelled_at: null }
+        { plan: yield* Given.factsOf(plain), message: null, cancelled_at: null }
       ])
       for (const [caller, id] of [
         [yield* Given.newOwner, task],
@@ -77,7 +77,7 @@ export const taskCases: ReadonlyArray<StoreCase> = [
       assert.deepEqual(yield* ids({ standing: "submitted" }), [b, c])
       const one = yield* store.list(owner, {}, { limit: 1 })
       assert.deepEqual(one.items, [
-        { task_id: a, plan: yield* Given.get(done), standing: "completed", status_at: Given.later }
+        { task_id: a, plan: yield* Given.factsOf(done), standing: "completed", status_at: Given.later }
       ])
       const two = yield* store.list(owner, {}, { limit: 1, ...(one.next !== null && { cursor: one.next }) })
       assert.deepEqual([two.items[0]?.plan.plan_id, two.total], [next.plan.plan_id, 3])

@@ -1,0 +1,79 @@
+import type { PendingApproval } from "@bowline/client"
+import { useSignal } from "@preact/signals"
+import { useEffect, useRef } from "preact/hooks"
+import { isAdmin } from "../gateway/Config.ts"
+import { here, setQuery } from "../route/Location.ts"
+import { Empty, Loading, Problem } from "../shell/Notice.tsx"
+import { counted } from "../text/Format.ts"
+import { ApprovalCard, type Asked, type Verdict } from "./ApprovalCard.tsx"
+import { decisionOf, pending, problem } from "./Pending.ts"
+
+const askedOf = (approval: PendingApproval): Asked => ({
+  planId: approval.plan_id,
+  taskId: approval.task_id,
+  tool: approval.tool,
+  input: approval.input,
+  why: approval.why,
+  expiresAt: Date.parse(approval.expires_at),
+  caller: approval.caller
+})
+
+/** A card that asks who decided as soon as its call waits no longer. */
+const Card = ({ approval, waits }: { readonly approval: PendingApproval; readonly waits: boolean }) => {
+  const verdict = useSignal<Verdict | undefined>(undefined)
+  useEffect(() => {
+    if (waits) return undefined
+    const leaving = new AbortController()
+    const ask = async () => {
+      const found = await decisionOf(approval.plan_id, approval.task_id, leaving.signal)
+      verdict.value = { decision: found?.decision ?? null, by: found?.by ?? null, note: found?.note ?? null }
+    }
+    // Where nobody can say who it was, the card goes on saying that it is over.
+    ask().catch(() => undefined)
+    return () => leaving.abort()
+  }, [waits])
+  const over: Verdict = { decision: "unknown", by: null, note: null }
+  return <ApprovalCard asked={askedOf(approval)} verdict={waits ? undefined : (verdict.value ?? over)} />
+}
+
+/** Everything that waits for a decision, and what was decided while the page was open. */
+export const ApprovalsPage = () => {
+  const seen = useRef(new Map<string, PendingApproval>())
+  const waiting = pending.value
+  for (const approval of waiting ?? []) seen.current.set(approval.task_id, approval)
+  const ids = new Set(waiting?.map(({ task_id }) => task_id))
+  const cards = [...seen.current.values()]
+  return (
+    <>
+      <h1>Approvals</h1>
+      {isAdmin.value ? (
+        <label class="narrow">
+          Caller
+          <input
+            value={here.value.query.get("caller") ?? ""}
+            placeholder="you"
+            onChange={(event) => setQuery({ caller: event.currentTarget.value.trim() })}
+          />
+        </label>
+      ) : null}
+      <Problem error={problem.value} />
+      {waiting === undefined && problem.value === undefined ? <Loading /> : null}
+      {waiting === undefined ? null : (
+        <p role="status">{waiting.length === 0 ? "" : `${counted(waiting.length, "call")} waiting for a decision`}</p>
+      )}
+      {waiting !== undefined && cards.length === 0 ? (
+        <Empty title="Nothing waits for a decision">
+          <p>
+            A call stands here when its tool is sensitive, or when a request says{" "}
+            <code>"preferences": {`{"approval": "always"}`}</code>.
+          </p>
+        </Empty>
+      ) : null}
+      <div class="cards">
+        {cards.map((approval) => (
+          <Card key={approval.task_id} approval={approval} waits={ids.has(approval.task_id)} />
+        ))}
+      </div>
+    </>
+  )
+}

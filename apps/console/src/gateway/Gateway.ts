@@ -1,0 +1,71 @@
+import { createBowline } from "@bowline/client"
+import { signal } from "@preact/signals"
+import { learnTime } from "./Clock.ts"
+
+/** Whether the gateway wants a key before it answers. */
+export const signedOut = signal(false)
+
+/** Grows whenever what is shown may be out of date: the tab is looked at again, the network is back, somebody has logged in. */
+export const woken = signal(0)
+
+const wake = () => {
+  woken.value++
+}
+
+/** Notices that the tab is looked at again. */
+export const watchTab = (): void => {
+  addEventListener("focus", wake)
+  addEventListener("online", wake)
+  addEventListener("pageshow", wake)
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) wake()
+  })
+}
+
+/** The page's own fetch. It learns from each answer what time it is at the gateway, and whether the login has expired. */
+export const fetchOwn: typeof fetch = async (input, init) => {
+  const askedAt = Date.now()
+  const response = await fetch(input, init)
+  learnTime(response.headers.get("date"), askedAt, Date.now())
+  if (response.status === 401) signedOut.value = true
+  return response
+}
+
+export const bowline = createBowline({ baseUrl: location.origin, fetch: fetchOwn })
+
+const session = (method: "POST" | "DELETE", body?: object) =>
+  fetch("/console/session", {
+    method,
+    headers: { "content-type": "application/json", accept: "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) })
+  })
+
+/** Logs in with a key, which the page does not keep. Answers with what went wrong, if anything did. */
+export const logIn = async (key: string): Promise<string | undefined> => {
+  try {
+    const response = await session("POST", { key })
+    if (response.ok) {
+      // Browsers keep the cookie on https and on loopback addresses only.
+      const { status } = await fetch("/console/config", { headers: { accept: "application/json" } })
+      if (status === 401)
+        return "Your browser did not keep the login. Open the console over https, or on a loopback address."
+      signedOut.value = false
+      wake()
+      return undefined
+    }
+    const wait = response.headers.get("retry-after")
+    if (response.status === 429) return `Too many wrong keys. Try again in ${wait ?? "60"} s.`
+    return response.status === 401 ? "The gateway does not know this key." : `The gateway answered ${response.status}.`
+  } catch {
+    return "The gateway cannot be reached. Try again."
+  }
+}
+
+export const logOut = async (): Promise<void> => {
+  await session("DELETE").catch(() => undefined)
+  // Nothing of what was shown stays in the tab.
+  location.assign("/")
+}
+
+/** What went wrong, in words. A refusal of a request names each wrong field. */
+export const inWords = (error: unknown): string => (error instanceof Error ? error.message : String(error))

@@ -1,0 +1,75 @@
+import type { TargetedEvent } from "preact"
+import { isAdmin } from "../gateway/Config.ts"
+import { here, setQuery } from "../route/Location.ts"
+import { active, type Filters, filtersOf, states } from "./Filters.ts"
+
+/** A filter that has changed starts at the first page. */
+const set = (changes: Parameters<typeof setQuery>[0]) => setQuery({ ...changes, cursor: null })
+
+const toggled = (filters: Filters, state: Filters["state"][number]) =>
+  filters.state.includes(state) ? filters.state.filter((other) => other !== state) : [...filters.state, state]
+
+const Text = ({
+  filters,
+  label,
+  name,
+  isTime = false
+}: {
+  readonly filters: Filters
+  readonly label: string
+  readonly name: "q" | "model" | "error_code" | "session_id" | "caller" | "since" | "until"
+  readonly isTime?: boolean
+}) => {
+  const value = filters[name]
+  const onChange = (event: TargetedEvent<HTMLInputElement>) => set({ [name]: event.currentTarget.value })
+  return (
+    <label>
+      {label}
+      {isTime ? (
+        <input type="datetime-local" value={value} onChange={onChange} />
+      ) : (
+        <input type="text" value={value} onChange={onChange} />
+      )}
+    </label>
+  )
+}
+
+/** The filters of the plans. They are in the URL, and nowhere else. */
+export const FilterForm = () => {
+  const filters = filtersOf(here.value.query)
+  const count = active(filters)
+  return (
+    <form class="filters" role="search" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
+      <fieldset>
+        <legend>State</legend>
+        {states.map((state) => (
+          <label key={state} class="check">
+            <input
+              type="checkbox"
+              checked={filters.state.includes(state)}
+              onChange={() => set({ state: toggled(filters, state) })}
+            />
+            {state}
+          </label>
+        ))}
+      </fieldset>
+      <Text filters={filters} name="q" label="Question has" />
+      <details open={count > (filters.q === "" ? 0 : 1) + (filters.state.length > 0 ? 1 : 0)}>
+        <summary>More filters</summary>
+        <div class="fields">
+          <Text filters={filters} name="model" label="Model" />
+          <Text filters={filters} name="error_code" label="Error code" />
+          <Text filters={filters} name="session_id" label="Session" />
+          {isAdmin.value ? <Text filters={filters} name="caller" label="Caller" /> : null}
+          <Text filters={filters} name="since" label="Since" isTime />
+          <Text filters={filters} name="until" label="Until" isTime />
+        </div>
+      </details>
+      {count === 0 ? null : (
+        <a class="button quiet" href="/plans">
+          Clear filters
+        </a>
+      )}
+    </form>
+  )
+}

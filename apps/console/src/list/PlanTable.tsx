@@ -1,0 +1,114 @@
+import type { PlanSummary } from "@bowline/client"
+import type { Signal } from "@preact/signals"
+import { now } from "../gateway/Clock.ts"
+import { factsOf } from "../gateway/Facts.ts"
+import { isOver } from "../live/Settled.ts"
+import { stageWords } from "../plan/OutcomeWords.ts"
+import { planHref } from "../route/Route.ts"
+import { State } from "../shell/State.tsx"
+import { cost, count, duration, elapsed, firstLine, relative } from "../text/Format.ts"
+
+/** The most plans that are cancelled at once. */
+export const mostSelected = 100
+
+type Selection = Signal<ReadonlySet<string>>
+
+const Length = ({ plan }: { readonly plan: PlanSummary }) => {
+  const from = Date.parse(plan.created_at)
+  return <>{plan.finished_at === null ? elapsed(now() - from) : duration(Date.parse(plan.finished_at) - from)}</>
+}
+
+const Started = ({ plan }: { readonly plan: PlanSummary }) => (
+  <time dateTime={plan.created_at} title={new Date(plan.created_at).toLocaleString()}>
+    {relative(Date.parse(plan.created_at), now())}
+  </time>
+)
+
+const Choice = ({ plan, selection }: { readonly plan: PlanSummary; readonly selection: Selection }) => {
+  const isChosen = selection.value.has(plan.plan_id)
+  const choose = () => {
+    const next = new Set(selection.value)
+    if (!next.delete(plan.plan_id)) next.add(plan.plan_id)
+    selection.value = next
+  }
+  return isOver(plan) && !isChosen ? null : (
+    <input
+      type="checkbox"
+      aria-label={`Select: ${firstLine(plan.question_preview, 60)}`}
+      checked={isChosen}
+      disabled={!isChosen && selection.value.size >= mostSelected}
+      onChange={choose}
+    />
+  )
+}
+
+const Line = ({ plan, selection }: { readonly plan: PlanSummary; readonly selection: Selection | undefined }) => (
+  <tr>
+    {selection === undefined ? null : (
+      <td class="choice">
+        <Choice plan={plan} selection={selection} />
+      </td>
+    )}
+    <td class="fit">
+      <State state={plan.state} words={stageWords(plan.state, plan.stage)} />
+    </td>
+    <td class="wide">
+      <a href={planHref(plan.plan_id)}>{firstLine(plan.question_preview)}</a>
+      {plan.error === null ? null : <span class="dim code"> {plan.error.code}</span>}
+    </td>
+    <td class="fit dim">{plan.model}</td>
+    <td class="fit dim">{factsOf(plan).caller}</td>
+    <td class="fit number">{count(plan.tool_calls)}</td>
+    <td class="fit number">{cost(factsOf(plan).cost_usd)}</td>
+    <td class="fit number">
+      <Length plan={plan} />
+    </td>
+    <td class="fit dim">
+      <Started plan={plan} />
+    </td>
+  </tr>
+)
+
+/** Plans as a table. Rows are kept while it is refreshed, so that nothing jumps. */
+export const PlanTable = ({
+  label,
+  plans,
+  selection
+}: {
+  readonly label: string
+  readonly plans: ReadonlyArray<PlanSummary>
+  readonly selection?: Selection
+}) => (
+  <div class="scroll-x" tabIndex={0} role="region" aria-label={label}>
+    <table class="list">
+      <thead>
+        <tr>
+          {selection === undefined ? null : (
+            <td class="choice">
+              <span class="unseen">Selected</span>
+            </td>
+          )}
+          <th scope="col">State</th>
+          <th scope="col">Question</th>
+          <th scope="col">Model</th>
+          <th scope="col">Caller</th>
+          <th scope="col" class="number">
+            Calls
+          </th>
+          <th scope="col" class="number">
+            Cost
+          </th>
+          <th scope="col" class="number">
+            Took
+          </th>
+          <th scope="col">Started</th>
+        </tr>
+      </thead>
+      <tbody>
+        {plans.map((plan) => (
+          <Line key={plan.plan_id} plan={plan} selection={selection} />
+        ))}
+      </tbody>
+    </table>
+  </div>
+)

@@ -1,0 +1,28 @@
+import { now } from "../gateway/Clock.ts"
+import type { LivePlan } from "../live/LivePlan.ts"
+import { Sign } from "../shell/Sign.tsx"
+import { elapsed } from "../text/Format.ts"
+
+/** How long a plan may be unheard before the page says so, in milliseconds. */
+const patience = 3_000
+
+/** Says when the page does not hear of the plan as it happens. */
+export const Banner = ({ live }: { readonly live: LivePlan }) => {
+  const lost = live.lostAt.value
+  if (live.hearing.value === "polling" && lost === undefined) {
+    return (
+      <p class="banner" role="status">
+        Other tabs use all live streams of this browser: this one is refreshed every 2 s.
+      </p>
+    )
+  }
+  // The clock makes it appear in time.
+  if (lost === undefined || now() < 0 || Date.now() - lost < patience) return null
+  const heard = live.heardAt.value
+  return (
+    <p class="banner tone-warn" role="status">
+      <Sign of="warn" />
+      Reconnecting, {heard === undefined ? "no event yet" : `last event ${elapsed(Date.now() - heard)} ago`}
+    </p>
+  )
+}

@@ -1,0 +1,11 @@
+/** A word that a POSIX shell takes as it is. */
+const quoted = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`
+
+/** A command that asks the same again. The key is a variable: a page does not know it. */
+export const curl = (origin: string, request: unknown, needsKey: boolean): string =>
+  [
+    `curl -N ${quoted(`${origin}/plan`)}`,
+    ...(needsKey ? [`-H "Authorization: Bearer $BOWLINE_API_KEY"`] : []),
+    `-H 'Content-Type: application/json'`,
+    `-d ${quoted(JSON.stringify(request))}`
+  ].join(" \\\n  ")

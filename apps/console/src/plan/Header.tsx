@@ -1,0 +1,92 @@
+import type { ComponentChildren } from "preact"
+import { now } from "../gateway/Clock.ts"
+import { factsOf } from "../gateway/Facts.ts"
+import { traceHref } from "../gateway/Config.ts"
+import type { LivePlan } from "../live/LivePlan.ts"
+import { sessionHref } from "../route/Route.ts"
+import { CopyButton } from "../shell/CopyButton.tsx"
+import { State } from "../shell/State.tsx"
+import { cost, count, duration, elapsed, shortId } from "../text/Format.ts"
+import { Actions } from "./Actions.tsx"
+import { outcomeOf, stageWords } from "./OutcomeWords.ts"
+
+const Fact = ({ children, name }: { readonly name: string; readonly children: ComponentChildren }) => (
+  <div>
+    <dt>{name}</dt>
+    <dd>{children}</dd>
+  </div>
+)
+
+const Question = ({ text }: { readonly text: string }) =>
+  text.length <= 400 ? (
+    <p class="question">{text}</p>
+  ) : (
+    <details class="question">
+      <summary>{text.slice(0, 300)}…</summary>
+      <p class="plain">{text}</p>
+    </details>
+  )
+
+/** What was asked by whom, how it goes or how it ended, and what it took. */
+export const Header = ({ live }: { readonly live: LivePlan }) => {
+  const plan = live.plan.value
+  const view = live.view.value
+  if (plan === undefined) return null
+  const facts = factsOf(plan)
+  const start = view.startedAt ?? Date.parse(plan.created_at)
+  // The record is asked for now and then; what has come by the stream since is newer.
+  const isLive = view.lastId > 0
+  const calls = isLive ? view.tasks.length : plan.tool_calls
+  const usage = isLive ? view.usage : plan.usage
+  const outcome = outcomeOf(view.outcome)
+  const state = view.outcome?.state ?? (isLive ? view.state : plan.state)
+  const trace = traceHref(plan.trace_id)
+  return (
+    <header class="plan-head">
+      <div class="title">
+        <h1>Plan {shortId(plan.plan_id).replace("plan_", "")}</h1>
+        <State state={state} words={stageWords(state, isLive ? view.stage : plan.stage)} />
+        <CopyButton label="Copy id" what="Copy the plan's id" text={plan.plan_id} />
+      </div>
+      <Question text={plan.question} />
+      <div role="status">
+        {outcome === undefined ? null : (
+          <p class={`outcome tone-${state === "completed" ? "good" : "bad"}`}>
+            <code>{outcome.code}</code> {outcome.words}
+          </p>
+        )}
+      </div>
+      <dl class="facts">
+        <Fact name="Asked by">{facts.caller}</Fact>
+        <Fact name="Session">
+          <a href={sessionHref(plan.session_id)}>{plan.external_session_id ?? shortId(plan.session_id)}</a>
+        </Fact>
+        <Fact name="Model">{view.model ?? plan.model}</Fact>
+        {plan.preset === null ? null : <Fact name="Preset">{plan.preset}</Fact>}
+        <Fact name={view.endedAt === null ? "Elapsed" : "Took"}>
+          <span class="ticking">{view.endedAt === null ? elapsed(now() - start) : duration(view.endedAt - start)}</span>
+        </Fact>
+        <Fact name="Steps">{count(isLive ? view.steps.length : plan.steps)}</Fact>
+        <Fact name="Tool calls">{count(calls)}</Fact>
+        <Fact name="Retries">{count(isLive ? view.retries : facts.retries)}</Fact>
+        <Fact name="Tokens">
+          {count(usage.input_tokens)} in ({count(usage.cached_input_tokens)} cached), {count(usage.output_tokens)} out
+        </Fact>
+        <Fact name="Cost">{cost(isLive ? view.costUsd : facts.cost_usd)}</Fact>
+        {trace === undefined ? null : (
+          <Fact name="Trace">
+            <a href={trace} rel="noopener noreferrer" target="_blank">
+              {plan.trace_id?.slice(0, 8)}
+            </a>
+          </Fact>
+        )}
+      </dl>
+      {view.notices.map(({ code, message }) => (
+        <p class="notice">
+          <code>{code}</code> {message}
+        </p>
+      ))}
+      <Actions live={live} plan={plan} isOver={view.outcome !== null} />
+    </header>
+  )
+}

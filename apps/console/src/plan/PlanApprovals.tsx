@@ -1,0 +1,20 @@
+import { ApprovalCard } from "../approval/ApprovalCard.tsx"
+import type { LivePlan } from "../live/LivePlan.ts"
+
+/** The calls of a plan that wait for a decision, and those that were decided, each with its verdict. */
+export const PlanApprovals = ({ live }: { readonly live: LivePlan }) => {
+  const { approvals, planId } = live.view.value
+  if (planId === null || approvals.length === 0) return null
+  return (
+    <section class="cards" aria-label="Approvals of the plan">
+      {approvals.map(({ by, decision, endedAt, expiresAt, input, note, taskId, tool, why }) => (
+        <ApprovalCard
+          key={taskId}
+          links={false}
+          asked={{ planId, taskId, tool, input, why, expiresAt, caller: null }}
+          verdict={endedAt === null ? undefined : { decision, by, note }}
+        />
+      ))}
+    </section>
+  )
+}

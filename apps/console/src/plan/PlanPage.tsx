@@ -1,0 +1,53 @@
+import { useEffect, useMemo } from "preact/hooks"
+import { followPlan, type LivePlan } from "../live/LivePlan.ts"
+import { isProblem } from "../gateway/Resource.ts"
+import { Loading, Problem } from "../shell/Notice.tsx"
+import { Answer } from "./Answer.tsx"
+import { Banner } from "./Banner.tsx"
+import { Header } from "./Header.tsx"
+import { PlanApprovals } from "./PlanApprovals.tsx"
+import { RowDetails } from "./RowDetails.tsx"
+import { Timeline } from "./Timeline.tsx"
+
+const Missing = ({ live }: { readonly live: LivePlan }) =>
+  isProblem(live.problem.value, "not_found") ? (
+    <>
+      <h1>There is no such plan</h1>
+      <p>
+        Its session was deleted or has expired, or it is somebody else's. <a href="/plans">All plans</a>
+      </p>
+    </>
+  ) : (
+    <>
+      <h1>Plan</h1>
+      <Problem error={live.problem.value} />
+    </>
+  )
+
+/** One plan: what was asked, how it goes, where its time went, and the answer. Live and replayed it is the same. */
+export const PlanPage = ({ id }: { readonly id: string }) => {
+  const live = useMemo(() => followPlan(id), [id])
+  useEffect(() => live.stop, [live])
+  // A plan that is gone is not shown any more: nobody can say how it went.
+  if (live.problem.value !== undefined) return <Missing live={live} />
+  if (live.plan.value === undefined) {
+    return (
+      <>
+        <Banner live={live} />
+        <Loading />
+      </>
+    )
+  }
+  return (
+    <>
+      <Banner live={live} />
+      <Header live={live} />
+      <PlanApprovals live={live} />
+      <Timeline live={live} />
+      <div class="columns">
+        <Answer live={live} />
+        <RowDetails live={live} />
+      </div>
+    </>
+  )
+}

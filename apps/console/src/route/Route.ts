@@ -1,0 +1,54 @@
+/** The pages of the console. Their paths are those of the API: one URL, two answers. */
+export type Route =
+  | { readonly page: "ask" | "plans" | "sessions" | "approvals" | "peers" | "credentials" }
+  | { readonly page: "plan" | "session"; readonly id: string }
+  | { readonly page: "unknown" }
+
+const decoded = (text: string): string | undefined => {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The page of a path. */
+export const parse = (path: string): Route => {
+  const [first = "", second = "", ...rest] = path.replace(/\/$/, "").split("/").slice(1)
+  if (rest.length > 0) return { page: "unknown" }
+  if (second === "") {
+    switch (first) {
+      case "":
+        return { page: "ask" }
+      case "plans":
+      case "sessions":
+      case "approvals":
+      case "peers":
+      case "credentials":
+        return { page: first }
+      default:
+        return { page: "unknown" }
+    }
+  }
+  const id = decoded(second)
+  if (id === undefined) return { page: "unknown" }
+  if (first === "plans") return { page: "plan", id }
+  return first === "sessions" ? { page: "session", id } : { page: "unknown" }
+}
+
+export const planHref = (id: string): string => `/plans/${encodeURIComponent(id)}`
+export const sessionHref = (id: string): string => `/sessions/${encodeURIComponent(id)}`
+
+/** A query with some of its parameters changed; null takes one away. */
+export const changed = (
+  query: URLSearchParams,
+  changes: Readonly<Record<string, string | ReadonlyArray<string> | null>>
+): string => {
+  const next = new URLSearchParams(query)
+  for (const [name, value] of Object.entries(changes)) {
+    next.delete(name)
+    for (const one of value === null ? [] : [value].flat()) if (one !== "") next.append(name, one)
+  }
+  const text = next.toString()
+  return text === "" ? "" : `?${text}`
+}

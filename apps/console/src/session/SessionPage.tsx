@@ -1,0 +1,166 @@
+import { useSignal } from "@preact/signals"
+import { now } from "../gateway/Clock.ts"
+import { bowline } from "../gateway/Gateway.ts"
+import { isProblem, useResource } from "../gateway/Resource.ts"
+import { Pager } from "../list/Pager.tsx"
+import { PlanTable } from "../list/PlanTable.tsx"
+import { go, here } from "../route/Location.ts"
+import { CopyButton } from "../shell/CopyButton.tsx"
+import { Loading, Problem } from "../shell/Notice.tsx"
+import { count, relative, shortId } from "../text/Format.ts"
+import { MessageEntry } from "./Message.tsx"
+
+/** One conversation: what it is about, its plans, and its history in order. */
+export const SessionPage = ({ id }: { readonly id: string }) => {
+  const cursor = here.value.query.get("cursor") ?? undefined
+  const session = useResource(`session ${id}`, (signal) => bowline.sessions.get(id, { signal }), { every: 5_000 })
+  const plans = useResource(
+    `plans ${id}`,
+    (signal) => bowline.plans.list({ session_id: id, limit: 50 }).page(undefined, { signal }),
+    { every: 3_000 }
+  )
+  const messages = useResource(
+    `messages ${id} ${cursor ?? ""}`,
+    (signal) => bowline.sessions.messages(id, { limit: 50 }).page(cursor, { signal }),
+    { every: 5_000 }
+  )
+  const failure = useSignal<unknown>(undefined)
+  const told = useSignal("")
+  const isBusy = useSignal(false)
+
+  const act = async (action: () => Promise<string>) => {
+    if (isBusy.value) return
+    isBusy.value = true
+    failure.value = undefined
+    try {
+      told.value = await action()
+      session.refresh()
+      messages.refresh()
+    } catch (error) {
+      failure.value = error
+    }
+    isBusy.value = false
+  }
+
+  const compact = () =>
+    act(async () => {
+      const { compaction } = await bowline.sessions.compact(id)
+      return compaction === null
+        ? "There is nothing to compact."
+        : `${count(compaction.messages_compacted)} messages are a summary now.`
+    })
+
+  const revert = (messageId: string) =>
+    act(async () => {
+      if (!confirm("Drop everything behind this message? What still runs in this session is cancelled.")) return ""
+      await bowline.sessions.revert(id, messageId)
+      return "What came behind it is gone."
+    })
+
+  const remove = () =>
+    act(async () => {
+      if (!confirm("Delete this session with all its plans? What still runs is cancelled.")) return ""
+      await bowline.sessions.delete(id)
+      go("/sessions")
+      return ""
+    })
+
+  if (isProblem(session.error.value, "not_found")) {
+    return (
+      <>
+        <h1>There is no such session</h1>
+        <p>
+          It was deleted, has expired, or is somebody else's. <a href="/sessions">All sessions</a>
+        </p>
+      </>
+    )
+  }
+  const known = session.data.value
+  const page = messages.data.value
+  return (
+    <>
+      <h1>Session {known?.external_session_id ?? shortId(id)}</h1>
+      <Problem error={session.error.value} />
+      {known === undefined ? (
+        <Loading />
+      ) : (
+        <>
+          <dl class="facts">
+            <div>
+              <dt>Id</dt>
+              <dd>
+                <code>{shortId(known.session_id)}</code>{" "}
+                <CopyButton label="Copy" what="Copy the session's id" text={known.session_id} />
+              </dd>
+            </div>
+            <div>
+              <dt>Messages</dt>
+              <dd>{count(known.message_count)}</dd>
+            </div>
+            <div>
+              <dt>Last active</dt>
+              <dd>{relative(Date.parse(known.last_active_at), now())}</dd>
+            </div>
+            <div>
+              <dt>Expires</dt>
+              <dd>{relative(Date.parse(known.expires_at), now())}</dd>
+            </div>
+            {known.agents.length === 0 ? null : (
+              <div>
+                <dt>Agents</dt>
+                <dd>{known.agents.map(({ name }) => name).join(", ")}</dd>
+              </div>
+            )}
+          </dl>
+          <div class="actions">
+            {known.external_session_id === null ? null : (
+              <a class="button" href={`/?session_id=${encodeURIComponent(known.external_session_id)}`}>
+                Ask in this session
+              </a>
+            )}
+            <button type="button" disabled={isBusy.value} onClick={() => void compact()}>
+              Compact
+            </button>
+            <button type="button" class="danger" disabled={isBusy.value} onClick={() => void remove()}>
+              Delete
+            </button>
+            <span role="status">{told}</span>
+          </div>
+          <Problem error={failure.value} />
+          {known.summary === null ? null : (
+            <details class="card">
+              <summary>Summary of what was compacted</summary>
+              <p class="plain">{known.summary}</p>
+            </details>
+          )}
+        </>
+      )}
+      <h2>Plans</h2>
+      {plans.data.value === undefined ? (
+        <Loading />
+      ) : (
+        <PlanTable label="Plans of the session" plans={plans.data.value.plans} />
+      )}
+      <h2>History</h2>
+      <Problem error={messages.error.value} />
+      {page === undefined ? (
+        <Loading />
+      ) : (
+        <ol class="history">
+          {page.messages.map((message, index) => (
+            <MessageEntry
+              key={message.message_id}
+              message={message}
+              onRevert={
+                index === page.messages.length - 1 && page.next_cursor === null
+                  ? undefined
+                  : () => void revert(message.message_id)
+              }
+            />
+          ))}
+        </ol>
+      )}
+      <Pager next={page?.next_cursor ?? null} />
+    </>
+  )
+}

@@ -1,0 +1,144 @@
+import { useSignalEffect } from "@preact/signals"
+import { useEffect, useRef } from "preact/hooks"
+import { ApprovalsPage } from "../approval/ApprovalsPage.tsx"
+import { pendingCount } from "../approval/Pending.ts"
+import { AskPage } from "../ask/AskPage.tsx"
+import { config, isAdmin } from "../gateway/Config.ts"
+import { logOut, signedOut } from "../gateway/Gateway.ts"
+import { PlansPage } from "../list/PlansPage.tsx"
+import { CredentialsPage } from "../operator/CredentialsPage.tsx"
+import { PeersPage } from "../operator/PeersPage.tsx"
+import { PlanPage } from "../plan/PlanPage.tsx"
+import { here, route } from "../route/Location.ts"
+import type { Route } from "../route/Route.ts"
+import { SessionPage } from "../session/SessionPage.tsx"
+import { SessionsPage } from "../session/SessionsPage.tsx"
+import { shortId } from "../text/Format.ts"
+import { Login } from "./Login.tsx"
+
+const links = [
+  { page: "ask", href: "/", label: "Ask" },
+  { page: "plans", href: "/plans", label: "Plans" },
+  { page: "sessions", href: "/sessions", label: "Sessions" },
+  { page: "approvals", href: "/approvals", label: "Approvals" },
+  { page: "peers", href: "/peers", label: "Peers", admin: true },
+  { page: "credentials", href: "/credentials", label: "Credentials", admin: true }
+] as const
+
+const sections: Readonly<Record<string, string>> = { plan: "plans", session: "sessions" }
+
+const titleOf = (shown: Route): string => {
+  if (shown.page === "plan" || shown.page === "session")
+    return `${shown.page === "plan" ? "Plan" : "Session"} ${shortId(shown.id)}`
+  return links.find(({ page }) => page === shown.page)?.label ?? "No such page"
+}
+
+const Page = ({ shown }: { readonly shown: Route }) => {
+  switch (shown.page) {
+    case "ask":
+      return <AskPage />
+    case "plans":
+      return <PlansPage />
+    case "plan":
+      return <PlanPage key={shown.id} id={shown.id} />
+    case "sessions":
+      return <SessionsPage />
+    case "session":
+      return <SessionPage key={shown.id} id={shown.id} />
+    case "approvals":
+      return <ApprovalsPage />
+    case "peers":
+      return <PeersPage />
+    case "credentials":
+      return <CredentialsPage />
+    case "unknown":
+      return (
+        <>
+          <h1>There is no such page</h1>
+          <p>
+            The console has no page at <code>{here.value.path}</code>. <a href="/">Ask a question</a>, or look at the{" "}
+            <a href="/plans">plans</a>.
+          </p>
+        </>
+      )
+  }
+}
+
+const Badge = () =>
+  pendingCount.value === "0" ? null : (
+    <span class="badge">
+      {pendingCount}
+      <span class="unseen"> waiting</span>
+    </span>
+  )
+
+const Navigation = () => {
+  const { page } = route.value
+  return (
+    <header class="bar">
+      <a class="brand" href="/">
+        Bowline
+      </a>
+      <nav aria-label="Pages">
+        <ul>
+          {links
+            .filter((link) => !("admin" in link) || isAdmin.value)
+            .filter(({ page }) => page !== "approvals" || config.value?.approvals !== false)
+            .map((link) => (
+              <li key={link.page}>
+                <a href={link.href} aria-current={(sections[page] ?? page) === link.page ? "page" : undefined}>
+                  {link.label}
+                  {link.page === "approvals" ? <Badge /> : null}
+                </a>
+              </li>
+            ))}
+        </ul>
+      </nav>
+      <Who />
+    </header>
+  )
+}
+
+/** Who is logged in. A gateway without keys knows nobody, and has nothing to log out of. */
+const Who = () => {
+  const caller = config.value?.caller
+  return caller === undefined || caller === "anonymous" ? null : (
+    <div class="who">
+      <span title="Logged in as">{caller}</span>
+      <button type="button" class="quiet" onClick={() => void logOut()}>
+        Log out
+      </button>
+    </div>
+  )
+}
+
+/** The page around all pages. */
+export const Shell = () => {
+  const main = useRef<HTMLElement>(null)
+  const path = here.value.path
+
+  useSignalEffect(() => {
+    const count = pendingCount.value === "0" ? "" : `(${pendingCount.value}) `
+    document.title = `${count}${titleOf(route.value)} · Bowline`
+  })
+
+  // A new page is read from its top, by a keyboard and a screen reader, too.
+  const isFirst = useRef(true)
+  useEffect(() => {
+    if (!isFirst.current) main.current?.focus({ preventScroll: true })
+    isFirst.current = false
+  }, [path])
+
+  return (
+    <>
+      <a class="skip" href="#main">
+        Skip to the page
+      </a>
+      <Navigation />
+      <main id="main" ref={main} tabIndex={-1}>
+        <Page shown={route.value} />
+      </main>
+      {signedOut.value ? <Login /> : null}
+    </>
+  )
+}

@@ -1,0 +1,66 @@
+import { describe } from "@effect/vitest"
+import axe, { type AxeResults } from "axe-core"
+import { Effect } from "effect"
+import { type BrowserContextOptions, chromium, type Page } from "playwright-core"
+import { inject } from "vitest"
+
+const browserUrl = inject("browserUrl")
+
+/** Its tests need a browser, and are skipped where there is none. */
+export const describeInBrowser = browserUrl === null ? describe.skip : describe
+
+const connection = Effect.acquireRelease(
+  Effect.promise(() => chromium.connect(browserUrl ?? "")),
+  (browser) => Effect.promise(() => browser.close())
+)
+
+/** What no page of ours may do: log errors, fail, violate its policy, or ask somebody else. */
+const watch = (page: Page, origin: string, faults: Array<string>) => {
+  // Refusals that a test provokes are logged by the browser itself.
+  page.on("console", (message) => {
+    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) faults.push(message.text())
+  })
+  page.on("pageerror", (error) => faults.push(String(error)))
+  page.on("request", (request) => {
+    if (!/^(data|blob):/.test(request.url()) && new URL(request.url()).origin !== origin) {
+      faults.push(`asked ${request.url()}`)
+    }
+  })
+}
+
+/** A person's browser at the gateway: its tabs share cookies and storage. `faults` has what pages did wrong, for a test to look at. */
+export const openBrowser = Effect.fnUntraced(function* (url: string, options: BrowserContextOptions = {}) {
+  const browser = yield* connection
+  const context = yield* Effect.promise(() => browser.newContext({ baseURL: url, ...options }))
+  context.setDefaultTimeout(20_000)
+  const faults: Array<string> = []
+  context.on("page", (page) => watch(page, new URL(url).origin, faults))
+  const openTab = (path = "/") =>
+    Effect.promise(async () => {
+      const page = await context.newPage()
+      await page.goto(path)
+      return page
+    })
+  return { context, faults, openTab }
+})
+
+/** The only tab of a person. */
+export const openPage = Effect.fnUntraced(function* (
+  url: string,
+  path: string = "/",
+  options: BrowserContextOptions = {}
+) {
+  const { context, faults, openTab } = yield* openBrowser(url, options)
+  return { context, faults, page: yield* openTab(path) }
+})
+
+/** What axe finds in a page as it is now that keeps somebody out: everything serious or critical. */
+export const findBarriers = (page: Page) =>
+  Effect.promise(async () => {
+    // The policy of the page holds for its own scripts, not for what the test evaluates.
+    await page.evaluate(axe.source)
+    const { violations } = await page.evaluate<AxeResults>("axe.run()")
+    return violations
+      .filter(({ impact }) => impact === "serious" || impact === "critical")
+      .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))
+  })

@@ -1,0 +1,122 @@
+import type { AgUiMessage } from "@bowline/client/ag-ui/AgUiEvents"
+import { ExternalSessionId } from "@bowline/domain/session/Session"
+import { fromSchema } from "@bowline/protocol/api/Issues"
+import type { Issue } from "@bowline/protocol/api/Problem"
+import { Predicate, Result, Schema } from "effect"
+import { given } from "../openai/ChatSampling.ts"
+import {
+  type Decided,
+  noFiles,
+  Note,
+  problemsOf,
+  readOptions,
+  renaming,
+  toDecision,
+  toPlan,
+  type UiRequest
+} from "./UiRequest.ts"
+
+const isTextPart = Schema.is(Schema.Struct({ type: Schema.tag("text"), text: Schema.String }))
+
+/** The events of the run repeat the messages as they were sent. */
+const whole = <const Fields extends Schema.Struct.Fields>(fields: Fields) =>
+  Schema.StructWithRest(Schema.Struct({ id: Schema.String, ...fields }), [Schema.Record(Schema.String, Schema.Unknown)])
+
+/** What is wrong with the content of what a person or an operator says. */
+const problemOf = (role: string, content: unknown) => {
+  if (typeof content === "string") return undefined
+  if (role !== "user" || !Array.isArray(content)) return { path: ["content"], issue: "Expected a text" }
+  const other = content.findIndex((part) => !isTextPart(part))
+  return other === -1 ? undefined : { path: ["content", other], issue: noFiles }
+}
+
+const Message = whole({
+  role: Schema.Literals(["user", "system", "developer", "assistant", "tool", "activity", "reasoning"]),
+  content: Schema.optionalKey(Schema.Unknown),
+  toolCalls: Schema.optionalKey(Schema.Array(whole({})))
+}).check(
+  Schema.makeFilter(({ content, role }) =>
+    role === "user" || role === "system" || role === "developer" ? problemOf(role, content) : undefined
+  )
+)
+type Message = typeof Message.Type
+
+const ResumeEntry = Schema.Struct({
+  interruptId: Schema.String,
+  status: Schema.Literals(["resolved", "cancelled"]),
+  payload: given(Schema.Struct({ decision: Schema.Literals(["approve", "reject"]), note: Note }))
+}).check(
+  Schema.makeFilter(({ payload = null, status }) =>
+    status === "cancelled" || payload !== null
+      ? undefined
+      : { path: ["payload"], issue: 'Expected {decision: "approve" | "reject", note?}' }
+  )
+)
+
+const Body = Schema.Struct({
+  threadId: ExternalSessionId,
+  runId: Schema.String.check(Schema.isMaxLength(256)),
+  messages: Schema.Array(Message).check(Schema.isMaxLength(1_000)),
+  tools: given(Schema.Array(Schema.Struct({ name: Schema.String }))),
+  context: given(Schema.Array(Schema.Struct({ description: Schema.String, value: Schema.String }))),
+  resume: given(Schema.Array(ResumeEntry).check(Schema.isMaxLength(128))),
+  forwardedProps: given(Schema.Unknown)
+})
+
+const decodeBody = Schema.decodeUnknownResult(Body, { errors: "all" })
+
+/** A request of an AG-UI client. */
+export interface AgUiRequest extends UiRequest {
+  readonly runId: string
+  /** The client's messages, as they were sent. */
+  readonly messages: ReadonlyArray<AgUiMessage>
+}
+
+const textOf = ({ content }: Message): string => {
+  if (typeof content === "string") return content
+  const parts: ReadonlyArray<unknown> = Array.isArray(content) ? content : []
+  return parts.flatMap((part) => (isTextPart(part) ? [part.text] : [])).join("\n\n")
+}
+
+const toolsOf = (tools: typeof Body.Type.tools): ReadonlyArray<Issue> =>
+  (tools ?? []).map(({ name }, index) => ({
+    path: `tools[${index}]`,
+    message: `Expected no ${JSON.stringify(name.slice(0, 64))}: the planner calls tools itself. Name agents and MCP servers in a preset, or in forwardedProps.bowline`
+  }))
+
+const toDecided = (entry: typeof ResumeEntry.Type, index: number): Decided => {
+  const { interruptId, payload, status } = entry
+  const decision =
+    status === "cancelled" || payload === undefined || payload === null
+      ? toDecision("reject", undefined)
+      : toDecision(payload.decision, payload.note)
+  return { path: `resume[${index}].interruptId`, task_id: interruptId, decision, isCancelled: status === "cancelled" }
+}
+
+const optionsOf = (props: unknown): unknown => (Predicate.hasProperty(props, "bowline") ? props.bowline : undefined)
+
+const noQuestion: Issue = {
+  path: "messages",
+  message: "Expected the user's message, which is the question, as the last one, or answers in resume"
+}
+
+/** Reads a body. Fails with everything that is wrong with it, field by field. */
+export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<AgUiRequest, ReadonlyArray<Issue>> => {
+  const body = Result.mapError(decodeBody(sent), fromSchema)
+  const options = readOptions(optionsOf(sent["forwardedProps"]), "forwardedProps.bowline")
+  const wrong = [...problemsOf(body, options), ...(Result.isSuccess(body) ? toolsOf(body.success.tools) : [])]
+  if (Result.isFailure(body) || Result.isFailure(options) || wrong.length > 0) return Result.fail(wrong)
+  const { context, messages, resume, runId, threadId: session } = body.success
+  const renamed = renaming("threadId", "forwardedProps.bowline")
+  const decided = (resume ?? []).map(toDecided)
+  const asks = messages.at(-1)?.role === "user"
+  const common = { session, renamed, decided, runId, messages }
+  // The question that an answer belongs to may be the last message as well.
+  if (decided.some(({ isCancelled }) => !isCancelled)) return Result.succeed({ ...common, request: undefined })
+  if (!asks) return decided.length > 0 ? Result.succeed({ ...common, request: undefined }) : Result.fail([noQuestion])
+  const said = messages.map((message) => ({ role: message.role, text: textOf(message) }))
+  const told = (context ?? []).map(({ description, value }) => `${description}: ${value}`)
+  const interrupts = decided.length > 0
+  const plan = toPlan({ session, said, options: options.success, renamed, context: told, interrupts })
+  return Result.map(plan, (request): AgUiRequest => ({ ...common, request }))
+}

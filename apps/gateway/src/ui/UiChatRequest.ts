@@ -1,0 +1,120 @@
+import { ExternalSessionId } from "@bowline/domain/session/Session"
+import { fromSchema } from "@bowline/protocol/api/Issues"
+import type { Issue } from "@bowline/protocol/api/Problem"
+import { Result, Schema } from "effect"
+import { given } from "../openai/ChatSampling.ts"
+import {
+  type Decided,
+  noFiles,
+  Note,
+  problemsOf,
+  readOptions,
+  renaming,
+  toDecision,
+  toPlan,
+  type UiRequest
+} from "./UiRequest.ts"
+
+/** A part of a message: what the planner has done itself is of no interest here, but for approvals. */
+const Part = Schema.Struct({
+  type: Schema.String,
+  text: Schema.optionalKey(Schema.String),
+  state: Schema.optionalKey(Schema.String),
+  approval: Schema.optionalKey(Schema.Unknown)
+}).check(
+  Schema.makeFilter(({ text, type }) =>
+    type !== "text" || text !== undefined ? undefined : { path: ["text"], issue: "This field is required" }
+  )
+)
+
+const Message = Schema.Struct({
+  id: Schema.String.check(Schema.isMaxLength(256)),
+  role: Schema.Literals(["system", "user", "assistant"]),
+  parts: Schema.Array(Part)
+}).check(
+  Schema.makeFilter(({ parts, role }) => {
+    const file = role === "assistant" ? -1 : parts.findIndex(({ type }) => type === "file")
+    return file === -1 ? undefined : { path: ["parts", file, "type"], issue: noFiles }
+  })
+)
+type Message = typeof Message.Type
+
+const Body = Schema.Struct({
+  id: ExternalSessionId,
+  messages: Schema.Array(Message).check(Schema.isMaxLength(1_000)),
+  trigger: given(Schema.Literals(["submit-message", "regenerate-message"])),
+  messageId: given(Schema.String)
+})
+
+const Approval = Schema.Struct({ id: Schema.String, approved: Schema.Boolean, reason: Note })
+
+const decodeBody = Schema.decodeUnknownResult(Body, { errors: "all" })
+const decodeApproval = Schema.decodeUnknownResult(Approval, { errors: "all" })
+
+/** A request of the AI SDK. */
+export interface UiChatRequest extends UiRequest {
+  /** The client's id of the question. */
+  readonly messageId: string
+  /** The question takes the place of what was asked, or answered, under its id before. */
+  readonly isAgain: boolean
+}
+
+const textOf = ({ parts }: Message): string =>
+  parts.flatMap(({ text, type }) => (type === "text" && text !== undefined ? [text] : [])).join("\n\n")
+
+/** The approvals of a message that its user has answered. */
+const readDecided = (message: Message, index: number): Result.Result<ReadonlyArray<Decided>, ReadonlyArray<Issue>> => {
+  const read = message.parts.flatMap(({ approval, state }, part) => {
+    if (state !== "approval-responded") return []
+    const path = `messages[${index}].parts[${part}].approval`
+    return [
+      Result.mapBoth(decodeApproval(approval), {
+        onFailure: (error) => fromSchema(error).map((issue) => ({ ...issue, path: `${path}.${issue.path}` })),
+        onSuccess: ({ approved, id, reason }): Decided => {
+          const decision = toDecision(approved ? "approve" : "reject", reason)
+          return { path: `${path}.id`, task_id: id, decision, isCancelled: false }
+        }
+      })
+    ]
+  })
+  const issues = problemsOf(...read)
+  return issues.length > 0
+    ? Result.fail(issues)
+    : Result.succeed(read.flatMap((one) => (Result.isSuccess(one) ? [one.success] : [])))
+}
+
+const noQuestion: Issue = {
+  path: "messages",
+  message: "Expected the user's message, which is the question, or an answer to an approval, in the last one"
+}
+
+/** Whether the user goes on without an answer to an approval. */
+const leavesOpen = (messages: ReadonlyArray<Message>): boolean => {
+  const last = messages.findLast(({ role }) => role === "assistant")
+  return last?.parts.some(({ state }) => state === "approval-requested") === true
+}
+
+/** Reads a body. Fails with everything that is wrong with it, field by field. */
+export const decode = (sent: Readonly<Record<string, unknown>>): Result.Result<UiChatRequest, ReadonlyArray<Issue>> => {
+  const body = Result.mapError(decodeBody(sent), fromSchema)
+  const options = readOptions(sent["bowline"], "bowline")
+  if (Result.isFailure(body) || Result.isFailure(options)) return Result.fail(problemsOf(body, options))
+  const { id: session, messageId = null, messages, trigger } = body.success
+  const renamed = renaming("id", "bowline")
+  const last = messages.at(-1)
+  if (last === undefined) return Result.fail([noQuestion])
+  const isAgain = trigger === "regenerate-message" || messageId === last.id
+  const common = { session, renamed, messageId: last.id }
+  if (last.role !== "user") {
+    const decided = last.role === "assistant" ? readDecided(last, messages.length - 1) : Result.succeed([])
+    return Result.flatMap(decided, (decided) =>
+      decided.length === 0 || trigger === "regenerate-message"
+        ? Result.fail([noQuestion])
+        : Result.succeed({ ...common, request: undefined, decided, isAgain: false })
+    )
+  }
+  const said = messages.map((message) => ({ role: message.role, text: textOf(message) }))
+  const interrupts = leavesOpen(messages)
+  const plan = toPlan({ session, said, options: options.success, renamed, interrupts })
+  return Result.map(plan, (request): UiChatRequest => ({ ...common, request, decided: [], isAgain }))
+}

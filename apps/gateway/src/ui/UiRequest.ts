@@ -1,0 +1,111 @@
+import type { Decision } from "@bowline/domain/plan/Approval"
+import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { ExternalSessionId } from "@bowline/domain/session/Session"
+import { fromSchema } from "@bowline/protocol/api/Issues"
+import type { Issue } from "@bowline/protocol/api/Problem"
+import { UiOptions } from "@bowline/protocol/ui/UiApi"
+import { Option, Result, Schema } from "effect"
+
+/** A call that the caller has decided about, and where the body says so. */
+export interface Decided {
+  readonly path: string
+  readonly task_id: string
+  readonly decision: Decision
+  /** The caller does not answer: it is no fault if nothing waits for the answer any more. */
+  readonly isCancelled: boolean
+}
+
+/** What the body of a UI library asks. Without a `request` it only decides about calls that wait. */
+export interface UiRequest {
+  readonly session: ExternalSessionId
+  readonly request: PlanRequest | undefined
+  readonly decided: ReadonlyArray<Decided>
+  /** What is wrong with the plan, under the names of the body. */
+  readonly renamed: (issues: ReadonlyArray<Issue>) => ReadonlyArray<Issue>
+}
+
+export const noFiles = "Expected text: the planner takes no images, audio or files"
+
+/** A decision is stored with a note of this length at most. */
+export const Note = Schema.optionalKey(Schema.NullOr(Schema.String.check(Schema.isMaxLength(4_096))))
+
+export const toDecision = (decision: Decision["decision"], note: string | null | undefined): Decision => ({
+  decision,
+  ...(typeof note === "string" && note !== "" && { note })
+})
+
+/** One message of a conversation, as a text. */
+export interface Said {
+  readonly role: string
+  readonly text: string
+}
+
+/** What a body says of a plan. */
+interface Telling {
+  readonly session: ExternalSessionId
+  /** The last one is the question. */
+  readonly said: ReadonlyArray<Said>
+  readonly options: typeof UiOptions.Type | undefined
+  readonly renamed: UiRequest["renamed"]
+  /** What else the instructions say. */
+  readonly context?: ReadonlyArray<string>
+  /** The caller asks although a plan of the session still waits for an answer. */
+  readonly interrupts: boolean
+}
+
+/** How long a plan runs on when its client has gone: a page that is loaded again is back by then. */
+const grace = { on_disconnect: "cancel", disconnect_grace_ms: 10_000 } as const
+
+const decodePlan = Schema.decodeUnknownResult(Schema.toType(PlanRequest), { errors: "all" })
+
+const isSaid = ({ text }: Said): boolean => text.trim() !== ""
+
+/** The question as a plan. */
+export const toPlan = ({ context = [], interrupts, options, renamed, said, session }: Telling) => {
+  const { preferences, ...named } = options ?? { agents: [], mcp_servers: [], preferences: {} }
+  const isInstruction = ({ role }: Said) => role === "system" || role === "developer"
+  const instructions = [...said.filter(isInstruction).map(({ text }) => text.trim()), ...context].filter(
+    (text) => text !== ""
+  )
+  const history = said
+    .slice(0, -1)
+    .filter((one) => (one.role === "user" || one.role === "assistant") && isSaid(one))
+    .map(({ role, text }) => ({ role, content: text }))
+  const plan = decodePlan({
+    ...named,
+    question: said.at(-1)?.text ?? "",
+    session_id: session,
+    ...(instructions.length > 0 && { instructions: instructions.join("\n\n") }),
+    history,
+    metadata: {},
+    preferences: { ...grace, ...(interrupts && { on_busy: "interrupt" }), ...preferences }
+  })
+  return Result.mapError(plan, (error) => renamed(fromSchema(error)))
+}
+
+/** Names the fields of a plan by those of a body, which has the session and Bowline's own options under these names. */
+export const renaming =
+  (session: string, options: string): UiRequest["renamed"] =>
+  (issues) =>
+    issues.map(({ message, path }) => ({
+      path: path
+        .replace(/^(?:question|history|instructions)\b.*/, "messages")
+        .replace(/^session_id\b/, session)
+        .replace(/^(?:preset|preferences|agents|mcp_servers)\b/, `${options}.$&`),
+      message
+    }))
+
+const decodeOptions = Schema.decodeUnknownResult(UiOptions, { errors: "all", onExcessProperty: "error" })
+
+/** Bowline's own options, strictly, and what is wrong with them. */
+export const readOptions = (sent: unknown, path: string) => {
+  if (sent === undefined || sent === null) return Result.succeed(undefined)
+  return Result.mapError(decodeOptions(sent), (error) =>
+    fromSchema(error).map((issue) => ({ ...issue, path: issue.path === "" ? path : `${path}.${issue.path}` }))
+  )
+}
+
+/** All that is wrong with the parts of a body. */
+export const problemsOf = (
+  ...parts: ReadonlyArray<Result.Result<unknown, ReadonlyArray<Issue>>>
+): ReadonlyArray<Issue> => parts.flatMap((part) => Option.getOrElse(Result.getFailure(part), () => []))

@@ -1,0 +1,63 @@
+import {
+  AbstractChat,
+  type ChatInit,
+  type ChatState,
+  type ChatTransport,
+  DefaultChatTransport,
+  type UIMessage
+} from "ai"
+import { Effect, Schedule } from "effect"
+
+/** What `useChat` keeps in React's state. */
+const stateOf = (messages: ReadonlyArray<UIMessage>): ChatState<UIMessage> => ({
+  status: "ready",
+  error: undefined,
+  messages: [...messages],
+  pushMessage(message) {
+    this.messages = [...this.messages, message]
+  },
+  popMessage() {
+    this.messages = this.messages.slice(0, -1)
+  },
+  replaceMessage(index, message) {
+    this.messages = this.messages.with(index, structuredClone(message))
+  },
+  snapshot: (thing) => structuredClone(thing)
+})
+
+class Chat extends AbstractChat<UIMessage> {
+  constructor({ messages = [], ...init }: ChatInit<UIMessage>) {
+    super({ ...init, state: stateOf(messages) })
+  }
+}
+
+/** A page with the AI SDK's chat, as it is. `bowline` is what the page says in Bowline's own words. */
+export const open = (
+  url: string,
+  { bowline, headers = {}, ...init }: ChatInit<UIMessage> & { bowline?: object; headers?: Record<string, string> } = {}
+): Chat =>
+  openWith(new DefaultChatTransport({ api: `${url}/ui/chat`, headers, ...(bowline && { body: { bowline } }) }), init)
+
+/** The same page with another transport. */
+export const openWith = (transport: ChatTransport<UIMessage>, init: ChatInit<UIMessage> = {}): Chat =>
+  new Chat({ id: "chat", ...init, transport })
+
+export const ask = (chat: Chat, text = "?") => Effect.promise(() => chat.sendMessage({ text }))
+
+/** Waits until the chat is so. */
+export const until = (chat: Chat, holds: (chat: Chat) => boolean) =>
+  Effect.sync(() => holds(chat)).pipe(
+    Effect.repeat({ until: (isSo) => isSo, schedule: Schedule.spaced("10 millis") }),
+    Effect.timeout("10 seconds")
+  )
+
+/** What a message shows, part by part. */
+export const shown = (message: UIMessage | undefined): ReadonlyArray<string> =>
+  (message?.parts ?? []).flatMap((part) => {
+    if (part.type === "text" || part.type === "reasoning") return [`${part.type}: ${part.text}`]
+    if (part.type !== "dynamic-tool") return []
+    const said = part.state === "output-available" ? ` ${JSON.stringify(part.output)}` : ""
+    return [`${part.toolName}: ${part.state}${said}${part.state === "output-error" ? ` ${part.errorText}` : ""}`]
+  })
+
+export const lastOf = (chat: Chat): ReadonlyArray<string> => shown(chat.lastMessage)

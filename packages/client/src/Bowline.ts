@@ -1,0 +1,211 @@
+import { systemClock } from "./Clock.ts"
+import { openStream, type PlanStream } from "./PlanStream.ts"
+import { type BowlineOptions, fullJitter, makeRequests, type Signal, type System } from "./Requests.ts"
+import type {
+  Approval,
+  Compacted,
+  Credential,
+  McpServerStatus,
+  Message,
+  Peer,
+  PendingApproval,
+  Plan,
+  PlanRequest,
+  PlanState,
+  PlanSummary,
+  Preset,
+  Session
+} from "./Wire.ts"
+
+export { BowlineError, type Issue } from "./BowlineError.ts"
+export type { PlanStream } from "./PlanStream.ts"
+export type {
+  ApprovalView,
+  ArtifactView,
+  AttemptView,
+  CompactionView,
+  Frame,
+  NoticeView,
+  OutcomeView,
+  PlanView,
+  RetryView,
+  StepView,
+  TaskView
+} from "./PlanView.ts"
+export { initialView } from "./PlanView.ts"
+export { isPlanFrame, reduce } from "./Reduce.ts"
+export type { BowlineOptions, StreamEvent } from "./Requests.ts"
+export type {
+  AbortReason,
+  Approval,
+  Compacted,
+  Credential,
+  Failure,
+  Final,
+  Json,
+  McpServerStatus,
+  Message,
+  Peer,
+  PendingApproval,
+  Plan,
+  PlanFrame,
+  PlanRequest,
+  PlanState,
+  PlanSummary,
+  Preset,
+  Session,
+  Stage,
+  TaskState,
+  Usage
+} from "./Wire.ts"
+
+/** A list: iterated, it is all its entries over all pages; `page` is one request, and gives the answer as it came. */
+export interface List<Entry, Page> extends AsyncIterable<Entry> {
+  readonly page: (cursor?: string, options?: Signal) => Promise<Page>
+}
+
+interface PageEnd {
+  readonly next_cursor: string | null
+}
+
+export interface PageQuery {
+  /** Entries of a page: 1 to 200, 50 if not given. */
+  readonly limit?: number | undefined
+}
+
+export interface PlansQuery extends PageQuery {
+  readonly session_id?: string | undefined
+  readonly state?: PlanState | ReadonlyArray<PlanState> | undefined
+  readonly model?: string | undefined
+  readonly error_code?: string | undefined
+  readonly since?: string | undefined
+  readonly until?: string | undefined
+  /** Looks in the question. */
+  readonly q?: string | undefined
+  /** For callers marked `admin`. */
+  readonly caller?: string | undefined
+}
+
+export interface ApprovalsQuery extends PageQuery {
+  /** For callers marked `admin`. */
+  readonly caller?: string | undefined
+}
+
+export interface PlanOptions extends Signal {
+  /** The caller's own name of the request: with the same one no second plan starts. Made where it is not given. */
+  readonly idempotencyKey?: string | undefined
+}
+
+export interface AttachOptions extends Signal {
+  /** The last frame that is known already. */
+  readonly after?: number | undefined
+}
+
+export type Bowline = ReturnType<typeof makeBowline>
+
+const randomKey = (): string =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("")
+
+/** How long a plan waits for its caller whose connection broke, in milliseconds. */
+const grace = 30_000
+
+/** As `createBowline`, with another clock. */
+export const makeBowline = (system: System) => {
+  const requests = makeRequests(system)
+  const { call, settings } = requests
+
+  const get = <A>(path: string, options?: Signal): Promise<A> => call({ method: "GET", path }, options)
+  const post = <A>(path: string, options?: Signal, body?: object): Promise<A> =>
+    call({ method: "POST", path, body }, options)
+
+  const list = <Name extends string, Entry, Rest = PageEnd>(
+    path: string,
+    name: Name,
+    query: object = {},
+    options?: Signal
+  ): List<Entry, { readonly [name in Name]: ReadonlyArray<Entry> } & Rest> => {
+    type Page = { readonly [name in Name]: ReadonlyArray<Entry> } & Rest & Partial<PageEnd>
+    const page = (cursor?: string, own: Signal | undefined = options): Promise<Page> =>
+      call({ method: "GET", path, query: { ...query, cursor } }, own)
+    return {
+      page,
+      async *[Symbol.asyncIterator]() {
+        let cursor: string | undefined
+        do {
+          const answer: Page = await page(cursor)
+          yield* answer[name]
+          cursor = answer.next_cursor ?? undefined
+        } while (cursor !== undefined)
+      }
+    }
+  }
+
+  const of = (kind: string, id: string, action = ""): string => `/${kind}/${encodeURIComponent(id)}${action}`
+
+  return {
+    /** Starts a plan, and reads it. */
+    plan: (request: PlanRequest, { idempotencyKey = randomKey(), signal }: PlanOptions = {}): PlanStream => {
+      const { preferences } = request
+      const endsWithCaller = preferences?.on_disconnect !== "continue"
+      const asked = { ...(endsWithCaller && { on_disconnect: "cancel", disconnect_grace_ms: grace }), ...preferences }
+      const headers = { accept: "text/event-stream", "idempotency-key": idempotencyKey }
+      const body = { ...request, preferences: asked }
+      return openStream(requests, { start: { method: "POST", path: "/plan", headers, body }, endsWithCaller, signal })
+    },
+    /** Reads a plan that somebody has started. Whoever leaves it leaves it alone. */
+    attach: (planId: string, { after, signal }: AttachOptions = {}): PlanStream =>
+      openStream(requests, { planId, after, endsWithCaller: false, signal }),
+    plans: {
+      list: (query?: PlansQuery, options?: Signal) => list<"plans", PlanSummary>("/plans", "plans", query, options),
+      get: (planId: string, options?: Signal): Promise<Plan> => get(of("plans", planId), options),
+      cancel: (planId: string, options?: Signal): Promise<Plan> => post(of("plans", planId, "/cancel"), options),
+      approve: (
+        planId: string,
+        taskId: string,
+        decision: "approve" | "reject",
+        { note, signal }: Signal & { readonly note?: string | undefined } = {}
+      ): Promise<Approval> =>
+        post(
+          of("plans", planId, of("approvals", taskId)),
+          { signal },
+          note === undefined ? { decision } : { decision, note }
+        )
+    },
+    sessions: {
+      list: (query?: PageQuery, options?: Signal) => list<"sessions", Session>("/sessions", "sessions", query, options),
+      get: (sessionId: string, options?: Signal): Promise<Session> => get(of("sessions", sessionId), options),
+      messages: (sessionId: string, query?: PageQuery, options?: Signal) =>
+        list<"messages", Message>(of("sessions", sessionId, "/messages"), "messages", query, options),
+      /** Takes as long as the summary takes. */
+      compact: (sessionId: string, options?: Signal): Promise<{ readonly compaction: Compacted | null }> =>
+        call({ method: "POST", path: of("sessions", sessionId, "/compact") }, options, settings.giveUpAfterMs),
+      /** Drops what came behind a message. */
+      revert: (sessionId: string, toMessageId: string, options?: Signal): Promise<Session> =>
+        post(of("sessions", sessionId, "/revert"), options, { to_message_id: toMessageId }),
+      delete: (sessionId: string, options?: Signal): Promise<void> =>
+        call({ method: "DELETE", path: of("sessions", sessionId) }, options)
+    },
+    approvals: {
+      list: (query?: ApprovalsQuery, options?: Signal) =>
+        list<"approvals", PendingApproval>("/approvals", "approvals", query, options)
+    },
+    peers: {
+      list: (options?: Signal) =>
+        list<"peers", Peer, { readonly mcp_servers: ReadonlyArray<McpServerStatus> }>("/peers", "peers", {}, options)
+    },
+    presets: {
+      list: (options?: Signal) => list<"presets", Preset, object>("/presets", "presets", {}, options)
+    },
+    credentials: {
+      list: (options?: Signal) => list<"credentials", Credential, object>("/credentials", "credentials", {}, options),
+      clear: (id: string, options?: Signal): Promise<Credential> => post(of("credentials", id, "/clear"), options)
+    }
+  }
+}
+
+/**
+ * The client of one gateway. Errors are `BowlineError`s, or the reason of the caller's signal, which ends every wait. Needs no more than
+ * `fetch`: it runs in Node, browsers, Bun, Deno and workers.
+ */
+export const createBowline = (options: BowlineOptions): Bowline =>
+  makeBowline({ options, clock: systemClock, backoff: fullJitter(systemClock) })

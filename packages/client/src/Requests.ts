@@ -1,0 +1,201 @@
+import { BowlineError, fromResponse, isPassing } from "./BowlineError.ts"
+import { type Clock, sleep, TimedOut, within } from "./Clock.ts"
+
+/** What happens to a stream: for a line of a log, or for a sign that says that it is being picked up again. */
+export type StreamEvent =
+  | { readonly type: "connected"; readonly planId: string | undefined; readonly lastEventId: number }
+  | {
+      readonly type: "cut"
+      readonly planId: string | undefined
+      readonly lastEventId: number
+      /** Why: its code is `ended`, `silence`, `reconnect`, `gap`, `network`, `timeout`, or that of a refusal that may pass. */
+      readonly error: BowlineError
+      /** When the next attempt begins, in milliseconds from now. */
+      readonly delayMs: number
+    }
+
+export interface BowlineOptions {
+  /** Where the gateway is, such as `https://gateway.example`. In a page of the gateway's own it may be empty. */
+  readonly baseUrl: string
+  /** A key of the gateway, or what gets one. It is asked again when the gateway refuses the key. Without one a browser sends its cookies. */
+  readonly apiKey?: string | (() => string | Promise<string>) | undefined
+  readonly fetch?: typeof globalThis.fetch | undefined
+  /** Goes with every request. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** How often a request that is no stream is repeated after a failure that may pass: 2. */
+  readonly maxRetries?: number | undefined
+  /** How long an answer may take to begin, in milliseconds: 10,000. */
+  readonly connectTimeoutMs?: number | undefined
+  /** A stream without a byte for so many milliseconds counts as cut: 30,000. */
+  readonly silenceMs?: number | undefined
+  /** How long a stream is asked for without one byte of it, in milliseconds: 900,000. */
+  readonly giveUpAfterMs?: number | undefined
+  readonly onEvent?: ((event: StreamEvent) => void) | undefined
+}
+
+/** How long to wait before the next attempt, in milliseconds; undefined if there is none. It begins anew for each outage. */
+export type Backoff = () => number | undefined | Promise<number | undefined>
+
+/** Full jitter, from half a second up to ten. */
+export const fullJitter = (clock: Clock) => (): Backoff => {
+  let failures = 0
+  return () => clock.random() * Math.min(500 * 2 ** failures++, 10_000)
+}
+
+/** What a client of one gateway works with. */
+export interface System {
+  readonly options: BowlineOptions
+  readonly clock: Clock
+  readonly backoff: () => Backoff
+}
+
+export interface Request {
+  readonly method: string
+  readonly path: string
+  readonly query?: object | undefined
+  readonly body?: object | undefined
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Goes out also when the page is left. */
+  readonly keepalive?: boolean
+}
+
+export interface Signal {
+  readonly signal?: AbortSignal | undefined
+}
+
+export const defaults = { maxRetries: 2, connectTimeoutMs: 10_000, silenceMs: 30_000, giveUpAfterMs: 900_000 }
+
+/** What went wrong with a request that has no refusal. Runtimes do not agree on the class of these errors. */
+export const toError = (error: unknown): BowlineError => {
+  if (error instanceof BowlineError) return error
+  const message = error instanceof Error ? error.message : String(error)
+  return new BowlineError({
+    code: error instanceof TimedOut ? "timeout" : "network",
+    message,
+    retryable: true,
+    cause: error
+  })
+}
+
+/** Whether the same may succeed in a moment. */
+export const mayPass = ({ code, status }: BowlineError): boolean =>
+  isPassing(status) || code === "network" || code === "timeout"
+
+const toQuery = (query: object): string => {
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== undefined && one !== null) search.append(name, String(one))
+    }
+  }
+  const text = search.toString()
+  return text === "" ? "" : `?${text}`
+}
+
+const unexpected = (message: string): BowlineError =>
+  new BowlineError({ code: "unexpected_response", message, retryable: false })
+
+const parse = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+export type Requests = ReturnType<typeof makeRequests>
+
+/** Sends requests to one gateway. */
+export const makeRequests = ({ backoff, clock, options }: System) => {
+  const { apiKey, headers: fixed, onEvent } = options
+  const settings = { ...defaults }
+  for (const name of ["maxRetries", "connectTimeoutMs", "silenceMs", "giveUpAfterMs"] as const) {
+    settings[name] = options[name] ?? defaults[name]
+  }
+  const base = options.baseUrl.replace(/\/+$/, "")
+  let key: Promise<string | undefined> | undefined
+
+  const askKey = async (): Promise<string | undefined> => {
+    try {
+      return typeof apiKey === "function" ? await apiKey() : apiKey
+    } catch (cause) {
+      throw new BowlineError({ code: "unauthorized", message: "There is no key to ask with", retryable: false, cause })
+    }
+  }
+
+  const fetchOnce = async (request: Request, signal: AbortSignal, bearer: string | undefined): Promise<Response> => {
+    const { body, keepalive = false, method, path, query = {} } = request
+    const headers = {
+      accept: "application/json",
+      ...(body !== undefined && { "content-type": "application/json" }),
+      ...fixed,
+      ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }),
+      ...request.headers
+    }
+    const init = { method, headers, signal, ...(keepalive && { keepalive }) }
+    return (options.fetch ?? fetch)(
+      `${base}${path}${toQuery(query)}`,
+      body === undefined ? init : { ...init, body: JSON.stringify(body) }
+    )
+  }
+
+  /** One answer that is no refusal. A refused key is asked for once more. */
+  const send = async (request: Request, signal: AbortSignal): Promise<Response> => {
+    for (let isRenewed = false; ; isRenewed = true) {
+      const used = (key ??= askKey())
+      const response = await fetchOnce(request, signal, await used)
+      if (response.ok) return response
+      const text = await response.text()
+      if (key === used) key = undefined
+      if (response.status !== 401 || typeof apiKey !== "function" || isRenewed) {
+        throw fromResponse(response, parse(text), clock.now())
+      }
+    }
+  }
+
+  /** A request for one JSON value, repeated where that may help. */
+  const call = async <A>(
+    request: Request,
+    { signal }: Signal = {},
+    limitMs = settings.connectTimeoutMs
+  ): Promise<A> => {
+    const life = signal ?? new AbortController().signal
+    const next = backoff()
+    for (let failures = 0; ; failures++) {
+      life.throwIfAborted()
+      const connection = new AbortController()
+      const read = async (): Promise<A> => {
+        const response = await send(request, connection.signal)
+        const text = await response.text()
+        const value = text === "" ? undefined : parse(text)
+        if (text !== "" && value === undefined) throw unexpected(`The answer to ${request.path} is no JSON`)
+        // The gateway's answers have the shapes of its API.
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+        return value as A
+      }
+      let error: BowlineError
+      try {
+        return await within(clock, life, limitMs, read())
+      } catch (cause) {
+        life.throwIfAborted()
+        error = toError(cause)
+      } finally {
+        connection.abort()
+      }
+      if (!mayPass(error) || failures >= settings.maxRetries) throw error
+      const delay = error.retryAfterMs ?? (await next())
+      if (delay === undefined || delay > settings.giveUpAfterMs) throw error
+      await sleep(clock, life, delay)
+    }
+  }
+
+  const emit = (event: StreamEvent): void => {
+    try {
+      onEvent?.(event)
+    } catch {
+      // It only watches.
+    }
+  }
+
+  return { backoff, call, clock, emit, send, settings }
+}

@@ -1,0 +1,78 @@
+import type { AttemptView, PlanView, RetryView, StepView } from "./PlanView.ts"
+
+/** The list with its last entry replaced that matches: the newest entries change most. */
+export const replaceLast = <A>(
+  list: ReadonlyArray<A>,
+  matches: (entry: A) => boolean,
+  replace: (entry: A) => A
+): ReadonlyArray<A> => {
+  const index = list.findLastIndex(matches)
+  const entry = list[index]
+  return entry === undefined ? list : list.with(index, replace(entry))
+}
+
+export const always = (): boolean => true
+
+const withStep = (view: PlanView, step: number, replace: (entry: StepView) => StepView): PlanView => {
+  const steps = replaceLast(view.steps, (entry) => entry.step === step, replace)
+  return steps === view.steps ? view : { ...view, steps }
+}
+
+/** The view with the attempt. No frame announces the continuation of an answer: it begins with its first delta. */
+export const withAttempt = (
+  view: PlanView,
+  { attempt, step }: { readonly step: number; readonly attempt: number },
+  at: number,
+  replace: (entry: AttemptView) => AttemptView
+): PlanView => {
+  // Whoever reads on in the middle of a plan has not seen the step begin.
+  const known = view.steps.some((entry) => entry.step === step)
+    ? view
+    : { ...view, steps: [...view.steps, { step, startedAt: at, endedAt: null, attempts: [] }] }
+  return withStep(known, step, (entry) => {
+    const attempts = replaceLast(entry.attempts, (other) => other.attempt === attempt, replace)
+    if (attempts !== entry.attempts) return { ...entry, attempts }
+    const before = closeAttempt(entry.attempts, at)
+    return { ...entry, attempts: [...before, replace(newAttempt(attempt, before.at(-1)?.endedAt ?? at))] }
+  })
+}
+
+export const newAttempt = (attempt: number, startedAt: number, retry: RetryView | null = null): AttemptView => ({
+  attempt,
+  startedAt,
+  endedAt: null,
+  retry,
+  text: "",
+  reasoning: "",
+  isRetracted: false,
+  usage: null,
+  costUsd: null
+})
+
+const closeAttempt = (attempts: ReadonlyArray<AttemptView>, at: number): ReadonlyArray<AttemptView> => {
+  const last = attempts.at(-1)
+  return last === undefined || last.endedAt !== null
+    ? attempts
+    : replaceLast(attempts, always, (last) => ({ ...last, endedAt: at }))
+}
+
+/** The attempt of the last step is over, at the latest: its calls are made, or the plan goes on without it. */
+export const closeLastAttempt = (view: PlanView, at: number): PlanView => {
+  const last = view.steps.at(-1)
+  if (last === undefined) return view
+  const attempts = closeAttempt(last.attempts, at)
+  return attempts === last.attempts
+    ? view
+    : { ...view, steps: replaceLast(view.steps, always, (last) => ({ ...last, attempts })) }
+}
+
+/** Closes the step that ran. Its last frame was the one before. */
+export const closeLastStep = (view: PlanView, at: number): PlanView => {
+  const closed = closeLastAttempt(view, at)
+  const last = closed.steps.at(-1)
+  if (last === undefined || last.endedAt !== null) return closed
+  return { ...closed, steps: replaceLast(closed.steps, always, (last) => ({ ...last, endedAt: view.lastAt ?? at })) }
+}
+
+export const textOf = ({ attempts }: Pick<StepView, "attempts">): string =>
+  attempts.map(({ isRetracted, text }) => (isRetracted ? "" : text)).join("")

@@ -1,0 +1,383 @@
+// Made of the schemas of the API by `node packages/client/test/wire/makeWire.ts`. A test says when it has to be made again.
+
+/** Any value of JSON. */
+export type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [key: string]: Json }
+
+export type AbortReason = "disconnect" | "deadline" | "cancelled" | "superseded" | "shutdown"
+
+export type Stage = "queue" | "provider" | "backoff" | "tool" | "approval" | "compaction"
+
+export type StopReason =
+  | "stop"
+  | "max_steps"
+  | "max_tool_calls"
+  | "max_total_tokens"
+  | "max_tokens"
+  | "content_filter"
+  | "refusal"
+  | "pause"
+  | "loop"
+
+export type PlanState = "queued" | "running" | "completed" | "failed" | "aborted"
+
+export type TaskState =
+  | "completed"
+  | "failed"
+  | "canceled"
+  | "rejected"
+  | "input-required"
+  | "auth-required"
+  | "payment-required"
+  | "trust-verification-required"
+  | "timed-out"
+  | "interrupted"
+  | "invalid"
+
+export interface TaskError { readonly code: string; readonly message: string }
+
+export interface Usage {
+  readonly input_tokens: number
+  readonly output_tokens: number
+  readonly cached_input_tokens: number
+  readonly reasoning_tokens: number
+}
+
+export interface Final {
+  readonly stop_reason: StopReason
+  readonly text: string
+  readonly output?: Json
+  readonly usage: Usage
+  readonly steps: number
+  readonly tool_calls: number
+  readonly duration_ms: number
+}
+
+export interface Failure {
+  readonly code: string
+  readonly message: string
+  readonly retryable: boolean
+  readonly stage: Stage | null
+  readonly reason?: AbortReason
+  readonly data?: { readonly [key: string]: Json }
+}
+
+export type AgentAuth =
+  | { readonly type: "none" }
+  | { readonly type: "bearer"; readonly token: string }
+  | { readonly type: "bearer_env"; readonly env_var: string }
+  | { readonly type: "did_signed"; readonly token_env_var?: string }
+  | {
+    readonly type: "oauth2_client_credentials"
+    readonly token_url: string
+    readonly client_id: string
+    readonly client_secret_env_var: string
+    readonly scope?: string
+  }
+
+export interface Skill {
+  readonly id: string
+  readonly description?: string
+  readonly input_schema?: { readonly [key: string]: Json }
+  readonly output_modes?: ReadonlyArray<string>
+  readonly tags?: ReadonlyArray<string>
+  readonly timeout_ms?: number
+  readonly idempotent?: boolean
+  readonly polling?: boolean
+  readonly approval?: "never" | "always"
+}
+
+export interface Agent {
+  readonly name: string
+  readonly endpoint: string
+  readonly auth?: AgentAuth
+  readonly dialect?: "auto" | "a2a-1.0" | "a2a-0.3" | "bindu"
+  readonly trust?: { readonly verify_did?: boolean; readonly pinned_did?: string }
+  readonly streaming?: boolean
+  readonly context_id?: string
+  readonly reference_task_ids?: ReadonlyArray<string>
+  readonly skills?: ReadonlyArray<Skill>
+}
+
+export type MessagePart =
+  | {
+    readonly type: "text"
+    readonly text: string
+    readonly partial?: boolean
+    readonly phase?: string
+  }
+  | {
+    readonly type: "reasoning"
+    readonly text: string
+    readonly provider?: string
+    readonly signature?: string
+  }
+  | {
+    readonly type: "tool_call"
+    readonly task_id: string
+    readonly tool: string
+    readonly input: { readonly [key: string]: Json }
+    readonly raw_input?: string
+  }
+  | {
+    readonly type: "tool_result"
+    readonly task_id: string
+    readonly state: TaskState
+    readonly content: string
+  }
+  | {
+    readonly type: "file"
+    readonly media_type: string
+    readonly name?: string
+    readonly data: string
+  }
+  | {
+    readonly type: "file"
+    readonly media_type: string
+    readonly name?: string
+    readonly url: string
+  }
+
+export interface Compacted {
+  readonly summary: string
+  readonly tokens_before: number
+  readonly tokens_after: number
+  readonly messages_compacted: number
+}
+
+export interface PlanRequest {
+  readonly question: string
+  readonly session_id?: string
+  readonly preset?: string
+  readonly agents?: ReadonlyArray<Agent>
+  readonly mcp_servers?: ReadonlyArray<{
+    readonly name: string
+    readonly allowed_tools?: ReadonlyArray<string>
+    readonly approval?: "never" | "always"
+    readonly tool_timeout_ms?: number
+    readonly pinned_tools?: { readonly [key: string]: string }
+    readonly required?: boolean
+    readonly url: string
+    readonly auth?: AgentAuth
+    readonly headers?: { readonly [key: string]: string }
+  }>
+  readonly history?: ReadonlyArray<{ readonly role: "user" | "assistant"; readonly content: string }>
+  readonly prior_summary?: string
+  readonly metadata?: { readonly [key: string]: string }
+  readonly preferences?: {
+    readonly timeout_ms?: number
+    readonly tool_timeout_ms?: number
+    readonly max_steps?: number
+    readonly max_hops?: number
+    readonly max_tool_calls?: number
+    readonly max_total_tokens?: number
+    readonly model?: string
+    readonly response_format?: "text" | { readonly type: "json_schema"; readonly schema: { readonly [key: string]: Json } }
+    readonly on_disconnect?: "cancel" | "continue"
+    readonly disconnect_grace_ms?: number
+    readonly on_busy?: "queue" | "reject" | "interrupt"
+    readonly approval?: "never" | "sensitive" | "always"
+  }
+}
+
+export interface Plan {
+  readonly plan_id: string
+  readonly session_id: string
+  readonly external_session_id: string | null
+  readonly state: PlanState
+  readonly stage: Stage | null
+  readonly model: string
+  readonly caller: string
+  readonly trace_id: string | null
+  readonly preset: string | null
+  readonly created_at: string
+  readonly deadline_at: string
+  readonly finished_at: string | null
+  readonly steps: number
+  readonly tool_calls: number
+  readonly retries: number
+  readonly usage: Usage
+  readonly cost_usd: number | null
+  readonly error: Failure | null
+  readonly metadata: { readonly [key: string]: string }
+  readonly question: string
+  readonly final: Final | null
+  readonly request: { readonly [key: string]: Json } | null
+}
+
+export interface PlanSummary {
+  readonly plan_id: string
+  readonly session_id: string
+  readonly external_session_id: string | null
+  readonly state: PlanState
+  readonly stage: Stage | null
+  readonly model: string
+  readonly caller: string
+  readonly trace_id: string | null
+  readonly preset: string | null
+  readonly created_at: string
+  readonly deadline_at: string
+  readonly finished_at: string | null
+  readonly steps: number
+  readonly tool_calls: number
+  readonly retries: number
+  readonly usage: Usage
+  readonly cost_usd: number | null
+  readonly error: Failure | null
+  readonly metadata: { readonly [key: string]: string }
+  readonly question_preview: string
+  readonly final: 
+    | {
+      readonly stop_reason: StopReason
+      readonly usage: Usage
+      readonly steps: number
+      readonly tool_calls: number
+      readonly duration_ms: number
+    }
+    | null
+}
+
+export interface Session {
+  readonly session_id: string
+  readonly external_session_id: string | null
+  readonly created_at: string
+  readonly last_active_at: string
+  readonly expires_at: string
+  readonly summary: string | null
+  readonly agents: ReadonlyArray<{
+    readonly name: string
+    readonly endpoint: string
+    readonly auth: { readonly type: string }
+    readonly dialect: string
+    readonly skills: ReadonlyArray<Skill>
+  }>
+  readonly message_count: number
+}
+
+export interface Message {
+  readonly message_id: string
+  readonly seq: number
+  readonly role: "user" | "assistant" | "tool"
+  readonly parts: ReadonlyArray<MessagePart>
+  readonly plan_id: string
+  readonly created_at: string
+  readonly compacted: boolean
+}
+
+export interface PendingApproval {
+  readonly plan_id: string
+  readonly session_id: string
+  readonly task_id: string
+  readonly tool: string
+  readonly agent: string | null
+  readonly input: Json
+  readonly why: "sensitive" | "always" | "skill" | "description_changed"
+  readonly expires_at: string
+  readonly caller: string
+}
+
+export interface Approval {
+  readonly plan_id: string
+  readonly task_id: string
+  readonly decision: "approve" | "reject"
+  readonly note?: string
+  readonly by: string
+}
+
+export interface Preset {
+  readonly name: string
+  readonly description: string | null
+  readonly agents: ReadonlyArray<string>
+  readonly mcp_servers: ReadonlyArray<string>
+  readonly model: string
+}
+
+export interface Credential {
+  readonly id: string
+  readonly provider: string
+  readonly state: "ok" | "cooldown" | "out"
+  readonly windows: ReadonlyArray<{ readonly model: string | null; readonly reason: string; readonly until: string }>
+  readonly last_used_at: string | null
+}
+
+export interface Peer {
+  readonly endpoint: string
+  readonly dialect: "a2a-1.0" | "a2a-0.3" | "bindu" | null
+  readonly card: { readonly name: string | null; readonly fetched_at: string } | null
+  readonly breaker: { readonly state: "closed" | "open" | "half-open"; readonly open_until: string | null }
+}
+
+export interface McpServerStatus { readonly url: string; readonly revision: string | null; readonly error: string | null }
+
+/** What every payload has. */
+export interface FrameHead { readonly plan_id: string; readonly session_id: string; readonly at: string }
+
+export type PlanFrame =
+  | { readonly id: number; readonly event: "session"; readonly data: FrameHead & { readonly external_session_id: string | null; readonly created: boolean } }
+  | { readonly id: number; readonly event: "plan"; readonly data: FrameHead & { readonly model: string; readonly deadline_at: string } }
+  | { readonly id: number; readonly event: "queued"; readonly data: FrameHead & { readonly position: number; readonly reason: "session_busy" } }
+  | { readonly id: number; readonly event: "step"; readonly data: FrameHead & { readonly step: number; readonly attempt: number } }
+  | { readonly id: number; readonly event: "text.delta"; readonly data: FrameHead & { readonly step: number; readonly attempt: number; readonly delta: string } }
+  | { readonly id: number; readonly event: "reasoning.delta"; readonly data: FrameHead & { readonly step: number; readonly attempt: number; readonly delta: string } }
+  | { readonly id: number; readonly event: "retry"; readonly data: FrameHead & {
+      readonly step: number
+      readonly attempt: number
+      readonly error: TaskError
+      readonly delay_ms: number
+      readonly credential: string | null
+      readonly model: string
+    } }
+  | { readonly id: number; readonly event: "text.retract"; readonly data: FrameHead & { readonly step: number; readonly attempt: number } }
+  | { readonly id: number; readonly event: "task.started"; readonly data: FrameHead & {
+      readonly task_id: string
+      readonly tool: string
+      readonly kind: "peer" | "mcp" | "local" | "recipe"
+      readonly agent: string | null
+      readonly skill: string | null
+      readonly agent_did: string | null
+      readonly agent_did_source: "pinned" | "observed" | null
+      readonly input: Json
+    } }
+  | { readonly id: number; readonly event: "task.progress"; readonly data: FrameHead & { readonly task_id: string; readonly state: string; readonly message?: string } }
+  | { readonly id: number; readonly event: "task.artifact"; readonly data: FrameHead & {
+      readonly task_id: string
+      readonly content: Json
+      readonly media_type: string
+      readonly truncated: boolean
+      readonly verified?: "yes" | "no" | "unsigned" | "unknown"
+    } }
+  | { readonly id: number; readonly event: "task.finished"; readonly data: FrameHead & {
+      readonly task_id: string
+      readonly state: TaskState
+      readonly remote_task_id: string | null
+      readonly remote_context_id: string | null
+      readonly duration_ms: number
+      readonly error?: TaskError
+    } }
+  | { readonly id: number; readonly event: "approval.requested"; readonly data: FrameHead & {
+      readonly task_id: string
+      readonly tool: string
+      readonly agent: string | null
+      readonly input: Json
+      readonly expires_at: string
+      readonly why: "sensitive" | "always" | "skill" | "description_changed"
+    } }
+  | { readonly id: number; readonly event: "approval.resolved"; readonly data: FrameHead & {
+      readonly task_id: string
+      readonly decision: "approve" | "reject"
+      readonly note?: string
+      readonly by: string
+    } }
+  | { readonly id: number; readonly event: "notice"; readonly data: FrameHead & { readonly code: string; readonly message: string; readonly data?: Json } }
+  | { readonly id: number; readonly event: "compaction"; readonly data: FrameHead & Compacted }
+  | { readonly id: number; readonly event: "usage"; readonly data: FrameHead & {
+      readonly step: number
+      readonly attempt: number
+      readonly input_tokens: number
+      readonly output_tokens: number
+      readonly cached_input_tokens: number
+      readonly reasoning_tokens: number
+      readonly cost_usd: number | null
+    } }
+  | { readonly id: number; readonly event: "final"; readonly data: FrameHead & Final }
+  | { readonly id: number; readonly event: "error"; readonly data: FrameHead & Failure }
+  | { readonly id: number; readonly event: "done"; readonly data: FrameHead }

@@ -1,0 +1,58 @@
+import type { Failure, Final } from "@bowline/domain/plan/Outcome"
+import type { Plan, PlanSummary } from "@bowline/domain/plan/Plan"
+import type { PlanBody } from "@bowline/domain/plan/PlanRequest"
+import type { PendingApproval } from "@bowline/domain/plan/Approval"
+import type { Credential } from "@bowline/domain/provider/Credential"
+import type { Message } from "@bowline/domain/session/Message"
+import type { Compacted, Session } from "@bowline/domain/session/Session"
+import type { Peer } from "@bowline/protocol/peer/PeersApi"
+import type { SseFrame } from "@bowline/protocol/stream/SseFrame"
+import type { Brand } from "effect"
+import { readFileSync } from "node:fs"
+import { assert, describe, expectTypeOf, it } from "vitest"
+import type * as Wire from "../../src/Wire.ts"
+import { path, wire } from "./makeWire.ts"
+
+/** Ids are branded in the schemas, and plain strings for the callers of the client. */
+type Plain<A> =
+  A extends Brand.Brand<infer _>
+    ? string
+    : A extends ReadonlyArray<infer Entry>
+      ? ReadonlyArray<Plain<Entry>>
+      : A extends object
+        ? { readonly [Key in keyof A]: Plain<A[Key]> }
+        : A
+
+/** All fields, so that one that only one side has is a difference, also where it is optional. */
+type Whole<A> =
+  A extends ReadonlyArray<infer Entry>
+    ? ReadonlyArray<Whole<Entry>>
+    : A extends object
+      ? { readonly [Key in keyof A]-?: Whole<A[Key]> }
+      : A
+
+const same = <A, B>() => ({
+  bothWays: (isSame: [A, B, Whole<A>, Whole<B>] extends [B, A, Whole<B>, Whole<A>] ? true : false) => isSame
+})
+
+describe("Wire", () => {
+  it("is what the schemas of the API are now", () => {
+    assert.strictEqual(readFileSync(path, "utf8"), wire, "Run: node packages/client/test/wire/makeWire.ts")
+  })
+
+  it("has types that equal those of the schemas both ways", () => {
+    same<Wire.PlanRequest, (typeof PlanBody)["Encoded"]>().bothWays(true)
+    same<Wire.Plan, (typeof Plan)["Encoded"]>().bothWays(true)
+    same<Wire.PlanSummary, (typeof PlanSummary)["Encoded"]>().bothWays(true)
+    same<Wire.Session, (typeof Session)["Encoded"]>().bothWays(true)
+    same<Wire.Message, (typeof Message)["Encoded"]>().bothWays(true)
+    same<Wire.Compacted, (typeof Compacted)["Encoded"]>().bothWays(true)
+    same<Wire.PendingApproval, (typeof PendingApproval)["Encoded"]>().bothWays(true)
+    same<Wire.Credential, (typeof Credential)["Encoded"]>().bothWays(true)
+    same<Wire.Peer, (typeof Peer)["Encoded"]>().bothWays(true)
+    same<Wire.Final, (typeof Final)["Encoded"]>().bothWays(true)
+    same<Wire.Failure, (typeof Failure)["Encoded"]>().bothWays(true)
+    same<Wire.PlanFrame, Plain<SseFrame>>().bothWays(true)
+    expectTypeOf<Wire.PlanFrame["event"]>().toEqualTypeOf<SseFrame["event"]>()
+  })
+})

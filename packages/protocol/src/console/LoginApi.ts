@@ -1,0 +1,49 @@
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import {
+  Forbidden,
+  Internal,
+  InvalidRequest,
+  NotFound,
+  PayloadTooLarge,
+  RateLimited,
+  Unauthorized,
+  Unavailable,
+  UnsupportedMediaType
+} from "../api/Problem.ts"
+
+/** A key of the gateway, as a person types it into the console. */
+export const LoginRequest = Schema.Struct({
+  key: Schema.RedactedFromValue(
+    Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,4096}$/, { message: "Expected a key of printable ASCII" }))
+  )
+}).annotate({ identifier: "LoginRequest" })
+
+const failures = [NotFound, Unavailable, Internal] as const
+
+/** How a page of the gateway's own console gets the cookie that stands for a key, and gives it back. */
+export class LoginApi extends HttpApiGroup.make("login")
+  .add(
+    HttpApiEndpoint.post("begin", "/console/session", {
+      payload: LoginRequest,
+      success: HttpApiSchema.NoContent,
+      error: [InvalidRequest, Unauthorized, PayloadTooLarge, UnsupportedMediaType, RateLimited, ...failures]
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "Log in to the web console",
+        description:
+          "Sets a cookie that counts as the key for 12 hours: `__Host-bowline`, or `bowline` over plain HTTP on a loopback name. After " +
+          "five wrong keys in a minute an address gets a 429, for the right key, too."
+      })
+    ),
+    HttpApiEndpoint.delete("end", "/console/session", {
+      success: HttpApiSchema.NoContent,
+      error: [Forbidden, ...failures]
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "Log out of the web console",
+        description: "Ends the login of the cookie, and takes the cookie back."
+      })
+    )
+  )
+  .annotate(OpenApi.Title, "Console") {}

@@ -1,0 +1,26 @@
+import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { LoginStore } from "@bowline/runtime/store/LoginStore"
+import { Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { makeWithDeadline } from "../internal/Deadline.ts"
+
+/** The logins of the console in a table. */
+export const layer = Layer.effect(
+  LoginStore,
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const withDeadline = yield* makeWithDeadline
+    return {
+      keep: (digest, { now, until }) =>
+        withDeadline(sql`
+with expired as (delete from logins where expires_at <= ${fromMillis(now)}::timestamptz)
+insert into logins (digest, expires_at) values (${digest}, ${fromMillis(until)}::timestamptz)`).pipe(Effect.asVoid),
+      find: (digests, now) =>
+        withDeadline(sql<{ readonly digest: string }>`
+select digest from logins where ${sql.in("digest", digests)} and expires_at > ${fromMillis(now)}::timestamptz`).pipe(
+          Effect.map(([row]) => Option.map(Option.fromNullishOr(row), ({ digest }) => digest))
+        ),
+      drop: (digests) => withDeadline(sql`delete from logins where ${sql.in("digest", digests)}`).pipe(Effect.asVoid)
+    }
+  })
+)

@@ -1,0 +1,12 @@
+import type { EventRow } from "@bowline/runtime/store/EventRow"
+
+/** A row of events as the driver reads it. */
+export type StoredEvent = Omit<EventRow, "at"> & { readonly at: Date }
+
+/** `at` of the event `e`. Of one that an earlier version has stored: when its plan was created, or when it ended. */
+export const eventTime = `coalesce(e.at, (
+  select case when e.event in ('final', 'error', 'done') then coalesce(p.finished_at, p.created_at) else p.created_at end
+  from plans p where p.id = e.plan_id
+)) as at`
+
+export const toEventRow = ({ at, ...row }: StoredEvent): EventRow => ({ ...row, at: at.toISOString() })
