@@ -149,8 +149,11 @@ interface Following {
   readonly isPatient?: boolean
 }
 
-/** How long a reader waits before it looks whether the client of a task has answered, in milliseconds; at first, and at most. */
-const answerWait = { first: 250, longest: 4_000 }
+/**
+ * How long a reader waits before it looks whether the client of a task has answered, in milliseconds; at first, and at most. When the
+ * gateway shuts down, its streams have two seconds to end.
+ */
+const answerWait = { first: 250, longest: 1_500 }
 
 /** The plan that answers what the task waits for, or when the task was cancelled; undefined if this gateway shuts down first. */
 const awaitAnswer = Effect.fnUntraced(function* (
