@@ -186,6 +186,7 @@ export interface Plan {
   readonly state: PlanState
   readonly stage: Stage | null
   readonly model: string
+  readonly caller: string
   readonly trace_id: string | null
   readonly preset: string | null
   readonly created_at: string
@@ -193,11 +194,14 @@ export interface Plan {
   readonly finished_at: string | null
   readonly steps: number
   readonly tool_calls: number
+  readonly retries: number
   readonly usage: Usage
+  readonly cost_usd: number | null
   readonly error: Failure | null
   readonly metadata: { readonly [key: string]: string }
   readonly question: string
   readonly final: Final | null
+  readonly request: { readonly [key: string]: Json } | null
 }
 
 export interface PlanSummary {
@@ -207,6 +211,7 @@ export interface PlanSummary {
   readonly state: PlanState
   readonly stage: Stage | null
   readonly model: string
+  readonly caller: string
   readonly trace_id: string | null
   readonly preset: string | null
   readonly created_at: string
@@ -214,7 +219,9 @@ export interface PlanSummary {
   readonly finished_at: string | null
   readonly steps: number
   readonly tool_calls: number
+  readonly retries: number
   readonly usage: Usage
+  readonly cost_usd: number | null
   readonly error: Failure | null
   readonly metadata: { readonly [key: string]: string }
   readonly question_preview: string
@@ -301,7 +308,7 @@ export interface Peer {
 export interface McpServerStatus { readonly url: string; readonly revision: string | null; readonly error: string | null }
 
 /** What every payload has. */
-export interface FrameHead { readonly plan_id: string; readonly session_id: string }
+export interface FrameHead { readonly plan_id: string; readonly session_id: string; readonly at: string }
 
 export type PlanFrame =
   | { readonly id: number; readonly event: "session"; readonly data: FrameHead & { readonly external_session_id: string | null; readonly created: boolean } }
@@ -367,6 +374,7 @@ export type PlanFrame =
       readonly output_tokens: number
       readonly cached_input_tokens: number
       readonly reasoning_tokens: number
+      readonly cost_usd: number | null
     } }
   | { readonly id: number; readonly event: "final"; readonly data: FrameHead & Final }
   | { readonly id: number; readonly event: "error"; readonly data: FrameHead & Failure }
