@@ -53,5 +53,5 @@ export const servePage = async (gateway: string, key?: string) => {
   await once(server, "listening")
   const address = server.address()
   const port = typeof address === "object" && address !== null ? address.port : 0
-  return { url: `http://127.0.0.1:${port}`, stop: () => void server.close().closeAllConnections() }
+  return { url: `http://127.0.0.1:${port}`, stop: () => server.close().closeAllConnections() }
 }

@@ -262,7 +262,7 @@ export const isPlanFrame = (frame: Frame): frame is PlanFrame => "plan_id" in fr
 export const reduce = (view: PlanView, frame: Frame): PlanView => {
   if (frame.id <= view.lastId || !isPlanFrame(frame)) return view
   const { plan_id: planId, session_id: sessionId } = frame.data
-  const parsed = "at" in frame.data ? Date.parse(String(frame.data.at)) : Number.NaN
+  const parsed = Date.parse(frame.data.at)
   const at = Number.isNaN(parsed) ? (view.lastAt ?? 0) : parsed
   // While the frame is added `lastAt` is still that of the frame before.
   const next = add(view, frame, at)

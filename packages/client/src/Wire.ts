@@ -186,6 +186,7 @@ export interface Plan {
   readonly state: PlanState
   readonly stage: Stage | null
   readonly model: string
+  readonly caller: string
   readonly trace_id: string | null
   readonly preset: string | null
   readonly created_at: string
@@ -193,11 +194,14 @@ export interface Plan {
   readonly finished_at: string | null
   readonly steps: number
   readonly tool_calls: number
+  readonly retries: number
   readonly usage: Usage
+  readonly cost_usd: number | null
   readonly error: Failure | null
   readonly metadata: { readonly [key: string]: string }
   readonly question: string
   readonly final: Final | null
+  readonly request: { readonly [key: string]: Json } | null
 }
 
 export interface PlanSummary {
@@ -207,6 +211,7 @@ export interface PlanSummary {
   readonly state: PlanState
   readonly stage: Stage | null
   readonly model: string
+  readonly caller: string
   readonly trace_id: string | null
   readonly preset: string | null
   readonly created_at: string
@@ -214,7 +219,9 @@ export interface PlanSummary {
   readonly finished_at: string | null
   readonly steps: number
   readonly tool_calls: number
+  readonly retries: number
   readonly usage: Usage
+  readonly cost_usd: number | null
   readonly error: Failure | null
   readonly metadata: { readonly [key: string]: string }
   readonly question_preview: string
@@ -261,6 +268,7 @@ export interface PendingApproval {
   readonly session_id: string
   readonly task_id: string
   readonly tool: string
+  readonly agent: string | null
   readonly input: Json
   readonly why: "sensitive" | "always" | "skill" | "description_changed"
   readonly expires_at: string
@@ -301,7 +309,7 @@ export interface Peer {
 export interface McpServerStatus { readonly url: string; readonly revision: string | null; readonly error: string | null }
 
 /** What every payload has. */
-export interface FrameHead { readonly plan_id: string; readonly session_id: string }
+export interface FrameHead { readonly plan_id: string; readonly session_id: string; readonly at: string }
 
 export type PlanFrame =
   | { readonly id: number; readonly event: "session"; readonly data: FrameHead & { readonly external_session_id: string | null; readonly created: boolean } }
@@ -348,6 +356,7 @@ export type PlanFrame =
   | { readonly id: number; readonly event: "approval.requested"; readonly data: FrameHead & {
       readonly task_id: string
       readonly tool: string
+      readonly agent: string | null
       readonly input: Json
       readonly expires_at: string
       readonly why: "sensitive" | "always" | "skill" | "description_changed"
@@ -367,6 +376,7 @@ export type PlanFrame =
       readonly output_tokens: number
       readonly cached_input_tokens: number
       readonly reasoning_tokens: number
+      readonly cost_usd: number | null
     } }
   | { readonly id: number; readonly event: "final"; readonly data: FrameHead & Final }
   | { readonly id: number; readonly event: "error"; readonly data: FrameHead & Failure }

@@ -32,7 +32,9 @@ const read = async (how: typeof reading.value): Promise<void> => {
   const own = new AbortController()
   current = own
   try {
-    const answer = await bowline.approvals.list({ limit: 200, caller: how.caller }).page(undefined, { signal: own.signal })
+    const answer = await bowline.approvals
+      .list({ limit: 200, caller: how.caller })
+      .page(undefined, { signal: own.signal })
     if (current !== own) return
     if (JSON.stringify(answer.approvals) !== JSON.stringify(pending.value)) pending.value = answer.approvals
     hasMore.value = answer.next_cursor !== null

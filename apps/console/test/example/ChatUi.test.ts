@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { describeInBrowser, openPage } from "../browser/Browser.ts"
 import { startDemo } from "../browser/Gateway.ts"
 
-const serve = join(import.meta.dirname, "../../../../examples/chat-ui/src/serve.ts")
+const serve = join(import.meta.dirname, "../../../../examples/chat-ui/src/serve/main.ts")
 
 describeInBrowser("the page of examples/chat-ui", () => {
   it.live("asks, lets the user approve a call, and comes back to a running answer after a reload", () =>

@@ -65,6 +65,30 @@ describe("rowsOf", () => {
     ])
   })
 
+  it("has rows of their own for the approval and the call of a plan without steps", () => {
+    const [session, queued, planned] = begun
+    const view = viewOf([
+      session,
+      queued,
+      planned,
+      [
+        600,
+        "approval.requested",
+        { task_id: "t1", tool: "x", input: {}, expires_at: "2026-01-01T00:01:00.000Z", why: "always" }
+      ],
+      [700, "approval.resolved", { task_id: "t1", decision: "approve", by: "alice" }],
+      [800, "task.started", task("t1")]
+    ])
+    assert.deepStrictEqual(
+      rowsOf(view).map(({ id, level, parent }) => [id, level, parent]),
+      [
+        ["queue", 1, null],
+        ["approval-t1", 1, null],
+        ["task-t1", 1, null]
+      ]
+    )
+  })
+
   it("leaves nothing running behind the outcome of a plan", () => {
     const view = viewOf([
       ...begun,

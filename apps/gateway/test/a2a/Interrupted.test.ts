@@ -1,13 +1,15 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { becomes, completes } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
+import * as ScriptedPlanner from "@bowline/testing/planner/ScriptedPlanner"
 import { question, results, type Script } from "@bowline/testing/provider/Script"
 import { callTool, say, usage } from "@bowline/testing/provider/Turn"
+import { Plans } from "@bowline/runtime/plan/Plans"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
-import { start } from "../http/RunningGateway.ts"
+import { send, start } from "../http/RunningGateway.ts"
 import { clients } from "./Clients.ts"
 
 /** A gateway whose file says this. */
@@ -59,5 +61,35 @@ describe.each(Object.entries(clients))("the client of A2A %s", (_, connect) => {
       assert.strictEqual((yield* Effect.promise(() => client.get(rejected.id))).state, "rejected")
       assert.lengthOf(yield* provider.requests.all, 1)
     })
+  )
+})
+
+describe("a gateway whose peer is a gateway", () => {
+  // It waits for a minute: somebody may sign in elsewhere.
+  it.live(
+    "asks its client to sign in where the peer of that one asks for it, and continues all tasks with the answer",
+    () =>
+      Effect.gen(function* () {
+        const acts = [[becomes("auth-required", "Sign in at https://bank.example")], [completes("The vault is open")]]
+        const plans = Plans.layerOf(ScriptedPlanner.layer(() => acts.shift() ?? []))
+        const inner = yield* start([], {}, plans)
+        const agent = { name: "inner", endpoint: `${inner.url}/a2a`, dialect: "a2a-1.0", skills: [{ id: "plan" }] }
+        const outer = yield* startWith(handsTo("inner_plan"), { agents: [agent] })
+        const client = yield* Effect.promise(() => clients["1.0 over JSON-RPC"](outer.url))
+        const asked = yield* Effect.promise(() => client.send({ text: "Open the vault" }))
+        assert.strictEqual(asked.state, "auth-required")
+        assert.include(asked.said, "Sign in at https://bank.example")
+        const done = yield* Effect.promise(() => client.send({ text: "It is me", taskId: asked.id }))
+        assert.deepInclude(done, { id: asked.id, state: "completed" })
+        assert.include(done.answer, "The vault is open")
+        const { tasks } = (yield* send(`${inner.url}/a2a/tasks?historyLength=9`)).body as {
+          readonly tasks: ReadonlyArray<{ readonly status: object; readonly history: ReadonlyArray<object> }>
+        }
+        assert.deepInclude(tasks[0]?.status, { state: "TASK_STATE_COMPLETED" })
+        assert.lengthOf(
+          tasks[0]?.history.filter((message) => "role" in message && message.role === "ROLE_USER") ?? [],
+          2
+        )
+      })
   )
 })

@@ -1,4 +1,11 @@
-import { AbstractChat, type ChatInit, type ChatState, DefaultChatTransport, type UIMessage } from "ai"
+import {
+  AbstractChat,
+  type ChatInit,
+  type ChatState,
+  type ChatTransport,
+  DefaultChatTransport,
+  type UIMessage
+} from "ai"
 import { Effect, Schedule } from "effect"
 
 /** What `useChat` keeps in React's state. */
@@ -29,11 +36,11 @@ export const open = (
   url: string,
   { bowline, headers = {}, ...init }: ChatInit<UIMessage> & { bowline?: object; headers?: Record<string, string> } = {}
 ): Chat =>
-  new Chat({
-    id: "chat",
-    ...init,
-    transport: new DefaultChatTransport({ api: `${url}/ui/chat`, headers, ...(bowline && { body: { bowline } }) })
-  })
+  openWith(new DefaultChatTransport({ api: `${url}/ui/chat`, headers, ...(bowline && { body: { bowline } }) }), init)
+
+/** The same page with another transport. */
+export const openWith = (transport: ChatTransport<UIMessage>, init: ChatInit<UIMessage> = {}): Chat =>
+  new Chat({ id: "chat", ...init, transport })
 
 export const ask = (chat: Chat, text = "?") => Effect.promise(() => chat.sendMessage({ text }))
 

@@ -1,0 +1,121 @@
+import type { ChatTransport, UIMessage, UIMessageChunk } from "ai"
+import {
+  type ChatDecision,
+  type ChatOptions,
+  makeChatPlans,
+  type OpenPlan,
+  readEvents,
+  refusal
+} from "../ui/ChatPlans.ts"
+import * as UiChunks from "./UiChunks.ts"
+
+type Part = UIMessage["parts"][number]
+
+const textOf = ({ parts }: UIMessage): string =>
+  parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n\n")
+
+const stateOf = (part: Part): string | undefined => ("state" in part ? part.state : undefined)
+
+/** What its user has decided in a message. */
+const decisionsOf = ({ parts }: UIMessage): ReadonlyArray<ChatDecision> =>
+  parts.flatMap((part) => {
+    if (!("approval" in part) || part.state !== "approval-responded") return []
+    const { approved, id, reason } = part.approval
+    return [{ taskId: id, decision: approved ? "approve" : "reject", note: reason === "" ? undefined : reason }]
+  })
+
+const hasDecision = <A>(decisions: ReadonlyArray<A>): decisions is readonly [A, ...ReadonlyArray<A>] =>
+  decisions.length > 0
+
+/** Whether the user asks although a call of the last answer waits for an approval. */
+const leavesOpen = (messages: ReadonlyArray<UIMessage>): boolean =>
+  messages
+    .findLast(({ role }) => role === "assistant")
+    ?.parts.some((part) => stateOf(part) === "approval-requested") === true
+
+/** The plan of an answer. */
+const planOf = ({ id, metadata }: UIMessage): string => {
+  const named = typeof metadata === "object" && metadata !== null && "planId" in metadata ? metadata.planId : undefined
+  return typeof named === "string" ? named : id
+}
+
+/** Bowline's own options, which a page gives in the extra body. */
+const ownOf = (body: object | undefined): unknown =>
+  body !== undefined && "bowline" in body ? body.bowline : undefined
+
+const toReadable = <Event>(events: AsyncGenerator<Event, void, undefined>, leave: () => void): ReadableStream<Event> =>
+  new ReadableStream({
+    pull: async (controller) => {
+      const read = await events.next()
+      if (read.done === true) controller.close()
+      else controller.enqueue(read.value)
+    },
+    cancel: leave
+  })
+
+/**
+ * Lets the AI SDK's `useChat` (version 7) speak to a gateway through the client: its streams are resumed where a connection breaks. The
+ * chat's id is the session. `stop()` ends the plan, and so does whoever cancels a stream; a reload does not, for 30 s. A call that waits for
+ * an approval ends the stream; `addToolApprovalResponse` and the next request decide about it. `sendMessages` fails with a `BowlineError`
+ * where the gateway refuses the plan.
+ */
+export class BowlineChatTransport<Message extends UIMessage = UIMessage> implements ChatTransport<Message> {
+  readonly resumeStreamIsReplay = true
+  readonly #plans: ReturnType<typeof makeChatPlans>
+
+  constructor(options: ChatOptions) {
+    this.#plans = makeChatPlans(options)
+  }
+
+  readonly sendMessages: ChatTransport<Message>["sendMessages"] = async ({
+    abortSignal,
+    body,
+    chatId,
+    messageId,
+    messages,
+    trigger
+  }) => {
+    const last = messages.at(-1)
+    const own = ownOf(body)
+    if (last?.role === "user") {
+      const wrong = messages.flatMap(({ parts, role }) => [
+        ...(role === "system" ? ["a system message: say it in the instructions of a preset"] : []),
+        ...(role === "user" && parts.some(({ type }) => type === "file") ? ["a file"] : [])
+      ])
+      if (wrong.length > 0) throw refusal(`Expected texts of the user and the assistant, and not ${wrong.join(", ")}`)
+      const opened = await this.#plans.ask(chatId, {
+        text: textOf(last),
+        id: last.id,
+        isAgain: trigger === "regenerate-message" || messageId === last.id,
+        interrupts: leavesOpen(messages),
+        own
+      })
+      return this.#read(opened, [], abortSignal)
+    }
+    const decisions = last === undefined || trigger === "regenerate-message" ? [] : decisionsOf(last)
+    if (last === undefined || !hasDecision(decisions)) {
+      throw refusal(
+        "Expected the user's message, which is the question, or an answer to an approval, in the last message"
+      )
+    }
+    const opened = await this.#plans.decide(chatId, decisions, own, planOf(last))
+    return this.#read(
+      opened,
+      decisions.map(({ taskId }) => taskId),
+      abortSignal
+    )
+  }
+
+  readonly reconnectToStream: ChatTransport<Message>["reconnectToStream"] = async ({ abortSignal, body, chatId }) => {
+    const running = await this.#plans.running(chatId, ownOf(body))
+    return running === undefined ? null : this.#read(running, [], abortSignal)
+  }
+
+  #read(opened: OpenPlan, behind: ReadonlyArray<string>, signal?: AbortSignal): ReadableStream<UIMessageChunk> {
+    const leaving = new AbortController()
+    const leave = () => leaving.abort(signal?.reason)
+    signal?.addEventListener("abort", leave)
+    if (signal?.aborted === true) leave()
+    return toReadable<UIMessageChunk>(readEvents(opened, UiChunks.make(behind), new Set(behind), leaving.signal), leave)
+  }
+}

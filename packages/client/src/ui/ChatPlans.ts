@@ -1,0 +1,178 @@
+import type { Bowline } from "../Bowline.ts"
+import { BowlineError } from "../BowlineError.ts"
+import { sleep, systemClock } from "../Clock.ts"
+import type { PlanStream } from "../PlanStream.ts"
+import type { PlanRequest } from "../Wire.ts"
+import type { UiFold } from "./UiFold.ts"
+
+/** What a chat asks with, besides its question. */
+export interface ChatOptions {
+  readonly bowline: Bowline
+  /** The preset of its plans. */
+  readonly preset?: string | undefined
+  /** More of what its plans are asked with: agents, MCP servers, preferences. */
+  readonly request?: Omit<PlanRequest, "question" | "session_id"> | undefined
+}
+
+export interface Question {
+  readonly text: string
+  /** The chat's own id of the question: with it the question can be asked again. */
+  readonly id: string
+  /** The question takes the place of the one that was asked under its id before. */
+  readonly isAgain: boolean
+  /** The chat asks although a plan of it still waits for a decision. */
+  readonly interrupts: boolean
+  /** What the chat says of this plan alone. */
+  readonly own: unknown
+}
+
+export interface ChatDecision {
+  readonly taskId: string
+  readonly decision: "approve" | "reject"
+  readonly note: string | undefined
+}
+
+export const refusal = (message: string): BowlineError =>
+  new BowlineError({ code: "invalid_request", message, retryable: false })
+
+const isRequest = (own: unknown): own is Partial<PlanRequest> => typeof own === "object" && own !== null
+
+/** How long a decision that is stored may take to arrive behind its request. */
+const arrivesWithinMs = 100
+
+/**
+ * The events of a plan, up to its end, or up to where only a decision is waited for. `decided` are the calls that were decided about just now.
+ * The signal ends the plan as well, unless it runs on without its caller.
+ */
+export async function* readEvents<Event>(
+  { plan, endsWithCaller }: OpenPlan,
+  fold: UiFold<Event>,
+  decided: ReadonlySet<string>,
+  signal?: AbortSignal
+): AsyncGenerator<Event, void, undefined> {
+  const reading = plan[Symbol.asyncIterator]()
+  const leave = () => {
+    void reading.return?.()
+    if (endsWithCaller) void plan.cancel()
+  }
+  signal?.addEventListener("abort", leave)
+  if (signal?.aborted === true) leave()
+  try {
+    for (;;) {
+      const next = reading.next()
+      const read = await (fold.waits(decided) ? Promise.race([next, waitShortly()]) : next)
+      signal?.throwIfAborted()
+      if (read === undefined) return yield* fold.pause(decided)
+      if (read.done === true) return
+      yield* fold.next(read.value)
+    }
+  } catch (error) {
+    if (!(error instanceof BowlineError)) throw error
+    yield* fold.fail(error.code, error.message)
+  } finally {
+    signal?.removeEventListener("abort", leave)
+    void reading.return?.()
+  }
+}
+
+const waitShortly = async (): Promise<undefined> => {
+  await sleep(systemClock, new AbortController().signal, arrivesWithinMs)
+  return undefined
+}
+
+export interface OpenPlan {
+  readonly plan: PlanStream
+  readonly endsWithCaller: boolean
+}
+
+/** Starts and finds the plans of chats, whose ids are the sessions, and passes decisions on. */
+export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
+  /** The plans that are read here: also while they wait for a decision, so that they are not without a reader. */
+  const open = new Map<string, OpenPlan>()
+
+  const keep = (chat: string, plan: PlanStream, own: unknown): OpenPlan => {
+    const { preferences = request?.preferences } = isRequest(own) ? own : {}
+    const kept = { plan, endsWithCaller: preferences?.on_disconnect !== "continue" }
+    open.set(chat, kept)
+    const forget = () => {
+      if (open.get(chat) === kept) open.delete(chat)
+    }
+    // Whoever waits for the result reads on: the end of a chat's stream is no end of the plan.
+    plan.result().then(forget, forget)
+    return kept
+  }
+
+  const newest = async (chat: string) => {
+    try {
+      return (await bowline.plans.list({ session_id: chat }).page()).plans
+    } catch (error) {
+      if (error instanceof BowlineError && error.code === "not_found") return []
+      throw error
+    }
+  }
+
+  const isOver = ({ state }: { readonly state: string }): boolean => state !== "queued" && state !== "running"
+
+  /** Drops a question from its session, with all that came after it. */
+  const drop = async (chat: string, questionId: string): Promise<void> => {
+    const plans = await newest(chat)
+    if (!plans.every(isOver)) {
+      const message = "The chat has a plan that is not over: stop it, or wait for its end"
+      throw new BowlineError({ code: "session_busy", message, retryable: true, status: 409 })
+    }
+    const asked = plans.find(({ metadata }) => metadata["message_id"] === questionId)
+    if (asked === undefined) return
+    let before: string | undefined
+    for await (const { message_id, plan_id } of bowline.sessions.messages(chat, { limit: 200 })) {
+      if (plan_id === asked.plan_id) break
+      before = message_id
+    }
+    if (before === undefined) await bowline.sessions.delete(chat)
+    else await bowline.sessions.revert(chat, before)
+  }
+
+  /** The plan that waits for a decision about this call. */
+  const waitingFor = async (taskId: string): Promise<string> => {
+    for await (const { plan_id, task_id } of bowline.approvals.list()) if (task_id === taskId) return plan_id
+    throw refusal(`Nothing waits for a decision about ${taskId}`)
+  }
+
+  return {
+    /** Fails as the gateway refuses it. */
+    ask: async (chat: string, { id, interrupts, isAgain, own, text }: Question): Promise<OpenPlan> => {
+      if (isAgain) await drop(chat, id)
+      const given = { ...request, ...(isRequest(own) ? own : {}) }
+      const plan = bowline.plan({
+        ...(preset !== undefined && { preset }),
+        ...given,
+        metadata: { ...given.metadata, message_id: id.slice(0, 512) },
+        preferences: { ...(interrupts && { on_busy: "interrupt" }), ...given.preferences },
+        question: text,
+        session_id: chat
+      })
+      const kept = keep(chat, plan, own)
+      await plan.planId
+      return kept
+    },
+    /** The plan that goes on behind the decisions. */
+    decide: async (
+      chat: string,
+      decisions: readonly [ChatDecision, ...ReadonlyArray<ChatDecision>],
+      own: unknown,
+      known?: string
+    ): Promise<OpenPlan> => {
+      const kept = open.get(chat)
+      const planId = known ?? (await kept?.plan.planId) ?? (await waitingFor(decisions[0].taskId))
+      for (const { decision, note, taskId } of decisions) {
+        await bowline.plans.approve(planId, taskId, decision, { note })
+      }
+      if (kept !== undefined && (await kept.plan.planId) === planId) return kept
+      return keep(chat, bowline.attach(planId), own)
+    },
+    /** What runs in the chat, if anything does. */
+    running: async (chat: string, own: unknown): Promise<OpenPlan | undefined> => {
+      const plan = (await newest(chat)).find((one) => !isOver(one))
+      return plan === undefined ? undefined : keep(chat, bowline.attach(plan.plan_id), own)
+    }
+  }
+}
