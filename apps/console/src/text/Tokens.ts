@@ -32,5 +32,6 @@ export const extend = (before: Blocks, text: string): Blocks => {
   const kept = text.startsWith(before.text) ? before.tokens.slice(0, -2) : []
   const length = kept.reduce((sum, { raw }) => sum + raw.length, 0)
   const isSame = kept.length > 0 && text.startsWith(kept.map(({ raw }) => raw).join(""))
-  return isSame ? { text, tokens: [...kept, ...lex(text.slice(length))] } : { text, tokens: lex(text) }
+  // A part of a string keeps all of it in memory, and tokens are such parts: those that stay must not keep every state of the text.
+  return isSame ? { text, tokens: [...kept, ...lex(structuredClone(text.slice(length)))] } : { text, tokens: lex(text) }
 }
