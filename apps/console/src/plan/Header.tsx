@@ -46,7 +46,7 @@ export const Header = ({ live }: { readonly live: LivePlan }) => {
       <div class="title">
         <h1>Plan {shortId(plan.plan_id).replace("plan_", "")}</h1>
         <State state={state} words={stageWords(state, isLive ? view.stage : plan.stage)} />
-        <CopyButton label="Copy id" what="Copy the plan's id" text={plan.plan_id} />
+        <CopyButton label="Copy id" what="Copy id of the plan" text={plan.plan_id} />
       </div>
       <Question text={plan.question} />
       <div role="status">
