@@ -39,7 +39,9 @@ describeInBrowser("every page", () => {
     Effect.gen(function* () {
       const { url } = yield* startDemo
       const { faults, page } = yield* openPage(url)
-      const barriers = yield* Effect.forEach(emptyRoutes, (route) => check(page, { ...route, name: `empty ${route.name}` }))
+      const barriers = yield* Effect.forEach(emptyRoutes, (route) =>
+        check(page, { ...route, name: `empty ${route.name}` })
+      )
       assert.deepStrictEqual(barriers.flat(), [])
       assert.deepStrictEqual(faults, [])
     })
