@@ -1,9 +1,18 @@
 # Why it is built like this: docs/decisions/0036-the-image-runs-the-sources.md
+FROM node:24-bookworm-slim AS console
+WORKDIR /app
+COPY package.json pnpm-lock.yaml pnpm-workspace.yaml tsconfig.base.json ./
+COPY packages/client packages/client
+COPY apps/console apps/console
+RUN npx -y pnpm@12.21.0 install --frozen-lockfile --prod --filter @bowline/console... \
+  && npm --prefix apps/console run build
+
 FROM node:24-bookworm-slim AS build
 WORKDIR /app
 COPY package.json pnpm-lock.yaml pnpm-workspace.yaml ./
 COPY packages packages
 COPY apps/gateway apps/gateway
+COPY --from=console /app/apps/gateway/console apps/gateway/console
 RUN npx -y pnpm@12.21.0 install --frozen-lockfile --prod --filter @bowline/gateway... \
   && find . -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.cts' -o -name '*.d.mts' \) -delete \
   && rm -rf node_modules/.pnpm/effect@*/node_modules/effect/src

@@ -268,6 +268,7 @@ export interface PendingApproval {
   readonly session_id: string
   readonly task_id: string
   readonly tool: string
+  readonly agent: string | null
   readonly input: Json
   readonly why: "sensitive" | "always" | "skill" | "description_changed"
   readonly expires_at: string
@@ -355,6 +356,7 @@ export type PlanFrame =
   | { readonly id: number; readonly event: "approval.requested"; readonly data: FrameHead & {
       readonly task_id: string
       readonly tool: string
+      readonly agent: string | null
       readonly input: Json
       readonly expires_at: string
       readonly why: "sensitive" | "always" | "skill" | "description_changed"

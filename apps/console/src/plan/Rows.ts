@@ -36,16 +36,16 @@ const tones: Readonly<Record<string, Tone>> = {
 // A call that has not changed has the same row: its input is not written anew with each picture.
 const taskRows = new WeakMap<PlanView["tasks"][number], Row>()
 
-const task = (entry: PlanView["tasks"][number], parent: string): Row => {
+const task = (entry: PlanView["tasks"][number], parent: string | null): Row => {
   const known = taskRows.get(entry) ?? taskRow(entry, parent)
   taskRows.set(entry, known)
   return known
 }
 
-const taskRow = (entry: PlanView["tasks"][number], parent: string): Row => ({
+const taskRow = (entry: PlanView["tasks"][number], parent: string | null): Row => ({
   id: `task-${entry.taskId}`,
   kind: "task",
-  level: 2,
+  level: parent === null ? 1 : 2,
   parent,
   label: `${entry.tool} ${firstLine(pretty(entry.input).replaceAll(/\s+/g, " "), 60)}`,
   state: entry.state,
@@ -60,13 +60,13 @@ const approvalState = ({ by, decision, endedAt }: PlanView["approvals"][number])
   return endedAt === null ? ["waits for a decision", "waiting"] : ["never decided", "warn"]
 }
 
-const approval = (entry: PlanView["approvals"][number], parent: string): Row => {
+const approval = (entry: PlanView["approvals"][number], parent: string | null): Row => {
   const [state, tone] = approvalState(entry)
   const { endedAt: to, startedAt: from, taskId, tool } = entry
   return {
     id: `approval-${taskId}`,
     kind: "approval",
-    level: 2,
+    level: parent === null ? 1 : 2,
     parent,
     label: `Approval of ${tool}`,
     state,
@@ -127,6 +127,10 @@ export const rowsOf = (view: PlanView): ReadonlyArray<Row> => {
     ({ afterStep }) => afterStep
   )
   const after = (step: number) => compactions.get(step)?.map((entry) => compaction(entry, entry.index)) ?? []
+  const calls = (step: number, parent: string | null) => [
+    ...(approvals.get(step)?.map((entry) => approval(entry, parent)) ?? []),
+    ...(tasks.get(step)?.map((entry) => task(entry, parent)) ?? [])
+  ]
   const rows: Array<Row> = []
   if (view.queue !== null) {
     const { endedAt: to, position, startedAt: from } = view.queue
@@ -144,14 +148,11 @@ export const rowsOf = (view: PlanView): ReadonlyArray<Row> => {
       to
     })
   }
-  rows.push(...after(0))
+  // A plan that makes one call has no step.
+  rows.push(...calls(0, null), ...after(0))
   for (const step of view.steps) {
     const id = `step-${step.step}`
-    const children = [
-      ...attempts(step, id),
-      ...(approvals.get(step.step)?.map((entry) => approval(entry, id)) ?? []),
-      ...(tasks.get(step.step)?.map((entry) => task(entry, id)) ?? [])
-    ].sort((a, b) => a.from - b.from)
+    const children = [...attempts(step, id), ...calls(step.step, id)].sort((a, b) => a.from - b.from)
     const to = step.endedAt
     rows.push({
       id,

@@ -1,4 +1,5 @@
 import { type Signal, useSignal } from "@preact/signals"
+import { Component } from "preact"
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks"
 import { now } from "../gateway/Clock.ts"
 import type { LivePlan } from "../live/LivePlan.ts"
@@ -19,60 +20,65 @@ interface LineProps {
   readonly index: number
   readonly start: number
   readonly end: number
-  readonly range: Range
+  /** The range that is shown. */
+  readonly from: number
+  readonly to: number
   readonly isActive: boolean
   readonly isSelected: boolean
+  /** Undefined for a row that cannot be closed. */
   readonly isClosed: boolean | undefined
-  readonly onOpen: () => void
-  readonly onToggle: () => void
 }
 
-const Line = ({ end, index, isActive, isClosed, isSelected, onOpen, onToggle, range, row, start }: LineProps) => {
-  const place = bar({ from: row.from - start, to: (row.to ?? end) - start }, range)
-  return (
-    <div
-      role="row"
-      id={`row-${row.id}`}
-      aria-level={row.level}
-      aria-rowindex={index + 2}
-      aria-selected={isSelected}
-      aria-expanded={isClosed === undefined ? undefined : !isClosed}
-      class={`line kind-${row.kind} ${isActive ? "active" : ""}`}
-      style={{ transform: `translateY(${index * rowHeight}px)` }}
-      onClick={onOpen}
-    >
-      <div role="gridcell" class={`name level-${row.level}`}>
-        {isClosed === undefined ? (
-          <span class="twisty" />
-        ) : (
-          <span
-            class="twisty"
-            aria-hidden="true"
-            onClick={(event) => {
-              event.stopPropagation()
-              onToggle()
-            }}
-          >
-            <Sign of={isClosed ? "closed" : "open"} />
+/** One row. It is drawn anew only if something of it has changed: scrolling moves through thousands of them. */
+class Line extends Component<LineProps> {
+  override shouldComponentUpdate(next: LineProps): boolean {
+    const before: LineProps = this.props
+    return (
+      before.row !== next.row ||
+      before.index !== next.index ||
+      before.start !== next.start ||
+      (before.end !== next.end && next.row.to === null) ||
+      before.from !== next.from ||
+      before.to !== next.to ||
+      before.isActive !== next.isActive ||
+      before.isSelected !== next.isSelected ||
+      before.isClosed !== next.isClosed
+    )
+  }
+
+  override render({ end, from, index, isActive, isClosed, isSelected, row, start, to }: LineProps) {
+    const place = bar({ from: row.from - start, to: (row.to ?? end) - start }, { from, to })
+    return (
+      <div
+        role="row"
+        id={`row-${row.id}`}
+        aria-level={row.level}
+        aria-rowindex={index + 2}
+        aria-selected={isSelected}
+        aria-expanded={isClosed === undefined ? undefined : !isClosed}
+        class={`line kind-${row.kind} ${isActive ? "active" : ""}`}
+        style={{ transform: `translateY(${index * rowHeight}px)` }}
+      >
+        <div role="gridcell" class={`name level-${row.level}`}>
+          <span class="twisty">{isClosed === undefined ? null : <Sign of={isClosed ? "closed" : "open"} />}</span>
+          <span class={`tone-${row.tone}`}>
+            <Sign of={row.tone} />
           </span>
-        )}
-        <span class={`tone-${row.tone}`}>
-          <Sign of={row.tone} />
-        </span>
-        <span class="label">
-          {row.label} <span class="dim">{row.state}</span>
-        </span>
+          <span class="label">
+            {row.label} <span class="dim">{row.state}</span>
+          </span>
+        </div>
+        <div role="gridcell" class="length">
+          {row.to === null ? elapsed(end - row.from) : duration(row.to - row.from)}
+        </div>
+        <div class="track" aria-hidden="true">
+          {place === undefined ? null : (
+            <span class={`bar tone-${row.tone}`} style={{ left: `${place.left}%`, width: `${place.width}%` }} />
+          )}
+        </div>
       </div>
-      <div role="gridcell" class="length">
-        {row.to === null ? elapsed(end - row.from) : duration(row.to - row.from)}
-      </div>
-      <div class="track" aria-hidden="true">
-        {place === undefined ? null : (
-          <span class={`bar tone-${row.tone}`} style={{ left: `${place.left}%`, width: `${place.width}%` }} />
-        )}
-      </div>
-    </div>
-  )
+    )
+  }
 }
 
 /** Keys of a treegrid (WAI-ARIA practices): up and down, left and right to close and open, Enter for the details. */
@@ -167,6 +173,15 @@ export const Timeline = ({ live }: { readonly live: LivePlan }) => {
   }
   const { onKeyDown, toggle } = useKeys(rows, active, closed, reveal)
 
+  const onClick = ({ target }: MouseEvent) => {
+    const id = target instanceof Element ? target.closest(".line")?.id.replace(/^row-/, "") : undefined
+    if (id === undefined || !(target instanceof Element)) return
+    const isStep = rows.some((row) => row.id === id && row.kind === "step")
+    if (isStep && target.closest(".twisty") !== null) return toggle(id, !closed.value.has(id))
+    active.value = id
+    setQuery({ row: selected === id ? null : id })
+  }
+
   // A deep link shows its row, once the row is there.
   const isFound = useRef(false)
   useEffect(() => {
@@ -198,12 +213,14 @@ export const Timeline = ({ live }: { readonly live: LivePlan }) => {
         aria-activedescendant={active.value === undefined ? undefined : `row-${active.value}`}
         style={{ height: `${Math.max(height, rowHeight)}px` }}
         onKeyDown={onKeyDown}
+        onClick={onClick}
         onFocus={() => {
           active.value ??= rows[0]?.id
         }}
         onScroll={(event) => {
           const { clientHeight, scrollHeight, scrollTop } = event.currentTarget
-          top.value = scrollTop
+          // Only what changes the rows that are drawn counts.
+          top.value = scrollTop - (scrollTop % (rowHeight * 4))
           isAtEnd.current = scrollTop + clientHeight >= scrollHeight - rowHeight
         }}
       >
@@ -219,15 +236,11 @@ export const Timeline = ({ live }: { readonly live: LivePlan }) => {
               index={shown.first + offset}
               start={start}
               end={end}
-              range={range}
+              from={range.from}
+              to={range.to}
               isActive={active.value === row.id}
               isSelected={selected === row.id}
               isClosed={row.kind === "step" ? closed.value.has(row.id) : undefined}
-              onOpen={() => {
-                active.value = row.id
-                setQuery({ row: selected === row.id ? null : row.id })
-              }}
-              onToggle={() => toggle(row.id, !closed.value.has(row.id))}
             />
           ))}
         </div>

@@ -1,5 +1,5 @@
 import type { MarkedToken, Token, Tokens } from "marked"
-import type { ComponentChildren, VNode } from "preact"
+import { Component, type ComponentChildren, type VNode } from "preact"
 import { useRef } from "preact/hooks"
 import { extend, none } from "./Tokens.ts"
 
@@ -12,20 +12,10 @@ export const safeHref = (href: string): string | undefined => {
 const headings = ["h3", "h4", "h5", "h6", "h6", "h6"] as const
 
 /** Tokens as nodes. */
-export const nodesOf = (tokens: ReadonlyArray<Token> | undefined): ComponentChildren => tokens?.map(nodeOf)
-
-// A block that did not change is the same node, which Preact leaves alone.
-const nodes = new WeakMap<Token, ComponentChildren>()
-
-const nodeOf = (token: Token): ComponentChildren => {
-  const known = nodes.get(token)
-  if (known !== undefined) return known
+export const nodesOf = (tokens: ReadonlyArray<Token> | undefined): ComponentChildren =>
   // No extension of the lexer makes other tokens.
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-  const node = made(token as MarkedToken)
-  nodes.set(token, node)
-  return node
-}
+  tokens?.map((token) => made(token as MarkedToken))
 
 /** Whatever is not known here, HTML and images among it, is text as it came. */
 const made = (token: MarkedToken): ComponentChildren => {
@@ -124,9 +114,26 @@ const table = ({ header, rows }: Tokens.Table): VNode => (
   </div>
 )
 
+/** A block of a text. It is made anew only if it has changed: a text that grows changes its last ones. */
+class Block extends Component<{ readonly token: Token }> {
+  override shouldComponentUpdate({ token }: { readonly token: Token }): boolean {
+    return token !== this.props.token
+  }
+
+  override render({ token }: { readonly token: Token }) {
+    return <>{nodesOf([token])}</>
+  }
+}
+
 /** A text that a model wrote. It becomes nodes and never HTML: no images, and links to http and https only. */
 export const Markdown = ({ text }: { readonly text: string }) => {
   const blocks = useRef(none)
   blocks.current = extend(blocks.current, text)
-  return <div class="prose">{nodesOf(blocks.current.tokens)}</div>
+  return (
+    <div class="prose">
+      {blocks.current.tokens.map((token, index) => (
+        <Block key={index} token={token} />
+      ))}
+    </div>
+  )
 }

@@ -1,6 +1,7 @@
+import { initialView, reduce } from "@bowline/client"
 import { assert, describe, it } from "@effect/vitest"
 import { openRows, rowsOf } from "../../src/plan/Rows.ts"
-import { begun, since, task, viewOf } from "./Frames.ts"
+import { begun, framesOf, since, task, viewOf } from "./Frames.ts"
 
 const shown = (view: Parameters<typeof rowsOf>[0]) =>
   rowsOf(view).map(({ from, id, state, to }) => [id, state, since(from), since(to)])
@@ -65,6 +66,30 @@ describe("rowsOf", () => {
     ])
   })
 
+  it("has rows of their own for the approval and the call of a plan without steps", () => {
+    const [session, queued, planned] = begun
+    const view = viewOf([
+      session,
+      queued,
+      planned,
+      [
+        600,
+        "approval.requested",
+        { task_id: "t1", tool: "x", input: {}, expires_at: "2026-01-01T00:01:00.000Z", why: "always" }
+      ],
+      [700, "approval.resolved", { task_id: "t1", decision: "approve", by: "alice" }],
+      [800, "task.started", task("t1")]
+    ])
+    assert.deepStrictEqual(
+      rowsOf(view).map(({ id, level, parent }) => [id, level, parent]),
+      [
+        ["queue", 1, null],
+        ["approval-t1", 1, null],
+        ["task-t1", 1, null]
+      ]
+    )
+  })
+
   it("leaves nothing running behind the outcome of a plan", () => {
     const view = viewOf([
       ...begun,
@@ -95,21 +120,20 @@ describe("rowsOf", () => {
     )
   })
 
-  it("makes rows of 10,000 events in far less than a second", () => {
-    const calls = Array.from(
-      { length: 5_000 },
-      (_, index) =>
-        [
-          [1_000 + index, "task.started", task(`t${index}`)],
-          [
-            1_000 + index,
-            "task.finished",
-            { task_id: `t${index}`, state: "completed", remote_task_id: null, remote_context_id: null, duration_ms: 1 }
-          ]
-        ] as const
-    )
-    const before = performance.now()
-    assert.strictEqual(rowsOf(viewOf([...begun, ...calls.flat()])).length, 5_003)
-    assert.isBelow(performance.now() - before, 1_000)
+  it("keeps the rows of calls that have not changed, however many frames come", () => {
+    const frames = framesOf([
+      ...begun,
+      [600, "task.started", task("t1")],
+      [700, "text.delta", { step: 1, attempt: 1, delta: "a" }]
+    ])
+    let view = initialView
+    const [first, second] = frames
+      .map((frame) => {
+        view = reduce(view, frame)
+        return rowsOf(view).find(({ id }) => id === "task-t1")
+      })
+      .slice(-2)
+    assert.isDefined(first)
+    assert.strictEqual(first, second)
   })
 })

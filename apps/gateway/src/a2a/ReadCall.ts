@@ -1,5 +1,6 @@
 import { A2aError } from "@bowline/a2a/server/A2aError"
-import { namedDialect, ofMethod, ofPath, type ServedDialect } from "@bowline/a2a/server/Operation"
+import { jsonName, withJsonNames } from "@bowline/a2a/server/JsonNames"
+import { namedDialect, ofMethod, ofPath, type Operation, type ServedDialect } from "@bowline/a2a/server/Operation"
 import { Effect, Option, Result, Schema } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { Refused } from "../http/Refusals.ts"
@@ -44,6 +45,10 @@ const invalidRequest = (message: string) => new A2aError({ error: "InvalidReques
 /** What has been read of a request, and how to answer it. */
 type Read = Result.Result<Call, { readonly binding: Binding; readonly failed: A2aError }>
 
+/** All JSON but that of 0.3's JSON-RPC is that of protocol buffers. */
+const succeed = (operation: Operation, params: unknown, binding: Binding): Read =>
+  Result.succeed({ operation, params: binding.wire === "0.3" ? params : withJsonNames(params), binding })
+
 const readRpc = (body: unknown, version: string | undefined): Read => {
   const named = namedDialect(version)
   const dialect: ServedDialect = named === "1.0" || named === "0.3" ? named : "0.3"
@@ -65,7 +70,7 @@ const readRpc = (body: unknown, version: string | undefined): Read => {
       id
     )
   }
-  return Result.succeed({ operation: found.operation, params, binding: rpc(found.dialect, id) })
+  return succeed(found.operation, params, rpc(found.dialect, id))
 }
 
 const readValue = (text: string): unknown => {
@@ -77,7 +82,7 @@ const readValue = (text: string): unknown => {
 const typed = new Set(["historyLength", "pageSize", "includeArtifacts"])
 
 const readQuery = (query: URLSearchParams) =>
-  Object.fromEntries(Array.from(query, ([name, text]) => [name, typed.has(name) ? readValue(text) : text]))
+  Object.fromEntries(Array.from(query, ([name, text]) => [name, typed.has(jsonName(name)) ? readValue(text) : text]))
 
 /** Reads a request of either binding. What the gateway itself refuses of it is answered at once. */
 export const make = (maxBody: number) => {
@@ -116,13 +121,13 @@ export const make = (maxBody: number) => {
     const { operation, params } = route
     const hasBody = operation === "send" || operation === "stream" || operation === "createPush"
     if (!hasBody) {
-      return Result.succeed({ operation, params: { ...readQuery(query), ...params }, binding })
+      return succeed(operation, { ...readQuery(query), ...params }, binding)
     }
     const body = yield* Effect.result(parse(request))
     if (Result.isFailure(body)) return body.failure._tag === "Refused" ? yield* body.failure : fail(body.failure)
     // What the path says counts.
     const sent = isRecord(body.success) ? { ...body.success, ...params } : body.success
-    return Result.succeed({ operation, params: sent, binding })
+    return succeed(operation, sent, binding)
   })
 
   return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, place: Place) {

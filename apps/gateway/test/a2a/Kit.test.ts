@@ -153,6 +153,8 @@ layer(Subject.layer, { excludeTestServices: true })("what the public kit asks", 
         assert.deepStrictEqual(said, ["Hi", "one", "two"])
         assert.lengthOf((yield* task(1)).history ?? [], 1)
         assert.notProperty(yield* task(0), "history")
+        // Protocol buffers' own names of fields are good, too.
+        assert.lengthOf(taskOf(yield* call("GetTask", { id, history_length: 1 })).history ?? [], 1)
         for (const [method, params, reason] of [
           ["SendMessage", asked("tck-complete-task", { taskId: id }), "UNSUPPORTED_OPERATION"],
           ["SubscribeToTask", { id }, "UNSUPPORTED_OPERATION"],

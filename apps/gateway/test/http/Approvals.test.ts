@@ -53,7 +53,14 @@ describe("approvals", () => {
         assert.deepStrictEqual([plan["state"], plan["stage"]], ["running", "approval"])
         const { plan_id, task_id } = approval
         const own = { plan_id, session_id, task_id, expires_at }
-        const shown = { ...own, tool: "rigger_pay", input: { input: "7" }, why: "skill", caller: "ann" }
+        const shown = {
+          ...own,
+          tool: "rigger_pay",
+          agent: "rigger",
+          input: { input: "7" },
+          why: "skill",
+          caller: "ann"
+        }
         assert.deepStrictEqual(yield* waiting(url, root, "?caller=ann"), shown)
         const page = yield* send(`${url}/approvals?limit=1`, { headers: ann })
         assert.deepStrictEqual(page.body, { approvals: [shown], next_cursor: null })

@@ -59,7 +59,7 @@ export const finished = (error?: { readonly code: string; readonly message: stri
 })
 export const requested = (tool: string): PlanEvent => ({
   event: "approval.requested",
-  data: { task_id, tool, input: { a: 1 }, expires_at: "2026-01-01T00:00:00.000Z", why: "always" }
+  data: { task_id, tool, agent: null, input: { a: 1 }, expires_at: "2026-01-01T00:00:00.000Z", why: "always" }
 })
 
 export const echo: ResponseEcho = {

@@ -80,7 +80,7 @@ const artifact = (verified: "yes" | "no" | "unsigned" | "unknown"): PlanEvent =>
 })
 const requested = (id: TaskId): PlanEvent => ({
   event: "approval.requested",
-  data: { task_id: id, tool: "bob_ask", input: { n: 1 }, expires_at: plan.deadline_at, why: "always" }
+  data: { task_id: id, tool: "bob_ask", agent: "bob", input: { n: 1 }, expires_at: plan.deadline_at, why: "always" }
 })
 
 const first = { plan, message: { message_id: "m", metadata: { a: 1 } }, cancelled_at: null }

@@ -94,7 +94,7 @@ const dialect: Dialect<UiChunk> = {
   close: (segment) => [{ type: `${segment.kind}-end`, id: idOf(segment) }],
   retract: (_, kept) => [{ type: "reset-step" }, ...kept.flatMap(whole)],
   show: (call) => {
-    const { agent = null, skill = null } = "agent" in call ? call : {}
+    const { agent = null, skill = null } = "skill" in call ? call : {}
     const title = agent === null || skill === null ? {} : { title: `${agent}.${skill}` }
     const { input, task_id, tool: toolName } = call
     return [{ type: "tool-input-available", ...tool(task_id), toolName, input, ...title }]

@@ -52,6 +52,7 @@ export const requested = (task_id: string): Frame =>
   frame("approval.requested", {
     task_id,
     tool: "rigger_ask",
+    agent: "rigger",
     input: { input: "?" },
     expires_at: "2026-01-01T00:30:00.000Z",
     why: "skill"

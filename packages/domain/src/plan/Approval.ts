@@ -23,12 +23,13 @@ export type Decision = typeof Decision.Type
 export const GivenDecision = Schema.Struct({ ...Decision.fields, by: CallerName })
 export type GivenDecision = typeof GivenDecision.Type
 
-/** A call that waits for a decision. It waits until the plan's deadline, which is `expires_at`. */
+/** A call that waits for a decision, of a tool that `agent` brings: a peer or an MCP server; null for other tools. It waits until the plan's deadline, which is `expires_at`. */
 export const PendingApproval = Schema.Struct({
   plan_id: PlanId,
   session_id: SessionId,
   task_id: TaskId,
   tool: Schema.String,
+  agent: Schema.NullOr(Schema.String),
   input: Schema.Json,
   why: ApprovalReason,
   expires_at: Schema.String,

@@ -70,6 +70,8 @@ export const PlanEvent = Schema.Union([
   event("approval.requested", {
     task_id: TaskId,
     tool: Schema.String,
+    // Earlier versions have stored events without it.
+    agent: Schema.NullOr(Schema.String).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))),
     input: Schema.Json,
     expires_at: Schema.String,
     why: ApprovalReason

@@ -17,7 +17,11 @@ interface Parts {
 }
 
 /** Requests the approval of a call. Without a reason another process has requested it already. */
-const request = (run: PlanRun, { input, part, tool: { trust } }: Ready, why: ApprovalReason | undefined): void => {
+const request = (
+  run: PlanRun,
+  { input, part, tool: { agent, trust } }: Ready,
+  why: ApprovalReason | undefined
+): void => {
   const { deadline, journal } = run.given
   const { task_id, tool } = part
   const progressed = run.progressed(run.stage)
@@ -25,8 +29,8 @@ const request = (run: PlanRun, { input, part, tool: { trust } }: Ready, why: App
   const tool_digest = trust?.digest ?? null
   const known_tool = why === "description_changed" ? (trust?.known ?? null) : null
   journal.append(
-    [{ _tag: "ApprovalRequested", task_id, tool, input, why, tool_digest, known_tool }, progressed],
-    [{ event: "approval.requested", data: { task_id, tool, input, expires_at: fromMillis(deadline), why } }]
+    [{ _tag: "ApprovalRequested", task_id, tool, agent, input, why, tool_digest, known_tool }, progressed],
+    [{ event: "approval.requested", data: { task_id, tool, agent, input, expires_at: fromMillis(deadline), why } }]
   )
 }
 

@@ -91,7 +91,7 @@ export class StepLoop {
       const { lastAnswer, prompt } = this.#conversation
       if (lastAnswer === undefined) {
         const left = yield* this.#services.allowance(this.#run)
-        yield* this.#inSpan(0)(this.#step(answerWith(call), left))
+        yield* this.#step(answerWith(call), left)
       }
       const text = yield* resultIn(prompt.messages, call)
       return { final: yield* this.#final("stop", text), parts: [{ type: "text" as const, text }] }

@@ -106,7 +106,7 @@ export type PlanChange =
       readonly _tag: "ApprovalRequested"
       readonly tool_digest: string | null
       readonly known_tool: KnownToolId | null
-    } & Pick<PendingApproval, "task_id" | "tool" | "input" | "why">)
+    } & Pick<PendingApproval, "task_id" | "tool" | "agent" | "input" | "why">)
   /** The plan's process shuts down in order and hands the plan over: that take-over does not count in `deaths`. */
   | { readonly _tag: "HandedOver" }
   | { readonly _tag: "Settled"; readonly outcome: Outcome; readonly progress: Progress; readonly at: string }

@@ -78,7 +78,8 @@ describe("a call that needs an approval", () => {
       const requested = single(events, "approval.requested")
       const { task_id } = requested
       const { deadline_at, session_id } = yield* (yield* Plans).get(anonymous, plan_id)
-      const shown = { task_id, tool: "bob_pay", input: { input: "7" }, why: "skill", expires_at: deadline_at } as const
+      const call = { task_id, tool: "bob_pay", agent: "bob", input: { input: "7" } }
+      const shown = { ...call, why: "skill", expires_at: deadline_at } as const
       assert.deepStrictEqual(requested, shown)
       assert.deepStrictEqual((yield* pending).items, [{ ...shown, plan_id, session_id, caller: anonymous }])
 

@@ -96,7 +96,7 @@ where a.decision is not null`).pipe(
     ),
   pending: (owner, { cursor, limit }) =>
     withDeadline(sql<PendingRow>`
-select a.plan_id, p.session_id, a.task_id, a.tool, a.input, a.why, p.deadline_at as expires_at, p.owner as caller, a.ordinal
+select a.plan_id, p.session_id, a.task_id, a.tool, a.agent, a.input, a.why, p.deadline_at as expires_at, p.owner as caller, a.ordinal
 from plans p join approvals a on a.plan_id = p.id
 where p.owner = ${owner} and p.state = 'running' and a.decision is null
   ${cursor === undefined ? sql`` : sql`and a.ordinal < ${cursor}`}

@@ -13,6 +13,7 @@ const shown = ({ plan, request }: Approval): PendingApproval => ({
   session_id: plan.plan.session_id,
   task_id: request.task_id,
   tool: request.tool,
+  agent: request.agent,
   input: request.input,
   why: request.why,
   expires_at: plan.plan.deadline_at,

@@ -197,6 +197,7 @@ export const planFacts: Statements = [
     add column retries int not null default 0,
     add column cost_usd float8,
     add column error_code text`,
+  `alter table approvals add column agent text`,
   `update plans set error_code = substring(error::text from '^\\{"code":"([^"\\\\]*)"') where error is not null`,
   `create index plans_newest_by_error on plans (owner, error_code, ordinal) where error_code is not null`
 ]

@@ -98,6 +98,7 @@ interface ApprovalRow {
   readonly plan_id: string
   readonly task_id: string
   readonly tool: string
+  readonly agent: string | null
   readonly input: string
   readonly why: string
   readonly tool_digest: string | null
@@ -246,8 +247,14 @@ const merge = ({ plan_id, changes }: PlanCommit): Merged => {
         break
       }
       case "ApprovalRequested": {
-        const { _tag, tool, input, ...approval } = change
-        approvals.push({ plan_id, ...approval, tool: storable(tool), input: JSON.stringify(input) })
+        const { _tag, agent, tool, input, ...approval } = change
+        approvals.push({
+          plan_id,
+          ...approval,
+          tool: storable(tool),
+          agent: storableOrNull(agent),
+          input: JSON.stringify(input)
+        })
         break
       }
       case "Released":

@@ -212,10 +212,10 @@ const updateTasks = (sql: Sql, { changed }: BatchRows) => sql`changed_tasks as (
 )`
 
 const insertApprovals = (sql: Sql, { approvals }: BatchRows) => sql`new_approvals as (
-  insert into approvals (plan_id, task_id, tool, input, why, tool_digest, known_tool)
-  select a.plan_id, a.task_id, a.tool, a.input::json, a.why, a.tool_digest, a.known_tool
+  insert into approvals (plan_id, task_id, tool, agent, input, why, tool_digest, known_tool)
+  select a.plan_id, a.task_id, a.tool, a.agent, a.input::json, a.why, a.tool_digest, a.known_tool
   from ${rowsOf(sql, approvals)}
-    as a(plan_id text, task_id text, tool text, input text, why text, tool_digest text, known_tool text)
+    as a(plan_id text, task_id text, tool text, agent text, input text, why text, tool_digest text, known_tool text)
   join fresh f on f.plan_id = a.plan_id
 )`
 

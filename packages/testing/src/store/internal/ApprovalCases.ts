@@ -14,6 +14,7 @@ const requested = (task_id: TaskId): PlanChange => ({
   _tag: "ApprovalRequested",
   task_id,
   tool: "rigger_ask",
+  agent: "rigger \u0000",
   input,
   why: "sensitive",
   tool_digest: null,
@@ -49,11 +50,13 @@ export const approvalCases: ReadonlyArray<StoreCase> = [
         ...first.approval,
         session_id: first.held.session_id,
         tool: "rigger_ask",
+        agent: items[2]?.agent,
         input,
         why: "sensitive",
         expires_at: Given.later,
         caller: owner
       })
+      assert.match(items[2]?.agent ?? "", /^rigger [\0\uFFFD]$/)
       const ids = [newer, second.approval.task_id, first.approval.task_id]
       assert.deepEqual(
         items.map(({ task_id }) => task_id),

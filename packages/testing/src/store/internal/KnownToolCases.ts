@@ -31,7 +31,14 @@ const decide = Effect.fnUntraced(function* (
   const store = yield* ApprovalStore
   const held = yield* Given.createHeld({ owner })
   const task_id = yield* Given.newTask
-  const requested = { _tag: "ApprovalRequested", task_id, tool: "weather_forecast", input: {}, tool_digest } as const
+  const requested = {
+    _tag: "ApprovalRequested",
+    task_id,
+    tool: "weather_forecast",
+    agent: "weather",
+    input: {},
+    tool_digest
+  } as const
   yield* Given.write(
     held,
     [{ ...requested, why: "description_changed", known_tool }],

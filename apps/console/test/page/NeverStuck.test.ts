@@ -1,0 +1,184 @@
+import * as TcpProxy from "@bowline/testing/http/TcpProxy"
+import { stall, until } from "@bowline/testing/http/Move"
+import { say } from "@bowline/testing/provider/Turn"
+import { PgClient } from "@effect/sql-pg"
+import { assert, it } from "@effect/vitest"
+import { Effect, Latch, Redacted } from "effect"
+import { Reactivity } from "effect/reactivity"
+import { randomBytes } from "node:crypto"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { Page } from "playwright-core"
+import { inject } from "vitest"
+import { describeInBrowser, openPage } from "../browser/Browser.ts"
+import * as FrontDoor from "../browser/FrontDoor.ts"
+import { start, withProvider } from "../browser/Gateway.ts"
+import { ask } from "./Ask.ts"
+
+declare module "vitest" {
+  interface ProvidedContext {
+    readonly postgresUrl: string
+  }
+}
+
+const folder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "bowline-console-"))),
+  (path) => Effect.sync(() => rmSync(path, { recursive: true, force: true }))
+)
+
+/** A database of its own on the Postgres of all tests. */
+const database = Effect.gen(function* () {
+  const url = new URL(inject("postgresUrl"))
+  const name = `bowline_console_${randomBytes(8).toString("hex")}`
+  const sql = yield* PgClient.makeClient({ url: Redacted.make(url.toString()) })
+  yield* Effect.acquireRelease(sql`create database ${sql(name)}`, () =>
+    Effect.orDie(sql`drop database ${sql(name)} with (force)`)
+  )
+  url.pathname = `/${name}`
+  return url
+}).pipe(Effect.provide(Reactivity.layer))
+
+/** Where a script waits until the test lets it go on. */
+const gate = () => {
+  const latch = Latch.makeUnsafe(false)
+  return { open: latch.open, wait: until(Effect.asVoid(latch.await)) }
+}
+
+const banner = (page: Page) => page.getByText(/^Reconnecting, /)
+const state = (page: Page, state: string) => page.locator(".plan-head .state").getByText(state)
+
+/** Nothing of a plan that is over still turns, ticks or is half there. */
+const checkSettled = async (page: Page) => {
+  await state(page, "completed").waitFor()
+  await banner(page).waitFor({ state: "detached" })
+  assert.strictEqual(await page.locator("[aria-busy=true]").count(), 0)
+  assert.strictEqual(await page.getByText("Elapsed", { exact: true }).count(), 0)
+  assert.strictEqual(await page.getByRole("button", { name: "Cancel" }).count(), 0)
+  assert.strictEqual(await page.getByRole("row").getByText("running").count(), 0)
+}
+
+describeInBrowser("an open plan", () => {
+  it.live("goes on where it was when its gateway is killed and comes back", () =>
+    Effect.gen(function* () {
+      let asked = 0
+      const startOne = yield* withProvider(() =>
+        asked++ === 0 ? [say("Half an "), stall] : [say("The whole answer.")]
+      )
+      const settings = { BOWLINE_DATA_DIR: yield* folder }
+      const first = yield* startOne(settings)
+      const door = yield* FrontDoor.open(first.url)
+      const id = yield* Effect.promise(() => ask(door.url, { question: "What is a bowline?" }))
+      const { faults, page } = yield* openPage(door.url, `/plans/${id}`)
+      yield* Effect.promise(() => page.locator(".answer").getByText("Half an").waitFor())
+      yield* first.kill("SIGKILL")
+      yield* Effect.promise(() => banner(page).waitFor())
+      yield* door.turnTo((yield* startOne(settings)).url)
+      yield* Effect.promise(async () => {
+        await page.locator(".answer .prose").getByText("The whole answer.").waitFor()
+        await checkSettled(page)
+        await page.getByText("Retracted: step 1, attempt 1").waitFor()
+      })
+      assert.deepStrictEqual(faults, [])
+    })
+  )
+
+  it.live("is there again when the database is back, also in a tab that was opened without it", () =>
+    Effect.gen(function* () {
+      const rest = gate()
+      const url = yield* database
+      const db = yield* TcpProxy.proxy(url)
+      url.port = db.port
+      url.hostname = "127.0.0.1"
+      const gateway = yield* start([[say("It is "), rest.wait, say("a knot.")]], { DATABASE_URL: url.toString() })
+      const id = yield* Effect.promise(() => ask(gateway.url, { question: "What is a bowline?" }))
+      const { context, faults, page } = yield* openPage(gateway.url, `/plans/${id}`)
+      yield* Effect.promise(() => page.locator(".answer").getByText("It is").waitFor())
+      yield* db.refuse
+      yield* rest.open
+      const other = yield* Effect.promise(async () => {
+        const other = await context.newPage()
+        await other.goto(`/plans/${id}`)
+        await banner(other).waitFor()
+        return other
+      })
+      yield* db.restore
+      yield* Effect.promise(async () => {
+        for (const one of [page, other]) {
+          await one.bringToFront()
+          await one.locator(".answer .prose").getByText("It is a knot.").waitFor()
+          await checkSettled(one)
+        }
+      })
+      assert.deepStrictEqual(faults, [])
+    })
+  )
+
+  it.live("settles after a proxy has swallowed its end", () =>
+    Effect.gen(function* () {
+      const rest = gate()
+      const gateway = yield* start([[say("It is "), rest.wait, say("a knot.")]])
+      const door = yield* FrontDoor.open(gateway.url)
+      const id = yield* Effect.promise(() => ask(gateway.url, { question: "What is a bowline?" }))
+      const { context, faults, page } = yield* openPage(door.url)
+      yield* Effect.promise(async () => {
+        await context.clock.install()
+        await page.goto(`/plans/${id}`)
+        await page.locator(".answer").getByText("It is").waitFor()
+      })
+      yield* door.swallow
+      yield* rest.open
+      yield* Effect.promise(async () => {
+        // What is older than 30 s is not waited for, nor a connection for more than 10 s.
+        await page.clock.fastForward(31_000)
+        await page.clock.fastForward(11_000)
+        await banner(page).waitFor()
+      })
+      yield* door.restore
+      yield* Effect.promise(async () => {
+        await page.clock.fastForward(21_000)
+        await page.locator(".answer .prose").getByText("It is a knot.").waitFor()
+        await checkSettled(page)
+      })
+      assert.deepStrictEqual(faults, [])
+    })
+  )
+
+  it.live(
+    "is not streamed into a tab that nobody has looked at for 30 s, and is caught up when it is looked at again",
+    () =>
+      Effect.gen(function* () {
+        const rest = gate()
+        const { url } = yield* start([[say("It is "), rest.wait, say("a knot.")]])
+        const id = yield* Effect.promise(() => ask(url, { question: "What is a bowline?" }))
+        const { context, page } = yield* openPage(url)
+        const hide = (hidden: boolean) =>
+          page.evaluate((hidden) => {
+            Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden })
+            document.dispatchEvent(new Event("visibilitychange"))
+          }, hidden)
+        const streams = new Set<string>()
+        const isStream = (one: { readonly url: () => string }) => one.url().includes("/events")
+        page.on("request", (request) => void (isStream(request) && streams.add("open")))
+        page.on("requestfailed", (request) => void (isStream(request) && streams.delete("open")))
+        yield* Effect.promise(async () => {
+          await context.clock.install()
+          await page.goto(`/plans/${id}`)
+          await page.locator(".answer").getByText("It is").waitFor()
+          assert.strictEqual(streams.size, 1)
+          const closed = page.waitForEvent("requestfailed", isStream)
+          await hide(true)
+          await page.clock.fastForward(29_000)
+          assert.strictEqual(streams.size, 1)
+          await page.clock.fastForward(2_000)
+          await closed
+        })
+        yield* rest.open
+        yield* Effect.promise(async () => {
+          await hide(false)
+          await page.locator(".answer .prose").getByText("It is a knot.").waitFor()
+          await checkSettled(page)
+        })
+      })
+  )
+})
