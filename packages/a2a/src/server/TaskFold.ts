@@ -179,7 +179,7 @@ export class TaskFold {
   }
 
   /** The end of the plan as it is stored, or, if another plan `continues` the task, the end of its answer alone. */
-  end(plan: Plan, continues: boolean): ReadonlyArray<ServedUpdate> {
+  end(plan: PlanFacts, continues: boolean): ReadonlyArray<ServedUpdate> {
     this.#plan = plan
     const { error, final, finished_at } = plan
     const open = Array.from(this.#open.values()).at(-1) ?? null

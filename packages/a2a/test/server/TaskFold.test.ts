@@ -39,7 +39,7 @@ const plan: PlanFacts = {
 }
 
 const final = { stop_reason: "stop" as const, usage: Usage.empty, steps: 1, tool_calls: 0, duration_ms: 1 }
-const completed = (text: string, output?: object): Plan => ({
+const completed = (text: string, output?: object): PlanFacts => ({
   ...plan,
   state: "completed",
   finished_at: "2026-01-02T03:05:00.000Z",
