@@ -1,51 +1,78 @@
-import { createBowline, type StreamEvent } from "@bowline/client"
+import { BowlineError, createBowline } from "@bowline/client"
 import { startDemo } from "@bowline/testing/DemoProcess"
 import assert from "node:assert/strict"
-import { cutOnce } from "./CutNetwork.ts"
+import { startProxy } from "./CuttingProxy.ts"
+
+const all = async <A>(entries: AsyncIterable<A>): Promise<ReadonlyArray<A>> => {
+  const found: Array<A> = []
+  for await (const entry of entries) found.push(entry)
+  return found
+}
 
 const program = new URL("../../../apps/gateway/bin/bowline.mjs", import.meta.url)
 const gateway = await startDemo(program)
-const network = await cutOnce(gateway.url, 1_500)
+const network = await startProxy(gateway.url, 3, 2_000)
 try {
-  const events: Array<StreamEvent> = []
-  const bowline = createBowline({ baseUrl: network.url, onEvent: (event) => events.push(event) })
+  const cuts: Array<number> = []
+  const bowline = createBowline({
+    baseUrl: network.url,
+    onEvent: (event) => {
+      if (event.type === "cut") cuts.push(event.lastEventId)
+    }
+  })
 
-  // The network breaks behind 1,500 bytes. The loop does not notice it: every frame comes once, and in order.
-  const plan = bowline.plan({ question: "Ask prompt what a bowline is.", preset: "demo" })
-  const ids: Array<number> = []
-  for await (const { id } of plan) ids.push(id)
-  const { text } = await plan.result()
-  console.log(text)
-  assert.match(text, /“Demo answer, given at once, to: Ask prompt what a bowline is\.”/)
+  // The stream breaks three times, somewhere in a frame. The client resumes it: nobody who reads the plan notices.
+  const plan = bowline.plan({ question: "Ask slow what a bowline is.", preset: "demo" })
+  let shown = ""
+  for await (const text of plan.text()) shown = text
+  const final = await plan.result()
+  assert.equal(shown, final.text)
+  assert.match(final.text, /“Demo report, made in two seconds, on: Ask slow what a bowline is\.”/)
+  assert.equal(cuts.length, 3)
+
+  // Every frame came once. What the plan looks like is the same for somebody who reads it later, in one piece.
+  const seen = await all(plan)
   assert.deepEqual(
-    ids,
-    ids.map((_, i) => i + 1)
+    seen.map(({ id }) => id),
+    seen.map((_, index) => index + 1)
   )
-  assert.equal(events.filter(({ type }) => type === "cut").length, 1)
+  const later = createBowline({ baseUrl: gateway.url }).attach(await plan.planId)
+  assert.deepEqual(await all(later), seen)
+  assert.deepEqual(later.view(), plan.view())
 
-  // The answer as it grows, and all that can be shown of its plan.
-  const second = bowline.plan({ question: "Ask slow what a bowline is.", preset: "demo" })
-  let last = ""
-  for await (const snapshot of second.text()) last = snapshot
-  assert.equal(last, (await second.result()).text)
-  const { state, tasks } = second.view()
-  assert.deepEqual([state, tasks.map((task) => task.state)], ["completed", ["completed"]])
+  // Only what came behind the last frame that is known.
+  const rest = bowline.attach(await plan.planId, { after: seen.length - 2 })
+  assert.deepEqual(
+    (await all(rest)).map(({ event }) => event),
+    ["final", "done"]
+  )
 
-  // An agent that never answers. The plan is cancelled by name: its stream ends with the reason.
+  // An agent that never answers. The caller has seen enough: the plan ends, also at the agent, and says why.
   const stuck = bowline.plan({ question: "Ask stuck what a bowline is.", preset: "demo" })
-  for await (const { event } of stuck) if (event === "task.started") await stuck.cancel()
-  await assert.rejects(stuck.result(), { name: "BowlineError", code: "aborted", reason: "cancelled" })
+  const ended = assert.rejects(
+    stuck.result(),
+    (error) => error instanceof BowlineError && error.code === "aborted" && error.reason === "cancelled"
+  )
+  for await (const { event } of stuck) if (event === "task.progress") break
+  assert.equal((await stuck.cancel()).state, "aborted")
+  await ended
+  assert.equal(stuck.view().tasks[0]?.state, "interrupted")
 
-  // The same with a signal: it ends every wait at once, and the plan with it.
-  const leaving = new AbortController()
-  const left = bowline.plan({ question: "Ask stuck what a bowline is.", preset: "demo" }, { signal: leaving.signal })
+  // A signal does the same, and ends every wait of the caller at once.
+  const controller = new AbortController()
+  const left = bowline.plan({ question: "Ask stuck again.", preset: "demo" }, { signal: controller.signal })
   const planId = await left.planId
-  leaving.abort(new Error("The page was left"))
-  await assert.rejects(left.result(), /The page was left/)
-  let found = await bowline.plans.get(planId)
-  while (found.state === "running") found = await bowline.plans.get(planId)
-  assert.equal(found.state, "aborted")
+  controller.abort(new Error("The user has closed the tab"))
+  await assert.rejects(left.result(), /closed the tab/)
+  assert.equal((await bowline.plans.cancel(planId)).error?.reason, "cancelled")
+
+  // The lists are those of the API, page after page.
+  const found = await all(bowline.plans.list({ state: "aborted", q: "STUCK", limit: 1 }))
+  assert.deepEqual(
+    found.map(({ plan_id }) => plan_id),
+    [planId, await stuck.planId]
+  )
 } finally {
-  network.close()
+  network.stop()
   await gateway.stop()
 }
