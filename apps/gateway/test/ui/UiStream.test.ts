@@ -21,14 +21,14 @@ const folds: Readonly<Record<string, () => UiFold<object>>> = {
 type Frames = Effect.Success<ReturnType<typeof TestKit.post>>
 
 /** Writes the plan to a client. Gives what that has heard since it last asked. */
-const listen = Effect.fnUntraced(function* (reading: Frames, fold: UiFold<object>, isDraining = false) {
+const listen = Effect.fnUntraced(function* (reading: Frames, fold: UiFold<object>, drains: boolean) {
   const { body } = UiStream.respond(reading, {
     fold,
     tail: "data: [DONE]\n\n",
     headers: {},
     decided: new Set<string>(),
     hold: () => Effect.void,
-    isDraining: Effect.succeed(isDraining)
+    isDraining: Effect.succeed(drains)
   })
   if (body._tag !== "Stream") return assert.fail("The answer is no stream")
   let heard = ""
@@ -59,7 +59,7 @@ describe("a stream for a UI library", () => {
   for (const [protocol, fold] of Object.entries(folds)) {
     it.effect(`says a comment after each 10 s of silence (${protocol})`, () =>
       Effect.gen(function* () {
-        const hear = yield* listen(yield* TestKit.post({ question: "?" }), fold())
+        const hear = yield* listen(yield* TestKit.post({ question: "?" }), fold(), false)
         yield* TestKit.pass("1 second")
         assert.include(hear(), `"delta":"a"`)
         for (let silences = 0; silences < 6; silences++) {
