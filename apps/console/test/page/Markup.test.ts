@@ -58,12 +58,15 @@ describeInBrowser("what models, peers and callers say", () => {
             callTool(evil, { [evil]: evil })
           ]
         }
-        return [say(`# ${evil}\n\n- ${evil}\n\n| ${evil.replaceAll("|", "")} |\n| --- |\n| x |\n\n${evil}\n\n${long}`)]
+        if (question(asked).includes(long.slice(1_000))) return [say(`${evil} ${long}`)]
+        return [say(`# ${evil}\n\n- ${evil}\n\n| ${evil.replaceAll("|", "")} |\n| --- |\n| x |\n\n${evil}`)]
       })
       const agents = [{ name: "peer", endpoint: `${peer.url}/` }]
       const session = `<img src=x onerror="planted()"> ${"y".repeat(100)}`
-      const request = { question: `${evil} ${long}`.slice(0, 200_000), session_id: session, agents }
+      const request = { question: evil, session_id: session, agents }
       const answered = yield* Effect.promise(() => ask(url, request))
+      const endless = { ...request, question: `${evil} ${long}`.slice(0, 200_000) }
+      const big = yield* Effect.promise(() => ask(url, endless))
       const failed = yield* Effect.promise(() => ask(url, { question: `fail ${evil}`, session_id: session }))
       const approvals = { ...request, session_id: evil.slice(0, 200), preferences: { approval: "always" as const } }
       const waiting = yield* Effect.promise(() => ask(url, approvals))
@@ -85,7 +88,7 @@ describeInBrowser("what models, peers and callers say", () => {
           assert.isAtMost(scroll, client, path)
         }
         await look(`/plans/${answered}`, ".prose li")
-        for (const row of await page.getByRole("treegrid").getByRole("row").all()) {
+        for (const row of await page.locator(".lines [role=row]").all()) {
           await row.click()
           assert.deepStrictEqual(await foreign(page), [])
         }
@@ -93,6 +96,7 @@ describeInBrowser("what models, peers and callers say", () => {
           assert.match((await link.getAttribute("href")) ?? "", /^https?:\/\//)
           assert.strictEqual(await link.getAttribute("rel"), "noopener noreferrer")
         }
+        await look(`/plans/${big}`, ".prose")
         await look(`/plans/${failed}`, ".outcome")
         await look(`/plans/${waiting}`, ".approval")
         await look("/", ".ask")
