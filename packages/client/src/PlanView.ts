@@ -76,6 +76,8 @@ export interface ApprovalView {
   readonly taskId: string
   readonly step: number
   readonly tool: string
+  /** The peer or MCP server that is called. */
+  readonly agent: string | null
   readonly input: Json
   readonly why: string
   readonly expiresAt: number

@@ -76,7 +76,7 @@ const addUse = (view: PlanView, data: Data<"usage">, at: number): PlanView => {
   const { cached_input_tokens, input_tokens, output_tokens, reasoning_tokens } = data
   const usage = { input_tokens, output_tokens, cached_input_tokens, reasoning_tokens }
   // A gateway of an earlier version says nothing of the cost.
-  const costUsd = "cost_usd" in data && typeof data.cost_usd === "number" ? data.cost_usd : null
+  const costUsd = data.cost_usd ?? null
   const isFirst = view.usage === noUsage
   const counted = {
     ...view,
@@ -129,6 +129,7 @@ const addApproval = (before: PlanView, data: Data<"approval.requested">, at: num
     taskId: data.task_id,
     step: view.steps.at(-1)?.step ?? 0,
     tool: data.tool,
+    agent: "agent" in data && typeof data.agent === "string" ? data.agent : null,
     input: data.input,
     why: data.why,
     expiresAt: Date.parse(data.expires_at),
@@ -261,8 +262,8 @@ export const isPlanFrame = (frame: Frame): frame is PlanFrame => "plan_id" in fr
  */
 export const reduce = (view: PlanView, frame: Frame): PlanView => {
   if (frame.id <= view.lastId || !isPlanFrame(frame)) return view
-  const { plan_id: planId, session_id: sessionId } = frame.data
-  const parsed = Date.parse(frame.data.at)
+  const { at: stored, plan_id: planId, session_id: sessionId } = frame.data
+  const parsed = Date.parse(stored)
   const at = Number.isNaN(parsed) ? (view.lastAt ?? 0) : parsed
   // While the frame is added `lastAt` is still that of the frame before.
   const next = add(view, frame, at)

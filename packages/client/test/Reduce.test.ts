@@ -188,6 +188,7 @@ describe("PlanView", () => {
         taskId: "t1",
         step: 1,
         tool: "pay",
+        agent: null,
         input: { eur: 5 },
         why: "always",
         expiresAt: start + 3_600_000,

@@ -12,6 +12,8 @@ export interface Asked {
   readonly planId: string
   readonly taskId: string
   readonly tool: string
+  /** The peer that is called; null for a tool that is none's. */
+  readonly agent: string | null
   readonly input: Json
   readonly why: string
   readonly expiresAt: number
@@ -105,6 +107,12 @@ export const ApprovalCard = ({
         ) : null}
       </header>
       <dl class="facts">
+        {asked.agent === null ? null : (
+          <div>
+            <dt>Peer</dt>
+            <dd>{asked.agent}</dd>
+          </div>
+        )}
         <div>
           <dt>Because</dt>
           <dd>{reasons[asked.why] ?? asked.why}</dd>

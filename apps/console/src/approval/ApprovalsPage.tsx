@@ -12,6 +12,7 @@ const askedOf = (approval: PendingApproval): Asked => ({
   planId: approval.plan_id,
   taskId: approval.task_id,
   tool: approval.tool,
+  agent: approval.agent,
   input: approval.input,
   why: approval.why,
   expiresAt: Date.parse(approval.expires_at),

@@ -1,7 +1,6 @@
 import type { PlanSummary } from "@bowline/client"
 import type { Signal } from "@preact/signals"
 import { now } from "../gateway/Clock.ts"
-import { factsOf } from "../gateway/Facts.ts"
 import { isOver } from "../live/Settled.ts"
 import { stageWords } from "../plan/OutcomeWords.ts"
 import { planHref } from "../route/Route.ts"
@@ -57,9 +56,9 @@ const Line = ({ plan, selection }: { readonly plan: PlanSummary; readonly select
       {plan.error === null ? null : <span class="dim code"> {plan.error.code}</span>}
     </td>
     <td class="fit dim">{plan.model}</td>
-    <td class="fit dim">{factsOf(plan).caller}</td>
+    <td class="fit dim">{plan.caller}</td>
     <td class="fit number">{count(plan.tool_calls)}</td>
-    <td class="fit number">{cost(factsOf(plan).cost_usd)}</td>
+    <td class="fit number">{cost(plan.cost_usd)}</td>
     <td class="fit number">
       <Length plan={plan} />
     </td>

@@ -2,7 +2,6 @@ import type { Plan } from "@bowline/client"
 import { useSignal } from "@preact/signals"
 import { surviving } from "../ask/Request.ts"
 import { start } from "../ask/Start.ts"
-import { factsOf } from "../gateway/Facts.ts"
 import { config } from "../gateway/Config.ts"
 import { bowline } from "../gateway/Gateway.ts"
 import type { LivePlan } from "../live/LivePlan.ts"
@@ -43,7 +42,8 @@ export const Actions = ({
     isBusy.value = false
   }
 
-  const { request } = factsOf(plan)
+  // Null where an earlier version has stored the plan.
+  const request = plan.request === null ? null : { ...plan.request, question: plan.question }
   const needsKey = config.value?.caller !== "anonymous"
   return (
     <>

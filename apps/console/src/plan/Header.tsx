@@ -1,6 +1,5 @@
 import type { ComponentChildren } from "preact"
 import { now } from "../gateway/Clock.ts"
-import { factsOf } from "../gateway/Facts.ts"
 import { traceHref } from "../gateway/Config.ts"
 import type { LivePlan } from "../live/LivePlan.ts"
 import { sessionHref } from "../route/Route.ts"
@@ -32,7 +31,6 @@ export const Header = ({ live }: { readonly live: LivePlan }) => {
   const plan = live.plan.value
   const view = live.view.value
   if (plan === undefined) return null
-  const facts = factsOf(plan)
   const start = view.startedAt ?? Date.parse(plan.created_at)
   // The record is asked for now and then; what has come by the stream since is newer.
   const isLive = view.lastId > 0
@@ -57,7 +55,7 @@ export const Header = ({ live }: { readonly live: LivePlan }) => {
         )}
       </div>
       <dl class="facts">
-        <Fact name="Asked by">{facts.caller}</Fact>
+        <Fact name="Asked by">{plan.caller}</Fact>
         <Fact name="Session">
           <a href={sessionHref(plan.session_id)}>{plan.external_session_id ?? shortId(plan.session_id)}</a>
         </Fact>
@@ -68,11 +66,11 @@ export const Header = ({ live }: { readonly live: LivePlan }) => {
         </Fact>
         <Fact name="Steps">{count(isLive ? view.steps.length : plan.steps)}</Fact>
         <Fact name="Tool calls">{count(calls)}</Fact>
-        <Fact name="Retries">{count(isLive ? view.retries : facts.retries)}</Fact>
+        <Fact name="Retries">{count(isLive ? view.retries : plan.retries)}</Fact>
         <Fact name="Tokens">
           {count(usage.input_tokens)} in ({count(usage.cached_input_tokens)} cached), {count(usage.output_tokens)} out
         </Fact>
-        <Fact name="Cost">{cost(isLive ? view.costUsd : facts.cost_usd)}</Fact>
+        <Fact name="Cost">{cost(isLive ? view.costUsd : plan.cost_usd)}</Fact>
         {trace === undefined ? null : (
           <Fact name="Trace">
             <a href={trace} rel="noopener noreferrer" target="_blank">

@@ -11,7 +11,7 @@ export const PlanApprovals = ({ live }: { readonly live: LivePlan }) => {
         <ApprovalCard
           key={taskId}
           links={false}
-          asked={{ planId, taskId, tool, input, why, expiresAt, caller: null }}
+          asked={{ planId, taskId, tool, agent: null, input, why, expiresAt, caller: null }}
           verdict={endedAt === null ? undefined : { decision, by, note }}
         />
       ))}

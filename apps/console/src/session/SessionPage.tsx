@@ -90,7 +90,7 @@ export const SessionPage = ({ id }: { readonly id: string }) => {
               <dt>Id</dt>
               <dd>
                 <code>{shortId(known.session_id)}</code>{" "}
-                <CopyButton label="Copy" what="Copy the session's id" text={known.session_id} />
+                <CopyButton label="Copy" what="Copy the id of the session" text={known.session_id} />
               </dd>
             </div>
             <div>

@@ -7,10 +7,9 @@ const longest = 100_000
 const longestLine = 5_000
 
 /** Twenty quotes or lists inside each other: a lexer calls itself for each. */
-const tooDeep = /^(?:[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t])){20}/m
+const tooDeep = /^(?:[ \t]*(?:>|[-*+][ \t]|\d{1,9}[.)][ \t])){20}/
 
-const isProse = (text: string): boolean =>
-  text.length <= longest && !text.split("\n").some((line) => line.length > longestLine) && !tooDeep.test(text)
+const isData = (line: string): boolean => line.length > longestLine || tooDeep.test(line)
 
 /** The blocks of a Markdown text. */
 export interface Blocks {
@@ -20,8 +19,31 @@ export interface Blocks {
 
 export const none: Blocks = { text: "", tokens: [] }
 
-const lex = (text: string): Array<Token> =>
-  isProse(text) ? new Lexer({ gfm: true }).lex(text) : [{ type: "plain", raw: text }]
+/** A paragraph that is shown as it is. */
+const plain = (raw: string): Token => ({
+  type: "paragraph",
+  raw,
+  text: raw,
+  tokens: [{ type: "escape", raw, text: raw }]
+})
+
+const prose = (text: string): Array<Token> =>
+  text.length > longest ? [plain(text)] : new Lexer({ gfm: true }).lex(text)
+
+const lex = (text: string): Array<Token> => {
+  const lines = text.split(/(?<=\n)/)
+  if (!lines.some(isData)) return prose(text)
+  const tokens: Array<Token> = []
+  let rest = ""
+  for (const line of lines) {
+    if (!isData(line)) rest += line
+    else {
+      tokens.push(...prose(rest), plain(line))
+      rest = ""
+    }
+  }
+  return [...tokens, ...prose(rest)]
+}
 
 /**
  * The blocks of a text that was `before` and has grown: all but its last two blocks are kept, as the same objects, and only the rest

@@ -130,12 +130,13 @@ describe("Markdown", () => {
     ["stars", "*".repeat(200_000)],
     ["brackets", "[".repeat(200_000)],
     ["short lines of brackets", "[](<".repeat(1_000).concat("\n").repeat(20)],
-    ["backticks", "`".repeat(4_999).concat("\n").repeat(15)],
-    ["quotes", "> ".repeat(2_000).concat("\n").repeat(5)]
-  ])("reads hostile text in little time: %s", (_, text) => {
-    const before = performance.now()
-    shown(text)
-    assert.isBelow(performance.now() - before, 1_000)
+    ["backticks", "a `".repeat(1_600).concat("\n").repeat(15)],
+    ["quotes inside each other", "> ".repeat(2_000).concat("\n").repeat(5)],
+    ["lists inside each other", "- ".repeat(2_000).concat("x\n")]
+  ])("shows hostile text, and what comes behind it as Markdown: %s", (_, text) => {
+    const { tags, text: said } = shown(`${text}\n\n**end**`)
+    assert.isTrue(tags.has("strong"))
+    assert.isTrue(said.endsWith("end"))
   })
 
   it("follows only addresses of http and https", () => {

@@ -6,7 +6,8 @@ import { question, results, type Script } from "@bowline/testing/provider/Script
 import { callTool, say, usage } from "@bowline/testing/provider/Turn"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Clock, Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
 import { send, start } from "../http/RunningGateway.ts"
@@ -24,9 +25,46 @@ const handsTo =
   (asked) =>
     results(asked).length === 0 ? [callTool(tool, { input: question(asked) })] : [say(results(asked).join())]
 
+/** What a client gets while virtual time passes, a second for each request that the gateway answers. */
+const asTimePasses =
+  (url: string) =>
+  <A>(ask: () => Promise<A>) =>
+    Effect.gen(function* () {
+      const asking = yield* Effect.forkChild(Effect.promise(ask), { startImmediately: true })
+      yield* Effect.repeat(Effect.andThen(send(`${url}/health`), TestClock.adjust("1 second")), {
+        until: () => asking.pollUnsafe() !== undefined
+      })
+      return yield* Fiber.join(asking)
+    })
+
 const thousand = usage({ input_tokens: 900, output_tokens: 100 })
 
 describe.each(Object.entries(clients))("the client of A2A %s", (_, connect) => {
+  it.effect("is asked to sign in where the peer of a peer asks for it, and continues all tasks with its answer", () =>
+    Effect.gen(function* () {
+      const acts = [[becomes("auth-required", "Sign in at https://bank.example")], [completes("The vault is open")]]
+      const inner = yield* start([], {}, Plans.layerOf(ScriptedPlanner.layer(() => acts.shift() ?? [])))
+      const agent = { name: "inner", endpoint: `${inner.url}/a2a`, dialect: "a2a-1.0", skills: [{ id: "plan" }] }
+      const outer = yield* startWith(handsTo("inner_plan"), { agents: [agent] })
+      const client = yield* Effect.promise(() => connect(outer.url))
+      const ask = asTimePasses(inner.url)
+      const asked = yield* ask(() => client.send({ text: "Open the vault" }))
+      assert.strictEqual(asked.state, "auth-required")
+      assert.include(asked.said, "Sign in at https://bank.example")
+      // It waits for a minute: somebody may sign in elsewhere.
+      assert.isAtLeast(yield* Clock.currentTimeMillis, 60_000)
+      const done = yield* ask(() => client.send({ text: "It is me", taskId: asked.id }))
+      assert.deepInclude(done, { id: asked.id, state: "completed" })
+      assert.include(done.answer, "The vault is open")
+      const { tasks } = (yield* send(`${inner.url}/a2a/tasks?historyLength=9`)).body as {
+        readonly tasks: ReadonlyArray<{ readonly status: object; readonly history: ReadonlyArray<object> }>
+      }
+      assert.deepInclude(tasks[0]?.status, { state: "TASK_STATE_COMPLETED" })
+      const said = tasks[0]?.history.filter((message) => "role" in message && message.role === "ROLE_USER")
+      assert.lengthOf(said ?? [], 2)
+    })
+  )
+
   it.live("cancels a task that waits for it: the peer is told, and no later question continues what it has left", () =>
     Effect.gen(function* () {
       const peer = yield* ScriptedPeer.serve({
@@ -61,35 +99,5 @@ describe.each(Object.entries(clients))("the client of A2A %s", (_, connect) => {
       assert.strictEqual((yield* Effect.promise(() => client.get(rejected.id))).state, "rejected")
       assert.lengthOf(yield* provider.requests.all, 1)
     })
-  )
-})
-
-describe("a gateway whose peer is a gateway", () => {
-  // It waits for a minute: somebody may sign in elsewhere.
-  it.live(
-    "asks its client to sign in where the peer of that one asks for it, and continues all tasks with the answer",
-    () =>
-      Effect.gen(function* () {
-        const acts = [[becomes("auth-required", "Sign in at https://bank.example")], [completes("The vault is open")]]
-        const plans = Plans.layerOf(ScriptedPlanner.layer(() => acts.shift() ?? []))
-        const inner = yield* start([], {}, plans)
-        const agent = { name: "inner", endpoint: `${inner.url}/a2a`, dialect: "a2a-1.0", skills: [{ id: "plan" }] }
-        const outer = yield* startWith(handsTo("inner_plan"), { agents: [agent] })
-        const client = yield* Effect.promise(() => clients["1.0 over JSON-RPC"](outer.url))
-        const asked = yield* Effect.promise(() => client.send({ text: "Open the vault" }))
-        assert.strictEqual(asked.state, "auth-required")
-        assert.include(asked.said, "Sign in at https://bank.example")
-        const done = yield* Effect.promise(() => client.send({ text: "It is me", taskId: asked.id }))
-        assert.deepInclude(done, { id: asked.id, state: "completed" })
-        assert.include(done.answer, "The vault is open")
-        const { tasks } = (yield* send(`${inner.url}/a2a/tasks?historyLength=9`)).body as {
-          readonly tasks: ReadonlyArray<{ readonly status: object; readonly history: ReadonlyArray<object> }>
-        }
-        assert.deepInclude(tasks[0]?.status, { state: "TASK_STATE_COMPLETED" })
-        assert.lengthOf(
-          tasks[0]?.history.filter((message) => "role" in message && message.role === "ROLE_USER") ?? [],
-          2
-        )
-      })
   )
 })

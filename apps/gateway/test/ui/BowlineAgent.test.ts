@@ -1,4 +1,4 @@
-import { type AgentSubscriber, type BaseEvent } from "@ag-ui/client"
+import { type AgentSubscriber, type BaseEvent, EventType } from "@ag-ui/client"
 import { createBowline, type PlanRequest } from "@bowline/client"
 import { BowlineAgent } from "@bowline/client/ag-ui"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
@@ -52,7 +52,7 @@ describe("an AG-UI agent through the client", () => {
       const agent = agentAt(url)
       const { last, types } = yield* watch((subscriber) => agent.runAgent({}, subscriber))
       assert.strictEqual(types[0], "RUN_STARTED")
-      assert.deepInclude(last, { type: "RUN_FINISHED", outcome: { type: "success" } })
+      assert.deepInclude(last, { type: EventType.RUN_FINISHED, outcome: { type: "success" } })
       assert.deepInclude(agent.messages.at(-1), { role: "assistant", content: "Hello" })
       const clone = agent.clone()
       clone.addMessage({ id: "more", role: "user", content: "And?" })
@@ -73,7 +73,7 @@ describe("an AG-UI agent through the client", () => {
       const [{ id } = assert.fail()] = agent.pendingInterrupts
       const resume = [{ interruptId: id, status: "resolved" as const, payload: { decision: "approve" } }]
       const second = yield* watch((subscriber) => agent.runAgent({ resume }, subscriber))
-      assert.deepInclude(second.last, { type: "RUN_FINISHED", outcome: { type: "success" } })
+      assert.deepInclude(second.last, { type: EventType.RUN_FINISHED, outcome: { type: "success" } })
       assert.deepInclude(agent.messages.at(-1), { content: "Done" })
       assert.strictEqual(yield* stateOf(url), "completed")
     }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)

@@ -7,7 +7,7 @@ import { callTool, error, say, think, usage } from "@bowline/testing/provider/Tu
 import { assert, describe, it } from "@effect/vitest"
 import { lastAssistantMessageIsCompleteWithApprovalResponses as isDecided } from "ai"
 import { Deferred, Effect, Fiber, Schedule } from "effect"
-import { post, type RunningGateway, send, start } from "../http/RunningGateway.ts"
+import { post, type RunningGateway, send, start, startOn, stores } from "../http/RunningGateway.ts"
 import { ask, lastOf, open, shown, until } from "./Chat.ts"
 
 type Script = Parameters<typeof start>[0]
@@ -238,35 +238,37 @@ describe("the AI SDK's chat", () => {
     })
   )
 
-  it.live("asks again in place of an answer or of a question, but not while the plan runs", () =>
-    Effect.gen(function* () {
-      const hold = yield* Deferred.make<void>()
-      const { provider, url } = yield* start([
-        [say("1")],
-        [say("2")],
-        [say("3")],
-        [say("4")],
-        [say("5"), waitFor(Deferred.await(hold))]
-      ])
-      const chat = open(url)
-      yield* ask(chat, "a")
-      yield* Effect.promise(() => chat.regenerate())
-      assert.deepStrictEqual([yield* told(provider), lastOf(chat)], [["a"], ["text: 2"]])
-      yield* ask(chat, "b")
-      yield* Effect.promise(() => chat.regenerate())
-      assert.deepStrictEqual([yield* told(provider), lastOf(chat)], [["a", "2", "b"], ["text: 4"]])
-      const messageId = chat.messages[2]?.id ?? assert.fail()
-      const editing = yield* Effect.forkChild(Effect.promise(() => chat.sendMessage({ text: "c", messageId })))
-      yield* until(chat, () => lastOf(chat).includes("text: 5"))
-      assert.deepStrictEqual(yield* told(provider), ["a", "2", "c"])
-      const other = open(url, { messages: chat.messages })
-      yield* Effect.promise(() => other.regenerate())
-      assert.include(other.error?.message, "session_busy")
-      yield* Deferred.succeed(hold, undefined)
-      yield* Fiber.join(editing)
-      assert.deepStrictEqual([chat.status, lastOf(chat)], ["ready", ["text: 5"]])
-    })
-  )
+  for (const [name, store] of Object.entries(stores)) {
+    it.live(`asks again in place of an answer or of a question, but not while the plan runs (${name})`, () =>
+      Effect.gen(function* () {
+        const hold = yield* Deferred.make<void>()
+        const { provider, url } = yield* startOn(store)([
+          [say("1")],
+          [say("2")],
+          [say("3")],
+          [say("4")],
+          [say("5"), waitFor(Deferred.await(hold))]
+        ])
+        const chat = open(url)
+        yield* ask(chat, "a")
+        yield* Effect.promise(() => chat.regenerate())
+        assert.deepStrictEqual([yield* told(provider), lastOf(chat)], [["a"], ["text: 2"]])
+        yield* ask(chat, "b")
+        yield* Effect.promise(() => chat.regenerate())
+        assert.deepStrictEqual([yield* told(provider), lastOf(chat)], [["a", "2", "b"], ["text: 4"]])
+        const messageId = chat.messages[2]?.id ?? assert.fail()
+        const editing = yield* Effect.forkChild(Effect.promise(() => chat.sendMessage({ text: "c", messageId })))
+        yield* until(chat, () => lastOf(chat).includes("text: 5"))
+        assert.deepStrictEqual(yield* told(provider), ["a", "2", "c"])
+        const other = open(url, { messages: chat.messages })
+        yield* Effect.promise(() => other.regenerate())
+        assert.include(other.error?.message, "session_busy")
+        yield* Deferred.succeed(hold, undefined)
+        yield* Fiber.join(editing)
+        assert.deepStrictEqual([chat.status, lastOf(chat)], ["ready", ["text: 5"]])
+      })
+    )
+  }
 
   it.live("sees nothing of another caller's chat", () =>
     Effect.gen(function* () {

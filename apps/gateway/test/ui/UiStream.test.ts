@@ -26,7 +26,7 @@ const listen = Effect.fnUntraced(function* (reading: Frames, fold: UiFold<object
     fold,
     tail: "data: [DONE]\n\n",
     headers: {},
-    decided: new Set(),
+    decided: new Set<string>(),
     hold: () => Effect.void,
     isDraining: Effect.succeed(isDraining)
   })
@@ -115,7 +115,7 @@ describe("a stream for a UI library", () => {
 
 describe("a request of the AI SDK", () => {
   it("may say in Bowline's own words what else its plan is to do", () => {
-    const preferences = { on_disconnect: "continue", timeout_ms: 1_000 }
+    const preferences = { on_disconnect: "continue" as const, timeout_ms: 1_000 }
     const decoded = UiChatRequest.decode({
       id: "chat",
       messages: [{ id: "1", role: "user", parts: [{ type: "text", text: "?" }] }],

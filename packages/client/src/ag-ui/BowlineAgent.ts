@@ -26,8 +26,9 @@ const textOf = ({ content }: Pick<Message, "content">): string => {
 
 const decisionOf = ({ interruptId, payload, status }: NonNullable<RunAgentInput["resume"]>[number]): ChatDecision => {
   if (status === "cancelled") return { taskId: interruptId, decision: "reject", note: undefined }
+  const answer: unknown = payload
   const { decision, note }: { readonly decision?: unknown; readonly note?: unknown } =
-    typeof payload === "object" && payload !== null ? payload : {}
+    typeof answer === "object" && answer !== null ? answer : {}
   if (decision !== "approve" && decision !== "reject") {
     throw refusal('Expected the payload of an answer to be {decision: "approve" | "reject", note?}')
   }
