@@ -13,7 +13,7 @@ const themes = ["light", "dark"] as const
 const pictures =
   process.env["BOWLINE_SCREENSHOTS"] === "1" ? join(import.meta.dirname, "../../../../docs/images") : undefined
 
-const shown = new Set(["ask", "plans", "plan", "approvals"])
+const shown = new Set(["ask", "plan", "approvals"])
 
 const show = async (page: Page, { path, ready }: ShownRoute) => {
   await page.goto(path)

@@ -20,8 +20,8 @@ const kept = (page: Page) =>
   page.evaluate(() =>
     JSON.stringify([
       document.cookie,
-      { ...localStorage },
-      { ...sessionStorage },
+      Object.entries(localStorage),
+      Object.entries(sessionStorage),
       location.href,
       document.body.innerHTML
     ])
