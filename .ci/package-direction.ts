@@ -74,6 +74,21 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "cli",
     "main.ts"
   ],
+  "apps/console": [
+    "text",
+    "route",
+    "gateway",
+    "shell",
+    "live",
+    "approval",
+    "plan",
+    "list",
+    "operator",
+    "session",
+    "ask",
+    "Console.tsx",
+    "main.tsx"
+  ],
   "packages/a2a": ["task", "identity", "dialect", "rpc", "card", "peer", "server"],
   "packages/mcp": ["http", "process", "server"],
   "packages/testing": [

@@ -1,4 +1,4 @@
-import { createBowline } from "@bowline/client"
+import { BowlineError, createBowline } from "@bowline/client"
 import { signal } from "@preact/signals"
 import { learnTime } from "./Clock.ts"
 
@@ -68,4 +68,9 @@ export const logOut = async (): Promise<void> => {
 }
 
 /** What went wrong, in words. A refusal of a request names each wrong field. */
-export const inWords = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+export const inWords = (error: unknown): string => {
+  if (error instanceof BowlineError && (error.code === "network" || error.code === "timeout")) {
+    return "The gateway cannot be reached."
+  }
+  return error instanceof Error ? error.message : String(error)
+}

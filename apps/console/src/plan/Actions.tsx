@@ -1,13 +1,12 @@
 import type { Plan } from "@bowline/client"
 import { useSignal } from "@preact/signals"
-import { surviving } from "../ask/Request.ts"
-import { start } from "../ask/Start.ts"
 import { config } from "../gateway/Config.ts"
 import { bowline } from "../gateway/Gateway.ts"
 import type { LivePlan } from "../live/LivePlan.ts"
 import { CopyButton } from "../shell/CopyButton.tsx"
 import { Problem } from "../shell/Notice.tsx"
-import { curl } from "./Curl.ts"
+import { curl, surviving } from "./Request.ts"
+import { start } from "./Start.ts"
 
 /** Offers a file to keep: the plan's record and all that its stream told. */
 const download = (plan: Plan, live: LivePlan) => {

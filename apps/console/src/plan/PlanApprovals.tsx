@@ -7,11 +7,11 @@ export const PlanApprovals = ({ live }: { readonly live: LivePlan }) => {
   if (planId === null || approvals.length === 0) return null
   return (
     <section class="cards" aria-label="Approvals of the plan">
-      {approvals.map(({ by, decision, endedAt, expiresAt, input, note, taskId, tool, why }) => (
+      {approvals.map(({ agent, by, decision, endedAt, expiresAt, input, note, taskId, tool, why }) => (
         <ApprovalCard
           key={taskId}
           links={false}
-          asked={{ planId, taskId, tool, agent: null, input, why, expiresAt, caller: null }}
+          asked={{ planId, taskId, tool, agent, input, why, expiresAt, caller: null }}
           verdict={endedAt === null ? undefined : { decision, by, note }}
         />
       ))}

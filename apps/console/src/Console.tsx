@@ -1,20 +1,20 @@
 import { useSignalEffect } from "@preact/signals"
 import { useEffect, useRef } from "preact/hooks"
-import { ApprovalsPage } from "../approval/ApprovalsPage.tsx"
-import { pendingCount } from "../approval/Pending.ts"
-import { AskPage } from "../ask/AskPage.tsx"
-import { config, isAdmin } from "../gateway/Config.ts"
-import { logOut, signedOut } from "../gateway/Gateway.ts"
-import { PlansPage } from "../list/PlansPage.tsx"
-import { CredentialsPage } from "../operator/CredentialsPage.tsx"
-import { PeersPage } from "../operator/PeersPage.tsx"
-import { PlanPage } from "../plan/PlanPage.tsx"
-import { here, route } from "../route/Location.ts"
-import type { Route } from "../route/Route.ts"
-import { SessionPage } from "../session/SessionPage.tsx"
-import { SessionsPage } from "../session/SessionsPage.tsx"
-import { shortId } from "../text/Format.ts"
-import { Login } from "./Login.tsx"
+import { ApprovalsPage } from "./approval/ApprovalsPage.tsx"
+import { pendingCount } from "./approval/Pending.ts"
+import { AskPage } from "./ask/AskPage.tsx"
+import { config, isAdmin } from "./gateway/Config.ts"
+import { logOut, signedOut } from "./gateway/Gateway.ts"
+import { PlansPage } from "./list/PlansPage.tsx"
+import { CredentialsPage } from "./operator/CredentialsPage.tsx"
+import { PeersPage } from "./operator/PeersPage.tsx"
+import { PlanPage } from "./plan/PlanPage.tsx"
+import { here, route } from "./route/Location.ts"
+import type { Route } from "./route/Route.ts"
+import { SessionPage } from "./session/SessionPage.tsx"
+import { SessionsPage } from "./session/SessionsPage.tsx"
+import { shortId } from "./text/Format.ts"
+import { Login } from "./shell/Login.tsx"
 
 const links = [
   { page: "ask", href: "/", label: "Ask" },
@@ -113,7 +113,7 @@ const Who = () => {
 }
 
 /** The page around all pages. */
-export const Shell = () => {
+export const Console = () => {
   const main = useRef<HTMLElement>(null)
   const path = here.value.path
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
-import { curl } from "../../src/plan/Curl.ts"
+import { curl } from "../../src/plan/Request.ts"
 
 /** The words that a shell makes of a command. */
 const words = (command: string): ReadonlyArray<string> =>

@@ -1,4 +1,5 @@
 import type { PlanRequest } from "@bowline/client"
+import { surviving } from "../plan/Request.ts"
 
 /** What a person fills in to ask. */
 export interface Asking {
@@ -23,12 +24,6 @@ const parsed = (text: string): Record<string, unknown> | undefined => {
     return undefined
   }
 }
-
-/** A request whose plan runs on when the tab is closed: whoever opens it again sees how it went. */
-export const surviving = (request: PlanRequest): PlanRequest => ({
-  ...request,
-  preferences: { ...request.preferences, on_disconnect: "continue" }
-})
 
 /** The body of `POST /plan` for what was filled in, or what is wrong with it. The gateway checks the rest. */
 export const requestOf = ({ more, preset, question, session }: Asking): Made => {

@@ -1,3 +1,11 @@
+import type { PlanRequest } from "@bowline/client"
+
+/** A request whose plan runs on when the tab is closed: whoever opens it again sees how it went. */
+export const surviving = (request: PlanRequest): PlanRequest => ({
+  ...request,
+  preferences: { ...request.preferences, on_disconnect: "continue" }
+})
+
 /** A word that a POSIX shell takes as it is. */
 const quoted = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`
 

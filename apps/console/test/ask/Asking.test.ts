@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { requestOf, surviving } from "../../src/ask/Request.ts"
+import { requestOf } from "../../src/ask/Asking.ts"
+import { surviving } from "../../src/plan/Request.ts"
 
 const asking = { question: "Why?", preset: "", session: "", more: "" }
 
