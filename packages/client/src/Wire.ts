@@ -344,6 +344,7 @@ export type PlanFrame =
       readonly media_type: string
       readonly truncated: boolean
       readonly verified?: "yes" | "no" | "unsigned" | "unknown"
+      readonly name?: string
     } }
   | { readonly id: number; readonly event: "task.finished"; readonly data: FrameHead & {
       readonly task_id: string

@@ -163,6 +163,11 @@ describe("a plan's stream", () => {
     const read = collect(over)
     await advance(500)
     assert.deepStrictEqual(await read, [])
+    // The empty answer may as well have been cut: all frames are asked for once.
+    assert.deepStrictEqual(
+      asked.slice(1).map(({ headers }) => headers.get("last-event-id")),
+      [String(frames.length), null]
+    )
     assert.strictEqual((await over.result()).text, "Hello")
   })
 

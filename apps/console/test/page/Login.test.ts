@@ -1,71 +1,124 @@
-import { stall } from "@bowline/testing/http/Move"
+import { until } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Latch } from "effect"
 import type { Page } from "playwright-core"
-import { describeInBrowser, openPage } from "../browser/Browser.ts"
+import { describeInBrowser, findBarriers, openBrowser, openPage } from "../browser/Browser.ts"
 import { start } from "../browser/Gateway.ts"
 
-const keys = { BOWLINE_API_KEYS: "ann=key-of-ann,root=key-of-root", BOWLINE_ADMIN_CALLERS: "root" }
+const keys = { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob", BOWLINE_ADMIN_CALLERS: "bob" }
 
-const form = (page: Page) => page.getByRole("dialog", { name: "Log in to Bowline" })
+const dialog = (page: Page) => page.getByRole("dialog", { name: "Log in to Bowline" })
 
 const logIn = async (page: Page, key: string) => {
-  await form(page).getByLabel("Key").fill(key)
-  await page.keyboard.press("Enter")
+  await dialog(page).getByLabel("Key").fill(key)
+  await dialog(page).getByRole("button", { name: "Log in" }).click()
 }
 
-describeInBrowser("the login", () => {
-  it.live("stands over the page that was asked for, refuses a wrong key in words, and goes on with a right one", () =>
+/** Everything that a script of the page, or whoever sits at the browser next, could find the key in. */
+const kept = (page: Page) =>
+  page.evaluate(() =>
+    JSON.stringify([
+      document.cookie,
+      Object.entries(localStorage),
+      Object.entries(sessionStorage),
+      location.href,
+      document.body.innerHTML
+    ])
+  )
+
+describeInBrowser("a login", () => {
+  it.live("shows a caller what is theirs, and leaves the key nowhere", () =>
     Effect.gen(function* () {
       const { url } = yield* start([], keys)
-      const { context, faults, page } = yield* openPage(url, "/plans?state=failed")
+      const { context, faults, page } = yield* openPage(url, "/plans")
       yield* Effect.promise(async () => {
+        await dialog(page).waitFor()
         await logIn(page, "key-of-nobody")
-        await form(page).getByText("The gateway does not know this key.").waitFor()
+        await dialog(page).getByRole("alert").getByText("does not know this key").waitFor()
+        assert.strictEqual(await dialog(page).getByLabel("Key").inputValue(), "")
+        await page.keyboard.press("Escape")
+        assert.isTrue(await dialog(page).isVisible())
+      })
+      assert.deepStrictEqual(yield* findBarriers(page), [])
+      yield* Effect.promise(async () => {
         await logIn(page, "key-of-ann")
-        await form(page).waitFor({ state: "detached" })
-        await page.getByRole("heading", { name: "No plan matches these filters" }).waitFor()
-        assert.isTrue(page.url().endsWith("/plans?state=failed"))
-        // The key is not kept: not in the URL, in storage or in a cookie that scripts can read.
-        const kept = await page.evaluate(() => [document.cookie, localStorage.length, sessionStorage.length])
-        assert.deepStrictEqual(kept, ["", 0, 0])
-        assert.deepStrictEqual(
-          (await context.cookies()).map(({ httpOnly, sameSite }) => [httpOnly, sameSite]),
-          [[true, "Strict"]]
-        )
-        await page.getByText("ann", { exact: true }).waitFor()
+        await dialog(page).waitFor({ state: "detached" })
+        await page.getByTitle("Logged in as").getByText("ann").waitFor()
+        await page.locator(".empty").waitFor()
         assert.strictEqual(await page.getByRole("link", { name: "Credentials" }).count(), 0)
+        assert.notInclude(await kept(page), "key-of-ann")
+        const [cookie] = await context.cookies()
+        assert.deepInclude(cookie, { name: "bowline", httpOnly: true, sameSite: "Strict", path: "/" })
+        assert.notInclude(await kept(page), cookie?.value ?? "a cookie")
         await page.goto("/credentials")
-        await page.getByText("This page is for callers marked").waitFor()
+        await page.getByText(/admin/).first().waitFor()
         await page.getByRole("button", { name: "Log out" }).click()
-        await logIn(page, "key-of-root")
-        await page.getByRole("link", { name: "Credentials" }).click()
-        await page.getByRole("heading", { name: "Credentials" }).waitFor()
+        await dialog(page).waitFor()
+        assert.deepStrictEqual(await context.cookies(), [])
+        await logIn(page, "key-of-bob")
+        await page.getByRole("link", { name: "Credentials" }).waitFor()
       })
       assert.deepStrictEqual(faults, [])
     })
   )
 
-  it.live("comes over a plan whose login has ended, and the plan goes on where it was", () =>
+  it.live("that has ended is asked for over the view, which goes on where it was in all tabs", () =>
     Effect.gen(function* () {
-      const { url } = yield* start([[say("So far so good."), stall]], keys)
-      const { context, faults, page } = yield* openPage(url)
+      const latch = Latch.makeUnsafe(false)
+      const { url } = yield* start(() => [say("It is "), until(Effect.asVoid(latch.await)), say("a knot.")], keys)
+      const { context, faults, openTab } = yield* openBrowser(url)
+      const page = yield* openTab("/")
       yield* Effect.promise(async () => {
         await logIn(page, "key-of-ann")
-        await form(page).waitFor({ state: "detached" })
-        await page.getByLabel("Question").fill("Go on?")
+        await page.getByLabel("Question").fill("What is a bowline?")
         await page.getByRole("button", { name: "Ask", exact: true }).click()
-        await page.locator(".prose").getByText("So far so good.").waitFor()
-        await context.clearCookies()
-        await page.evaluate(() => dispatchEvent(new Event("focus")))
-        await form(page).waitFor()
-        assert.strictEqual(await page.locator(".prose").textContent(), "So far so good.")
+        await page.waitForURL("**/plans/plan_*")
+        await page.locator(".answer").getByText("It is").waitFor()
+      })
+      const other = yield* openTab(page.url())
+      yield* Effect.promise(async () => {
+        await other.locator(".answer").getByText("It is").waitFor()
+        // As after 12 hours: the cookie is there, and means nothing any more.
+        const [cookie] = await context.cookies()
+        const headers = { cookie: `bowline=${cookie?.value}`, origin: url }
+        assert.strictEqual((await fetch(`${url}/console/session`, { method: "DELETE", headers })).status, 204)
+        for (const tab of [page, other]) {
+          await tab.evaluate(() => dispatchEvent(new Event("focus")))
+          await dialog(tab).waitFor()
+          await tab.locator(".answer").getByText("It is").waitFor()
+        }
+      })
+      yield* latch.open
+      yield* Effect.promise(async () => {
+        await page.bringToFront()
         await logIn(page, "key-of-ann")
-        await form(page).waitFor({ state: "detached" })
-        await page.getByRole("button", { name: "Cancel" }).click()
-        await page.getByText("aborted: cancelled").waitFor()
-        assert.strictEqual(await page.locator(".bar.tone-running").count(), 0)
+        await page.locator(".answer .prose").getByText("It is a knot.").waitFor()
+        await page.locator(".plan-head .state").getByText("completed").waitFor()
+        await other.bringToFront()
+        await logIn(other, "key-of-ann")
+        await other.locator(".answer .prose").getByText("It is a knot.").waitFor()
+      })
+      assert.deepStrictEqual(faults, [])
+    })
+  )
+
+  it.live("waits after five wrong keys, and says so", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([], keys)
+      const { faults, page } = yield* openPage(url)
+      yield* Effect.promise(async () => {
+        for (let wrong = 0; wrong < 5; wrong++) {
+          const refused = page.waitForResponse((response) => response.url().endsWith("/session"))
+          await logIn(page, `wrong-${wrong}`)
+          assert.strictEqual((await refused).status(), 401)
+          await dialog(page).getByRole("button", { name: "Log in", disabled: false }).waitFor()
+        }
+        await logIn(page, "key-of-ann")
+        await dialog(page)
+          .getByRole("alert")
+          .getByText(/wrong keys/)
+          .waitFor()
       })
       assert.deepStrictEqual(faults, [])
     })

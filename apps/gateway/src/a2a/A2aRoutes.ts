@@ -100,7 +100,7 @@ export const layer = HttpApiBuilder.group(
       .handleRaw("read", ({ request }) => handle(request, direct))
       .handleRaw("remove", ({ request }) => handle(request, direct))
       .handleRaw("call", ({ headers, request }) => {
-        const route = { hops: headers["x-bowline-hops"] ?? 0, via: headers["x-bowline-via"] ?? [] }
+        const route = PlanArrival.routeOf(headers)
         return handle(request, route).pipe(PlanArrival.traced("/a2a", request))
       })
   })

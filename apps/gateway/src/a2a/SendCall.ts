@@ -34,12 +34,16 @@ const isTaskId = Schema.is(TaskId)
 const decisionOf = (message: SentMessage): Result.Result<Decision, A2aError> => {
   const said = textsOf(message)
   if (said.length > 0) return Result.succeed({ decision: "reject", note: said.join("\n\n").slice(0, 4_096) })
-  const at = message.parts.findIndex(({ _tag }) => _tag === "Data")
-  const part = message.parts[at]
-  return Result.mapError(decodeDecision(part?._tag === "Data" ? part.data : undefined), (error) =>
+  const [part, ...others] = message.parts
+  if (part?._tag !== "Data" || others.length > 0) {
+    return Result.fail(
+      invalidParams([{ path: "message.parts", message: "Expected one part, with the decision as its data" }])
+    )
+  }
+  return Result.mapError(decodeDecision(part.data), (error) =>
     invalidParams(
       fromSchema(error).map(({ message, path }) => ({
-        path: `message.parts[${Math.max(at, 0)}].data${path === "" ? "" : `.${path}`}`,
+        path: `message.parts[0].data${path === "" ? "" : `.${path}`}`,
         message
       }))
     )

@@ -38,6 +38,9 @@ const cursorOf = (id: string): Cursor | undefined => {
   return seq === undefined ? undefined : { plan: Number(plan), seq: Number(seq) }
 }
 
+/** The cancellation of a task that waited stands behind its last plan, as if it were the first event of another one. */
+const behind = ({ plan }: Cursor): Cursor => ({ plan: plan + 1, seq: 1 })
+
 export const isBehind = (a: Cursor, b: Cursor): boolean => a.plan > b.plan || (a.plan === b.plan && a.seq > b.seq)
 
 /** A task as far as it is stored: its fold, the place of the last frame in it, and the changes that the reader has not seen. */
@@ -115,7 +118,11 @@ export const open = Effect.fnUntraced(
       if (!fold.hasEnded) break
       const { next, plan: settled } = yield* settledChain(services, caller, task, at.plan)
       plan = settled
-      add([...updates, ...fold.end(settled, next !== undefined)])
+      add([...updates, ...fold.end(settled.plan, next !== undefined)])
+      if (next === undefined && settled.cancelled_at !== null) {
+        at = behind(at)
+        add(fold.cancel(settled.cancelled_at))
+      }
       if (next === undefined) break
       plan = next
       at = { plan: at.plan + 1, seq: 0 }
@@ -149,8 +156,11 @@ interface Following {
   readonly isPatient?: boolean
 }
 
-/** How long a reader waits before it looks whether the client of a task has answered, in milliseconds; at first, and at most. */
-const answerWait = { first: 250, longest: 4_000 }
+/**
+ * How long a reader waits before it looks whether the client of a task has answered, in milliseconds; at first, and at most. When the
+ * gateway shuts down, its streams have two seconds to end.
+ */
+const answerWait = { first: 250, longest: 1_500 }
 
 /** The plan that answers what the task waits for, or when the task was cancelled; undefined if this gateway shuts down first. */
 const awaitAnswer = Effect.fnUntraced(function* (
@@ -188,6 +198,10 @@ export const follow = <E, R>(
       isAnswered ||= updates.some(({ _tag }) => _tag === "Status")
       return updates.length === 0 ? Effect.void : emit({ id: idOf(at), updates }, at)
     }
+    const cancel = (cancelled_at: string) => {
+      at = behind(at)
+      return tell(fold.cancel(cancelled_at))
+    }
     const begin = (next: TaskPlan) => {
       plan = next
       at = { plan: at.plan + 1, seq: 0 }
@@ -211,7 +225,7 @@ export const follow = <E, R>(
       const answer = yield* awaitAnswer(services, caller, task, at.plan)
       if (answer === undefined) return undefined
       if (typeof answer !== "string") begin(answer)
-      else yield* tell(fold.cancel(answer))
+      else yield* cancel(answer)
     }
     while (!isDone()) {
       yield* Effect.scoped(
@@ -227,9 +241,10 @@ export const follow = <E, R>(
         continue
       }
       const { next, plan: settled } = yield* settledChain(services, caller, task, at.plan)
-      const updates = [...pending, ...fold.end(settled, next !== undefined)]
+      const updates = [...pending, ...fold.end(settled.plan, next !== undefined)]
       pending = []
       yield* tell(updates)
+      if (next === undefined && settled.cancelled_at !== null) yield* cancel(settled.cancelled_at)
       if (next === undefined) return at
       begin(next)
     }

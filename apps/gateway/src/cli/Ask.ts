@@ -1,10 +1,7 @@
-import { PlanBody } from "@bowline/domain/plan/PlanRequest"
-import { fromSchema } from "@bowline/protocol/api/Issues"
 import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
-import { Effect, Fiber, Option, Schema, Stdio, Stream } from "effect"
+import { Effect, Fiber, Option, Stdio, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import * as Outbound from "../egress/Outbound.ts"
-import { Ended, exitCodes, failed } from "./Ended.ts"
+import { Ended, exitCodes } from "./Ended.ts"
 import * as GatewayClient from "./GatewayClient.ts"
 import * as Signals from "./Signals.ts"
 import * as Watch from "./Watch.ts"
@@ -38,8 +35,6 @@ const parameters = {
 /** How long Ctrl-C waits for the cancel. Then it closes the connection, which ends the plan as well. */
 const cancelTimeout = "3 seconds"
 
-const decodeRequest = Schema.decodeUnknownEffect(PlanBody, { errors: "all" })
-
 interface Question {
   readonly question: Option.Option<string>
   readonly agent: ReadonlyArray<{ readonly name: string; readonly endpoint: string }>
@@ -63,37 +58,29 @@ const readQuestion = Effect.fnUntraced(function* (given: Option.Option<string>) 
 })
 
 const toRequest = Effect.fnUntraced(function* ({ agent, preset, question, session }: Question) {
-  const body = {
+  return {
     question: yield* readQuestion(question),
     agents: agent,
     ...Option.match(session, { onNone: () => ({}), onSome: (session_id) => ({ session_id }) }),
     ...Option.match(preset, { onNone: () => ({}), onSome: (preset) => ({ preset }) })
   }
-  return yield* Effect.mapError(decodeRequest(body), (error) => {
-    const issues = fromSchema(error).map(({ path, message }) => `${path}: ${message}`)
-    return failed(`invalid_request: ${issues.join("; ")}`)
-  })
 })
 
 const run = Effect.fnUntraced(function* (question: Question) {
   const payload = yield* toRequest(question)
   const gateway = yield* GatewayClient.make
-  const key = (yield* UuidGenerator)()
-  const request = gateway.client.plans.start({
-    headers: { "idempotency-key": key },
-    payload,
-    responseMode: "response-only"
-  })
+  const frames = gateway.client.plan(payload, { idempotencyKey: (yield* UuidGenerator)() })
   const seen = Watch.nothing()
-  const display = yield* Watch.display(gateway, !question.json)
-  const watching = yield* Effect.forkScoped(Watch.watch(gateway, request, seen, display))
+  const display = yield* Watch.display(gateway, seen, !question.json)
+  const watching = yield* Effect.forkScoped(Watch.watch(gateway, frames, seen, display))
 
   const cancel = Effect.fnUntraced(function* (id: string) {
     yield* display.leave("Cancelling the plan. Ctrl-C quits at once")
-    const answered = Effect.map(gateway.client.plans.cancel({ params: { id } }), ({ state }) => state)
+    const cancelled = gateway.client.use((bowline, signal) => bowline.plans.cancel(id, { signal }))
+    const answered = Effect.map(cancelled, ({ state }) => state)
     // The stream of a cancelled plan may end before the answer to the cancel arrives.
     const ended = Effect.flatMap(Fiber.await(watching), () =>
-      seen.outcome === undefined ? Effect.never : Effect.succeed(Watch.stateOf(seen.outcome))
+      seen.view.outcome === null ? Effect.never : Effect.succeed(seen.view.state)
     )
     const state = yield* Effect.raceFirst(ended, answered).pipe(
       Effect.timeoutOption(cancelTimeout),
@@ -106,7 +93,8 @@ const run = Effect.fnUntraced(function* (question: Question) {
 
   const isInterrupted = yield* Effect.raceFirst(Effect.as(Fiber.await(watching), false), Effect.as(Signals.first, true))
   if (isInterrupted) {
-    const line = seen.plan === undefined ? "Interrupted" : yield* cancel(seen.plan.plan_id)
+    const { planId } = seen.view
+    const line = planId === null ? "Interrupted" : yield* cancel(planId)
     return yield* new Ended({ code: exitCodes.interrupted, lines: [line] })
   }
   yield* Fiber.join(watching)
@@ -114,7 +102,4 @@ const run = Effect.fnUntraced(function* (question: Question) {
 }, Effect.scoped)
 
 /** Asks a gateway one question. */
-export const ask = Command.make("ask", parameters, run).pipe(
-  Command.withDescription("Ask a gateway a question"),
-  Command.provide(Outbound.layer)
-)
+export const ask = Command.make("ask", parameters, run).pipe(Command.withDescription("Ask a gateway a question"))

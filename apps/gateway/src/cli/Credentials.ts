@@ -1,7 +1,6 @@
-import type { Credential } from "@bowline/domain/provider/Credential"
+import type { Credential } from "@bowline/client"
 import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
-import * as Outbound from "../egress/Outbound.ts"
 import * as GatewayClient from "./GatewayClient.ts"
 import { printLine } from "./Output.ts"
 import * as Pages from "./Pages.ts"
@@ -31,18 +30,14 @@ const clear = Command.make(
   "clear",
   { id: Argument.String("id").pipe(Argument.withDescription("Such as openai-1")), json: Pages.json },
   ({ id, json }) =>
-    GatewayClient.request((client) => client.credentials.clear({ params: { id } })).pipe(
+    GatewayClient.request((bowline, options) => bowline.credentials.clear(id, options)).pipe(
       Effect.flatMap((credential) => (json ? printLine(toJson(credential)) : print([credential])))
     )
 ).pipe(Command.withDescription("Reset a credential: all its windows end"))
 
 /** Lists the credentials of a gateway's providers with their windows. */
 export const credentials = Command.make("credentials", { json: Pages.json }, ({ json }) =>
-  GatewayClient.request((client) => client.credentials.list()).pipe(
+  GatewayClient.request((bowline, options) => bowline.credentials.list().page(undefined, options)).pipe(
     Effect.flatMap((list) => (json ? printLine(toJson(list)) : print(list.credentials)))
   )
-).pipe(
-  Command.withDescription("List the credentials of a gateway's providers"),
-  Command.withSubcommands([clear]),
-  Command.provide(Outbound.layer)
-)
+).pipe(Command.withDescription("List the credentials of a gateway's providers"), Command.withSubcommands([clear]))

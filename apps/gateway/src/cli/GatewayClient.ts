@@ -1,65 +1,60 @@
-import { Api } from "@bowline/protocol/api/Api"
-import { Problem } from "@bowline/protocol/api/Problem"
-import { Data, Effect, Predicate, Schema } from "effect"
-import { HttpClient, HttpClientError, HttpClientRequest, HttpClientResponse } from "effect/http"
-import { HttpApiClient } from "effect/http-api"
+import type { Bowline, StreamEvent } from "@bowline/client"
+import { BowlineClient, BowlineError } from "@bowline/client/effect"
+import { Effect, Queue, Schedule } from "effect"
 import * as ClientConfig from "./ClientConfig.ts"
 import { Ended, failed, misconfigured, reasonOf } from "./Ended.ts"
 
-/** The gateway refused a request. */
-export class RequestRefused extends Data.TaggedError("RequestRefused")<{ readonly problem: Problem }> {}
+/** As long as a plan that another process has taken over waits for a reader. */
+const giveUpAfter = "1 minute"
+const backoff = Schedule.spaced("500 millis")
 
 export type GatewayClient = Effect.Success<typeof make>
 
-/** The typed client of the gateway that the environment names. */
+/** The client of the gateway that the environment names. `streamEvents` has what happens to its streams. */
 export const make = Effect.gen(function* () {
-  const { url, apiKey } = yield* ClientConfig.fromProcess
-  const client = yield* HttpApiClient.make(Api, {
+  const { url, apiKey } = yield* Effect.mapError(ClientConfig.fromProcess, ({ problems }) => misconfigured(problems))
+  const streamEvents = yield* Queue.unbounded<StreamEvent>()
+  const client = yield* BowlineClient.make({
     baseUrl: url,
-    transformClient: HttpClient.mapRequest(
-      apiKey === undefined ? (request) => request : HttpClientRequest.bearerToken(apiKey)
-    )
+    apiKey,
+    giveUpAfter,
+    // Who sits before a terminal asks again as well.
+    maxRetries: 0,
+    schedule: backoff,
+    onEvent: (event) => void Queue.offerUnsafe(streamEvents, event)
   })
-  return { url, client, hasKey: apiKey !== undefined }
-}).pipe(Effect.mapError(({ problems }) => misconfigured(problems)))
-
-const decodeProblem = HttpClientResponse.schemaBodyJson(Problem)
-
-/** What answers does not speak the protocol of a gateway. */
-class NotAGateway extends Data.TaggedError("NotAGateway") {}
-
-/** The response to a request for a stream, unless the gateway has refused it, or it is no stream of events. */
-export const accepted = Effect.fnUntraced(function* (response: HttpClientResponse.HttpClientResponse) {
-  if (response.status !== 200) return yield* new RequestRefused({ problem: yield* decodeProblem(response) })
-  if (!/^text\/event-stream(;|$)/i.test(response.headers["content-type"] ?? "")) return yield* new NotAGateway()
-  return response
+  return { url, client, streamEvents, hasKey: apiKey !== undefined }
 })
 
-const isProblem = Schema.is(Problem)
+/** A refusal of the gateway, and not of something else at its address. */
+const isRefusal = ({ data, status }: BowlineError): boolean =>
+  status !== undefined && data !== undefined && "code" in data
 
-const formatProblem = ({ code, detail, issues = [], retryable }: Problem): string => {
-  const said = issues.length === 0 ? detail : issues.map(({ path, message }) => `${path}: ${message}`).join("; ")
+const formatRefusal = ({ code, issues, message, retryable }: BowlineError): string => {
+  const said = issues === undefined ? message : issues.map(({ path, message }) => `${path}: ${message}`).join("; ")
   if (code === "unauthorized") return `${code}: ${said}. Set BOWLINE_API_KEY to one of the gateway's keys`
   return retryable ? `${code}: ${said}. Try again later` : `${code}: ${said}`
 }
 
 /** Why the gateway at this URL has not answered, and what to do about it. */
-export const explain = (url: string, error: unknown): Ended => {
+export const explain = (url: string, error: BowlineError | Ended): Ended => {
   if (error instanceof Ended) return error
-  if (error instanceof RequestRefused) return failed(formatProblem(error.problem))
-  if (isProblem(error)) return failed(formatProblem(error))
-  if (HttpClientError.isHttpClientError(error) && Predicate.isTagged(error.reason, "TransportError")) {
+  if (isRefusal(error)) return failed(formatRefusal(error))
+  if (error.code === "network" || error.code === "timeout") {
     return failed(
-      `Cannot reach ${url}: ${reasonOf(error.reason.cause)}. Start a gateway with \`npm start\`, or name another one with BOWLINE_URL`
+      `Cannot reach ${url}: ${reasonOf(error)}. Start a gateway with \`npm start\`, or name another one with BOWLINE_URL`
     )
+  }
+  if (error.code === "incomplete") {
+    return failed(`The stream broke, and could not be resumed. Try again later: bowline tail ${error.planId}`)
   }
   return failed(`What answers at ${url} is not a gateway of this version. Name a gateway with BOWLINE_URL`)
 }
 
 /** Asks the gateway that the environment names. */
-export const request = Effect.fnUntraced(function* <A, E>(
-  ask: (client: GatewayClient["client"]) => Effect.Effect<A, E>
-) {
-  const { url, client } = yield* make
-  return yield* Effect.mapError(ask(client), (error) => explain(url, error))
-})
+export const request = <A>(ask: (bowline: Bowline, options: { readonly signal: AbortSignal }) => Promise<A>) =>
+  Effect.scoped(
+    Effect.flatMap(make, ({ client, url }) =>
+      client.use((bowline, signal) => ask(bowline, { signal })).pipe(Effect.mapError((error) => explain(url, error)))
+    )
+  )

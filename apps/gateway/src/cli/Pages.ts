@@ -8,6 +8,9 @@ import { toJson } from "./TerminalText.ts"
 
 export const json = Flag.Boolean("json").pipe(Flag.withDescription("Print one JSON document"), Flag.withDefault(false))
 
+const decodeCursor = Schema.decodeUnknownOption(Cursor)
+const isCursor = (text: string): boolean => Option.isSome(decodeCursor(text))
+
 /** The flags of a command that lists. */
 export const flags = {
   limit: Flag.String("limit").pipe(
@@ -17,32 +20,19 @@ export const flags = {
   ),
   cursor: Flag.String("cursor").pipe(
     Flag.withDescription("Where the page starts, as the page before says"),
-    Flag.withSchema(Cursor),
+    Flag.filter(isCursor, () => "Expected the next_cursor of a page"),
     Flag.optional
   ),
   json
 }
 
-interface Flags {
-  readonly limit: number
-  readonly cursor: Option.Option<number>
-}
-
-/** The query of a page. */
-export const toQuery = ({ cursor, limit }: Flags) => ({
-  limit,
-  ...Option.match(cursor, { onNone: () => ({}), onSome: (cursor) => ({ cursor }) })
-})
-
-const encode = Schema.encodeEffect(Cursor)
-
 /** Prints a page under the name of its list, as one JSON document or as a table, and says on stderr where the next one starts. */
 export const print = Effect.fnUntraced(function* <Row>(
-  page: { readonly name: string; readonly rows: ReadonlyArray<Row>; readonly next: number | null },
+  page: { readonly name: string; readonly rows: ReadonlyArray<Row>; readonly next: string | null },
   columns: ReadonlyArray<Table.Column<Row>>,
   asJson: boolean
 ) {
-  const next_cursor = page.next === null ? null : yield* Effect.orDie(encode(page.next))
+  const next_cursor = page.next
   if (asJson) return yield* printLine(toJson({ [page.name]: page.rows, next_cursor }))
   yield* Table.print(columns, page.rows, `No ${page.name}`)
   if (next_cursor !== null) yield* tell(`There are more ${page.name}: --cursor ${next_cursor}`)

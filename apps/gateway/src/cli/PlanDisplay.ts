@@ -1,4 +1,4 @@
-import type { SseFrame } from "@bowline/protocol/stream/SseFrame"
+import type { PlanFrame, PlanView } from "@bowline/client"
 import { Clock, Effect, Schedule } from "effect"
 import { styleText } from "node:util"
 import * as Progress from "./Progress.ts"
@@ -14,11 +14,14 @@ const dim = (line: string): string => styleText("dim", line, { stream: process.s
  * how an approval is given.
  */
 export const make = Effect.fnUntraced(function* (
-  answer: (frame: Extract<SseFrame, { readonly event: "approval.requested" }>) => string,
+  answer: (frame: Extract<PlanFrame, { readonly event: "approval.requested" }>) => string,
+  view: () => PlanView,
   printsText: boolean
 ) {
   const { stderr, stdout } = process
-  const progress = Progress.make(yield* Clock.currentTimeMillis)
+  const started = yield* Clock.currentTimeMillis
+  /** The stream is cut, and is not resumed yet. */
+  let isCut = false
   const line = StatusLine.make()
   /** The text of the step that was not retracted, by attempt. */
   const shown = new Map<number, string>()
@@ -29,10 +32,10 @@ export const make = Effect.fnUntraced(function* (
   let isLeaving = false
 
   const draw = Effect.map(Clock.currentTimeMillis, (now) => {
-    if (!isLeaving) line.show(progress.status(now))
+    if (!isLeaving) line.show(Progress.status(view(), now - started, isCut))
   })
 
-  const stream = (frame: SseFrame): void => {
+  const stream = (frame: PlanFrame): void => {
     switch (frame.event) {
       case "text.delta": {
         const { attempt, delta } = frame.data
@@ -63,11 +66,11 @@ export const make = Effect.fnUntraced(function* (
     }
   }
 
-  const onFrame = (frame: SseFrame): void => {
+  const onFrame = (frame: PlanFrame, before: PlanView): void => {
+    isCut = false
     if (isStreaming) stream(frame)
     else if (printsText && frame.event === "final") stdout.write(`${frame.data.text}\n`)
-    const text = Progress.describe(frame, progress.tools)
-    progress.note(frame)
+    const text = Progress.describe(frame, before)
     if (text !== undefined && (stderr.isTTY || frame.event === "approval.requested")) line.line(dim(oneLine(text)))
     if (frame.event === "approval.requested") line.line(answer(frame))
   }
@@ -76,8 +79,10 @@ export const make = Effect.fnUntraced(function* (
   if (isWatched(stderr)) yield* Effect.forkScoped(Effect.repeat(draw, Schedule.spaced("100 millis")))
 
   return {
-    onFrame: (frame: SseFrame) => Effect.sync(() => onFrame(frame)),
-    onCut: Effect.sync(progress.onCut),
+    onFrame: (frame: PlanFrame, before: PlanView) => Effect.sync(() => onFrame(frame, before)),
+    onCut: Effect.sync(() => {
+      isCut = true
+    }),
     /** The last line, for a terminal only. No status comes behind it: the process may end at any moment. */
     leave: (text: string) =>
       Effect.sync(() => {

@@ -1,7 +1,7 @@
-import { type PlanSummary, PlanState } from "@bowline/domain/plan/Plan"
-import { Effect, Option, Record } from "effect"
+import type { PlanSummary } from "@bowline/client"
+import { PlanState } from "@bowline/domain/plan/Plan"
+import { Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import * as Outbound from "../egress/Outbound.ts"
 import * as GatewayClient from "./GatewayClient.ts"
 import { printLine } from "./Output.ts"
 import * as Pages from "./Pages.ts"
@@ -33,30 +33,26 @@ const filters = {
 
 /** Lists the caller's plans. */
 export const plans = Command.make("plans", { ...filters, ...Pages.flags }, ({ json, session, state, ...page }) =>
-  GatewayClient.request((client) =>
-    client.plans.list({
-      query: {
-        ...Record.getSomes({ session_id: session }),
-        ...Record.getSomes({ state: Option.map(state, (state) => [state]) }),
-        ...Pages.toQuery(page)
-      }
-    })
+  GatewayClient.request((bowline, options) =>
+    bowline.plans
+      .list({ session_id: Option.getOrUndefined(session), state: Option.getOrUndefined(state), limit: page.limit })
+      .page(Option.getOrUndefined(page.cursor), options)
   ).pipe(
     Effect.flatMap(({ plans, next_cursor }) =>
       Pages.print({ name: "plans", rows: plans, next: next_cursor }, columns, json)
     )
   )
-).pipe(Command.withDescription("List your plans, newest first"), Command.provide(Outbound.layer))
+).pipe(Command.withDescription("List your plans, newest first"))
 
 /** Cancels a plan. One that is over stays as it is. */
 export const cancel = Command.make(
   "cancel",
   { plan: Argument.String("plan").pipe(Argument.withDescription("The id of the plan")), json: Pages.json },
   ({ json, plan }) =>
-    GatewayClient.request((client) => client.plans.cancel({ params: { id: plan } })).pipe(
+    GatewayClient.request((bowline, options) => bowline.plans.cancel(plan, options)).pipe(
       Effect.flatMap((plan) => {
         if (json) return printLine(toJson(plan))
         return Table.print(columns, [{ ...plan, question_preview: plan.question.slice(0, maxPreview) }], "")
       })
     )
-).pipe(Command.withDescription("Cancel a plan"), Command.provide(Outbound.layer))
+).pipe(Command.withDescription("Cancel a plan"))

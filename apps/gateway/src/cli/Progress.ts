@@ -1,4 +1,4 @@
-import type { SseFrame } from "@bowline/protocol/stream/SseFrame"
+import type { PlanFrame, PlanView } from "@bowline/client"
 import { Duration } from "effect"
 import { oneLine, toJson } from "./TerminalText.ts"
 
@@ -6,8 +6,8 @@ import { oneLine, toJson } from "./TerminalText.ts"
 const lasted = (milliseconds: number): string =>
   milliseconds < 1_000 ? `${milliseconds}ms` : Duration.format(Duration.seconds(Math.trunc(milliseconds / 1_000)))
 
-/** What a frame says to somebody who watches the plan, if it is worth a line. The tools are those of open tasks. */
-export const describe = (frame: SseFrame, tools: ReadonlyMap<string, string> = new Map()): string | undefined => {
+/** What a frame says to somebody who watches the plan, if it is worth a line. The view is the one in front of it. */
+export const describe = (frame: PlanFrame, view: PlanView): string | undefined => {
   switch (frame.event) {
     case "session": {
       const { created, external_session_id, plan_id, session_id } = frame.data
@@ -20,7 +20,8 @@ export const describe = (frame: SseFrame, tools: ReadonlyMap<string, string> = n
     case "task.finished": {
       const { duration_ms, error, state, task_id } = frame.data
       const ended = error === undefined ? state : `${state}: ${error.message}`
-      return `${state === "completed" ? "✓" : "✗"} ${tools.get(task_id) ?? task_id} ${ended} (${lasted(duration_ms)})`
+      const tool = view.tasks.find(({ taskId }) => taskId === task_id)?.tool ?? task_id
+      return `${state === "completed" ? "✓" : "✗"} ${tool} ${ended} (${lasted(duration_ms)})`
     }
     case "approval.requested": {
       const { expires_at, input, tool } = frame.data
@@ -43,73 +44,34 @@ export const describe = (frame: SseFrame, tools: ReadonlyMap<string, string> = n
 
 const spinner = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"]
 
-/** Keeps what a plan is doing, frame by frame, for a line of status. */
-export const make = (started: number) => {
-  const tools = new Map<string, string>()
-  const waiting = new Map<string, string>()
-  let step = 0
-  let calls = 0
-  let doing = "starting"
-  let isCut = false
-
-  const note = (frame: SseFrame): void => {
-    isCut = false
-    switch (frame.event) {
-      case "queued":
-        doing = `waiting for the session, place ${frame.data.position}`
-        return
-      case "step":
-        step = frame.data.step
-        doing = "asking the model"
-        return
-      case "reasoning.delta":
-        doing = "thinking"
-        return
-      case "text.delta":
-        doing = "answering"
-        return
-      case "retry":
-        doing = `trying again: ${frame.data.error.code}`
-        return
-      case "task.started":
-        calls++
-        waiting.delete(frame.data.task_id)
-        tools.set(frame.data.task_id, frame.data.tool)
-        return
-      case "task.finished":
-        tools.delete(frame.data.task_id)
-        doing = "reading the results"
-        return
-      case "approval.requested":
-        waiting.set(frame.data.task_id, frame.data.tool)
-        return
-      case "approval.resolved":
-        waiting.delete(frame.data.task_id)
-        return
-      default:
-        return
-    }
+/** What the plan is doing, in a few words. */
+const doing = ({ approvals, queue, stage, steps, tasks }: PlanView): string => {
+  const waiting = approvals.filter(({ endedAt }) => endedAt === null)
+  if (waiting.length > 0) return `waiting for an approval: ${waiting.map(({ tool }) => tool).join(", ")}`
+  const attempt = steps.at(-1)?.attempts.at(-1)
+  switch (stage) {
+    case "queue":
+      return `waiting for the session, place ${queue?.position ?? 1}`
+    case "tool":
+      return tasks.flatMap(({ endedAt, tool }) => (endedAt === null ? [tool] : [])).join(", ")
+    case "backoff":
+      return `trying again: ${attempt?.retry?.error.code ?? ""}`
+    case "provider":
+      if (attempt?.text) return "answering"
+      return attempt?.reasoning ? "thinking" : "asking the model"
+    default:
+      return steps.length === 0 ? "starting" : "reading the results"
   }
+}
 
-  const stage = (): string => {
-    if (isCut) return "reconnecting"
-    if (waiting.size > 0) return `waiting for an approval: ${[...waiting.values()].join(", ")}`
-    return tools.size > 0 ? [...tools.values()].join(", ") : doing
-  }
-
-  return {
-    tools,
-    note,
-    /** The stream is cut, and is not resumed yet. */
-    onCut: () => {
-      isCut = true
-    },
-    /** What comes first stays longest on a narrow terminal. */
-    status: (now: number): string => {
-      const elapsed = now - started < 1_000 ? "0s" : lasted(now - started)
-      const counts = [...(step === 0 ? [] : [`step ${step}`]), ...(calls === 0 ? [] : [`calls ${calls}`])]
-      const sign = spinner[Math.trunc(now / 100) % spinner.length] ?? ""
-      return oneLine(`${sign} ${elapsed} · ${[stage(), ...counts].join(" · ")}`)
-    }
-  }
+/** A line of status. What comes first stays longest on a narrow terminal. */
+export const status = (view: PlanView, elapsedMs: number, isCut: boolean): string => {
+  const { steps, tasks } = view
+  const elapsed = elapsedMs < 1_000 ? "0s" : lasted(elapsedMs)
+  const counts = [
+    ...(steps.length === 0 ? [] : [`step ${steps.length}`]),
+    ...(tasks.length === 0 ? [] : [`calls ${tasks.length}`])
+  ]
+  const sign = spinner[Math.trunc(elapsedMs / 100) % spinner.length] ?? ""
+  return oneLine(`${sign} ${elapsed} · ${[isCut ? "reconnecting" : doing(view), ...counts].join(" · ")}`)
 }

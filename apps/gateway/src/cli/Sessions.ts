@@ -1,7 +1,6 @@
-import type { Session } from "@bowline/domain/session/Session"
-import { Effect } from "effect"
+import type { Session } from "@bowline/client"
+import { Effect, Option } from "effect"
 import { Command } from "effect/cli"
-import * as Outbound from "../egress/Outbound.ts"
 import * as GatewayClient from "./GatewayClient.ts"
 import * as Pages from "./Pages.ts"
 import type * as Table from "./Table.ts"
@@ -16,9 +15,11 @@ const columns: ReadonlyArray<Table.Column<Session>> = [
 
 /** Lists the caller's sessions. */
 export const sessions = Command.make("sessions", Pages.flags, ({ json, ...page }) =>
-  GatewayClient.request((client) => client.sessions.list({ query: Pages.toQuery(page) })).pipe(
+  GatewayClient.request((bowline, options) =>
+    bowline.sessions.list({ limit: page.limit }).page(Option.getOrUndefined(page.cursor), options)
+  ).pipe(
     Effect.flatMap(({ next_cursor, sessions }) =>
       Pages.print({ name: "sessions", rows: sessions, next: next_cursor }, columns, json)
     )
   )
-).pipe(Command.withDescription("List your sessions, newest first"), Command.provide(Outbound.layer))
+).pipe(Command.withDescription("List your sessions, newest first"))

@@ -1,11 +1,9 @@
-import type { SseFrame } from "@bowline/protocol/stream/SseFrame"
+import { initialView, type PlanFrame } from "@bowline/client"
 import { Effect } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import * as Outbound from "../egress/Outbound.ts"
 import { Ended, exitCodes } from "./Ended.ts"
 import * as GatewayClient from "./GatewayClient.ts"
 import { printLine } from "./Output.ts"
-import * as PlanStream from "./PlanStream.ts"
 import { describe } from "./Progress.ts"
 import * as Signals from "./Signals.ts"
 import { oneLine, toJson } from "./TerminalText.ts"
@@ -17,25 +15,25 @@ const parameters = {
 }
 
 /** A frame as one line: its number, its name, and what it says. */
-const toLine = (frame: SseFrame): string => {
+const toLine = (frame: PlanFrame): string => {
   const { plan_id: _plan, session_id: _session, at: _at, ...payload } = frame.data
-  return `${frame.id}\t${frame.event}\t${oneLine(describe(frame) ?? toJson(payload))}`
+  return `${frame.id}\t${frame.event}\t${oneLine(describe(frame, initialView) ?? toJson(payload))}`
 }
 
 /** Shows a plan from its first frame to its end, on a terminal as `ask` does. Ctrl-C leaves the plan alone. */
 const run = Effect.fnUntraced(function* ({ json, plan }: { readonly json: boolean; readonly plan: string }) {
   const gateway = yield* GatewayClient.make
   const seen = Watch.nothing()
-  const lines = (toText: (frame: SseFrame) => string) =>
-    Effect.succeed({ onFrame: (frame: SseFrame) => printLine(toText(frame)), onCut: Effect.void })
+  const lines = (toText: (frame: PlanFrame) => string) =>
+    Effect.succeed({ onFrame: (frame: PlanFrame) => printLine(toText(frame)), onCut: Effect.void })
   const display = json
     ? yield* lines(toJson)
     : process.stdout.isTTY
-      ? yield* Watch.display(gateway, true)
+      ? yield* Watch.display(gateway, seen, true)
       : yield* lines(toLine)
 
   yield* Effect.raceFirst(
-    Watch.watch(gateway, PlanStream.eventsOf(gateway, plan), seen, display),
+    Watch.watch(gateway, gateway.client.attach(plan), seen, display),
     Effect.andThen(Signals.first, new Ended({ code: exitCodes.interrupted, lines: [] }))
   )
   yield* Watch.report(seen, false)
@@ -43,6 +41,5 @@ const run = Effect.fnUntraced(function* ({ json, plan }: { readonly json: boolea
 
 /** Shows a plan that runs, or that is over. */
 export const tail = Command.make("tail", parameters, run).pipe(
-  Command.withDescription("Show a plan from its first event to its end"),
-  Command.provide(Outbound.layer)
+  Command.withDescription("Show a plan from its first event to its end")
 )

@@ -1,9 +1,16 @@
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import type { Route } from "@bowline/runtime/peer/PeerClient"
 import type { Reading } from "@bowline/runtime/stream/LivePlan"
 import * as Spans from "@bowline/runtime/telemetry/Spans"
 import * as TraceContext from "@bowline/runtime/telemetry/TraceContext"
 import { Effect } from "effect"
 import type { HttpServerRequest, HttpServerResponse } from "effect/http"
+
+/** The gateways that a plan has come through, as the headers say. */
+export const routeOf = (headers: {
+  readonly "x-bowline-hops"?: Route["hops"]
+  readonly "x-bowline-via"?: Route["via"]
+}): Route => ({ hops: headers["x-bowline-hops"] ?? 0, via: headers["x-bowline-via"] ?? [] })
 
 /** Closes the connection when it is overdue. Only that helps against a caller who does not read: every write waits for it. */
 export const closeWhen = (onOverdue: Reading["onOverdue"], request: HttpServerRequest.HttpServerRequest): void =>

@@ -3,6 +3,7 @@ import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/api/Authorization"
 import { ping } from "@bowline/protocol/stream/SseFrame"
 import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
+import type { Route } from "@bowline/runtime/peer/PeerClient"
 import { type Cause, Effect, Predicate, Queue, Result, Schema, Stream } from "effect"
 import { type Headers, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -80,7 +81,11 @@ export const layer = HttpApiBuilder.group(
     const readBody = readSentJson(Schema.Unknown, maxBody)
     const running = new RunningCalls()
 
-    const take = Effect.fnUntraced(function* (caller: CallerName, headers: Headers.Headers, value: unknown) {
+    const take = Effect.fnUntraced(function* (
+      { caller, route }: { readonly caller: CallerName; readonly route: Route },
+      headers: Headers.Headers,
+      value: unknown
+    ) {
       const session = headers[sessionHeader]
       const ownerOf = (id: unknown) => (session === undefined ? undefined : JSON.stringify([caller, session, id]))
       const message = decode(value)
@@ -96,27 +101,28 @@ export const layer = HttpApiBuilder.group(
       const { id } = message
       const spoken = spokenBy(headers, message)
       if (spoken instanceof RpcError) return failed(id, spoken)
-      return yield* serve(caller, message, spoken, ownerOf(id)).pipe(
+      const owner = ownerOf(id)
+      return yield* serve({ caller, route, owner }, message, spoken).pipe(
         Effect.map((served): Response | RunningCall =>
           served instanceof McpServer.Waiting
-            ? { id, token: message.progressToken, owner: ownerOf(id), run: served.run }
+            ? { id, token: message.progressToken, owner, run: served.run }
             : { status: 200, body: resultOf(id, served) }
         ),
         Effect.catch((error) => Effect.succeed(failed(id, error)))
       )
     })
 
-    return handlers.handleRaw("message", ({ request }) =>
+    return handlers.handleRaw("message", ({ headers: sent, request }) =>
       Effect.gen(function* () {
         const { headers } = request
-        const caller = yield* Caller
+        const from = { caller: yield* Caller, route: PlanArrival.routeOf(sent) }
         const { value } = yield* readBody(request)
         const messages = messagesOf(value, headers)
         if (Result.isFailure(messages)) {
           const { body, status } = failed(null, messages.failure)
           return HttpServerResponse.jsonUnsafe(body, { status })
         }
-        const served = (yield* Effect.forEach(messages.success, (message) => take(caller, headers, message))).filter(
+        const served = (yield* Effect.forEach(messages.success, (message) => take(from, headers, message))).filter(
           Predicate.isNotUndefined
         )
         const calls = served.filter(isCall)

@@ -54,16 +54,15 @@ export const make = Effect.gen(function* () {
 
   /** Makes a call, whose arguments are good, and gives its result. */
   const run = Effect.fnUntraced(function* (
-    caller: CallerName,
+    sender: PlanCalls.Sender,
     call: Call,
     spoken: Spoken,
-    owner: string | undefined,
     onFrame: (frame: PlanFrame) => void
   ) {
-    const { approval, plan } = yield* calls.run(caller, call, owner, onFrame)
+    const { approval, plan } = yield* calls.run(sender, call, onFrame)
     if (approval === undefined) {
       const isHandedOut = !isSettled(plan) && (call._tag === "Ask" || call._tag === "Resume")
-      if (isHandedOut && McpTasks.areWanted(spoken)) return yield* tasks.created(caller, plan.plan_id)
+      if (isHandedOut && McpTasks.areWanted(spoken)) return yield* tasks.created(sender.caller, plan.plan_id)
       const result = PlanAnswer.toResult(PlanAnswer.fromPlan(plan))
       // A plan that was cancelled has ended as the caller of this wants it.
       return call._tag === "Cancel" ? { ...result, isError: false } : result
@@ -93,16 +92,11 @@ export const make = Effect.gen(function* () {
       : Effect.fail(error)
   }
 
-  const callTool = Effect.fnUntraced(function* (
-    caller: CallerName,
-    params: Params,
-    spoken: Spoken,
-    owner: string | undefined
-  ) {
+  const callTool = Effect.fnUntraced(function* (sender: PlanCalls.Sender, params: Params, spoken: Spoken) {
     const { revision } = spoken
     const { arguments: given = {}, name } = params
     if (typeof name !== "string") return yield* invalidParams("Wrong: params.name. Expected the name of a tool")
-    const tool = (yield* tools(caller)).find((tool) => tool.name === name)
+    const tool = (yield* tools(sender.caller)).find((tool) => tool.name === name)
     if (tool === undefined) {
       return yield* invalidParams(
         `There is no tool ${JSON.stringify(name.slice(0, 200))}: tools/list names those there are`
@@ -115,7 +109,7 @@ export const make = Effect.gen(function* () {
     const asked = answered === undefined ? call.success : resumed(call.success, answered)
     return new Waiting({
       run: (onFrame) =>
-        run(caller, asked, spoken, owner, onFrame).pipe(
+        run(sender, asked, spoken, onFrame).pipe(
           Effect.catch(refuse),
           Effect.map((result) => complete(revision, result))
         )
@@ -129,16 +123,16 @@ export const make = Effect.gen(function* () {
       message: `${revision} has no method ${JSON.stringify(method.slice(0, 200))} that the gateway knows`
     })
 
-  /** Answers a request with its result, or with a call that is still to be made. Its `owner` may cancel the call. */
+  /** Answers a request with its result, or with a call that is still to be made. */
   const serve = (
-    caller: CallerName,
+    sender: PlanCalls.Sender,
     { method, params }: RpcRequest,
-    spoken: Spoken,
-    owner: string | undefined
+    spoken: Spoken
   ): Effect.Effect<object, RpcError> => {
+    const { caller } = sender
     const { revision } = spoken
     const isModern = revision === modern
-    if (method === "tools/call") return callTool(caller, params, spoken, owner)
+    if (method === "tools/call") return callTool(sender, params, spoken)
     if (method === "tools/list") {
       if (params["cursor"] !== undefined)
         return Effect.fail(invalidParams("Wrong: params.cursor. All tools are on the first page"))

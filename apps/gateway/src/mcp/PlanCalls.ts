@@ -11,6 +11,7 @@ import { type Idempotency, idempotency } from "@bowline/runtime/store/Idempotenc
 import type { Page } from "@bowline/runtime/store/Page"
 import type { PlanFrame } from "@bowline/runtime/store/EventRow"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import type { Route } from "@bowline/runtime/peer/PeerClient"
 import type { PlanReader } from "@bowline/runtime/stream/LivePlan"
 import { Clock, Effect, FiberSet, Option, Queue } from "effect"
 import { nameIn, waitFor } from "../http/JsonAnswer.ts"
@@ -28,6 +29,13 @@ type Resuming = Extract<Call, { readonly _tag: "Resume" }>
 export interface Outcome {
   readonly plan: PlanResult
   readonly approval?: PendingApproval
+}
+
+/** Who makes a call, on which way it has come, and who may cancel it by another request: undefined if nobody. */
+export interface Sender {
+  readonly caller: CallerName
+  readonly route: Route
+  readonly owner: string | undefined
 }
 
 interface Reading {
@@ -141,8 +149,8 @@ export const make = Effect.gen(function* () {
   })
 
   /** A call whose owner may cancel it at any replica is known in the store, unless its client has used its id before. */
-  const start = (caller: CallerName, call: Asking, owner: string | undefined) => {
-    const asked = { caller, request: requestOf(call) }
+  const start = ({ caller, owner, route }: Sender, call: Asking) => {
+    const asked = { caller, route, request: requestOf(call) }
     if (owner === undefined) return streams.start(asked)
     return Effect.catchTag(
       streams.start({ ...asked, idempotency: keyOf(owner), joins: false }),
@@ -151,8 +159,8 @@ export const make = Effect.gen(function* () {
     )
   }
 
-  const ask = (caller: CallerName, call: Asking, owner: string | undefined, look: Look) =>
-    Effect.flatMap(start(caller, call, owner), (reading) => hold(caller, reading, call.wait_ms, look))
+  const ask = (sender: Sender, call: Asking, look: Look) =>
+    Effect.flatMap(start(sender, call), (reading) => hold(sender.caller, reading, call.wait_ms, look))
 
   /** Ends the plan of a call that waits at another replica. One that was handed out goes on. */
   const cancelElsewhere = (caller: CallerName, owner: string) =>
@@ -187,16 +195,12 @@ export const make = Effect.gen(function* () {
     Effect.flatMap(streams.read(caller, plan_id, 0), (reading) => watch(caller, reading, wait_ms, look))
 
   /** Makes a call. Interrupting it ends the plan that it has started, unless that was handed out. */
-  const run = (
-    caller: CallerName,
-    call: Call,
-    owner: string | undefined,
-    onFrame: Look
-  ): Effect.Effect<Outcome, Refusal> => {
+  const run = (sender: Sender, call: Call, onFrame: Look): Effect.Effect<Outcome, Refusal> => {
+    const { caller } = sender
     switch (call._tag) {
       // Not interrupted between the start of the plan and the wait for it, which is interruptible: nobody would end the plan.
       case "Ask":
-        return Effect.uninterruptible(Effect.scoped(ask(caller, call, owner, onFrame)))
+        return Effect.uninterruptible(Effect.scoped(ask(sender, call, onFrame)))
       case "Resume":
         return Effect.uninterruptible(Effect.scoped(resume(caller, call, onFrame)))
       case "Result":

@@ -7,6 +7,7 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { idempotency } from "@bowline/runtime/store/Idempotency"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import type { Route } from "@bowline/runtime/peer/PeerClient"
 import { Effect, Schema } from "effect"
 import type { Headers } from "effect/http"
 import { invalid, Refused } from "../http/Refusals.ts"
@@ -40,6 +41,7 @@ const listed = (names: ReadonlyArray<string>): string =>
 /** A request of a client, read as a plan. */
 export interface Asking {
   readonly headers: Headers.Headers
+  readonly route: Route
   /** The body, as it was sent. */
   readonly body: unknown
   readonly model: string
@@ -79,7 +81,7 @@ export const make = Effect.gen(function* () {
     expectModel,
     /** The plan, how to read it, and the headers of its answer. `mayJoin` says whether an earlier request may have started it. */
     start: Effect.fnUntraced(function* (asking: Asking) {
-      const { body, echo, headers, ignored, isStreamed, model, renamed, session_ttl_ms } = asking
+      const { body, echo, headers, ignored, isStreamed, model, renamed, route, session_ttl_ms } = asking
       yield* expectModel(model)
       const session = asking.request.session_id ?? (yield* sessionOf(headers, isStreamed))
       const key = headers["idempotency-key"]
@@ -94,6 +96,7 @@ export const make = Effect.gen(function* () {
           ...(session !== undefined && { session_id: session }),
           ...(session === undefined && session_ttl_ms !== undefined && { session_ttl_ms })
         },
+        route,
         echo,
         idempotency: key === undefined ? undefined : idempotency(key, body)
       }

@@ -36,13 +36,14 @@ export const layer = HttpApiBuilder.group(
       )
       .handle("model", ({ params }) => find(params.id).pipe(answer))
       .handle("presetModel", ({ params }) => find(`${params.family}/${params.preset}`).pipe(answer))
-      .handleRaw("chat", ({ request }) =>
+      .handleRaw("chat", ({ headers: sent, request }) =>
         Effect.gen(function* () {
           const { value } = yield* readBody(request)
           const chat = yield* Effect.mapError(Effect.fromResult(ChatRequest.decode(value)), invalid)
           const { frames, headers, onOverdue, ...ids } = yield* openAi.start({
             ...chat,
             headers: request.headers,
+            route: PlanArrival.routeOf(sent),
             body: value,
             session_ttl_ms: Duration.toMillis("24 hours"),
             renamed: ChatRequest.renamed

@@ -6,6 +6,7 @@ import { ExternalSessionId } from "@bowline/domain/session/Session"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Caller } from "@bowline/protocol/api/Authorization"
 import { defaultPreset } from "@bowline/runtime/config/Presets"
+import type { Route } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import type { PlanFrame } from "@bowline/runtime/store/EventRow"
@@ -120,7 +121,7 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     caller: CallerName,
     asked: ResponseRequest.ResponseRequest,
     request: PlanRequest,
-    sent: Pick<OpenAiPlans.Asking, "headers" | "body">
+    sent: Pick<OpenAiPlans.Asking, "headers" | "route" | "body">
   ) {
     const created_at = Math.floor((yield* Clock.currentTimeMillis) / 1_000)
     const labels = yield* labelsOf(caller, asked.model, request)
@@ -136,7 +137,7 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     return { ...reading, from: 0, echo: mayJoin ? yield* stored.echo(caller, reading.plan_id) : echo }
   })
 
-  return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest) {
+  return Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, route: Route) {
     const caller = yield* Caller
     const { value } = yield* readBody(request)
     const whole = yield* resolve(caller, value)
@@ -145,7 +146,7 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
     const previous =
       asked.previous === undefined ? undefined : yield* previousOf(caller, asked.previous, asked.request !== undefined)
     const decided = yield* decide(caller, asked, previous?.plan_id)
-    const sent = { headers: request.headers, body: value }
+    const sent = { headers: request.headers, route, body: value }
     const { request: question } = asked
     const reading = yield* question !== undefined
       ? start(

@@ -40,7 +40,9 @@ export const layer = HttpApiBuilder.group(
     })
 
     return handlers
-      .handleRaw("create", ({ request }) => create(request).pipe(PlanArrival.traced("/v1/responses", request), answer))
+      .handleRaw("create", ({ headers, request }) =>
+        create(request, PlanArrival.routeOf(headers)).pipe(PlanArrival.traced("/v1/responses", request), answer)
+      )
       .handle("get", ({ params, query, request }) =>
         Effect.gen(function* () {
           const caller = yield* Caller

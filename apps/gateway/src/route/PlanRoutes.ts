@@ -41,7 +41,7 @@ export const layer = HttpApiBuilder.group(
       .handleRaw("start", ({ request, headers }) =>
         Effect.gen(function* () {
           const caller = yield* Caller
-          const route = { hops: headers["x-bowline-hops"] ?? 0, via: headers["x-bowline-via"] ?? [] }
+          const route = PlanArrival.routeOf(headers)
           const { sent, value } = yield* readRequest(request)
           const key = headers["idempotency-key"]
           const same = key === undefined ? undefined : idempotency(key, sent)

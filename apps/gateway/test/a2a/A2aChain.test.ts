@@ -7,7 +7,7 @@ import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { post, send, start } from "../http/RunningGateway.ts"
-import { errorOf, eventsOf, message, resultOf, rpc, taskIn } from "./Requests.ts"
+import { errorOf, eventsOf, fieldsOf, message, resultOf, rpc, taskIn } from "./Requests.ts"
 
 interface TaskShown {
   readonly id: string
@@ -119,7 +119,10 @@ describe("a task of several plans", () => {
         `${url}/a2a`,
         rpc("SendMessage", message({ taskId: id, parts: [{ data: { decision: "maybe" } }] }))
       )
-      assert.strictEqual(errorOf(wrong).code, -32602)
+      assert.deepStrictEqual(fieldsOf(errorOf(wrong)), ["message.parts[0].data.decision"])
+      const both = [{ data: { decision: "approve" } }, { data: { decision: "reject" } }]
+      const torn = yield* post(`${url}/a2a`, rpc("SendMessage", message({ taskId: id, parts: both })))
+      assert.deepStrictEqual(fieldsOf(errorOf(torn)), ["message.parts"])
       const decision = message({ taskId: id, parts: [{ data: { decision: "approve" } }] })
       const decided = eventsOf((yield* post(`${url}/a2a/message:stream`, decision)).text)
       assert.deepInclude(taskIn(decided).status, { state: "TASK_STATE_WORKING" })

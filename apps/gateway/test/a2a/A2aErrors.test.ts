@@ -3,6 +3,7 @@ import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Scope } from "effect"
 import { post, send, start } from "../http/RunningGateway.ts"
+import { startForKit } from "./KitGateway.ts"
 import { ann, errorOf, eventsOf, fieldsOf, keys, message, missing, resultOf, rpc } from "./Requests.ts"
 
 const wrongBowline = { bowline: { preferences: { max_steps: 0 }, colour: 1 } }
@@ -179,6 +180,28 @@ describe("a gateway that shuts down", () => {
       yield* Deferred.succeed(proceed, undefined)
       assert.include((yield* Fiber.join(running)).text, "TASK_STATE_COMPLETED")
       yield* Fiber.join(closing)
+    })
+  )
+
+  it.live("tells who follows a task that waits to come again", () =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const { url } = yield* Scope.provide(startForKit(false), scope)
+      const sent = yield* post(`${url}/a2a`, rpc("SendMessage", message({ messageId: "tck-input-required" })))
+      const { id } = resultOf(sent)["task"] as { readonly id: string }
+      const following = yield* Effect.promise(() =>
+        fetch(`${url}/a2a`, {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify(rpc("SubscribeToTask", { id }))
+        })
+      )
+      yield* Scope.close(scope, Exit.void)
+      const events = eventsOf(yield* Effect.promise(() => following.text()))
+      assert.lengthOf(events, 2)
+      const { code, data } = errorOf({ body: events[1]?.data ?? {} })
+      assert.strictEqual(code, -32603)
+      assert.deepInclude(data?.[0]?.metadata, { code: "draining", retryable: "true" })
     })
   )
 

@@ -2,7 +2,7 @@ import * as Host from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, Schedule } from "effect"
 import { clients, readOut, readUntil } from "./Clients.ts"
 import { bindings, type Call, type Given, type Members } from "./KitBindings.ts"
 import { startForKit } from "./KitGateway.ts"
@@ -194,6 +194,10 @@ layer(Subject.layer, { excludeTestServices: true })("what the public kit asks", 
           assert.strictEqual(status.state, "TASK_STATE_CANCELED")
         }
         assert.deepInclude((yield* readOut(reader)).at(-1), { kind: "status", state: "canceled" })
+        const missed = yield* call("SubscribeToTask", { id }, { "last-event-id": "4" })
+        assert.deepStrictEqual(statesOf(missed).at(-1), "TASK_STATE_CANCELED")
+        const nothing = yield* call("SubscribeToTask", { id }, { "last-event-id": "1.1" })
+        assert.strictEqual(nothing.reason, "UNSUPPORTED_OPERATION")
         assert.strictEqual(taskOf(yield* call("GetTask", { id })).status.state, "TASK_STATE_CANCELED")
         const late = yield* call("SendMessage", asked("tck-complete-task", { taskId: id }))
         assert.strictEqual(late.reason, "UNSUPPORTED_OPERATION")
@@ -220,6 +224,10 @@ layer(Subject.layer, { excludeTestServices: true })("what the public kit asks", 
           assert.strictEqual(headers["authorization"], "Bearer the credentials")
           assert.match(body, /^\{"(?:statusUpdate|artifactUpdate)":/)
         }
+        const left = taskOf(yield* call("SendMessage", sent)).id
+        yield* call("CancelTask", { id: left })
+        const isLast = ({ body }: Host.HostRequest) => body.includes("CANCELED")
+        yield* Effect.repeat(requests.all, { until: (all) => all.some(isLast), schedule: Schedule.spaced("20 millis") })
         const shown = { taskId, id: "b", url: "https://example.com/" }
         assert.deepStrictEqual((yield* call("CreateTaskPushNotificationConfig", shown)).result, shown)
         assert.deepStrictEqual((yield* call("GetTaskPushNotificationConfig", { taskId, id: "b" })).result, shown)

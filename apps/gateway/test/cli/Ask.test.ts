@@ -64,9 +64,9 @@ describe("bowline ask", () => {
           /^Invalid value for flag --agent: "stuck". Expected name=url \(see .+\)\n$/
         ],
         [
-          ask("http://127.0.0.1:1", "What?"),
+          ask("http://127.0.0.1:2", "What?"),
           1,
-          /^Cannot reach http:\/\/127\.0\.0\.1:1: .+ECONNREFUSED.+npm start.+BOWLINE_URL\n$/
+          /^Cannot reach http:\/\/127\.0\.0\.1:2: .+ECONNREFUSED.+npm start.+BOWLINE_URL\n$/
         ],
         [
           ask(`${provider.url}/v1`, "What?"),

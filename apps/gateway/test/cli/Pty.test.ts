@@ -139,10 +139,10 @@ describe.skipIf(!hasPty)("bowline on a terminal (skipped without `script` of uti
 
   it.live("prints an error once, on a line of its own", () =>
     Effect.gen(function* () {
-      const { code, lines } = yield* (yield* onPty(["ask", "What?"], { BOWLINE_URL: "http://127.0.0.1:1" })).ended
+      const { code, lines } = yield* (yield* onPty(["ask", "What?"], { BOWLINE_URL: "http://127.0.0.1:2" })).ended
       assert.strictEqual(code, 1)
       assert.lengthOf(lines, 1)
-      assert.match(lines[0] ?? "", /^Cannot reach http:\/\/127\.0\.0\.1:1: .+ECONNREFUSED/)
+      assert.match(lines[0] ?? "", /^Cannot reach http:\/\/127\.0\.0\.1:2: .+ECONNREFUSED/)
     })
   )
 

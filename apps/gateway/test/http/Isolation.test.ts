@@ -43,7 +43,7 @@ const cases: Readonly<Record<string, Case>> = {
 
 /** Every parameter beside those of paths. Of these, `caller`, `session_id` and `idempotency-key` name what may be another caller's. */
 const parameters = ["after", "caller", "cursor", "limit", "session_id", "state"].concat(
-  ["idempotency-key", "last-event-id"],
+  ["idempotency-key", "last-event-id", "error_code", "model", "q", "since", "until"],
   ["x-bowline-hops", "x-bowline-via", "order", "starting_after", "stream"]
 )
 
@@ -116,7 +116,9 @@ describe("what belongs to another caller", () => {
         for (const id of [session, "ann's"]) {
           assert.strictEqual((yield* send(`${url}/plans?session_id=${id}`, { headers: bob })).status, 404)
         }
-        assert.strictEqual((yield* send(`${url}/approvals?caller=ann`, { headers: bob })).status, 403)
+        for (const list of ["approvals", "plans"]) {
+          assert.strictEqual((yield* send(`${url}/${list}?caller=ann`, { headers: bob })).status, 403)
+        }
         for (const list of ["plans", "sessions", "approvals"]) {
           assert.include(yield* read(`/${list}`, bob), `"${list}":[]`)
         }

@@ -3,7 +3,7 @@ import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { becomes, completes } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
 import { answers } from "@bowline/testing/peer/Trouble"
-import type { Script } from "@bowline/testing/provider/Script"
+import { results, type Script } from "@bowline/testing/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -94,6 +94,37 @@ describe("hops", () => {
       assert.deepStrictEqual([back.status, back.body["code"]], [508, "hops_exceeded"])
       assert.strictEqual((yield* peer.seen).sends.length, 2)
     }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
+  it.live("are read by every edge: a gateway that is its own MCP server asks itself once", () =>
+    Effect.gen(function* () {
+      const { provider, url } = yield* start((asked) =>
+        results(asked).length === 0 ? [callTool("self_plan", { question: "?" })] : [say(results(asked).join())]
+      )
+      const itself = { question: "?", mcp_servers: [{ name: "self", url: `${url}/mcp`, approval: "never" }] }
+      const { body } = yield* post(`${url}/plan`, itself)
+      assert.include(JSON.stringify(body["final"]), "hops_exceeded")
+      assert.lengthOf(yield* provider.requests.all, 2)
+      const messages = [{ role: "user", content: "?" }]
+      const call = {
+        jsonrpc: "2.0",
+        id: 1,
+        method: "tools/call",
+        params: { name: "plan", arguments: { question: "?" } }
+      }
+      for (const [path, question, status] of [
+        ["/v1/chat/completions", { model: "bowline", messages }, 508],
+        ["/v1/responses", { model: "bowline", input: "?" }, 508],
+        ["/mcp", call, 200]
+      ] as const) {
+        const far = yield* post(`${url}${path}`, question, { "x-bowline-hops": "6" })
+        assert.strictEqual(far.status, status, path)
+        assert.include(far.text, "hops_exceeded", path)
+        const wrong = yield* post(`${url}${path}`, question, { "x-bowline-hops": "two" })
+        assert.deepStrictEqual([wrong.status, "error" in wrong.body], [400, true], path)
+      }
+      assert.lengthOf(yield* provider.requests.all, 2)
+    })
   )
 })
 

@@ -129,6 +129,7 @@ describe("AG-UI's HttpAgent", () => {
         else assert.strictEqual(messages[0], tool)
         assert.strictEqual(messages[1], 'assistant: "Done"')
         assert.deepStrictEqual([result, agent.pendingInterrupts], [{ text: "Done", stopReason: "stop" }, []])
+        assert.deepStrictEqual(agent.messages.slice(0, 2).map(shown), ['user: "?"', 'assistant: "Asking"'])
         const late = yield* post(`${url}/agui`, {
           threadId: "thread",
           runId: "late",
@@ -143,14 +144,25 @@ describe("AG-UI's HttpAgent", () => {
   it.live("asks something else with an answer that it has cancelled", () =>
     Effect.gen(function* () {
       const { url: peer } = yield* ScriptedPeer.serve({ acts: [] })
-      const { url } = yield* start([[callTool("rigger_ask", { input: "7" })], [say("Else")], [say("Else")]])
+      const { url } = yield* start([
+        [callTool("rigger_ask", { input: "7" })],
+        [say("Else")],
+        [callTool("rigger_ask", { input: "7" })],
+        [say("Else")]
+      ])
       const agent = agentAt(url)
       yield* runAgent(agent, { forwardedProps: propsOf(peer, "always") })
       const resume = agent.pendingInterrupts.map(({ id }) => ({ interruptId: id, status: "cancelled" as const }))
       agent.addMessage({ id: "2", role: "user", content: "Else?" })
       assert.deepStrictEqual((yield* runAgent(agent, { resume })).result, { text: "Else", stopReason: "stop" })
-      agent.addMessage({ id: "3", role: "user", content: "Else?" })
-      assert.deepStrictEqual((yield* runAgent(agent, { resume })).result, { text: "Else", stopReason: "stop" })
+      // Nothing waits any more, and nobody has decided.
+      agent.threadId = "other"
+      agent.addMessage({ id: "3", role: "user", content: "?" })
+      yield* runAgent(agent, { forwardedProps: propsOf(peer, "always") })
+      const left = agent.pendingInterrupts.map(({ id }) => ({ interruptId: id, status: "cancelled" as const }))
+      yield* send(`${url}/ui/chat/other/stream`, { method: "DELETE" })
+      agent.addMessage({ id: "4", role: "user", content: "Else?" })
+      assert.deepStrictEqual((yield* runAgent(agent, { resume: left })).result, { text: "Else", stopReason: "stop" })
     }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
   )
 

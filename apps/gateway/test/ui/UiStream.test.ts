@@ -3,8 +3,9 @@ import * as UiChunks from "@bowline/client/ai-sdk/UiChunks"
 import type { UiFold } from "@bowline/client/ui/UiFold"
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { stall } from "@bowline/testing/http/Move"
-import { say } from "@bowline/testing/provider/Turn"
+import { callTool, say } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Stream } from "effect"
@@ -21,14 +22,19 @@ const folds: Readonly<Record<string, () => UiFold<object>>> = {
 type Frames = Effect.Success<ReturnType<typeof TestKit.post>>
 
 /** Writes the plan to a client. Gives what that has heard since it last asked. */
-const listen = Effect.fnUntraced(function* (reading: Frames, fold: UiFold<object>, isDraining = false) {
+const listen = Effect.fnUntraced(function* (
+  reading: Frames,
+  fold: UiFold<object>,
+  drains: boolean,
+  decided: ReadonlySet<string> = new Set<string>()
+) {
   const { body } = UiStream.respond(reading, {
     fold,
     tail: "data: [DONE]\n\n",
     headers: {},
-    decided: new Set<string>(),
+    decided,
     hold: () => Effect.void,
-    isDraining: Effect.succeed(isDraining)
+    isDraining: Effect.succeed(drains)
   })
   if (body._tag !== "Stream") return assert.fail("The answer is no stream")
   let heard = ""
@@ -59,7 +65,7 @@ describe("a stream for a UI library", () => {
   for (const [protocol, fold] of Object.entries(folds)) {
     it.effect(`says a comment after each 10 s of silence (${protocol})`, () =>
       Effect.gen(function* () {
-        const hear = yield* listen(yield* TestKit.post({ question: "?" }), fold())
+        const hear = yield* listen(yield* TestKit.post({ question: "?" }), fold(), false)
         yield* TestKit.pass("1 second")
         assert.include(hear(), `"delta":"a"`)
         for (let silences = 0; silences < 6; silences++) {
@@ -85,6 +91,25 @@ describe("a stream for a UI library", () => {
       }).pipe(Effect.scoped, kit)
     )
   }
+
+  it.effect("ends where the plan waits for a decision, but not for one that was made just now", () =>
+    Effect.gen(function* () {
+      const reading = yield* TestKit.post({
+        question: "?",
+        agents: [{ name: "bob", endpoint: "http://bob.test/", skills: [{ id: "ask", approval: "always" }] }]
+      })
+      yield* TestKit.pass("1 second")
+      const plans = yield* Plans
+      const [waiting] = (yield* plans.approvals(anonymous, { limit: 1 })).items
+      const streams = yield* PlanStreams
+      const again = streams.read(anonymous, reading.plan_id, 0)
+      const told = yield* listen(yield* again, UiChunks.make(), false)
+      const deciding = yield* listen(yield* again, UiChunks.make(), false, new Set([waiting?.task_id ?? ""]))
+      yield* TestKit.pass("1 second")
+      assert.include(told(), `"finishReason":"tool-calls"}\n\ndata: [DONE]`)
+      assert.notInclude(deciding(), "finish")
+    }).pipe(Effect.scoped, Effect.provide(TestKit.layer({ script: [[callTool("bob_ask", { input: "7" })]] })))
+  )
 
   it.effect("leaves its plan 10 s to be read again, and then ends it", () =>
     Effect.gen(function* () {

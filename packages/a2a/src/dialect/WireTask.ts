@@ -26,7 +26,7 @@ const WireStatus = Schema.Struct({
   message: Schema.optionalKey(Schema.NullOr(WireMessage))
 })
 
-const WireArtifact = Schema.Struct({ artifactId: word, artifact_id: word, parts: Schema.Array(WirePart) })
+const WireArtifact = Schema.Struct({ artifactId: word, artifact_id: word, name: word, parts: Schema.Array(WirePart) })
 
 const WireTask = Schema.Struct({
   id: RemoteId,
@@ -47,6 +47,7 @@ const toMessage = (wire: typeof WireMessage.Type): Message => ({
 
 const toArtifact = (wire: typeof WireArtifact.Type): Artifact => ({
   id: wire.artifactId ?? wire.artifact_id ?? null,
+  ...(wire.name != null && wire.name !== "" && { name: wire.name }),
   parts: wire.parts.map(toPart)
 })
 

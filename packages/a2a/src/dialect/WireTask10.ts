@@ -25,7 +25,7 @@ const WireStatus = Schema.Struct({
   message: Schema.optionalKey(Schema.NullOr(WireMessage))
 })
 
-const WireArtifact = Schema.Struct({ artifactId: word, parts: list(WirePart10) })
+const WireArtifact = Schema.Struct({ artifactId: word, name: word, parts: list(WirePart10) })
 
 const WireTask = Schema.Struct({
   id: RemoteId,
@@ -45,6 +45,7 @@ const toMessage = (wire: typeof WireMessage.Type): Message => ({
 
 const toArtifact = (wire: typeof WireArtifact.Type): Artifact => ({
   id: wire.artifactId || null,
+  ...(wire.name && { name: wire.name }),
   parts: (wire.parts ?? []).map(toPart)
 })
 

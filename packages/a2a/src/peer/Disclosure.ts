@@ -107,8 +107,13 @@ export class Disclosure {
   }
 
   #redacted(event: PeerEvent): PeerEvent {
-    return event._tag === "Artifact"
-      ? { ...event, content: this.#redaction.json(event.content), mediaType: this.#redaction.text(event.mediaType) }
-      : event
+    if (event._tag !== "Artifact") return event
+    const { content, mediaType, name } = event
+    return {
+      ...event,
+      content: this.#redaction.json(content),
+      mediaType: this.#redaction.text(mediaType),
+      ...(name !== undefined && { name: this.#redaction.text(name) })
+    }
   }
 }

@@ -179,7 +179,7 @@ export class TaskFold {
   }
 
   /** The end of the plan as it is stored, or, if another plan `continues` the task, the end of its answer alone. */
-  end({ cancelled_at, plan }: TaskPlan, continues: boolean): ReadonlyArray<ServedUpdate> {
+  end(plan: PlanFacts, continues: boolean): ReadonlyArray<ServedUpdate> {
     this.#plan = plan
     const { error, final, finished_at } = plan
     const open = Array.from(this.#open.values()).at(-1) ?? null
@@ -188,8 +188,7 @@ export class TaskFold {
     this.#approvals = []
     const why = error?.message ?? this.#whyCompleted(final, standing)
     const ended = this.#become(standing, why, finished_at ?? undefined)
-    if (continues) return updates
-    return [...updates, ...ended, ...(cancelled_at === null ? [] : this.cancel(cancelled_at))]
+    return continues ? updates : [...updates, ...ended]
   }
 
   /** The client has cancelled the task that waited for it, at this time. */

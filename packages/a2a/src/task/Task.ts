@@ -22,6 +22,7 @@ export interface Message {
 /** Before the task is over, only a stream says whether an artifact is whole. */
 export interface Artifact {
   readonly id: string | null
+  readonly name?: string
   readonly parts: ReadonlyArray<Part>
   readonly isWhole?: boolean
 }

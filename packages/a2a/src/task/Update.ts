@@ -16,7 +16,7 @@ export type Update =
       readonly _tag: "Artifact"
       readonly taskId: string | null
       readonly contextId: string | null
-      readonly artifact: Pick<Artifact, "id" | "parts">
+      readonly artifact: Pick<Artifact, "id" | "name" | "parts">
       /** Whether its parts are appended to the artifact of the same id. */
       readonly append: boolean
       readonly isLast: boolean
@@ -47,12 +47,14 @@ const joined = (before: ReadonlyArray<Part>, parts: ReadonlyArray<Part>): Readon
 }
 
 const withArtifact = (artifacts: Task["artifacts"], { append, artifact, isLast }: Piece): Task["artifacts"] => {
-  const { id, parts } = artifact
+  const { parts, ...named } = artifact
+  const { id } = named
   const known = artifacts.findIndex((other) => id !== null && other.id === id)
   const before = artifacts[known]
   // The first pieces came in an earlier stream: the whole artifact comes with the task.
-  if (before === undefined) return [...artifacts, { id, parts, isWhole: isLast && !append }]
-  return artifacts.with(known, { id, parts: append ? joined(before.parts, parts) : parts, isWhole: isLast })
+  if (before === undefined) return [...artifacts, { ...named, parts, isWhole: isLast && !append }]
+  const whole = append ? { ...before, ...named, parts: joined(before.parts, parts) } : artifact
+  return artifacts.with(known, { ...whole, isWhole: isLast })
 }
 
 /** Only the last message of the agent may be in the result. */

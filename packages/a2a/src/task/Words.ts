@@ -69,15 +69,19 @@ const partMediaType = (part: Part): string => {
 
 const described = (part: Part): Schema.Json => ({ media_type: partMediaType(part), content: partContent(part) })
 
+/** Characters of the name of an artifact. */
+const maxName = 512
+
 /** An artifact of one part is its content; of texts, the text; of anything else, a list of `{media_type, content}`. */
-export const artifactEvent = ({ parts }: Artifact, verified: Verified): PeerEvent => {
+export const artifactEvent = ({ name, parts }: Artifact, verified: Verified): PeerEvent => {
+  const rest = { verified, ...(name !== undefined && { name: name.slice(0, maxName) }) }
   const [part, ...others] = parts
   if (part !== undefined && others.length === 0) {
-    return { _tag: "Artifact", content: partContent(part), mediaType: partMediaType(part), verified }
+    return { _tag: "Artifact", content: partContent(part), mediaType: partMediaType(part), ...rest }
   }
   return parts.every((part) => part._tag === "Text")
-    ? { _tag: "Artifact", content: textOf(parts), mediaType: "text/plain", verified }
-    : { _tag: "Artifact", content: parts.map(described), mediaType: "application/json", verified }
+    ? { _tag: "Artifact", content: textOf(parts), mediaType: "text/plain", ...rest }
+    : { _tag: "Artifact", content: parts.map(described), mediaType: "application/json", ...rest }
 }
 
 /** Stands for a text that is only compared, and may be long. */

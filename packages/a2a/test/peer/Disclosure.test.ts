@@ -59,6 +59,22 @@ describe("messages behind the beginning of a secret", () => {
 })
 
 describe("what a peer says of a call", () => {
+  it.effect("names an artifact without the secret of the call", () =>
+    Effect.gen(function* () {
+      const told: Array<PeerEvent> = []
+      const redaction = new Redaction().addAuthorization("Bearer planted")
+      const disclosure = new Disclosure(redaction, (event) => Effect.sync(() => void told.push(event)))
+      const name = "report of planted"
+      yield* disclosure.tell([{ _tag: "Artifact", content: {}, mediaType: "application/json", verified: "yes", name }])
+      yield* disclosure.tell([{ _tag: "Artifact", content: "Knots", mediaType: "text/plain", verified: "yes", name }])
+      yield* disclosure.finish("")
+      assert.deepStrictEqual(
+        told.map((event) => event._tag === "Artifact" && event.name),
+        ["report of [redacted]", "report of [redacted]"]
+      )
+    })
+  )
+
   it.effect("is too large when its events are without end, however small each is", () =>
     Effect.gen(function* () {
       const disclosure = new Disclosure(new Redaction(), () => Effect.void)

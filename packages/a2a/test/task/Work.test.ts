@@ -2,9 +2,27 @@ import { assert, describe, it } from "@effect/vitest"
 import { Narration } from "../../src/task/Narration.ts"
 import type { Message, Part, Task } from "../../src/task/Task.ts"
 import { apply, type Update } from "../../src/task/Update.ts"
-import { textOf } from "../../src/task/Words.ts"
+import { artifactEvent, textOf } from "../../src/task/Words.ts"
 
 const text = (words: string): Part => ({ _tag: "Text", text: words })
+
+describe("the name of an artifact", () => {
+  it("is told with it, also when only its first piece has it, and is cut where it is too long", () => {
+    const piece = (name: string | undefined, append: boolean, isLast: boolean): Update => ({
+      _tag: "Artifact",
+      taskId: "1",
+      contextId: null,
+      artifact: { id: "a", parts: [text("b")], ...(name !== undefined && { name }) },
+      append,
+      isLast
+    })
+    const task = apply(apply(null, piece("report", false, false)), piece(undefined, true, true))
+    const event = new Narration(false).next(task).find(({ _tag }) => _tag === "Artifact")
+    assert.deepInclude(event, { content: "bb", name: "report" })
+    assert.deepInclude(artifactEvent({ id: null, name: "x".repeat(600), parts: [] }, "yes"), { name: "x".repeat(512) })
+    assert.notProperty(artifactEvent({ id: null, parts: [] }, "yes"), "name")
+  })
+})
 
 describe("the work on what a peer says", () => {
   it("is linear in the parts of a message", () => {

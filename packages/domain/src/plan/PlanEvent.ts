@@ -57,7 +57,8 @@ export const PlanEvent = Schema.Union([
     content: Schema.Json,
     media_type: Schema.String,
     truncated: Schema.Boolean,
-    verified: Schema.optionalKey(Verified)
+    verified: Schema.optionalKey(Verified),
+    name: Schema.optionalKey(Schema.String)
   }),
   event("task.finished", {
     task_id: TaskId,

@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
+import { routeHeaders } from "../plan/RouteHeaders.ts"
 
 /** An error of JSON-RPC 2.0. `id` is that of the request, or null where it has none or cannot be read. */
 export const McpError = Schema.Struct({
@@ -34,6 +35,7 @@ const McpAnswer = Schema.Record(Schema.String, Schema.Json).annotate({
 export class McpApi extends HttpApiGroup.make("mcp")
   .add(
     HttpApiEndpoint.post("message", "/mcp", {
+      headers: routeHeaders,
       payload: McpMessage,
       success: McpAnswer,
       error: failures

@@ -2,6 +2,7 @@ import { PlanBody, Sampling } from "@bowline/domain/plan/PlanRequest"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
+import { routeHeaders } from "../plan/RouteHeaders.ts"
 
 /** `param` names the field that is wrong, if one is. */
 export const OpenAiError = Schema.Struct({
@@ -21,7 +22,7 @@ export const OpenAiError = Schema.Struct({
 export type OpenAiError = typeof OpenAiError.Type
 
 /** The refusals under `/v1`. */
-export const failures = [400, 401, 403, 404, 405, 409, 413, 415, 429, 500, 502, 503, 504].map((status) =>
+export const failures = [400, 401, 403, 404, 405, 409, 413, 415, 429, 500, 502, 503, 504, 508].map((status) =>
   OpenAiError.pipe(HttpApiSchema.status(status))
 )
 
@@ -86,6 +87,7 @@ export class OpenAiApi extends HttpApiGroup.make("openai")
       error: failures
     }).annotate(OpenApi.Summary, "One model, its id as it is"),
     HttpApiEndpoint.post("chat", "/v1/chat/completions", {
+      headers: routeHeaders,
       payload: ChatCompletionRequest,
       success: ChatCompletion,
       error: failures

@@ -1,6 +1,7 @@
 import { Schema, SchemaTransformation } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"
+import { routeHeaders } from "../plan/RouteHeaders.ts"
 import { Parameter } from "../api/Page.ts"
 import { failures, modelId } from "./OpenAiApi.ts"
 
@@ -43,6 +44,7 @@ const Limit = Parameter.check(
 export class ResponsesApi extends HttpApiGroup.make("responses")
   .add(
     HttpApiEndpoint.post("create", "/v1/responses", {
+      headers: routeHeaders,
       payload: ResponseRequest,
       success: Response,
       error: failures

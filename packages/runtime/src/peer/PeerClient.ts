@@ -88,6 +88,7 @@ export type PeerEvent =
       readonly content: Schema.Json
       readonly mediaType: string
       readonly verified: Verified
+      readonly name?: string
     }
 
 /** The last state of the task, and all that the peer said, as text for the model. */

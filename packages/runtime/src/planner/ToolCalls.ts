@@ -29,13 +29,21 @@ const shownProgress = (task_id: TaskId, { message, state }: Extract<PeerEvent, {
 
 const shownArtifact = (
   task_id: TaskId,
-  artifact: { readonly content: Schema.Json; readonly mediaType: string; readonly verified: Verified | undefined },
+  artifact: {
+    readonly content: Schema.Json
+    readonly mediaType: string
+    readonly verified: Verified | undefined
+    readonly name?: string
+  },
   limit: number
 ): ShownEvent => {
-  const { content, mediaType: media_type, verified } = artifact
+  const { content, mediaType: media_type, name, verified } = artifact
   const { text, truncated } = truncate(typeof content === "string" ? content : JSON.stringify(content), limit)
   const shown = { task_id, content: truncated ? text : content, media_type, truncated }
-  return { event: "task.artifact", data: verified === undefined ? shown : { ...shown, verified } }
+  return {
+    event: "task.artifact",
+    data: { ...shown, ...(verified !== undefined && { verified }), ...(name !== undefined && { name }) }
+  }
 }
 
 const timedOut = ({ name }: Tool, limit: number, isMade: boolean): ToolResult => {

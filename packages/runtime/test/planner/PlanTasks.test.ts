@@ -45,8 +45,9 @@ describe("PlanTasks", () => {
     it.effect(`shows what the model reads: ${told ? "an artifact, once" : "the bare message of a peer"}`, () =>
       Effect.gen(function* () {
         const { frames } = yield* post({ question: "?", agents: [bob] })
-        const { content, media_type, verified } = single(yield* readAll(frames), "task.artifact")
+        const { content, media_type, name, verified } = single(yield* readAll(frames), "task.artifact")
         assert.deepStrictEqual([content, media_type, verified], ["a knot", "text/plain", "unknown"])
+        assert.strictEqual(name, told ? "knots" : undefined)
       }).pipe(
         Effect.provide(
           layer({
@@ -54,7 +55,13 @@ describe("PlanTasks", () => {
             peers: {
               call: (_, onEvent) =>
                 (told
-                  ? onEvent({ _tag: "Artifact", content: "a knot", mediaType: "text/plain", verified: "unknown" })
+                  ? onEvent({
+                      _tag: "Artifact",
+                      content: "a knot",
+                      mediaType: "text/plain",
+                      verified: "unknown",
+                      name: "knots"
+                    })
                   : Effect.void
                 ).pipe(Effect.as({ state: "completed" as const, content: "a knot", verified: "unknown" as const }))
             }

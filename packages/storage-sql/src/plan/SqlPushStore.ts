@@ -61,7 +61,10 @@ with due as (
     when t.replica = ${replica} then (t.task_id, t.id) not in (
       select r.task_id, r.id from json_to_recordset(${JSON.stringify(running)}::json) as r(task_id text, id text))
     else not exists (select from replicas r where r.id = t.replica and r.expires_at > now())
-  end and t.plan < (select count(*) from plans p where p.id = t.task_id or p.task_id = t.task_id and p.owner = t.owner)
+  end and t.plan < (
+    select count(*) + (array_agg((p.task_cancelled_at is not null)::int order by p.ordinal desc))[1]
+    from plans p where p.id = t.task_id or p.task_id = t.task_id and p.owner = t.owner
+  )
   order by t.ordinal limit ${limit} for update skip locked
 )
 update push_targets t set replica = ${replica}, fence = t.fence + 1

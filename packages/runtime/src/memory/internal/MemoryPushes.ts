@@ -15,10 +15,12 @@ const claimedOf = ({ cursor, failing_since, fence, owner, target, task_id }: Pus
 })
 
 export const makePushStore = (memory: Memory): PushStore["Service"] => {
-  const planCount = ({ owner, task_id }: PushRecord): number => {
-    let count = 0
-    for (const record of memory.plans.values()) if (record.owner === owner && taskOf(record) === task_id) count++
-    return count
+  /** How many plans there are to tell of, and its cancellation. */
+  const toldCount = ({ owner, task_id }: PushRecord): number => {
+    const plans = Array.from(memory.plans.values()).filter(
+      (record) => record.owner === owner && taskOf(record) === task_id
+    )
+    return plans.length + (plans.at(-1)?.cancelledAt == null ? 0 : 1)
   }
   const held = ({ fence, target, task_id }: ClaimedTarget): PushRecord | undefined => {
     const record = memory.pushes.get(task_id)?.get(target.id)
@@ -54,7 +56,7 @@ export const makePushStore = (memory: Memory): PushStore["Service"] => {
           record.replica === replica ? !isRunning(record) : !memory.isAlive(record.replica, now)
         const due = Array.from(memory.pushes.values())
           .flatMap((targets) => Array.from(targets.values()))
-          .filter((record) => !record.isOver && isLeft(record) && planCount(record) > record.cursor.plan)
+          .filter((record) => !record.isOver && isLeft(record) && toldCount(record) > record.cursor.plan)
           .slice(0, limit)
         return due.map((record) => {
           record.replica = replica

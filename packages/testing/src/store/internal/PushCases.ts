@@ -3,6 +3,7 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import { LeaseStore, type ReplicaId } from "@bowline/runtime/store/LeaseStore"
 import { maxTargets, PushStore, type PushTarget, TooManyPushTargets } from "@bowline/runtime/store/PushStore"
 import { SessionStore } from "@bowline/runtime/store/SessionStore"
+import { TaskStore } from "@bowline/runtime/store/TaskStore"
 import { Effect, Option } from "effect"
 import assert from "node:assert/strict"
 import type { StoreCase } from "../StoreCase.ts"
@@ -107,6 +108,26 @@ export const pushCases: ReadonlyArray<StoreCase> = [
       assert(second !== undefined)
       assert.equal(yield* store.progress(second, Option.none()), true)
       assert.deepEqual(yield* claimed(task, replica), [])
+    })
+  },
+  {
+    title: "claims a place to notify again when its task is cancelled that waited, unless another plan outdates that",
+    test: Effect.gen(function* () {
+      const store = yield* PushStore
+      const { held, owner, replica, task } = yield* given("a")
+      const reach = Effect.fnUntraced(function* (plan: number) {
+        const [found] = yield* claimed(task, replica)
+        assert(found !== undefined)
+        yield* store.progress(found, Option.some({ cursor: { plan, seq: 0 }, failing_since: null }))
+        return yield* claimed(task, replica)
+      })
+      yield* Given.settle(held)
+      assert.deepEqual(yield* reach(1), [])
+      yield* (yield* TaskStore).cancel(owner, task, Given.later)
+      assert.deepEqual((yield* reach(1)).length, 1)
+      const task_message = { message_id: "message 2", task_id: task, metadata: {} }
+      yield* Given.create({ owner, task_message })
+      assert.deepEqual(yield* reach(2), [])
     })
   },
   {
