@@ -1,8 +1,7 @@
 import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { SessionId } from "@bowline/domain/session/Session"
-import { Schema, Stream, Struct, Tuple } from "effect"
-import { Sse } from "effect/encoding"
+import { Schema, Struct, Tuple } from "effect"
 
 /** Shows that the gateway is alive, after 10 s without a frame. */
 export const ping = ": ping\n\n"
@@ -61,18 +60,3 @@ const toFrame = Struct.lambda<ToFrame>((event) =>
 /** One frame of a plan's stream: `id` is its `seq`. */
 export const SseFrame = PlanEvent.mapMembers(Tuple.map(toFrame))
 export type SseFrame = typeof SseFrame.Type
-
-const decodeFrame = Schema.decodeUnknownEffect(SseFrame)
-
-const names: ReadonlySet<string> = new Set(PlanEvent.members.map((member) => member.fields.event.schema.literal))
-
-/** Reads a stream of frames. It drops comments, and events that this version does not know. */
-export const decode = <E>(
-  bytes: Stream.Stream<Uint8Array, E>
-): Stream.Stream<SseFrame, E | Sse.Retry | Sse.SseError | Schema.SchemaError> =>
-  bytes.pipe(
-    Stream.decodeText,
-    Stream.pipeThroughChannel(Sse.decode()),
-    Stream.filter((event) => names.has(event.event)),
-    Stream.mapEffect((event) => decodeFrame(event))
-  )
