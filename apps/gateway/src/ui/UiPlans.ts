@@ -5,6 +5,7 @@ import type { ExternalSessionId } from "@bowline/domain/session/Session"
 import type { Message } from "@bowline/domain/session/Message"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { Plans } from "@bowline/runtime/plan/Plans"
+import type { Route } from "@bowline/runtime/peer/PeerClient"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
@@ -28,6 +29,14 @@ const busy = new Refused({
   code: "session_busy",
   detail: "The chat has a plan that is not over: stop it, or wait for its end, and ask again then"
 })
+
+interface Asking extends Pick<UiRequest, "renamed"> {
+  readonly caller: CallerName
+  readonly request: PlanRequest
+  readonly route: Route
+  /** The client's id of the question. */
+  readonly messageId?: string
+}
 
 /** Starts plans for UI libraries, finds those of a chat, and passes on what their users decide. */
 export const make = Effect.gen(function* () {
@@ -128,9 +137,9 @@ export const make = Effect.gen(function* () {
         ? sessions.delete(caller, session)
         : Effect.asVoid(sessions.revert(caller, session, last.message_id))
     }),
-    start: (caller: CallerName, request: PlanRequest, renamed: UiRequest["renamed"], messageId?: string) => {
+    start: ({ caller, messageId, renamed, request, route }: Asking) => {
       const echo: Echo | undefined = messageId === undefined ? undefined : { type: "ui", message_id: messageId }
-      return ToldHistory.start(request, (request) => streams.start({ caller, request, echo }), renamed)
+      return ToldHistory.start(request, (request) => streams.start({ caller, request, route, echo }), renamed)
     },
     /** The plan from its first frame on. */
     read: (caller: CallerName, plan: PlanId) => streams.read(caller, plan, 0),

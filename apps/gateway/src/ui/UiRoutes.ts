@@ -61,7 +61,7 @@ export const layer = HttpApiBuilder.group(
     })
 
     return handlers
-      .handleRaw("chat", ({ request }) =>
+      .handleRaw("chat", ({ headers, request }) =>
         Effect.gen(function* () {
           const caller = yield* Caller
           const { value } = yield* readBody(request)
@@ -70,7 +70,7 @@ export const layer = HttpApiBuilder.group(
           if (isAgain) yield* ui.drop(caller, session, messageId)
           const { calls, plan } = yield* ui.decide(caller, asked)
           const reading = yield* question !== undefined
-            ? ui.start(caller, question, renamed, messageId)
+            ? ui.start({ caller, request: question, route: PlanArrival.routeOf(headers), renamed, messageId })
             : plan !== undefined
               ? ui.read(caller, plan)
               : Effect.die("The request neither asks nor decides")
@@ -95,7 +95,7 @@ export const layer = HttpApiBuilder.group(
           return HttpServerResponse.empty({ status: 204 })
         }).pipe(answer)
       )
-      .handleRaw("run", ({ request }) =>
+      .handleRaw("run", ({ headers, request }) =>
         Effect.gen(function* () {
           const caller = yield* Caller
           const { value } = yield* readBody(request)
@@ -107,7 +107,8 @@ export const layer = HttpApiBuilder.group(
           const fold = AgUiEvents.make({ threadId: session, runId, messages }, behind)
           if (joins) return yield* respond({ caller, request }, yield* ui.read(caller, plan), events, fold, calls)
           if (question === undefined) return yield* nothingWaits
-          return yield* respond({ caller, request }, yield* ui.start(caller, question, renamed), events, fold, none)
+          const reading = yield* ui.start({ caller, request: question, route: PlanArrival.routeOf(headers), renamed })
+          return yield* respond({ caller, request }, reading, events, fold, none)
         }).pipe(PlanArrival.traced("/agui", request), answer)
       )
   })

@@ -4,6 +4,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { Authorization } from "../api/Authorization.ts"
 import {
   ApprovalConflict,
+  HopsExceeded,
   Internal,
   InvalidRequest,
   NotFound,
@@ -12,6 +13,7 @@ import {
   Unavailable,
   UnsupportedMediaType
 } from "../api/Problem.ts"
+import { routeHeaders } from "../plan/RouteHeaders.ts"
 
 const { agents, mcp_servers, preferences, preset } = PlanBody.fields
 
@@ -64,6 +66,7 @@ const asked = [
   NotFound,
   SessionBusy,
   ApprovalConflict,
+  HopsExceeded,
   PayloadTooLarge,
   UnsupportedMediaType,
   Unavailable,
@@ -74,7 +77,12 @@ const params = { id: Schema.String.annotate({ description: "The chat" }) }
 /** What the UI libraries of others call, without a change to them: the AI SDK, and AG-UI. */
 export class UiApi extends HttpApiGroup.make("ui")
   .add(
-    HttpApiEndpoint.post("chat", "/ui/chat", { payload: UiChatRequest, success: chunks, error: asked }).annotateMerge(
+    HttpApiEndpoint.post("chat", "/ui/chat", {
+      headers: routeHeaders,
+      payload: UiChatRequest,
+      success: chunks,
+      error: asked
+    }).annotateMerge(
       OpenApi.annotations({
         summary: "Ask a question as the AI SDK's useChat",
         description:
@@ -92,6 +100,7 @@ export class UiApi extends HttpApiGroup.make("ui")
       error: [Unavailable, Internal]
     }).annotate(OpenApi.Summary, "Cancel what runs in a chat"),
     HttpApiEndpoint.post("run", "/agui", {
+      headers: routeHeaders,
       payload: AgUiRequest,
       success: events("AgUiEvents", "Events of AG-UI 1.0, as server-sent events"),
       error: asked
