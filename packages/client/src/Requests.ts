@@ -143,10 +143,14 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
   const send = async (request: Request, signal: AbortSignal): Promise<Response> => {
     for (let isRenewed = false; ; isRenewed = true) {
       const used = (key ??= askKey())
+      const forget = (): void => {
+        if (key === used) key = undefined
+      }
+      used.catch(forget)
       const response = await fetchOnce(request, signal, await used)
       if (response.ok) return response
       const text = await response.text()
-      if (key === used) key = undefined
+      if (response.status === 401) forget()
       if (response.status !== 401 || typeof apiKey !== "function" || isRenewed) {
         throw fromResponse(response, parse(text), clock.now())
       }

@@ -397,11 +397,28 @@ describe("what is not repeated", () => {
   })
 
   it("is asking for a key that cannot be had", async () => {
-    const { asked, bowline } = setUp({ apiKey: () => Promise.reject(new Error("No vault")) })
+    let count = 0
+    const apiKey = async () => {
+      if (++count === 1) throw new Error("No vault")
+      return `key ${count}`
+    }
+    const { answer, asked, bowline } = setUp({ apiKey })
     const seen = watch(bowline.plan(question))
     await settle()
     assert.strictEqual(seen.error?.code, "unauthorized")
     assert.deepInclude(seen.error?.cause, { message: "No vault" })
     assert.strictEqual(asked.length, 0)
+    // The next request asks for one again, and a refusal of something else does not.
+    answer(problem(404, "not_found"), stream(...frames))
+    const unknown = watch(bowline.attach(planId))
+    await settle()
+    assert.strictEqual(unknown.error?.code, "not_found")
+    const later = watch(bowline.plan(question))
+    await settle()
+    assert.deepStrictEqual(later, { ids: all, isOver: true })
+    assert.deepStrictEqual(
+      asked.map(({ headers }) => headers.get("authorization")),
+      ["Bearer key 2", "Bearer key 2"]
+    )
   })
 })
