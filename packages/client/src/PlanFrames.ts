@@ -1,7 +1,7 @@
 import { BowlineError } from "./BowlineError.ts"
 import { sleep, TimedOut, within } from "./Clock.ts"
 import type { Frame } from "./PlanView.ts"
-import { mayPass, type Request, type Requests, toError } from "./Requests.ts"
+import { type Backoff, mayPass, type Request, type Requests, toError } from "./Requests.ts"
 import { FrameTooLarge, makeDecoder, type SseEvent } from "./SseDecoder.ts"
 
 /** How far a stream is read. Whoever reads it moves this on. */
@@ -101,7 +101,8 @@ export async function* readFrames(
 ): AsyncGenerator<Frame, void, undefined> {
   const { emit, send, settings } = requests
   const patience = makePatience(requests, signal)
-  let backoff = requests.backoff()
+  /** Of the outage that lasts. */
+  let backoff: Backoff | undefined
   /** The next request asks for all frames: the gateway does not know the last one, or has none behind it. */
   let isReplay = false
   let wasRefused = false
@@ -130,7 +131,7 @@ export async function* readFrames(
     }
     position.lastId = frame.id
     if ("plan_id" in frame.data && typeof frame.data.plan_id === "string") position.planId = frame.data.plan_id
-    backoff = requests.backoff()
+    backoff = undefined
     isReplay = false
     wasRefused = false
     return frame
@@ -214,7 +215,7 @@ export async function* readFrames(
       connection.abort()
     }
     // A plan that has fewer frames than were seen is asked for once more at once.
-    const delayMs = error.status === 400 ? 0 : (error.retryAfterMs ?? (await backoff()))
+    const delayMs = error.status === 400 ? 0 : (error.retryAfterMs ?? (await (backoff ??= requests.backoff())()))
     if (delayMs === undefined || patience.left() <= 0 || (error.retryAfterMs ?? 0) > patience.left())
       throw incomplete(error)
     emit({ type: "cut", planId: position.planId, lastEventId: position.lastId, error, delayMs })

@@ -50,20 +50,18 @@ const makeClock = Effect.gen(function* () {
   }
 })
 
+type Step = Effect.Success<ReturnType<typeof Schedule.toStep<unknown, unknown, never, never>>>
+
 const toBackoff = Effect.fnUntraced(function* (schedule: Schedule.Schedule<unknown>) {
   const run = yield* FiberSet.makeRuntimePromise()
   return (): Backoff => {
-    const step = run(Schedule.toStep(schedule))
-    return async () => {
-      const next = await step
-      return run(
-        Clock.currentTimeMillis.pipe(
-          Effect.flatMap((now) => next(now, undefined)),
-          Effect.map(([, delay]) => Duration.toMillis(delay)),
-          Pull.catchDone(() => Effect.undefined)
-        )
-      )
-    }
+    let step: Step | undefined
+    const next = Effect.gen(function* () {
+      step ??= yield* Schedule.toStep(schedule)
+      const [, delay] = yield* step(yield* Clock.currentTimeMillis, undefined)
+      return Duration.toMillis(delay)
+    })
+    return () => run(Pull.catchDone(next, () => Effect.undefined))
   }
 })
 

@@ -166,6 +166,21 @@ describe("BowlineClient", () => {
     )
   )
 
+  it.effect("leaves nothing unhandled behind its scope", () =>
+    Effect.gen(function* () {
+      const { answer, fetch } = makeGateway()
+      answer(json({ plan_id: planId }))
+      const client = yield* BowlineClient.make({
+        baseUrl: "http://gateway",
+        schedule: Schedule.spaced("1 second")
+      }).pipe(Effect.scoped, Effect.provideService(FetchHttpClient.Fetch, fetch))
+      const plan = yield* client.use((bowline) => bowline.plans.get(planId))
+      assert.strictEqual(plan.plan_id, planId)
+      // Vitest fails for a rejection that nobody handles.
+      yield* Effect.promise(settle)
+    })
+  )
+
   it.effect("reads its options from the configuration", () =>
     Effect.gen(function* () {
       const { answer, asked, fetch } = makeGateway()
