@@ -79,6 +79,22 @@ describe("an AG-UI agent through the client", () => {
     }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
   )
 
+  it.live("asks something else with an answer that it has cancelled", () =>
+    Effect.gen(function* () {
+      const { url: peer } = yield* ScriptedPeer.serve({ acts: [] })
+      const { url } = yield* start([[callTool("rigger_ask", { input: "7" })], [say("Else")]])
+      const skills = [{ id: "ask", approval: "always" }] as const
+      const agent = agentAt(url, { agents: [{ name: "rigger", endpoint: `${peer}/`, dialect: "a2a-0.3", skills }] })
+      yield* watch((subscriber) => agent.runAgent({}, subscriber))
+      const resume = agent.pendingInterrupts.map(({ id }) => ({ interruptId: id, status: "cancelled" as const }))
+      agent.addMessage({ id: "else", role: "user", content: "Else?" })
+      yield* watch((subscriber) => agent.runAgent({ resume }, subscriber))
+      assert.deepInclude(agent.messages.at(-1), { content: "Else" })
+      const { body } = yield* send(`${url}/plans?state=aborted`)
+      assert.deepNestedInclude(body, { "plans[0].error.reason": "superseded" })
+    }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
+  )
+
   it.live("connects to what runs in its thread, from the start, and to nothing where nothing runs", () =>
     Effect.gen(function* () {
       const proceed = yield* Deferred.make<void>()

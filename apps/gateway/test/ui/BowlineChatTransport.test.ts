@@ -149,6 +149,17 @@ describe("the AI SDK's chat through the client", () => {
     }).pipe(Effect.provide(LoopbackNetwork.layer), Effect.scoped)
   )
 
+  it.live("stops while the gateway has not answered yet", () =>
+    Effect.gen(function* () {
+      const chat = open("http://gateway", { fetch: () => new Promise(() => {}) })
+      const asking = yield* Effect.forkChild(ask(chat))
+      yield* until(chat, ({ status }) => status === "submitted")
+      yield* Effect.promise(() => chat.stop())
+      yield* Fiber.join(asking)
+      assert.deepStrictEqual([chat.status, chat.error], ["ready", undefined])
+    })
+  )
+
   it.live("picks a running plan up behind a reload, from its start, and nothing where nothing runs", () =>
     Effect.gen(function* () {
       const proceed = yield* Deferred.make<void>()

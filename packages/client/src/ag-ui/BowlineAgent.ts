@@ -35,6 +35,10 @@ const decisionOf = ({ interruptId, payload, status }: NonNullable<RunAgentInput[
   return { taskId: interruptId, decision, note: typeof note === "string" ? note : undefined }
 }
 
+/** What is decided. A new question stands in place of answers that are all cancelled. */
+const decisionsOf = ({ messages, resume = [] }: RunAgentInput): ReadonlyArray<ChatDecision> =>
+  messages.at(-1)?.role === "user" && resume.every(({ status }) => status === "cancelled") ? [] : resume.map(decisionOf)
+
 const ownOf = (props: unknown): unknown =>
   typeof props === "object" && props !== null && "bowline" in props ? props.bowline : undefined
 
@@ -53,8 +57,8 @@ export class BowlineAgent extends AbstractAgent {
   }
 
   override run(input: RunAgentInput): Observable<BaseEvent> {
-    const decisions = (input.resume ?? []).map(decisionOf)
-    return this.observe(input, decisions, (own) => this.open(input, decisions, own))
+    const decisions = decisionsOf(input)
+    return this.observe(input, decisions, (own, signal) => this.open(input, decisions, own, signal))
   }
 
   protected override connect(input: RunAgentInput): Observable<BaseEvent> {
@@ -73,9 +77,10 @@ export class BowlineAgent extends AbstractAgent {
   }
 
   private async open(
-    { context, messages, threadId, tools }: RunAgentInput,
+    { context, messages, resume = [], threadId, tools }: RunAgentInput,
     [decision, ...decisions]: ReadonlyArray<ChatDecision>,
-    own: unknown
+    own: unknown,
+    signal: AbortSignal
   ): Promise<OpenPlan> {
     if (decision !== undefined) return this.plans.decide(threadId, [decision, ...decisions], own)
     if (tools.length > 0) {
@@ -87,14 +92,15 @@ export class BowlineAgent extends AbstractAgent {
     if (last?.role !== "user") throw refusal("Expected the user's message, which is the question, as the last one")
     const told = context.map(({ description, value }) => `${description}: ${value}`)
     const text = [...told, textOf(last)].join("\n\n")
-    return this.plans.ask(threadId, { text, id: last.id, isAgain: false, interrupts: false, own })
+    const question = { text, id: last.id, isAgain: false, interrupts: resume.length > 0, own }
+    return this.plans.ask(threadId, question, { signal })
   }
 
   /** The events of a run, one stream for each subscriber. */
   private observe(
     { forwardedProps, messages, runId, threadId }: RunAgentInput,
     decisions: ReadonlyArray<ChatDecision>,
-    open: (own: unknown) => Promise<OpenPlan | undefined>
+    open: (own: unknown, signal: AbortSignal) => Promise<OpenPlan | undefined>
   ): Observable<BaseEvent> {
     const run = { threadId, runId, messages }
     const behind = decisions.map(({ taskId }) => taskId)
@@ -103,7 +109,7 @@ export class BowlineAgent extends AbstractAgent {
       this.leaving = leaving
       const read = async (): Promise<void> => {
         try {
-          const opened = await open(ownOf(forwardedProps))
+          const opened = await open(ownOf(forwardedProps), leaving.signal)
           if (opened === undefined) {
             subscriber.next({ type: EventType.RUN_STARTED, threadId, runId })
             subscriber.next({ type: EventType.RUN_FINISHED, threadId, runId })

@@ -83,13 +83,14 @@ export class BowlineChatTransport<Message extends UIMessage = UIMessage> impleme
         ...(role === "user" && parts.some(({ type }) => type === "file") ? ["a file"] : [])
       ])
       if (wrong.length > 0) throw refusal(`Expected texts of the user and the assistant, and not ${wrong.join(", ")}`)
-      const opened = await this.#plans.ask(chatId, {
+      const question = {
         text: textOf(last),
         id: last.id,
         isAgain: trigger === "regenerate-message" || messageId === last.id,
         interrupts: leavesOpen(messages),
         own
-      })
+      }
+      const opened = await this.#plans.ask(chatId, question, { signal: abortSignal })
       return this.#read(opened, [], abortSignal)
     }
     const decisions = last === undefined || trigger === "regenerate-message" ? [] : decisionsOf(last)

@@ -2,6 +2,7 @@ import type { Bowline } from "../Bowline.ts"
 import { BowlineError } from "../BowlineError.ts"
 import { sleep, systemClock } from "../Clock.ts"
 import type { PlanStream } from "../PlanStream.ts"
+import type { Signal } from "../Requests.ts"
 import type { PlanRequest } from "../Wire.ts"
 import type { UiFold } from "./UiFold.ts"
 
@@ -102,9 +103,9 @@ export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
     return kept
   }
 
-  const newest = async (chat: string) => {
+  const newest = async (chat: string, options?: Signal) => {
     try {
-      return (await bowline.plans.list({ session_id: chat }).page()).plans
+      return (await bowline.plans.list({ session_id: chat }, options).page()).plans
     } catch (error) {
       if (error instanceof BowlineError && error.code === "not_found") return []
       throw error
@@ -114,8 +115,8 @@ export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
   const isOver = ({ state }: { readonly state: string }): boolean => state !== "queued" && state !== "running"
 
   /** Drops a question from its session, with all that came after it. */
-  const drop = async (chat: string, questionId: string): Promise<void> => {
-    const plans = await newest(chat)
+  const drop = async (chat: string, questionId: string, options: Signal): Promise<void> => {
+    const plans = await newest(chat, options)
     if (!plans.every(isOver)) {
       const message = "The chat has a plan that is not over: stop it, or wait for its end"
       throw new BowlineError({ code: "session_busy", message, retryable: true, status: 409 })
@@ -123,12 +124,12 @@ export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
     const asked = plans.find(({ metadata }) => metadata["message_id"] === questionId)
     if (asked === undefined) return
     let before: string | undefined
-    for await (const { message_id, plan_id } of bowline.sessions.messages(chat, { limit: 200 })) {
+    for await (const { message_id, plan_id } of bowline.sessions.messages(chat, { limit: 200 }, options)) {
       if (plan_id === asked.plan_id) break
       before = message_id
     }
-    if (before === undefined) await bowline.sessions.delete(chat)
-    else await bowline.sessions.revert(chat, before)
+    if (before === undefined) await bowline.sessions.delete(chat, options)
+    else await bowline.sessions.revert(chat, before, options)
   }
 
   /** The plan that waits for a decision about this call. */
@@ -139,20 +140,33 @@ export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
 
   return {
     /** Fails as the gateway refuses it. */
-    ask: async (chat: string, { id, interrupts, isAgain, own, text }: Question): Promise<OpenPlan> => {
-      if (isAgain) await drop(chat, id)
+    ask: async (
+      chat: string,
+      { id, interrupts, isAgain, own, text }: Question,
+      { signal }: Signal
+    ): Promise<OpenPlan> => {
+      if (isAgain) await drop(chat, id, { signal })
       const given = { ...request, ...(isRequest(own) ? own : {}) }
-      const plan = bowline.plan({
+      const asked: PlanRequest = {
         ...(preset !== undefined && { preset }),
         ...given,
         metadata: { ...given.metadata, message_id: id.slice(0, 512) },
         preferences: { ...(interrupts && { on_busy: "interrupt" }), ...given.preferences },
         question: text,
         session_id: chat
-      })
-      const kept = keep(chat, plan, own)
-      await plan.planId
-      return kept
+      }
+      // The signal of the request ends the plan only until it has begun: `readEvents` knows of the later ones.
+      const starting = new AbortController()
+      const leave = () => starting.abort(signal?.reason)
+      signal?.addEventListener("abort", leave)
+      if (signal?.aborted === true) leave()
+      try {
+        const kept = keep(chat, bowline.plan(asked, { signal: starting.signal }), own)
+        await kept.plan.planId
+        return kept
+      } finally {
+        signal?.removeEventListener("abort", leave)
+      }
     },
     /** The plan that goes on behind the decisions. */
     decide: async (
