@@ -1,5 +1,6 @@
+import type { PlanView } from "@bowline/client"
 import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
-import { Effect, Fiber, Option, Stdio, Stream } from "effect"
+import { Deferred, Effect, Fiber, Option, Stdio, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { Ended, exitCodes } from "./Ended.ts"
 import * as GatewayClient from "./GatewayClient.ts"
@@ -32,7 +33,7 @@ const parameters = {
   json: Flag.Boolean("json").pipe(Flag.withDescription("Print the outcome as one JSON object"), Flag.withDefault(false))
 }
 
-/** How long Ctrl-C waits for the cancel. Then it closes the connection, which ends the plan as well. */
+/** How long Ctrl-C waits for the plan's name and for the cancel. Then it closes the connection, which ends the plan as well. */
 const cancelTimeout = "3 seconds"
 
 interface Question {
@@ -66,6 +67,11 @@ const toRequest = Effect.fnUntraced(function* ({ agent, preset, question, sessio
   }
 })
 
+const unconfirmed = ({ planId }: PlanView): string =>
+  planId === null
+    ? "Interrupted before the plan began: bowline plans says whether it runs"
+    : `Interrupted, and the gateway has not confirmed the cancel: try bowline cancel ${planId}`
+
 const run = Effect.fnUntraced(function* (question: Question) {
   const payload = yield* toRequest(question)
   const gateway = yield* GatewayClient.make
@@ -74,27 +80,28 @@ const run = Effect.fnUntraced(function* (question: Question) {
   const display = yield* Watch.display(gateway, seen, !question.json)
   const watching = yield* Effect.forkScoped(Watch.watch(gateway, frames, seen, display))
 
-  const cancel = Effect.fnUntraced(function* (id: string) {
+  const cancel = Effect.gen(function* () {
     yield* display.leave("Cancelling the plan. Ctrl-C quits at once")
+    // The plan may have begun, with its first frame still on its way.
+    const unnamed = Effect.andThen(Fiber.await(watching), Effect.fail("unnamed"))
+    const id = yield* Effect.raceFirst(Deferred.await(seen.named), unnamed)
     const cancelled = gateway.client.use((bowline, signal) => bowline.plans.cancel(id, { signal }))
     const answered = Effect.map(cancelled, ({ state }) => state)
     // The stream of a cancelled plan may end before the answer to the cancel arrives.
     const ended = Effect.flatMap(Fiber.await(watching), () =>
       seen.view.outcome === null ? Effect.never : Effect.succeed(seen.view.state)
     )
-    const state = yield* Effect.raceFirst(ended, answered).pipe(
-      Effect.timeoutOption(cancelTimeout),
-      Effect.orElseSucceed(() => Option.none())
-    )
-    if (Option.isNone(state))
-      return `Interrupted, and the gateway has not confirmed the cancel: try bowline cancel ${id}`
-    return state.value === "aborted" ? "Cancelled" : `Interrupted: the plan is ${state.value} already`
+    const state = yield* Effect.raceFirst(ended, answered)
+    return state === "aborted" ? "Cancelled" : `Interrupted: the plan is ${state} already`
   })
 
   const isInterrupted = yield* Effect.raceFirst(Effect.as(Fiber.await(watching), false), Effect.as(Signals.first, true))
   if (isInterrupted) {
-    const { planId } = seen.view
-    const line = planId === null ? "Interrupted" : yield* cancel(planId)
+    const line = yield* cancel.pipe(
+      Effect.timeoutOption(cancelTimeout),
+      Effect.orElseSucceed(() => Option.none()),
+      Effect.map(Option.getOrElse(() => unconfirmed(seen.view)))
+    )
     return yield* new Ended({ code: exitCodes.interrupted, lines: [line] })
   }
   yield* Fiber.join(watching)

@@ -36,6 +36,10 @@ const formatRefusal = ({ code, issues, message, retryable }: BowlineError): stri
   return retryable ? `${code}: ${said}. Try again later` : `${code}: ${said}`
 }
 
+export const neverBegun = failed(
+  "The stream broke before its first event, each time. Try again later; bowline plans says whether the plan runs"
+)
+
 /** Why the gateway at this URL has not answered, and what to do about it. */
 export const explain = (url: string, error: BowlineError | Ended): Ended => {
   if (error instanceof Ended) return error
@@ -46,6 +50,7 @@ export const explain = (url: string, error: BowlineError | Ended): Ended => {
     )
   }
   if (error.code === "incomplete") {
+    if (error.planId === undefined) return neverBegun
     return failed(`The stream broke, and could not be resumed. Try again later: bowline tail ${error.planId}`)
   }
   return failed(`What answers at ${url} is not a gateway of this version. Name a gateway with BOWLINE_URL`)

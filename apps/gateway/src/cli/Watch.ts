@@ -8,9 +8,9 @@ import {
   reduce
 } from "@bowline/client"
 import type { BowlineError } from "@bowline/client/effect"
-import { Effect, Queue, Stream } from "effect"
+import { Deferred, Effect, Queue, Stream } from "effect"
 import { type Ended, failed } from "./Ended.ts"
-import { explain, type GatewayClient } from "./GatewayClient.ts"
+import { explain, type GatewayClient, neverBegun } from "./GatewayClient.ts"
 import { printLine, tell } from "./Output.ts"
 import * as PlanDisplay from "./PlanDisplay.ts"
 import { toJson } from "./TerminalText.ts"
@@ -18,9 +18,11 @@ import { toJson } from "./TerminalText.ts"
 /** What a command has read of its plan so far. */
 export interface Seen {
   view: PlanView
+  /** The id of the plan, once its first frame has come. */
+  readonly named: Deferred.Deferred<string>
 }
 
-export const nothing = (): Seen => ({ view: initialView })
+export const nothing = (): Seen => ({ view: initialView, named: Deferred.makeUnsafe() })
 
 interface Display {
   readonly onFrame: (frame: PlanFrame, before: PlanView) => Effect.Effect<void>
@@ -41,10 +43,6 @@ export const display = ({ hasKey, url }: GatewayClient, seen: Seen, printsText: 
 
 /** Before the first frame a request is repeated a few times only: a gateway answers it with a frame at once. */
 const maxFailuresBefore = 3
-
-const neverBegun = failed(
-  "The stream broke before its first event, each time. Try again later; bowline plans says whether the plan runs"
-)
 
 /** Fails where the plan cannot be read at all, and tells of every cut. */
 const watchStreams = Effect.fnUntraced(function* ({ streamEvents }: GatewayClient, onCut: Effect.Effect<void>) {
@@ -74,6 +72,8 @@ export const watch = (
   const read = Stream.runForEach(frames, (frame) => {
     const before = seen.view
     seen.view = reduce(before, frame)
+    if (before.planId === null && seen.view.planId !== null)
+      Deferred.doneUnsafe(seen.named, Effect.succeed(seen.view.planId))
     return isPlanFrame(frame) ? onFrame(frame, before) : Effect.void
   })
   return Effect.raceFirst(read, watchStreams(gateway, onCut)).pipe(

@@ -226,6 +226,32 @@ describe("bowline ask", () => {
     })
   )
 
+  it.live("cancels its plan on Ctrl-C before the first event, too", () =>
+    Effect.gen(function* () {
+      const network = yield* Network
+      const proceed = yield* Deferred.make<void>()
+      const cancelled = yield* Deferred.make<void>()
+      const failure = { code: "aborted", reason: "cancelled", message: "Cancelled", retryable: false, stage: null }
+      const moves = [
+        until(Deferred.await(proceed)),
+        write(frame({ seq: 1, at, event: "session", payload: '{"external_session_id":null,"created":true}' })),
+        until(Deferred.await(cancelled)),
+        write(frame({ seq: 2, at, event: "error", payload: JSON.stringify(failure) })),
+        write(frame({ seq: 3, at, event: "done", payload: "{}" }))
+      ]
+      const host = yield* network.serve(({ url }) =>
+        url.pathname.endsWith("/cancel")
+          ? Effect.andThen(Deferred.succeed(cancelled, undefined), Effect.never)
+          : Effect.succeed({ status: 200, headers: { "content-type": "text/event-stream" }, body: toStream(moves) })
+      )
+      const { child, ended } = yield* ask(host.url, "What?")
+      yield* host.requests.awaitCount(1)
+      child.kill("SIGINT")
+      yield* Deferred.succeed(proceed, undefined)
+      assert.deepStrictEqual(yield* ended, { stdout: "", stderr: "Cancelled\n", code: 130, signal: null })
+    }).pipe(Effect.provide(LoopbackNetwork.layer))
+  )
+
   it.live("says that it was interrupted also where its plan ends before the cancel is answered", () =>
     Effect.gen(function* () {
       const network = yield* Network
