@@ -95,6 +95,33 @@ const toQuery = (query: object): string => {
 const unexpected = (message: string): BowlineError =>
   new BowlineError({ code: "unexpected_response", message, retryable: false })
 
+const unsendable = (cause: unknown): BowlineError =>
+  new BowlineError({
+    code: "invalid_request",
+    message: `The request cannot be sent: ${cause instanceof Error ? cause.message : String(cause)}`,
+    retryable: false,
+    cause
+  })
+
+const toText = (body: object): string => {
+  try {
+    return JSON.stringify(body)
+  } catch (cause) {
+    throw unsendable(cause)
+  }
+}
+
+/** `fetch` fails for a wrong URL, and for a header that cannot be one, as for a network that is away: that is not asked again. */
+const expectSendable = (url: string, init: RequestInit): void => {
+  let sent: string
+  try {
+    sent = new globalThis.Request(url, init).url
+  } catch (cause) {
+    throw unsendable(cause)
+  }
+  if (!/^https?:/.test(sent)) throw unsendable(`Expected a baseUrl with http: or https:, got ${sent}`)
+}
+
 const parse = (text: string): unknown => {
   try {
     return JSON.parse(text)
@@ -132,11 +159,10 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
       ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }),
       ...request.headers
     }
-    const init = { method, headers, signal, ...(keepalive && { keepalive }) }
-    return (options.fetch ?? fetch)(
-      `${base}${path}${toQuery(query)}`,
-      body === undefined ? init : { ...init, body: JSON.stringify(body) }
-    )
+    const url = `${base}${path}${toQuery(query)}`
+    const init = { method, headers, ...(body !== undefined && { body: toText(body) }) }
+    expectSendable(url, init)
+    return (options.fetch ?? fetch)(url, { ...init, signal, ...(keepalive && { keepalive }) })
   }
 
   /** One answer that is no refusal. A refused key is asked for once more. */

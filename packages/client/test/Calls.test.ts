@@ -75,6 +75,23 @@ describe("a request that is no stream", () => {
     assert.strictEqual(asked.length, 4)
   })
 
+  it("is not repeated, nor sent, when it cannot be: for its URL, a header, or its body", async () => {
+    const failures = [{ baseUrl: "localhost:3000" }, { baseUrl: "gateway" }, { headers: { "x-name": "a\nb" } }].map(
+      (options) => setUp(options).bowline.plans.get(planId)
+    )
+    const { asked, bowline } = setUp()
+    const round: { question: string; metadata?: object } = { question: "?" }
+    round.metadata = round
+    failures.push(
+      bowline.plan({ question: "?" }, { idempotencyKey: "Schlüssel 🪢" }).result() as Promise<never>,
+      bowline.plan(round as { question: string }).result() as Promise<never>
+    )
+    for (const failure of failures) {
+      assert.deepInclude(await failureOf(failure), { code: "invalid_request", retryable: false, status: undefined })
+    }
+    assert.strictEqual(asked.length, 0)
+  })
+
   it("fails with a code of the gateway also where something else answers in its place", async () => {
     const { answer, bowline } = setUp({ maxRetries: 0 })
     for (const [status, code] of [
