@@ -21,6 +21,7 @@ describeInBrowser("the lists", () => {
         await page.keyboard.press("Enter")
         await page.waitForURL("**/plans?q=knots")
         await page.getByRole("link", { name: "About ropes" }).waitFor({ state: "detached" })
+        await page.getByRole("link", { name: "About knots" }).waitFor()
         assert.strictEqual(await rows.count(), 1)
         await page.reload()
         await page.getByRole("link", { name: "About knots" }).click()
