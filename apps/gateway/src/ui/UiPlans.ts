@@ -121,8 +121,15 @@ export const make = Effect.gen(function* () {
       }
       return { plan, calls }
     }),
-    /** Drops the question that was asked under this id, and all that came after it. */
-    drop: Effect.fnUntraced(function* (caller: CallerName, session: ExternalSessionId, messageId: string) {
+    /** Drops the question that was asked under this id, and all that came after it, unless it cannot be asked again as it is now. */
+    drop: Effect.fnUntraced(function* (
+      session: ExternalSessionId,
+      { caller, messageId, renamed, request, route }: Required<Asking>
+    ) {
+      // What is wrong with the history alone is no reason to refuse: the session keeps its own.
+      yield* streams
+        .check({ caller, request: { ...request, history: [] }, route })
+        .pipe(Effect.catchTag("InvalidRequest", ToldHistory.refuse(renamed)))
       const all = yield* plansOf(caller, session)
       if (all.some((plan) => !isSettled(plan))) return yield* busy
       const asked = yield* askedAs(

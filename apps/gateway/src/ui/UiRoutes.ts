@@ -67,10 +67,17 @@ export const layer = HttpApiBuilder.group(
           const { value } = yield* readBody(request)
           const asked = yield* Effect.mapError(Effect.fromResult(UiChatRequest.decode(value)), invalid)
           const { isAgain, messageId, renamed, request: question, session } = asked
-          if (isAgain) yield* ui.drop(caller, session, messageId)
+          const asking = question && {
+            caller,
+            request: question,
+            route: PlanArrival.routeOf(headers),
+            renamed,
+            messageId
+          }
+          if (isAgain && asking !== undefined) yield* ui.drop(session, asking)
           const { calls, plan } = yield* ui.decide(caller, asked)
-          const reading = yield* question !== undefined
-            ? ui.start({ caller, request: question, route: PlanArrival.routeOf(headers), renamed, messageId })
+          const reading = yield* asking !== undefined
+            ? ui.start(asking)
             : plan !== undefined
               ? ui.read(caller, plan)
               : Effect.die("The request neither asks nor decides")

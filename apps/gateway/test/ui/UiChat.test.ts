@@ -270,6 +270,22 @@ describe("the AI SDK's chat", () => {
     )
   }
 
+  it.live("keeps the answer whose question may not be asked again as it is", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([[say("1")]])
+      const chat = open(url)
+      yield* ask(chat, "a")
+      const messages = chat.messages.slice(0, 1)
+      const again = { id: "chat", messages, trigger: "regenerate-message" }
+      const unknown = yield* post(`${url}/ui/chat`, { ...again, bowline: { preset: "nope" } })
+      assert.strictEqual(unknown.status, 400)
+      assert.deepNestedInclude(unknown.body, { "issues[0].path": "bowline.preset" })
+      assert.strictEqual((yield* post(`${url}/ui/chat`, again, { "x-bowline-hops": "6" })).status, 508)
+      const { body } = yield* send(`${url}/sessions/chat/messages`)
+      assert.lengthOf(body["messages"] as ReadonlyArray<unknown>, 2)
+    })
+  )
+
   it.live("sees nothing of another caller's chat", () =>
     Effect.gen(function* () {
       const { url } = yield* start([[say("a"), stall]], { BOWLINE_API_KEYS: "ann=key-of-ann,bob=key-of-bob" })
