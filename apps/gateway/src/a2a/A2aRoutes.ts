@@ -28,6 +28,9 @@ const withExtensions = ({ headers }: HttpServerRequest.HttpServerRequest) =>
     ? identity<HttpServerResponse.HttpServerResponse>
     : HttpServerResponse.setHeader("a2a-extensions", "")
 
+/** The session of the task was deleted while the gateway worked on the answer. */
+const gone = new A2aError({ error: "TaskNotFound", message: "The task was deleted" })
+
 /** The routes that clients of A2A call, in both dialects and bindings. */
 export const layer = HttpApiBuilder.group(
   Api,
@@ -89,6 +92,7 @@ export const layer = HttpApiBuilder.group(
         if (Result.isFailure(call)) return respondFailure(call.failure.binding, call.failure.failed)
         const { binding } = call.success
         return yield* perform(request, place, route, call.success).pipe(
+          Effect.catchTag("NotFound", () => Effect.fail(gone)),
           Effect.catchTag("A2aError", (failed) => Effect.succeed(respondFailure(binding, failed))),
           answer,
           Effect.provideService(RefusalShape, refusalIn(binding))

@@ -33,7 +33,8 @@ const isTaskId = Schema.is(TaskId)
 /** The decision of a message about a call that waits. Only data can approve: whatever is said in text is a rejection. */
 const decisionOf = (message: SentMessage): Result.Result<Decision, A2aError> => {
   const said = textsOf(message)
-  if (said.length > 0) return Result.succeed({ decision: "reject", note: said.join("\n\n").slice(0, 4_096) })
+  if (said.length > 0)
+    return Result.succeed({ decision: "reject", note: said.join("\n\n").slice(0, 4_096).toWellFormed() })
   const [part, ...others] = message.parts
   if (part?._tag !== "Data" || others.length > 0) {
     return Result.fail(

@@ -5,7 +5,7 @@ import * as PlanArrival from "../http/PlanArrival.ts"
 import * as SseAnswer from "../http/SseAnswer.ts"
 import type { Binding } from "./Binding.ts"
 import { TaskEventText } from "./TaskEventText.ts"
-import { type Change, follow, type OpenTask, type Services } from "./TaskReader.ts"
+import { type Change, follow, notFound, type OpenTask, type Services } from "./TaskReader.ts"
 
 /** The stream breaks off before the task is over or waits. The task runs on: its client can subscribe to it again. */
 const brokenOff = (code: "draining" | "internal") =>
@@ -42,6 +42,8 @@ export const respond = Effect.fnUntraced(function* (
         isPatient
       }).pipe(
         Effect.map((place) => (place === undefined ? brokenOff("draining") : undefined)),
+        // Its session was deleted meanwhile.
+        Effect.catchTag("NotFound", () => Effect.succeed(notFound(opened.task))),
         Effect.catchCause((cause) =>
           Effect.logError("stream_failed", cause).pipe(
             Effect.annotateLogs({ plan_id: opened.plan.plan.plan_id }),

@@ -317,3 +317,32 @@ describe("a client that names extensions", () => {
     })
   )
 })
+
+it.live("who follows a task is told that it is not there any more when its session is deleted", () =>
+  Effect.gen(function* () {
+    const { url } = yield* startForKit(false)
+    const asked = { messageId: "tck-input-required", contextId: "mine" }
+    const sent = yield* post(`${url}/a2a`, rpc("SendMessage", message(asked)))
+    const { id } = resultOf(sent)["task"] as { readonly id: string }
+    const following = yield* Effect.promise(() => fetch(`${url}/a2a/tasks/${id}:subscribe`))
+    assert.strictEqual((yield* send(`${url}/sessions/mine`, { method: "DELETE" })).status, 204)
+    const [, last] = eventsOf(yield* Effect.promise(() => following.text()))
+    const { details, code } = errorOf({ body: last?.data ?? {} })
+    assert.deepStrictEqual([code, details?.[0]?.reason], [404, "TASK_NOT_FOUND"])
+  })
+)
+
+it.live("who waits for a task is told in both bindings that its session was deleted", () =>
+  Effect.gen(function* () {
+    const { provider, url } = yield* start(() => [until(Effect.never)])
+    const asked = message({ contextId: "mine" })
+    const asks = [post(`${url}/a2a`, rpc("SendMessage", asked)), post(`${url}/a2a/message:send`, asked)]
+    for (const [index, ask] of asks.entries()) {
+      const asking = yield* Effect.forkChild(ask, { startImmediately: true })
+      yield* provider.requests.awaitCount(index + 1)
+      assert.strictEqual((yield* send(`${url}/sessions/mine`, { method: "DELETE" })).status, 204)
+      // The end of the plan may be told before it is deleted.
+      assert.match((yield* Fiber.join(asking)).text, /TASK_NOT_FOUND|TASK_STATE_CANCELED/)
+    }
+  })
+)

@@ -1,5 +1,8 @@
-import { stall } from "@bowline/testing/http/Move"
-import { errorChunk, say, usage } from "@bowline/testing/provider/Turn"
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { reset, stall } from "@bowline/testing/http/Move"
+import { type Act, completes, stuck } from "@bowline/testing/peer/Act"
+import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
+import { callTool, errorChunk, say, usage } from "@bowline/testing/provider/Turn"
 import { createOpenAI } from "@ai-sdk/openai"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
 import { assert, describe, it } from "@effect/vitest"
@@ -7,6 +10,8 @@ import { ChatOpenAI } from "@langchain/openai"
 import { Agent, OpenAIProvider, Runner } from "@openai/agents"
 import { generateText, type LanguageModel, streamText } from "ai"
 import { Effect, Schema } from "effect"
+import { join } from "node:path"
+import { folderOf } from "../file/ConfigFolder.ts"
 import { start } from "../http/RunningGateway.ts"
 
 /** What a client made of an answer. */
@@ -46,8 +51,8 @@ const Counted = Schema.Struct({ usage_metadata: Schema.optional(Schema.Struct({ 
 const isCounted = Schema.is(Counted)
 const tokensOf = (message: unknown) => (isCounted(message) ? message.usage_metadata?.total_tokens : undefined)
 
-const langChain = (baseURL: string, useResponsesApi: boolean): Client => {
-  const model = new ChatOpenAI({ ...key, model: "bowline", maxRetries: 0, useResponsesApi, configuration: { baseURL } })
+const langChain = (baseURL: string, name: string, useResponsesApi: boolean): Client => {
+  const model = new ChatOpenAI({ ...key, model: name, maxRetries: 0, useResponsesApi, configuration: { baseURL } })
   return {
     answer: async () => {
       const message = await model.invoke("?")
@@ -65,10 +70,10 @@ const langChain = (baseURL: string, useResponsesApi: boolean): Client => {
   }
 }
 
-const agents = (baseURL: string, useResponses: boolean): Client => {
+const agents = (baseURL: string, model: string, useResponses: boolean): Client => {
   const modelProvider = new OpenAIProvider({ ...key, baseURL, useResponses })
   const runner = new Runner({ modelProvider, tracingDisabled: true })
-  const agent = new Agent({ name: "sailor", instructions: "Be brief.", model: "bowline" })
+  const agent = new Agent({ name: "sailor", instructions: "Be brief.", model })
   return {
     answer: async () => {
       const { finalOutput = "", runContext } = await runner.run(agent, "?")
@@ -86,18 +91,18 @@ const agents = (baseURL: string, useResponses: boolean): Client => {
 const own = /out of order/
 
 /** What a client says of a stream that fails. LangChain does not look at the end of a response: with OpenAI itself it sees no failure either. */
-const clients: ReadonlyArray<readonly [string, (baseURL: string) => Client, RegExp | undefined]> = [
+const clients: ReadonlyArray<readonly [string, (baseURL: string, model: string) => Client, RegExp | undefined]> = [
   [
     "@ai-sdk/openai-compatible",
-    (baseURL) => aiSdk(createOpenAICompatible({ ...key, name: "bowline", baseURL, includeUsage: true })("bowline")),
+    (baseURL, model) => aiSdk(createOpenAICompatible({ ...key, name: "bowline", baseURL, includeUsage: true })(model)),
     own
   ],
-  ["@ai-sdk/openai", (baseURL) => aiSdk(createOpenAI({ ...key, baseURL }).chat("bowline")), own],
-  ["@ai-sdk/openai on Responses", (baseURL) => aiSdk(createOpenAI({ ...key, baseURL })("bowline")), own],
-  ["@langchain/openai", (baseURL) => langChain(baseURL, false), own],
-  ["@langchain/openai on Responses", (baseURL) => langChain(baseURL, true), undefined],
-  ["@openai/agents", (baseURL) => agents(baseURL, false), own],
-  ["@openai/agents on Responses", (baseURL) => agents(baseURL, true), /response\.failed/]
+  ["@ai-sdk/openai", (baseURL, model) => aiSdk(createOpenAI({ ...key, baseURL }).chat(model)), own],
+  ["@ai-sdk/openai on Responses", (baseURL, model) => aiSdk(createOpenAI({ ...key, baseURL })(model)), own],
+  ["@langchain/openai", (baseURL, model) => langChain(baseURL, model, false), own],
+  ["@langchain/openai on Responses", (baseURL, model) => langChain(baseURL, model, true), undefined],
+  ["@openai/agents", (baseURL, model) => agents(baseURL, model, false), own],
+  ["@openai/agents on Responses", (baseURL, model) => agents(baseURL, model, true), /response\.failed/]
 ]
 
 /** Why it failed, in the words of the client. */
@@ -109,8 +114,22 @@ const failure = (call: () => Promise<Heard>) =>
     )
   )
 
+const file = (content: object) =>
+  Effect.map(folderOf({ "gateway.json": JSON.stringify(content) }), (folder) => ({
+    BOWLINE_CONFIG: join(folder, "gateway.json")
+  }))
+
+/** A peer with one skill, and the agent by which a file names it. */
+const servePeer = Effect.fnUntraced(function* (name: string, ...acts: ReadonlyArray<Act>) {
+  const peer = yield* ScriptedPeer.serve({ acts })
+  const agent = { name, endpoint: `${peer.url}/`, dialect: "a2a-0.3", skills: [{ id: "ask" }] }
+  return { peer, agent }
+}, Effect.provide(LoopbackNetwork.layer))
+
+const call = (agent: string) => callTool(`${agent}_ask`, { input: "hi" })
+
 describe.each(clients)("%s, unchanged,", (_, of, ofStream) => {
-  const connect = (url: string) => of(`${url}/v1`)
+  const connect = (url: string, model = "bowline") => of(`${url}/v1`, model)
 
   it.live("gets an answer with its usage, in a stream and without one", () =>
     Effect.gen(function* () {
@@ -142,6 +161,48 @@ describe.each(clients)("%s, unchanged,", (_, of, ofStream) => {
       const [asked] = yield* provider.requests.awaitCount(1)
       assert.strictEqual(yield* asked?.ended ?? Effect.succeed("not asked"), "closed")
       yield* Effect.promise(() => left)
+    })
+  )
+
+  it.live("gets one answer out of those of two peers, although the provider resets", () =>
+    Effect.gen(function* () {
+      const [ann, bob] = [yield* servePeer("ann", completes("rain")), yield* servePeer("bob", completes("sun"))]
+      const environment = { ...(yield* file({ agents: [ann.agent, bob.agent] })), BOWLINE_RETRY_BASE: "1ms" }
+      const { provider, url } = yield* start([[reset], [call("ann"), call("bob")], [say("Both.")]], environment)
+      assert.strictEqual((yield* Effect.promise(connect(url).answer)).text, "Both.")
+      const { body = "" } = (yield* provider.requests.all).at(-1) ?? {}
+      for (const said of ["rain", "sun"]) assert.include(body, said)
+    })
+  )
+
+  it.live("waits no longer for a stuck peer than the deadline", () =>
+    Effect.gen(function* () {
+      const { agent } = yield* servePeer("bob", stuck)
+      const slow = { agents: [agent], preferences: { timeout_ms: 300 } }
+      const { url } = yield* start(() => [call("bob")], yield* file({ presets: { slow } }))
+      assert.match(yield* failure(connect(url, "bowline/slow").answer), /deadline/)
+    })
+  )
+
+  it.live("ends the task of a peer when it leaves", () =>
+    Effect.gen(function* () {
+      const { agent, peer } = yield* servePeer("bob", stuck)
+      const { url } = yield* start([[call("bob")]], yield* file({ agents: [agent] }))
+      const leaving = new AbortController()
+      const stream = connect(url).stream(() => undefined, leaving.signal)
+      const left = stream.catch(() => undefined)
+      const { sends } = yield* peer.awaitSeen(({ sends }) => sends.length === 1)
+      leaving.abort()
+      assert.strictEqual(yield* peer.cancelled, sends[0]?.taskId)
+      yield* Effect.promise(() => left)
+    })
+  )
+
+  it.live("is told that its key is wrong, and that there is no such model", () =>
+    Effect.gen(function* () {
+      const [open, closed] = [yield* start([]), yield* start([], { BOWLINE_API_KEYS: "ann=key-of-ann" })]
+      assert.match(yield* failure(connect(open.url, "bowline/none").answer), /bowline\/none/)
+      assert.match(yield* failure(connect(closed.url).answer), /key/i)
     })
   )
 })

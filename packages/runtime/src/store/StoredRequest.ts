@@ -1,5 +1,5 @@
 import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
-import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { PlanBody, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Option, Predicate, Record, Schema } from "effect"
 import * as UrlSecrets from "../egress/UrlSecrets.ts"
 import { canonicalJson } from "./CanonicalJson.ts"
@@ -129,11 +129,10 @@ export const restore = (stored: StoredRequest, planId: PlanId, key: Key): Option
     return yield* Schema.decodeUnknownOption(PlanRequest)({ ...kept, agents, mcp_servers })
   })
 
-/** What edges in other protocols add, and `POST /plan` does not take. */
-const ofEdges: ReadonlySet<string> = new Set(["instructions", "sampling", "session_ttl_ms", "task_message"])
-
 const isObject = (json: Schema.Json): json is Schema.JsonObject => Predicate.isObject(json)
 
 /** A stored request as its caller may see it, and send it to `POST /plan` again when the secrets are back in it. */
 export const shown = (request: Schema.Json | null): Plan["request"] =>
-  request !== null && isObject(request) ? Record.filter(request, (_, field) => !ofEdges.has(field)) : null
+  request !== null && isObject(request)
+    ? Record.filter(request, (_, field) => Object.hasOwn(PlanBody.fields, field))
+    : null
