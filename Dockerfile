@@ -13,7 +13,8 @@ COPY package.json pnpm-lock.yaml pnpm-workspace.yaml ./
 COPY packages packages
 COPY apps/gateway apps/gateway
 COPY --from=console /app/apps/gateway/console apps/gateway/console
-RUN npx -y pnpm@12.21.0 install --frozen-lockfile --prod --filter @bowline/gateway... \
+# The root has the effect that is an optional peer of @bowline/client.
+RUN npx -y pnpm@12.21.0 install --frozen-lockfile --prod --filter bowline-monorepo --filter @bowline/gateway... \
   && find . -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.cts' -o -name '*.d.mts' \) -delete \
   && rm -rf node_modules/.pnpm/effect@*/node_modules/effect/src
 

@@ -1,6 +1,6 @@
 import { BowlineError } from "@bowline/client"
 import { batch, type ReadonlySignal, signal, useSignalEffect } from "@preact/signals"
-import { useEffect, useMemo } from "preact/hooks"
+import { useEffect, useMemo, useRef } from "preact/hooks"
 import { woken } from "./Gateway.ts"
 
 /** What the gateway said last, and what went wrong since. */
@@ -63,8 +63,11 @@ export const useResource = <A>(
   options: Options = {}
 ): Resource<A> => {
   const resource = useMemo(() => make(load, options), [key])
+  const wakes = useRef(woken.peek())
   useSignalEffect(() => {
-    if (woken.value > 0) resource.refresh()
+    if (woken.value === wakes.current) return
+    wakes.current = woken.value
+    resource.refresh()
   })
   useEffect(() => {
     resource.refresh()

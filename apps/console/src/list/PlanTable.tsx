@@ -49,7 +49,7 @@ const Line = ({ plan, selection }: { readonly plan: PlanSummary; readonly select
       </td>
     )}
     <td class="fit">
-      <State state={plan.state} words={stageWords(plan.state, plan.stage)} />
+      <State state={plan.stage === "approval" ? "waiting" : plan.state} words={stageWords(plan.state, plan.stage)} />
     </td>
     <td class="wide">
       <a href={planHref(plan.plan_id)}>{firstLine(plan.question_preview)}</a>

@@ -38,12 +38,13 @@ export const Header = ({ live }: { readonly live: LivePlan }) => {
   const usage = isLive ? view.usage : plan.usage
   const outcome = outcomeOf(view.outcome)
   const state = view.outcome?.state ?? (isLive ? view.state : plan.state)
+  const stage = isLive ? view.stage : plan.stage
   const trace = traceHref(plan.trace_id)
   return (
     <header class="plan-head">
       <div class="title">
         <h1>Plan {shortId(plan.plan_id).replace("plan_", "")}</h1>
-        <State state={state} words={stageWords(state, isLive ? view.stage : plan.stage)} />
+        <State state={stage === "approval" ? "waiting" : state} words={stageWords(state, stage)} />
         <CopyButton label="Copy id" what="Copy id of the plan" text={plan.plan_id} />
       </div>
       <Question text={plan.question} />

@@ -2,6 +2,7 @@ import { Sign, type Tone } from "./Sign.tsx"
 
 const tones: Readonly<Record<string, Tone>> = {
   queued: "waiting",
+  waiting: "waiting",
   running: "running",
   completed: "good",
   failed: "bad",

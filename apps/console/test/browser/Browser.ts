@@ -32,7 +32,8 @@ const watch = (page: Page, origin: string, faults: Array<string>) => {
 export const openBrowser = Effect.fnUntraced(function* (url: string, options: BrowserContextOptions = {}) {
   const browser = yield* connection
   const context = yield* Effect.promise(() => browser.newContext({ baseURL: url, ...options }))
-  context.setDefaultTimeout(20_000)
+  // A busy machine takes its time; what never comes ends the test all the same.
+  context.setDefaultTimeout(60_000)
   const faults: Array<string> = []
   context.on("page", (page) => watch(page, new URL(url).origin, faults))
   const openTab = (path = "/") =>

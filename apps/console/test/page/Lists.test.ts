@@ -21,6 +21,7 @@ describeInBrowser("the lists", () => {
         await page.keyboard.press("Enter")
         await page.waitForURL("**/plans?q=knots")
         await page.getByRole("link", { name: "About ropes" }).waitFor({ state: "detached" })
+        await page.getByRole("link", { name: "About knots" }).waitFor()
         assert.strictEqual(await rows.count(), 1)
         await page.reload()
         await page.getByRole("link", { name: "About knots" }).click()
@@ -63,6 +64,28 @@ describeInBrowser("the lists", () => {
         assert.strictEqual(await page.getByRole("button", { name: /^Cancel/ }).count(), 0)
       })
       assert.deepStrictEqual(faults, [])
+    })
+  )
+
+  it.live("ask once for a page, however many rows it has", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start(() => [say("Done.")])
+      for (const question of ["One", "Two", "Three"]) yield* Effect.promise(() => ask(url, { question }))
+      const { page } = yield* openPage(url)
+      yield* Effect.promise(async () => {
+        // A tab that was looked at again has asked for what it shows; the next page is asked for once all the same.
+        await page.evaluate(() => dispatchEvent(new Event("focus")))
+        await page.getByRole("heading", { name: "Running now" }).waitFor()
+        let asked: Array<string> | undefined = []
+        page.on("request", (request) => void asked?.push(new URL(request.url()).pathname))
+        const answered = page.waitForResponse(/[/]plans[?]limit=50/)
+        await page.getByRole("link", { name: "Plans", exact: true }).click()
+        await answered
+        const before = asked.filter((path) => path.startsWith("/plans"))
+        asked = undefined
+        await page.locator("tbody tr").nth(2).waitFor()
+        assert.deepStrictEqual(before, ["/plans"])
+      })
     })
   )
 })

@@ -71,6 +71,7 @@ describeInBrowser("a login", () => {
       const page = yield* openTab("/")
       yield* Effect.promise(async () => {
         await logIn(page, "key-of-ann")
+        await dialog(page).waitFor({ state: "detached" })
         await page.getByLabel("Question").fill("What is a bowline?")
         await page.getByRole("button", { name: "Ask", exact: true }).click()
         await page.waitForURL("**/plans/plan_*")

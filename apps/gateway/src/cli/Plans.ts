@@ -1,6 +1,6 @@
 import type { PlanSummary } from "@bowline/client"
 import { PlanState } from "@bowline/domain/plan/Plan"
-import { Effect, Option } from "effect"
+import { Effect, Option, Record } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import * as GatewayClient from "./GatewayClient.ts"
 import { printLine } from "./Output.ts"
@@ -20,11 +20,18 @@ const columns: ReadonlyArray<Table.Column<PlanSummary>> = [
   ["SESSION", ({ external_session_id, session_id }) => external_session_id ?? session_id]
 ]
 
+const filter = (name: string, description: string) =>
+  Flag.String(name).pipe(Flag.withDescription(`Only plans ${description}`), Flag.optional)
+
+/** By the names that the API has for them. */
 const filters = {
-  session: Flag.String("session").pipe(
-    Flag.withDescription("Only plans of this session: its id, or your name of it"),
-    Flag.optional
-  ),
+  session_id: filter("session", "of this session: its id, or your name of it"),
+  model: filter("model", "of this model, provider/model"),
+  error_code: filter("error-code", "that failed with this code"),
+  since: filter("since", "created then or later, such as 2026-01-02T03:04:05Z"),
+  until: filter("until", "created before then"),
+  q: filter("q", "whose question contains this text"),
+  caller: filter("caller", "of this caller instead of yours: for admins"),
   state: Flag.Literals("state", PlanState.literals).pipe(
     Flag.withDescription("Only plans in this state"),
     Flag.optional
@@ -32,11 +39,11 @@ const filters = {
 }
 
 /** Lists the caller's plans. */
-export const plans = Command.make("plans", { ...filters, ...Pages.flags }, ({ json, session, state, ...page }) =>
+export const plans = Command.make("plans", { ...filters, ...Pages.flags }, ({ cursor, json, limit, state, ...given }) =>
   GatewayClient.request((bowline, options) =>
     bowline.plans
-      .list({ session_id: Option.getOrUndefined(session), state: Option.getOrUndefined(state), limit: page.limit })
-      .page(Option.getOrUndefined(page.cursor), options)
+      .list({ limit, state: Option.getOrUndefined(state), ...Record.map(given, Option.getOrUndefined) })
+      .page(Option.getOrUndefined(cursor), options)
   ).pipe(
     Effect.flatMap(({ plans, next_cursor }) =>
       Pages.print({ name: "plans", rows: plans, next: next_cursor }, columns, json)

@@ -7,7 +7,7 @@ import { idempotency } from "@bowline/runtime/store/Idempotency"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { Effect, Schema } from "effect"
-import { HttpServerResponse } from "effect/http"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { ownerOf } from "../http/BearerAuthorization.ts"
@@ -26,6 +26,16 @@ const planId = (id: string) => (isPlanId(id) ? Effect.succeed(id) : Effect.fail(
 const underName = (name: string, { issues }: InvalidRequest) =>
   new InvalidRequest({ issues: issues.map((issue) => ({ ...issue, path: [name] })) })
 
+/** A request for a plan. */
+interface Question {
+  readonly request: HttpServerRequest.HttpServerRequest
+  readonly headers: {
+    readonly "x-bowline-hops"?: number
+    readonly "x-bowline-via"?: ReadonlyArray<string>
+    readonly "idempotency-key"?: string
+  }
+}
+
 export const layer = HttpApiBuilder.group(
   Api,
   "plans",
@@ -37,28 +47,28 @@ export const layer = HttpApiBuilder.group(
     const expectNothing = readNothing(maxBody)
     const readRequest = readSentJson(PlanBody, maxBody)
 
+    const start = Effect.fnUntraced(function* ({ headers, request }: Question) {
+      const caller = yield* Caller
+      const route = PlanArrival.routeOf(headers)
+      const { sent, value } = yield* readRequest(request)
+      const key = headers["idempotency-key"]
+      const same = key === undefined ? undefined : idempotency(key, sent)
+      const { frames, onOverdue, ...ids } = yield* streams.start({
+        caller,
+        request: value,
+        sent,
+        route,
+        idempotency: same
+      })
+      if (prefersJson(request.headers.accept)) {
+        return HttpServerResponse.jsonUnsafe(yield* waitFor({ plans, streams }, caller, ids, frames))
+      }
+      PlanArrival.closeWhen(onOverdue, request)
+      return SseAnswer.fromStart(ids, frames)
+    })
+
     return handlers
-      .handleRaw("start", ({ request, headers }) =>
-        Effect.gen(function* () {
-          const caller = yield* Caller
-          const route = PlanArrival.routeOf(headers)
-          const { sent, value } = yield* readRequest(request)
-          const key = headers["idempotency-key"]
-          const same = key === undefined ? undefined : idempotency(key, sent)
-          const { frames, onOverdue, ...ids } = yield* streams.start({
-            caller,
-            request: value,
-            sent,
-            route,
-            idempotency: same
-          })
-          if (prefersJson(request.headers.accept)) {
-            return HttpServerResponse.jsonUnsafe(yield* waitFor({ plans, streams }, caller, ids, frames))
-          }
-          PlanArrival.closeWhen(onOverdue, request)
-          return SseAnswer.fromStart(ids, frames)
-        }).pipe(PlanArrival.traced("/plan", request), answer)
-      )
+      .handleRaw("start", (asked) => start(asked).pipe(PlanArrival.traced("/plan", asked.request), answer))
       .handle("list", ({ query: { caller, cursor, limit, session_id, state, ...given } }) =>
         Effect.gen(function* () {
           const filter = {

@@ -70,6 +70,25 @@ describe("bowline plans and sessions", () => {
   it.live("filter, and print a page and where the next one starts", () =>
     Effect.gen(function* () {
       const { run } = yield* withPlans
+      for (const [flags, questions] of [
+        [["--error-code", "budget_exceeded"], ["two"]],
+        [["--q", "THR"], ["three"]],
+        [["--model", "openai/none"], []],
+        [["--since", "2999-01-01T00:00:00Z"], []],
+        [["--until", "2000-01-01T00:00:00Z"], []],
+        [["--caller", "somebody"], []],
+        [
+          ["--q", "t", "--session", "second"],
+          ["three", "two"]
+        ]
+      ] as const) {
+        const { code, stderr, stdout } = yield* run("plans", ...flags)
+        assert.deepStrictEqual(
+          [code, stderr, rowsOf(stdout).map((row) => row[3])],
+          [0, "", [...questions]],
+          flags.join()
+        )
+      }
       const failed = yield* run("plans", "--state", "failed")
       assert.deepStrictEqual(
         rowsOf(failed.stdout).map(([, state]) => state),

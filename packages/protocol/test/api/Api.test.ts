@@ -19,6 +19,7 @@ describe("Api", () => {
       Object.entries(item).map(([method, operation]) => ({ route: `${method.toUpperCase()} ${path}`, operation }))
     )
     assert.deepStrictEqual(routes.map(({ route }) => route).sort(), [
+      "DELETE /console/session",
       "DELETE /sessions/{id}",
       "DELETE /ui/chat/{id}/stream",
       "DELETE /v1/responses/{id}",
@@ -46,6 +47,7 @@ describe("Api", () => {
       "GET /v1/responses/{id}",
       "GET /v1/responses/{id}/input_items",
       "POST /agui",
+      "POST /console/session",
       "POST /credentials/{id}/clear",
       "POST /mcp",
       "POST /plan",

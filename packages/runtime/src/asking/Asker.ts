@@ -19,6 +19,16 @@ export interface Asking {
   ) => Effect.Effect<AnswerAttempt.FinishedAnswer, ProviderError | StorageError>
 }
 
+/** The attempts so far. */
+interface Begun {
+  readonly listener: Listener
+  readonly retries: Retries
+  /** The number of the last one. */
+  attempts: number
+  isFirst: boolean
+  mayShorten: boolean
+}
+
 const correctCall: Entry = {
   role: "user",
   parts: [{ type: "text", text: "The arguments of your last tool call were not valid JSON. Make the call again." }]
@@ -53,38 +63,41 @@ export class Asker extends Context.Service<
       const settings = { maxRetries: config.maxRetries, baseMs: Duration.toMillis(config.retryBase) }
       const attemptOf = AnswerAttempt.make(pool, config)
 
+      const ask = Effect.fnUntraced(function* (begun: Begun, requestTo: Parameters<Asking["ask"]>[0]) {
+        const { listener, retries } = begun
+        let failures: ReadonlyArray<ProviderErrorReason> = []
+        for (;;) {
+          const target = begun.isFirst ? retries.target : yield* retries.again
+          begun.isFirst = false
+          const attempt = ++begun.attempts
+          const mended = failures.reduce(mend, yield* requestTo(target.model))
+          const attempted = yield* attemptOf(target, attempt, mended, listener)
+          if (attempted._tag === "Finished") {
+            yield* pool
+              .succeeded(Target.use(target))
+              .pipe(Effect.ignore({ log: "Warn", message: "credential_use_not_stored" }))
+            return attempted.answer
+          }
+          const { reason } = attempted
+          listener.failed(reason)
+          const isTooLong = begun.mayShorten && reason._tag === "context_overflow"
+          if (isTooLong) begun.mayShorten = false
+          const isShorter = isTooLong && (yield* listener.shorten)
+          const delayMs = isShorter ? 0 : yield* retries.failed(attempt, reason)
+          const error = new ProviderError({ reason })
+          yield* listener.retrying({ attempt, model: target.model, error, next: retries.target, delayMs })
+          yield* Effect.sleep(delayMs).pipe(listener.within("backoff"))
+          failures = isShorter ? [] : [...failures, reason]
+        }
+      })
+
       return {
         first: targets.first,
-        begin: Effect.fnUntraced(function* (subject, listener, attempts = 0) {
-          const retries = yield* Retries.begin({ pool, targets, settings }, subject)
-          let attempt = attempts
-          let mayShorten = true
-          const ask: Asking["ask"] = Effect.fnUntraced(function* (requestTo) {
-            let failures: ReadonlyArray<ProviderErrorReason> = []
-            for (;;) {
-              const target = attempt++ === attempts ? retries.target : yield* retries.again
-              const mended = failures.reduce(mend, yield* requestTo(target.model))
-              const attempted = yield* attemptOf(target, attempt, mended, listener)
-              if (attempted._tag === "Finished") {
-                yield* pool
-                  .succeeded(Target.use(target))
-                  .pipe(Effect.ignore({ log: "Warn", message: "credential_use_not_stored" }))
-                return attempted.answer
-              }
-              const { reason } = attempted
-              listener.failed(reason)
-              const isTooLong = mayShorten && reason._tag === "context_overflow"
-              if (isTooLong) mayShorten = false
-              const isShorter = isTooLong && (yield* listener.shorten)
-              const delayMs = isShorter ? 0 : yield* retries.failed(attempt, reason)
-              const error = new ProviderError({ reason })
-              yield* listener.retrying({ attempt, model: target.model, error, next: retries.target, delayMs })
-              yield* Effect.sleep(delayMs).pipe(listener.within("backoff"))
-              failures = isShorter ? [] : [...failures, reason]
-            }
+        begin: (subject, listener, attempts = 0) =>
+          Effect.map(Retries.begin({ pool, targets, settings }, subject), (retries) => {
+            const begun: Begun = { listener, retries, attempts, isFirst: true, mayShorten: true }
+            return { target: () => retries.target, ask: (requestTo) => ask(begun, requestTo) }
           })
-          return { target: () => retries.target, ask }
-        })
       }
     })
   )

@@ -62,55 +62,54 @@ const guardOf = ({ fence, plan, replica }: PlanRecord): Guard =>
   plan.state === "queued" ? { _tag: "Queued", replica, fence } : { _tag: "Held", fence }
 
 const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["Service"] => ({
-  create: (plan, maxQueue) =>
-    Effect.gen(function* () {
-      const { idempotency, caller, request, plan_id } = plan
-      const createdAt = fromMillis(plan.createdAt)
-      const taken = idempotency === null ? undefined : memory.findKey(caller, idempotency.key, createdAt)
-      if (idempotency !== null && taken !== undefined) {
-        return yield* new PlanExists({ plan_id: yield* planOf(taken, idempotency) })
-      }
-      const known = request.session_id === undefined ? undefined : memory.findSession(caller, request.session_id)
-      if (known !== undefined && plan.messages.length > 0) return yield* notNew
-      const session = known ?? makeSession(memory, plan)
-      if (request.preferences.on_busy === "reject" && session.open.size > 0) {
-        return yield* new SessionBusy({ message: "The session has a plan that is not over" })
-      }
-      // One of them has the session, or is about to.
-      if (session.open.size > maxQueue) {
-        return yield* new SessionBusy({ message: `${maxQueue} plans wait for the session` })
-      }
-      const prior = yield* Effect.fromResult(newPrior(session, request.prior_summary ?? ""))
-      memory.add(session)
-      if (!memory.replicas.has(plan.replica)) {
-        memory.replicas.set(plan.replica, (yield* Clock.currentTimeMillis) + Duration.toMillis(firstBreath))
-      }
-      session.last_active_at = createdAt
-      for (const agent of request.agents) session.agents.set(agent.name, summary(agent))
-      for (const message of plan.messages) append(session, plan_id, message, createdAt)
-      if (prior !== "") session.priors.push(prior)
-      const record = makePlan(memory, plan, session)
-      const created = known === undefined
-      record.events.push(
-        ...fromEvents(1, createdAt, [
-          { event: "session", data: { external_session_id: session.external_session_id, created } }
-        ])
-      )
-      memory.plans.set(plan_id, record)
-      memory.takeKey(plan)
-      const now = yield* Clock.currentTimeMillis
-      const fence =
-        plan.leaseTtl !== undefined && session.open.size === 0 && !memory.hasLease(session, now)
-          ? memory.lease(session, plan.replica, now + Duration.toMillis(plan.leaseTtl))
-          : undefined
-      if (fence !== undefined) apply(memory, record, session, { _tag: "Held", fence })
-      session.plans.add(plan_id)
-      session.open.add(record)
-      memory.open.set(plan_id, record)
-      memory.grow(session, { ...request, history: plan.messages, echo: plan.echo })
-      memory.touch(session)
-      return { session_id: session.session_id, external_session_id: session.external_session_id, created, fence }
-    }),
+  create: Effect.fnUntraced(function* (plan, maxQueue) {
+    const { idempotency, caller, request, plan_id } = plan
+    const createdAt = fromMillis(plan.createdAt)
+    const taken = idempotency === null ? undefined : memory.findKey(caller, idempotency.key, createdAt)
+    if (idempotency !== null && taken !== undefined) {
+      return yield* new PlanExists({ plan_id: yield* planOf(taken, idempotency) })
+    }
+    const known = request.session_id === undefined ? undefined : memory.findSession(caller, request.session_id)
+    if (known !== undefined && plan.messages.length > 0) return yield* notNew
+    const session = known ?? makeSession(memory, plan)
+    if (request.preferences.on_busy === "reject" && session.open.size > 0) {
+      return yield* new SessionBusy({ message: "The session has a plan that is not over" })
+    }
+    // One of them has the session, or is about to.
+    if (session.open.size > maxQueue) {
+      return yield* new SessionBusy({ message: `${maxQueue} plans wait for the session` })
+    }
+    const prior = yield* Effect.fromResult(newPrior(session, request.prior_summary ?? ""))
+    memory.add(session)
+    if (!memory.replicas.has(plan.replica)) {
+      memory.replicas.set(plan.replica, (yield* Clock.currentTimeMillis) + Duration.toMillis(firstBreath))
+    }
+    session.last_active_at = createdAt
+    for (const agent of request.agents) session.agents.set(agent.name, summary(agent))
+    for (const message of plan.messages) append(session, plan_id, message, createdAt)
+    if (prior !== "") session.priors.push(prior)
+    const record = makePlan(memory, plan, session)
+    const created = known === undefined
+    record.events.push(
+      ...fromEvents(1, createdAt, [
+        { event: "session", data: { external_session_id: session.external_session_id, created } }
+      ])
+    )
+    memory.plans.set(plan_id, record)
+    memory.takeKey(plan)
+    const now = yield* Clock.currentTimeMillis
+    const fence =
+      plan.leaseTtl !== undefined && session.open.size === 0 && !memory.hasLease(session, now)
+        ? memory.lease(session, plan.replica, now + Duration.toMillis(plan.leaseTtl))
+        : undefined
+    if (fence !== undefined) apply(memory, record, session, { _tag: "Held", fence })
+    session.plans.add(plan_id)
+    session.open.add(record)
+    memory.open.set(plan_id, record)
+    memory.grow(session, { ...request, history: plan.messages, echo: plan.echo })
+    memory.touch(session)
+    return { session_id: session.session_id, external_session_id: session.external_session_id, created, fence }
+  }),
   guardOf: (id, replica) =>
     Effect.sync(() => {
       const record = memory.open.get(id)

@@ -112,13 +112,12 @@ export class NewPlans extends Context.Service<
         find: (id) => Effect.map(creations.decided(id), () => running.find(id)),
         start: (asked, use) =>
           Effect.uninterruptibleMask((restore) =>
-            Effect.gen(function* () {
-              const fiber = yield* FiberSet.run(starts, start(asked))
-              const plan = yield* restore(Fiber.join(fiber)).pipe(
-                Effect.onInterrupt(() => FiberSet.run(starts, disconnect(fiber)))
+            Effect.flatMap(FiberSet.run(starts, start(asked)), (fiber) =>
+              restore(Fiber.join(fiber)).pipe(
+                Effect.onInterrupt(() => FiberSet.run(starts, disconnect(fiber))),
+                Effect.flatMap(use)
               )
-              return yield* use(plan)
-            })
+            )
           )
       }
     })

@@ -89,16 +89,18 @@ export class PlanStreams extends Context.Service<
         return { plan_id, session_id: stored.session_id, frames, onOverdue: () => {}, leaveRunning: Effect.void }
       })
 
+      const startOrJoin = Effect.fnUntraced(function* (asked: Asked) {
+        const { caller, idempotency, joins = true } = asked
+        if (idempotency !== undefined && joins) {
+          const now = fromMillis(yield* Clock.currentTimeMillis)
+          const known = yield* store.findByKey(caller, idempotency, now)
+          if (Option.isSome(known)) return yield* read(caller, known.value, 0)
+        }
+        return yield* newPlans.start(asked, (plan) => attach(plan, 0))
+      })
+
       const start: PlanStreams["Service"]["start"] = (asked) =>
-        Effect.gen(function* () {
-          const { caller, idempotency, joins = true } = asked
-          if (idempotency !== undefined && joins) {
-            const now = fromMillis(yield* Clock.currentTimeMillis)
-            const known = yield* store.findByKey(caller, idempotency, now)
-            if (Option.isSome(known)) return yield* read(caller, known.value, 0)
-          }
-          return yield* newPlans.start(asked, (plan) => attach(plan, 0))
-        }).pipe(
+        startOrJoin(asked).pipe(
           Effect.catchTag(
             "PlanExists",
             Effect.fnUntraced(function* ({ plan_id }) {

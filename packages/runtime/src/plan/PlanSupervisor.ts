@@ -1,5 +1,5 @@
 import type { Outcome } from "@bowline/domain/plan/Outcome"
-import { Clock, Duration, Effect, Exit, Fiber, Scope } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Fiber, Scope } from "effect"
 import * as Alarm from "../clock/Alarm.ts"
 import { LeaseLost } from "../store/LeaseStore.ts"
 import type { LivePlan } from "../stream/LivePlan.ts"
@@ -94,7 +94,8 @@ export const supervise = Effect.fnUntraced(function* (
   planner: Planner["Service"]
 ) {
   const { journal, deadline } = run.given
-  const scope = yield* Effect.scope
+  const context = yield* Effect.context<Scope.Scope>()
+  const scope = Context.get(context, Scope.Scope)
 
   // A running plan that was taken over came with its session, and so does one that was created for a free session.
   const hasSession = run.given.resumed === undefined ? PlanMetrics.queueWait.update(0, {}) : Effect.void
@@ -109,15 +110,14 @@ export const supervise = Effect.fnUntraced(function* (
     })
   const timeLeft = Math.max(deadline - (yield* Clock.currentTimeMillis), 0)
   const { end, fiber } = yield* Effect.uninterruptibleMask((restore) =>
-    Effect.gen(function* () {
-      // Detached, since a parent waits for its children without a limit. It is interrupted below, whatever ends the plan.
-      const fiber = yield* Effect.forkDetach(restore(work))
-      const cancelAlarm = Alarm.set(timeLeft, () => run.abort("deadline"), yield* Effect.context())
-      const end = yield* restore(firstEnd(fiber)).pipe(
+    // Detached, since a parent waits for its children without a limit. It is interrupted below, whatever ends the plan.
+    Effect.flatMap(Effect.forkDetach(restore(work)), (fiber) => {
+      const cancelAlarm = Alarm.set(timeLeft, () => run.abort("deadline"), context)
+      return restore(firstEnd(fiber)).pipe(
         Effect.onInterrupt(() => Fiber.interrupt(fiber)),
-        Effect.ensuring(Effect.sync(cancelAlarm))
+        Effect.ensuring(Effect.sync(cancelAlarm)),
+        Effect.map((end) => ({ end, fiber }))
       )
-      return { end, fiber }
     })
   )
   const now = yield* Clock.currentTimeMillis

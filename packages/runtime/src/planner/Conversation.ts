@@ -174,8 +174,7 @@ export const begin = Effect.fnUntraced(function* (
   return {
     tools,
     withheld,
-    refreshTools: Effect.gen(function* () {
-      const news = yield* refresh
+    refreshTools: Effect.map(refresh, (news) => {
       if (news === undefined) return
       prompt.reframe()
       journal.append([], news)

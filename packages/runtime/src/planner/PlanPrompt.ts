@@ -59,8 +59,8 @@ export class PlanPrompt {
 
   /** Fails if the prompt alone has more tokens than this limit, which is called `name`. */
   within(maxTokens: number, name: string): Effect.Effect<void, PlannerError> {
+    if (maxTokens === Infinity || this.#atMost() <= maxTokens) return Effect.void
     return Effect.gen({ self: this }, function* () {
-      if (maxTokens === Infinity || this.#atMost() <= maxTokens) return
       const tokens = yield* this.#estimate()
       if (tokens <= maxTokens) return
       const message = `The next request has about ${tokens} tokens, more than the ${maxTokens} of ${name}`

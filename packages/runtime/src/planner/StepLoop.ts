@@ -70,113 +70,104 @@ export class StepLoop {
   }
 
   run() {
-    return Effect.gen({ self: this }, function* () {
-      const { request, resumed } = this.#run.given
-      const isFinished = resumed !== undefined && (yield* this.#inSpan(0)(this.#finishStep()))
-      if (request.call !== undefined) return yield* this.#callOnly(request.call)
-      let next: Next = { ...afresh, before: isFinished ? undefined : resumed?.attempts }
-      for (;;) {
-        const decided = yield* timed((seconds, _, context) => stepDuration.updateUnsafe(seconds, {}, context))(
-          this.#decide(next)
-        ).pipe(this.#inSpan(next.before === undefined ? 1 : 0))
-        if ("final" in decided) return decided
-        next = decided.next
-      }
-    })
+    return StepLoop.#steps.call(this)
   }
 
-  /** Makes the one call of a plan that asks no provider. Its result is the answer. */
-  #callOnly(call: SkillCall) {
-    return Effect.gen({ self: this }, function* () {
-      const { lastAnswer, prompt } = this.#conversation
-      if (lastAnswer === undefined) {
-        const left = yield* this.#services.allowance(this.#run)
-        yield* this.#step(answerWith(call), left)
-      }
-      const text = yield* resultIn(prompt.messages, call)
-      return { final: yield* this.#final("stop", text), parts: [{ type: "text" as const, text }] }
-    })
-  }
+  // Made once, or methods: a generator function that is made for each plan costs as much as twenty effects, and keeps its plan in memory for long.
+  static readonly #steps = Effect.fnUntraced(function* (this: StepLoop) {
+    const { request, resumed } = this.#run.given
+    const isFinished = resumed !== undefined && (yield* this.#inSpan(0)(StepLoop.#finishStep.call(this)))
+    if (request.call !== undefined) return yield* this.#callOnly(request.call)
+    let next: Next = { ...afresh, before: isFinished ? undefined : resumed?.attempts }
+    for (;;) {
+      const decided = yield* timed((seconds, _, context) => stepDuration.updateUnsafe(seconds, {}, context))(
+        StepLoop.#decide.call(this, next)
+      ).pipe(this.#inSpan(next.before === undefined ? 1 : 0))
+      if ("final" in decided) return decided
+      next = decided.next
+    }
+  })
+
+  /** Makes one step. */
+  static readonly #decide = Effect.fnUntraced(function* (this: StepLoop, next: Next) {
+    const { answer, left, stop } = yield* this.#ask(next)
+    return stop === undefined
+      ? { next: yield* this.#step(answer, left) }
+      : yield* this.#end(answer, stop, next.isRepair)
+  })
+
+  /** Finishes the step that another process has left unfinished, if its answer is stored. Says whether it made a call. */
+  static readonly #finishStep = Effect.fnUntraced(function* (this: StepLoop) {
+    const { resumed } = this.#run.given
+    const { lastAnswer, tools, withheld } = this.#conversation
+    if (resumed === undefined || lastAnswer === undefined) return false
+    // Says which day the plan is charged to from now on.
+    yield* this.#services.allowance(this.#run)
+    const asked = lastAnswer.parts.filter((part) => part.type === "tool_call")
+    const lookup = { tools, withheld, parse: this.#parse }
+    const { tool_calls } = this.#run.progress
+    const calls = yield* PreparedCalls.remainingCalls(asked, resumed.tasks, lookup, tool_calls)
+    if (calls.length === 0) return false
+    yield* this.#call(calls)
+    return true
+  })
 
   /** The span of a step, so many steps after the last one. */
   #inSpan(after: 0 | 1) {
     return Spans.within("step", () => ({ attributes: { [GenAi.step]: this.#run.progress.steps + after } }))
   }
 
-  /** Makes one step. */
-  #decide(next: Next) {
-    return Effect.gen({ self: this }, function* () {
-      const { answer, left, stop } = yield* this.#ask(next)
-      return stop === undefined
-        ? { next: yield* this.#step(answer, left) }
-        : yield* this.#end(answer, stop, next.isRepair)
-    })
-  }
-
-  /** Finishes the step that another process has left unfinished, if its answer is stored. Says whether it made a call. */
-  #finishStep() {
-    return Effect.gen({ self: this }, function* () {
-      const { resumed } = this.#run.given
-      const { lastAnswer, tools, withheld } = this.#conversation
-      if (resumed === undefined || lastAnswer === undefined) return false
-      // Says which day the plan is charged to from now on.
-      yield* this.#services.allowance(this.#run)
-      const asked = lastAnswer.parts.filter((part) => part.type === "tool_call")
-      const lookup = { tools, withheld, parse: this.#parse }
-      const { tool_calls } = this.#run.progress
-      const calls = yield* PreparedCalls.remainingCalls(asked, resumed.tasks, lookup, tool_calls)
-      if (calls.length === 0) return false
-      yield* this.#call(calls)
-      return true
-    })
+  /** Makes the one call of a plan that asks no provider. Its result is the answer. */
+  *#callOnly(call: SkillCall) {
+    const { lastAnswer, prompt } = this.#conversation
+    if (lastAnswer === undefined) yield* this.#step(answerWith(call), yield* this.#services.allowance(this.#run))
+    const text = yield* resultIn(prompt.messages, call)
+    return { final: yield* this.#final("stop", text), parts: [{ type: "text" as const, text }] }
   }
 
   /** Asks for the next answer, unless the calls lead nowhere, and says why it ends the plan, if it does. */
-  #ask({ before, corrections, isRepair }: Next) {
-    return Effect.gen({ self: this }, function* () {
-      const run = this.#run
-      const { loop, prompt, refreshTools, request, tools } = this.#conversation
-      const { preferences } = run.given.request
-      if (loop.failure !== undefined) return yield* loop.failure
-      yield* refreshTools
-      const step = run.beginStep()
-      const left = yield* this.#services.allowance(run)
-      yield* prompt.fit
-      yield* prompt.within(preferences.max_total_tokens ?? Infinity, "preferences.max_total_tokens")
-      yield* prompt.within(left.tokensPerDay, `the daily budget of ${run.given.caller}`)
-      if (before === undefined) run.count({ steps: run.progress.steps + 1 })
-      const { steps } = run.progress
-      const withholding = withheld(run.progress, preferences, {
-        mayCall: tools.size > 0 || this.#hasCalled,
-        isLooping: loop.isExhausted,
-        left
-      })
-      const mustAnswer = isRepair || withholding !== undefined
-      run.given.journal.append(
-        [run.progressed("provider")],
-        before === undefined ? [{ event: "step", data: { step: steps, attempt: 1 } }] : []
-      )
-      const answer = yield* this.#services.askStep(run, step, {
-        question: () => request(mustAnswer, corrections),
-        mayCall: !mustAnswer,
-        shorten: prompt.shorten,
-        before
-      })
-      return { answer, left, stop: stopReason(answer, withholding) }
+  *#ask({ before, corrections, isRepair }: Next) {
+    const run = this.#run
+    const { loop, prompt, refreshTools, request, tools } = this.#conversation
+    const { preferences } = run.given.request
+    if (loop.failure !== undefined) return yield* loop.failure
+    yield* refreshTools
+    const step = run.beginStep()
+    const left = yield* this.#services.allowance(run)
+    yield* prompt.fit
+    yield* prompt.within(preferences.max_total_tokens ?? Infinity, "preferences.max_total_tokens")
+    yield* prompt.within(left.tokensPerDay, `the daily budget of ${run.given.caller}`)
+    if (before === undefined) run.count({ steps: run.progress.steps + 1 })
+    const { steps } = run.progress
+    const withholding = withheld(run.progress, preferences, {
+      mayCall: tools.size > 0 || this.#hasCalled,
+      isLooping: loop.isExhausted,
+      left
     })
+    const mustAnswer = isRepair || withholding !== undefined
+    run.given.journal.append(
+      [run.progressed("provider")],
+      before === undefined ? [{ event: "step", data: { step: steps, attempt: 1 } }] : []
+    )
+    const answer = yield* this.#services.askStep(run, step, {
+      question: () => request(mustAnswer, corrections),
+      mayCall: !mustAnswer,
+      shorten: prompt.shorten,
+      before
+    })
+    return { answer, left, stop: stopReason(answer, withholding) }
   }
 
   /** Takes the answer that ends the plan, or has it repaired. */
-  #end(answer: Step.Given, stop_reason: Final["stop_reason"], isRepair: boolean) {
-    return Effect.gen({ self: this }, function* (): Effect.fn.Return<
-      PlanAnswer | { readonly next: Next },
-      PlannerError
-    > {
-      const judged = yield* FinalAnswer.judge(this.#services.validator, this.#run, answer.text, isRepair)
-      if (judged._tag === "Rejected") return { next: { ...afresh, corrections: judged.repair, isRepair: true } }
-      const final = { ...(yield* this.#final(stop_reason, answer.text)), ...judged.output }
-      return { final, parts: Assembly.inOrder(answer.parts, answer.calls, []) }
-    })
+  *#end(
+    answer: Step.Given,
+    stop_reason: Final["stop_reason"],
+    isRepair: boolean
+  ): Effect.fn.Return<PlanAnswer | { readonly next: Next }, PlannerError> {
+    const judged = yield* FinalAnswer.judge(this.#services.validator, this.#run, answer.text, isRepair)
+    if (judged._tag === "Rejected") return { next: { ...afresh, corrections: judged.repair, isRepair: true } }
+    const final = { ...(yield* this.#final(stop_reason, answer.text)), ...judged.output }
+    return { final, parts: Assembly.inOrder(answer.parts, answer.calls, []) }
   }
 
   #final(stop_reason: Final["stop_reason"], text: string): Effect.Effect<Final> {
@@ -193,46 +184,42 @@ export class StepLoop {
   }
 
   /** Stores an answer with calls, and makes them. */
-  #step(answer: Step.Given, { toolCalls }: DailyAllowance.Allowance) {
-    return Effect.gen({ self: this }, function* () {
-      const run = this.#run
-      const { journal, request, uuid } = run.given
-      const { prompt, tools } = this.#conversation
-      const budget = Math.min(request.preferences.max_tool_calls - run.progress.tool_calls, toolCalls)
-      const calls = yield* PreparedCalls.prepare(answer.calls, { tools, parse: this.#parse }, budget, uuid)
-      const written = calls.map(({ part }) => part)
-      const parts = Assembly.inOrder(answer.parts, answer.calls, written)
-      run.endStep()
-      run.count({ tool_calls: run.progress.tool_calls + Math.min(calls.length, budget) })
-      // Together: the next process makes as many of the calls as this one would have made.
-      journal.append([run.message("assistant", parts, yield* Clock.currentTimeMillis), run.progressed("tool")], [])
-      const { usage } = answer
-      prompt.answered({ role: "assistant", parts }, usage && usage.input_tokens + usage.output_tokens)
-      yield* this.#call(calls)
-      return { ...afresh, corrections: Continuation.corrections(answer.dropped) }
-    })
+  *#step(answer: Step.Given, { toolCalls }: DailyAllowance.Allowance) {
+    const run = this.#run
+    const { journal, request, uuid } = run.given
+    const { prompt, tools } = this.#conversation
+    const budget = Math.min(request.preferences.max_tool_calls - run.progress.tool_calls, toolCalls)
+    const calls = yield* PreparedCalls.prepare(answer.calls, { tools, parse: this.#parse }, budget, uuid)
+    const written = calls.map(({ part }) => part)
+    const parts = Assembly.inOrder(answer.parts, answer.calls, written)
+    run.endStep()
+    run.count({ tool_calls: run.progress.tool_calls + Math.min(calls.length, budget) })
+    // Together: the next process makes as many of the calls as this one would have made.
+    journal.append([run.message("assistant", parts, yield* Clock.currentTimeMillis), run.progressed("tool")], [])
+    const { usage } = answer
+    prompt.answered({ role: "assistant", parts }, usage && usage.input_tokens + usage.output_tokens)
+    yield* this.#call(calls)
+    return { ...afresh, corrections: Continuation.corrections(answer.dropped) }
   }
 
   /** Makes calls, and tells the model what came of them. */
-  #call(calls: ReadonlyArray<PreparedCalls.Prepared>) {
-    return Effect.gen({ self: this }, function* () {
-      const run = this.#run
-      const { delimiter, loop, prompt } = this.#conversation
-      const parts = calls.map(({ part }) => part)
-      this.#hasCalled = true
-      run.tasks.expect(parts.map(({ task_id }) => task_id))
-      const { admit, config } = this.#services
-      // No model reads the result of a plan that asks none.
-      const { contextWindow } = run.given.request.call === undefined ? ModelLimits.of(config, run.model) : unbounded
-      const results = yield* ToolCalls.runAll(run, calls, {
-        delimiter,
-        resultLimit: resultLimit(contextWindow),
-        concurrency: config.toolConcurrency,
-        timeoutMs: Duration.toMillis(config.toolTimeout),
-        admit
-      })
-      prompt.add({ role: "tool", parts: loop.results(parts, results) })
+  *#call(calls: ReadonlyArray<PreparedCalls.Prepared>) {
+    const run = this.#run
+    const { delimiter, loop, prompt } = this.#conversation
+    const parts = calls.map(({ part }) => part)
+    this.#hasCalled = true
+    run.tasks.expect(parts.map(({ task_id }) => task_id))
+    const { admit, config } = this.#services
+    // No model reads the result of a plan that asks none.
+    const { contextWindow } = run.given.request.call === undefined ? ModelLimits.of(config, run.model) : unbounded
+    const results = yield* ToolCalls.runAll(run, calls, {
+      delimiter,
+      resultLimit: resultLimit(contextWindow),
+      concurrency: config.toolConcurrency,
+      timeoutMs: Duration.toMillis(config.toolTimeout),
+      admit
     })
+    prompt.add({ role: "tool", parts: loop.results(parts, results) })
   }
 
   readonly #parse: PreparedCalls.ParseInput = (tool, text) => {

@@ -28,75 +28,74 @@ export const isContent = (part: ProviderPart): boolean =>
  * while `onParts` runs: that time is not the provider's silence. `onCut` runs on interruption, with the milliseconds since the
  * last part of any kind.
  */
-export const run = <E, R>(
+export const run = Effect.fnUntraced(function* <E, R>(
   attempt: Stream.Stream<ProviderPart, ProviderError>,
   timers: AttemptTimers,
   onParts: (parts: ReadonlyArray<ProviderPart>) => Effect.Effect<void, E, R>,
   onCut: (silentMs: number) => Effect.Effect<void>
-): Effect.Effect<void, ProviderError | E, R> =>
-  Effect.gen(function* () {
-    const context = yield* Effect.context<R>()
-    const clock = Context.get(context, Clock.Clock)
-    const started = clock.currentTimeMillisUnsafe()
-    let silentSince = started
-    let heardAt = started
-    let hasContent = false
-    let isHandingOn = false
+): Effect.fn.Return<void, ProviderError | E, R> {
+  const context = yield* Effect.context<R>()
+  const clock = Context.get(context, Clock.Clock)
+  const started = clock.currentTimeMillisUnsafe()
+  let silentSince = started
+  let heardAt = started
+  let hasContent = false
+  let isHandingOn = false
 
-    const consume = Stream.runForEachArray(attempt, (parts) => {
-      const received = clock.currentTimeMillisUnsafe()
-      isHandingOn = true
-      return Effect.map(onParts(parts), () => {
-        isHandingOn = false
-        const now = clock.currentTimeMillisUnsafe()
-        heardAt = now
-        if (parts.some(isContent)) {
-          hasContent = true
-          silentSince = now
-        } else silentSince += now - received
-      })
-    })
-
-    /** Milliseconds until the next look, or why the attempt ends now. */
-    const look = (): number | ProviderErrorReason => {
+  const consume = Stream.runForEachArray(attempt, (parts) => {
+    const received = clock.currentTimeMillisUnsafe()
+    isHandingOn = true
+    return Effect.map(onParts(parts), () => {
+      isHandingOn = false
       const now = clock.currentTimeMillisUnsafe()
-      const total = started + Duration.toMillis(timers.total)
-      if (now >= total) return new AttemptTimeout({ message: `No end after ${Duration.format(timers.total)}` })
-      const limit = hasContent ? timers.idle : timers.firstToken
-      const content = (isHandingOn ? now : silentSince) + Duration.toMillis(limit)
-      if (now >= content) {
-        const message = `No content for ${Duration.format(limit)}`
-        return hasContent ? new IdleTimeout({ message }) : new FirstTokenTimeout({ message })
-      }
-      // The first content may come before the next look, and the idle limit, which may be shorter, counts from it.
-      return Math.min(total, content, now + Duration.toMillis(timers.idle)) - now
-    }
-
-    const watched = Effect.callback<void, ProviderError | E>((resume) => {
-      const consuming = Effect.runForkWith(context)(consume)
-      let cancelAlarm = () => {}
-      const watch = () => {
-        const next = look()
-        if (typeof next === "number") cancelAlarm = Alarm.set(next, watch, context)
-        else
-          resume(
-            Effect.andThen(
-              Effect.uninterruptible(Fiber.interrupt(consuming)),
-              Effect.fail(new ProviderError({ reason: next }))
-            )
-          )
-      }
-      if (consuming.pollUnsafe() === undefined) watch()
-      consuming.addObserver((exit) => {
-        cancelAlarm()
-        resume(exit)
-      })
-      return Effect.suspend(() => {
-        cancelAlarm()
-        return Fiber.interrupt(consuming)
-      })
+      heardAt = now
+      if (parts.some(isContent)) {
+        hasContent = true
+        silentSince = now
+      } else silentSince += now - received
     })
-
-    const cut = Effect.suspend(() => onCut(isHandingOn ? 0 : clock.currentTimeMillisUnsafe() - heardAt))
-    yield* Effect.onInterrupt(watched, () => cut)
   })
+
+  /** Milliseconds until the next look, or why the attempt ends now. */
+  const look = (): number | ProviderErrorReason => {
+    const now = clock.currentTimeMillisUnsafe()
+    const total = started + Duration.toMillis(timers.total)
+    if (now >= total) return new AttemptTimeout({ message: `No end after ${Duration.format(timers.total)}` })
+    const limit = hasContent ? timers.idle : timers.firstToken
+    const content = (isHandingOn ? now : silentSince) + Duration.toMillis(limit)
+    if (now >= content) {
+      const message = `No content for ${Duration.format(limit)}`
+      return hasContent ? new IdleTimeout({ message }) : new FirstTokenTimeout({ message })
+    }
+    // The first content may come before the next look, and the idle limit, which may be shorter, counts from it.
+    return Math.min(total, content, now + Duration.toMillis(timers.idle)) - now
+  }
+
+  const watched = Effect.callback<void, ProviderError | E>((resume) => {
+    const consuming = Effect.runForkWith(context)(consume)
+    let cancelAlarm = () => {}
+    const watch = () => {
+      const next = look()
+      if (typeof next === "number") cancelAlarm = Alarm.set(next, watch, context)
+      else
+        resume(
+          Effect.andThen(
+            Effect.uninterruptible(Fiber.interrupt(consuming)),
+            Effect.fail(new ProviderError({ reason: next }))
+          )
+        )
+    }
+    if (consuming.pollUnsafe() === undefined) watch()
+    consuming.addObserver((exit) => {
+      cancelAlarm()
+      resume(exit)
+    })
+    return Effect.suspend(() => {
+      cancelAlarm()
+      return Fiber.interrupt(consuming)
+    })
+  })
+
+  const cut = Effect.suspend(() => onCut(isHandingOn ? 0 : clock.currentTimeMillisUnsafe() - heardAt))
+  yield* Effect.onInterrupt(watched, () => cut)
+})

@@ -150,38 +150,40 @@ export class LivePlan {
     never,
     Scope.Scope
   > {
-    return Effect.gen({ self: this }, function* () {
-      const context = yield* Effect.context()
-      const reader: Reader = {
-        after,
-        queue: yield* Queue.unbounded<ReaderItem, Cause.Done>(),
-        frames: 0,
-        characters: 0,
-        lastSent: Context.get(context, Clock.Clock).currentTimeMillisUnsafe(),
-        leavesRunning: false,
-        isCut: false,
-        context,
-        cancelAlarm: () => undefined,
-        close: () => undefined
-      }
-      const head = yield* claim(
-        Effect.sync(() => this.#enter(reader)),
-        () => this.#detach(reader)
-      )
-      const take = Effect.map(Queue.takeAll(reader.queue), (items) => {
-        reader.frames = 0
-        reader.characters = 0
-        return items
+    return Effect.flatMap(Queue.unbounded<ReaderItem, Cause.Done>(), (queue) =>
+      Effect.contextWith((context) => {
+        const reader: Reader = {
+          after,
+          queue,
+          frames: 0,
+          characters: 0,
+          lastSent: Context.get(context, Clock.Clock).currentTimeMillisUnsafe(),
+          leavesRunning: false,
+          isCut: false,
+          context,
+          cancelAlarm: () => undefined,
+          close: () => undefined
+        }
+        const entering = claim(
+          Effect.sync(() => this.#enter(reader)),
+          () => this.#detach(reader)
+        )
+        const take = Effect.map(Queue.takeAll(reader.queue), (items) => {
+          reader.frames = 0
+          reader.characters = 0
+          return items
+        })
+        const cutOff = Effect.sync(() => this.#cutOff(reader))
+        const onOverdue = (close: () => void) => {
+          reader.close = close
+        }
+        const leaveRunning = Effect.sync(() => {
+          reader.leavesRunning = true
+        })
+        const frames = Stream.fromPull(Effect.succeed(take))
+        return Effect.map(entering, (head) => ({ head, frames, onOverdue, cutOff, leaveRunning }))
       })
-      const cutOff = Effect.sync(() => this.#cutOff(reader))
-      const onOverdue = (close: () => void) => {
-        reader.close = close
-      }
-      const leaveRunning = Effect.sync(() => {
-        reader.leavesRunning = true
-      })
-      return { head, frames: Stream.fromPull(Effect.succeed(take)), onOverdue, cutOff, leaveRunning }
-    })
+    )
   }
 
   /** Connects a reader, and gives it the frames that are still in memory. Returns the seq behind which it gets all of them. */

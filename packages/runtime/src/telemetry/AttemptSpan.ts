@@ -1,6 +1,6 @@
 import type { Usage } from "@bowline/domain/plan/Usage"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
-import { Clock, Effect, type Exit, type Tracer } from "effect"
+import { Clock, Context, Effect, type Exit, type Tracer } from "effect"
 import type { FinishReason, Provider } from "../provider/Provider.ts"
 import * as GenAi from "./GenAi.ts"
 import * as ProviderMetrics from "./ProviderMetrics.ts"
@@ -46,22 +46,22 @@ export const observe = <A, E extends ProviderError | { readonly _tag: string }, 
           : { [GenAi.serverAddress]: provider.server.address, [GenAi.serverPort]: provider.server.port })
       }
     }),
-    Effect.fnUntraced(function* (span) {
-      const startedAt = yield* Clock.currentTimeMillis
-      const context = yield* Effect.context()
-      const end = (exit: Exit.Exit<A, E>) =>
-        Effect.map(Clock.currentTimeMillis, (now) => {
+    (span) =>
+      Effect.withFiber(({ context }) => {
+        const clock = Context.get(context, Clock.Clock)
+        const startedAt = clock.currentTimeMillisUnsafe()
+        const end = (exit: Exit.Exit<A, E>) => {
+          const durationMs = clock.currentTimeMillisUnsafe() - startedAt
           const result = told()
           const errorType = Spans.errorTypeOf(exit)
           const firstContentMs = result.firstContentAt === undefined ? undefined : result.firstContentAt - startedAt
           if (span !== undefined) annotate(span, result, firstContentMs)
           const { usage } = result
-          const durationMs = now - startedAt
           const measured = { errorType, durationMs, firstContentMs, usage }
           ProviderMetrics.attempted({ provider: provider.name, model }, measured, context)
-        })
-      return yield* Effect.onExit(self, end)
-    })
+        }
+        return Effect.onExit(self, (exit) => Effect.sync(() => end(exit)))
+      })
   )
 
 const annotate = (

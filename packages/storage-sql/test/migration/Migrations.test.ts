@@ -87,20 +87,23 @@ from sessions s join plans p on p.session_id = s.id join messages m on m.session
         )
         const store = yield* PlanStore
         const bob = CallerName.make("bob")
-        const { items } = yield* store.list(bob, { error_code: "internal" }, { limit: 10 })
-        assert.deepStrictEqual(
-          items.map(({ caller, cost_usd, retries }) => ({ caller, cost_usd, retries })),
-          [{ caller: bob, cost_usd: null, retries: 0 }]
-        )
-        const [ended = assert.fail()] = items
-        assert.isNull((yield* store.get(bob, ended.plan_id)).request)
-        assert.deepStrictEqual(
-          (yield* store.events(ended.plan_id, 0, 10)).map(({ at }) => at),
-          ["2026-01-01", "2026-01-02", "2026-01-02"].map((day) => `${day}T00:00:00.000Z`)
-        )
-        yield* sql`insert into events (plan_id, seq, count, event, payload) values ('plan_2', 4, 1, 'notice', '{}')`
-        const [late] = yield* store.events(ended.plan_id, 3, 1)
-        assert.isAbove(Date.parse(late?.at ?? ""), Date.parse("2026-01-03"))
+        // From then on a row has them from its write.
+        if (version < 17) {
+          const { items } = yield* store.list(bob, { error_code: "internal" }, { limit: 10 })
+          assert.deepStrictEqual(
+            items.map(({ caller, cost_usd, retries }) => ({ caller, cost_usd, retries })),
+            [{ caller: bob, cost_usd: null, retries: 0 }]
+          )
+          const [ended = assert.fail()] = items
+          assert.isNull((yield* store.get(bob, ended.plan_id)).request)
+          assert.deepStrictEqual(
+            (yield* store.events(ended.plan_id, 0, 10)).map(({ at }) => at),
+            ["2026-01-01", "2026-01-02", "2026-01-02"].map((day) => `${day}T00:00:00.000Z`)
+          )
+          yield* sql`insert into events (plan_id, seq, count, event, payload) values ('plan_2', 4, 1, 'notice', '{}')`
+          const [late] = yield* store.events(ended.plan_id, 3, 1)
+          assert.isAbove(Date.parse(late?.at ?? ""), Date.parse("2026-01-03"))
+        }
 
         const taken = yield* store.takeOver("replica_b", Duration.seconds(15), 10_000)
         assert.deepStrictEqual(
