@@ -97,15 +97,15 @@ describe("GroupCommit", () => {
       const clock = yield* Clock.Clock
       let sleeping = 0
       const count = (difference: number) => Effect.sync(() => void (sleeping += difference))
-      const counting: Clock.Clock = {
-        ...clock,
-        sleep: (duration) =>
-          Effect.acquireUseRelease(
-            count(1),
-            () => clock.sleep(duration),
-            () => count(-1)
-          )
-      }
+      const sleep: Clock.Clock["sleep"] = (duration) =>
+        Effect.acquireUseRelease(
+          count(1),
+          () => clock.sleep(duration),
+          () => count(-1)
+        )
+      const counting = new Proxy(clock, {
+        get: (target, name): unknown => (name === "sleep" ? sleep : Reflect.get(target, name))
+      })
       one.say("a")
       const settled = one.journal.settled(() => false, 30_000)
       const waiting = yield* Effect.forkChild(Effect.provideService(settled, Clock.Clock, counting))
