@@ -127,15 +127,27 @@ export const makeBowline = (system: System) => {
     type Page = { readonly [name in Name]: ReadonlyArray<Entry> } & Rest & Partial<PageEnd>
     const page = (cursor?: string, own: Signal | undefined = options): Promise<Page> =>
       call({ method: "GET", path, query: { ...query, cursor } }, own)
+    async function* entries(signal: AbortSignal): AsyncGenerator<Entry, undefined, undefined> {
+      let cursor: string | undefined
+      do {
+        const answer: Page = await page(cursor, { signal })
+        yield* answer[name]
+        cursor = answer.next_cursor ?? undefined
+      } while (cursor !== undefined)
+    }
     return {
       page,
-      async *[Symbol.asyncIterator]() {
-        let cursor: string | undefined
-        do {
-          const answer: Page = await page(cursor)
-          yield* answer[name]
-          cursor = answer.next_cursor ?? undefined
-        } while (cursor !== undefined)
+      /** Whoever leaves while a page is asked for ends that request. */
+      [Symbol.asyncIterator]: () => {
+        const leaving = new AbortController()
+        const reading = entries(AbortSignal.any([leaving.signal].concat(options?.signal ?? [])))
+        return {
+          next: () => reading.next(),
+          return: () => {
+            leaving.abort()
+            return reading.return(undefined)
+          }
+        }
       }
     }
   }

@@ -69,6 +69,19 @@ describe("a streamed request", () => {
     )
   )
 
+  it.live("closes its socket with its scope when nobody reads the answer", () =>
+    run(
+      Effect.gen(function* () {
+        const { requests, send } = yield* setUp(() =>
+          Effect.succeed(streamed(Stream.forever(Stream.succeed(new Uint8Array(65_536)))))
+        )
+        yield* Effect.scoped(send())
+        const [request] = yield* requests.awaitCount(1)
+        assert.strictEqual(yield* request?.ended ?? Effect.undefined, "closed")
+      })
+    )
+  )
+
   it.live("can be given up before it has a connection", () =>
     run(
       Effect.gen(function* () {

@@ -30,6 +30,7 @@ const planted = {
   variable: `${mark}-token-variable`,
   wrong: `${mark}-token-wrong`,
   invalid: `${mark}-token-invalid`,
+  endpoint: `${mark}-query-of-agent`,
   client: `${mark}-of-client`,
   collector: `${mark}-of-collector`,
   provider: `${mark}-key-in-file`,
@@ -221,7 +222,12 @@ describe("secrets", () => {
         const tokens = yield* network.serve(issuer)
         const agents = yield* Effect.forEach(Object.entries(peers), ([name, [peer, named]]) => {
           const auth = "token_url" in named ? { ...named, token_url: tokens.url + named.token_url } : named
-          return Effect.map(ScriptedPeer.serve(peer), (served) => ({ name, endpoint: `${served.url}/`, auth, served }))
+          return Effect.map(ScriptedPeer.serve(peer), (served) => ({
+            name,
+            endpoint: `${served.url}/?api_key=${planted.endpoint}`,
+            auth,
+            served
+          }))
         })
         const catalog = agents.map(({ name, endpoint, auth }) => ({
           name,

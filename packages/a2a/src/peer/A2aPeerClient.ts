@@ -1,5 +1,6 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
+import * as UrlSecrets from "@bowline/runtime/egress/UrlSecrets"
 import { PeerClient, type PeerEvent } from "@bowline/runtime/peer/PeerClient"
 import { Cause, Duration, Effect, Exit, Layer } from "effect"
 import { HttpClient } from "effect/http"
@@ -42,7 +43,9 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
       cancels.cancel(peer.agent.endpoint, links.connect(peer, cancelCardLimit), taskId)
 
     return PeerClient.of({
-      peers: Effect.map(breakers.all, (all) => all.map((known) => ({ ...known, ...links.known(known.endpoint) }))),
+      peers: Effect.map(breakers.all, (all) =>
+        all.map((known) => ({ ...known, ...links.known(known.endpoint), endpoint: UrlSecrets.without(known.endpoint) }))
+      ),
       discover: Effect.fnUntraced(function* ({ endpoint }) {
         const refusal = yield* breakers.refusal(endpoint)
         const known = refusal === undefined ? undefined : cards.last(endpoint)

@@ -1,3 +1,4 @@
+import * as UrlSecrets from "@bowline/runtime/egress/UrlSecrets"
 import { Clock, Duration, Effect } from "effect"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import { failed, type FailureStreak, isStale, isTooMany } from "./FailureStreak.ts"
@@ -11,10 +12,11 @@ export const tripPolicy = CircuitBreaker.consecutive(1)
 const log = (transition: Transition | undefined): Effect.Effect<void> => {
   if (transition === undefined) return Effect.void
   const { key, to } = transition
+  const endpoint = UrlSecrets.without(key)
   const name = to === "Closed" ? "peer_circuit_closed" : "peer_circuit_half_open"
-  if (to !== "Open") return Effect.annotateLogs(Effect.logInfo(name), { endpoint: key })
+  if (to !== "Open") return Effect.annotateLogs(Effect.logInfo(name), { endpoint })
   return Effect.annotateLogs(Effect.logWarning("peer_circuit_open"), {
-    endpoint: key,
+    endpoint,
     open_ms: Duration.toMillis(transition.retryAfter)
   })
 }

@@ -1,3 +1,4 @@
+import * as UrlSecrets from "@bowline/runtime/egress/UrlSecrets"
 import { cancelTimeout } from "@bowline/runtime/peer/PeerClient"
 import { Effect, FiberSet } from "effect"
 import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
@@ -23,7 +24,7 @@ export const make = Effect.fnUntraced(function* (calls: TaskCalls) {
         onFailure: ({ message }) =>
           Effect.annotateLogs(Effect.logWarning("remote_task_not_cancelled"), { reason: message })
       }),
-      Effect.annotateLogs({ endpoint, remote_task_id: taskId }),
+      Effect.annotateLogs({ endpoint: UrlSecrets.without(endpoint), remote_task_id: taskId }),
       (ending) => Effect.asVoid(FiberSet.run(pending, ending, { startImmediately: true }))
     )
 
@@ -34,7 +35,7 @@ export const make = Effect.fnUntraced(function* (calls: TaskCalls) {
       case "unnamed":
         return Effect.annotateLogs(Effect.logWarning("remote_task_not_cancelled"), {
           reason: "The peer has not told its id",
-          endpoint: link.endpoint,
+          endpoint: UrlSecrets.without(link.endpoint),
           remote_task_id: null
         })
       case "open":

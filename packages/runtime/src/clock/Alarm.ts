@@ -1,13 +1,13 @@
-import { type Context, Effect, Exit } from "effect"
+import { type Context, Effect } from "effect"
 
 /**
  * Calls `ring` in so many milliseconds, and returns what cancels that. Whoever sets an alarm cancels it: no scope does. A wait that
- * mostly ends before its time costs less so than as a race, or as a fiber of a scope.
+ * mostly ends before its time costs less so than as a race, or as a fiber of a scope. What `ring` throws is logged, and reaches nobody else.
  */
 export const set = (ms: number, ring: () => void, context: Context.Context<never>): (() => void) => {
-  const sleeping = Effect.runForkWith(context)(Effect.sleep(ms))
-  sleeping.addObserver((exit) => {
-    if (Exit.isSuccess(exit)) ring()
-  })
-  return () => sleeping.interruptUnsafe()
+  const waiting = Effect.andThen(Effect.sleep(ms), Effect.sync(ring)).pipe(
+    Effect.catchDefect((bug) => Effect.logError("alarm_failed", bug)),
+    Effect.runForkWith(context)
+  )
+  return () => waiting.interruptUnsafe()
 }

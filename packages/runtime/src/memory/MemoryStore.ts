@@ -1,4 +1,3 @@
-import { summary } from "@bowline/domain/peer/Agent"
 import { isSettled, type PlanFacts, type PlanId, summarize } from "@bowline/domain/plan/Plan"
 import { InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
@@ -27,6 +26,7 @@ import { newPrior } from "../store/PriorSummaries.ts"
 import { PushStore } from "../store/PushStore.ts"
 import { SessionStore } from "../store/SessionStore.ts"
 import { shown } from "../store/StoredRequest.ts"
+import { summary } from "../store/StoredAgent.ts"
 import { TaskStore } from "../store/TaskStore.ts"
 
 /** How long a replica counts as alive before its first renewal. */

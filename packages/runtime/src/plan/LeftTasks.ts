@@ -2,7 +2,9 @@ import { Agent } from "@bowline/domain/peer/Agent"
 import { Effect, Option, Schema } from "effect"
 import { allowsUrl, type Permission } from "../config/Permissions.ts"
 import { find, type Presets } from "../config/Presets.ts"
+import * as UrlSecrets from "../egress/UrlSecrets.ts"
 import type { StoredTask } from "../store/PlanStore.ts"
+import { endpointOf } from "../store/StoredAgent.ts"
 import type { PeerClient, Route } from "../peer/PeerClient.ts"
 
 const decodeAgent = Schema.decodeUnknownOption(Agent)
@@ -43,7 +45,11 @@ export const cancelAll = (
       const { agent: name, endpoint, remote_context_id: contextId, remote_task_id: taskId } = task
       if (taskId === null) return Effect.void
       const agent = agents.find(
-        (agent) => agent.name === name && agent.endpoint === endpoint && allowsUrl(permission, endpoint, agent.auth)
+        (agent) =>
+          agent.name === name &&
+          endpointOf(agent) === endpoint &&
+          !UrlSecrets.lacks(agent.endpoint) &&
+          allowsUrl(permission, agent.endpoint, agent.auth)
       )
       return agent === undefined
         ? Effect.annotateLogs(Effect.logWarning("remote_task_not_cancelled"), {

@@ -108,25 +108,25 @@ export const refreshed = <A>(
     let isLooking = false
     /** Closed while a look runs that plans wait for. */
     const answered = Latch.makeUnsafe(true)
-    const look = Effect.withFiber(({ context }) => {
-      const cancelAlarm = Alarm.set(patienceMs, () => answered.openUnsafe(), context)
-      const end = Effect.sync(() => {
+    const begin = Effect.withFiber(({ context }) => {
+      isLooking = true
+      answered.closeUnsafe()
+      return Effect.succeed(Alarm.set(patienceMs, () => answered.openUnsafe(), context))
+    })
+    const end = (cancelAlarm: () => void) =>
+      Effect.sync(() => {
         cancelAlarm()
         isLooking = false
         answered.openUnsafe()
       })
-      return Effect.ensuring(check, end)
-    }).pipe(
+    // What begins, ends: also where the fiber that asks is interrupted on its way here, or the scope is closed already.
+    const look = Effect.acquireUseRelease(begin, () => check, end).pipe(
       // The log tells of a file, and not of the plan that happened to look.
       Effect.provideService(References.CurrentLogAnnotations, {}),
       Effect.forkIn(scope, { startImmediately: true })
     )
     return Effect.gen(function* () {
-      if (!isLooking) {
-        isLooking = true
-        answered.closeUnsafe()
-        yield* look
-      }
+      if (!isLooking) yield* look
       yield* answered.await
       return known()
     })

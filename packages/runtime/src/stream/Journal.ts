@@ -149,21 +149,18 @@ export class Journal implements Source {
     return Effect.withFiber(({ context }) => {
       const isStored = this.mark()
       const isKnown = () => isStored() || (this.#stopped !== undefined && isHopeless(this.#stopped))
-      const result = () => (isKnown() ? isStored() : undefined)
-      if (isKnown()) return Effect.sync(result)
+      if (isKnown()) return Effect.succeed(isStored())
       let isLate = false
       const giveUp = () => {
         isLate = true
         this.#advance()
       }
-      const cancelAlarm = Alarm.set(withinMs, giveUp, context)
-      return Effect.map(
-        Effect.ensuring(
-          this.#until(() => isLate || isKnown()),
-          Effect.sync(cancelAlarm)
-        ),
-        result
+      const until = Effect.acquireUseRelease(
+        Effect.sync(() => Alarm.set(withinMs, giveUp, context)),
+        () => this.#until(() => isLate || isKnown()),
+        (cancelAlarm) => Effect.sync(cancelAlarm)
       )
+      return Effect.map(until, () => (isKnown() ? isStored() : undefined))
     })
   }
 

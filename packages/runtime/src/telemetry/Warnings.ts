@@ -4,6 +4,7 @@ import { counter } from "./Instrument.ts"
 /** The lines of the log at `warn` and above. `docs/operations` has a page for each of them. */
 export const names = [
   "abort_requests_failed",
+  "alarm_failed",
   "approval_decisions_failed",
   "compaction_failed",
   "configuration_needs_restart",

@@ -1,6 +1,7 @@
 import type { Agent, Skill } from "@bowline/domain/peer/Agent"
 import type { RemoteIds } from "../peer/PeerClient.ts"
 import type { HandedBack } from "../store/SessionStore.ts"
+import { endpointOf } from "../store/StoredAgent.ts"
 
 const keyOf = (agent: string, endpoint: string, skill: string): string => JSON.stringify([agent, endpoint, skill])
 
@@ -19,13 +20,13 @@ export class HandedBackTasks {
 
   /** Returns the task that the next call continues, and removes it, so that no other call gets it. */
   take(agent: Agent, skill: Skill): RemoteIds | null {
-    const key = keyOf(agent.name, agent.endpoint, skill.id)
+    const key = keyOf(agent.name, endpointOf(agent), skill.id)
     const task = this.#tasks.get(key) ?? null
     this.#tasks.delete(key)
     return task
   }
 
   leave(agent: Agent, skill: Skill, task: RemoteIds): void {
-    this.#tasks.set(keyOf(agent.name, agent.endpoint, skill.id), task)
+    this.#tasks.set(keyOf(agent.name, endpointOf(agent), skill.id), task)
   }
 }

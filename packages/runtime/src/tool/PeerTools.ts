@@ -3,6 +3,7 @@ import type { PeerError, PeerErrorReason } from "@bowline/domain/peer/PeerError"
 import { handedBack } from "@bowline/domain/tool/TaskState"
 import { Effect, type Schema } from "effect"
 import type { PeerClient, PeerResult, RemoteIds, Route } from "../peer/PeerClient.ts"
+import { endpointOf } from "../store/StoredAgent.ts"
 import type { HandedBackTasks } from "./HandedBackTasks.ts"
 import type { AgentDid, JsonSchema, Tool, ToolResult } from "./Tool.ts"
 import * as ToolName from "./ToolName.ts"
@@ -95,7 +96,7 @@ export const fromSkill = ({ left, peers, route }: Shared, agent: Agent, skill: S
   return {
     ...described,
     kind: "peer",
-    endpoint: agent.endpoint,
+    endpoint: endpointOf(agent),
     timeoutMs: skill.timeout_ms,
     isPolling: skill.polling === true,
     approval: skill.approval,

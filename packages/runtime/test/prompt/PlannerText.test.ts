@@ -1,10 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Fiber, Layer } from "effect"
+import { Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as PlannerText from "../../src/prompt/PlannerText.ts"
 import * as TextFile from "../../src/prompt/TextFile.ts"
+import * as Interrupted from "../clock/Interrupted.ts"
 import { folders, reports } from "./TextFolder.ts"
 
 describe("the planner's instructions", () => {
@@ -69,5 +70,25 @@ describe("a check of files", () => {
       assert.strictEqual(yield* current, "known")
       assert.strictEqual(checks, 1)
     }).pipe(Effect.scoped)
+  )
+
+  it.effect("leaves nobody waiting, wherever somebody who asked was interrupted, and when its scope is closed", () =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const current = yield* Scope.provide(
+        TextFile.refreshed(Effect.void, () => "known"),
+        scope
+      )
+      const isAnswered = Effect.gen(function* () {
+        const asking = yield* Effect.forkChild(current)
+        yield* TestClock.adjust("1 second")
+        return asking.pollUnsafe() !== undefined
+      })
+      yield* Interrupted.atEachStep(current)
+      assert.isTrue(yield* isAnswered)
+      yield* Scope.close(scope, Exit.void)
+      assert.isTrue(yield* isAnswered)
+      assert.isTrue(yield* isAnswered)
+    })
   )
 })

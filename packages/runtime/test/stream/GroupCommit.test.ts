@@ -3,12 +3,13 @@ import { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { pass } from "@bowline/testing/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, Scheduler, Stream } from "effect"
+import { Clock, Deferred, Effect, Fiber, Layer, Scheduler, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
 import { GroupCommit } from "../../src/stream/GroupCommit.ts"
 import { Journal, type Stopped } from "../../src/stream/Journal.ts"
 import { LivePlan } from "../../src/stream/LivePlan.ts"
+import * as Interrupted from "../clock/Interrupted.ts"
 import { apart, measured } from "../telemetry/Measured.ts"
 
 const planId = (n: number) => PlanId.make(`plan_00000000-0000-0000-0000-00000000000${n}`)
@@ -86,6 +87,34 @@ describe("GroupCommit", () => {
         [[[[1, 1]]], [[[2, 2]], [[1, 1]]]]
       )
       assert.deepStrictEqual([one.live.head, two.live.head], [3, 1])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("leaves no alarm behind, wherever who waits for the end of a plan is interrupted", () => {
+    const { make, layer } = setUp(() => Effect.never)
+    return Effect.gen(function* () {
+      const { one } = yield* make
+      const clock = yield* Clock.Clock
+      let sleeping = 0
+      const count = (difference: number) => Effect.sync(() => void (sleeping += difference))
+      const sleep: Clock.Clock["sleep"] = (duration) =>
+        Effect.acquireUseRelease(
+          count(1),
+          () => clock.sleep(duration),
+          () => count(-1)
+        )
+      const counting = new Proxy(clock, {
+        get: (target, name): unknown => (name === "sleep" ? sleep : Reflect.get(target, name))
+      })
+      one.say("a")
+      const settled = one.journal.settled(() => false, 30_000)
+      const waiting = yield* Effect.forkChild(Effect.provideService(settled, Clock.Clock, counting))
+      yield* TestClock.adjust(0)
+      assert.strictEqual(sleeping, 1)
+      yield* Fiber.interrupt(waiting)
+      yield* Interrupted.atEachStep(Effect.provideService(settled, Clock.Clock, counting))
+      yield* TestClock.adjust(0)
+      assert.strictEqual(sleeping, 0)
     }).pipe(Effect.provide(layer))
   })
 
