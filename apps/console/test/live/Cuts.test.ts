@@ -1,0 +1,135 @@
+import type { Frame } from "@bowline/client"
+import * as CutStream from "@bowline/testing/http/CutStream"
+import { assert, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { createRequire } from "node:module"
+import type { Page } from "playwright-core"
+import { build } from "vite"
+import { describeInBrowser, openPage } from "../browser/Browser.ts"
+
+/** The client as a page loads it: one module. */
+const bundle = async (): Promise<string> => {
+  const entry = createRequire(import.meta.url).resolve("@bowline/client")
+  const result = await build({
+    configFile: false,
+    logLevel: "silent",
+    build: { write: false, target: "es2024", lib: { entry, formats: ["es"], fileName: "bowline" } }
+  })
+  const [chunk] = [result].flat().flatMap((one) => ("output" in one ? one.output : []))
+  return chunk?.type === "chunk" ? chunk.code : ""
+}
+
+/** The client waits by chance before it comes back: here never. */
+const html = `<!doctype html><title>Cuts</title>
+<script>Math.random = () => 0</script>
+<script type="module">import { createBowline } from "/bowline.js"; globalThis.createBowline = createBowline</script>`
+
+declare global {
+  /** Of the page. */
+  var createBowline: typeof import("@bowline/client").createBowline
+}
+
+/**
+ * Chromium takes a head that is cut behind `HTTP` for a whole one, unless the connection has TLS. Until it has the type of the content, the
+ * client sees no stream.
+ */
+const isHalfHead = (cut: number) => cut >= 4 && cut < "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream".length
+const noStream = { code: "unexpected_response", frames: [] }
+
+interface Read {
+  readonly frames: ReadonlyArray<Frame>
+  /** Of the result, or the code of the error that is there instead. */
+  readonly text?: string
+  readonly code?: string
+}
+
+/** Reads plans in the page, some at once: one for each value of `x-cut`. */
+const readAll = (page: Page, cuts: ReadonlyArray<string>): Promise<ReadonlyArray<Read>> =>
+  page.evaluate(async (cuts) => {
+    const reads: Array<Read> = []
+    const read = async (cut: string): Promise<Read> => {
+      // As plans have: an own URL, for the browser's cache lets requests for the same one wait.
+      const bowline = createBowline({
+        baseUrl: `/${encodeURIComponent(cut)}`,
+        headers: { "x-cut": cut },
+        giveUpAfterMs: 30_000
+      })
+      const plan = bowline.plan({ question: "Which knot?" })
+      const result = plan.result()
+      const frames: Array<Frame> = []
+      try {
+        for await (const frame of plan) frames.push(frame)
+      } catch {
+        // The result says it.
+      }
+      return result.then(
+        ({ text }) => ({ frames, text }),
+        (error: { readonly code: string }) => ({ frames, code: error.code })
+      )
+    }
+    let next = 0
+    const readNext = async () => {
+      while (next < cuts.length) {
+        const at = next++
+        reads[at] = await read(cuts[at] ?? "")
+      }
+    }
+    await Promise.all(Array.from({ length: 6 }, readNext))
+    return reads
+  }, cuts)
+
+describeInBrowser("the client in a browser, behind a proxy that cuts the stream", () => {
+  const start = Effect.gen(function* () {
+    const body = yield* Effect.promise(bundle)
+    const { askedFor, url } = yield* CutStream.open({
+      "/": { type: "text/html", body: html },
+      "/bowline.js": { type: "text/javascript", body }
+    })
+    const { faults, page } = yield* openPage(url)
+    const [whole] = yield* Effect.promise(() => readAll(page, ["1000000"]))
+    const { bytes, requests } = askedFor("1000000")
+    assert.deepStrictEqual(
+      [whole?.frames.map(({ id }) => id), whole?.text, requests],
+      [CutStream.stored.map((_, i) => i + 1), CutStream.text, 1]
+    )
+    assert.isAbove(bytes, 700)
+    return { askedFor, bytes, faults, frames: whole?.frames ?? [], page }
+  })
+
+  it.live(
+    "gives the same frames, once each, and the same result, whatever the byte behind its content type at which it was cut",
+    () =>
+      Effect.gen(function* () {
+        const { askedFor, bytes, faults, frames, page } = yield* start
+        const cuts = Array.from({ length: bytes }, (_, cut) => String(cut))
+        const reads = yield* Effect.promise(() => readAll(page, cuts))
+        let resumed = 0
+        for (const cut of cuts) {
+          const { keys, requests } = askedFor(cut)
+          const expected = isHalfHead(Number(cut)) ? noStream : { frames, text: CutStream.text }
+          assert.deepStrictEqual(reads[Number(cut)], expected, `Cut behind ${cut} bytes`)
+          assert.strictEqual(keys.size, 1, `Cut behind ${cut} bytes`)
+          if (requests > 1) resumed++
+        }
+        // Behind `done` nobody misses the end of the answer.
+        assert.isAtLeast(resumed, bytes - 80)
+        assert.deepStrictEqual(faults, [])
+      })
+  )
+
+  it.live("has no result where the rest never comes, whatever the byte at which it was cut", () =>
+    Effect.gen(function* () {
+      const { bytes, faults, frames, page } = yield* start
+      // Without what ends the body.
+      const cuts = Array.from({ length: bytes - "\r\n0\r\n\r\n".length }, (_, cut) => `${cut} for good`)
+      const reads = yield* Effect.promise(() => readAll(page, cuts))
+      for (const [i, { code, frames: some }] of reads.entries()) {
+        assert.strictEqual(code, isHalfHead(i) ? noStream.code : "incomplete", `Cut behind ${i} bytes`)
+        assert.deepStrictEqual(some, frames.slice(0, some.length), `Cut behind ${i} bytes`)
+        assert.isBelow(some.length, frames.length, `Cut behind ${i} bytes`)
+      }
+      assert.strictEqual(reads.length, cuts.length)
+      assert.deepStrictEqual(faults, [])
+    })
+  )
+})
