@@ -16,10 +16,20 @@ const Speech = ({ text, over }: { readonly text: ReadonlySignal<string>; readonl
     const isOver = over.value
     const whole = text.value
     // Whoever opens a plan that is over reads it: nothing is said aloud.
-    if (isReplay.current || (!isOver && performance.now() - spoken.current.at < sayEvery)) return
-    const next = nextSentences(whole, spoken.current.upTo, isOver)
-    spoken.current = { upTo: next.upTo, at: performance.now() }
-    if (next.say !== "") said.value = next.say.replaceAll(/[*_`#|>]/g, "")
+    if (isReplay.current) return undefined
+    const say = () => {
+      const next = nextSentences(whole, spoken.current.upTo, isOver)
+      spoken.current = { upTo: next.upTo, at: performance.now() }
+      if (next.say !== "") said.value = next.say.replaceAll(/[*_`#|>]/g, "")
+    }
+    const wait = isOver ? 0 : spoken.current.at + sayEvery - performance.now()
+    if (wait <= 0) {
+      say()
+      return undefined
+    }
+    // What came too early is said also if nothing comes behind it.
+    const timer = setTimeout(say, wait)
+    return () => clearTimeout(timer)
   })
   return (
     <div class="unseen" aria-live="polite">

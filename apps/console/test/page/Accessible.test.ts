@@ -98,15 +98,19 @@ describeInBrowser("every page that is full", () => {
       })
     )
 
-    it.effect("fits into 360 pixels", () =>
+    it.effect.each([
+      { what: "360 pixels", options: { viewport: { width: 360, height: 640 } } },
+      // What a zoom of 200 % leaves of 1280 by 800.
+      { what: "a window at 200 %", options: { viewport: { width: 640, height: 400 }, deviceScaleFactor: 2 } }
+    ])("fits into $what", ({ options }) =>
       Effect.gen(function* () {
         const { routes, url } = yield* Filled
-        const { faults, page } = yield* openPage(url, "/", { viewport: { width: 360, height: 640 } })
+        const { faults, page } = yield* openPage(url, "/", options)
         yield* Effect.promise(async () => {
           for (const route of routes) {
             await show(page, route)
             const width = await page.evaluate(() => document.documentElement.scrollWidth)
-            assert.isAtMost(width, 360, route.path)
+            assert.isAtMost(width, options.viewport.width, route.path)
           }
         })
         assert.deepStrictEqual(faults, [])
