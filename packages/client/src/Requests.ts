@@ -160,7 +160,8 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
       ...request.headers
     }
     const url = `${base}${path}${toQuery(query)}`
-    const init = { method, headers, ...(body !== undefined && { body: toText(body) }) }
+    // A browser's cache lets one request for a URL wait for another one: two readers of a plan would hold each other up.
+    const init: RequestInit = { method, headers, cache: "no-store", ...(body !== undefined && { body: toText(body) }) }
     expectSendable(url, init)
     return (options.fetch ?? fetch)(url, { ...init, signal, ...(keepalive && { keepalive }) })
   }
