@@ -37,8 +37,8 @@ const Card = ({ approval, waits }: { readonly approval: PendingApproval; readonl
   return <ApprovalCard asked={askedOf(approval)} verdict={waits ? undefined : (verdict.value ?? over)} />
 }
 
-/** Everything that waits for a decision, and what was decided while the page was open. */
-export const ApprovalsPage = () => {
+/** The cards of one caller. */
+const Cards = () => {
   const seen = useRef(new Map<string, PendingApproval>())
   const waiting = pending.value
   for (const approval of waiting ?? []) seen.current.set(approval.task_id, approval)
@@ -46,17 +46,6 @@ export const ApprovalsPage = () => {
   const cards = [...seen.current.values()]
   return (
     <>
-      <h1>Approvals</h1>
-      {isAdmin.value ? (
-        <label class="narrow">
-          Caller
-          <input
-            value={here.value.query.get("caller") ?? ""}
-            placeholder="you"
-            onChange={(event) => setQuery({ caller: event.currentTarget.value.trim() })}
-          />
-        </label>
-      ) : null}
       <Problem error={problem.value} />
       {waiting === undefined && problem.value === undefined ? <Loading /> : null}
       {waiting === undefined ? null : (
@@ -75,6 +64,27 @@ export const ApprovalsPage = () => {
           <Card key={approval.task_id} approval={approval} waits={ids.has(approval.task_id)} />
         ))}
       </div>
+    </>
+  )
+}
+
+/** Everything that waits for a decision, and what was decided while the page was open. */
+export const ApprovalsPage = () => {
+  const caller = here.value.query.get("caller") ?? ""
+  return (
+    <>
+      <h1>Approvals</h1>
+      {isAdmin.value ? (
+        <label class="narrow">
+          Caller
+          <input
+            value={caller}
+            placeholder="you"
+            onChange={(event) => setQuery({ caller: event.currentTarget.value.trim() })}
+          />
+        </label>
+      ) : null}
+      <Cards key={caller} />
     </>
   )
 }

@@ -25,12 +25,16 @@ const tabs = new BroadcastChannel("bowline-approvals")
 
 let current: AbortController | undefined
 let timer: ReturnType<typeof setTimeout> | undefined
+let caller: string | undefined
 
 const read = async (how: typeof reading.value): Promise<void> => {
   clearTimeout(timer)
   current?.abort()
   const own = new AbortController()
   current = own
+  // What waits at another caller was not decided here.
+  if (how.caller !== caller) pending.value = undefined
+  caller = how.caller
   try {
     const answer = await bowline.approvals
       .list({ limit: 200, caller: how.caller })

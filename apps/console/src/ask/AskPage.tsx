@@ -5,7 +5,7 @@ import { bowline, inWords } from "../gateway/Gateway.ts"
 import { useResource } from "../gateway/Resource.ts"
 import { PlanTable } from "../list/PlanTable.tsx"
 import { surviving } from "../plan/Request.ts"
-import { start } from "../plan/Start.ts"
+import { useStart } from "../plan/Start.ts"
 import { here } from "../route/Location.ts"
 import { Empty, Loading, Problem } from "../shell/Notice.tsx"
 import { requestOf } from "./Asking.ts"
@@ -25,6 +25,9 @@ const AskForm = ({
   const more = useSignal("")
   const problem = useSignal<string | undefined>(undefined)
   const isBusy = useSignal(false)
+  const start = useStart((why) => {
+    problem.value = why
+  })
   const chosen = preset.value ?? (presets.length === 1 ? (presets[0]?.name ?? "") : "")
 
   const ask = async (

@@ -1,7 +1,9 @@
 import { useSignal } from "@preact/signals"
+import { config } from "../gateway/Config.ts"
 import { bowline } from "../gateway/Gateway.ts"
 import { useResource } from "../gateway/Resource.ts"
 import { here } from "../route/Location.ts"
+import { curl } from "../plan/Request.ts"
 import { Empty, Loading, Problem } from "../shell/Notice.tsx"
 import { BulkCancel } from "./BulkCancel.tsx"
 import { FilterForm } from "./FilterForm.tsx"
@@ -44,9 +46,9 @@ export const PlansPage = () => {
           <p>
             <a href="/">Ask a question</a>, or post one to the API:
           </p>
-          <pre
-            tabIndex={0}
-          >{`curl -N ${location.origin}/plan -H 'Content-Type: application/json' \\\n  -d '{"question": "What is a bowline?"}'`}</pre>
+          <pre tabIndex={0}>
+            {curl(location.origin, { question: "What is a bowline?" }, config.value?.caller !== "anonymous")}
+          </pre>
         </Empty>
       )}
       <Pager next={page?.next_cursor ?? null} />

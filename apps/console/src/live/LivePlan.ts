@@ -30,11 +30,13 @@ const isRefusal = (error: unknown): error is BowlineError =>
 
 const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
   new Promise((wake) => {
-    const timer = setTimeout(wake, ms)
-    signal.addEventListener("abort", () => {
+    const end = () => {
       clearTimeout(timer)
+      signal.removeEventListener("abort", end)
       wake()
-    })
+    }
+    const timer = setTimeout(end, ms)
+    signal.addEventListener("abort", end)
   })
 
 /** Follows a plan to its end, over every cut, until it is stopped. Leaving it does not touch the plan. */
@@ -115,14 +117,16 @@ export const followPlan = (planId: string) => {
     const doubt = setInterval(() => {
       if (Date.now() - (heardAt.peek() ?? startedAt) > doubtAfter) void check()
     }, doubtAfter / 2)
-    signal.addEventListener("abort", () => clearInterval(doubt))
-    for await (const frame of client.attach(planId, { after, signal })) {
-      heardAt.value = Date.now()
-      pending.push(frame)
-      later()
-      if (frame.event === "done") hearing.value = "over"
+    try {
+      for await (const frame of client.attach(planId, { after, signal })) {
+        heardAt.value = Date.now()
+        pending.push(frame)
+        later()
+        if (frame.event === "done") hearing.value = "over"
+      }
+    } finally {
+      clearInterval(doubt)
     }
-    clearInterval(doubt)
     hearing.value = "over"
     await check()
   }
@@ -146,7 +150,7 @@ export const followPlan = (planId: string) => {
         if (isRefusal(error)) problem.value = error
         lose()
       } finally {
-        isConnected = false
+        if (!signal.aborted) isConnected = false
         release?.()
       }
       if (hearing.value === "lost") await sleep(pollEvery, signal)
@@ -162,6 +166,7 @@ export const followPlan = (planId: string) => {
     untracked(() => void follow(own.signal))
     return () => {
       own.abort()
+      isConnected = false
     }
   })
 

@@ -6,7 +6,7 @@ import type { LivePlan } from "../live/LivePlan.ts"
 import { CopyButton } from "../shell/CopyButton.tsx"
 import { Problem } from "../shell/Notice.tsx"
 import { curl, surviving } from "./Request.ts"
-import { start } from "./Start.ts"
+import { useStart } from "./Start.ts"
 
 /** Offers a file to keep: the plan's record and all that its stream told. */
 const download = (plan: Plan, live: LivePlan) => {
@@ -30,6 +30,9 @@ export const Actions = ({
 }) => {
   const isBusy = useSignal(false)
   const problem = useSignal<unknown>(undefined)
+  const start = useStart((why) => {
+    problem.value = new Error(why)
+  })
 
   const act = async (action: () => Promise<unknown>) => {
     if (isBusy.value) return

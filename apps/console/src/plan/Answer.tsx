@@ -77,9 +77,15 @@ export const Answer = ({ live }: { readonly live: LivePlan }) => {
         <Retracted live={live} />
         <Reasoning live={live} />
         {text.value === "" ? (
-          <p class="dim">{isOver ? "There is none." : "Nothing yet."}</p>
+          <p class="dim">
+            {isOver
+              ? "There is none."
+              : live.hearing.value === "polling"
+                ? "Shown when the plan is over."
+                : "Nothing yet."}
+          </p>
         ) : (
-          <Markdown text={text.value} />
+          <Markdown text={text.value} isWhole={isOver} />
         )}
       </section>
     </>

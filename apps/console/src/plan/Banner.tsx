@@ -12,7 +12,8 @@ export const Banner = ({ live }: { readonly live: LivePlan }) => {
   if (live.hearing.value === "polling" && lost === undefined) {
     return (
       <p class="banner" role="status">
-        Other tabs use all live streams of this browser: this one is refreshed every 2 s.
+        {"locks" in navigator ? "Other tabs use all live streams of this browser." : "Only https has live streams."}{" "}
+        This tab shows every 2 s how far the plan is, and the rest when it is over.
       </p>
     )
   }
@@ -22,7 +23,10 @@ export const Banner = ({ live }: { readonly live: LivePlan }) => {
   return (
     <p class="banner tone-warn" role="status">
       <Sign of="warn" />
-      Reconnecting, {heard === undefined ? "no event yet" : `last event ${elapsed(Date.now() - heard)} ago`}
+      Reconnecting,{" "}
+      <span aria-live="off">
+        {heard === undefined ? "no event yet" : `last event ${elapsed(Date.now() - heard)} ago`}
+      </span>
     </p>
   )
 }

@@ -32,8 +32,8 @@ export const Header = ({ live }: { readonly live: LivePlan }) => {
   const view = live.view.value
   if (plan === undefined) return null
   const start = view.startedAt ?? Date.parse(plan.created_at)
-  // The record is asked for now and then; what has come by the stream since is newer.
-  const isLive = view.lastId > 0
+  // The record is asked for now and then; what has come by the stream since is newer, as long as there is a stream.
+  const isLive = view.lastId > 0 && live.hearing.value !== "polling"
   const calls = isLive ? view.tasks.length : plan.tool_calls
   const usage = isLive ? view.usage : plan.usage
   const outcome = outcomeOf(view.outcome)

@@ -245,11 +245,15 @@ export const Timeline = ({ live }: { readonly live: LivePlan }) => {
           ))}
         </div>
         {isLive && rows.length > 0 && end - start <= range.to ? (
-          <div class="overlay" aria-hidden="true">
+          <div class="overlay" aria-hidden="true" style={{ height: `${rows.length * rowHeight}px` }}>
             <span class="now" style={{ left: `${((end - start - range.from) / (range.to - range.from)) * 100}%` }} />
           </div>
         ) : null}
-        {rows.length === 0 ? <p class="dim">Nothing has happened yet.</p> : null}
+        {rows.length > 0 ? null : (
+          <p class="dim">
+            {live.hearing.value === "polling" ? "Shown when the plan is over." : "Nothing has happened yet."}
+          </p>
+        )}
       </div>
     </section>
   )

@@ -10,6 +10,9 @@ import { Loading, Problem } from "../shell/Notice.tsx"
 import { count, relative, shortId } from "../text/Format.ts"
 import { MessageEntry } from "./Message.tsx"
 
+/** Nothing is awaited any more where something went wrong. */
+const Awaited = ({ error }: { readonly error: unknown }) => (error === undefined ? <Loading /> : null)
+
 /** One conversation: what it is about, its plans, and its history in order. */
 export const SessionPage = ({ id }: { readonly id: string }) => {
   const cursor = here.value.query.get("cursor") ?? undefined
@@ -82,7 +85,7 @@ export const SessionPage = ({ id }: { readonly id: string }) => {
       <h1>Session {known?.external_session_id ?? shortId(id)}</h1>
       <Problem error={session.error.value} />
       {known === undefined ? (
-        <Loading />
+        <Awaited error={session.error.value} />
       ) : (
         <>
           <dl class="facts">
@@ -136,15 +139,16 @@ export const SessionPage = ({ id }: { readonly id: string }) => {
         </>
       )}
       <h2>Plans</h2>
+      <Problem error={plans.error.value} />
       {plans.data.value === undefined ? (
-        <Loading />
+        <Awaited error={plans.error.value} />
       ) : (
         <PlanTable label="Plans of the session" plans={plans.data.value.plans} />
       )}
       <h2>History</h2>
       <Problem error={messages.error.value} />
       {page === undefined ? (
-        <Loading />
+        <Awaited error={messages.error.value} />
       ) : (
         <ol class="history">
           {page.messages.map((message, index) => (

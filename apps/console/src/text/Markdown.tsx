@@ -1,6 +1,6 @@
 import type { MarkedToken, Token, Tokens } from "marked"
 import { Component, type ComponentChildren, type VNode } from "preact"
-import { useRef } from "preact/hooks"
+import { useMemo, useRef } from "preact/hooks"
 import { extend, none } from "./Tokens.ts"
 
 /** Where a link may lead: http and https only, whatever a model calls its address. */
@@ -125,13 +125,17 @@ class Block extends Component<{ readonly token: Token }> {
   }
 }
 
-/** A text that a model wrote. It becomes nodes and never HTML: no images, and links to http and https only. */
-export const Markdown = ({ text }: { readonly text: string }) => {
-  const blocks = useRef(none)
-  blocks.current = extend(blocks.current, text)
+/**
+ * A text that a model wrote. It becomes nodes and never HTML: no images, and links to http and https only. One that is whole is read
+ * anew, since its end may tell what its head means: so it looks the same to whoever opens it later.
+ */
+export const Markdown = ({ isWhole = true, text }: { readonly text: string; readonly isWhole?: boolean }) => {
+  const grown = useRef(none)
+  const whole = useMemo(() => (isWhole ? extend(none, text) : undefined), [isWhole, text])
+  const blocks = whole ?? (grown.current = extend(grown.current, text))
   return (
     <div class="prose">
-      {blocks.current.tokens.map((token, index) => (
+      {blocks.tokens.map((token, index) => (
         <Block key={index} token={token} />
       ))}
     </div>

@@ -58,6 +58,35 @@ const checkSettled = async (page: Page) => {
   assert.strictEqual(await page.getByRole("row").getByText("running").count(), 0)
 }
 
+describeInBrowser("a question", () => {
+  it.live("is sent until a gateway that is away answers, says so, and takes nobody away who has left", () =>
+    Effect.gen(function* () {
+      const gateway = yield* start(() => [say("A knot.")])
+      const door = yield* FrontDoor.open(gateway.url)
+      const { faults, page } = yield* openPage(door.url)
+      const ask = async (question: string) => {
+        await page.getByLabel("Question").fill(question)
+        await page.getByRole("button", { name: "Ask", exact: true }).click()
+        await page.getByText("The gateway cannot be reached. It is asked again until it answers.").waitFor()
+      }
+      yield* Effect.promise(() => page.getByText("Nothing runs").waitFor())
+      yield* door.refuse
+      yield* Effect.promise(async () => {
+        await ask("Left alone")
+        await page.getByRole("link", { name: "Plans", exact: true }).click()
+        await page.getByRole("link", { name: "Ask", exact: true }).click()
+        await ask("What is a bowline?")
+      })
+      yield* door.restore
+      yield* Effect.promise(async () => {
+        await page.locator(".question").getByText("What is a bowline?").waitFor()
+        await state(page, "completed").waitFor()
+      })
+      assert.deepStrictEqual(faults, [])
+    })
+  )
+})
+
 describeInBrowser("an open plan", () => {
   it.live("goes on where it was when its gateway is killed and comes back", () =>
     Effect.gen(function* () {

@@ -92,7 +92,8 @@ layer(Served.layer, { excludeTestServices: true })("the console", (it) => {
       for (const accept of [undefined, "*/*", browser]) {
         assert.isTrue(isPage(yield* send(`${url}/?a=1`, accept === undefined ? {} : { accept })))
       }
-      assert.strictEqual((yield* send(url, { accept: "application/json" })).status, 404)
+      const none = yield* send(url, { accept: "application/json" })
+      assert.deepStrictEqual([none.status, none.headers["vary"]], [404, "Accept"])
     })
   )
 
@@ -111,6 +112,7 @@ layer(Served.layer, { excludeTestServices: true })("the console", (it) => {
         assert.isTrue(isPage(page), path)
         const problem = yield* send(url + path, { accept: "*/*" })
         assert.deepStrictEqual([problem.status, typeOf(problem)], [404, "application/problem+json"])
+        assert.strictEqual(problem.headers["vary"], "Accept")
       }
       const api = yield* send(`${url}/health`, { accept: browser })
       assert.deepStrictEqual([api.status, typeOf(api)], [200, "application/json"])

@@ -28,6 +28,11 @@ describeInBrowser("the tabs of a browser", () => {
       }
       const polling = yield* Effect.promise(() => Promise.all(tabs.map((tab) => polls(tab).count())))
       assert.deepStrictEqual(polling, [0, 0, 0, 0, 1, 1, 1, 1, 1])
+      // They do not say that nothing has happened: they cannot know.
+      assert.strictEqual(
+        yield* Effect.promise(() => Promise.resolve(tabs.at(8)?.getByText("Shown when the plan is over.").count())),
+        2
+      )
       const list = yield* openTab("/plans")
       yield* Effect.promise(() => list.getByRole("link", { name: "What is knot 8?" }).waitFor())
       // A tab that is closed leaves its stream to one that waits.

@@ -1,13 +1,17 @@
 import { anonymous, CallerName } from "@bowline/domain/caller/CallerName"
 import { Authorization, Caller } from "@bowline/protocol/api/Authorization"
 import { Effect, Layer, Redacted } from "effect"
-import { HttpServerRequest } from "effect/http"
+import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import { formatPlace } from "../setting/ConfigProblem.ts"
 import * as CallerRate from "./CallerRate.ts"
 import * as KnownCallers from "./KnownCallers.ts"
 import * as Logins from "./Logins.ts"
 import { answer, Refused, respond } from "./Refusals.ts"
+
+/** No cache keeps an answer to a key in `Authorization`. For one to a cookie the answer has to say so; a stream has its own words. */
+const unkept = (response: HttpServerResponse.HttpServerResponse) =>
+  "cache-control" in response.headers ? response : HttpServerResponse.setHeader(response, "cache-control", "no-store")
 
 /** Refuses every caller that the configuration does not name as an admin. */
 export const onlyAdmins = Effect.map(GatewayConfig, ({ isAdmin, placeOf }) =>
@@ -62,7 +66,8 @@ export const layer = Layer.effect(
           Effect.flatMap(logins.callerOf),
           Effect.matchEffect({
             onFailure: (refusal) => answer(Effect.fail(refusal)),
-            onSuccess: (caller) => (caller === undefined ? respond(unknown(true)) : handledFor(caller))
+            onSuccess: (caller) =>
+              caller === undefined ? respond(unknown(true)) : Effect.map(handledFor(caller), unkept)
           })
         )
       }

@@ -32,7 +32,8 @@ const notRouted = ({ method, url }: HttpServerRequest.HttpServerRequest): Refuse
   const methods = [...new Set(routes.filter(({ pattern }) => pattern.test(path)).map((route) => route.method))]
   // If the route has this method, the router could not decode the path.
   return methods.length === 0 || methods.includes(method)
-    ? new Refused({ code: "not_found", detail: "There is no such route" })
+    ? // A browser may get a page of the console instead.
+      new Refused({ code: "not_found", detail: "There is no such route", headers: { vary: "Accept" } })
     : new Refused({
         code: "method_not_allowed",
         detail: `This route has ${methods.join(", ")}, not ${method}`,

@@ -34,7 +34,10 @@ describe("a login to the console", () => {
       const plan = yield* post(`${url}/plan`, { question: "?" }, { cookie: pair, ...ofPage })
       assert.strictEqual(plan.status, 200)
       const path = `${url}/plans/${String(plan.body["plan_id"])}`
-      assert.strictEqual((yield* send(path, by(pair))).status, 200)
+      const own = yield* send(path, by(pair))
+      assert.strictEqual(own.status, 200)
+      // A cache between the two would show it to the next caller.
+      assert.strictEqual(own.headers.get("cache-control"), "no-store")
       assert.strictEqual((yield* send(path, by(other))).status, 404)
       assert.strictEqual((yield* send(path, { headers: { authorization: "Bearer key-of-ann" } })).status, 200)
     })
