@@ -25,8 +25,12 @@ describeInBrowser("the page of examples/chat-ui", () => {
         await page.getByRole("status").getByText("ready").waitFor()
 
         await ask("Ask slow what a bowline is.")
+        await page.getByRole("button", { name: "Approve" }).waitFor()
+        // The page shows the decision before it has sent it.
+        const taken = page.waitForResponse((response) => response.request().method() === "POST")
         await page.getByRole("button", { name: "Approve" }).click()
         await answers.nth(1).getByText("slow_research approval-responded").waitFor()
+        await taken
         await page.reload()
         await answers
           .nth(1)
