@@ -1,6 +1,5 @@
 import { isSettled, type PlanFacts, type PlanId, summarize } from "@bowline/domain/plan/Plan"
 import { InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
-import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/time/Timestamp"
 import { Clock, Context, Duration, Effect, Layer, Option } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
@@ -17,6 +16,7 @@ import { type Notice, Notices } from "../store/Notices.ts"
 import { abandoned, append, apply, coverage, makePlan, makeSession, Memory } from "./internal/Memory.ts"
 import type { PlanRecord, SessionRecord } from "./internal/MemoryRecords.ts"
 import { makeApprovalStore } from "./internal/MemoryApprovals.ts"
+import { makeLeaseStore } from "./internal/MemoryLeases.ts"
 import { makeSessionStore } from "./internal/MemorySessions.ts"
 import { makeTaskStore } from "./internal/MemoryTasks.ts"
 import { makePushStore } from "./internal/MemoryPushes.ts"
@@ -240,49 +240,6 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
   spent: (owner, day) => Effect.sync(() => memory.spentOn(owner, day)),
   isDurable: false,
   isWritable: Effect.succeed(true)
-})
-
-const makeLeaseStore = (memory: Memory, notices: Notices["Service"]): LeaseStore["Service"] => ({
-  acquire: (id, replica, leaseTtl) =>
-    Effect.flatMap(Clock.currentTimeMillis, (now) => {
-      const session = memory.sessions.get(id)
-      if (session === undefined) return Effect.fail(new NotFound({ what: "session" }))
-      if (memory.hasLease(session, now) && session.lease?.replica !== replica) return Effect.succeedNone
-      for (const { plan } of session.open) if (plan.state === "running") return Effect.succeedNone
-      const fence = memory.lease(session, replica, now + Duration.toMillis(leaseTtl))
-      memory.touch(session)
-      return Effect.succeedSome(fence)
-    }),
-  renew: (replica, leaseTtl) =>
-    Effect.map(Clock.currentTimeMillis, (now) => {
-      const expires = now + Duration.toMillis(leaseTtl)
-      memory.replicas.set(replica, expires)
-      const held = new Map<SessionId, number>()
-      for (const { session_id, lease } of memory.sessions.values()) {
-        if (lease?.replica !== replica) continue
-        lease.expires = expires
-        held.set(session_id, lease.fence)
-      }
-      return held
-    }),
-  release: (id, fence) =>
-    Effect.suspend(() => {
-      const session = memory.sessions.get(id)
-      if (session?.lease?.fence !== fence) return Effect.void
-      session.lease = undefined
-      memory.touch(session)
-      return notices.publish([{ _tag: "LeaseReleased", session_id: id }])
-    }),
-  leave: (replica) =>
-    Effect.suspend(() => {
-      memory.replicas.delete(replica)
-      for (const session of memory.sessions.values()) {
-        if (session.lease?.replica !== replica) continue
-        session.lease = undefined
-        memory.touch(session)
-      }
-      return notices.publish([{ _tag: "PlansLeft" }])
-    })
 })
 
 interface Options {
