@@ -5,6 +5,7 @@ import { isOver } from "../live/Settled.ts"
 import { stageWords } from "../plan/OutcomeWords.ts"
 import { planHref } from "../route/Route.ts"
 import { State } from "../shell/State.tsx"
+import { Table } from "../shell/Table.tsx"
 import { cost, count, duration, elapsed, firstLine, relative } from "../text/Format.ts"
 
 /** The most plans that are cancelled at once. */
@@ -78,36 +79,34 @@ export const PlanTable = ({
   readonly plans: ReadonlyArray<PlanSummary>
   readonly selection?: Selection
 }) => (
-  <div class="scroll-x" tabIndex={0} role="region" aria-label={label}>
-    <table class="list">
-      <thead>
-        <tr>
-          {selection === undefined ? null : (
-            <td class="choice">
-              <span class="unseen">Selected</span>
-            </td>
-          )}
-          <th scope="col">State</th>
-          <th scope="col">Question</th>
-          <th scope="col">Model</th>
-          <th scope="col">Caller</th>
-          <th scope="col" class="number">
-            Calls
-          </th>
-          <th scope="col" class="number">
-            Cost
-          </th>
-          <th scope="col" class="number">
-            Took
-          </th>
-          <th scope="col">Started</th>
-        </tr>
-      </thead>
-      <tbody>
-        {plans.map((plan) => (
-          <Line key={plan.plan_id} plan={plan} selection={selection} />
-        ))}
-      </tbody>
-    </table>
-  </div>
+  <Table
+    label={label}
+    head={
+      <>
+        {selection === undefined ? null : (
+          <td class="choice">
+            <span class="unseen">Selected</span>
+          </td>
+        )}
+        <th scope="col">State</th>
+        <th scope="col">Question</th>
+        <th scope="col">Model</th>
+        <th scope="col">Caller</th>
+        <th scope="col" class="number">
+          Calls
+        </th>
+        <th scope="col" class="number">
+          Cost
+        </th>
+        <th scope="col" class="number">
+          Took
+        </th>
+        <th scope="col">Started</th>
+      </>
+    }
+  >
+    {plans.map((plan) => (
+      <Line key={plan.plan_id} plan={plan} selection={selection} />
+    ))}
+  </Table>
 )

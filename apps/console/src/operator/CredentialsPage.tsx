@@ -4,6 +4,7 @@ import { bowline } from "../gateway/Gateway.ts"
 import { useResource } from "../gateway/Resource.ts"
 import { Empty, Problem } from "../shell/Notice.tsx"
 import { State } from "../shell/State.tsx"
+import { Table } from "../shell/Table.tsx"
 import { relative } from "../text/Format.ts"
 import { AdminOnly } from "./AdminOnly.tsx"
 
@@ -34,49 +35,45 @@ export const CredentialsPage = () => {
               </p>
             </Empty>
           ) : (
-            <div class="scroll-x" tabIndex={0} role="region" aria-label="Credentials">
-              <table class="list">
-                <thead>
-                  <tr>
-                    <th scope="col">State</th>
-                    <th scope="col">Credential</th>
-                    <th scope="col">Provider</th>
-                    <th scope="col">Put aside</th>
-                    <th scope="col">Last used</th>
-                    <td />
-                  </tr>
-                </thead>
-                <tbody>
-                  {credentials.map(({ id, last_used_at, provider, state, windows }) => (
-                    <tr key={id}>
-                      <td class="fit">
-                        <State state={state} words={words[state]} />
-                      </td>
-                      <td class="wide">{id}</td>
-                      <td class="fit dim">{provider}</td>
-                      <td>
-                        {windows.map(({ model, reason, until }) => (
-                          <div key={`${model ?? ""} ${reason}`}>
-                            <span class="code">{reason}</span> {model ?? "all models"}, ends{" "}
-                            {relative(Date.parse(until), now())}
-                          </div>
-                        ))}
-                      </td>
-                      <td class="fit dim">
-                        {last_used_at === null ? "never" : relative(Date.parse(last_used_at), now())}
-                      </td>
-                      <td class="fit">
-                        {windows.length === 0 ? null : (
-                          <button type="button" aria-label={`Reset ${id}`} onClick={() => void clear(id)}>
-                            Reset
-                          </button>
-                        )}
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table
+              label="Credentials"
+              head={
+                <>
+                  <th scope="col">State</th>
+                  <th scope="col">Credential</th>
+                  <th scope="col">Provider</th>
+                  <th scope="col">Put aside</th>
+                  <th scope="col">Last used</th>
+                  <td />
+                </>
+              }
+            >
+              {credentials.map(({ id, last_used_at, provider, state, windows }) => (
+                <tr key={id}>
+                  <td class="fit">
+                    <State state={state} words={words[state]} />
+                  </td>
+                  <td class="wide">{id}</td>
+                  <td class="fit dim">{provider}</td>
+                  <td>
+                    {windows.map(({ model, reason, until }) => (
+                      <div key={`${model ?? ""} ${reason}`}>
+                        <span class="code">{reason}</span> {model ?? "all models"}, ends{" "}
+                        {relative(Date.parse(until), now())}
+                      </div>
+                    ))}
+                  </td>
+                  <td class="fit dim">{last_used_at === null ? "never" : relative(Date.parse(last_used_at), now())}</td>
+                  <td class="fit">
+                    {windows.length === 0 ? null : (
+                      <button type="button" aria-label={`Reset ${id}`} onClick={() => void clear(id)}>
+                        Reset
+                      </button>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </Table>
           )}
         </>
       )}

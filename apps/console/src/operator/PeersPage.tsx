@@ -3,6 +3,7 @@ import { bowline } from "../gateway/Gateway.ts"
 import { useResource } from "../gateway/Resource.ts"
 import { Empty } from "../shell/Notice.tsx"
 import { State } from "../shell/State.tsx"
+import { Table } from "../shell/Table.tsx"
 import { relative } from "../text/Format.ts"
 import { AdminOnly } from "./AdminOnly.tsx"
 
@@ -23,39 +24,37 @@ export const PeersPage = () => {
               </p>
             </Empty>
           ) : (
-            <div class="scroll-x" tabIndex={0} role="region" aria-label="Peers">
-              <table class="list">
-                <thead>
-                  <tr>
-                    <th scope="col">Circuit</th>
-                    <th scope="col">Endpoint</th>
-                    <th scope="col">Card</th>
-                    <th scope="col">Dialect</th>
-                    <th scope="col">Card read</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {peers.map(({ breaker, card, dialect, endpoint }) => (
-                    <tr key={endpoint}>
-                      <td class="fit">
-                        <State
-                          state={breaker.state}
-                          words={
-                            breaker.open_until === null
-                              ? breaker.state
-                              : `${breaker.state}, ends ${when(breaker.open_until)}`
-                          }
-                        />
-                      </td>
-                      <td class="wide code">{endpoint}</td>
-                      <td>{card?.name ?? <span class="dim">none read</span>}</td>
-                      <td class="fit dim">{dialect ?? "not known yet"}</td>
-                      <td class="fit dim">{card === null ? "" : when(card.fetched_at)}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table
+              label="Peers"
+              head={
+                <>
+                  <th scope="col">Circuit</th>
+                  <th scope="col">Endpoint</th>
+                  <th scope="col">Card</th>
+                  <th scope="col">Dialect</th>
+                  <th scope="col">Card read</th>
+                </>
+              }
+            >
+              {peers.map(({ breaker, card, dialect, endpoint }) => (
+                <tr key={endpoint}>
+                  <td class="fit">
+                    <State
+                      state={breaker.state}
+                      words={
+                        breaker.open_until === null
+                          ? breaker.state
+                          : `${breaker.state}, ends ${when(breaker.open_until)}`
+                      }
+                    />
+                  </td>
+                  <td class="wide code">{endpoint}</td>
+                  <td>{card?.name ?? <span class="dim">none read</span>}</td>
+                  <td class="fit dim">{dialect ?? "not known yet"}</td>
+                  <td class="fit dim">{card === null ? "" : when(card.fetched_at)}</td>
+                </tr>
+              ))}
+            </Table>
           )}
           <h2>MCP servers</h2>
           {mcp_servers.length === 0 ? (
@@ -63,30 +62,28 @@ export const PeersPage = () => {
               <p>Name one in the configuration, or in the request of a plan.</p>
             </Empty>
           ) : (
-            <div class="scroll-x" tabIndex={0} role="region" aria-label="MCP servers">
-              <table class="list">
-                <thead>
-                  <tr>
-                    <th scope="col">State</th>
-                    <th scope="col">Server</th>
-                    <th scope="col">Revision</th>
-                    <th scope="col">Last error</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {mcp_servers.map(({ error, revision, url }) => (
-                    <tr key={url}>
-                      <td class="fit">
-                        <State state={error === null ? "connected" : "error"} />
-                      </td>
-                      <td class="wide code">{url}</td>
-                      <td class="fit dim">{revision ?? "not known yet"}</td>
-                      <td>{error ?? ""}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table
+              label="MCP servers"
+              head={
+                <>
+                  <th scope="col">State</th>
+                  <th scope="col">Server</th>
+                  <th scope="col">Revision</th>
+                  <th scope="col">Last error</th>
+                </>
+              }
+            >
+              {mcp_servers.map(({ error, revision, url }) => (
+                <tr key={url}>
+                  <td class="fit">
+                    <State state={error === null ? "connected" : "error"} />
+                  </td>
+                  <td class="wide code">{url}</td>
+                  <td class="fit dim">{revision ?? "not known yet"}</td>
+                  <td>{error ?? ""}</td>
+                </tr>
+              ))}
+            </Table>
           )}
         </>
       )}

@@ -5,6 +5,7 @@ import { Pager } from "../list/Pager.tsx"
 import { here } from "../route/Location.ts"
 import { sessionHref } from "../route/Route.ts"
 import { Empty, Loading, Problem } from "../shell/Notice.tsx"
+import { Table } from "../shell/Table.tsx"
 import { count, firstLine, relative, shortId } from "../text/Format.ts"
 
 /** The caller's conversations, the newest first. */
@@ -29,37 +30,35 @@ export const SessionsPage = () => {
         </Empty>
       ) : null}
       {page === undefined || page.sessions.length === 0 ? null : (
-        <div class="scroll-x" tabIndex={0} role="region" aria-label="Sessions">
-          <table class="list">
-            <thead>
-              <tr>
-                <th scope="col">Session</th>
-                <th scope="col">Agents</th>
-                <th scope="col" class="number">
-                  Messages
-                </th>
-                <th scope="col">Last active</th>
-                <th scope="col">Expires</th>
-              </tr>
-            </thead>
-            <tbody>
-              {page.sessions.map((session) => (
-                <tr key={session.session_id}>
-                  <td class="wide">
-                    <a href={sessionHref(session.session_id)}>
-                      {session.external_session_id ?? shortId(session.session_id)}
-                    </a>
-                    {session.summary === null ? null : <span class="dim"> {firstLine(session.summary, 80)}</span>}
-                  </td>
-                  <td class="dim">{session.agents.map(({ name }) => name).join(", ")}</td>
-                  <td class="fit number">{count(session.message_count)}</td>
-                  <td class="fit dim">{relative(Date.parse(session.last_active_at), now())}</td>
-                  <td class="fit dim">{relative(Date.parse(session.expires_at), now())}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label="Sessions"
+          head={
+            <>
+              <th scope="col">Session</th>
+              <th scope="col">Agents</th>
+              <th scope="col" class="number">
+                Messages
+              </th>
+              <th scope="col">Last active</th>
+              <th scope="col">Expires</th>
+            </>
+          }
+        >
+          {page.sessions.map((session) => (
+            <tr key={session.session_id}>
+              <td class="wide">
+                <a href={sessionHref(session.session_id)}>
+                  {session.external_session_id ?? shortId(session.session_id)}
+                </a>
+                {session.summary === null ? null : <span class="dim"> {firstLine(session.summary, 80)}</span>}
+              </td>
+              <td class="dim">{session.agents.map(({ name }) => name).join(", ")}</td>
+              <td class="fit number">{count(session.message_count)}</td>
+              <td class="fit dim">{relative(Date.parse(session.last_active_at), now())}</td>
+              <td class="fit dim">{relative(Date.parse(session.expires_at), now())}</td>
+            </tr>
+          ))}
+        </Table>
       )}
       <Pager next={page?.next_cursor ?? null} />
     </>
