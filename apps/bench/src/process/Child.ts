@@ -116,7 +116,8 @@ export const startGateway = async (env: Environment, checkout = root): Promise<C
   })
   stdout.resume()
   const isReady = () =>
-    fetch(`${url}/ready`).then(
+    // Bounded: another process may have taken the port, and not answer.
+    fetch(`${url}/ready`, { signal: AbortSignal.timeout(1_000) }).then(
       ({ ok }) => ok,
       () => false
     )
