@@ -80,6 +80,7 @@ export const run = Effect.fnUntraced(function* <E, R>(
       else
         resume(
           Effect.andThen(
+            // Not interrupted: nobody else would wait until the request has ended.
             Effect.uninterruptible(Fiber.interrupt(consuming)),
             Effect.fail(new ProviderError({ reason: next }))
           )
