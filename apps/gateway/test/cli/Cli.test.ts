@@ -156,9 +156,11 @@ describe("bowline serve", () => {
     Effect.gen(function* () {
       const { child, ended, output, url } = yield* demo
       const body = /-d '(\{"question":"Ask stuck[^']+)'/.exec(output.stderr)?.[1]?.replace("3000", "60000") ?? ""
-      yield* Effect.promise(() =>
+      const answer = yield* Effect.promise(() =>
         fetch(`${url}/plan`, { method: "POST", headers: { "content-type": "application/json" }, body })
       )
+      // The body of a response that nobody reads is cancelled when it is collected, and the plan with it.
+      answer.body?.getReader()
       child.kill("SIGTERM")
       child.kill("SIGINT")
       const ready = send(`${url}/ready`)

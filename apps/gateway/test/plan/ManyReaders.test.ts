@@ -12,8 +12,8 @@ import { read, stall } from "./RawReader.ts"
 const readers = 990
 const stalledReaders = 10
 
-/** More than what the sockets of a reader that takes nothing hold, and what the gateway keeps for it. */
-const rounds = 80
+/** 7.5 MiB: more than what the sockets of a reader that takes nothing hold (4 MiB on Linux), and what the gateway keeps for it (1 MiB). */
+const rounds = 120
 const roundSize = 65_536
 
 /** `session`, `plan` and `step` come before them. */
