@@ -3,7 +3,7 @@ import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
-import { Plans } from "@bowline/runtime/plan/Plans"
+import { type Asked, Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
@@ -88,7 +88,7 @@ export const make = Effect.gen(function* () {
       if (key !== undefined && !isKey(key)) return yield* invalid([{ path: "idempotency-key", message: printable }])
       const preset = model === gatewayModel ? {} : { preset: model.slice(gatewayModel.length + 1) }
       const count = headers["x-stainless-retry-count"]
-      const asked: SdkRetries.Asked = {
+      const asked: Asked = {
         caller: yield* Caller,
         request: {
           ...asking.request,
