@@ -1,5 +1,5 @@
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { counter } from "@bowline/runtime/telemetry/Instrument"
+import { counter } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Duration, Effect, Layer } from "effect"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { HttpLimits } from "../config/GatewayConfig.ts"
