@@ -63,7 +63,10 @@ export interface ObservedCommit extends Moment {
 export interface ObservedPlan {
   /** The name in the scenario; the question has it as `FACT-<name>`. */
   readonly name: string
+  /** It was asked when all faults were over: nothing may keep it from its answer. */
   readonly isProbe: boolean
+  /** Where it was created. */
+  readonly replica: string
   /** As it is stored. */
   readonly plan: Plan
   readonly request: PlanRequest
@@ -94,8 +97,8 @@ export interface ObservedCall {
   readonly ended: Moment | undefined
   /** When a request to cancel it has left a replica. */
   readonly cancels: ReadonlyArray<Moment>
-  /** Whether only a cancel ends it for the tool: a remote task of a peer. */
-  readonly isRemote: boolean
+  /** A remote task of a peer, by the id that a replica has learned: it goes on until it is told to cancel. */
+  readonly remote_task_id: string | null
 }
 
 /** A request that a provider got, and what it did. */
@@ -111,6 +114,10 @@ export interface ObservedAttempt {
   readonly ended: Moment | undefined
   /** `finished`, or the reason of `ProviderError` that the provider's fault has to become; `cut` if the gateway ended it. */
   readonly result: string
+  /** How long the provider had said nothing when it ended, in milliseconds. */
+  readonly quiet: number
+  /** The text that the provider has said. */
+  readonly said: string
   /** What the provider has said that it used. */
   readonly usage: Usage | undefined
 }
@@ -122,6 +129,16 @@ export interface ObservedWindow extends Moment {
   readonly model: string | null
   readonly reason: string
   readonly until: number
+}
+
+/** A request of a caller that waits for an answer: a question, a cancel, a decision. */
+export interface ObservedRequest {
+  readonly what: "ask" | "cancel" | "decide" | "drain"
+  /** The name of its plan; empty for a drain. */
+  readonly plan: string
+  readonly replica: string
+  readonly began: Moment
+  readonly ended: Moment | undefined
 }
 
 /** What runs though nothing should. */
@@ -138,6 +155,8 @@ export interface Observed {
   readonly sessions: ReadonlyArray<ObservedSession>
   readonly readers: ReadonlyArray<ObservedReader>
   readonly commits: ReadonlyArray<ObservedCommit>
+  readonly takeOvers: ReadonlyArray<Moment & { readonly replica: string; readonly plan_id: PlanId }>
+  readonly requests: ReadonlyArray<ObservedRequest>
   readonly calls: ReadonlyArray<ObservedCall>
   readonly attempts: ReadonlyArray<ObservedAttempt>
   readonly windows: ReadonlyArray<ObservedWindow>
@@ -145,6 +164,8 @@ export interface Observed {
   readonly storeAway: ReadonlyArray<Span>
   /** The time of a lease, in milliseconds. */
   readonly leaseTtl: number
+  /** The shortest time in milliseconds after which a replica gives up a provider that says nothing. */
+  readonly silence: number
   /** When the last fault was over. */
   readonly faultsEnd: number
   /** When the run ended. */
