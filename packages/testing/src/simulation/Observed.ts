@@ -32,8 +32,12 @@ export interface ObservedReplica {
   readonly ended: (Moment & { readonly how: "killed" | "drained" }) | undefined
   /** While it was frozen. */
   readonly pauses: ReadonlyArray<Span>
-  /** While it did not reach the store. */
+  /** While it did not reach the store, or only slowly. */
   readonly cutOff: ReadonlyArray<Span>
+  /** While notices to it were lost or late. */
+  readonly deaf: ReadonlyArray<Span>
+  /** How far its wall clock was from the world's, at most; in milliseconds. */
+  readonly skewMs: number
 }
 
 /** One connection of a reader. */
@@ -43,6 +47,7 @@ export interface ObservedReader {
   readonly replica: string
   /** The last `seq` that it had seen before. */
   readonly after: number
+  readonly began: Moment
   readonly frames: ReadonlyArray<PlanFrame & Moment>
   /** `closed`: the gateway has ended the stream without `done`. `broken`: its replica was killed, or the network. */
   readonly ended: (Moment & { readonly how: "done" | "closed" | "left" | "broken" }) | undefined
@@ -89,6 +94,8 @@ export interface ObservedCall {
   /** What the call is by its arguments: no other call of the scenario has it. */
   readonly key: string
   readonly plan: string
+  /** Where a local tool ran; empty for a peer. */
+  readonly replica: string
   readonly task_id: TaskId
   readonly tool: string
   readonly isIdempotent: boolean
