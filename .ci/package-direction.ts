@@ -100,6 +100,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "mcp",
     "session",
     "store",
+    "simulation",
     "DemoProcess.ts",
     "GatewayProcess.ts",
     "TestKit.ts"

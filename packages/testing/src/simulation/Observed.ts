@@ -48,7 +48,7 @@ export interface ObservedReader {
   /** The last `seq` that it had seen before. */
   readonly after: number
   readonly began: Moment
-  readonly frames: ReadonlyArray<PlanFrame & Moment>
+  readonly frames: ReadonlyArray<Moment & { readonly frame: PlanFrame }>
   /** `closed`: the gateway has ended the stream without `done`. `broken`: its replica was killed, or the network. */
   readonly ended: (Moment & { readonly how: "done" | "closed" | "left" | "broken" }) | undefined
 }
