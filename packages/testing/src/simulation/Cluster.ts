@@ -46,7 +46,10 @@ export class Cluster {
     Effect.suspend(() => {
       const replica = this.upAt(place)
       return replica === undefined
-        ? Effect.andThen(Effect.sleep(250), Effect.suspend(() => this.awaitUp(place)))
+        ? Effect.andThen(
+            Effect.sleep(250),
+            Effect.suspend(() => this.awaitUp(place))
+          )
         : Effect.succeed(replica)
     })
 }

@@ -19,7 +19,6 @@ import { planIn, type World } from "./World.ts"
 /** What a store brings. */
 export type Stores = Layer.Success<typeof MemoryStore.layer>
 
-
 /** A plan when it was stored. */
 export interface CreatedPlan extends Moment {
   readonly name: string
@@ -130,8 +129,9 @@ export class Database {
       open: (scope, reason, durations) =>
         Effect.tap(store.open(scope, reason, durations), (isOpened) =>
           Effect.map(store.list, (rows) => {
-            const row = rows.find(({ credential, model, provider }) =>
-              provider === scope.provider && credential === scope.credential && model === scope.model
+            const row = rows.find(
+              ({ credential, model, provider }) =>
+                provider === scope.provider && credential === scope.credential && model === scope.model
             )
             if (!isOpened || row?.window === undefined || row.window === null) return
             const credential = scope.credential ?? scope.provider

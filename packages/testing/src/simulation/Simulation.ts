@@ -2,6 +2,7 @@ import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { Cause, Context, Effect } from "effect"
+import { check, type Checker, checkers, type Violation } from "./check/Checkers.ts"
 import { Caller } from "./Callers.ts"
 import { Cluster } from "./Cluster.ts"
 import { Database } from "./Database.ts"
@@ -29,6 +30,8 @@ export interface Options {
   readonly config?: Partial<PlansConfig["Service"]>
   /** What a test puts in the place of parts of the gateway. */
   readonly plant?: Plant
+  /** Rules of an app, beside those of the gateway. */
+  readonly rules?: Readonly<Record<string, Checker>>
 }
 
 export interface Outcome {
@@ -37,6 +40,8 @@ export interface Outcome {
   readonly trace: ReadonlyArray<TraceLine>
   /** Uses of a real clock, timer, random, socket or file, with their places. */
   readonly misuse: ReadonlyArray<string>
+  /** What must not have happened, misuse too. Nothing is checked of a run that was ended before its end. */
+  readonly violations: ReadonlyArray<Violation>
   readonly virtualMs: number
   readonly tasks: number
 }
@@ -123,8 +128,18 @@ export const simulate = async (options: Options): Promise<Outcome> => {
       )
     )
     await loop.run(() => isOver || loop.tasks >= steps)
-    const observed = Record.collect({ world, database, cluster, wires, faultsEnd, plans })
-    return { scenario, observed, trace: world.trace, misuse: world.misuse, virtualMs: loop.now, tasks: loop.tasks }
+    const observed = Record.collect({ world, database, cluster, wires, faultsEnd })
+    const { misuse, trace } = world
+    const rules = isOver ? { ...checkers, ...options.rules, "real world": () => misuse } : {}
+    return {
+      scenario,
+      observed,
+      trace,
+      misuse,
+      violations: check(observed, rules),
+      virtualMs: loop.now,
+      tasks: loop.tasks
+    }
   } finally {
     restore()
   }
@@ -145,4 +160,3 @@ const awaitEnds = (database: Database, until: number): Effect.Effect<void> =>
       )
     )
   })
-

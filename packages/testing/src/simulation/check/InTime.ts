@@ -1,5 +1,5 @@
 import type { Observed, ObservedPlan } from "../Observed.ts"
-import { anyFitBy, hinderedAt, takeOverMs } from "./Fitness.ts"
+import { anyFitBy, hinderedAt, takeOverMs, wasHindered } from "./Fitness.ts"
 import { endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
 
 /** How late behind its deadline a plan may end, in milliseconds. */
@@ -42,6 +42,28 @@ const isTakenOver = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
   })
 }
 
+/** How soon a cancel reaches its plan on whatever replica, in milliseconds; and if its notice is lost. */
+const cancelReach = { heard: 500, lost: 6_000 }
+
+/** A cancel ends its plan at once, wherever it runs, unless something kept it from there. */
+const isCancelled = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
+  const [end] = endsOf(observed, plan)
+  const ended = end?.at ?? observed.end
+  const places = ownersOf(observed, plan).map(({ replica }) => replica)
+  return observed.requests.flatMap(({ began, plan: of, replica, what }) => {
+    if (what !== "cancel" || of !== plan.name || ended <= began.at + cancelReach.heard) return []
+    const to = began.at + cancelReach.lost
+    const asked = [...places, replica]
+    const isDeaf = observed.replicas.some(
+      (one) => asked.includes(one.replica) && one.deaf.some(({ from }) => from < to)
+    )
+    const isHindered = asked.some((name) => wasHindered(observed, name, 0, to))
+    return isHindered || (isDeaf && ended <= to)
+      ? []
+      : [`is cancelled at ${seconds(began.at)}, and ends at ${seconds(ended)}`]
+  })
+}
+
 /** The session takes the next question: what is asked when all is over is answered. */
 const isAnswered = ({ isProbe, plan }: ObservedPlan): ReadonlyArray<string> =>
   isProbe && plan.state !== "completed"
@@ -51,7 +73,10 @@ const isAnswered = ({ isProbe, plan }: ObservedPlan): ReadonlyArray<string> =>
 /** Plans end within the deadline plus 1 s, and within the lease's time plus 10 s after a death; the session takes the next question. */
 export const inTime = (observed: Observed): ReadonlyArray<string> =>
   observed.plans.flatMap((plan) =>
-    [...endsInTime(observed, plan), ...isTakenOver(observed, plan), ...isAnswered(plan)].map(
-      (what) => `${named(plan)} ${what}`
-    )
+    [
+      ...endsInTime(observed, plan),
+      ...isTakenOver(observed, plan),
+      ...isCancelled(observed, plan),
+      ...isAnswered(plan)
+    ].map((what) => `${named(plan)} ${what}`)
   )
