@@ -1,6 +1,7 @@
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
 import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider/AnthropicMessagesProvider"
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
+import { PlanId } from "@bowline/domain/plan/Plan"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
@@ -8,7 +9,7 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
-import { Cause, Context, Effect, Exit, Layer, Logger, Redacted, Scope } from "effect"
+import { Cause, Context, Effect, Exit, Layer, Redacted, Scope } from "effect"
 import { HttpClient } from "effect/http"
 import type { Database, Stores } from "./Database.ts"
 import { Link } from "./Link.ts"
@@ -56,7 +57,9 @@ export class Replica {
   constructor(name: string, { config, database, plant, wires, world }: Surroundings) {
     this.name = name
     this.#world = world
-    this.process = new Process(name, world.loop, world.draws.of(name))
+    this.process = new Process(name, world.loop, world.draws.of(name), (line, plan) =>
+      world.tell(name, plan === "" ? "" : database.nameOf(PlanId.make(plan)), line)
+    )
     this.link = new Link(world, this.process)
     this.observed = {
       replica: name,
@@ -75,10 +78,6 @@ export class Replica {
     })
     const stores = database.of(name, this.link)
     const client = wires.clientOf(this.process)
-    const log = Logger.make(({ cause, message }) => {
-      const why = cause.reasons.length === 0 ? "" : `: ${String(Cause.squash(cause))}`
-      world.tell(name, "", `logs ${[message].flat().map(String).join(" ")}${why}`)
-    })
     const graph = (plant.plans ?? Plans.layer).pipe(
       Layer.provideMerge(CredentialPool.layer),
       Layer.provide([
@@ -89,8 +88,7 @@ export class Replica {
         Layer.succeed(LocalTools, Tools.make(world, name))
       ]),
       Layer.provide(Layer.succeed(HttpClient.HttpClient, client)),
-      Layer.provide(Layer.succeedContext(plant.stores?.(stores, name) ?? stores)),
-      Layer.provide(Logger.layer([log]))
+      Layer.provide(Layer.succeedContext(plant.stores?.(stores, name) ?? stores))
     )
     this.process.fork(
       Effect.matchCause(Layer.buildWithScope(graph, this.#scope), {
@@ -136,6 +134,6 @@ const adapters = [
   ...["key-1", "key-2"].map((key) =>
     OpenAiProvider.layerChat({ baseUrl: `${providerUrls.openai}/v1`, apiKey: Redacted.make(key) })
   ),
-  AnthropicMessagesProvider.layer({ baseUrl: `${providerUrls.anthropic}/v1`, apiKey: Redacted.make("key-1") })
+  AnthropicMessagesProvider.layer({ baseUrl: providerUrls.anthropic, apiKey: Redacted.make("key-1") })
 ]
 
