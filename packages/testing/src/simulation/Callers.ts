@@ -217,6 +217,7 @@ export class Caller {
           this.#isDone = false
           this.#leave?.()
           this.#isAway = false
+          if (this.#plan_id === undefined && !this.#plan.hasKey) return
           return yield* this.#follow(act.replica)
         }
         case "Cancel": {

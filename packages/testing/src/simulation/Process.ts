@@ -38,7 +38,6 @@ export class Process {
   #later: Array<{ readonly priority: number; readonly task: Task }> = []
   #wallSkew = 0
   #tasksLeft = Infinity
-  #onKilled: Task | undefined
   readonly #mourners = new Set<Task>()
 
   constructor(name: string, loop: Loop, draws: Draws, log: (line: string, plan: string) => void) {
@@ -94,13 +93,11 @@ export class Process {
     const mourners = Array.from(this.#mourners)
     this.#mourners.clear()
     for (const mourn of mourners) mourn()
-    this.#onKilled?.()
   }
 
   /** Kills it behind so many more tasks. */
-  killBehind(tasks: number, onKilled: Task): void {
+  killBehind(tasks: number): void {
     this.#tasksLeft = tasks
-    this.#onKilled = onKilled
   }
 
   pause(): void {

@@ -73,6 +73,10 @@ export class Replica {
     world.replicas.push(this.observed)
     database.board.links.add(this.link)
     this.process.onKill(() => {
+      if (this.observed.ended === undefined) {
+        this.observed.ended = { ...world.moment(), how: "killed" }
+        world.tell(name, "", "is killed")
+      }
       database.board.links.delete(this.link)
       for (const call of world.calls) if (call.replica === name && call.ended === undefined) call.ended = world.moment()
     })
@@ -94,7 +98,7 @@ export class Replica {
       Effect.matchCause(Layer.buildWithScope(graph, this.#scope), {
         onFailure: (cause) => {
           world.tell(name, "", `did not start: ${String(Cause.squash(cause))}`)
-          this.kill()
+          this.process.kill()
         },
         onSuccess: (context) => {
           this.services = { plans: Context.get(context, Plans), streams: Context.get(context, PlanStreams) }
@@ -107,13 +111,6 @@ export class Replica {
 
   get isUp(): boolean {
     return this.process.isAlive && this.services !== undefined && this.observed.ended === undefined
-  }
-
-  kill(): void {
-    if (!this.process.isAlive) return
-    this.observed.ended ??= { ...this.#world.moment(), how: "killed" }
-    this.#world.tell(this.name, "", "is killed")
-    this.process.kill()
   }
 
   /** Shuts it down in order, as on SIGTERM. */
