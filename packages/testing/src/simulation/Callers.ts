@@ -40,15 +40,17 @@ export class Caller {
   readonly #stage: Stage
   readonly #plan: ScenarioPlan
   readonly #request: PlanRequest
+  readonly #name: string
   #plan_id: PlanId | undefined
   #seen = 0
   #isDone = false
   #isAway = false
   #leave: (() => void) | undefined
 
-  constructor(stage: Stage, plan: ScenarioPlan) {
+  constructor(stage: Stage, plan: ScenarioPlan, name = plan.name) {
     this.#stage = stage
     this.#plan = plan
+    this.#name = name
     this.#request = requestOf(plan)
   }
 
@@ -60,8 +62,7 @@ export class Caller {
         Effect.forEach(this.#plan.acts, (act) => Effect.delay(this.#act(act), act.at), { concurrency: "unbounded" })
       )
       yield* this.#follow(this.#plan.replica)
-      if (this.#isAway) yield* Fiber.await(acts)
-      yield* Fiber.interrupt(acts)
+      yield* Fiber.await(acts)
     })
   )
 
@@ -116,7 +117,7 @@ export class Caller {
     if (streams === undefined) return Effect.succeed("broken")
     const request = what && this.#requested(what, replica)
     const reader: Open<ObservedReader> = {
-      reader: `${this.#plan.name}@${replica.name}`,
+      reader: this.#name,
       plan_id: this.#plan_id ?? nobody,
       replica: replica.name,
       after,
@@ -203,7 +204,7 @@ export class Caller {
   #act(act: CallerAct): Effect.Effect<void> {
     const { cluster, world } = this.#stage
     return Effect.gen({ self: this }, function* () {
-      if (this.#isDone) return
+      if (this.#isDone && act._tag !== "ComeBack" && act._tag !== "AskAgain") return
       world.tell("caller", this.#plan.name, act._tag)
       switch (act._tag) {
         case "Leave":
@@ -211,9 +212,12 @@ export class Caller {
           this.#leave?.()
           return
         case "ComeBack": {
+          if (act.from === "last" && this.#isDone) return
           if (act.from === "start") this.#seen = 0
+          this.#isDone = false
           this.#leave?.()
           this.#isAway = false
+          if (this.#plan_id === undefined && !this.#plan.hasKey) return
           return yield* this.#follow(act.replica)
         }
         case "Cancel": {
@@ -229,7 +233,8 @@ export class Caller {
         }
         case "AskAgain": {
           if (!this.#plan.hasKey) return
-          const again = new Caller(this.#stage, { ...this.#plan, acts: [], at: 0, replica: act.replica })
+          const plan = { ...this.#plan, acts: [], at: 0, replica: act.replica }
+          const again = new Caller(this.#stage, plan, `${plan.name} again`)
           return yield* again.run
         }
         case "Decide":

@@ -57,7 +57,7 @@ const strike = (theatre: Theatre, fault: Fault): Effect.Effect<void> => {
   const { link, observed, process } = replica
   switch (fault._tag) {
     case "Kill":
-      process.killBehind(fault.tasks, () => replica.kill())
+      process.killBehind(fault.tasks)
       return Effect.callback<void>((resume) => {
         const forget = process.onKill(() => world.process.post(() => resume(Effect.void)))
         return Effect.sync(forget)

@@ -2,7 +2,7 @@ import { Effect, Exit, Stream } from "effect"
 import * as ChatHost from "../provider/ChatHost.ts"
 import * as MessagesHost from "../provider/MessagesHost.ts"
 import { reasonOf } from "../provider/internal/reasonOf.ts"
-import { type Asked, question, results, type Script } from "../provider/Script.ts"
+import { type Asked, results, type Script } from "../provider/Script.ts"
 import * as Turn from "../provider/Turn.ts"
 import { Fault, type Host, type HostRequest, type HostResponse } from "../http/Host.ts"
 import { slow, split, until, wait } from "../http/Move.ts"
@@ -57,6 +57,10 @@ const summaryOf = (asked: Asked): ReadonlyArray<string> => {
   const all = asked.messages.map((message) => (message.role === "tool" ? message.content : message.text)).join(" ")
   return [`Facts: ${Array.from(new Set(all.match(/FACT-[\w.]+/g))).join(" ")}`]
 }
+
+/** A request to go on with a cut answer is no question. */
+const questionOf = ({ messages }: Asked): string =>
+  messages.flatMap((message) => (message.role === "user" && planIn(message.text) !== "" ? [message.text] : [])).at(-1) ?? ""
 
 const isSummary = ({ system }: Asked): boolean => /summar/i.test(system)
 
@@ -154,7 +158,7 @@ export const serve = (world: World, wires: Wires, { faultOf, plans }: Cast): voi
     (request) =>
       Effect.gen(function* () {
         const given = yield* kind.asked(request)
-        const plan = isSummary(given) ? "" : planIn(question(given))
+        const plan = isSummary(given) ? "" : planIn(questionOf(given))
         const number = asked.get(plan) ?? 0
         asked.set(plan, number + 1)
         const fault = plan === "" ? undefined : faultOf(plan, number)

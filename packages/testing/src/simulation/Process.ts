@@ -1,5 +1,5 @@
 import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
-import { Clock, Context, Duration, Effect, Metric, Random, References, Scheduler } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Logger, Metric, Random, References, Scheduler } from "effect"
 import type { Draws } from "./Draws.ts"
 import type { Loop } from "./Loop.ts"
 
@@ -9,6 +9,15 @@ type Task = () => void
 export const epoch = Date.UTC(2026, 0, 1)
 
 const nanos = (ms: number): bigint => BigInt(Math.floor(ms * 1_000)) * 1_000n
+
+const planOf = ({ plan_id }: Readonly<Record<string, unknown>>): string => (typeof plan_id === "string" ? plan_id : "")
+
+const makeLogger = (log: (line: string, plan: string) => void) =>
+  Logger.make(({ cause, fiber, message }) => {
+    const why = cause.reasons.length === 0 ? "" : `: ${String(Cause.squash(cause))}`
+    const words = Array.isArray(message) ? message : [message]
+    log(`logs ${words.map(String).join(" ")}${why}`, planOf(fiber.getRef(References.CurrentLogAnnotations)))
+  })
 
 /**
  * One process of the world: everything in it runs in its queue. Whatever comes from outside, a timer, bytes or an answer, comes as a task.
@@ -29,14 +38,13 @@ export class Process {
   #later: Array<{ readonly priority: number; readonly task: Task }> = []
   #wallSkew = 0
   #tasksLeft = Infinity
-  #onKilled: Task | undefined
   readonly #mourners = new Set<Task>()
 
-  constructor(name: string, loop: Loop, draws: Draws) {
+  constructor(name: string, loop: Loop, draws: Draws, log: (line: string, plan: string) => void) {
     this.name = name
     this.loop = loop
     this.draws = draws
-    this.context = this.#makeContext()
+    this.context = this.#makeContext(makeLogger(log))
     loop.add(this)
   }
 
@@ -85,13 +93,11 @@ export class Process {
     const mourners = Array.from(this.#mourners)
     this.#mourners.clear()
     for (const mourn of mourners) mourn()
-    this.#onKilled?.()
   }
 
   /** Kills it behind so many more tasks. */
-  killBehind(tasks: number, onKilled: Task): void {
+  killBehind(tasks: number): void {
     this.#tasksLeft = tasks
-    this.#onKilled = onKilled
   }
 
   pause(): void {
@@ -113,7 +119,7 @@ export class Process {
     return () => void this.#mourners.delete(mourn)
   }
 
-  #makeContext(): Context.Context<never> {
+  #makeContext(logger: Logger.Logger<unknown, unknown>): Context.Context<never> {
     const dispatcher: Scheduler.SchedulerDispatcher = {
       scheduleTask: (task, priority) => {
         if (priority <= 0) this.post(task)
@@ -138,6 +144,7 @@ export class Process {
       Context.add(UuidGenerator, () => this.draws.uuid()),
       Context.add(References.TracerEnabled, false),
       Context.add(References.MinimumLogLevel, "Warn"),
+      Context.add(Logger.CurrentLoggers, new Set([logger])),
       Context.add(Metric.FiberRuntimeMetrics, {
         recordFiberStart: (context) => this.#count(context, 1),
         recordFiberEnd: (context) => this.#count(context, -1)
@@ -146,8 +153,7 @@ export class Process {
   }
 
   #count(context: Context.Context<never>, difference: number): void {
-    const plan = Context.get(context, References.CurrentLogAnnotations)["plan_id"]
-    const key = typeof plan === "string" ? plan : ""
+    const key = planOf(Context.get(context, References.CurrentLogAnnotations))
     this.fibers.set(key, (this.fibers.get(key) ?? 0) + difference)
   }
 

@@ -8,7 +8,7 @@ import { Context, Duration, Effect, Option } from "effect"
 import type { Cluster } from "./Cluster.ts"
 import type { CreatedPlan, Database } from "./Database.ts"
 import type { Left, Observed, ObservedPlan, ObservedSession } from "./Observed.ts"
-import type { ScenarioPlan } from "./Scenario.ts"
+import { epoch } from "./Process.ts"
 import type { Wires } from "./Wires.ts"
 import type { Open, World } from "./World.ts"
 
@@ -18,7 +18,6 @@ interface Parts {
   readonly cluster: Cluster
   readonly wires: Wires
   readonly faultsEnd: number
-  readonly plans: ReadonlyMap<string, ScenarioPlan>
 }
 
 /** The least of the two limits on a provider's silence, in milliseconds. */
@@ -45,7 +44,7 @@ const tasksOf = (changes: ReadonlyArray<PlanChange>): ReadonlyArray<StoredTask> 
   return Array.from(tasks.values())
 }
 
-const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedPlan) =>
+const planOf = ({ database, world }: Parts, id: PlanId, created: CreatedPlan) =>
   Effect.gen(function* () {
     const store = Context.get(database.stores, PlanStore)
     const found = yield* Effect.option(store.get(anonymous, id))
@@ -60,7 +59,7 @@ const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedP
       plan: found.value,
       request,
       created: { at, order },
-      deadline: at + (plans.get(name)?.timeoutMs ?? 0),
+      deadline: Date.parse(found.value.deadline_at) - epoch,
       frames: rows.flatMap(toFrames),
       tasks: tasksOf(changes)
     }

@@ -1,6 +1,7 @@
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
 import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider/AnthropicMessagesProvider"
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
+import { PlanId } from "@bowline/domain/plan/Plan"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
@@ -8,7 +9,7 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
-import { Cause, Context, Effect, Exit, Layer, Logger, Redacted, Scope } from "effect"
+import { Cause, Context, Effect, Exit, Layer, Redacted, Scope } from "effect"
 import { HttpClient } from "effect/http"
 import type { Database, Stores } from "./Database.ts"
 import { Link } from "./Link.ts"
@@ -56,7 +57,9 @@ export class Replica {
   constructor(name: string, { config, database, plant, wires, world }: Surroundings) {
     this.name = name
     this.#world = world
-    this.process = new Process(name, world.loop, world.draws.of(name))
+    this.process = new Process(name, world.loop, world.draws.of(name), (line, plan) =>
+      world.tell(name, plan === "" ? "" : database.nameOf(PlanId.make(plan)), line)
+    )
     this.link = new Link(world, this.process)
     this.observed = {
       replica: name,
@@ -70,15 +73,15 @@ export class Replica {
     world.replicas.push(this.observed)
     database.board.links.add(this.link)
     this.process.onKill(() => {
+      if (this.observed.ended === undefined) {
+        this.observed.ended = { ...world.moment(), how: "killed" }
+        world.tell(name, "", "is killed")
+      }
       database.board.links.delete(this.link)
       for (const call of world.calls) if (call.replica === name && call.ended === undefined) call.ended = world.moment()
     })
     const stores = database.of(name, this.link)
     const client = wires.clientOf(this.process)
-    const log = Logger.make(({ cause, message }) => {
-      const why = cause.reasons.length === 0 ? "" : `: ${String(Cause.squash(cause))}`
-      world.tell(name, "", `logs ${[message].flat().map(String).join(" ")}${why}`)
-    })
     const graph = (plant.plans ?? Plans.layer).pipe(
       Layer.provideMerge(CredentialPool.layer),
       Layer.provide([
@@ -89,14 +92,13 @@ export class Replica {
         Layer.succeed(LocalTools, Tools.make(world, name))
       ]),
       Layer.provide(Layer.succeed(HttpClient.HttpClient, client)),
-      Layer.provide(Layer.succeedContext(plant.stores?.(stores, name) ?? stores)),
-      Layer.provide(Logger.layer([log]))
+      Layer.provide(Layer.succeedContext(plant.stores?.(stores, name) ?? stores))
     )
     this.process.fork(
       Effect.matchCause(Layer.buildWithScope(graph, this.#scope), {
         onFailure: (cause) => {
           world.tell(name, "", `did not start: ${String(Cause.squash(cause))}`)
-          this.kill()
+          this.process.kill()
         },
         onSuccess: (context) => {
           this.services = { plans: Context.get(context, Plans), streams: Context.get(context, PlanStreams) }
@@ -109,13 +111,6 @@ export class Replica {
 
   get isUp(): boolean {
     return this.process.isAlive && this.services !== undefined && this.observed.ended === undefined
-  }
-
-  kill(): void {
-    if (!this.process.isAlive) return
-    this.observed.ended ??= { ...this.#world.moment(), how: "killed" }
-    this.#world.tell(this.name, "", "is killed")
-    this.process.kill()
   }
 
   /** Shuts it down in order, as on SIGTERM. */
@@ -136,6 +131,6 @@ const adapters = [
   ...["key-1", "key-2"].map((key) =>
     OpenAiProvider.layerChat({ baseUrl: `${providerUrls.openai}/v1`, apiKey: Redacted.make(key) })
   ),
-  AnthropicMessagesProvider.layer({ baseUrl: `${providerUrls.anthropic}/v1`, apiKey: Redacted.make("key-1") })
+  AnthropicMessagesProvider.layer({ baseUrl: providerUrls.anthropic, apiKey: Redacted.make("key-1") })
 ]
 

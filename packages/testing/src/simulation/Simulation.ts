@@ -1,5 +1,6 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import { CredentialStore } from "@bowline/runtime/store/CredentialStore"
 import { PlanStore } from "@bowline/runtime/store/PlanStore"
 import { Cause, Context, Effect } from "effect"
 import { check, type Checker, checkers, type Violation } from "./check/Checkers.ts"
@@ -110,6 +111,11 @@ export const simulate = async (options: Options): Promise<Outcome> => {
         Effect.sync(() => void (process.isAlive || cluster.start(place)))
       )
       yield* awaitEnds(database, world.now + patience)
+      // As an operator does: the windows of long ago are no reason why a probe fails.
+      const credentials = Context.get(database.stores, CredentialStore)
+      for (const { credential, provider } of yield* Effect.orDie(credentials.list)) {
+        if (credential !== null) yield* Effect.orDie(credentials.clear(provider, credential))
+      }
       const sessions = Array.from(new Set(scenario.plans.map(({ session }) => session)))
       const probes = sessions.map(probeOf)
       for (const probe of probes) plans.set(probe.name, probe)

@@ -43,7 +43,7 @@ export class World {
   constructor(loop: Loop, draws: Draws) {
     this.loop = loop
     this.draws = draws
-    this.process = new Process("world", loop, draws.of("world"))
+    this.process = new Process("world", loop, draws.of("world"), (line) => void this.misuse.push(line))
   }
 
   get now(): number {
