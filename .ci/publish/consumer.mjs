@@ -92,7 +92,7 @@ const run = async (what, command, args, options) => {
 }
 
 /** Compiles the consumer with the compiler of this checkout. */
-export const checkTypes = (resolution, folder, isBeside) =>
+export const checkTypes = (resolution, folder) =>
   run(`tsc under ${resolution}`, bin("tsc"), ["-p", `tsconfig.${resolution}.json`], { cwd: folder })
 
 /** Loads every entry, and runs the app. */

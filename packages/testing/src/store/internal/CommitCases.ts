@@ -110,6 +110,31 @@ export const commitCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title: "stores a batch once that is written again, since its answer was lost",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const sessions = yield* SessionStore
+      const held = yield* Given.createHeld()
+      const commits = [
+        Given.commitOf(
+          held,
+          [advanced, yield* Given.appended("hello")],
+          [Given.row(2, "step"), Given.row(3, "queued")]
+        ),
+        Given.commitOf(held, [yield* Given.appended("again")])
+      ]
+      for (const commit of [...commits, ...commits.slice(1)]) {
+        assert.deepEqual(yield* store.commit([commit]), new Set())
+        assert.deepEqual(yield* store.commit([commit]), new Set())
+      }
+      assert.deepEqual(
+        (yield* Given.eventsOf(held)).map(({ seq }) => seq),
+        [1, 2, 3]
+      )
+      assert.equal((yield* sessions.messages(held.session_id, { limit: 10 })).items.length, 2)
+    })
+  },
+  {
     title: "keeps the first reason to abort a plan, for the replica that has it, until it is over",
     test: Effect.gen(function* () {
       const store = yield* PlanStore
