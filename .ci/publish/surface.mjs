@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
+import { basename, join } from "node:path"
 import { parseSync } from "vite"
 import { entriesOf, readText } from "./workspace.mjs"
 
@@ -8,10 +8,12 @@ const namesOf = ({ declaration, specifiers }) => {
   return (declaration.declarations ?? [declaration]).map(({ id }) => id.name)
 }
 
-const isType = ({ declaration, exportKind }) =>
-  exportKind === "type" || /^TS(Interface|TypeAlias)/.test(declaration?.type ?? "")
+const kindOf = ({ declaration, exportKind }) => {
+  if (exportKind === "type" || /^TS(Interface|TypeAlias)/.test(declaration?.type ?? "")) return "type"
+  return declaration?.type === "ClassDeclaration" ? "class" : "value"
+}
 
-/** The exports of a module by name, with whether they are values and have a doc comment, and the examples of all comments. */
+/** The exports of a module by name, with what they are and whether they have a doc comment, and the examples of all comments. */
 const read = (source) => {
   const text = readFileSync(source, "utf8")
   const { comments, program } = parseSync(source, text)
@@ -21,8 +23,8 @@ const read = (source) => {
     if (node.type !== "ExportNamedDeclaration") continue
     const hasDoc = docs.some(({ end }) => end <= node.start && text.slice(end, node.start).trim() === "")
     for (const name of namesOf(node)) {
-      const known = exports.get(name) ?? { isValue: false, hasDoc: node.source !== null }
-      exports.set(name, { isValue: known.isValue || !isType(node), hasDoc: known.hasDoc || hasDoc })
+      const known = exports.get(name) ?? { kinds: [], hasDoc: node.source !== null || node.declaration === null }
+      exports.set(name, { kinds: [...known.kinds, kindOf(node)], hasDoc: known.hasDoc || hasDoc })
     }
   }
   const prose = docs.map(({ value }) => value.replaceAll(/^\s*\* ?/gm, "")).join("\n")
@@ -30,6 +32,10 @@ const read = (source) => {
 }
 
 const blocksOf = (markdown) => [...markdown.matchAll(/^```ts\n([^]*?)^```$/gm)].map(([, code]) => code)
+
+/** Functions, layers and services, and what the module is named after. A schema, which has a type of its name, shows its shape itself. */
+const needsExample = (entry, name, kinds) =>
+  name === basename(entry) ? kinds.some((kind) => kind !== "type") : kinds.length === 1 && kinds[0] === "value"
 
 /** The examples of the READMEs and of the doc comments, and what is missing, a line each. */
 export const examine = (packages) => {
@@ -48,9 +54,9 @@ export const examine = (packages) => {
       const { exports, examples: own } = read(source)
       add(entry, own)
       const words = new Set(own.join("\n").match(/\w+/g))
-      for (const [name, { hasDoc, isValue }] of exports) {
+      for (const [name, { hasDoc, kinds }] of exports) {
         if (!hasDoc) problems.push(`${specifier}: ${name} has no doc comment`)
-        if (isValue && !words.has(name)) problems.push(`${specifier}: ${name} is in no example`)
+        if (needsExample(entry, name, kinds) && !words.has(name)) problems.push(`${specifier}: ${name} is in no example`)
       }
     }
   }
