@@ -2,21 +2,20 @@ import { existsSync, readdirSync, renameSync, rmSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { bin, builtConsole, capture, locked, root } from "./setup.mjs"
 
-const sources = ["apps/console", "packages/client/src"]
+/** Without `node_modules`, whose links lead in circles: Node.js follows them. */
+const sources = ["apps/console/src", "apps/console/index.html", "apps/console/vite.config.ts", "packages/client/src"]
 
-const isSource = (path) => !/(^|[\\/])(node_modules|test)([\\/]|$)/.test(path)
+const filesIn = (path) =>
+  statSync(path).isDirectory() ? readdirSync(path, { recursive: true }).map((name) => join(path, name)) : [path]
 
 /** Milliseconds since 1970 at which the console's sources changed last. */
 const changedAt = () =>
   Math.max(
     ...sources
-      .map((folder) => join(root, folder))
-      .filter((folder) => existsSync(folder))
-      .flatMap((folder) =>
-        readdirSync(folder, { recursive: true })
-          .filter(isSource)
-          .map((path) => statSync(join(folder, path)).mtimeMs)
-      )
+      .map((path) => join(root, path))
+      .filter((path) => existsSync(path))
+      .flatMap(filesIn)
+      .map((path) => statSync(path).mtimeMs)
   )
 
 const isBuilt = () =>
