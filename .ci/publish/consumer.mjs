@@ -61,7 +61,12 @@ export const makeConsumer = (folder, tarballs, examples) => {
   const versions = new Map(tarballs.map(({ manifest }) => [manifest.name, manifest.version]))
   const { version } = readJson(join(root, "node_modules/effect/package.json"))
   for (const name of peers) versions.set(name, name === "effect" ? version : "*")
-  write(folder, "package.json", { name: "consumer", private: true, type: "module", dependencies: Object.fromEntries(versions) })
+  write(folder, "package.json", {
+    name: "consumer",
+    private: true,
+    type: "module",
+    dependencies: Object.fromEntries(versions)
+  })
   const every = specifiersOf(tarballs).map((specifier, index) => `export * as entry${index} from "${specifier}"\n`)
   write(folder, "src/every.ts", every.join(""))
   cpSync(join(root, "examples/embedded/src"), join(folder, "src/embedded"), { recursive: true })
@@ -112,7 +117,8 @@ const ask = async (questions, options) => {
   const problems = []
   for (const question of questions) {
     const { code, output } = await capture("sh", ["-c", question], options)
-    if (code !== 0 || !/^(event: done|data: \[DONE\])/m.test(output)) problems.push(`${question}\nhas answered:\n${output}`)
+    if (code !== 0 || !/^(event: done|data: \[DONE\])/m.test(output))
+      problems.push(`${question}\nhas answered:\n${output}`)
   }
   return problems
 }

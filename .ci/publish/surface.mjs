@@ -5,7 +5,8 @@ import { entriesOf, readText } from "./workspace.mjs"
 
 const namesOf = ({ declaration, specifiers }) => {
   if (declaration === null) return specifiers.map(({ exported }) => exported.name)
-  return (declaration.declarations ?? [declaration]).map(({ id }) => id.name)
+  const ids = (declaration.declarations ?? [declaration]).map(({ id }) => id)
+  return ids.flatMap((id) => (id.type === "ObjectPattern" ? id.properties.map(({ value }) => value.name) : [id.name]))
 }
 
 const kindOf = ({ declaration, exportKind }) => {
@@ -53,10 +54,12 @@ export const examine = (packages) => {
     for (const { entry, source, specifier } of entriesOf(one)) {
       const { exports, examples: own } = read(source)
       add(entry, own)
-      const words = new Set(own.join("\n").match(/\w+/g))
+      const mentions = [...own, ...shown.filter((code) => code.includes(`"${specifier}"`))]
+      const words = new Set(mentions.join("\n").match(/\w+/g))
       for (const [name, { hasDoc, kinds }] of exports) {
         if (!hasDoc) problems.push(`${specifier}: ${name} has no doc comment`)
-        if (needsExample(entry, name, kinds) && !words.has(name)) problems.push(`${specifier}: ${name} is in no example`)
+        if (needsExample(entry, name, kinds) && !words.has(name))
+          problems.push(`${specifier}: ${name} is in no example`)
       }
     }
   }

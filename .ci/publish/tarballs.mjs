@@ -33,7 +33,8 @@ const needed = ["README.md", "LICENSE", "CHANGELOG.md", "llms.txt"]
 const strayFile = /(^|\/)(test|tests|node_modules|\.env[^/]*)(\/|$)|\.(test|spec)\.|\.tsbuildinfo$|\.pem$|\.key$/
 
 /** Keys as their issuers write them, and headers of files with keys. */
-const secret = /\b(sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|npm_[A-Za-z0-9]{30,}|AKIA[A-Z0-9]{16})|-----BEGIN [A-Z ]*PRIVATE KEY-----/
+const secret =
+  /\b(sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|npm_[A-Za-z0-9]{30,}|AKIA[A-Z0-9]{16})|-----BEGIN [A-Z ]*PRIVATE KEY-----/
 
 const isText = (path) => /\.([cm]?[jt]sx?|json|md|map|txt|css|html|svg)$|(^|\/)LICENSE$/.test(path)
 
@@ -74,7 +75,10 @@ export const problemsOf = (tarball) => {
   const maps = [...files.keys()].filter((path) => path.startsWith("dist/") && path.endsWith(".map"))
   problems.push(...maps.flatMap((path) => ofMap(path, files)))
   for (const path of needed) if (!files.has(path)) problems.push(`has no ${path}`)
-  for (const target of [...Object.values(manifest.exports).flatMap(Object.values), ...Object.values(manifest.bin ?? {})]) {
+  for (const target of [
+    ...Object.values(manifest.exports).flatMap(Object.values),
+    ...Object.values(manifest.bin ?? {})
+  ]) {
     if (!files.has(target.replace("./", ""))) problems.push(`has no ${target}, which its manifest names`)
   }
   const most = limits[manifest.name] ?? limit

@@ -21,6 +21,7 @@ import type { TraceLine } from "./Trace.ts"
 import { Wires } from "./Wires.ts"
 import { World } from "./World.ts"
 
+/** What a run begins with. */
 export interface Options {
   readonly seed: number
   /** What happens, instead of what the seed draws. */
@@ -35,6 +36,7 @@ export interface Options {
   readonly rules?: Readonly<Record<string, Checker>>
 }
 
+/** What a run has shown. */
 export interface Outcome {
   readonly scenario: Scenario
   readonly observed: Observed
@@ -71,6 +73,14 @@ const probeOf = (session: string, index: number): ScenarioPlan => ({
 /**
  * Runs a world of callers, replicas of the gateway, a store, providers and peers in virtual time, by what the seed draws. The same seed gives
  * the same trace, byte for byte, in every process. Only one run at a time: while it lasts, real clocks and sockets are watched.
+ *
+ * @example
+ * ```ts
+ * import { simulate } from "@bowline/testing/simulation/Simulation"
+ *
+ * const { virtualMs, violations } = await simulate({ seed: 7, steps: 1_000 })
+ * console.log(`${virtualMs} ms, ${violations.length} violations`)
+ * ```
  */
 export const simulate = async (options: Options): Promise<Outcome> => {
   const { config = {}, faults = allFaults, plant = {}, seed, steps = Infinity } = options
