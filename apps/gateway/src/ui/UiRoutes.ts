@@ -50,7 +50,7 @@ export const layer = HttpApiBuilder.group(
       decided: ReadonlySet<string>
     ) {
       yield* waiting.release(reading.plan_id)
-      PlanArrival.closeWhen(reading.onOverdue, request)
+      PlanArrival.join(reading.connect, request)
       return UiStream.respond(reading, {
         ...protocol,
         fold,
