@@ -6,6 +6,7 @@ import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
+import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { SessionCompaction } from "@bowline/runtime/plan/SessionCompaction"
@@ -57,6 +58,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(McpClient, {}),
       Layer.mock(PeerClient, {}),
       Layer.mock(CredentialPool, {}),
+      Notices.layerMemory,
       RateLimiter.layerStoreMemory
     ]),
     Layer.provide(Layer.succeed(GatewayConfig, config)),
