@@ -183,7 +183,9 @@ export class Caller {
     if (Exit.isSuccess(exit)) return this.#isDone ? "done" : "closed"
     const error = Cause.squash(exit.cause)
     if (error instanceof Broken) return "broken"
-    return { error: typeof error === "object" && error !== null && "_tag" in error ? String(error._tag) : String(error) }
+    return {
+      error: typeof error === "object" && error !== null && "_tag" in error ? String(error._tag) : String(error)
+    }
   }
 
   #take(item: ReaderItem, reader: Open<ObservedReader>): void {

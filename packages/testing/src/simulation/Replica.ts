@@ -133,4 +133,3 @@ const adapters = [
   ),
   AnthropicMessagesProvider.layer({ baseUrl: providerUrls.anthropic, apiKey: Redacted.make("key-1") })
 ]
-
