@@ -60,7 +60,9 @@ const summaryOf = (asked: Asked): ReadonlyArray<string> => {
 
 /** A request to go on with a cut answer is no question. */
 const questionOf = ({ messages }: Asked): string =>
-  messages.flatMap((message) => (message.role === "user" && planIn(message.text) !== "" ? [message.text] : [])).at(-1) ?? ""
+  messages
+    .flatMap((message) => (message.role === "user" && planIn(message.text) !== "" ? [message.text] : []))
+    .at(-1) ?? ""
 
 const isSummary = ({ system }: Asked): boolean => /summar/i.test(system)
 

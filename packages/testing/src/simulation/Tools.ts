@@ -29,7 +29,7 @@ export const make = (world: World, replica: string): (typeof LocalTools)["Servic
     identify: Effect.succeed(null),
     call: ({ input, taskId }) =>
       Effect.suspend(() => {
-        const key = String(input["key"])
+        const key = typeof input["key"] === "string" ? input["key"] : ""
         const plan = key.split("/")[0] ?? ""
         const call: Open<ObservedCall> = {
           key,
