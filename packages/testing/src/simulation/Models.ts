@@ -2,7 +2,7 @@ import { Effect, Exit, Stream } from "effect"
 import * as ChatHost from "../provider/ChatHost.ts"
 import * as MessagesHost from "../provider/MessagesHost.ts"
 import { reasonOf } from "../provider/internal/reasonOf.ts"
-import { type Asked, results, type Script } from "../provider/Script.ts"
+import type { Asked, Script } from "../provider/Script.ts"
 import * as Turn from "../provider/Turn.ts"
 import { Fault, type Host, type HostRequest, type HostResponse } from "../http/Host.ts"
 import { slow, split, until, wait } from "../http/Move.ts"
@@ -39,6 +39,12 @@ const then = (playing: Playing, task: (attempt: Attempt) => void): Turn.TurnMove
 
 const sayAll = (playing: Playing, words: ReadonlyArray<string>, pauseMs: number): Turn.Turn =>
   words.flatMap((word) => [wait(pauseMs), Turn.say(word), then(playing, (attempt) => void (attempt.said += word))])
+
+/** The results since the question of the plan: a continuation of an answer comes as one more message of the user. */
+const results = ({ messages }: Asked): ReadonlyArray<unknown> => {
+  const asked = messages.findLastIndex((message) => message.role === "user" && planIn(message.text) !== "")
+  return messages.slice(asked + 1).filter(({ role }) => role === "tool")
+}
 
 /** The words and calls of a step. What is asked for once more is answered as it was. */
 const stepOf = (plan: ScenarioPlan | undefined, name: string, asked: Asked) => {
