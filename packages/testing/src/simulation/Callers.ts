@@ -46,6 +46,8 @@ export class Caller {
   #isDone = false
   #isAway = false
   #leave: (() => void) | undefined
+  /** The last connection. */
+  #reader: Open<ObservedReader> | undefined
 
   constructor(stage: Stage, plan: ScenarioPlan, name = plan.name) {
     this.#stage = stage
@@ -125,6 +127,7 @@ export class Caller {
       frames: [],
       ended: undefined
     }
+    this.#reader = reader
     let isOpen = true
     const told = (opened: Opened) =>
       across(
@@ -172,7 +175,7 @@ export class Caller {
       this.#leave = undefined
       const ending = exit === "left" ? exit : this.#endingOf(exit)
       const how = typeof ending === "object" ? "closed" : ending
-      reader.ended = { ...world.moment(), how }
+      reader.ended = { ...world.moment(), how: this.#isAway ? "left" : how }
       if (request !== undefined && request.ended === undefined && how !== "broken") request.ended = world.moment()
       world.tell("caller", this.#plan.name, `${how === "done" ? "has seen the end" : how} at ${replica.name}`)
       return ending
@@ -180,7 +183,8 @@ export class Caller {
   }
 
   #endingOf(exit: Exit.Exit<void, { readonly _tag: string }>): Ending {
-    if (Exit.isSuccess(exit)) return this.#isDone ? "done" : "closed"
+    if (this.#isDone) return "done"
+    if (Exit.isSuccess(exit)) return "closed"
     const error = Cause.squash(exit.cause)
     if (error instanceof Broken) return "broken"
     return {
@@ -212,6 +216,7 @@ export class Caller {
         case "Leave":
           this.#isAway = true
           this.#leave?.()
+          if (this.#reader?.ended?.how === "broken") this.#reader.ended = { ...this.#reader.ended, how: "left" }
           return
         case "ComeBack": {
           if (act.from === "last" && this.#isDone) return

@@ -9,7 +9,7 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
-import { Cause, Context, Effect, Exit, Layer, Redacted, Scope } from "effect"
+import { Cause, Context, Data, Effect, Exit, Layer, Redacted, Scope } from "effect"
 import { HttpClient } from "effect/http"
 import type { Database, Stores } from "./Database.ts"
 import { Link } from "./Link.ts"
@@ -23,9 +23,7 @@ import type { ObservedReplica } from "./Observed.ts"
 export const providerUrls = { openai: "http://openai.test", anthropic: "http://anthropic.test" } as const
 
 /** What a replica says when it is gone in the middle of an answer. */
-export class Broken extends Error {
-  override readonly name = "Broken"
-}
+export class Broken extends Data.TaggedError("Broken") {}
 
 /** What a test puts in the place of parts of every replica. */
 export interface Plant {

@@ -13,6 +13,8 @@ const inputSchema = {
   required: ["key", "ms"]
 }
 
+const keyOf = ({ key }: { readonly key?: unknown }): string | undefined => (typeof key === "string" ? key : undefined)
+
 /** Works for the time in its arguments. A call of `repeat` may be made again. */
 const toolOf = (name: string): Tool => ({
   name,
@@ -28,7 +30,7 @@ const toolOf = (name: string): Tool => ({
   approval: undefined,
   identify: Effect.succeed(null),
   call: ({ input }) =>
-    Effect.as(Effect.sleep(Number(input["ms"])), { state: "completed", content: `did ${String(input["key"])}` })
+    Effect.as(Effect.sleep(Number(input["ms"])), { state: "completed", content: `did ${keyOf(input) ?? "it"}` })
 })
 
 /** The local tools of a gateway whose app brings none. */
@@ -39,8 +41,7 @@ export const noted = (world: World, database: Database, replica: string, tool: T
   ...tool,
   call: (given) =>
     Effect.gen(function* () {
-      const { key: named } = given.input
-      const key = typeof named === "string" ? named : given.taskId
+      const key = keyOf(given.input) ?? given.taskId
       const plan = database.nameOf(PlanId.make(String((yield* References.CurrentLogAnnotations)["plan_id"])))
       const call: Open<ObservedCall> = {
         key,
