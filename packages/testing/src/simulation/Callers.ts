@@ -20,7 +20,7 @@ const nobody = PlanId.make("plan_00000000-0000-4000-8000-000000000000")
 /** The request of a plan. */
 export const requestOf = (plan: ScenarioPlan): PlanRequest =>
   decode({
-    question: `FACT-${plan.name} ${"x ".repeat(plan.ballast / 2)}`.trim(),
+    question: `FACT-${plan.name} ${plan.question ?? ""} ${"x ".repeat(plan.ballast / 2)}`.trim(),
     session_id: plan.session,
     preferences: { on_disconnect: plan.onDisconnect, on_busy: plan.onBusy, timeout_ms: plan.timeoutMs }
   })

@@ -39,6 +39,8 @@ export interface Surroundings {
   readonly database: Database
   readonly config: Partial<PlansConfig["Service"]>
   readonly plant: Plant
+  /** The local tools of every replica: each builds its own. */
+  readonly tools: Layer.Layer<never>
 }
 
 /** One process of the gateway: the real graph, on the store and the network of the world. */
@@ -52,7 +54,7 @@ export class Replica {
   readonly #world: World
   readonly #scope = Scope.makeUnsafe()
 
-  constructor(name: string, { config, database, plant, wires, world }: Surroundings) {
+  constructor(name: string, { config, database, plant, tools, wires, world }: Surroundings) {
     this.name = name
     this.#world = world
     this.process = new Process(name, world.loop, world.draws.of(name), (line, plan) =>
@@ -87,7 +89,12 @@ export class Replica {
         PlansConfig.layer({ model: "openai/sim", fallbackModels: ["anthropic/sim"], ...config }),
         A2aPeerClient.layer,
         McpClient.layerNone,
-        Layer.succeed(LocalTools, Tools.make(world, name))
+        Layer.effect(
+          LocalTools,
+          Effect.gen(function* () {
+            return (yield* LocalTools).map((tool) => Tools.noted(world, database, name, tool))
+          })
+        ).pipe(Layer.provide(tools))
       ]),
       Layer.provide(Layer.succeed(HttpClient.HttpClient, client)),
       Layer.provide(Layer.succeedContext(plant.stores?.(stores, name) ?? stores))
