@@ -2,10 +2,10 @@ import { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanBody } from "@bowline/domain/plan/PlanRequest"
 import { InvalidRequest, NotFound } from "@bowline/domain/plan/Refusal"
 import { Api } from "@bowline/protocol/api/Api"
-import { Caller } from "@bowline/protocol/api/Authorization"
-import { idempotency } from "@bowline/runtime/store/Idempotency"
+import { Caller } from "@bowline/protocol/unstable/api/Authorization"
+import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import { Plans } from "@bowline/runtime/plan/Plans"
-import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { Effect, Schema } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -29,11 +29,7 @@ const underName = (name: string, { issues }: InvalidRequest) =>
 /** A request for a plan. */
 interface Question {
   readonly request: HttpServerRequest.HttpServerRequest
-  readonly headers: {
-    readonly "x-bowline-hops"?: number
-    readonly "x-bowline-via"?: ReadonlyArray<string>
-    readonly "idempotency-key"?: string
-  }
+  readonly headers: Parameters<typeof PlanArrival.routeOf>[0] & { readonly "idempotency-key"?: string }
 }
 
 export const layer = HttpApiBuilder.group(
@@ -69,6 +65,14 @@ export const layer = HttpApiBuilder.group(
 
     return handlers
       .handleRaw("start", (asked) => start(asked).pipe(PlanArrival.traced("/plan", asked.request), answer))
+      .handleRaw("check", ({ headers, request }) =>
+        Effect.gen(function* () {
+          const caller = yield* Caller
+          const { value } = yield* readRequest(request)
+          yield* streams.check({ caller, request: value, route: PlanArrival.routeOf(headers) })
+          return HttpServerResponse.empty({ status: 204 })
+        }).pipe(answer)
+      )
       .handle("list", ({ query: { caller, cursor, limit, session_id, state, ...given } }) =>
         Effect.gen(function* () {
           const filter = {

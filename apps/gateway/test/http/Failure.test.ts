@@ -4,14 +4,15 @@ import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/Sto
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
-import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
-import { LoginStore } from "@bowline/runtime/store/LoginStore"
-import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
+import { Notices } from "@bowline/runtime/unstable/store/Notices"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { SessionCompaction } from "@bowline/runtime/plan/SessionCompaction"
 import { Sessions } from "@bowline/runtime/plan/Sessions"
-import { SessionStore } from "@bowline/runtime/store/SessionStore"
-import { TaskStore } from "@bowline/runtime/store/TaskStore"
+import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
+import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Layer, Logger, Stream } from "effect"
 import { PushNotifications } from "../../src/a2a/PushNotifications.ts"
@@ -57,6 +58,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(McpClient, {}),
       Layer.mock(PeerClient, {}),
       Layer.mock(CredentialPool, {}),
+      Notices.layerMemory,
       RateLimiter.layerStoreMemory
     ]),
     Layer.provide(Layer.succeed(GatewayConfig, config)),

@@ -4,7 +4,7 @@ import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { stall, until as waitFor } from "@bowline/testing/http/Move"
 import { completes, produces, says, stuck } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
-import { results } from "@bowline/testing/provider/Script"
+import { results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, error, say, think } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { lastAssistantMessageIsCompleteWithApprovalResponses as isDecided, type ChatInit, type UIMessage } from "ai"
@@ -206,6 +206,19 @@ describe("the AI SDK's chat through the client", () => {
       assert.strictEqual((other.error as { readonly code?: string } | undefined)?.code, "session_busy")
       yield* Effect.promise(() => chat.stop())
       yield* Fiber.join(editing)
+    })
+  )
+
+  it.live("keeps the answer whose question may not be asked again as it is", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([[say("1")]])
+      const chat = open(url)
+      yield* ask(chat, "a")
+      const wrong = open(url, { messages: chat.messages, request: { preset: "nobody" } })
+      yield* Effect.promise(() => wrong.regenerate())
+      assert.include(wrong.error?.message, "preset")
+      const { body } = yield* send(`${url}/sessions/chat/messages`)
+      assert.lengthOf(body["messages"] as ReadonlyArray<unknown>, 2)
     })
   )
 

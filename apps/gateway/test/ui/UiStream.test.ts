@@ -3,10 +3,10 @@ import * as UiChunks from "@bowline/client/ai-sdk/UiChunks"
 import type { UiFold } from "@bowline/client/ui/UiFold"
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { Plans } from "@bowline/runtime/plan/Plans"
-import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { stall } from "@bowline/testing/http/Move"
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import * as TestKit from "@bowline/testing/TestKit"
+import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result, Stream } from "effect"
 import * as UiChatRequest from "../../src/ui/UiChatRequest.ts"
@@ -132,6 +132,24 @@ describe("a stream for a UI library", () => {
       yield* TestKit.pass("1 minute", "1 second")
       assert.strictEqual(yield* stateOf(reading), "running")
       yield* waiting.release(reading.plan_id)
+      yield* TestKit.pass("11 seconds", "1 second")
+      assert.strictEqual(yield* stateOf(reading), "disconnect")
+    }).pipe(Effect.scoped, kit)
+  )
+
+  it.effect("keeps it no longer when its client has come back to another replica", () =>
+    Effect.gen(function* () {
+      const { request } = yield* asked
+      const [here, there] = [yield* WaitingPlans.make, yield* WaitingPlans.make]
+      const reading = yield* Effect.scoped(
+        Effect.tap(TestKit.post(request), ({ plan_id }) => here.hold(anonymous, plan_id, 0))
+      )
+      // The client asks there, decides, and waits for one more decision.
+      yield* there.release(reading.plan_id)
+      yield* there.hold(anonymous, reading.plan_id, 0)
+      yield* TestKit.pass("1 minute", "1 second")
+      assert.strictEqual(yield* stateOf(reading), "running")
+      yield* there.release(reading.plan_id)
       yield* TestKit.pass("11 seconds", "1 second")
       assert.strictEqual(yield* stateOf(reading), "disconnect")
     }).pipe(Effect.scoped, kit)

@@ -1,6 +1,15 @@
 import { Draws } from "./Draws.ts"
 import { peerTools } from "./Peers.ts"
-import type { CallerAct, Fault, PeerFault, ProviderFault, Scenario, ScenarioCall, ScenarioPlan, ScenarioStep } from "./Scenario.ts"
+import type {
+  CallerAct,
+  Fault,
+  PeerFault,
+  ProviderFault,
+  Scenario,
+  ScenarioCall,
+  ScenarioPlan,
+  ScenarioStep
+} from "./Scenario.ts"
 
 /** Which kinds of faults a scenario may have: all of them, unless they are named. */
 export type FaultKind = "provider" | "network" | "store" | "process" | "callers" | "peers"
@@ -98,7 +107,16 @@ const drawFault = (
   const replica = draws.int(0, replicas - 1)
   const ms = draws.int(100, draws.chance(20) ? 60_000 : 8_000)
   const backMs = draws.chance(80) ? draws.int(100, 20_000) : undefined
-  const kind = draws.pick<FaultKind>(["process", "process", "store", "store", "network", "provider", "provider", "peers"])
+  const kind = draws.pick<FaultKind>([
+    "process",
+    "process",
+    "store",
+    "store",
+    "network",
+    "provider",
+    "provider",
+    "peers"
+  ])
   if (!kinds.has(kind)) return undefined
   switch (kind) {
     case "process":

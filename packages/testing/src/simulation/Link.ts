@@ -1,6 +1,6 @@
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
-import type { Notice } from "@bowline/runtime/store/Notices"
-import { Audience, Notices } from "@bowline/runtime/store/Notices"
+import type { Notice } from "@bowline/runtime/unstable/store/Notices"
+import { Audience, Notices } from "@bowline/runtime/unstable/store/Notices"
 import { Effect } from "effect"
 import { across, type Process } from "./Process.ts"
 import type { World } from "./World.ts"

@@ -4,9 +4,9 @@ import type { Usage } from "@bowline/domain/plan/Usage"
 import type { Message } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
-import type { PlanFrame } from "@bowline/runtime/store/EventRow"
-import type { PlanChange, StoredTask } from "@bowline/runtime/store/PlanStore"
-import type { SessionSummary } from "@bowline/runtime/store/SessionStore"
+import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
+import type { PlanChange, StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
+import type { SessionSummary } from "@bowline/runtime/unstable/store/SessionStore"
 import type { Asked } from "../provider/Script.ts"
 
 /**

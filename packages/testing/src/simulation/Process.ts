@@ -1,4 +1,4 @@
-import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
+import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import { Cause, Clock, Context, Duration, Effect, Logger, Metric, Random, References, Scheduler } from "effect"
 import type { Draws } from "./Draws.ts"
 import type { Loop } from "./Loop.ts"

@@ -1,10 +1,10 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { MessageId } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
-import { CredentialStore } from "@bowline/runtime/store/CredentialStore"
-import { LeaseStore } from "@bowline/runtime/store/LeaseStore"
-import { Notices } from "@bowline/runtime/store/Notices"
-import { type PlanChange, type PlanCommit, PlanStore } from "@bowline/runtime/store/PlanStore"
+import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
+import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
+import { Notices } from "@bowline/runtime/unstable/store/Notices"
+import { type PlanChange, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Context, Effect } from "effect"
 import type { Plant } from "../../src/simulation/Replica.ts"
 
@@ -178,7 +178,11 @@ export const bugs: Readonly<
   Record<string, { readonly plant: () => Plant; readonly rules: ReadonlyArray<string>; readonly seed: number }>
 > = {
   "a missing fence": { plant: missingFence, rules: ["oneEnd", "histories", "streams"], seed: 1 },
-  "a retry of a commit taken for stored": { plant: lostAnswerBelieved, rules: ["streams", "calls", "oneEnd"], seed: 22 },
+  "a retry of a commit taken for stored": {
+    plant: lostAnswerBelieved,
+    rules: ["streams", "calls", "oneEnd"],
+    seed: 22
+  },
   "a finalizer skipped": { plant: skippedFinalizer, rules: ["oneEnd"], seed: 1 },
   "a lease renewed too late": { plant: lateRenewal, rules: ["trueEnd", "oneEnd", "inTime"], seed: 5 },
   "a delta published before it is stored": { plant: earlyFrames, rules: ["streams"], seed: 1 },

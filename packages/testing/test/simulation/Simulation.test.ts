@@ -1,4 +1,4 @@
-import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect } from "effect"
 import { execFile } from "node:child_process"

@@ -5,7 +5,7 @@ import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { MessageId, type Message } from "@bowline/domain/session/Message"
 import { SessionId } from "@bowline/domain/session/Session"
 import { TaskId } from "@bowline/domain/tool/TaskState"
-import { toFrame } from "@bowline/runtime/store/EventRow"
+import { toFrame } from "@bowline/runtime/unstable/store/EventRow"
 import { Schema } from "effect"
 import type { Observed, ObservedPlan } from "../../src/simulation/Observed.ts"
 

@@ -1,6 +1,6 @@
 import type { Outcome } from "@bowline/domain/plan/Outcome"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
-import { toEvent } from "@bowline/runtime/store/EventRow"
+import { toEvent } from "@bowline/runtime/unstable/store/EventRow"
 import type { Moment, Observed, ObservedPlan } from "../Observed.ts"
 
 /** An end of a plan as the store got it. */

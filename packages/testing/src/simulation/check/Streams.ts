@@ -1,5 +1,5 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
-import type { PlanFrame } from "@bowline/runtime/store/EventRow"
+import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import type { Observed, ObservedPlan, ObservedReader } from "../Observed.ts"
 import { eventsOf, named, seconds } from "./PlanEnd.ts"
 
