@@ -7,6 +7,7 @@ import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import { Cause, Effect, Exit, Fiber, Schema, type Scope, Stream } from "effect"
 import type { Cluster } from "./Cluster.ts"
 import type { ObservedReader, ObservedRequest } from "./Observed.ts"
+import { agents, peerTools } from "./Peers.ts"
 import { across } from "./Process.ts"
 import { Broken, type Replica } from "./Replica.ts"
 import type { CallerAct, ScenarioPlan } from "./Scenario.ts"
@@ -22,6 +23,7 @@ export const requestOf = (plan: ScenarioPlan): PlanRequest =>
   decode({
     question: `FACT-${plan.name} ${plan.question ?? ""} ${"x ".repeat(plan.ballast / 2)}`.trim(),
     session_id: plan.session,
+    agents: plan.steps.some(({ calls }) => calls.some(({ tool }) => peerTools.includes(tool))) ? agents : [],
     preferences: { on_disconnect: plan.onDisconnect, on_busy: plan.onBusy, timeout_ms: plan.timeoutMs }
   })
 

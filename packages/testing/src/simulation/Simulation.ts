@@ -14,6 +14,7 @@ import * as Faults from "./Faults.ts"
 import { Loop } from "./Loop.ts"
 import * as Models from "./Models.ts"
 import type { Observed } from "./Observed.ts"
+import * as Peers from "./Peers.ts"
 import * as RealWorld from "./RealWorld.ts"
 import * as Record from "./Record.ts"
 import type { Plant } from "./Replica.ts"
@@ -121,6 +122,13 @@ export const simulate = async (options: Options): Promise<Outcome> => {
           fault._tag === "Provider" && fault.plan === plan && fault.request === request ? [fault.does] : []
         )[0]
     })
+    world.process.fork(
+      Peers.serve(
+        world,
+        wires,
+        (key) => scenario.faults.flatMap((fault) => (fault._tag === "Peer" && fault.key === key ? [fault.does] : []))[0]
+      )
+    )
     const cluster = new Cluster({ world, wires, database, config, plant, tools }, scenario.replicas)
     const stage = { world, cluster }
     let faultsEnd = 0
