@@ -82,7 +82,9 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
       return lasting(theatre, fault.ms, () => {
         link.slowMs += fault.delayMs
         const end = fault.delayMs > slowMs ? world.span(observed.cutOff) : () => {}
-        return both(end, () => void (link.slowMs -= fault.delayMs))
+        // What was asked just before is answered so much later.
+        const later = () => void world.loop.after(fault.delayMs, end)
+        return both(later, () => void (link.slowMs -= fault.delayMs))
       })
     case "AnswerLost":
       return Effect.sync(() => void link.losses.push({ isApplied: fault.isApplied }))
