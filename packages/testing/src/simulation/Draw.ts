@@ -55,7 +55,11 @@ const drawActs = (draws: Draws, replicas: number): ReadonlyArray<CallerAct> => {
   }
 }
 
-const drawPlan = (draws: Draws, index: number, replicas: number, kinds: FaultKinds): ScenarioPlan => {
+const drawPlan = (
+  draws: Draws,
+  index: number,
+  { isLong, kinds, replicas }: { readonly isLong: boolean; readonly kinds: FaultKinds; readonly replicas: number }
+): ScenarioPlan => {
   const name = `p${index}`
   return {
     name,
@@ -67,7 +71,7 @@ const drawPlan = (draws: Draws, index: number, replicas: number, kinds: FaultKin
     hasKey: draws.chance(50),
     timeoutMs: draws.chance(15) ? draws.int(500, 8_000) : draws.int(60_000, 240_000),
     readMs: draws.chance(10) ? draws.int(1, 400) : 0,
-    ballast: 0,
+    ballast: isLong ? draws.int(1_000, 6_000) : 0,
     steps: drawSteps(draws, name),
     acts: kinds.has("callers") && draws.chance(35) ? drawActs(draws, replicas) : []
   }
@@ -124,7 +128,8 @@ const drawFault = (
         { _tag: "Kill", at, replica, tasks: draws.int(0, 200), backMs },
         { _tag: "Kill", at, replica, tasks: draws.int(0, 200), backMs },
         { _tag: "Drain", at, replica, backMs },
-        { _tag: "Pause", at, replica, ms }
+        { _tag: "Pause", at, replica, ms },
+        { _tag: "ClockStep", at, replica, byMs: draws.int(-60_000, 60_000) }
       ])
     case "store":
       return draws.pick<Fault>([
@@ -162,7 +167,9 @@ const drawFault = (
 export const draw = (seed: number, kinds: FaultKinds = allFaults): Scenario => {
   const draws = new Draws(`scenario ${seed}`)
   const replicas = draws.int(1, 3)
-  const plans = times(draws.int(1, 5), (index) => drawPlan(draws, index, replicas, kinds))
+  // Long questions make sessions that have to be compacted.
+  const isLong = draws.chance(25)
+  const plans = times(draws.int(1, 5), (index) => drawPlan(draws, index, { isLong, kinds, replicas }))
   const faults = times(draws.int(0, 6), () => drawFault(draws, kinds, replicas, plans))
   return { seed, replicas, plans, faults: faults.filter((fault) => fault !== undefined) }
 }

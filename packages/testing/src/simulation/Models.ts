@@ -23,7 +23,7 @@ interface Playing {
 }
 
 const usageOf = (asked: Asked) => ({
-  input_tokens: asked.messages.length * 10,
+  input_tokens: Math.ceil(JSON.stringify(asked.messages).length / 4),
   output_tokens: 7,
   cached_input_tokens: 0,
   reasoning_tokens: 0
@@ -90,7 +90,7 @@ const questionOf = ({ messages }: Asked): string =>
     .flatMap((message) => (message.role === "user" && planIn(message.text) !== "" ? [message.text] : []))
     .at(-1) ?? ""
 
-const isSummary = ({ system }: Asked): boolean => /summar/i.test(system)
+const isSummary = ({ system }: Asked): boolean => system.startsWith("You keep the memory of a conversation")
 
 /** The answer of a provider, with the fault, and what an attempt has to make of it. */
 const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: ProviderFault | undefined): Turn.Turn => {

@@ -22,6 +22,9 @@ import type { ObservedReplica } from "./Observed.ts"
 /** Where the providers are. */
 export const providerUrls = { openai: "http://openai.test", anthropic: "http://anthropic.test" } as const
 
+/** Of the models, in tokens: a few long questions fill it. */
+const contextWindow = 8_000
+
 /** What a replica says when it is gone in the middle of an answer. */
 export class Broken extends Data.TaggedError("Broken") {}
 
@@ -86,7 +89,7 @@ export class Replica {
       Layer.provideMerge(CredentialPool.layer),
       Layer.provide([
         Providers.layer(adapters),
-        PlansConfig.layer({ model: "openai/sim", fallbackModels: ["anthropic/sim"], ...config }),
+        PlansConfig.layer({ model: "openai/sim", fallbackModels: ["anthropic/sim"], contextWindow, ...config }),
         A2aPeerClient.layer,
         McpClient.layerNone,
         Layer.effect(

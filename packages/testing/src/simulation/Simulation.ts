@@ -109,6 +109,8 @@ export const simulate = async (options: Options): Promise<Outcome> => {
   const draws = new Draws(`run ${scenario.seed}`)
   const loop = new Loop(draws.of("order"))
   const world = new World(loop, draws)
+  // The first compaction would read it from the disk.
+  await import("gpt-tokenizer/encoding/o200k_base")
   const restore = RealWorld.watch((misuse) => void world.misuse.push(misuse))
   try {
     const wires = new Wires(world)
