@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { checkTypes, install, makeConsumer, runApp, runDemo } from "./consumer.mjs"
+import { checkImage } from "./image.mjs"
 import { lint } from "./lint.mjs"
 import { pack } from "./pack.mjs"
 import { serveRegistry } from "./registry.mjs"
@@ -46,6 +47,7 @@ const check = async () => {
   } finally {
     registry.close()
   }
+  problems.push(...(await checkImage()))
   return problems
 }
 

@@ -50,7 +50,7 @@ export const layer = HttpApiBuilder.group(
       fold: UiFold<object>,
       decided: ReadonlySet<string>
     ) {
-      PlanArrival.closeWhen(reading.onOverdue, request)
+      PlanArrival.join(reading.connect, request)
       return UiStream.respond(reading, {
         ...protocol,
         fold,
