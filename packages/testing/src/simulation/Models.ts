@@ -10,7 +10,7 @@ import { providerUrls } from "./Replica.ts"
 import type { ObservedAttempt } from "./Observed.ts"
 import type { ProviderFault, ScenarioPlan } from "./Scenario.ts"
 import { tools } from "./Tools.ts"
-import { replicaHeader, type Wires } from "./Wires.ts"
+import { replicaHeader, sentHeader, type Wires } from "./Wires.ts"
 import { type Open, planIn, type World } from "./World.ts"
 
 type Attempt = Open<ObservedAttempt>
@@ -195,7 +195,7 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
           usage: undefined
         }
         world.attempts.push(attempt)
-        const playing: Playing = { world, attempt, spokeAt: world.now }
+        const playing: Playing = { world, attempt, spokeAt: Number(request.headers[sentHeader]) }
         world.tell(provider, plan, `is asked by ${replica}${fault === undefined ? "" : `, and will ${fault._tag}`}`)
         const answer = isSummary(given) ? summaryOf(given) : (script?.(given) ?? stepOf(plans().get(plan), plan, given))
         const turn = play(playing, given, answer, fault)

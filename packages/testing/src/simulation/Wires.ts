@@ -10,6 +10,15 @@ import type { World } from "./World.ts"
 /** The header by which a host learns which replica asks. */
 export const replicaHeader = "x-simulated-replica"
 
+/** The header with the virtual time in milliseconds at which a request has left its replica. */
+export const sentHeader = "x-simulated-sent"
+
+/** A host, and who looks at the requests that leave for it, whether they arrive or not. */
+interface Served {
+  readonly host: Host
+  readonly onSent: (request: HostRequest) => void
+}
+
 interface Exchange {
   readonly process: Process
   readonly url: URL
@@ -20,7 +29,7 @@ interface Exchange {
 /** The network between the replicas and the hosts of the world. */
 export class Wires {
   readonly #world: World
-  readonly #hosts = new Map<string, Host>()
+  readonly #hosts = new Map<string, Served>()
   readonly #open = new Set<Exchange>()
   /** Keeps what Effect would close when it is collected, at an instant that nobody can repeat. */
   readonly #kept: Array<unknown> = []
@@ -31,15 +40,16 @@ export class Wires {
     this.#world = world
   }
 
-  serve(origin: string, host: Host): void {
-    this.#hosts.set(origin, host)
+  serve(origin: string, host: Host, onSent: Served["onSent"] = () => {}): void {
+    this.#hosts.set(origin, { host, onSent })
   }
 
   /** The client of a process. */
   clientOf(process: Process): HttpClient.HttpClient {
     return clientOf((request) => {
-      const host = this.#hosts.get(request.url.origin)
-      const connection = host && this.#connect(process, host, request)
+      const served = this.#hosts.get(request.url.origin)
+      served?.onSent(request)
+      const connection = served && this.#connect(process, served.host, request)
       this.#kept.push(connection)
       return connection
     })
@@ -63,6 +73,7 @@ export class Wires {
     const head = Deferred.makeUnsafe<HostResponse, Fault>()
     const pieces = Effect.runSync(Queue.unbounded<Uint8Array, Fault | Cause.Done>())
     const { draws } = this.#world.process
+    const sent = this.#world.now
     const way = Effect.suspend(() => Effect.sleep(draws.int(0, 3) + this.slowMs))
     const arrive = (task: () => void) => {
       if (!exchange.isSilent) process.post(task)
@@ -71,7 +82,7 @@ export class Wires {
       yield* way
       const response = yield* respond(host, {
         ...request,
-        headers: { ...request.headers, [replicaHeader]: process.name }
+        headers: { ...request.headers, [replicaHeader]: process.name, [sentHeader]: String(sent) }
       })
       arrive(() => Deferred.doneUnsafe(head, Exit.succeed(response)))
       // Behind a dead connection the host fills its buffers, and then it waits.
