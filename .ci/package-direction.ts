@@ -67,7 +67,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "ui",
     "mcp",
     "a2a",
-    "console",
+    "page",
     "route",
     "demo",
     "Gateway.ts",
