@@ -1,4 +1,4 @@
-import * as TcpProxy from "@bowline/testing/http/TcpProxy"
+import * as TcpProxy from "@bowline/testing/unstable/http/TcpProxy"
 import { stall, until } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
 import { PgClient } from "@effect/sql-pg"

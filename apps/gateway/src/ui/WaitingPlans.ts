@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { Deferred, Effect, FiberMap, Stream } from "effect"
 
 /**
