@@ -13,10 +13,12 @@ const gateway = spawn(bin("node"), args, { cwd: root, env: environment(), stdio:
 
 // The documentation follows: the gateway looks for it when somebody asks.
 const ended = new AbortController()
-void buildDocs({ isBeside: true, signal: ended.signal }).then((problem) => {
+const document = async () => {
+  const problem = await buildDocs({ isBeside: true, signal: ended.signal })
   if (problem === undefined || ended.signal.aborted) return
   process.stderr.write(`${problem}\n\nThe documentation could not be built.\n`)
-})
+}
+void document()
 
 // A Ctrl-C reaches this process twice, from the terminal and from npm: the gateway takes a second signal as impatience.
 const lastSeen = new Map()

@@ -21,6 +21,7 @@ const step = async (name, command, args, options) => {
 const checks = [
   ["format", "oxfmt", ["--check"]],
   ["lint", "oxlint", ["--format=unix"]],
+  ["blocks of the documentation", "node", ["apps/gateway/test/docs/writeBlocks.ts"]],
   ["types", "tsc", []],
   ["types of the console", "tsc", ["-p", "apps/console"]],
   ["dead code", "knip", ["--no-progress", "--no-config-hints"]],

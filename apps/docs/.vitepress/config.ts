@@ -3,7 +3,7 @@ import { dirname, join } from "node:path"
 import { createCssVariablesTheme } from "shiki"
 import { defineConfig } from "vitepress"
 import type { Plugin } from "vite"
-import { linkOf, pageOf, root, sections } from "../src/Pages.ts"
+import { linkOf, llms, pageOf, root, sections } from "../src/Pages.ts"
 
 /** Files that are no pages, and that pages link to. */
 const files = new Set<string>()
@@ -70,7 +70,8 @@ export default defineConfig({
       // A tag at the start of a line does not end a paragraph: it may stand in code that goes over two lines.
       md.block.ruler.disable("html_block")
       md.core.ruler.push("links", ({ env, tokens }) => {
-        const from = String(env.realPath ?? env.path).slice(root.length + 1)
+        const { path, realPath } = env as { readonly path: string; readonly realPath?: string }
+        const from = (realPath ?? path).slice(root.length + 1)
         for (const token of tokens) {
           for (const child of token.children ?? []) {
             if (child.type === "html_inline") child.content = child.content.replace(/(?<=src(set)?=")(?=[a-z])/, "./")
@@ -90,12 +91,13 @@ export default defineConfig({
   },
   // Scripts and styles in the markup are against the policy: `public/appearance.js` and `theme/page.css` have them.
   transformHtml: (html) => html.replaceAll(/<script id="check-[^]*?<\/script>|(?<=<[^>]*) style="[^"]*"/g, ""),
-  buildEnd: ({ outDir }) => {
+  buildEnd: ({ outDir, pages }) => {
     for (const file of files) {
       const copy = join(outDir, "files", `${file}.txt`)
       mkdirSync(dirname(copy), { recursive: true })
       copyFileSync(join(root, file), copy)
     }
-    writeFileSync(join(outDir, "llms.txt"), "")
+    for (const page of pages) copyFileSync(join(root, page), join(outDir, pageOf(page) ?? page))
+    writeFileSync(join(outDir, "llms.txt"), llms())
   }
 })

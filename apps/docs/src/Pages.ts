@@ -16,16 +16,15 @@ const isFile = (path: string) => existsSync(join(root, path)) && statSync(join(r
 
 /**
  * Where a link of a file of the repository leads in the site: to a page, or to a file that is copied under `files/`. Links to other sites and within
- * the page stay as they are. Throws for a link that leads nowhere.
+ * the page stay as they are. A link that leads nowhere has no file behind it.
  */
 export const linkOf = (from: string, link: string): { readonly href: string; readonly file?: string } => {
   if (/^([a-z]+:|#)/.test(link)) return { href: link }
   const [path = "", anchor] = link.split("#")
   const target = normalize(join(dirname(from), path)).replace(/\/$/, "")
   const file = [target, `${target}/README.md`].find(isFile)
-  if (file === undefined) throw new Error(`${from}: the link ${link} leads nowhere`)
-  const page = pageOf(file)
-  if (page === undefined) return { href: `/files/${file}.txt`, file }
+  const page = file === undefined ? undefined : pageOf(file)
+  if (page === undefined) return { href: `/files/${target}.txt`, ...(file !== undefined && { file: target }) }
   return { href: `/${page}${anchor === undefined ? "" : `#${anchor}`}` }
 }
 
@@ -34,15 +33,27 @@ export interface Section {
   readonly entries: ReadonlyArray<{ readonly title: string; readonly path: string }>
 }
 
+const home = () => readFileSync(join(root, "docs/README.md"), "utf8")
+
 /** What `docs/README.md` lists, by its headings: every page of the site but the decisions. */
 export const sections = (): ReadonlyArray<Section> =>
-  readFileSync(join(root, "docs/README.md"), "utf8")
+  home()
     .split(/^## /m)
     .slice(1)
     .map((text) => ({
       title: text.split("\n")[0] ?? "",
-      entries: Array.from(text.matchAll(/^(?:- |\| )\[([^\]]+)\]\(([^)#]+)\)/gm), ([, title = "", path = ""]) => ({
+      entries: Array.from(text.matchAll(/^- \[([^\]]+)\]\(([^)#]+)\)/gm), ([, title = "", path = ""]) => ({
         title: title.replaceAll("`", ""),
         path
       }))
     }))
+
+/** The same list for programs that read: https://llmstxt.org. The site has every page as Markdown, too. */
+export const llms = (): string =>
+  home()
+    .replace(/<picture>[^]*?<\/picture>\n\n/, "")
+    .replace(
+      /^(# .+\n\n)([^]+?)\n\n/,
+      (_, title: string, text: string) => `${title}> ${text.replaceAll("\n", " ")}\n\n`
+    )
+    .replaceAll(/\]\(([^)]+)\)/g, (_, link: string) => `](/docs${linkOf("docs/README.md", link).href})`)

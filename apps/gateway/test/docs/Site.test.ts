@@ -40,6 +40,14 @@ it.live("the documentation is served under /docs to everybody, with a policy tha
       const { headers, status } = yield* send(url + path)
       assert.deepStrictEqual([status, headers.get("cache-control")], [200, "public, max-age=31536000, immutable"], path)
     }
+    const llms = yield* send(`${url}/docs/llms.txt`)
+    const listed = Array.from(llms.text.matchAll(/\]\(([^)]+)\)/g), ([, path = ""]) => path)
+    assert.isAtLeast(listed.length, 40)
+    for (const path of listed) {
+      const { headers, text } = yield* send(url + path)
+      assert.strictEqual(headers.get("content-type"), "text/markdown; charset=utf-8", path)
+      assert.match(text, /^# /, path)
+    }
     for (const path of ["/docs/nothing", "/docs/../package.json", "/docs/assets", "/docsx"]) {
       assert.strictEqual((yield* send(url + path)).status, 404, path)
     }
