@@ -21,6 +21,11 @@ const bundle = async (): Promise<ReadonlyMap<string, string | Uint8Array>> => {
   )
 }
 
+/** Whether the page itself asks: another page may have this address under a name of its own, and would ask with the key. */
+const isOwn = ({ headers: { host, origin }, socket: { localPort } }: IncomingMessage): boolean =>
+  [`127.0.0.1:${localPort}`, `localhost:${localPort}`].includes(host ?? "") &&
+  (origin === undefined || origin === `http://${host}`)
+
 /** Passes a request on to the gateway, as its own: with the key, which the page does not have. When the page has gone, so has the request. */
 const passOn = (gateway: string, key: string | undefined, request: IncomingMessage, response: ServerResponse) => {
   const { origin: _, host: __, ...headers } = request.headers
@@ -42,6 +47,7 @@ const passOn = (gateway: string, key: string | undefined, request: IncomingMessa
 export const servePage = async (gateway: string, key?: string) => {
   const files = await bundle()
   const server = createServer((request, response) => {
+    if (!isOwn(request)) return response.writeHead(403).end()
     const { pathname } = new URL(request.url ?? "/", "http://page")
     if (pathname.startsWith("/ui/")) return passOn(gateway, key, request, response)
     const path = pathname === "/" ? "/index.html" : pathname

@@ -1,7 +1,18 @@
 import { startDemo } from "@bowline/testing/DemoProcess"
 import { DefaultChatTransport, readUIMessageStream, type UIMessage } from "ai"
 import assert from "node:assert/strict"
+import { type OutgoingHttpHeaders, request } from "node:http"
 import { servePage } from "./PageServer.ts"
+
+/** `fetch` would not send another host. */
+const statusFor = (url: string, headers: OutgoingHttpHeaders) =>
+  new Promise<number | undefined>((answered, failed) => {
+    const asked = request(`${url}/ui/chat/knots/stream`, { headers }, (answer) => {
+      answer.resume()
+      answered(answer.statusCode)
+    })
+    asked.on("error", failed).end()
+  })
 
 const gateway = await startDemo(new URL("../../../apps/gateway/bin/bowline.mjs", import.meta.url))
 const page = await servePage(gateway.url)
@@ -10,6 +21,10 @@ try {
   const html = await (await fetch(page.url)).text()
   const script = /src="(\/assets\/[^"]+\.js)"/.exec(html)?.[1]
   assert.equal((await fetch(`${page.url}${script}`)).headers.get("content-type"), "text/javascript")
+
+  // Another page that has this address under its own name, or asks across origins, does not get at the gateway's key.
+  assert.equal(await statusFor(page.url, { host: "evil.example" }), 403)
+  assert.equal(await statusFor(page.url, { origin: "http://evil.example" }), 403)
 
   // What the page's transport does behind useChat.
   const transport = new DefaultChatTransport({

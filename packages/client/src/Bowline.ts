@@ -168,6 +168,8 @@ export const makeBowline = (system: System) => {
     attach: (planId: string, { after, signal }: AttachOptions = {}): PlanStream =>
       openStream(requests, { planId, after, endsWithCaller: false, signal }),
     plans: {
+      /** Fails as the gateway would refuse the request, and starts nothing. What is stored is not looked at. */
+      check: (request: PlanRequest, options?: Signal): Promise<void> => post("/plan/check", options, request),
       list: (query?: PlansQuery, options?: Signal) => list<"plans", PlanSummary>("/plans", "plans", query, options),
       get: (planId: string, options?: Signal): Promise<Plan> => get(of("plans", planId), options),
       cancel: (planId: string, options?: Signal): Promise<Plan> => post(of("plans", planId, "/cancel"), options),

@@ -143,11 +143,15 @@ export async function* readFrames(
     const response = await patience.wait(settings.connectTimeoutMs, send(request, connection))
     position.response = response
     isConnected = true
-    if (response.body === null || !response.headers.get("content-type")?.startsWith("text/event-stream")) {
+    const reader: ReadableStreamDefaultReader<Uint8Array> | undefined = response.body?.getReader()
+    const isStream = response.headers.get("content-type")?.startsWith("text/event-stream")
+    if (reader === undefined || isStream !== true) {
+      const first = await patience.wait(settings.silenceMs, Promise.resolve(reader?.read()))
+      // Chromium takes a head that broke over plain http for a whole one: then nothing comes behind it.
+      if (first?.done === true) throw new Cut("ended", "The answer ended before its stream began")
       throw unexpected("What answers is not the stream of a gateway", position)
     }
     emit({ type: "connected", planId, lastEventId: lastId })
-    const reader: ReadableStreamDefaultReader<Uint8Array> = response.body.getReader()
     const decode = makeDecoder()
     let isEmpty = true
     try {

@@ -72,7 +72,7 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
   const result = deferred<Final>()
   let frames: Array<Frame> = []
   let firstId = after + 1
-  let view = initialView
+  let viewed = initialView
   let ending: { readonly isAborted: boolean; readonly error?: unknown } | undefined
   let waiting: Array<() => void> = []
   let readers = 0
@@ -120,13 +120,20 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
 
   const leave = (): void => abort(signal?.reason)
 
+  /** Frames are only added up for who looks. */
+  const view = (): PlanView => {
+    const next = Math.max(viewed.lastId + 1, firstId)
+    viewed = frames.slice(next - firstId).reduce(reduce, viewed)
+    return viewed
+  }
+
   const push = (frame: Frame): void => {
     if (frames.length >= maxFrames) {
+      view()
       frames = frames.slice(maxFrames / 2)
       firstId += maxFrames / 2
     }
     frames.push(frame)
-    view = reduce(view, frame)
     if (position.planId !== undefined) {
       named.resolve(position.planId)
       planId.resolve(position.planId)
@@ -152,8 +159,7 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
     }
   }
 
-  async function* read(leaving: AbortSignal): AsyncGenerator<Frame, undefined, undefined> {
-    readers++
+  async function* read(leaving: AbortSignal, leave: () => void): AsyncGenerator<Frame, undefined, undefined> {
     let next = after + 1
     try {
       while (!leaving.aborted) {
@@ -176,19 +182,24 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
     } catch (error) {
       if (!leaving.aborted) throw error
     } finally {
-      readers--
-      if (readers === 0 && !isAwaited) abort(allHaveLeft())
+      leave()
     }
   }
 
-  /** A reader that can leave while it waits. */
+  /** A reader from now on, which can leave while it waits, and before it has asked for anything. */
   const iterate = (): AsyncIterableIterator<Frame> => {
     const leaving = new AbortController()
-    const reading = read(leaving.signal)
+    const leave = (): void => {
+      if (leaving.signal.aborted) return
+      leaving.abort()
+      if (--readers === 0 && !isAwaited) abort(allHaveLeft())
+    }
+    const reading = read(leaving.signal, leave)
+    readers++
     return {
       next: () => reading.next(),
       return: () => {
-        leaving.abort()
+        leave()
         wake()
         return reading.return(undefined)
       },
@@ -239,7 +250,7 @@ export const openStream = (requests: Requests, source: Source): PlanStream => {
       return position.response
     },
     text: iterateTexts,
-    view: () => view,
+    view,
     result: () => {
       isAwaited = true
       return result.promise

@@ -176,6 +176,8 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
       used.catch(forget)
       const response = await fetchOnce(request, signal, await used)
       if (response.ok) return response
+      // No gateway says so: what Chromium reads of a first line that broke.
+      if (response.status < 200) throw new Error("The answer broke in its first line")
       const text = await response.text()
       if (response.status === 401) forget()
       if (response.status !== 401 || typeof apiKey !== "function" || isRenewed) {
@@ -198,7 +200,8 @@ export const makeRequests = ({ backoff, clock, options }: System) => {
       const read = async (): Promise<A> => {
         const response = await send(request, connection.signal)
         const text = await response.text()
-        const value = text === "" ? undefined : parse(text)
+        const value = parse(text)
+        if (text === "" && response.status !== 204) throw new Error("The answer ended before its body")
         if (text !== "" && value === undefined) throw unexpected(`The answer to ${request.path} is no JSON`)
         // The gateway's answers have the shapes of its API.
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion

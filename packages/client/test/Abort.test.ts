@@ -206,6 +206,20 @@ describe("a reader that leaves", () => {
     assert.strictEqual((await result).text, "Hello")
   })
 
+  it("counts from the time at which it was made: it is an abort if it leaves before it has asked for anything", async () => {
+    const { answer, bowline, cancels } = setUp()
+    answer(openStream(...frames.slice(0, 3)).response, json({}))
+    const plan = bowline.plan(question)
+    const [one, other] = [plan[Symbol.asyncIterator](), plan.text()[Symbol.asyncIterator]()]
+    await one.return?.()
+    await one.return?.()
+    await settle()
+    assert.strictEqual(cancels(), 0)
+    await other.return?.()
+    await settle()
+    assert.strictEqual(cancels(), 1)
+  })
+
   it("may leave while it waits for a frame", async () => {
     const { answer, bowline, cancels } = setUp()
     answer(openStream().response, json({}))

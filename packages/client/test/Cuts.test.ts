@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { type BowlineError, type Frame, makeBowline } from "../src/Bowline.ts"
 import { systemClock } from "../src/Clock.ts"
 import { fullJitter } from "../src/Requests.ts"
-import { makeClock, makeGateway, openStream } from "./Gateway.ts"
+import { makeClock, makeGateway, openStream, stream } from "./Gateway.ts"
 
 const ids = CutStream.stored.map((_, i) => i + 1)
 const question = { question: "Which knot?" }
@@ -78,5 +78,28 @@ describe("a stream that is cut and never comes back", () => {
       await advance(1_000)
       assert.strictEqual(code, "incomplete", `Cut behind ${cut} bytes`)
     }
+  })
+})
+
+describe("a stream whose head is cut, which Chromium takes for whole over plain http", () => {
+  it.each([
+    ["without a type", {}],
+    ["with half a type", { "content-type": "text/eve" }]
+  ])("is asked for again: %s", async (_, headers) => {
+    const { advance, clock } = makeClock()
+    const { answer, asked, fetch } = makeGateway()
+    const bowline = makeBowline({ options: { baseUrl: "http://gateway", fetch }, clock, backoff: fullJitter(clock) })
+    const empty = () => new Response("", { headers })
+    answer(empty(), stream(...CutStream.stored.slice(0, 2)), empty(), stream(...CutStream.stored.slice(2)))
+    const plan = bowline.plan(question)
+    const result = plan.result()
+    await advance(2_000)
+    assert.strictEqual((await result).text, CutStream.text)
+    assert.deepStrictEqual(
+      asked.map(({ method }) => method),
+      ["POST", "POST", "GET", "GET"]
+    )
+    const keys = asked.slice(0, 2).map(({ headers }) => headers.get("idempotency-key"))
+    assert.strictEqual(keys[0], keys[1])
   })
 })

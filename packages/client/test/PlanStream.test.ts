@@ -146,6 +146,7 @@ describe("a plan's stream", () => {
     const read: ReadonlyArray<Frame> = await collect(plan)
     assert.deepStrictEqual(plan.view(), read.reduce(reduce, initialView))
     assert.strictEqual(plan.view().text, "Hello")
+    assert.strictEqual(plan.view(), plan.view())
   })
 
   it("is attached to behind a frame, also to its very end", async () => {

@@ -3,7 +3,7 @@ import { computed, effect, signal, untracked } from "@preact/signals"
 import { bowline, signedOut, woken } from "../gateway/Gateway.ts"
 import { here, page } from "../route/Location.ts"
 
-/** What waits for a decision, the newest first: at most the first 200. */
+/** What waits for a decision, the newest first: the first 200, and what was among them before. */
 export const pending = signal<ReadonlyArray<PendingApproval> | undefined>(undefined)
 export const problem = signal<unknown>(undefined)
 const hasMore = signal(false)
@@ -35,13 +35,22 @@ const read = async (how: typeof reading.value): Promise<void> => {
   // What waits at another caller was not decided here.
   if (how.caller !== caller) pending.value = undefined
   caller = how.caller
+  const list = bowline.approvals.list({ limit: 200, caller: how.caller })
+  const shown = new Set(pending.peek()?.map(({ task_id }) => task_id))
   try {
-    const answer = await bowline.approvals
-      .list({ limit: 200, caller: how.caller })
-      .page(undefined, { signal: own.signal })
+    const first = await list.page(undefined, { signal: own.signal })
+    const found = [...first.approvals]
+    let { next_cursor: next } = first
+    for (const { task_id } of found) shown.delete(task_id)
+    // A call that newer ones have pushed off the first page still waits.
+    while (shown.size > 0 && next !== null) {
+      const page = await list.page(next, { signal: own.signal })
+      found.push(...page.approvals.filter(({ task_id }) => shown.delete(task_id)))
+      next = page.next_cursor
+    }
     if (current !== own) return
-    if (JSON.stringify(answer.approvals) !== JSON.stringify(pending.value)) pending.value = answer.approvals
-    hasMore.value = answer.next_cursor !== null
+    if (JSON.stringify(found) !== JSON.stringify(pending.value)) pending.value = found
+    hasMore.value = first.next_cursor !== null
     problem.value = undefined
   } catch (error) {
     if (current !== own) return

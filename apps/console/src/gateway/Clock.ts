@@ -11,6 +11,18 @@ export const learnTime = (date: string | null, askedAt: number, answeredAt: numb
   skew.value = Math.abs(difference) > 2_000 + (answeredAt - askedAt) ? Math.round(difference) : 0
 }
 
+/** Waits so many milliseconds, or until the signal is aborted. */
+export const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((wake) => {
+    const end = () => {
+      clearTimeout(timer)
+      signal.removeEventListener("abort", end)
+      wake()
+    }
+    const timer = setTimeout(end, ms)
+    signal.addEventListener("abort", end)
+  })
+
 const tick = signal(Date.now())
 
 setInterval(() => {

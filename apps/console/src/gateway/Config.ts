@@ -1,4 +1,5 @@
 import { computed, effect, signal } from "@preact/signals"
+import { sleep } from "./Clock.ts"
 import { fetchOwn, woken } from "./Gateway.ts"
 
 /** What the gateway says of itself and of who looks at it. */
@@ -14,17 +15,39 @@ export interface ConsoleConfig {
 export const config = signal<ConsoleConfig | undefined>(undefined)
 export const isAdmin = computed(() => config.value?.admin === true)
 
-const read = async (): Promise<void> => {
-  const response = await fetchOwn("/console/config", { headers: { accept: "application/json" } })
-  // The gateway has the shapes of its API.
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-  if (response.ok) config.value = (await response.json()) as ConsoleConfig
+/** The wait for an answer, and that before the next question, in milliseconds. */
+const answersWithin = 10_000
+const retryAfter = 2_000
+
+/** Asks until the gateway answers. Where it wants a login it is asked again behind that. */
+const read = async (signal: AbortSignal): Promise<void> => {
+  while (!signal.aborted) {
+    try {
+      const response = await fetchOwn("/console/config", {
+        headers: { accept: "application/json" },
+        signal: AbortSignal.any([signal, AbortSignal.timeout(answersWithin)])
+      })
+      if (response.status === 401) return
+      // The gateway has the shapes of its API.
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+      const answer = response.ok ? ((await response.json()) as ConsoleConfig) : undefined
+      if (answer !== undefined && !signal.aborted) {
+        config.value = answer
+        return
+      }
+    } catch {
+      // The gateway is away.
+    }
+    await sleep(retryAfter, signal)
+  }
 }
 
 /** Reads the configuration now, and again after each login, which may be another caller's. */
 export const watchConfig = (): void => {
   effect(() => {
-    if (woken.value >= 0) void read().catch(() => undefined)
+    const own = new AbortController()
+    if (woken.value >= 0) void read(own.signal)
+    return () => own.abort()
   })
 }
 

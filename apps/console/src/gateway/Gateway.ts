@@ -12,8 +12,20 @@ const wake = () => {
   woken.value++
 }
 
-/** Notices that the tab is looked at again. */
+// The tabs of a browser have one login: they tell each other when it begins and when it ends.
+const tabs = new BroadcastChannel("bowline-login")
+
+const enter = () => {
+  signedOut.value = false
+  wake()
+}
+
+/** Nothing of what was shown stays in the tab. */
+const leave = () => location.reload()
+
+/** Notices that the tab is looked at again, and that another one has logged in or out. */
 export const watchTab = (): void => {
+  tabs.addEventListener("message", ({ data }) => (data === "in" ? enter() : leave()))
   addEventListener("focus", wake)
   addEventListener("online", wake)
   addEventListener("pageshow", wake)
@@ -49,8 +61,8 @@ export const logIn = async (key: string): Promise<string | undefined> => {
       const { status } = await fetch("/console/config", { headers: { accept: "application/json" } })
       if (status === 401)
         return "Your browser did not keep the login. Open the console over https, or on a loopback address."
-      signedOut.value = false
-      wake()
+      enter()
+      tabs.postMessage("in")
       return undefined
     }
     const wait = response.headers.get("retry-after")
@@ -63,8 +75,8 @@ export const logIn = async (key: string): Promise<string | undefined> => {
 
 export const logOut = async (): Promise<void> => {
   await session("DELETE").catch(() => undefined)
-  // Nothing of what was shown stays in the tab.
-  location.assign("/")
+  tabs.postMessage("out")
+  leave()
 }
 
 /** What went wrong, in words. A refusal of a request names each wrong field. */

@@ -1,9 +1,10 @@
 import { BowlineError, createBowline, type Frame, initialView, type Plan, reduce } from "@bowline/client"
 import { computed, effect, signal, untracked } from "@preact/signals"
+import { sleep } from "../gateway/Clock.ts"
 import { bowline, fetchOwn, signedOut, woken } from "../gateway/Gateway.ts"
 import { isOver, settled } from "./Settled.ts"
 import { takeSlot } from "./StreamSlot.ts"
-import { isWatched } from "./Visibility.ts"
+import { isWatched, wantStream } from "./Visibility.ts"
 
 /**
  * How the page hears of the plan.
@@ -27,17 +28,6 @@ const replayWithin = 700
 /** Whether asking again gives the same answer. A login that has expired is no refusal: the reading goes on behind it. */
 const isRefusal = (error: unknown): error is BowlineError =>
   error instanceof BowlineError && (error.status === 400 || error.status === 403 || error.status === 404)
-
-const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((wake) => {
-    const end = () => {
-      clearTimeout(timer)
-      signal.removeEventListener("abort", end)
-      wake()
-    }
-    const timer = setTimeout(end, ms)
-    signal.addEventListener("abort", end)
-  })
 
 /** Follows a plan to its end, over every cut, until it is stopped. Leaving it does not touch the plan. */
 export const followPlan = (planId: string) => {
@@ -142,6 +132,7 @@ export const followPlan = (planId: string) => {
           await read(signal)
         } else {
           hearing.value = "polling"
+          wantStream()
           await sleep(pollEvery, signal)
           if (!signal.aborted) await check()
         }

@@ -1,3 +1,4 @@
+import type { Peer } from "@bowline/client"
 import { now } from "../gateway/Clock.ts"
 import { bowline } from "../gateway/Gateway.ts"
 import { useResource } from "../gateway/Resource.ts"
@@ -6,6 +7,10 @@ import { State } from "../shell/State.tsx"
 import { Table } from "../shell/Table.tsx"
 import { relative } from "../text/Format.ts"
 import { AdminOnly } from "./AdminOnly.tsx"
+
+/** By their names: a list that people look through. */
+const inOrder = (peers: ReadonlyArray<Peer>): ReadonlyArray<Peer> =>
+  peers.toSorted((a, b) => (a.card?.name ?? a.endpoint).localeCompare(b.card?.name ?? b.endpoint))
 
 const when = (at: string): string => relative(Date.parse(at), now())
 
@@ -36,7 +41,7 @@ export const PeersPage = () => {
                 </>
               }
             >
-              {peers.map(({ breaker, card, dialect, endpoint }) => (
+              {inOrder(peers).map(({ breaker, card, dialect, endpoint }) => (
                 <tr key={endpoint}>
                   <td class="fit">
                     <State

@@ -43,18 +43,36 @@ const steps = [
   1_800_000, 3_600_000, 7_200_000, 21_600_000
 ]
 
-/** The marks of the axis, at most `most` of them: where they stand in percent of the range, and the time since the start. */
-export const marks = (
-  { from, to }: Range,
-  most: number
-): ReadonlyArray<{ readonly at: number; readonly label: string }> => {
+/** What a mark and a label take, in pixels: more than any font needs. */
+const markEvery = 90
+const widthOf = (label: string): number => 8 + label.length * 7
+
+export interface Mark {
+  /** In percent of the range. */
+  readonly at: number
+  /** The time since the start; empty where there is no room for it. */
+  readonly label: string
+  /** Whether the label stands in front of the mark: behind it the axis ends. */
+  readonly isBefore: boolean
+}
+
+/** The marks of an axis of so many pixels. No label is cut, and none lies over another one. */
+export const marks = ({ from, to }: Range, width: number): ReadonlyArray<Mark> => {
   const length = Math.max(to - from, 1)
+  const most = Math.max(1, Math.min(6, width / markEvery))
   const step = steps.find((size) => length / size <= most) ?? 86_400_000
   const first = Math.ceil(from / step) * step
   const amount = Math.max(0, Math.floor((to - first) / step) + 1)
+  let taken = 0
   return Array.from({ length: amount }, (_, index) => {
     const time = first + index * step
-    return { at: ((time - from) / length) * 100, label: time === 0 ? "0" : duration(time) }
+    const at = ((time - from) / length) * 100
+    const label = time === 0 ? "0" : duration(time)
+    const place = (at / 100) * width
+    const isBefore = place + widthOf(label) > width
+    const isShown = !isBefore || place - widthOf(label) >= taken
+    if (isShown) taken = isBefore ? place : place + widthOf(label)
+    return { at, label: isShown ? label : "", isBefore }
   })
 }
 

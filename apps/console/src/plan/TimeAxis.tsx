@@ -1,17 +1,45 @@
-import { signal, useSignal } from "@preact/signals"
-import type { TargetedPointerEvent } from "preact"
+import { computed, signal, useSignal } from "@preact/signals"
+import type { RefObject, TargetedPointerEvent } from "preact"
+import { useLayoutEffect } from "preact/hooks"
 import { marks, moved, type Range, zoomed } from "./Axis.ts"
 
 /** How narrow and how wide the tree beside the bars can be, in pixels. */
 const narrowest = 140
 const widest = 640
 
-/** How wide the tree is, in pixels. A narrow window leaves it less. */
-export const treeWidth = signal(320)
+/** The column between tree and bars with the border, and the scrollbar's place, as the style sheet has them, in pixels. */
+const lengthWidth = 100
+
+const wanted = signal(320)
+
+/** How wide the timeline is, in pixels. */
+const timelineWidth = signal(Number.POSITIVE_INFINITY)
+
+/** A narrow window leaves the tree less than half. */
+const widestHere = computed(() => Math.min(widest, Math.floor(timelineWidth.value * 0.48)))
+const narrowestHere = computed(() => Math.min(narrowest, widestHere.value))
+
+/** How wide the tree is, in pixels. */
+export const treeWidth = computed(() => Math.min(wanted.value, widestHere.value))
 
 const widen = (width: number) => {
-  treeWidth.value = Math.min(Math.max(Math.round(width), narrowest), widest)
+  wanted.value = Math.min(Math.max(Math.round(width), narrowestHere.value), widestHere.value)
 }
+
+/** Keeps up with the width of the timeline. */
+export const useTimelineWidth = (timeline: RefObject<HTMLElement | null>) => {
+  useLayoutEffect(() => {
+    if (timeline.current === null) return undefined
+    const seen = new ResizeObserver(([entry]) => {
+      if (entry !== undefined) timelineWidth.value = entry.contentRect.width
+    })
+    seen.observe(timeline.current)
+    return () => seen.disconnect()
+  }, [])
+}
+
+/** The width of the axis behind the tree and the column of lengths, in pixels. */
+const axisWidth = () => Math.max(0, Math.min(timelineWidth.value, innerWidth) - treeWidth.value - lengthWidth)
 
 /** The border between tree and bars, which can be moved by pointer and by keyboard. */
 const Splitter = () => (
@@ -21,8 +49,8 @@ const Splitter = () => (
     tabIndex={0}
     aria-orientation="vertical"
     aria-label="Width of the tree"
-    aria-valuemin={narrowest}
-    aria-valuemax={widest}
+    aria-valuemin={narrowestHere.value}
+    aria-valuemax={widestHere.value}
     aria-valuenow={treeWidth.value}
     onPointerDown={(event) => event.currentTarget.setPointerCapture(event.pointerId)}
     onPointerMove={(event) => {
@@ -117,8 +145,8 @@ export const TimeAxis = ({
           drag.value = undefined
         }}
       >
-        {marks(range, innerWidth < 640 ? 2 : 6).map(({ at, label }) => (
-          <span class="mark" style={{ left: `${at}%` }}>
+        {marks(range, axisWidth()).map(({ at, isBefore, label }) => (
+          <span class={`mark ${isBefore ? "before" : ""}`} style={{ left: `${at}%` }}>
             {label}
           </span>
         ))}

@@ -1,85 +1,13 @@
 import { type Signal, useSignal } from "@preact/signals"
-import { Component } from "preact"
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks"
 import { now } from "../gateway/Clock.ts"
 import type { LivePlan } from "../live/LivePlan.ts"
 import { here, setQuery } from "../route/Location.ts"
-import { Sign } from "../shell/Sign.tsx"
-import { duration, elapsed } from "../text/Format.ts"
-import { bar, formatRange, parseRange, type Range, within } from "./Axis.ts"
+import { formatRange, parseRange, type Range, within } from "./Axis.ts"
+import { Lines, rowHeight, tallest, topOf } from "./Lines.tsx"
 import { openRows, type Row, rowsOf } from "./Rows.ts"
-import { TimeAxis, treeWidth } from "./TimeAxis.tsx"
-import { scrolledTo, windowOf } from "./Window.ts"
-
-/** As the style sheet has it, in pixels. */
-const rowHeight = 28
-const tallest = 16 * rowHeight
-
-interface LineProps {
-  readonly row: Row
-  readonly index: number
-  readonly start: number
-  readonly end: number
-  /** The range that is shown. */
-  readonly from: number
-  readonly to: number
-  readonly isActive: boolean
-  readonly isSelected: boolean
-  /** Undefined for a row that cannot be closed. */
-  readonly isClosed: boolean | undefined
-}
-
-/** One row. It is drawn anew only if something of it has changed: scrolling moves through thousands of them. */
-class Line extends Component<LineProps> {
-  override shouldComponentUpdate(next: LineProps): boolean {
-    const before: LineProps = this.props
-    return (
-      before.row !== next.row ||
-      before.index !== next.index ||
-      before.start !== next.start ||
-      (before.end !== next.end && next.row.to === null) ||
-      before.from !== next.from ||
-      before.to !== next.to ||
-      before.isActive !== next.isActive ||
-      before.isSelected !== next.isSelected ||
-      before.isClosed !== next.isClosed
-    )
-  }
-
-  override render({ end, from, index, isActive, isClosed, isSelected, row, start, to }: LineProps) {
-    const place = bar({ from: row.from - start, to: (row.to ?? end) - start }, { from, to })
-    return (
-      <div
-        role="row"
-        id={`row-${row.id}`}
-        aria-level={row.level}
-        aria-rowindex={index + 2}
-        aria-selected={isSelected}
-        aria-expanded={isClosed === undefined ? undefined : !isClosed}
-        class={`line kind-${row.kind} ${isActive ? "active" : ""}`}
-        style={{ transform: `translateY(${index * rowHeight}px)` }}
-      >
-        <div role="gridcell" class={`name level-${row.level}`}>
-          <span class="twisty">{isClosed === undefined ? null : <Sign of={isClosed ? "closed" : "open"} />}</span>
-          <span class={`tone-${row.tone}`}>
-            <Sign of={row.tone} />
-          </span>
-          <span class="label">
-            {row.label} <span class="dim">{row.state}</span>
-          </span>
-        </div>
-        <div role="gridcell" class="length">
-          {row.to === null ? elapsed(end - row.from) : duration(row.to - row.from)}
-        </div>
-        <div class="track" aria-hidden="true">
-          {place === undefined ? null : (
-            <span class={`bar tone-${row.tone}`} style={{ left: `${place.left}%`, width: `${place.width}%` }} />
-          )}
-        </div>
-      </div>
-    )
-  }
-}
+import { TimeAxis, treeWidth, useTimelineWidth } from "./TimeAxis.tsx"
+import { scrolledTo } from "./Window.ts"
 
 /** Keys of a treegrid (WAI-ARIA practices): up and down, left and right to close and open, Enter for the details. */
 const useKeys = (
@@ -150,6 +78,8 @@ export const Timeline = ({ live }: { readonly live: LivePlan }) => {
   const active = useSignal<string | undefined>(undefined)
   const top = useSignal(0)
   const grid = useRef<HTMLDivElement>(null)
+  const timeline = useRef<HTMLElement>(null)
+  useTimelineWidth(timeline)
   const selected = here.value.query.get("row")
 
   const all = useMemo(() => rowsOf(view), [view.steps, view.tasks, view.approvals, view.compactions, view.queue])
@@ -166,7 +96,6 @@ export const Timeline = ({ live }: { readonly live: LivePlan }) => {
   }
 
   const height = Math.min(rows.length * rowHeight, tallest)
-  const shown = windowOf(rows.length, rowHeight, top.value, height)
   const reveal = (index: number) => {
     const box = grid.current
     if (box !== null) box.scrollTop = scrolledTo(index, rowHeight, box.scrollTop, box.clientHeight)
@@ -200,7 +129,7 @@ export const Timeline = ({ live }: { readonly live: LivePlan }) => {
   }, [rows.length])
 
   return (
-    <section class="timeline" aria-labelledby="timeline" style={{ "--tree": `${treeWidth.value}px` }}>
+    <section ref={timeline} class="timeline" aria-labelledby="timeline" style={{ "--tree": `${treeWidth.value}px` }}>
       <h2 id="timeline">Timeline</h2>
       <TimeAxis range={range} whole={whole} isZoomed={here.value.query.has("zoom")} onRange={setRange} />
       <div
@@ -219,8 +148,7 @@ export const Timeline = ({ live }: { readonly live: LivePlan }) => {
         }}
         onScroll={(event) => {
           const { clientHeight, scrollHeight, scrollTop } = event.currentTarget
-          // Only what changes the rows that are drawn counts.
-          top.value = scrollTop - (scrollTop % (rowHeight * 4))
+          top.value = topOf(scrollTop)
           isAtEnd.current = scrollTop + clientHeight >= scrollHeight - rowHeight
         }}
       >
@@ -228,22 +156,17 @@ export const Timeline = ({ live }: { readonly live: LivePlan }) => {
           <span role="columnheader">What</span>
           <span role="columnheader">Took</span>
         </div>
-        <div role="rowgroup" class="lines" style={{ height: `${rows.length * rowHeight}px` }}>
-          {rows.slice(shown.first, shown.end).map((row, offset) => (
-            <Line
-              key={row.id}
-              row={row}
-              index={shown.first + offset}
-              start={start}
-              end={end}
-              from={range.from}
-              to={range.to}
-              isActive={active.value === row.id}
-              isSelected={selected === row.id}
-              isClosed={row.kind === "step" ? closed.value.has(row.id) : undefined}
-            />
-          ))}
-        </div>
+        <Lines
+          rows={rows}
+          top={top}
+          height={height}
+          start={start}
+          end={end}
+          range={range}
+          active={active.value}
+          selected={selected}
+          closed={closed.value}
+        />
         {isLive && rows.length > 0 && end - start <= range.to ? (
           <div class="overlay" aria-hidden="true" style={{ height: `${rows.length * rowHeight}px` }}>
             <span class="now" style={{ left: `${((end - start - range.from) / (range.to - range.from)) * 100}%` }} />

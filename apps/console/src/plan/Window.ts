@@ -5,7 +5,10 @@ export interface Window {
   readonly end: number
 }
 
-const around = 10
+const around = 8
+
+/** The most rows that are drawn at once in a box of this height. */
+export const mostDrawn = (rowHeight: number, height: number): number => Math.ceil(height / rowHeight) + 1 + 2 * around
 
 /** The rows of a list to draw. All have the same height; lengths are in pixels. */
 export const windowOf = (rows: number, rowHeight: number, top: number, height: number): Window => ({

@@ -1,7 +1,7 @@
 import { describe } from "@effect/vitest"
 import axe, { type AxeResults } from "axe-core"
 import { Effect } from "effect"
-import { type BrowserContextOptions, chromium, type Page } from "playwright-core"
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core"
 import { inject } from "vitest"
 
 const browserUrl = inject("browserUrl")
@@ -9,10 +9,8 @@ const browserUrl = inject("browserUrl")
 /** Its tests need a browser, and are skipped where there is none. */
 export const describeInBrowser = browserUrl === null ? describe.skip : describe
 
-const connection = Effect.acquireRelease(
-  Effect.promise(() => chromium.connect(browserUrl ?? "")),
-  (browser) => Effect.promise(() => browser.close())
-)
+/** The files of a worker share its connection: the browser ends it with itself. */
+let connection: Promise<Browser> | undefined
 
 /** What no page of ours may do: log errors, fail, violate its policy, or ask somebody else. */
 const watch = (page: Page, origin: string, faults: Array<string>) => {
@@ -30,8 +28,13 @@ const watch = (page: Page, origin: string, faults: Array<string>) => {
 
 /** A person's browser at the gateway: its tabs share cookies and storage. `faults` has what pages did wrong, for a test to look at. */
 export const openBrowser = Effect.fnUntraced(function* (url: string, options: BrowserContextOptions = {}) {
-  const browser = yield* connection
-  const context = yield* Effect.promise(() => browser.newContext({ baseURL: url, ...options }))
+  const context = yield* Effect.acquireRelease(
+    Effect.promise(async () => {
+      const browser = await (connection ??= chromium.connect(browserUrl ?? ""))
+      return browser.newContext({ baseURL: url, ...options })
+    }),
+    (context) => Effect.promise(() => context.close())
+  )
   // A busy machine takes its time; what never comes ends the test all the same.
   context.setDefaultTimeout(60_000)
   const faults: Array<string> = []
@@ -55,12 +58,13 @@ export const openPage = Effect.fnUntraced(function* (
   return { context, faults, page: yield* openTab(path) }
 })
 
-/** What axe finds in a page as it is now that keeps somebody out: everything serious or critical. */
-export const findBarriers = (page: Page) =>
+/** What axe finds in a page as it is now that keeps somebody out: everything serious or critical, by all rules or only those about colours. */
+export const findBarriers = (page: Page, rules: "all" | "colours" = "all") =>
   Effect.promise(async () => {
     // The policy of the page holds for its own scripts, not for what the test evaluates.
-    await page.evaluate(axe.source)
-    const { violations } = await page.evaluate<AxeResults>("axe.run()")
+    if (!(await page.evaluate("'axe' in globalThis"))) await page.evaluate(axe.source)
+    const runOnly = rules === "all" ? undefined : ["color-contrast", "link-in-text-block"]
+    const { violations } = await page.evaluate<AxeResults>(`axe.run(${JSON.stringify({ runOnly })})`)
     return violations
       .filter(({ impact }) => impact === "serious" || impact === "critical")
       .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))

@@ -52,6 +52,7 @@ export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> 
     { name: "session", path: `/sessions/${session_id}`, ready: "main h1" },
     { name: "approvals", path: "/approvals", ready: ".approval" },
     { name: "peers", path: "/peers", ready: "tbody tr" },
-    { name: "credentials", path: "/credentials", ready: "tbody tr" }
+    { name: "credentials", path: "/credentials", ready: "tbody tr" },
+    { name: "unknown", path: "/nothing", ready: "text=There is no such page" }
   ]
 }

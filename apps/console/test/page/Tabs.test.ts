@@ -4,10 +4,8 @@ import { assert, it } from "@effect/vitest"
 import { Effect, Latch } from "effect"
 import type { Page } from "playwright-core"
 import { describeInBrowser, openBrowser } from "../browser/Browser.ts"
-import { start, startDemo } from "../browser/Gateway.ts"
+import { start } from "../browser/Gateway.ts"
 import { ask } from "./Ask.ts"
-
-const card = (page: Page) => page.getByRole("article", { name: /^Approval of / })
 
 const polls = (page: Page) => page.getByText("Other tabs use all live streams of this browser")
 
@@ -50,38 +48,6 @@ describeInBrowser("the tabs of a browser", () => {
         )
       )
       assert.deepStrictEqual(faults, [])
-    })
-  )
-
-  it.live("all show who decided about a call, in this browser and in another one", () =>
-    Effect.gen(function* () {
-      const { url } = yield* startDemo
-      const request = {
-        question: "Ask prompt what a bowline is.",
-        preset: "demo",
-        preferences: { approval: "always" as const }
-      }
-      const id = yield* Effect.promise(() => ask(url, request))
-      const [mine, other] = [yield* openBrowser(url), yield* openBrowser(url)]
-      const deciding = yield* mine.openTab("/approvals")
-      const watching = [yield* mine.openTab(`/plans/${id}`), yield* other.openTab("/approvals")]
-      yield* Effect.promise(async () => {
-        for (const tab of [deciding, ...watching]) await card(tab).waitFor()
-        await card(deciding).getByLabel("Note for the model").fill("too costly")
-        await card(deciding)
-          .getByRole("button", { name: /^Reject/ })
-          .click()
-        for (const tab of watching) {
-          await card(tab).getByText("Rejected by anonymous: too costly").waitFor()
-          assert.strictEqual(
-            await card(tab)
-              .getByRole("button", { name: /^Approve/ })
-              .count(),
-            0
-          )
-        }
-      })
-      assert.deepStrictEqual([...mine.faults, ...other.faults], [])
     })
   )
 })

@@ -95,6 +95,18 @@ describeInBrowser("a plan's page", () => {
           await page.mouse.move(left + 400, moved.y)
           await page.keyboard.press("ArrowLeft")
           assert.strictEqual(await nameWidth(page), 140)
+          // A narrow window leaves the tree less than half.
+          for (let press = 0; press < 10; press++) await page.keyboard.press("ArrowRight")
+          await expect.poll(() => nameWidth(page)).toBe(340)
+          await page.setViewportSize({ width: 360, height: 640 })
+          await expect.poll(() => nameWidth(page)).toBeLessThan(180)
+          const narrow = String(await nameWidth(page))
+          assert.deepStrictEqual(
+            [await splitter.getAttribute("aria-valuenow"), await splitter.getAttribute("aria-valuemax")],
+            [narrow, narrow]
+          )
+          await page.keyboard.press("ArrowLeft")
+          await expect.poll(() => nameWidth(page)).toBe(Number(narrow) - 20)
         })
         assert.deepStrictEqual(faults, [])
       })

@@ -12,16 +12,33 @@ describe("Axis", () => {
   })
 
   it.each([
-    [{ from: 0, to: 1 }, 6],
-    [{ from: 0, to: 4_321 }, 6],
-    [{ from: 1_200, to: 5_400 }, 4],
-    [{ from: 0, to: 21_600_000 }, 6]
-  ])("marks %o at round times, at most %d and one of them", (range, most) => {
-    const shown = marks(range, most)
-    assert.isAtLeast(shown.length, 1)
-    assert.isAtMost(shown.length, most + 1)
-    for (const { at } of shown) assert.isTrue(at >= 0 && at <= 100)
-    assert.strictEqual(new Set(shown.map(({ label }) => label)).size, shown.length)
+    [{ from: 0, to: 1 }, 800, ["0", "1 ms"]],
+    [{ from: 0, to: 4_321 }, 800, ["0", "1.0 s", "2.0 s", "3.0 s", "4.0 s"]],
+    [{ from: 1_200, to: 5_400 }, 360, ["2.0 s", "4.0 s"]],
+    [{ from: 0, to: 1_100 }, 100, ["0"]],
+    [{ from: 0, to: 2_000 }, 100, ["0", "2.0 s"]],
+    [{ from: 900, to: 1_050 }, 100, ["1.0 s"]],
+    [{ from: 0, to: 1_000 }, 20, ["0", ""]],
+    [{ from: 0, to: 21_600_000 }, 800, ["0", "1 h 0 min", "2 h 0 min"]]
+  ])("marks %o at round times: on %d pixels %o", (range, width, labels) => {
+    const shown = marks(range, width)
+    assert.deepStrictEqual(shown.map(({ label }) => label).slice(0, labels.length), labels)
+  })
+
+  it("cuts no label at the end of the axis, and lays none over another one, whatever its width", () => {
+    for (let width = 20; width < 900; width += 7) {
+      for (const to of [1, 10, 999, 1_234, 59_999, 3_599_999, 80_000_000]) {
+        const labels = marks({ from: 0, to }, width).filter(({ label }) => label !== "")
+        const places = labels.map(({ at, isBefore, label }) => {
+          const left = (at / 100) * width - (isBefore ? 8 + label.length * 7 : 0)
+          return { left, right: left + 8 + label.length * 7 }
+        })
+        for (const [i, { left, right }] of places.entries()) {
+          assert.isAtLeast(left, places[i - 1]?.right ?? 0, `${to} ms on ${width} pixels`)
+          assert.isAtMost(right, width, `${to} ms on ${width} pixels`)
+        }
+      }
+    }
   })
 
   it("zooms and moves within the plan, and back to all of it", () => {

@@ -29,7 +29,7 @@ const exposedHeaders = [
 /** Seconds for which a browser may remember the answer about an origin. */
 const maxAge = 600
 
-/** No cookie means anything here, so none is ever sent along. The headers that a page asks for are allowed: its origin is listed. */
+/** Pages of other origins ask with a key: no cookie is sent along, so the console's login is not theirs. The headers that a page asks for are allowed: its origin is listed. */
 const cors = (origins: ReadonlyArray<string>) =>
   origins.length === 0
     ? identity

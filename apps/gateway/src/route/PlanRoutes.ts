@@ -29,11 +29,7 @@ const underName = (name: string, { issues }: InvalidRequest) =>
 /** A request for a plan. */
 interface Question {
   readonly request: HttpServerRequest.HttpServerRequest
-  readonly headers: {
-    readonly "x-bowline-hops"?: number
-    readonly "x-bowline-via"?: ReadonlyArray<string>
-    readonly "idempotency-key"?: string
-  }
+  readonly headers: Parameters<typeof PlanArrival.routeOf>[0] & { readonly "idempotency-key"?: string }
 }
 
 export const layer = HttpApiBuilder.group(
@@ -53,7 +49,7 @@ export const layer = HttpApiBuilder.group(
       const { sent, value } = yield* readRequest(request)
       const key = headers["idempotency-key"]
       const same = key === undefined ? undefined : idempotency(key, sent)
-      const { frames, onOverdue, ...ids } = yield* streams.start({
+      const { frames, connect, ...ids } = yield* streams.start({
         caller,
         request: value,
         sent,
@@ -63,12 +59,20 @@ export const layer = HttpApiBuilder.group(
       if (prefersJson(request.headers.accept)) {
         return HttpServerResponse.jsonUnsafe(yield* waitFor({ plans, streams }, caller, ids, frames))
       }
-      PlanArrival.closeWhen(onOverdue, request)
+      PlanArrival.join(connect, request)
       return SseAnswer.fromStart(ids, frames)
     })
 
     return handlers
       .handleRaw("start", (asked) => start(asked).pipe(PlanArrival.traced("/plan", asked.request), answer))
+      .handleRaw("check", ({ headers, request }) =>
+        Effect.gen(function* () {
+          const caller = yield* Caller
+          const { value } = yield* readRequest(request)
+          yield* streams.check({ caller, request: value, route: PlanArrival.routeOf(headers) })
+          return HttpServerResponse.empty({ status: 204 })
+        }).pipe(answer)
+      )
       .handle("list", ({ query: { caller, cursor, limit, session_id, state, ...given } }) =>
         Effect.gen(function* () {
           const filter = {
@@ -91,10 +95,10 @@ export const layer = HttpApiBuilder.group(
           const plan_id = yield* planId(params.id)
           const header = headers["last-event-id"]
           const named = header === undefined ? "after" : "last-event-id"
-          const { frames, onOverdue, ...ids } = yield* streams
+          const { frames, connect, ...ids } = yield* streams
             .read(yield* Caller, plan_id, header ?? query.after ?? 0)
             .pipe(Effect.mapError((error) => (error._tag === "InvalidRequest" ? underName(named, error) : error)))
-          PlanArrival.closeWhen(onOverdue, request)
+          PlanArrival.join(connect, request)
           return SseAnswer.fromLater(ids, frames)
         }).pipe(answer)
       )

@@ -2,6 +2,7 @@ import * as AgUiEvents from "@bowline/client/ag-ui/AgUiEvents"
 import * as UiChunks from "@bowline/client/ai-sdk/UiChunks"
 import type { UiFold } from "@bowline/client/ui/UiFold"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Api } from "@bowline/protocol/api/Api"
 import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { Plans } from "@bowline/runtime/plan/Plans"
@@ -49,8 +50,7 @@ export const layer = HttpApiBuilder.group(
       fold: UiFold<object>,
       decided: ReadonlySet<string>
     ) {
-      yield* waiting.release(reading.plan_id)
-      PlanArrival.closeWhen(reading.onOverdue, request)
+      PlanArrival.join(reading.connect, request)
       return UiStream.respond(reading, {
         ...protocol,
         fold,
@@ -59,6 +59,10 @@ export const layer = HttpApiBuilder.group(
         isDraining: plans.isDraining
       })
     })
+
+    /** The client comes back to a plan. */
+    const readAgain = (caller: CallerName, plan: PlanId) =>
+      Effect.tap(ui.read(caller, plan), () => waiting.release(plan))
 
     return handlers
       .handleRaw("chat", ({ headers, request }) =>
@@ -79,7 +83,7 @@ export const layer = HttpApiBuilder.group(
           const reading = yield* asking !== undefined
             ? ui.start(asking)
             : plan !== undefined
-              ? ui.read(caller, plan)
+              ? readAgain(caller, plan)
               : Effect.die("The request neither asks nor decides")
           return yield* respond({ caller, request }, reading, chunks, UiChunks.make(calls), calls)
         }).pipe(PlanArrival.traced("/ui/chat", request), answer)
@@ -89,7 +93,7 @@ export const layer = HttpApiBuilder.group(
           const caller = yield* Caller
           const [running] = yield* ui.runningIn(caller, params.id)
           if (running === undefined) return HttpServerResponse.empty({ status: 204 })
-          const reading = yield* ui.read(caller, running.plan_id)
+          const reading = yield* readAgain(caller, running.plan_id)
           return yield* respond({ caller, request }, reading, chunks, UiChunks.make(), none)
         }).pipe(answer)
       )
@@ -112,7 +116,7 @@ export const layer = HttpApiBuilder.group(
           const joins = question === undefined && plan !== undefined
           const behind = joins ? calls : none
           const fold = AgUiEvents.make({ threadId: session, runId, messages }, behind)
-          if (joins) return yield* respond({ caller, request }, yield* ui.read(caller, plan), events, fold, calls)
+          if (joins) return yield* respond({ caller, request }, yield* readAgain(caller, plan), events, fold, calls)
           if (question === undefined) return yield* nothingWaits
           const reading = yield* ui.start({ caller, request: question, route: PlanArrival.routeOf(headers), renamed })
           return yield* respond({ caller, request }, reading, events, fold, none)

@@ -1,15 +1,30 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
-import { Deferred, Effect, FiberMap, Stream } from "effect"
+import { Notices } from "@bowline/runtime/unstable/store/Notices"
+import { Deferred, Effect, Fiber, FiberMap, FiberSet, Option, Stream } from "effect"
+
+/** How long a client that came back to another replica may take to count as a reader there. */
+const countsWithin = "1 second"
 
 /**
  * Reads plans in place of clients whose streams have ended, because only a person's decision is waited for: the plan is not without a
- * reader. The client that comes back takes its place again, so that the plan ends when that one leaves.
+ * reader. The client that comes back, to whatever replica, takes its place again, so that the plan ends when that one leaves.
  */
 export const make = Effect.gen(function* () {
   const streams = yield* PlanStreams
+  const notices = yield* Notices
+  const own = (yield* UuidGenerator)()
   const readers = yield* FiberMap.make<PlanId>()
+  const run = yield* FiberSet.makeRuntime()
+
+  yield* notices.subscribe((heard) => {
+    if (heard._tag !== "ClientBack" || heard.reader === own) return
+    const reader = FiberMap.getUnsafe(readers, heard.plan_id)
+    if (Option.isSome(reader)) run(Effect.delay(Fiber.interrupt(reader.value), countsWithin))
+  })
+
   return {
     /** Reads the plan behind `after` until it is over, or released. Returns when it is a reader. */
     hold: Effect.fnUntraced(function* (caller: CallerName, plan: PlanId, after: number) {
@@ -30,7 +45,11 @@ export const make = Effect.gen(function* () {
       )
       yield* Deferred.await(attached)
     }),
-    /** A reader has come. */
-    release: (plan: PlanId) => FiberMap.remove(readers, plan)
+    /** The client reads the plan here again. A notice that is lost leaves its plan with one reader too many, until its end. */
+    release: (plan: PlanId) =>
+      Effect.andThen(
+        FiberMap.remove(readers, plan),
+        Effect.ignore(notices.publish([{ _tag: "ClientBack", reader: own, plan_id: plan }]))
+      )
   }
 })

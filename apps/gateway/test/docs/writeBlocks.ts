@@ -8,5 +8,8 @@ const folder = join(import.meta.dirname, "blocks")
 rmSync(folder, { recursive: true, force: true })
 mkdirSync(folder)
 for (const { code, place } of programs) {
-  writeFileSync(join(folder, `${place.replaceAll(/[/:.]/g, "_")}.ts`), `// ${place}\n${code.replaceAll(/^const /gm, "export const ")}\nexport {}\n`)
+  writeFileSync(
+    join(folder, `${place.replaceAll(/[/:.]/g, "_")}.ts`),
+    `// ${place}\n${code.replaceAll(/^const /gm, "export const ")}\nexport {}\n`
+  )
 }

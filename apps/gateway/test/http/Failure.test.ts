@@ -6,6 +6,7 @@ import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
+import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { SessionCompaction } from "@bowline/runtime/plan/SessionCompaction"
@@ -27,7 +28,7 @@ const plan_id = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
 const session_id = SessionId.make("session_00000000-0000-4000-8000-000000000002")
 const at = "2026-01-02T03:04:05.678Z"
 const unavailable = new StorageError({ reason: new Unavailable({ cause: new Error(secret) }) })
-const onOverdue = () => undefined
+const connect = () => () => undefined
 const rejected = new StorageError({ reason: new Rejected({ cause: new Error(secret) }) })
 
 interface Faulty {
@@ -57,6 +58,7 @@ const serve = Effect.fnUntraced(function* (
       Layer.mock(McpClient, {}),
       Layer.mock(PeerClient, {}),
       Layer.mock(CredentialPool, {}),
+      Notices.layerMemory,
       RateLimiter.layerStoreMemory
     ]),
     Layer.provide(Layer.succeed(GatewayConfig, config)),
@@ -125,7 +127,7 @@ describe("a failure", () => {
       for (const failure of [Stream.fail(unavailable), Stream.die(new Error(secret))]) {
         const frames = Stream.concat(Stream.make(frame, "ping" as const), failure)
         const { url, logged } = yield* serve({
-          streams: { read: () => Effect.succeed({ plan_id, session_id, frames, onOverdue, leaveRunning: Effect.void }) }
+          streams: { read: () => Effect.succeed({ plan_id, session_id, frames, connect, leaveRunning: Effect.void }) }
         })
         const { status, text } = yield* send(`${url}/plans/${plan_id}/events`)
         assert.strictEqual(status, 200)
@@ -145,7 +147,10 @@ describe("a failure", () => {
         plan_id,
         session_id,
         frames,
-        onOverdue: (close: () => void) => close(),
+        connect: (close: () => void) => {
+          close()
+          return () => undefined
+        },
         leaveRunning: Effect.void
       }
       const { url } = yield* serve({
@@ -174,7 +179,7 @@ describe("a failure", () => {
               plan_id,
               session_id,
               frames: Stream.make(frame(1, "session"), "reconnect" as const),
-              onOverdue,
+              connect,
               leaveRunning: Effect.void
             }),
           read: (_caller, _id, seq) => {
@@ -184,7 +189,7 @@ describe("a failure", () => {
               plan_id,
               session_id,
               frames: Stream.make(last),
-              onOverdue,
+              connect,
               leaveRunning: Effect.void
             })
           }

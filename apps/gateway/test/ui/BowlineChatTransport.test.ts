@@ -209,6 +209,19 @@ describe("the AI SDK's chat through the client", () => {
     })
   )
 
+  it.live("keeps the answer whose question may not be asked again as it is", () =>
+    Effect.gen(function* () {
+      const { url } = yield* start([[say("1")]])
+      const chat = open(url)
+      yield* ask(chat, "a")
+      const wrong = open(url, { messages: chat.messages, request: { preset: "nobody" } })
+      yield* Effect.promise(() => wrong.regenerate())
+      assert.include(wrong.error?.message, "preset")
+      const { body } = yield* send(`${url}/sessions/chat/messages`)
+      assert.lengthOf(body["messages"] as ReadonlyArray<unknown>, 2)
+    })
+  )
+
   it.live("sees why a plan has failed, and why it may not start one", () =>
     Effect.gen(function* () {
       const { url } = yield* start([[error(400)]])

@@ -136,6 +136,24 @@ describe("a stream for a UI library", () => {
       assert.strictEqual(yield* stateOf(reading), "disconnect")
     }).pipe(Effect.scoped, kit)
   )
+
+  it.effect("keeps it no longer when its client has come back to another replica", () =>
+    Effect.gen(function* () {
+      const { request } = yield* asked
+      const [here, there] = [yield* WaitingPlans.make, yield* WaitingPlans.make]
+      const reading = yield* Effect.scoped(
+        Effect.tap(TestKit.post(request), ({ plan_id }) => here.hold(anonymous, plan_id, 0))
+      )
+      // The client asks there, decides, and waits for one more decision.
+      yield* there.release(reading.plan_id)
+      yield* there.hold(anonymous, reading.plan_id, 0)
+      yield* TestKit.pass("1 minute", "1 second")
+      assert.strictEqual(yield* stateOf(reading), "running")
+      yield* there.release(reading.plan_id)
+      yield* TestKit.pass("11 seconds", "1 second")
+      assert.strictEqual(yield* stateOf(reading), "disconnect")
+    }).pipe(Effect.scoped, kit)
+  )
 })
 
 describe("a request of the AI SDK", () => {

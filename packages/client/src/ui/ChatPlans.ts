@@ -145,7 +145,6 @@ export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
       { id, interrupts, isAgain, own, text }: Question,
       { signal }: Signal
     ): Promise<OpenPlan> => {
-      if (isAgain) await drop(chat, id, { signal })
       const given = { ...request, ...(isRequest(own) ? own : {}) }
       const asked: PlanRequest = {
         ...(preset !== undefined && { preset }),
@@ -154,6 +153,10 @@ export const makeChatPlans = ({ bowline, preset, request }: ChatOptions) => {
         preferences: { ...(interrupts && { on_busy: "interrupt" }), ...given.preferences },
         question: text,
         session_id: chat
+      }
+      if (isAgain) {
+        await bowline.plans.check(asked, { signal })
+        await drop(chat, id, { signal })
       }
       // The signal of the request ends the plan only until it has begun: `readEvents` knows of the later ones.
       const starting = new AbortController()

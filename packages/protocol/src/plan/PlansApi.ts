@@ -103,6 +103,19 @@ export class PlansApi extends HttpApiGroup.make("plans")
           "With an `Idempotency-Key` the same request can be sent again: it starts no second plan, and gets the stream of the first."
       })
     ),
+    HttpApiEndpoint.post("check", "/plan/check", {
+      headers: routeHeaders,
+      payload: PlanBody.annotate({ identifier: "PlanRequest", examples: [example] }),
+      success: HttpApiSchema.NoContent,
+      error: [InvalidRequest, PayloadTooLarge, UnsupportedMediaType, HopsExceeded, ...failures]
+    }).annotateMerge(
+      OpenApi.annotations({
+        summary: "Check a question without asking it",
+        description:
+          "Refuses what `POST /plan` refuses before it looks at what is stored, and starts nothing: for a caller that drops " +
+          "something before it asks. 204 if there is nothing wrong with the request."
+      })
+    ),
     HttpApiEndpoint.get("list", "/plans", {
       query: {
         session_id: Schema.optionalKey(

@@ -51,6 +51,7 @@ describe("Api", () => {
       "POST /credentials/{id}/clear",
       "POST /mcp",
       "POST /plan",
+      "POST /plan/check",
       "POST /plans/{id}/approvals/{task_id}",
       "POST /plans/{id}/cancel",
       "POST /sessions/{id}/compact",

@@ -16,6 +16,8 @@ export const Notice = Schema.TaggedUnion({
   AbortRequested: { plan_id: PlanId },
   /** Somebody has decided about a call of the plan. */
   ApprovalDecided: { plan_id: PlanId, task_id: TaskId },
+  /** The client of the plan has come back to `reader`: others no longer read the plan in its place. */
+  ClientBack: { reader: Schema.String, plan_id: PlanId },
   /** The plan has new events. */
   Advanced: { plan_id: PlanId },
   /** The replica has readers of these plans. It repeats this every 5 s. */

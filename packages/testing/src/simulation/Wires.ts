@@ -74,8 +74,9 @@ export class Wires {
         headers: { ...request.headers, [replicaHeader]: process.name }
       })
       arrive(() => Deferred.doneUnsafe(head, Exit.succeed(response)))
+      // Behind a dead connection the host fills its buffers, and then it waits.
       yield* Stream.runForEach(response.body, (bytes) =>
-        Effect.sync(() => arrive(() => void Queue.offerUnsafe(pieces, bytes)))
+        exchange.isSilent ? Effect.never : Effect.sync(() => arrive(() => void Queue.offerUnsafe(pieces, bytes)))
       )
     })
     let fiber: Fiber.Fiber<void, Fault> | undefined
