@@ -170,7 +170,9 @@ export class Caller {
       yield* told(opened)
       yield* Effect.raceFirst(
         Stream.runForEachArray(opened.frames, deliver),
-        Effect.callback<void>((resume) => opened.onOverdue(() => resume(Effect.void)))
+        Effect.callback<void>((resume) => {
+          opened.connect(() => resume(Effect.void))
+        })
       )
     }).pipe(Effect.scoped)
     const served = across(world.process, replica.process, serve, Effect.die(new Broken()))

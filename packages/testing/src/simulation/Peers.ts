@@ -123,7 +123,7 @@ export const serve = (world: World, wires: Wires, faultOf: (key: string) => Peer
     const book = new Book(world)
     const network = Network.of({
       serve: Effect.fnUntraced(function* (host) {
-        wires.serve(originOf(kind), spoiling(host, book, faultOf), (request) => book.sent(request))
+        wires.serve(originOf(kind), spoiling(host, book, faultOf), { onSent: (request) => book.sent(request) })
         return { url: originOf(kind), requests: yield* ExchangeLog.make<HostRequest, Ending>() }
       })
     })
