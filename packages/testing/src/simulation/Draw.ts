@@ -129,7 +129,7 @@ const drawFault = (
         { _tag: "Kill", at, replica, tasks: draws.int(0, 200), backMs },
         { _tag: "Drain", at, replica, backMs },
         { _tag: "Pause", at, replica, ms },
-        { _tag: "ClockStep", at, replica, byMs: draws.int(-60_000, 60_000) }
+        { _tag: "ClockStep", at, replica, byMs: draws.int(-900_000, 900_000) }
       ])
     case "store":
       return draws.pick<Fault>([
