@@ -2,22 +2,23 @@ import { existsSync, readdirSync, renameSync, rmSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { bin, builtConsole, capture, locked, root } from "./setup.mjs"
 
-const sources = ["apps/console", "packages/client/src"]
+const sources = [
+  "apps/console/index.html",
+  "apps/console/package.json",
+  "apps/console/vite.config.ts",
+  "apps/console/src",
+  "packages/client/src"
+]
 
-const isSource = (path) => !/(^|[\\/])(node_modules|test)([\\/]|$)/.test(path)
+/** The files of a source. Never a folder with `node_modules`: the links of packages lead in circles. */
+const filesOf = (source) => {
+  const path = join(root, source)
+  if (!existsSync(path)) return []
+  return statSync(path).isFile() ? [path] : readdirSync(path, { recursive: true }).map((name) => join(path, name))
+}
 
 /** Milliseconds since 1970 at which the console's sources changed last. */
-const changedAt = () =>
-  Math.max(
-    ...sources
-      .map((folder) => join(root, folder))
-      .filter((folder) => existsSync(folder))
-      .flatMap((folder) =>
-        readdirSync(folder, { recursive: true })
-          .filter(isSource)
-          .map((path) => statSync(join(folder, path)).mtimeMs)
-      )
-  )
+const changedAt = () => Math.max(...sources.flatMap(filesOf).map((path) => statSync(path).mtimeMs))
 
 const isBuilt = () =>
   (statSync(join(builtConsole, "index.html"), { throwIfNoEntry: false })?.mtimeMs ?? 0) > changedAt()
