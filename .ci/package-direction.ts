@@ -11,6 +11,14 @@ interface Manifest {
   readonly peerDependencies?: Record<string, string>
   readonly optionalDependencies?: Record<string, string>
   readonly engines?: { readonly node?: string }
+  readonly private?: boolean
+  readonly publishConfig?: { readonly exports?: Record<string, Published> }
+}
+
+/** An entry as it is published: compiled, with its declarations first. */
+interface Published {
+  readonly types: string
+  readonly default: string
 }
 
 // domain ← protocol, runtime ← adapters ← apps; an adapter never imports another one.
@@ -23,7 +31,8 @@ const mayImport: Record<string, ReadonlyArray<string>> = {
   a2a: ["domain", "runtime"],
   mcp: ["domain", "runtime"],
   "storage-sql": ["domain", "runtime"],
-  testing: ["domain", "runtime"],
+  // Only its tests import it, and it runs the adapters.
+  testing: ["domain", "runtime", "a2a", "mcp", "provider-openai", "provider-anthropic"],
   client: []
 }
 
@@ -100,6 +109,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "mcp",
     "session",
     "store",
+    "simulation",
     "DemoProcess.ts",
     "GatewayProcess.ts",
     "TestKit.ts"
@@ -154,6 +164,29 @@ const forbids = (from: string, to: string, inTest: boolean): string | undefined 
   return allowed.includes(target) ? undefined : `imports ${target}, against the direction of packages`
 }
 
+const published = (source: string): Published => {
+  const compiled = source.replace("./src/", "./dist/")
+  return { types: compiled.replace(/\.ts$/, ".d.ts"), default: compiled.replace(/\.ts$/, ".js") }
+}
+
+/** Two copies of these break services: the app has the one that all packages use. */
+const isPeer = (name: string): boolean => name === "effect" || name.startsWith("@effect/")
+
+const checkPublished = ({ path, folder, manifest }: (typeof manifests)[number]) => {
+  if (manifest.private === true) return
+  const { dependencies = {}, exports = {}, peerDependencies = {}, publishConfig } = manifest
+  const wanted = Object.entries(exports).map(([key, source]) => [key, published(String(source))])
+  if (JSON.stringify(Object.entries(publishConfig?.exports ?? {})) !== JSON.stringify(wanted)) {
+    report(path, `must publish ${JSON.stringify(Object.fromEntries(wanted))}`)
+  }
+  for (const [name, range] of Object.entries(peerDependencies)) {
+    if (!/^\^\d/.test(range)) report(path, `has the peer ${name} ${range}, not a range of versions`)
+    else if (manifest.devDependencies?.[name] !== "catalog:") report(path, `has the peer ${name}, but tests without it`)
+  }
+  if (!folder.startsWith("packages/")) return
+  for (const name of Object.keys(dependencies).filter(isPeer)) report(path, `depends on ${name}: it must be a peer`)
+}
+
 const checkManifest = ({ path, folder, manifest }: (typeof manifests)[number]) => {
   for (const [key, target] of Object.entries(manifest.exports ?? {})) {
     if (target === null) continue
@@ -164,9 +197,10 @@ const checkManifest = ({ path, folder, manifest }: (typeof manifests)[number]) =
   if (folder.startsWith("packages/") && manifest.engines?.node !== ">=22.19") {
     report(path, `has no engines.node of ">=22.19"`)
   }
-  const { dependencies, devDependencies, peerDependencies, optionalDependencies } = manifest
+  checkPublished({ path, folder, manifest })
+  const { dependencies, devDependencies, optionalDependencies } = manifest
   for (const [kind, inTest] of [
-    [{ ...dependencies, ...peerDependencies, ...optionalDependencies }, false],
+    [{ ...dependencies, ...optionalDependencies }, false],
     [devDependencies ?? {}, true]
   ] as const) {
     for (const [name, version] of Object.entries(kind)) {

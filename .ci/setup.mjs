@@ -18,7 +18,7 @@ export const bundle = join(root, "node_modules", ".bowline-bundle", "src", "gate
 /** The environment of every command: Node 24 of node_modules comes first, whichever Node started this script. */
 export const environment = () => ({ ...process.env, PATH: `${bin("")}${delimiter}${process.env.PATH ?? ""}` })
 
-const pnpm = "pnpm@12.21.0"
+export const pnpm = "pnpm@12.21.0"
 const lock = join(root, ".bowline", "setup.lock")
 const stamp = join(root, "node_modules", ".bowline-setup")
 

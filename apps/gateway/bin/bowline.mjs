@@ -1,7 +1,16 @@
 #!/usr/bin/env node
 // JavaScript, and the compile cache first: Node.js then never loads its TypeScript stripper, which keeps 17 MiB.
-import { enableCompileCache } from "node:module"
+import module from "node:module"
 
-enableCompileCache()
+const [major, minor] = process.versions.node.split(".").map(Number)
+if (major < 22 || (major === 22 && minor < 19)) {
+  process.stderr.write(
+    `Bowline needs Node.js 22.19 or later, and this is ${process.versions.node}. Install Node.js 24.\n`
+  )
+  process.exit(1)
+}
 
-await import("../src/main.ts")
+module.enableCompileCache()
+
+// The sources of a checkout, and what was compiled of them in an installed package.
+await import("#main")

@@ -1,4 +1,4 @@
-import * as CutStream from "@bowline/testing/http/CutStream"
+import * as CutStream from "@bowline/testing/unstable/http/CutStream"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { createContext, runInContext } from "node:vm"

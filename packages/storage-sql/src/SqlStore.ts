@@ -1,5 +1,5 @@
-import { gauge, observe } from "@bowline/runtime/telemetry/Instrument"
-import { Notices } from "@bowline/runtime/store/Notices"
+import { gauge, observe } from "@bowline/runtime/unstable/telemetry/Instrument"
+import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { PgClient } from "@effect/sql-pg"
 import { type Duration, Effect, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"

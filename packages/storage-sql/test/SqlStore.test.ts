@@ -1,4 +1,4 @@
-import * as Given from "@bowline/testing/store/Given"
+import * as Given from "@bowline/testing/unstable/store/Given"
 import { describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted, Schedule } from "effect"
 import { readFileSync } from "node:fs"

@@ -1,4 +1,4 @@
-import { storeCases } from "@bowline/testing/store/StoreCases"
+import { storeCases } from "@bowline/testing/unstable/store/StoreCases"
 import { layer } from "@effect/vitest"
 import { onEmbedded, onPostgres } from "./stores.ts"
 

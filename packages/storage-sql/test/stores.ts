@@ -1,4 +1,4 @@
-import { LeaseTime } from "@bowline/testing/store/StoreCase"
+import { LeaseTime } from "@bowline/testing/unstable/store/StoreCase"
 import { PgClient } from "@effect/sql-pg"
 import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"

@@ -1,4 +1,4 @@
-import * as TcpProxy from "@bowline/testing/http/TcpProxy"
+import * as TcpProxy from "@bowline/testing/unstable/http/TcpProxy"
 import { Effect } from "effect"
 
 /** A gateway behind one address that stays when the gateway is killed and another one takes its place, and that a test can put in trouble. */

@@ -1,8 +1,8 @@
-import * as GatewayProcess from "@bowline/testing/GatewayProcess"
+import * as GatewayProcess from "@bowline/testing/unstable/GatewayProcess"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
-import * as ChatHost from "@bowline/testing/provider/ChatHost"
-import type { Script } from "@bowline/testing/provider/Script"
+import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
+import type { Script } from "@bowline/testing/unstable/provider/Script"
 import { Effect } from "effect"
 import { join } from "node:path"
 

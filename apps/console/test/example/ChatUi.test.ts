@@ -1,4 +1,4 @@
-import * as GatewayProcess from "@bowline/testing/GatewayProcess"
+import * as GatewayProcess from "@bowline/testing/unstable/GatewayProcess"
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { join } from "node:path"

@@ -1,5 +1,5 @@
 import type { Frame } from "@bowline/client"
-import * as CutStream from "@bowline/testing/http/CutStream"
+import * as CutStream from "@bowline/testing/unstable/http/CutStream"
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { createRequire } from "node:module"

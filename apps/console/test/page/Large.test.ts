@@ -1,6 +1,6 @@
 import { createBowline } from "@bowline/client"
 import { wait } from "@bowline/testing/http/Move"
-import { question } from "@bowline/testing/provider/Script"
+import { question } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"

@@ -1,6 +1,6 @@
 import { say } from "@bowline/testing/provider/Turn"
 import { stall, until } from "@bowline/testing/http/Move"
-import { question } from "@bowline/testing/provider/Script"
+import { question } from "@bowline/testing/unstable/provider/Script"
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Layer } from "effect"
 import { describeInBrowser, openPage } from "../browser/Browser.ts"

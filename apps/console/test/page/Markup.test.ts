@@ -1,7 +1,7 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { completes, produces, says } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"
-import { question, results } from "@bowline/testing/provider/Script"
+import { question, results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, error, say, think } from "@bowline/testing/provider/Turn"
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"

@@ -1,6 +1,6 @@
-import * as TcpProxy from "@bowline/testing/http/TcpProxy"
+import * as TcpProxy from "@bowline/testing/unstable/http/TcpProxy"
 import { stall, until } from "@bowline/testing/http/Move"
-import { question } from "@bowline/testing/provider/Script"
+import { question } from "@bowline/testing/unstable/provider/Script"
 import { say } from "@bowline/testing/provider/Turn"
 import { PgClient } from "@effect/sql-pg"
 import { assert, it, layer } from "@effect/vitest"

@@ -1,5 +1,5 @@
 import { createBowline } from "@bowline/client"
-import { type Asked, question } from "@bowline/testing/provider/Script"
+import { type Asked, question } from "@bowline/testing/unstable/provider/Script"
 import { error, say } from "@bowline/testing/provider/Turn"
 import { assert, expect, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"

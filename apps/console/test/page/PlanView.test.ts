@@ -1,6 +1,6 @@
 import { callTool, say, think } from "@bowline/testing/provider/Turn"
 import { cut, stall, wait } from "@bowline/testing/http/Move"
-import { question } from "@bowline/testing/provider/Script"
+import { question } from "@bowline/testing/unstable/provider/Script"
 import { assert, layer } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import type { Page } from "playwright-core"

@@ -1,5 +1,5 @@
 import { until } from "@bowline/testing/http/Move"
-import { question } from "@bowline/testing/provider/Script"
+import { question } from "@bowline/testing/unstable/provider/Script"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, expect, layer } from "@effect/vitest"
 import { Context, Effect, Latch, Layer } from "effect"

@@ -1,5 +1,5 @@
-import { A2aError, type ErrorName } from "@bowline/a2a/server/A2aError"
-import { problems } from "@bowline/protocol/api/Problem"
+import { A2aError, type ErrorName } from "@bowline/a2a/unstable/server/A2aError"
+import { problems } from "@bowline/protocol/unstable/api/Problem"
 import type { Refused, RefusalBody } from "../http/Refusals.ts"
 import type { Edge } from "../http/RequestMiddleware.ts"
 import { type Binding, rest, rpc } from "./Binding.ts"

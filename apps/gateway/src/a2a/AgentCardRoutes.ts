@@ -1,4 +1,4 @@
-import { Presets } from "@bowline/runtime/config/Presets"
+import { Presets } from "@bowline/runtime/unstable/config/Presets"
 import { Api } from "@bowline/protocol/api/Api"
 import { Effect } from "effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"

@@ -1,9 +1,15 @@
-import { A2aError, invalidParams } from "@bowline/a2a/server/A2aError"
-import { decodeCreate, decodeKey, encodeConfig, type PushConfig, type PushKey } from "@bowline/a2a/server/PushConfig"
-import type { SentMessage } from "@bowline/a2a/server/SentMessage"
+import { A2aError, invalidParams } from "@bowline/a2a/unstable/server/A2aError"
+import {
+  decodeCreate,
+  decodeKey,
+  encodeConfig,
+  type PushConfig,
+  type PushKey
+} from "@bowline/a2a/unstable/server/PushConfig"
+import type { SentMessage } from "@bowline/a2a/unstable/server/SentMessage"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import { maxTargets, type PushCursor } from "@bowline/runtime/store/PushStore"
+import { maxTargets, type PushCursor } from "@bowline/runtime/unstable/store/PushStore"
 import { Effect, type Schema } from "effect"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
 import type { Binding } from "./Binding.ts"

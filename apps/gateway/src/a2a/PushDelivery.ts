@@ -1,8 +1,8 @@
-import type { Metadata } from "@bowline/a2a/server/ServedTask"
+import type { Metadata } from "@bowline/a2a/unstable/server/ServedTask"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { LeaseLost } from "@bowline/runtime/store/LeaseStore"
-import type { ClaimedTarget, PushCursor, PushProgress, PushStore } from "@bowline/runtime/store/PushStore"
-import { counter } from "@bowline/runtime/telemetry/Instrument"
+import { LeaseLost } from "@bowline/runtime/unstable/store/LeaseStore"
+import type { ClaimedTarget, PushCursor, PushProgress, PushStore } from "@bowline/runtime/unstable/store/PushStore"
+import { counter } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Clock, Data, Effect, Option, Schedule, Stream } from "effect"
 import { HttpBody, type HttpClient, HttpClientRequest } from "effect/http"
 

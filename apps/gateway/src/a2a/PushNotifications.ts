@@ -1,14 +1,14 @@
-import { bodiesOf } from "@bowline/a2a/server/PushBody"
-import type { PushConfig, Wire } from "@bowline/a2a/server/PushConfig"
+import { bodiesOf } from "@bowline/a2a/unstable/server/PushBody"
+import type { PushConfig, Wire } from "@bowline/a2a/unstable/server/PushConfig"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
+import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import { Plans } from "@bowline/runtime/plan/Plans"
-import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
-import type { ReplicaId } from "@bowline/runtime/store/LeaseStore"
-import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import {
   type ClaimedTarget,
   type PushCursor,
@@ -16,10 +16,10 @@ import {
   type PushTarget,
   type TargetKey,
   type TooManyPushTargets
-} from "@bowline/runtime/store/PushStore"
-import * as Sealing from "@bowline/runtime/store/Sealing"
+} from "@bowline/runtime/unstable/store/PushStore"
+import * as Sealing from "@bowline/runtime/unstable/store/Sealing"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
-import { isOver, TaskStore } from "@bowline/runtime/store/TaskStore"
+import { isOver, TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import { Context, Effect, FiberMap, Latch, Layer, Option, Schema } from "effect"
 import { HttpClient } from "effect/http"
 import { GatewayConfig } from "../config/GatewayConfig.ts"

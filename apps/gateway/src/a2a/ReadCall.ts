@@ -1,6 +1,12 @@
-import { A2aError } from "@bowline/a2a/server/A2aError"
-import { jsonName, withJsonNames } from "@bowline/a2a/server/JsonNames"
-import { namedDialect, ofMethod, ofPath, type Operation, type ServedDialect } from "@bowline/a2a/server/Operation"
+import { A2aError } from "@bowline/a2a/unstable/server/A2aError"
+import { jsonName, withJsonNames } from "@bowline/a2a/unstable/server/JsonNames"
+import {
+  namedDialect,
+  ofMethod,
+  ofPath,
+  type Operation,
+  type ServedDialect
+} from "@bowline/a2a/unstable/server/Operation"
 import { Effect, Option, Result, Schema } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { Refused } from "../http/Refusals.ts"

@@ -1,6 +1,6 @@
-import type { A2aError } from "@bowline/a2a/server/A2aError"
+import type { A2aError } from "@bowline/a2a/unstable/server/A2aError"
 import type { Schema } from "effect"
-import type { ServedUpdate, TaskIds } from "@bowline/a2a/server/ServedTask"
+import type { ServedUpdate, TaskIds } from "@bowline/a2a/unstable/server/ServedTask"
 import { ping } from "@bowline/protocol/stream/SseFrame"
 import type { Binding } from "./Binding.ts"
 import type { Change, OpenTask } from "./TaskReader.ts"

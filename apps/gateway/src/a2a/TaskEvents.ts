@@ -1,4 +1,4 @@
-import { A2aError } from "@bowline/a2a/server/A2aError"
+import { A2aError } from "@bowline/a2a/unstable/server/A2aError"
 import { type Cause, Clock, Effect, Option, Queue, Stream } from "effect"
 import type { HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as PlanArrival from "../http/PlanArrival.ts"

@@ -1,10 +1,10 @@
-import { A2aError, invalidParams } from "@bowline/a2a/server/A2aError"
-import type { SentMessage } from "@bowline/a2a/server/SentMessage"
+import { A2aError, invalidParams } from "@bowline/a2a/unstable/server/A2aError"
+import type { SentMessage } from "@bowline/a2a/unstable/server/SentMessage"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { GivenPreferences, PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
-import { formatPath, fromSchema } from "@bowline/protocol/api/Issues"
-import type { Issue } from "@bowline/protocol/api/Problem"
+import { formatPath, fromSchema } from "@bowline/protocol/unstable/api/Issues"
+import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { Result, Schema, Struct } from "effect"
 
 /** What a client may say in Bowline's own words: as in `POST /plan`, and as strict. */

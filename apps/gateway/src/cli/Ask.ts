@@ -1,5 +1,5 @@
 import type { PlanView } from "@bowline/client"
-import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
+import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import { Deferred, Effect, Fiber, Option, Stdio, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { Ended, exitCodes } from "./Ended.ts"

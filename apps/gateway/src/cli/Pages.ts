@@ -1,4 +1,4 @@
-import { Cursor } from "@bowline/protocol/api/Page"
+import { Cursor } from "@bowline/protocol/unstable/api/Page"
 import { Effect, Option, Schema } from "effect"
 import { Flag } from "effect/cli"
 import { integer } from "../setting/SettingText.ts"

@@ -5,7 +5,7 @@ import {
   type Permission,
   type Permissions,
   spell as spellHost
-} from "@bowline/runtime/config/Permissions"
+} from "@bowline/runtime/unstable/config/Permissions"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { Record } from "effect"
 import type { FilePermission, GlobRules } from "../file/CallerSchema.ts"

@@ -1,5 +1,5 @@
-import type { Permissions } from "@bowline/runtime/config/Permissions"
-import type { ModelOverrides } from "@bowline/runtime/provider/ModelTable"
+import type { Permissions } from "@bowline/runtime/unstable/config/Permissions"
+import type { ModelOverrides } from "@bowline/runtime/unstable/provider/ModelTable"
 import { Effect, Equal, Record, Struct } from "effect"
 import * as ConfigFile from "../file/ConfigFile.ts"
 import type { PeerTls } from "../file/PeerTls.ts"

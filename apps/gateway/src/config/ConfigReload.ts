@@ -1,4 +1,4 @@
-import * as TextFile from "@bowline/runtime/prompt/TextFile"
+import * as TextFile from "@bowline/runtime/unstable/prompt/TextFile"
 import { Effect, Layer, Option, Queue } from "effect"
 import { closeSync, openSync } from "node:fs"
 import { stat } from "node:fs/promises"

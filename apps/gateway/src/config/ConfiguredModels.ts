@@ -1,4 +1,4 @@
-import * as ModelTable from "@bowline/runtime/provider/ModelTable"
+import * as ModelTable from "@bowline/runtime/unstable/provider/ModelTable"
 import { Glob } from "effect"
 import type { ConfigFile } from "../file/ConfigFile.ts"
 import type { FileModel, FileProvider } from "../file/FileSchema.ts"

@@ -1,5 +1,5 @@
-import { everything } from "@bowline/runtime/config/Permissions"
-import type { Preset } from "@bowline/runtime/config/Presets"
+import { everything } from "@bowline/runtime/unstable/config/Permissions"
+import type { Preset } from "@bowline/runtime/unstable/config/Presets"
 import type { ConfigFile } from "../file/ConfigFile.ts"
 import { toPermission } from "./CallerRules.ts"
 import { anyOf } from "./ConfiguredModels.ts"

@@ -1,6 +1,6 @@
-import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
+import type { ConfiguredMcpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import type { Agent } from "@bowline/domain/peer/Agent"
-import { defaultPreset } from "@bowline/runtime/config/Presets"
+import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
 import { Duration, Record, Redacted } from "effect"
 import type { ConfigFile } from "../file/ConfigFile.ts"
 import type { PresetSettings } from "../file/PresetSettings.ts"

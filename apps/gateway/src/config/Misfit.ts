@@ -1,5 +1,5 @@
 import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
-import * as TextFile from "@bowline/runtime/prompt/TextFile"
+import * as TextFile from "@bowline/runtime/unstable/prompt/TextFile"
 import { Effect, Result } from "effect"
 import type { Problem } from "../setting/ConfigProblem.ts"
 import { formatPlace } from "../setting/ConfigProblem.ts"

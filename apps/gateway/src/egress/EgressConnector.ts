@@ -4,7 +4,7 @@ import {
   objectToHost,
   type EgressPolicy,
   type Objection
-} from "@bowline/runtime/egress/Egress"
+} from "@bowline/runtime/unstable/egress/Egress"
 import { buildConnector } from "@effect/platform-node/Undici"
 import { Option, Redacted } from "effect"
 import { lookup as resolve } from "node:dns"

@@ -1,6 +1,6 @@
 import type { Dispatcher } from "@effect/platform-node/Undici"
-import type { Head, Send } from "@bowline/runtime/provider/HttpAttempt"
-import * as TraceContext from "@bowline/runtime/telemetry/TraceContext"
+import type { Head, Send } from "@bowline/runtime/unstable/provider/HttpAttempt"
+import * as TraceContext from "@bowline/runtime/unstable/telemetry/TraceContext"
 import { Array, Cause, Effect, Option, type Pull, Scope, Stream } from "effect"
 import { Headers, HttpClientError, HttpClientRequest } from "effect/http"
 

@@ -1,4 +1,4 @@
-import * as TextFile from "@bowline/runtime/prompt/TextFile"
+import * as TextFile from "@bowline/runtime/unstable/prompt/TextFile"
 import { Data, Effect, Option } from "effect"
 import { existsSync } from "node:fs"
 import { basename, resolve } from "node:path"

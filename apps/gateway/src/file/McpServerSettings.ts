@@ -1,4 +1,4 @@
-import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
+import type { ConfiguredMcpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import { variablesOf, type AgentAuth } from "@bowline/domain/peer/Agent"
 import type { Issue } from "../setting/ConfigProblem.ts"
 import { isSet, type Texts } from "../setting/ReadSettings.ts"

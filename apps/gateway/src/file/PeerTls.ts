@@ -1,4 +1,4 @@
-import * as TextFile from "@bowline/runtime/prompt/TextFile"
+import * as TextFile from "@bowline/runtime/unstable/prompt/TextFile"
 import { Data, Effect, Redacted } from "effect"
 import { X509Certificate } from "node:crypto"
 import { dirname, resolve } from "node:path"

@@ -1,4 +1,4 @@
-import { McpCommand, McpServer } from "@bowline/domain/mcp/McpServer"
+import { McpCommand, McpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import { Agent } from "@bowline/domain/peer/Agent"
 import { GivenPreferences } from "@bowline/domain/plan/PlanRequest"
 import { Schema } from "effect"

@@ -1,4 +1,4 @@
-import type { AttemptTimers } from "@bowline/runtime/provider/Attempt"
+import type { AttemptTimers } from "@bowline/runtime/unstable/provider/Attempt"
 import { Redacted } from "effect"
 import type { Issue } from "../setting/ConfigProblem.ts"
 import { knownProviders } from "../setting/ProviderVariables.ts"

@@ -1,5 +1,5 @@
 import { anonymous, CallerName } from "@bowline/domain/caller/CallerName"
-import { Authorization, Caller } from "@bowline/protocol/api/Authorization"
+import { Authorization, Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { Effect, Layer, Redacted } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { GatewayConfig } from "../config/GatewayConfig.ts"

@@ -1,5 +1,5 @@
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
-import { counter } from "@bowline/runtime/telemetry/Instrument"
+import { counter } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Effect, identity } from "effect"
 import { HttpMiddleware, HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { GatewayConfig } from "../config/GatewayConfig.ts"

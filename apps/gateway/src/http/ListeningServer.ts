@@ -1,7 +1,7 @@
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { counter } from "@bowline/runtime/telemetry/Instrument"
+import { counter } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Duration, Effect, Layer } from "effect"
-import { createServer } from "node:http"
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { HttpLimits } from "../config/GatewayConfig.ts"
 import * as MalformedRequest from "./MalformedRequest.ts"
 
@@ -15,6 +15,23 @@ const dropped = counter({
   name: "bowline.connections.dropped",
   description: "Connections that were closed at once, since as many were open as may be"
 })
+
+/**
+ * The server listens before it has its routes, and may build them in several turns of the event loop. What comes in between waits
+ * for the routes, which are the next listener. Nobody would ever answer it otherwise.
+ */
+const holdUntilRouted = (server: Server): void => {
+  const early: Array<readonly [IncomingMessage, ServerResponse]> = []
+  const hold = (request: IncomingMessage, response: ServerResponse) => void early.push([request, response])
+  server.on("request", hold)
+  const onListener = (event: string, route: (request: IncomingMessage, response: ServerResponse) => void) => {
+    if (event !== "request") return
+    server.off("newListener", onListener)
+    server.off("request", hold)
+    for (const [request, response] of early) if (!request.socket.destroyed) route(request, response)
+  }
+  server.on("newListener", onListener)
+}
 
 const makeServer = ({ headersTimeout, maxConnections, requestTimeout }: HttpLimits) => {
   const request = Duration.toMillis(requestTimeout)
@@ -51,8 +68,12 @@ export const layer = ({
   const server = makeServer(http)
   const count = Effect.map(Effect.context(), (context) => server.on("drop", () => dropped.updateUnsafe(1, {}, context)))
   const cut = Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
-  return Layer.provideMerge(
-    Layer.effectDiscard(Effect.all([count, cut, MalformedRequest.answerOn(server)])),
-    NodeHttpServer.layer(() => server, { host, port, gracefulShutdownTimeout: closeGrace })
+  const prepared = Effect.andThen(
+    MalformedRequest.answerOn(server),
+    Effect.sync(() => holdUntilRouted(server))
+  )
+  return Layer.effectDiscard(Effect.all([count, cut])).pipe(
+    Layer.provideMerge(NodeHttpServer.layer(() => server, { host, port, gracefulShutdownTimeout: closeGrace })),
+    Layer.provideMerge(Layer.effectDiscard(prepared))
   )
 }

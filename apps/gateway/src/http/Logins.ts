@@ -1,5 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import { LoginStore } from "@bowline/runtime/store/LoginStore"
+import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
 import { Clock, Duration, Effect, Option } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { createHmac, randomBytes } from "node:crypto"

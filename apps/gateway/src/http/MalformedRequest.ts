@@ -1,5 +1,5 @@
-import { contentType } from "@bowline/protocol/api/Problem"
-import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
+import { contentType } from "@bowline/protocol/unstable/api/Problem"
+import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import { Effect, FiberSet } from "effect"
 import { type Server, type ServerResponse, STATUS_CODES } from "node:http"
 import type { Duplex } from "node:stream"

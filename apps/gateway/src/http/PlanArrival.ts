@@ -1,8 +1,8 @@
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import type { Route } from "@bowline/runtime/peer/PeerClient"
-import type { Reading } from "@bowline/runtime/stream/LivePlan"
-import * as Spans from "@bowline/runtime/telemetry/Spans"
-import * as TraceContext from "@bowline/runtime/telemetry/TraceContext"
+import type { Reading } from "@bowline/runtime/unstable/stream/LivePlan"
+import * as Spans from "@bowline/runtime/unstable/telemetry/Spans"
+import * as TraceContext from "@bowline/runtime/unstable/telemetry/TraceContext"
 import { Effect } from "effect"
 import type { HttpServerRequest, HttpServerResponse } from "effect/http"
 

@@ -9,9 +9,16 @@ import type {
   SessionBusy
 } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { formatPath } from "@bowline/protocol/api/Issues"
-import { contentType, type Issue, make, type Problem, type ProblemCode, problems } from "@bowline/protocol/api/Problem"
-import { counter } from "@bowline/runtime/telemetry/Instrument"
+import { formatPath } from "@bowline/protocol/unstable/api/Issues"
+import {
+  contentType,
+  type Issue,
+  make,
+  type Problem,
+  type ProblemCode,
+  problems
+} from "@bowline/protocol/unstable/api/Problem"
+import { counter } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Context, Data, Effect, Struct } from "effect"
 import { HttpServerResponse } from "effect/http"
 

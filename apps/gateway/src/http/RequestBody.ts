@@ -1,4 +1,4 @@
-import { decodeJson } from "@bowline/protocol/api/Issues"
+import { decodeJson } from "@bowline/protocol/unstable/api/Issues"
 import { ByteSize, Effect, Schema } from "effect"
 import { HttpIncomingMessage, type HttpServerError, type HttpServerRequest } from "effect/http"
 import { invalid, Refused } from "./Refusals.ts"

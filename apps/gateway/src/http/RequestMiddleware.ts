@@ -1,6 +1,6 @@
 import { Api } from "@bowline/protocol/api/Api"
-import { fromSchema } from "@bowline/protocol/api/Issues"
-import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
+import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
+import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import { Cause, Effect } from "effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApi, HttpApiError } from "effect/http-api"

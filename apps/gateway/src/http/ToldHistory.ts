@@ -1,8 +1,8 @@
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
-import { formatPath } from "@bowline/protocol/api/Issues"
-import type { Issue } from "@bowline/protocol/api/Problem"
-import type { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
+import { formatPath } from "@bowline/protocol/unstable/api/Issues"
+import type { Issue } from "@bowline/protocol/unstable/api/Problem"
+import type { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { Effect } from "effect"
 import { invalid } from "./Refusals.ts"
 

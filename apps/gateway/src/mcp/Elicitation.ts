@@ -1,7 +1,7 @@
 import { type Decision, type PendingApproval } from "@bowline/domain/plan/Approval"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { TaskId } from "@bowline/domain/tool/TaskState"
-import type { ApprovalId } from "@bowline/runtime/store/ApprovalStore"
+import type { ApprovalId } from "@bowline/runtime/unstable/store/ApprovalStore"
 import { Option, Predicate, Schema } from "effect"
 import { code, type Params, RpcError } from "./JsonRpc.ts"
 

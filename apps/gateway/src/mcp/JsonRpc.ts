@@ -1,4 +1,4 @@
-import type { McpError } from "@bowline/protocol/mcp/McpApi"
+import type { McpError } from "@bowline/protocol/unstable/mcp/McpApi"
 import { Data, Predicate } from "effect"
 
 /** The codes of JSON-RPC 2.0, and those of MCP. */

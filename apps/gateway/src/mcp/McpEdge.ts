@@ -1,4 +1,4 @@
-import { problems } from "@bowline/protocol/api/Problem"
+import { problems } from "@bowline/protocol/unstable/api/Problem"
 import { identity } from "effect"
 import type { Edge } from "../http/RequestMiddleware.ts"
 import { code, errorOf } from "./JsonRpc.ts"

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { isSettled, type Plan, PlanId } from "@bowline/domain/plan/Plan"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Effect, Predicate, Schema } from "effect"
 import type { Refusal } from "../http/Refusals.ts"
 import * as Elicitation from "./Elicitation.ts"

@@ -1,4 +1,4 @@
-import { type PlanFrame, toEvent } from "@bowline/runtime/store/EventRow"
+import { type PlanFrame, toEvent } from "@bowline/runtime/unstable/store/EventRow"
 
 /** Tasks that are open, by their id: a frame of progress does not name its tool. */
 type Tools = Map<string, string>

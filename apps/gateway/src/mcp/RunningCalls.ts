@@ -1,4 +1,4 @@
-import type { PlanFrame } from "@bowline/runtime/store/EventRow"
+import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import { Cause, Clock, Effect, Fiber, Latch } from "effect"
 import { code, errorOf, type Id, resultOf, type RpcError } from "./JsonRpc.ts"
 import { PlanProgress } from "./PlanProgress.ts"

@@ -1,5 +1,5 @@
-import { type PlanFrame, toEvent } from "@bowline/runtime/store/EventRow"
-import type { PlanResult } from "@bowline/protocol/plan/PlansApi"
+import { type PlanFrame, toEvent } from "@bowline/runtime/unstable/store/EventRow"
+import type { PlanResult } from "@bowline/protocol/unstable/plan/PlansApi"
 import { HttpServerResponse } from "effect/http"
 import * as ChatChunks from "./ChatChunks.ts"
 import * as OpenAiError from "./OpenAiError.ts"

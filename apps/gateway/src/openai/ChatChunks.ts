@@ -2,7 +2,7 @@ import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { Final, StopReason } from "@bowline/domain/plan/Outcome"
 import type { Usage } from "@bowline/domain/plan/Usage"
 import { version } from "@bowline/protocol/api/Api"
-import { type PlanFrame, toEvent } from "@bowline/runtime/store/EventRow"
+import { type PlanFrame, toEvent } from "@bowline/runtime/unstable/store/EventRow"
 import * as OpenAiError from "./OpenAiError.ts"
 import { PlanText } from "./PlanText.ts"
 

@@ -1,5 +1,5 @@
 import { ping } from "@bowline/protocol/stream/SseFrame"
-import type { PlanReader, ReaderItem } from "@bowline/runtime/stream/LivePlan"
+import type { PlanReader, ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import { Effect, Stream } from "effect"
 import type { HttpServerResponse } from "effect/http"
 import * as SseAnswer from "../http/SseAnswer.ts"

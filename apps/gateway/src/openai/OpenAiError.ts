@@ -1,6 +1,6 @@
 import type { Failure } from "@bowline/domain/plan/Outcome"
-import { problems } from "@bowline/protocol/api/Problem"
-import type { OpenAiError } from "@bowline/protocol/openai/OpenAiApi"
+import { problems } from "@bowline/protocol/unstable/api/Problem"
+import type { OpenAiError } from "@bowline/protocol/unstable/openai/OpenAiApi"
 import { type Refused, type RefusalBody, retryAfter } from "../http/Refusals.ts"
 
 type Type = OpenAiError["error"]["type"]

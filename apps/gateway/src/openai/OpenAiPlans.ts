@@ -1,12 +1,12 @@
 import { ExternalSessionId } from "@bowline/domain/session/Session"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
-import { Caller } from "@bowline/protocol/api/Authorization"
-import type { Issue } from "@bowline/protocol/api/Problem"
-import { defaultPreset } from "@bowline/runtime/config/Presets"
-import { Plans } from "@bowline/runtime/plan/Plans"
-import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
-import { idempotency } from "@bowline/runtime/store/Idempotency"
-import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { Caller } from "@bowline/protocol/unstable/api/Authorization"
+import type { Issue } from "@bowline/protocol/unstable/api/Problem"
+import { defaultPreset } from "@bowline/runtime/unstable/config/Presets"
+import { type Asked, Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import type { Route } from "@bowline/runtime/peer/PeerClient"
 import { Effect, Schema } from "effect"
 import type { Headers } from "effect/http"
@@ -88,7 +88,7 @@ export const make = Effect.gen(function* () {
       if (key !== undefined && !isKey(key)) return yield* invalid([{ path: "idempotency-key", message: printable }])
       const preset = model === gatewayModel ? {} : { preset: model.slice(gatewayModel.length + 1) }
       const count = headers["x-stainless-retry-count"]
-      const asked: SdkRetries.Asked = {
+      const asked: Asked = {
         caller: yield* Caller,
         request: {
           ...asking.request,

@@ -1,4 +1,4 @@
-import type { Issue } from "@bowline/protocol/api/Problem"
+import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { Predicate } from "effect"
 
 /** Says what to do instead, unless the value asks for nothing. */

@@ -1,12 +1,10 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
-import type { Plans } from "@bowline/runtime/plan/Plans"
-import type { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
-import { type Idempotency, idempotency } from "@bowline/runtime/store/Idempotency"
-import type { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import type { Asked, Plans } from "@bowline/runtime/plan/Plans"
+import type { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { type Idempotency, idempotency } from "@bowline/runtime/unstable/store/Idempotency"
+import type { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Clock, Effect, Option } from "effect"
-
-export type Asked = Parameters<PlanStreams["Service"]["start"]>[0]
 
 interface Services {
   readonly plans: Plans["Service"]

@@ -1,7 +1,7 @@
 import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import * as Usage from "@bowline/domain/plan/Usage"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
-import { type PlanFrame, toEvent } from "@bowline/runtime/store/EventRow"
+import { type PlanFrame, toEvent } from "@bowline/runtime/unstable/store/EventRow"
 import type { Schema } from "effect"
 import type { ResponseEcho } from "./ResponseEcho.ts"
 import * as Items from "./ResponseItems.ts"

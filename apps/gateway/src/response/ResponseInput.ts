@@ -1,5 +1,5 @@
-import { fromSchema } from "@bowline/protocol/api/Issues"
-import type { Issue } from "@bowline/protocol/api/Problem"
+import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
+import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { Decision } from "@bowline/domain/plan/Approval"
 import { Result, Schema } from "effect"

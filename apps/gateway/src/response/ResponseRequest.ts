@@ -1,6 +1,6 @@
 import { Metadata, PlanRequest, type ResponseFormat } from "@bowline/domain/plan/PlanRequest"
-import { fromSchema } from "@bowline/protocol/api/Issues"
-import type { Issue } from "@bowline/protocol/api/Problem"
+import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
+import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { Option, Result, Schema } from "effect"
 import { anyObject, decodeOwn, metadataOf } from "../openai/ChatRequest.ts"
 import * as ChatSampling from "../openai/ChatSampling.ts"

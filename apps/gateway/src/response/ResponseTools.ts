@@ -1,6 +1,6 @@
-import { McpServer } from "@bowline/domain/mcp/McpServer"
-import { fromSchema } from "@bowline/protocol/api/Issues"
-import type { Issue } from "@bowline/protocol/api/Problem"
+import { McpServer } from "@bowline/domain/unstable/mcp/McpServer"
+import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
+import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { Option, Result, Schema } from "effect"
 
 const Json = Schema.Record(Schema.String, Schema.Json)

@@ -1,5 +1,5 @@
 import { Api, version } from "@bowline/protocol/api/Api"
-import { Caller } from "@bowline/protocol/api/Authorization"
+import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"

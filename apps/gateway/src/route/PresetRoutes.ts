@@ -1,6 +1,6 @@
 import { Api } from "@bowline/protocol/api/Api"
-import { Caller } from "@bowline/protocol/api/Authorization"
-import { defaultPreset, type Preset } from "@bowline/runtime/config/Presets"
+import { Caller } from "@bowline/protocol/unstable/api/Authorization"
+import { defaultPreset, type Preset } from "@bowline/runtime/unstable/config/Presets"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"

@@ -1,4 +1,4 @@
-import { formatPath } from "@bowline/protocol/api/Issues"
+import { formatPath } from "@bowline/protocol/unstable/api/Issues"
 import { type Schema, SchemaIssue } from "effect"
 
 /** What is wrong within one document. */

@@ -1,4 +1,4 @@
-import * as EgressRule from "@bowline/runtime/egress/EgressRule"
+import * as EgressRule from "@bowline/runtime/unstable/egress/EgressRule"
 import { ByteSize, Duration, Effect, Option, Predicate, Schema, SchemaIssue, SchemaTransformation } from "effect"
 
 /** Reports what was expected, whatever is wrong with a text. It never repeats the text, which may be a secret. */

@@ -1,4 +1,4 @@
-import { openSpan } from "@bowline/runtime/telemetry/TraceContext"
+import { openSpan } from "@bowline/runtime/unstable/telemetry/TraceContext"
 import { Formatter, Logger, LogLevel } from "effect"
 
 /** A line of JSON. Within a trace it has the ids of the trace and of the open span, by the names of OpenTelemetry. */

@@ -1,7 +1,7 @@
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
-import * as GenAi from "@bowline/runtime/telemetry/GenAi"
-import { gauge } from "@bowline/runtime/telemetry/Instrument"
+import * as GenAi from "@bowline/runtime/unstable/telemetry/GenAi"
+import { gauge } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { type Context, Effect, Layer, Schedule } from "effect"
 
 /** Reading the states takes a statement, so it is done now and then, and not whenever somebody scrapes. */

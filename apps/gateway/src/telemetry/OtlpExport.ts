@@ -1,4 +1,4 @@
-import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
+import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import {
   ConfigProvider,
   Duration,

@@ -1,4 +1,4 @@
-import { counter, gauge, observe, observeCount } from "@bowline/runtime/telemetry/Instrument"
+import { counter, gauge, observe, observeCount } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Effect, Layer } from "effect"
 import { monitorEventLoopDelay } from "node:perf_hooks"
 

@@ -1,4 +1,4 @@
-import * as Instrument from "@bowline/runtime/telemetry/Instrument"
+import * as Instrument from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Effect } from "effect"
 import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 

@@ -1,5 +1,5 @@
-import type { ReaderItem } from "@bowline/runtime/stream/LivePlan"
-import { counter, gauge, histogram } from "@bowline/runtime/telemetry/Instrument"
+import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
+import { counter, gauge, histogram } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { type Array, Clock, Context, Effect, Exit, Scope, Stream } from "effect"
 
 const open = gauge({ name: "bowline.streams.open", description: "Streams of events that are open" })

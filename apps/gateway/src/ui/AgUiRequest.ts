@@ -1,7 +1,7 @@
 import type { AgUiMessage } from "@bowline/client/ag-ui/AgUiEvents"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
-import { fromSchema } from "@bowline/protocol/api/Issues"
-import type { Issue } from "@bowline/protocol/api/Problem"
+import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
+import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { Predicate, Result, Schema } from "effect"
 import { given } from "../openai/ChatSampling.ts"
 import {

@@ -1,6 +1,6 @@
 import { ExternalSessionId } from "@bowline/domain/session/Session"
-import { fromSchema } from "@bowline/protocol/api/Issues"
-import type { Issue } from "@bowline/protocol/api/Problem"
+import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
+import type { Issue } from "@bowline/protocol/unstable/api/Problem"
 import { Result, Schema } from "effect"
 import { given } from "../openai/ChatSampling.ts"
 import {

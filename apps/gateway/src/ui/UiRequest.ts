@@ -1,9 +1,9 @@
 import type { Decision } from "@bowline/domain/plan/Approval"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import type { ExternalSessionId } from "@bowline/domain/session/Session"
-import { fromSchema } from "@bowline/protocol/api/Issues"
-import type { Issue } from "@bowline/protocol/api/Problem"
-import { UiOptions } from "@bowline/protocol/ui/UiApi"
+import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
+import type { Issue } from "@bowline/protocol/unstable/api/Problem"
+import { UiOptions } from "@bowline/protocol/unstable/ui/UiApi"
 import { Option, Result, Schema } from "effect"
 
 /** A call that the caller has decided about, and where the body says so. */

@@ -1,8 +1,8 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
-import { PlanStreams } from "@bowline/runtime/plan/PlanStreams"
-import { Notices } from "@bowline/runtime/store/Notices"
+import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { Deferred, Effect, Fiber, FiberMap, FiberSet, Option, Stream } from "effect"
 
 /** How long a client that came back to another replica may take to count as a reader there. */

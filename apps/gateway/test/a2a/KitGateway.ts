@@ -1,5 +1,5 @@
-import { actsOf } from "@bowline/testing/planner/KitActs"
-import * as ScriptedPlanner from "@bowline/testing/planner/ScriptedPlanner"
+import { actsOf } from "@bowline/testing/unstable/planner/KitActs"
+import * as ScriptedPlanner from "@bowline/testing/unstable/planner/ScriptedPlanner"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect } from "effect"
 import { join } from "node:path"

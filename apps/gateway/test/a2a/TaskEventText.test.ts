@@ -1,5 +1,5 @@
-import { A2aError } from "@bowline/a2a/server/A2aError"
-import type { ServedUpdate } from "@bowline/a2a/server/ServedTask"
+import { A2aError } from "@bowline/a2a/unstable/server/A2aError"
+import type { ServedUpdate } from "@bowline/a2a/unstable/server/ServedTask"
 import { assert, describe, it } from "@effect/vitest"
 import { type Binding, rest, rpc } from "../../src/a2a/Binding.ts"
 import { TaskEventText } from "../../src/a2a/TaskEventText.ts"

@@ -1,7 +1,7 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { stall, until } from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
-import * as ChatHost from "@bowline/testing/provider/ChatHost"
+import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
 import { say, type Turn } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect } from "effect"

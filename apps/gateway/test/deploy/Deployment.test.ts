@@ -7,6 +7,7 @@ import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
 import { table } from "../../src/setting/Settings.ts"
 import { send, start } from "../http/RunningGateway.ts"
 import { read, root, stages } from "./Dockerfile.ts"
+import { byKind, podOf } from "./Manifests.ts"
 
 const Service = Schema.Struct({
   image: Schema.String,
@@ -23,6 +24,7 @@ const unit = read("deploy/systemd/bowline.service")
 const page = "docs/operations/deploy.md"
 const caddyfile = read("deploy/caddy/Caddyfile")
 const image = stages(read("Dockerfile")).flat()
+const [container] = podOf(byKind(read("charts/bowline.yaml"))).containers
 const textOf = (name: string) => image.findLast((instruction) => instruction.name === name)?.text ?? ""
 
 /** Variables in the form that systemd, Compose and Docker share. */
@@ -57,7 +59,9 @@ const others = {
   POSTGRES_USER: "postgres",
   POSTGRES_PASSWORD: "postgres",
   SITE_ADDRESS: "Caddy",
-  BOWLINE_API_KEY: "the command line"
+  BOWLINE_API_KEY: "the command line",
+  NODE_OPTIONS: "node",
+  POD_IP: "other variables"
 }
 
 describe("the files of a deployment", () => {
@@ -67,7 +71,8 @@ describe("the files of a deployment", () => {
       example,
       imageVariables,
       unitVariables,
-      ...Object.values(services).map(({ environment }) => environment)
+      ...Object.values(services).map(({ environment }) => environment),
+      Object.fromEntries(container.env.map(({ name }) => [name, ""]))
     ]
     const unknown = set.flatMap((variables) => Object.keys(variables ?? {})).filter((name) => !known.has(name))
     assert.deepStrictEqual(unknown, [])
@@ -96,7 +101,14 @@ describe("the files of a deployment", () => {
       const { url } = yield* start([])
       const [, path = ""] = /(\/\w+)`/.exec(textOf("HEALTHCHECK")) ?? []
       const [, proxied = ""] = /health_uri (\S+)/.exec(caddyfile) ?? []
-      for (const one of [path, proxied]) assert.strictEqual((yield* send(`${url}${one}`)).status, 200, one)
+      const { livenessProbe, ports, readinessProbe, startupProbe } = container
+      const probed = [startupProbe, livenessProbe, readinessProbe].map(({ httpGet }) => httpGet)
+      assert.deepStrictEqual(
+        probed.map((get) => ports.find(({ name }) => name === get.port)?.containerPort),
+        probed.map(() => Number(table.port.default))
+      )
+      for (const one of [path, proxied, ...probed.map((get) => get.path)])
+        assert.strictEqual((yield* send(`${url}${one}`)).status, 200, one)
       const port = table.port.default
       assert.strictEqual(textOf("EXPOSE"), port)
       assert.include(textOf("HEALTHCHECK"), `|| ${port}`)

@@ -1,4 +1,4 @@
-import { question, type Script } from "@bowline/testing/provider/Script"
+import { question, type Script } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"

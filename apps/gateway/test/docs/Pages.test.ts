@@ -1,4 +1,4 @@
-import { problems } from "@bowline/protocol/api/Problem"
+import { problems } from "@bowline/protocol/unstable/api/Problem"
 import { assert, describe, it } from "@effect/vitest"
 import { existsSync, globSync, readFileSync, statSync } from "node:fs"
 import { dirname, join, normalize } from "node:path"

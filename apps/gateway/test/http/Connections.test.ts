@@ -1,10 +1,14 @@
 import { say, type Turn } from "@bowline/testing/provider/Turn"
 import { wait } from "@bowline/testing/http/Move"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Metric } from "effect"
+import { Context, Duration, Effect, Fiber, Layer, Metric } from "effect"
+import { HttpServer, HttpServerResponse } from "effect/http"
+import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import { once } from "node:events"
+import type { Socket } from "node:net"
 import { join } from "node:path"
 import { promisify } from "node:util"
+import * as ListeningServer from "../../src/http/ListeningServer.ts"
 import { folderOf } from "../file/ConfigFolder.ts"
 import { ask, open, readToEnd } from "./RawExchange.ts"
 import { eventsOf, send, start } from "./RunningGateway.ts"
@@ -17,7 +21,43 @@ const withHttp = Effect.fnUntraced(function* (settings: string, script: Readonly
 const head = (path: string, ...headers: ReadonlyArray<string>) =>
   ["POST", path, "HTTP/1.1"].join(" ") + ["", "Host: localhost", ...headers].join("\r\n")
 
+/** The server's side of the next request that a server of this process gets. */
+const arrival = Effect.callback<Socket>((resume) => {
+  const channel = "http.server.request.start"
+  const onStart = (message: unknown) => {
+    unsubscribe(channel, onStart)
+    resume(Effect.succeed((message as { readonly socket: Socket }).socket))
+  }
+  subscribe(channel, onStart)
+})
+
 describe("a request", () => {
+  it.live("that comes before the server has its routes waits for them, unless its caller leaves", () =>
+    Effect.gen(function* () {
+      const seconds = Duration.seconds(10)
+      const http = { headersTimeout: seconds, requestTimeout: seconds, maxConnections: 10 }
+      const listening = yield* Layer.build(ListeningServer.layer({ host: "127.0.0.1", http, port: 0 }))
+      const server = Context.get(listening, HttpServer.HttpServer)
+      const early = Effect.fnUntraced(function* () {
+        const arrived = yield* Effect.forkChild(arrival, { startImmediately: true })
+        const socket = yield* open(HttpServer.formatAddress(server.address))
+        socket.write(`${head("/")}\r\n\r\n`)
+        return { socket, peer: yield* Fiber.join(arrived) }
+      })
+      const gone = yield* early()
+      const waiting = yield* early()
+      const answer = yield* Effect.forkChild(readToEnd(waiting.socket), { startImmediately: true })
+      gone.socket.destroy()
+      yield* Effect.promise(() => once(gone.peer, "close"))
+      let answered = 0
+      const app = Effect.sync(() =>
+        HttpServerResponse.text(`answer ${++answered}`, { headers: { connection: "close" } })
+      )
+      yield* server.serve(app)
+      assert.match(yield* Fiber.join(answer), /answer 1$/)
+    }).pipe(Effect.scoped)
+  )
+
   it.live("is cut with 408 when its head does not come in time", () =>
     Effect.gen(function* () {
       const { url } = yield* withHttp("{ headers_timeout: 200ms }")

@@ -1,6 +1,6 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
-import * as MessagesHost from "@bowline/testing/provider/MessagesHost"
+import * as MessagesHost from "@bowline/testing/unstable/provider/MessagesHost"
 import { error, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"

@@ -1,7 +1,7 @@
 import { completes } from "@bowline/testing/peer/Act"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
-import { question, results, type Script } from "@bowline/testing/provider/Script"
+import { question, results, type Script } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Schedule } from "effect"

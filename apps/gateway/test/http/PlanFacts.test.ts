@@ -1,5 +1,5 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
-import { question } from "@bowline/testing/provider/Script"
+import { question } from "@bowline/testing/unstable/provider/Script"
 import { error, say, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"

@@ -1,4 +1,4 @@
-import { toFrame } from "@bowline/runtime/store/EventRow"
+import { toFrame } from "@bowline/runtime/unstable/store/EventRow"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"

@@ -1,7 +1,7 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { empty } from "@bowline/domain/plan/Usage"
 import { version } from "@bowline/protocol/api/Api"
-import { toFrame } from "@bowline/runtime/store/EventRow"
+import { toFrame } from "@bowline/runtime/unstable/store/EventRow"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { assert, describe, it } from "@effect/vitest"
 import { ChatChunks, type ChatOptions } from "../../src/openai/ChatChunks.ts"

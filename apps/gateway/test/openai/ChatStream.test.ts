@@ -1,6 +1,6 @@
 import { stall } from "@bowline/testing/http/Move"
 import { callTool } from "@bowline/testing/provider/Turn"
-import * as TestKit from "@bowline/testing/TestKit"
+import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Stream } from "effect"
 import { respond } from "../../src/openai/ChatStream.ts"

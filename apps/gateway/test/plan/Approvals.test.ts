@@ -1,7 +1,7 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { completes, produces } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
-import { results } from "@bowline/testing/provider/Script"
+import { results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Option, Schedule, Stream } from "effect"

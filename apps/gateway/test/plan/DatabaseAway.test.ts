@@ -1,4 +1,4 @@
-import { results } from "@bowline/testing/provider/Script"
+import { results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Stream } from "effect"

@@ -1,4 +1,4 @@
-import * as TcpProxy from "@bowline/testing/http/TcpProxy"
+import * as TcpProxy from "@bowline/testing/unstable/http/TcpProxy"
 import { Effect } from "effect"
 
 const [parse, bind, sync, simpleQuery] = Buffer.from("PBSQ")

@@ -1,4 +1,4 @@
-import { question, results } from "@bowline/testing/provider/Script"
+import { question, results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"

@@ -1,4 +1,4 @@
-import * as GatewayProcess from "@bowline/testing/GatewayProcess"
+import * as GatewayProcess from "@bowline/testing/unstable/GatewayProcess"
 import { Effect, Stream } from "effect"
 import { join } from "node:path"
 

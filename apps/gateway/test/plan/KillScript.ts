@@ -1,10 +1,10 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
-import type { Host } from "@bowline/testing/http/Host"
+import type { Host } from "@bowline/testing/unstable/http/Host"
 import { wait } from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
 import { type Act, completes, produces, says, works } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
-import { type Asked, question, results } from "@bowline/testing/provider/Script"
+import { type Asked, question, results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say, type Turn } from "@bowline/testing/provider/Turn"
 import { Effect, Random } from "effect"
 

@@ -1,6 +1,6 @@
 import { Message } from "@bowline/domain/session/Message"
 import { Network } from "@bowline/testing/http/Network"
-import * as ChatHost from "@bowline/testing/provider/ChatHost"
+import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
 import { Clock, Effect, Fiber, Schedule, Schema } from "effect"
 import { callsAreOnce, historyIsLegal, type ObservedPlan, planProblems } from "./Checker.ts"
 import { type Follower, follow, nobody, planId } from "./Follower.ts"

@@ -1,6 +1,6 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
-import * as ResponsesHost from "@bowline/testing/provider/ResponsesHost"
+import * as ResponsesHost from "@bowline/testing/unstable/provider/ResponsesHost"
 import * as Turn from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"

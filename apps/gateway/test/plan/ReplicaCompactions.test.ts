@@ -1,5 +1,5 @@
 import { wait } from "@bowline/testing/http/Move"
-import { question } from "@bowline/testing/provider/Script"
+import { question } from "@bowline/testing/unstable/provider/Script"
 import { say } from "@bowline/testing/provider/Turn"
 import { PgClient } from "@effect/sql-pg"
 import { assert, layer } from "@effect/vitest"

@@ -1,5 +1,5 @@
 import { until } from "@bowline/testing/http/Move"
-import type { Script } from "@bowline/testing/provider/Script"
+import type { Script } from "@bowline/testing/unstable/provider/Script"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Stream } from "effect"

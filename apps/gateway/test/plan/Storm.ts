@@ -1,4 +1,4 @@
-import { type Asked, results } from "@bowline/testing/provider/Script"
+import { type Asked, results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { assert } from "@effect/vitest"
 import { Config, Effect, Schedule, Schema, Stream } from "effect"

@@ -1,6 +1,6 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { PlanId } from "@bowline/domain/plan/Plan"
-import { toFrame } from "@bowline/runtime/store/EventRow"
+import { toFrame } from "@bowline/runtime/unstable/store/EventRow"
 import { assert, describe, it } from "@effect/vitest"
 import { ResponseStream } from "openai/lib/responses/ResponseStream"
 import type { Item } from "../../src/response/ResponseItems.ts"

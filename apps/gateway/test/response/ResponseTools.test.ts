@@ -1,6 +1,6 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
-import { results } from "@bowline/testing/provider/Script"
+import { results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { createOpenAI } from "@ai-sdk/openai"
 import { assert, describe, it } from "@effect/vitest"

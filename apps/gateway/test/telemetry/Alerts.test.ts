@@ -1,4 +1,4 @@
-import { names } from "@bowline/runtime/telemetry/Warnings"
+import { names } from "@bowline/runtime/unstable/telemetry/Warnings"
 import { assert, describe, it } from "@effect/vitest"
 import * as Yaml from "effect/encoding/Yaml"
 import { existsSync, readFileSync } from "node:fs"

@@ -1,6 +1,6 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
-import * as ChatHost from "@bowline/testing/provider/ChatHost"
+import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"

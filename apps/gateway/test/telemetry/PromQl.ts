@@ -1,4 +1,4 @@
-import { all, type Instrument, type LabelValues } from "@bowline/runtime/telemetry/Instrument"
+import { all, type Instrument, type LabelValues } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { parser } from "@prometheus-io/lezer-promql"
 import { assert } from "@effect/vitest"
 import { labelOf, nameOf } from "../../src/telemetry/PrometheusText.ts"

@@ -1,4 +1,4 @@
-import { counter } from "@bowline/runtime/telemetry/Instrument"
+import { counter } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Metric } from "effect"

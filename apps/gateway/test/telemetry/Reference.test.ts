@@ -1,4 +1,4 @@
-import { all, type Instrument } from "@bowline/runtime/telemetry/Instrument"
+import { all, type Instrument } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { assert, it } from "@effect/vitest"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"

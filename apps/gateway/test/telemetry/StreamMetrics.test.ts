@@ -1,4 +1,4 @@
-import type { ReaderItem } from "@bowline/runtime/stream/LivePlan"
+import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Metric, Stream } from "effect"
 import { TestClock } from "effect/testing"

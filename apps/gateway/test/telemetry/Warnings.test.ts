@@ -1,4 +1,4 @@
-import { names } from "@bowline/runtime/telemetry/Warnings"
+import { names } from "@bowline/runtime/unstable/telemetry/Warnings"
 import { error } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Metric } from "effect"

@@ -2,7 +2,7 @@ import { completes, fails, produces, says, stuck } from "@bowline/testing/peer/A
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { cut, stall, until as waitFor } from "@bowline/testing/http/Move"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
-import { results } from "@bowline/testing/provider/Script"
+import { results } from "@bowline/testing/unstable/provider/Script"
 import { callTool, error, say, think, usage } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
 import { lastAssistantMessageIsCompleteWithApprovalResponses as isDecided } from "ai"

@@ -1,9 +1,15 @@
 import { Http, Unreachable } from "@bowline/domain/peer/PeerError"
-import { LruCache } from "@bowline/runtime/cache/LruCache"
+import { LruCache } from "@bowline/runtime/unstable/cache/LruCache"
 import { Cache, Clock, Duration, Effect, Exit, Result, Schema } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
-import { answerOf, respond } from "@bowline/runtime/http/Exchange"
-import { failure, fromStatus, garbled, isPassing, type ExchangeError } from "@bowline/runtime/http/ExchangeError"
+import { answerOf, respond } from "@bowline/runtime/unstable/http/Exchange"
+import {
+  failure,
+  fromStatus,
+  garbled,
+  isPassing,
+  type ExchangeError
+} from "@bowline/runtime/unstable/http/ExchangeError"
 import { AgentCard, locations, maxPeers, type Location } from "./AgentCard.ts"
 
 /** A card, where it was found, and when the peer last confirmed it, in milliseconds. */

@@ -1,6 +1,6 @@
 import { Cache, Clock, Duration, Effect, Exit } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
-import { exchange } from "@bowline/runtime/http/Exchange"
+import { exchange } from "@bowline/runtime/unstable/http/Exchange"
 import { keysOf, type DidKey } from "./DidDocument.ts"
 
 /** The keys of a DID, and when they were requested, in milliseconds. */

@@ -1,4 +1,4 @@
-import * as UrlSecrets from "@bowline/runtime/egress/UrlSecrets"
+import * as UrlSecrets from "@bowline/runtime/unstable/egress/UrlSecrets"
 import { Clock, Duration, Effect } from "effect"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import { failed, type FailureStreak, isStale, isTooMany } from "./FailureStreak.ts"

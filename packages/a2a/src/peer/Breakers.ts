@@ -1,6 +1,6 @@
 import { CircuitOpen, PeerError } from "@bowline/domain/peer/PeerError"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { LruCache } from "@bowline/runtime/cache/LruCache"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import { LruCache } from "@bowline/runtime/unstable/cache/LruCache"
 import type { PeerEvent, PeerStatus } from "@bowline/runtime/peer/PeerClient"
 import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Option, Schedule } from "effect"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"

@@ -1,9 +1,9 @@
 import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
 import { Effect } from "effect"
-import { maxBytes, tooLarge } from "@bowline/runtime/http/Exchange"
-import type { ExchangeError } from "@bowline/runtime/http/ExchangeError"
-import type { RedactedSequence } from "@bowline/runtime/http/RedactedSequence"
-import type { Redaction } from "@bowline/runtime/http/Redaction"
+import { maxBytes, tooLarge } from "@bowline/runtime/unstable/http/Exchange"
+import type { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
+import type { RedactedSequence } from "@bowline/runtime/unstable/http/RedactedSequence"
+import type { Redaction } from "@bowline/runtime/unstable/http/Redaction"
 
 /** A message, or an artifact that is one text, and where its text starts. */
 interface Spoken {

@@ -1,7 +1,7 @@
 import { Unreachable } from "@bowline/domain/peer/PeerError"
 import { Duration, Effect, Option, Random, Schedule } from "effect"
-import { failure, isPassing, type ExchangeError } from "@bowline/runtime/http/ExchangeError"
-import { pollDelay } from "@bowline/runtime/http/PollDelay"
+import { failure, isPassing, type ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
+import { pollDelay } from "@bowline/runtime/unstable/http/PollDelay"
 import type { Task } from "../task/Task.ts"
 
 /** How long a peer may go without a usable answer. */

@@ -2,9 +2,9 @@ import { Unreachable } from "@bowline/domain/peer/PeerError"
 import { Array, Effect, Pull, Stream, type Scope } from "effect"
 import { Sse } from "effect/encoding"
 import { HttpClient, HttpClientRequest } from "effect/http"
-import { answerOf, fromClient, maxBytes, respond, tooLarge, type Answer } from "@bowline/runtime/http/Exchange"
-import { failure, type ExchangeError } from "@bowline/runtime/http/ExchangeError"
-import { Redaction } from "@bowline/runtime/http/Redaction"
+import { answerOf, fromClient, maxBytes, respond, tooLarge, type Answer } from "@bowline/runtime/unstable/http/Exchange"
+import { failure, type ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
+import { Redaction } from "@bowline/runtime/unstable/http/Redaction"
 
 /** Waits for the data of the next events. Fails when the stream closes: it should not close before its task is over. */
 export type Events = Effect.Effect<Array.NonEmptyReadonlyArray<string>, ExchangeError>

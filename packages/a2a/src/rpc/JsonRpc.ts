@@ -1,14 +1,14 @@
-import * as JsonValue from "@bowline/domain/json/JsonValue"
+import * as JsonValue from "@bowline/domain/unstable/json/JsonValue"
 import { Auth, Rpc } from "@bowline/domain/peer/PeerError"
 import { Effect, Result, Schema, type Scope } from "effect"
 import { HttpClientRequest, type HttpClient } from "effect/http"
-import type { Headers, PeerAuth } from "@bowline/runtime/auth/PeerAuth"
-import * as GenAi from "@bowline/runtime/telemetry/GenAi"
-import * as Spans from "@bowline/runtime/telemetry/Spans"
+import type { Headers, PeerAuth } from "@bowline/runtime/unstable/auth/PeerAuth"
+import * as GenAi from "@bowline/runtime/unstable/telemetry/GenAi"
+import * as Spans from "@bowline/runtime/unstable/telemetry/Spans"
 import type { Params } from "../dialect/Codec.ts"
 import { openEvents, type Events } from "./Events.ts"
-import { exchange, type Answer } from "@bowline/runtime/http/Exchange"
-import { excerpt, failure, fromStatus, garbled, type ExchangeError } from "@bowline/runtime/http/ExchangeError"
+import { exchange, type Answer } from "@bowline/runtime/unstable/http/Exchange"
+import { excerpt, failure, fromStatus, garbled, type ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
 
 /** Where the requests to a peer go, and what they carry. */
 export interface RpcTarget {

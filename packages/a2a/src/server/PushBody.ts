@@ -1,4 +1,4 @@
-import { isOver } from "@bowline/runtime/store/TaskStore"
+import { isOver } from "@bowline/runtime/unstable/store/TaskStore"
 import type { Wire } from "./PushConfig.ts"
 import { json03, json10 } from "./ServedJson.ts"
 import type { Metadata, ServedTask, ServedUpdate } from "./ServedTask.ts"

@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import type { Standing } from "@bowline/runtime/store/TaskStore"
+import type { Standing } from "@bowline/runtime/unstable/store/TaskStore"
 import type { Part } from "../task/Task.ts"
 import type {
   Metadata,

@@ -1,5 +1,5 @@
 import type { Schema } from "effect"
-import type { Standing } from "@bowline/runtime/store/TaskStore"
+import type { Standing } from "@bowline/runtime/unstable/store/TaskStore"
 import type { Part } from "../task/Task.ts"
 
 /** What the gateway serves of a task, in every dialect. Times are ISO 8601 in UTC. */

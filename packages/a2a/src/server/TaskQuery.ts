@@ -1,5 +1,5 @@
-import { type Standing, standings } from "@bowline/runtime/store/TaskStore"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { type Standing, standings } from "@bowline/runtime/unstable/store/TaskStore"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Result, Schema } from "effect"
 import { HistoryLength } from "./SentMessage.ts"
 

@@ -11,7 +11,7 @@ import {
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { completes, fails, works } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
-import { answers } from "@bowline/testing/peer/Trouble"
+import { answers } from "@bowline/testing/unstable/peer/Trouble"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Logger, References } from "effect"
 import { TestClock } from "effect/testing"

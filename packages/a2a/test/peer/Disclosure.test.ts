@@ -1,7 +1,7 @@
 import type { PeerEvent } from "@bowline/runtime/peer/PeerClient"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { Redaction } from "@bowline/runtime/http/Redaction"
+import { Redaction } from "@bowline/runtime/unstable/http/Redaction"
 import { Disclosure } from "../../src/peer/Disclosure.ts"
 
 const many = 50_000

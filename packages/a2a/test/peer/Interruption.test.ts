@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { says, stuck } from "@bowline/testing/peer/Act"
 import { serve, type ScriptedPeer, type Target } from "@bowline/testing/peer/ScriptedPeer"
-import * as Trouble from "@bowline/testing/peer/Trouble"
+import * as Trouble from "@bowline/testing/unstable/peer/Trouble"
 import { Clock, Config, Effect, Fiber, Layer, Logger, Random } from "effect"
 import { TestClock } from "effect/testing"
 import { memory, question, start } from "./call.ts"

@@ -12,7 +12,7 @@ import {
   works
 } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"
-import * as Trouble from "@bowline/testing/peer/Trouble"
+import * as Trouble from "@bowline/testing/unstable/peer/Trouble"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { memory, question, reasonOf, start } from "./call.ts"

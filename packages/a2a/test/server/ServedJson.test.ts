@@ -1,7 +1,7 @@
 import * as Sdk10 from "a2a-sdk-1"
 import type * as Sdk03 from "a2a-sdk-0.3"
 import { assert, describe, it } from "@effect/vitest"
-import { standings } from "@bowline/runtime/store/TaskStore"
+import { standings } from "@bowline/runtime/unstable/store/TaskStore"
 import { Result } from "effect"
 import { a2a03 } from "../../src/dialect/A2a03.ts"
 import { a2a10 } from "../../src/dialect/A2a10.ts"

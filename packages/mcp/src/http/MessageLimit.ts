@@ -1,6 +1,6 @@
 import { ResponseTooLarge } from "@bowline/domain/peer/PeerError"
-import { maxBytes } from "@bowline/runtime/http/Exchange"
-import { failure, type ExchangeError } from "@bowline/runtime/http/ExchangeError"
+import { maxBytes } from "@bowline/runtime/unstable/http/Exchange"
+import { failure, type ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
 import { Effect, Stream } from "effect"
 import * as Pace from "./Pace.ts"
 

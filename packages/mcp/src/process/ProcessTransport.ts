@@ -1,4 +1,4 @@
-import { maxBytes } from "@bowline/runtime/http/Exchange"
+import { maxBytes } from "@bowline/runtime/unstable/http/Exchange"
 import { deserializeMessage, serializeMessage, type JSONRPCMessage, type Transport } from "@modelcontextprotocol/client"
 import { Deferred, Effect, Queue, Result } from "effect"
 

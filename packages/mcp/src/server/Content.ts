@@ -1,6 +1,6 @@
 import type { McpResult, McpTool } from "@bowline/runtime/mcp/McpClient"
 import type { CallToolResult, ContentBlock, Tool } from "@modelcontextprotocol/client"
-import * as JsonValue from "@bowline/domain/json/JsonValue"
+import * as JsonValue from "@bowline/domain/unstable/json/JsonValue"
 import type { Schema } from "effect"
 
 const isJson = (value: unknown): value is Schema.Json => JsonValue.problem(value) === undefined

@@ -1,7 +1,7 @@
 import { Auth, PeerError, Protocol, Rpc, Unreachable, type PeerErrorReason } from "@bowline/domain/peer/PeerError"
-import * as JsonValue from "@bowline/domain/json/JsonValue"
-import { excerpt, fromStatus, type ExchangeError } from "@bowline/runtime/http/ExchangeError"
-import type { Redaction } from "@bowline/runtime/http/Redaction"
+import * as JsonValue from "@bowline/domain/unstable/json/JsonValue"
+import { excerpt, fromStatus, type ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
+import type { Redaction } from "@bowline/runtime/unstable/http/Redaction"
 import { ProtocolError, SdkError, SdkErrorCode, SdkHttpError, UnauthorizedError } from "@modelcontextprotocol/client"
 import { Data, Option, type Schema } from "effect"
 

@@ -1,5 +1,5 @@
-import type { McpCommand } from "@bowline/domain/mcp/McpServer"
-import { isSecret, ofUrl } from "@bowline/runtime/egress/UrlSecrets"
+import type { McpCommand } from "@bowline/domain/unstable/mcp/McpServer"
+import { isSecret, ofUrl } from "@bowline/runtime/unstable/egress/UrlSecrets"
 import { Redacted } from "effect"
 
 const ofVariable = (name: string, value: string): ReadonlyArray<string> => (isSecret(name) ? [value] : ofUrl(value))

@@ -1,6 +1,6 @@
-import type { McpServer } from "@bowline/domain/mcp/McpServer"
-import * as PeerAuth from "@bowline/runtime/auth/PeerAuth"
-import { LruCache } from "@bowline/runtime/cache/LruCache"
+import type { McpServer } from "@bowline/domain/unstable/mcp/McpServer"
+import * as PeerAuth from "@bowline/runtime/unstable/auth/PeerAuth"
+import { LruCache } from "@bowline/runtime/unstable/cache/LruCache"
 import { McpClient, type McpConnection, type McpServerStatus } from "@bowline/runtime/mcp/McpClient"
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { routeHeaders, type Route } from "@bowline/runtime/peer/PeerClient"
@@ -9,7 +9,7 @@ import { HttpClient } from "effect/http"
 import { ServerFetch } from "../http/ServerFetch.ts"
 import type { ServerFailure } from "./Failure.ts"
 import * as HttpLink from "./HttpLink.ts"
-import * as UrlSecrets from "@bowline/runtime/egress/UrlSecrets"
+import * as UrlSecrets from "@bowline/runtime/unstable/egress/UrlSecrets"
 import * as ServerLink from "./ServerLink.ts"
 
 /** How long the era of a server is taken for granted, in milliseconds. */

@@ -1,6 +1,6 @@
 import { Unreachable } from "@bowline/domain/peer/PeerError"
-import { mayPass } from "@bowline/runtime/http/ExchangeError"
-import { pollDelay } from "@bowline/runtime/http/PollDelay"
+import { mayPass } from "@bowline/runtime/unstable/http/ExchangeError"
+import { pollDelay } from "@bowline/runtime/unstable/http/PollDelay"
 import { Clock, Effect, Random, Result, Schema } from "effect"
 import { ServerFailure } from "./Failure.ts"
 

@@ -1,5 +1,5 @@
-import type { McpCommand } from "@bowline/domain/mcp/McpServer"
-import { Redaction } from "@bowline/runtime/http/Redaction"
+import type { McpCommand } from "@bowline/domain/unstable/mcp/McpServer"
+import { Redaction } from "@bowline/runtime/unstable/http/Redaction"
 import type { McpConnection, McpServerStatus } from "@bowline/runtime/mcp/McpClient"
 import type { Route } from "@bowline/runtime/peer/PeerClient"
 import { Clock, Effect, Exit, Fiber, FiberSet, Scope } from "effect"

@@ -1,5 +1,5 @@
-import { McpCommand } from "@bowline/domain/mcp/McpServer"
-import { ConfiguredServers } from "@bowline/runtime/mcp/ConfiguredServers"
+import { McpCommand } from "@bowline/domain/unstable/mcp/McpServer"
+import { ConfiguredServers } from "@bowline/runtime/unstable/mcp/ConfiguredServers"
 import { direct } from "@bowline/runtime/peer/PeerClient"
 import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcessSpawner"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"

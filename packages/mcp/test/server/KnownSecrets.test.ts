@@ -1,4 +1,4 @@
-import { McpCommand } from "@bowline/domain/mcp/McpServer"
+import { McpCommand } from "@bowline/domain/unstable/mcp/McpServer"
 import { assert, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as KnownSecrets from "../../src/server/KnownSecrets.ts"

@@ -1,4 +1,4 @@
-import { McpServer } from "@bowline/domain/mcp/McpServer"
+import { McpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import type { McpCall, McpConnection } from "@bowline/runtime/mcp/McpClient"
 import { Effect, Schema } from "effect"

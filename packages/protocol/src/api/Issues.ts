@@ -1,4 +1,4 @@
-import * as JsonText from "@bowline/domain/json/JsonText"
+import * as JsonText from "@bowline/domain/unstable/json/JsonText"
 import { Option, Result, Schema, SchemaIssue } from "effect"
 import type { Issue } from "./Problem.ts"
 

@@ -1,4 +1,4 @@
-import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Effect, Option, Result, Schema, SchemaIssue, SchemaTransformation } from "effect"
 import { Base64Url } from "effect/encoding"
 

@@ -1,4 +1,4 @@
-import { Credential } from "@bowline/domain/provider/Credential"
+import { Credential } from "@bowline/domain/unstable/provider/Credential"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { Authorization } from "../api/Authorization.ts"

@@ -1,5 +1,5 @@
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
-import * as MessagesHost from "@bowline/testing/provider/MessagesHost"
+import * as MessagesHost from "@bowline/testing/unstable/provider/MessagesHost"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { readFileSync } from "node:fs"

@@ -1,5 +1,5 @@
-import * as UrlSecrets from "@bowline/runtime/egress/UrlSecrets"
-import * as HttpAttempt from "@bowline/runtime/provider/HttpAttempt"
+import * as UrlSecrets from "@bowline/runtime/unstable/egress/UrlSecrets"
+import * as HttpAttempt from "@bowline/runtime/unstable/provider/HttpAttempt"
 import { Provider, type ProviderRequest } from "@bowline/runtime/provider/Provider"
 import { Effect, Layer, Redacted } from "effect"
 import { type HttpClient, HttpClientRequest } from "effect/http"

@@ -1,5 +1,5 @@
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
-import * as ChatHost from "@bowline/testing/provider/ChatHost"
+import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { readFileSync } from "node:fs"

@@ -1,5 +1,5 @@
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
-import * as ResponsesHost from "@bowline/testing/provider/ResponsesHost"
+import * as ResponsesHost from "@bowline/testing/unstable/provider/ResponsesHost"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { readFileSync } from "node:fs"

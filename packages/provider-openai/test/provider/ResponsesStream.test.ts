@@ -1,5 +1,5 @@
-import { classify } from "@bowline/runtime/provider/Classification"
-import * as FailureBody from "@bowline/runtime/provider/FailureBody"
+import { classify } from "@bowline/runtime/unstable/provider/Classification"
+import * as FailureBody from "@bowline/runtime/unstable/provider/FailureBody"
 import type { ProviderPart } from "@bowline/runtime/provider/Provider"
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"

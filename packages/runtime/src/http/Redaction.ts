@@ -1,4 +1,4 @@
-import * as JsonValue from "@bowline/domain/json/JsonValue"
+import * as JsonValue from "@bowline/domain/unstable/json/JsonValue"
 import { Record, Result, type Schema } from "effect"
 import { addRanges, without, type Range } from "./Range.ts"
 import { RedactedSequence } from "./RedactedSequence.ts"

@@ -1,4 +1,4 @@
-import type { ServerTerms } from "@bowline/domain/mcp/McpServer"
+import type { ServerTerms } from "@bowline/domain/unstable/mcp/McpServer"
 import type { PeerError } from "@bowline/domain/peer/PeerError"
 import { Context, Effect, type Scope } from "effect"
 import type { Route } from "../peer/PeerClient.ts"

@@ -1,4 +1,4 @@
-import type { McpServer } from "@bowline/domain/mcp/McpServer"
+import type { McpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Context, Effect, Layer, type Schema, type Scope } from "effect"

@@ -1,6 +1,6 @@
 import { isSettled, type PlanFacts, type PlanId, summarize } from "@bowline/domain/plan/Plan"
 import { InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Context, Duration, Effect, Layer, Option } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { GatewayId } from "../config/GatewayId.ts"
@@ -57,6 +57,16 @@ const isSettledBy = ({ plan }: PlanRecord, changes: ReadonlyArray<PlanChange>): 
   changes.some(
     (change) => change._tag === "Settled" && change.at === plan.finished_at && change.outcome.state === plan.state
   )
+
+/** Whether an earlier try of the same commit has been stored: its answer was lost. */
+const isStoredBy = ({ events }: PlanRecord, { messages }: SessionRecord, commit: PlanCommit): boolean => {
+  const lastEvent = commit.events.at(-1)?.seq
+  const lastMessage = commit.changes.findLast((change) => change._tag === "MessageAppended")?.message.message_id
+  return (
+    (lastEvent !== undefined && events.some(({ seq }) => seq === lastEvent)) ||
+    (lastMessage !== undefined && messages.some(({ message_id }) => message_id === lastMessage))
+  )
+}
 
 const guardOf = ({ fence, plan, replica }: PlanRecord): Guard =>
   plan.state === "queued" ? { _tag: "Queued", replica, fence } : { _tag: "Held", fence }
@@ -124,16 +134,17 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
     Effect.suspend(() => {
       const refused = new Set<PlanId>()
       const released: Array<Notice> = []
-      const write = ({ plan_id, session_id, guard, changes, events }: PlanCommit) => {
+      const write = (commit: PlanCommit) => {
+        const { plan_id, session_id, guard, changes, events } = commit
         const record = memory.plans.get(plan_id)
         const session = memory.sessions.get(session_id)
         if (record !== undefined && isSettledBy(record, changes)) return
-        if (
-          record === undefined ||
-          session === undefined ||
-          !memory.holds(record, guard) ||
-          !isCurrent(session, changes)
-        ) {
+        if (record === undefined || session === undefined || !memory.holds(record, guard)) {
+          refused.add(plan_id)
+          return
+        }
+        if (isStoredBy(record, session, commit)) return
+        if (!isCurrent(session, changes)) {
           refused.add(plan_id)
           return
         }

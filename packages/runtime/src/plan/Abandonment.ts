@@ -1,4 +1,4 @@
-import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import type { Outcome } from "@bowline/domain/plan/Outcome"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { type MessagePart, type NewMessage, MessageId } from "@bowline/domain/session/Message"

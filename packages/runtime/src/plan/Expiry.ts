@@ -1,4 +1,4 @@
-import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Effect, Layer, Schedule } from "effect"
 import { SessionStore } from "../store/SessionStore.ts"
 

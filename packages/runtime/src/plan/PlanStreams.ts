@@ -10,7 +10,7 @@ import {
 } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Context, Effect, Layer, Option, type Scope, Stream } from "effect"
 import { PlanStore } from "../store/PlanStore.ts"
 import type { Reading } from "../stream/LivePlan.ts"

@@ -47,6 +47,8 @@ import { RunningPlans } from "./RunningPlans.ts"
 import { SessionCompaction } from "./SessionCompaction.ts"
 import { Sessions } from "./Sessions.ts"
 
+export type { Asked, Decider }
+
 const toEvents = (frames: PlanReader): Stream.Stream<PlanEvent, StorageError> =>
   Stream.flatMap(frames, (item) => (typeof item === "string" ? Stream.empty : Stream.succeed(toEvent(item))))
 

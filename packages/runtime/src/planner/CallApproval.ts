@@ -1,6 +1,6 @@
 import type { ApprovalReason, GivenDecision } from "@bowline/domain/plan/Approval"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Effect } from "effect"
 import type { ApprovalRules } from "../config/PlansConfig.ts"
 import type { StoredDecision } from "../store/ApprovalStore.ts"

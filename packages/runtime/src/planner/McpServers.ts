@@ -1,4 +1,4 @@
-import type { ServerTerms } from "@bowline/domain/mcp/McpServer"
+import type { ServerTerms } from "@bowline/domain/unstable/mcp/McpServer"
 import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import { Effect, Result, type Scope } from "effect"
 import { mayPass } from "../http/ExchangeError.ts"

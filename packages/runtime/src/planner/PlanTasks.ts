@@ -1,6 +1,6 @@
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { MessageId, type Message, type MessagePart } from "@bowline/domain/session/Message"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import type { TaskId, TaskState, ToolKind } from "@bowline/domain/tool/TaskState"
 import { notMade, unknownEffect } from "../history/LegalHistory.ts"
 import type { PlanChange, StoredTask } from "../store/PlanStore.ts"

@@ -1,5 +1,5 @@
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Effect } from "effect"
 import type { ApprovalStore } from "../store/ApprovalStore.ts"
 import { canonicalJson } from "../store/CanonicalJson.ts"

@@ -1,6 +1,6 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import * as JsonText from "@bowline/domain/json/JsonText"
-import * as JsonValue from "@bowline/domain/json/JsonValue"
+import * as JsonText from "@bowline/domain/unstable/json/JsonText"
+import * as JsonValue from "@bowline/domain/unstable/json/JsonValue"
 import { Clock, Context, Effect, Layer, Option, PartitionedSemaphore, Result, type Schema } from "effect"
 import { createHash } from "node:crypto"
 import { LruCache } from "../cache/LruCache.ts"

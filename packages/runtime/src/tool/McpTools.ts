@@ -1,4 +1,4 @@
-import type { ServerTerms } from "@bowline/domain/mcp/McpServer"
+import type { ServerTerms } from "@bowline/domain/unstable/mcp/McpServer"
 import type { PeerError } from "@bowline/domain/peer/PeerError"
 import { Effect, type Schema } from "effect"
 import { createHash } from "node:crypto"

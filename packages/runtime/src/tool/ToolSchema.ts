@@ -1,4 +1,4 @@
-import * as JsonValue from "@bowline/domain/json/JsonValue"
+import * as JsonValue from "@bowline/domain/unstable/json/JsonValue"
 import { Ajv } from "ajv"
 import { Ajv2020 } from "ajv/dist/2020.js"
 import { Result } from "effect"

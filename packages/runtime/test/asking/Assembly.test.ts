@@ -1,5 +1,5 @@
 import { Provider, type ProviderPart } from "../../src/provider/Provider.ts"
-import * as TestKit from "@bowline/testing/TestKit"
+import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Stream } from "effect"
 import { SessionStore } from "../../src/store/SessionStore.ts"

@@ -1,6 +1,6 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
-import * as TestKit from "@bowline/testing/TestKit"
+import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Config, Duration, Effect, Fiber, Random, Stream } from "effect"
 import { TestClock } from "effect/testing"

@@ -1,4 +1,4 @@
-import type { Credential } from "@bowline/domain/provider/Credential"
+import type { Credential } from "@bowline/domain/unstable/provider/Credential"
 import type { Blame } from "./Fault.ts"
 
 const minute = 60_000

@@ -1,7 +1,7 @@
 import { stall } from "@bowline/testing/http/Move"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, say, type Turn } from "@bowline/testing/provider/Turn"
-import * as TestKit from "@bowline/testing/TestKit"
+import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber } from "effect"
 import * as ModelTable from "../../src/provider/ModelTable.ts"

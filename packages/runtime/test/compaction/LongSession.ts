@@ -1,6 +1,6 @@
-import { question, type Asked } from "@bowline/testing/provider/Script"
+import { question, type Asked } from "@bowline/testing/unstable/provider/Script"
 import { say, type Turn } from "@bowline/testing/provider/Turn"
-import { post, readAll } from "@bowline/testing/TestKit"
+import { post, readAll } from "@bowline/testing/unstable/TestKit"
 import { Effect } from "effect"
 
 /** A window of 4,000 tokens: beyond 2,400 a prompt is too long. */

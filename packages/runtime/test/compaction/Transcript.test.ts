@@ -1,6 +1,6 @@
 import type { MessagePart } from "@bowline/domain/session/Message"
 import { TaskId } from "@bowline/domain/tool/TaskState"
-import { RandomHistory } from "@bowline/testing/session/RandomHistory"
+import { RandomHistory } from "@bowline/testing/unstable/session/RandomHistory"
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import { transcript } from "../../src/compaction/Transcript.ts"

@@ -1,6 +1,6 @@
 import { SessionId } from "@bowline/domain/session/Session"
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
-import { pass } from "@bowline/testing/TestKit"
+import { pass } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { type Duration, Effect, Exit, Fiber, Layer, Option, Scope } from "effect"
 import { PlansConfig } from "../../src/config/PlansConfig.ts"

@@ -1,5 +1,5 @@
-import { fromMillis } from "@bowline/domain/time/Timestamp"
-import * as Given from "@bowline/testing/store/Given"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import * as Given from "@bowline/testing/unstable/store/Given"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { makeSession, Memory } from "../../src/memory/internal/Memory.ts"

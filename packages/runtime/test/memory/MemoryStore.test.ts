@@ -1,4 +1,4 @@
-import * as Given from "@bowline/testing/store/Given"
+import * as Given from "@bowline/testing/unstable/store/Given"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { apply, makePlan, makeSession, Memory } from "../../src/memory/internal/Memory.ts"

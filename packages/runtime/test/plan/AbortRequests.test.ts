@@ -1,7 +1,7 @@
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
-import { pass } from "@bowline/testing/TestKit"
+import { pass } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Array, Effect, Layer, Logger } from "effect"
 import * as AbortRequests from "../../src/plan/AbortRequests.ts"

@@ -1,5 +1,5 @@
 import { callTool } from "@bowline/testing/provider/Turn"
-import type { seen } from "@bowline/testing/TestKit"
+import type { seen } from "@bowline/testing/unstable/TestKit"
 import { Clock, Effect } from "effect"
 import type { PeerClient } from "../../src/peer/PeerClient.ts"
 

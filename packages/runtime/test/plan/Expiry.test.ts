@@ -1,6 +1,6 @@
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
-import * as Given from "@bowline/testing/store/Given"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import * as Given from "@bowline/testing/unstable/store/Given"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"

@@ -1,7 +1,7 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { stall, wait } from "@bowline/testing/http/Move"
 import { say, usage } from "@bowline/testing/provider/Turn"
-import { all, pass, post, seen, single } from "@bowline/testing/TestKit"
+import { all, pass, post, seen, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Stream } from "effect"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"

@@ -1,7 +1,7 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { say } from "@bowline/testing/provider/Turn"
-import { layer, readAll } from "@bowline/testing/TestKit"
+import { layer, readAll } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import { GatewayId } from "../../src/config/GatewayId.ts"

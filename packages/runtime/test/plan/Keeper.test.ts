@@ -1,4 +1,4 @@
-import { pass } from "@bowline/testing/TestKit"
+import { pass } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Scope } from "effect"
 import * as Keeper from "../../src/plan/Keeper.ts"

@@ -1,7 +1,7 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
-import { layerOnStore, pass, post, seen } from "@bowline/testing/TestKit"
+import { layerOnStore, pass, post, seen } from "@bowline/testing/unstable/TestKit"
 import { assert } from "@effect/vitest"
 import { Context, type Duration, Effect, Fiber, Layer, Scope, Stream } from "effect"
 import type { PeerCall, PeerClient } from "../../src/peer/PeerClient.ts"

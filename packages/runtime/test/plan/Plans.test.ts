@@ -1,7 +1,7 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { wait } from "@bowline/testing/http/Move"
 import { say, think, usage } from "@bowline/testing/provider/Turn"
-import { single, pass, post, readAll, seen, layer } from "@bowline/testing/TestKit"
+import { single, pass, post, readAll, seen, layer } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"

@@ -1,7 +1,7 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { wait } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
-import { layerOnStore, pass, post, readAll, single } from "@bowline/testing/TestKit"
+import { layerOnStore, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Context, Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
 import { Plans } from "../../src/plan/Plans.ts"

@@ -1,7 +1,7 @@
 import { urlsOf } from "@bowline/domain/peer/Agent"
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { all, layer, pass, post, readAll, type seen, single } from "@bowline/testing/TestKit"
+import { all, layer, pass, post, readAll, type seen, single } from "@bowline/testing/unstable/TestKit"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"

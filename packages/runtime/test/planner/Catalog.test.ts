@@ -1,7 +1,7 @@
 import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import { say } from "@bowline/testing/provider/Turn"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
-import { all, layer, post, readAll, single } from "@bowline/testing/TestKit"
+import { all, layer, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 

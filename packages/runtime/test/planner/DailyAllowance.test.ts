@@ -1,5 +1,5 @@
 import { callTool, say, usage } from "@bowline/testing/provider/Turn"
-import { all, layer, pass, post, readAll, single } from "@bowline/testing/TestKit"
+import { all, layer, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"

@@ -1,6 +1,6 @@
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { all, layer, post, readAll, single } from "@bowline/testing/TestKit"
+import { all, layer, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { Effect } from "effect"

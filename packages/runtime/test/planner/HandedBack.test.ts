@@ -1,7 +1,7 @@
 import { CircuitOpen, PaymentRequired, PeerError, Rpc, Unreachable } from "@bowline/domain/peer/PeerError"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { all, layer, post, readAll, single } from "@bowline/testing/TestKit"
+import { all, layer, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { PeerCall, PeerClient, PeerResult, RemoteIds } from "../../src/peer/PeerClient.ts"

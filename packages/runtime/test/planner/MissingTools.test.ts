@@ -1,5 +1,5 @@
 import { say } from "@bowline/testing/provider/Turn"
-import { all, layer, post, readAll, single } from "@bowline/testing/TestKit"
+import { all, layer, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { McpTool } from "../../src/mcp/McpClient.ts"

@@ -1,6 +1,6 @@
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { wait } from "@bowline/testing/http/Move"
-import { all, layer, pass, post, readAll, single } from "@bowline/testing/TestKit"
+import { all, layer, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { bob, names } from "../plan/Bob.ts"

@@ -1,6 +1,6 @@
 import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import { callTool, finish, noFinish, say, usage } from "@bowline/testing/provider/Turn"
-import { all, single, post, readAll, layer } from "@bowline/testing/TestKit"
+import { all, single, post, readAll, layer } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Fiber, Latch } from "effect"
 import { TestClock } from "effect/testing"

@@ -1,7 +1,7 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PeerError, Unreachable } from "@bowline/domain/peer/PeerError"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
-import { all, layer, pass, post, readAll, single } from "@bowline/testing/TestKit"
+import { all, layer, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { Permissions, everything } from "../../src/config/Permissions.ts"

@@ -1,7 +1,7 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { ProviderErrorReason } from "@bowline/domain/provider/ProviderError"
 import { TaskId } from "@bowline/domain/tool/TaskState"
-import * as TestKit from "@bowline/testing/TestKit"
+import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Deferred, Duration, Effect, Fiber, Layer, Stream } from "effect"
 import { AiError, LanguageModel, type Response } from "effect/ai"

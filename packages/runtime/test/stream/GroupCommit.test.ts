@@ -1,7 +1,7 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { SessionId } from "@bowline/domain/session/Session"
 import { Rejected, StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
-import { pass } from "@bowline/testing/TestKit"
+import { pass } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Deferred, Effect, Fiber, Layer, Scheduler, Stream } from "effect"
 import { TestClock } from "effect/testing"

@@ -1,5 +1,5 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
-import { pass } from "@bowline/testing/TestKit"
+import { pass } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { SessionLock } from "../../src/lock/SessionLock.ts"

@@ -1,6 +1,6 @@
 import { reset, stall, wait } from "@bowline/testing/http/Move"
 import { callTool, doneOnly, error, say, usage } from "@bowline/testing/provider/Turn"
-import * as TestKit from "@bowline/testing/TestKit"
+import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Array, Cause, Effect, Exit, Fiber, Layer, Logger, Metric, Option, References, Tracer } from "effect"
 import { TestClock } from "effect/testing"

@@ -1,6 +1,6 @@
 import { stall } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
-import { pass, post, single } from "@bowline/testing/TestKit"
+import { pass, post, single } from "@bowline/testing/unstable/TestKit"
 import { assert, it } from "@effect/vitest"
 import { Duration, Effect, Option, Tracer } from "effect"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"

@@ -1,5 +1,5 @@
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { all, layer, single, post, readAll } from "@bowline/testing/TestKit"
+import { all, layer, single, post, readAll } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Schema } from "effect"
 import { Tool, Toolkit } from "effect/ai"

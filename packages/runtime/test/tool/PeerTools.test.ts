@@ -1,6 +1,6 @@
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { layer, post, readAll, single } from "@bowline/testing/TestKit"
+import { layer, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"

@@ -1,5 +1,5 @@
-import { fromMillis } from "@bowline/domain/time/Timestamp"
-import { LoginStore } from "@bowline/runtime/store/LoginStore"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
+import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
 import { Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { makeWithDeadline } from "../internal/Deadline.ts"

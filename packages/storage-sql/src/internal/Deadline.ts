@@ -1,5 +1,5 @@
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
-import { gauge } from "@bowline/runtime/telemetry/Instrument"
+import { gauge } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { type Context, Duration, Effect, Fiber, Scope } from "effect"
 import { translateErrors } from "./StorageErrors.ts"
 

@@ -1,4 +1,4 @@
-import type { Page } from "@bowline/runtime/store/Page"
+import type { Page } from "@bowline/runtime/unstable/store/Page"
 
 /** Makes a page of rows that were read newest first, with one row more than `limit` if the page is not the last one. */
 export const newestFirst = <Row extends { readonly ordinal: bigint }, A>(

@@ -1,5 +1,5 @@
-import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
-import { Audience, Notice, Notices } from "@bowline/runtime/store/Notices"
+import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
+import { Audience, Notice, Notices } from "@bowline/runtime/unstable/store/Notices"
 import { PgClient, PgConnection } from "@effect/sql-pg"
 import { type Cause, Duration, Effect, Latch, Layer, Option, Queue, Schedule, Schema, Scope } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"

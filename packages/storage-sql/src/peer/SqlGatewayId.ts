@@ -1,4 +1,4 @@
-import { GatewayId } from "@bowline/runtime/config/GatewayId"
+import { GatewayId } from "@bowline/runtime/unstable/config/GatewayId"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { makeWithDeadline } from "../internal/Deadline.ts"

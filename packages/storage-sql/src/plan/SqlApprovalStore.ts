@@ -7,7 +7,7 @@ import {
   type KnownToolId,
   knownUntil,
   type StoredDecision
-} from "@bowline/runtime/store/ApprovalStore"
+} from "@bowline/runtime/unstable/store/ApprovalStore"
 import { Duration, Effect, Layer, Struct } from "effect"
 import { SqlClient } from "effect/sql"
 import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"

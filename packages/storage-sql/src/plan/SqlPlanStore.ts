@@ -1,9 +1,15 @@
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotFound } from "@bowline/domain/plan/Refusal"
-import type { ReplicaId } from "@bowline/runtime/store/LeaseStore"
-import { type Guard, type PlanCommit, type PlanFilter, PlanStore, type Spent } from "@bowline/runtime/store/PlanStore"
-import type { Notice } from "@bowline/runtime/store/Notices"
+import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
+import {
+  type Guard,
+  type PlanCommit,
+  type PlanFilter,
+  PlanStore,
+  type Spent
+} from "@bowline/runtime/unstable/store/PlanStore"
+import type { Notice } from "@bowline/runtime/unstable/store/Notices"
 import { type Duration, Effect, FiberSet, Layer, Option, type Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { newestFirst } from "../internal/NewestFirst.ts"

@@ -5,7 +5,7 @@ import {
   PushStore,
   type PushTarget,
   TooManyPushTargets
-} from "@bowline/runtime/store/PushStore"
+} from "@bowline/runtime/unstable/store/PushStore"
 import { Effect, Layer, Option, Struct } from "effect"
 import { SqlClient } from "effect/sql"
 import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"

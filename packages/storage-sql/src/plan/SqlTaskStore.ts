@@ -3,14 +3,14 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { TaskMessage } from "@bowline/domain/plan/PlanRequest"
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import { handedBack, type TaskState } from "@bowline/domain/tool/TaskState"
-import type { HandedBack } from "@bowline/runtime/store/SessionStore"
+import type { HandedBack } from "@bowline/runtime/unstable/store/SessionStore"
 import {
   standingOf,
   type TaskCursor,
   type TaskFilter,
   type TaskPlan,
   TaskStore
-} from "@bowline/runtime/store/TaskStore"
+} from "@bowline/runtime/unstable/store/TaskStore"
 import { Array, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"

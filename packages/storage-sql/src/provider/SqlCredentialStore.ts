@@ -1,4 +1,4 @@
-import { type CredentialRow, CredentialStore } from "@bowline/runtime/store/CredentialStore"
+import { type CredentialRow, CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { makeWithDeadline, type WithDeadline } from "../internal/Deadline.ts"

@@ -1,6 +1,6 @@
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
-import { LeaseStore } from "@bowline/runtime/store/LeaseStore"
+import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { PgClient } from "@effect/sql-pg"
 import { Duration, Effect, Layer, Option } from "effect"
 import { Reactivity } from "effect/reactivity"

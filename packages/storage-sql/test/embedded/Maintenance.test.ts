@@ -1,5 +1,5 @@
-import { SessionStore } from "@bowline/runtime/store/SessionStore"
-import * as Given from "@bowline/testing/store/Given"
+import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
+import * as Given from "@bowline/testing/unstable/store/Given"
 import { assert, describe, it } from "@effect/vitest"
 import { Config, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"

@@ -1,7 +1,7 @@
 // A process that has the embedded database in the folder it is given, and writes events of one plan until it is killed. It
 // prints the plan's owner and id, and then the seq of each event that is stored.
-import { PlanStore } from "@bowline/runtime/store/PlanStore"
-import * as Given from "@bowline/testing/store/Given"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import * as Given from "@bowline/testing/unstable/store/Given"
 import { Effect } from "effect"
 import * as SqlStore from "../../src/SqlStore.ts"
 import { sessionTtl } from "../stores.ts"

@@ -1,6 +1,6 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
 import { PlanId } from "@bowline/domain/plan/Plan"
-import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { PgClient } from "@effect/sql-pg"
 import { assert, it } from "@effect/vitest"
 import { Context, Deferred, Effect, Exit, Fiber, Layer, Metric, Schedule, Scope } from "effect"

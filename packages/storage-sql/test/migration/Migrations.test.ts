@@ -1,5 +1,5 @@
 import { CallerName } from "@bowline/domain/caller/CallerName"
-import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { PgClient } from "@effect/sql-pg"
 import { assert, it } from "@effect/vitest"
 import { Duration, Effect, Layer } from "effect"

@@ -1,5 +1,5 @@
-import { GatewayId } from "@bowline/runtime/config/GatewayId"
-import * as Given from "@bowline/testing/store/Given"
+import { GatewayId } from "@bowline/runtime/unstable/config/GatewayId"
+import * as Given from "@bowline/testing/unstable/store/Given"
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, type Redacted } from "effect"

@@ -1,18 +1,11 @@
-import { Context, Deferred, Effect, Exit, Fiber, FiberSet, Layer, Queue, Stream, type Cause } from "effect"
-import { HttpClient, HttpClientError, type HttpClientRequest } from "effect/http"
+import { type Cause, Context, Deferred, Effect, Exit, type Fiber, FiberSet, Layer, Queue, Stream } from "effect"
+import { HttpClient } from "effect/http"
 import * as ExchangeLog from "../exchange/ExchangeLog.ts"
 import { Fault, type Host, type HostRequest, type HostResponse } from "./Host.ts"
-import { MemoryResponse } from "./internal/MemoryResponse.ts"
+import { clientOf, type Connection } from "./internal/MemoryClient.ts"
 import { respond } from "./internal/respond.ts"
 import { Network } from "./Network.ts"
 import * as RequestLog from "./RequestLog.ts"
-
-/** The host's end of a connection: the head, then each piece when it comes. */
-interface Connection {
-  readonly head: Deferred.Deferred<HostResponse, Fault>
-  readonly pieces: Queue.Queue<Uint8Array, Fault | Cause.Done>
-  readonly fiber: Fiber.Fiber<void>
-}
 
 /**
  * Hosts at `http://host-1.test`, `http://host-2.test` … and the `HttpClient` that reaches them, and nothing else. All of it
@@ -34,32 +27,7 @@ export const layer: Layer.Layer<Network | HttpClient.HttpClient> = Layer.effectC
         return { url, requests }
       })
     })
-    const client = HttpClient.make(
-      Effect.fnUntraced(function* (request, url, signal) {
-        const open = hosts.get(url.origin)
-        if (open === undefined) return yield* transportError(request, failure("ECONNREFUSED", "connect ECONNREFUSED"))
-        const connection = open({
-          method: request.method,
-          url,
-          headers: headersOf(request, url),
-          body: yield* bodyOf(request)
-        })
-        signal.addEventListener("abort", () => connection.fiber.interruptUnsafe())
-        const head = yield* Effect.catchTag(Deferred.await(connection.head), "Fault", (fault) =>
-          transportError(request, broken(fault))
-        )
-        return new MemoryResponse(request, url, head, (response) =>
-          Stream.fromQueue(connection.pieces).pipe(
-            Stream.mapError(
-              (fault) =>
-                new HttpClientError.HttpClientError({
-                  reason: new HttpClientError.DecodeError({ request, response, cause: broken(fault) })
-                })
-            )
-          )
-        )
-      })
-    )
+    const client = clientOf((request) => hosts.get(request.url.origin)?.(request))
     return Context.make(Network, network).pipe(Context.add(HttpClient.HttpClient, client))
   })
 )
@@ -82,33 +50,6 @@ const connect = (
     const fault = RequestLog.faultOf(exit.cause) ?? new Fault({ kind: "cut" })
     return Effect.andThen(Deferred.fail(head, fault), Queue.fail(pieces, fault))
   })
-  return { head, pieces, fiber: run(Effect.ignore(exchange)) }
+  const fiber = run(Effect.ignore(exchange))
+  return { head, pieces, close: () => fiber.interruptUnsafe() }
 }
-
-const headersOf = (request: HttpClientRequest.HttpClientRequest, url: URL): Record<string, string> => ({
-  host: url.host,
-  ...request.headers
-})
-
-const bodyOf = ({ body }: HttpClientRequest.HttpClientRequest): Effect.Effect<string> => {
-  switch (body._tag) {
-    case "Empty":
-      return Effect.succeed("")
-    case "Uint8Array":
-      return Effect.succeed(new TextDecoder().decode(body.body))
-    case "Stream":
-      return Stream.mkString(Stream.decodeText(Stream.orDie(body.stream)))
-    case "Raw":
-    case "FormData":
-      return Effect.die(`A host in memory cannot read a body of ${body._tag}`)
-  }
-}
-
-const transportError = (request: HttpClientRequest.HttpClientRequest, cause: Error) =>
-  new HttpClientError.HttpClientError({ reason: new HttpClientError.TransportError({ request, cause }) })
-
-const failure = (code: string, message: string): Error => Object.assign(new Error(message), { code })
-
-/** The errors of undici. */
-const broken = (fault: Fault): Error =>
-  fault.kind === "reset" ? failure("ECONNRESET", "read ECONNRESET") : failure("UND_ERR_SOCKET", "other side closed")

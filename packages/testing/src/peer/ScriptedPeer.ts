@@ -1,5 +1,5 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
-import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
+import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import { Clock, Effect, Option, Result, Stream, SubscriptionRef, type Scope } from "effect"
 import { json, text, type Fault, type Host, type HostRequest, type HostResponse } from "../http/Host.ts"
 import { Network } from "../http/Network.ts"

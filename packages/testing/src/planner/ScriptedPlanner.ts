@@ -1,8 +1,8 @@
 import * as Usage from "@bowline/domain/plan/Usage"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
-import { Planner } from "@bowline/runtime/planner/Planner"
-import { PlannerError } from "@bowline/runtime/planner/PlannerError"
+import { Planner } from "@bowline/runtime/unstable/planner/Planner"
+import { PlannerError } from "@bowline/runtime/unstable/planner/PlannerError"
 import { Clock, Effect, Layer, Option, Schema } from "effect"
 import type { Act, Part } from "../peer/Act.ts"
 

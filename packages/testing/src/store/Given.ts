@@ -7,7 +7,7 @@ import type { Preferences, ResolvedRequest, TaskMessage } from "@bowline/domain/
 import { MessageId } from "@bowline/domain/session/Message"
 import { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import { TaskId } from "@bowline/domain/tool/TaskState"
-import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
+import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import {
   type Guard,
   type NewPlan,
@@ -15,9 +15,9 @@ import {
   type PlanCommit,
   PlanStore,
   type Progress
-} from "@bowline/runtime/store/PlanStore"
-import { LeaseStore, type ReplicaId } from "@bowline/runtime/store/LeaseStore"
-import type { EventRow } from "@bowline/runtime/store/EventRow"
+} from "@bowline/runtime/unstable/store/PlanStore"
+import { LeaseStore, type ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
+import type { EventRow } from "@bowline/runtime/unstable/store/EventRow"
 import { Duration, Effect, Option, Struct } from "effect"
 import assert from "node:assert/strict"
 import { LeaseTime } from "./StoreCase.ts"

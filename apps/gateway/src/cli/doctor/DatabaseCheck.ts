@@ -1,5 +1,5 @@
-import { inspect as inspectFolder } from "@bowline/storage-sql/embedded/DataDir"
-import { inspect } from "@bowline/storage-sql/migration/Inspection"
+import { inspect as inspectFolder } from "@bowline/storage-sql/unstable/embedded/DataDir"
+import { inspect } from "@bowline/storage-sql/unstable/migration/Inspection"
 import { Effect, Redacted } from "effect"
 import { accessSync, constants, existsSync, statSync } from "node:fs"
 import { join, resolve } from "node:path"

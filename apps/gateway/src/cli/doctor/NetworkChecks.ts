@@ -1,4 +1,4 @@
-import type { ConfiguredMcpServer } from "@bowline/domain/mcp/McpServer"
+import type { ConfiguredMcpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import { Config, Context, Effect, Layer, Option, Schema } from "effect"
 import { HttpClient, HttpClientRequest } from "effect/http"
 import { accessSync, constants } from "node:fs"

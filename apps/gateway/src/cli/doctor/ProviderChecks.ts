@@ -1,4 +1,4 @@
-import * as HttpAttempt from "@bowline/runtime/provider/HttpAttempt"
+import * as HttpAttempt from "@bowline/runtime/unstable/provider/HttpAttempt"
 import { Clock, Effect, Option, Record, Redacted, Schema } from "effect"
 import { type HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import type { GatewayConfig } from "../../config/GatewayConfig.ts"

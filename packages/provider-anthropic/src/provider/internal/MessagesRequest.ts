@@ -1,6 +1,6 @@
 import type { FilePart, MessagePart } from "@bowline/domain/session/Message"
 import type { TaskState } from "@bowline/domain/tool/TaskState"
-import { fileNote, fileText, isImage, isPdf } from "@bowline/runtime/provider/FileText"
+import { fileNote, fileText, isImage, isPdf } from "@bowline/runtime/unstable/provider/FileText"
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
 import { fromSigned } from "./Thought.ts"
 

@@ -1,5 +1,5 @@
 import type { Usage } from "@bowline/domain/plan/Usage"
-import type { Fields } from "@bowline/runtime/provider/AnswerStream"
+import type { Fields } from "@bowline/runtime/unstable/provider/AnswerStream"
 import { Predicate } from "effect"
 
 /** The tokens that an answer has reported so far. */

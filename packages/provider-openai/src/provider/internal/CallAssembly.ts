@@ -1,4 +1,4 @@
-import { withOwnIds } from "@bowline/runtime/provider/CallIds"
+import { withOwnIds } from "@bowline/runtime/unstable/provider/CallIds"
 import type { CallDropped, ToolCall } from "@bowline/runtime/provider/Provider"
 import { Predicate } from "effect"
 

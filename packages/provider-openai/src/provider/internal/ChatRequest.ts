@@ -1,5 +1,5 @@
 import type { FilePart, Message } from "@bowline/domain/session/Message"
-import { fileNote, fileText, fileUrl, isImage, isPdf } from "@bowline/runtime/provider/FileText"
+import { fileNote, fileText, fileUrl, isImage, isPdf } from "@bowline/runtime/unstable/provider/FileText"
 import type { ProviderRequest } from "@bowline/runtime/provider/Provider"
 
 type Entry = Pick<Message, "role" | "parts">

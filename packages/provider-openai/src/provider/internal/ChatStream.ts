@@ -1,4 +1,4 @@
-import { AnswerStream, type Fields } from "@bowline/runtime/provider/AnswerStream"
+import { AnswerStream, type Fields } from "@bowline/runtime/unstable/provider/AnswerStream"
 import type { CallDropped, FinishReason, ToolCall } from "@bowline/runtime/provider/Provider"
 import { Predicate } from "effect"
 import { CallAssembly } from "./CallAssembly.ts"

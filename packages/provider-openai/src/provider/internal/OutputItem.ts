@@ -1,4 +1,4 @@
-import type { Fields } from "@bowline/runtime/provider/AnswerStream"
+import type { Fields } from "@bowline/runtime/unstable/provider/AnswerStream"
 import type { ToolCall } from "@bowline/runtime/provider/Provider"
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "")

@@ -1,5 +1,5 @@
-import { AnswerStream, type Fields } from "@bowline/runtime/provider/AnswerStream"
-import { withOwnIds } from "@bowline/runtime/provider/CallIds"
+import { AnswerStream, type Fields } from "@bowline/runtime/unstable/provider/AnswerStream"
+import { withOwnIds } from "@bowline/runtime/unstable/provider/CallIds"
 import type { CallDropped, FinishReason, ToolCall } from "@bowline/runtime/provider/Provider"
 import { Predicate } from "effect"
 import { OutputItem } from "./OutputItem.ts"

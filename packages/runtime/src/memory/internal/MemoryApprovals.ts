@@ -1,7 +1,7 @@
 import type { PendingApproval } from "@bowline/domain/plan/Approval"
 import { isSettled } from "@bowline/domain/plan/Plan"
 import { ApprovalConflict, NotFound } from "@bowline/domain/plan/Refusal"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { Clock, Effect } from "effect"
 import { type ApprovalStore, type KnownToolId, knownUntil } from "../../store/ApprovalStore.ts"
 import type { Memory } from "./Memory.ts"

@@ -1,7 +1,7 @@
 import { NotFound } from "@bowline/domain/plan/Refusal"
 import type { Message } from "@bowline/domain/session/Message"
 import type { Session, SessionId } from "@bowline/domain/session/Session"
-import { fromMillis } from "@bowline/domain/time/Timestamp"
+import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import { DateTime, Duration, Effect } from "effect"
 import { LeaseLost } from "../../store/LeaseStore.ts"
 import type { Compaction, SessionStore, SessionSummary } from "../../store/SessionStore.ts"

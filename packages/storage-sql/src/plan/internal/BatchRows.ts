@@ -1,5 +1,5 @@
-import type { PlanChange, PlanCommit } from "@bowline/runtime/store/PlanStore"
-import type { Compaction } from "@bowline/runtime/store/SessionStore"
+import type { PlanChange, PlanCommit } from "@bowline/runtime/unstable/store/PlanStore"
+import type { Compaction } from "@bowline/runtime/unstable/store/SessionStore"
 import { storable } from "../../internal/Storable.ts"
 
 /** A plan's guard, and what a batch has once per plan. `fence` is that of the session, which the plan holds or is about to hold. */

@@ -1,4 +1,4 @@
-import type { EventRow } from "@bowline/runtime/store/EventRow"
+import type { EventRow } from "@bowline/runtime/unstable/store/EventRow"
 
 /** A row of events as the driver reads it. */
 export type StoredEvent = Omit<EventRow, "at"> & { readonly at: Date }

@@ -1,5 +1,5 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
-import type { PlanCommit } from "@bowline/runtime/store/PlanStore"
+import type { PlanCommit } from "@bowline/runtime/unstable/store/PlanStore"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { Duration } from "effect"
 import type { SqlClient, Statement } from "effect/sql"

@@ -1,7 +1,7 @@
 import type { Outcome } from "@bowline/domain/plan/Outcome"
-import type { PlanChange } from "@bowline/runtime/store/PlanStore"
-import { PlanStore } from "@bowline/runtime/store/PlanStore"
-import { SessionStore } from "@bowline/runtime/store/SessionStore"
+import type { PlanChange } from "@bowline/runtime/unstable/store/PlanStore"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect } from "effect"
 import assert from "node:assert/strict"
 import type { StoreCase } from "../StoreCase.ts"
@@ -107,6 +107,31 @@ export const commitCases: ReadonlyArray<StoreCase> = [
       ])
       assert.deepEqual(refused, new Set([queued.plan.plan_id, held.plan.plan_id]))
       assert.deepEqual(yield* Effect.all([snapshot(queued), snapshot(held)]), before)
+    })
+  },
+  {
+    title: "stores a batch once that is written again, since its answer was lost",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const sessions = yield* SessionStore
+      const held = yield* Given.createHeld()
+      const commits = [
+        Given.commitOf(
+          held,
+          [advanced, yield* Given.appended("hello")],
+          [Given.row(2, "step"), Given.row(3, "queued")]
+        ),
+        Given.commitOf(held, [yield* Given.appended("again")])
+      ]
+      for (const commit of [...commits, ...commits.slice(1)]) {
+        assert.deepEqual(yield* store.commit([commit]), new Set())
+        assert.deepEqual(yield* store.commit([commit]), new Set())
+      }
+      assert.deepEqual(
+        (yield* Given.eventsOf(held)).map(({ seq }) => seq),
+        [1, 2, 3]
+      )
+      assert.equal((yield* sessions.messages(held.session_id, { limit: 10 })).items.length, 2)
     })
   },
   {

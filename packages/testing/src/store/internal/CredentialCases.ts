@@ -1,5 +1,5 @@
-import { CredentialStore, type WindowScope } from "@bowline/runtime/store/CredentialStore"
-import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
+import { CredentialStore, type WindowScope } from "@bowline/runtime/unstable/store/CredentialStore"
+import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import { Duration, Effect } from "effect"
 import assert from "node:assert/strict"
 import * as Given from "../Given.ts"

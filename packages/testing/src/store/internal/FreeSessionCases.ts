@@ -1,6 +1,6 @@
 import { ExternalSessionId } from "@bowline/domain/session/Session"
-import { LeaseStore } from "@bowline/runtime/store/LeaseStore"
-import { PlanStore } from "@bowline/runtime/store/PlanStore"
+import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Effect, Option, Result } from "effect"
 import assert from "node:assert/strict"
 import * as Given from "../Given.ts"

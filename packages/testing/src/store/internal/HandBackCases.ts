@@ -1,6 +1,6 @@
 import type { TaskId, TaskState } from "@bowline/domain/tool/TaskState"
-import type { PlanChange } from "@bowline/runtime/store/PlanStore"
-import { SessionStore } from "@bowline/runtime/store/SessionStore"
+import type { PlanChange } from "@bowline/runtime/unstable/store/PlanStore"
+import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect } from "effect"
 import assert from "node:assert/strict"
 import type { StoreCase } from "../StoreCase.ts"

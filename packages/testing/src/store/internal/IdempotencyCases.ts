@@ -1,5 +1,5 @@
-import { PlanStore } from "@bowline/runtime/store/PlanStore"
-import { SessionStore } from "@bowline/runtime/store/SessionStore"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Effect, Option } from "effect"
 import assert from "node:assert/strict"
 import type { StoreCase } from "../StoreCase.ts"

@@ -1,4 +1,4 @@
-import { LeaseStore } from "@bowline/runtime/store/LeaseStore"
+import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { Duration, Effect, Option } from "effect"
 import assert from "node:assert/strict"
 import { LeaseTime, type StoreCase } from "../StoreCase.ts"

@@ -1,5 +1,5 @@
-import { LoginStore } from "@bowline/runtime/store/LoginStore"
-import { UuidGenerator } from "@bowline/runtime/config/UuidGenerator"
+import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
+import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import { Effect, Option } from "effect"
 import assert from "node:assert/strict"
 import type { StoreCase } from "../StoreCase.ts"

@@ -1,5 +1,5 @@
 import type { Outcome } from "@bowline/domain/plan/Outcome"
-import { type PlanFilter, PlanStore } from "@bowline/runtime/store/PlanStore"
+import { type PlanFilter, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Effect } from "effect"
 import assert from "node:assert/strict"
 import type { StoreCase } from "../StoreCase.ts"

@@ -1,6 +1,6 @@
 import type { TaskId } from "@bowline/domain/tool/TaskState"
-import { type PlanChange, PlanStore } from "@bowline/runtime/store/PlanStore"
-import { LeaseStore } from "@bowline/runtime/store/LeaseStore"
+import { type PlanChange, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { Effect, Option } from "effect"
 import assert from "node:assert/strict"
 import type { StoreCase } from "../StoreCase.ts"

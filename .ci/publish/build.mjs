@@ -1,0 +1,83 @@
+import { cpSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { stripTypeScriptTypes } from "node:module"
+import { dirname, join, relative } from "node:path"
+import { fileURLToPath } from "node:url"
+import { parseSync } from "vite"
+import { buildConsole } from "../console.mjs"
+import { bin, capture, root } from "../setup.mjs"
+import { llmsOf } from "./llms.mjs"
+import { packages } from "./workspace.mjs"
+
+const compiled = join(root, ".bowline", "build")
+
+/** The program without its types, comments and `.ts`: every line and column stays where it is in the source. */
+const toJavaScript = (file) => {
+  let code = stripTypeScriptTypes(readFileSync(file, "utf8"))
+  const { comments, module } = parseSync(file.replace(/\.ts$/, ".js"), code)
+  const put = (start, end, text) => (code = code.slice(0, start) + text + code.slice(end))
+  for (const { start, end } of comments) put(start, end, code.slice(start, end).replaceAll(/[^\n]/g, " "))
+  const requests = [
+    ...module.staticImports,
+    ...module.staticExports.flatMap(({ entries }) => entries),
+    ...module.dynamicImports
+  ]
+  for (const { moduleRequest } of requests) {
+    if (moduleRequest === null || moduleRequest === undefined) continue
+    const { start, end } = moduleRequest
+    put(start, end, code.slice(start, end).replace(/^(["']\.[^"']*\.)ts(["'])$/, "$1js$2"))
+  }
+  return code.replaceAll(/ +$/gm, "")
+}
+
+/** Since the columns are the same, a map of the lines is enough. */
+const mapOf = (file, source, code) => {
+  const lines = code.split("\n").length
+  return { version: 3, file, sources: [source], names: [], mappings: `AAAA${";AACA".repeat(lines - 1)}` }
+}
+
+const write = (folder, source) => {
+  const path = join(folder, "dist", source.replace(/\.ts$/, ".js"))
+  const name = path.slice(dirname(path).length + 1)
+  const code = toJavaScript(join(folder, "src", source))
+  writeFileSync(path, `${code}//# sourceMappingURL=${name}.map\n`)
+  writeFileSync(`${path}.map`, JSON.stringify(mapOf(name, relative(dirname(path), join(folder, "src", source)), code)))
+}
+
+/** The map of a declaration names its source from where it was written, which is not where it is read. */
+const moveMap = (folder, map) => {
+  const [path, source] = [join(folder, "dist", map), join(folder, "src", map.replace(/\.d\.ts\.map$/, ".ts"))]
+  const content = JSON.parse(readFileSync(path, "utf8"))
+  writeFileSync(path, JSON.stringify({ ...content, sources: [relative(dirname(path), source)] }))
+}
+
+const finish = (one) => {
+  const { folder } = one
+  const [src, dist] = [join(folder, "src"), join(folder, "dist")]
+  rmSync(dist, { recursive: true, force: true })
+  mkdirSync(dist, { recursive: true })
+  renameSync(join(compiled, relative(root, src)), dist)
+  for (const map of globSync("**/*.d.ts.map", { cwd: dist })) moveMap(folder, map)
+  for (const file of globSync("**/*.*", { cwd: src })) {
+    if (file.endsWith(".ts")) write(folder, file)
+    else cpSync(join(src, file), join(dist, file))
+  }
+  writeFileSync(join(folder, "llms.txt"), llmsOf(one))
+}
+
+/** Writes the `dist` of every package, and builds the console. Returns what went wrong, if anything did. */
+export const build = async (options) => {
+  rmSync(compiled, { recursive: true, force: true })
+  const { code, output } = await capture(bin("tsc"), ["-p", "tsconfig.build.json"], options)
+  if (code !== 0) return output
+  for (const one of packages) finish(one)
+  rmSync(compiled, { recursive: true, force: true })
+  return buildConsole()
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const problem = await build()
+  if (problem !== undefined) {
+    process.stderr.write(`${problem}\n`)
+    process.exitCode = 1
+  }
+}

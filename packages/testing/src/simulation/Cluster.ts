@@ -1,0 +1,55 @@
+import { Effect } from "effect"
+import { Replica, type Surroundings } from "./Replica.ts"
+
+const letters = "abcdefghijklmnopqrstuvwxyz"
+
+/** The replicas of a world. When one is gone, another process may take its place, under the same letter. */
+export class Cluster {
+  readonly surroundings: Surroundings
+  readonly #places: Array<Replica> = []
+  readonly #starts: Array<number> = []
+
+  constructor(surroundings: Surroundings, size: number) {
+    this.surroundings = surroundings
+    for (let place = 0; place < size; place++) this.start(place)
+  }
+
+  get size(): number {
+    return this.#places.length
+  }
+
+  get all(): ReadonlyArray<Replica> {
+    return this.#places
+  }
+
+  at(place: number): Replica | undefined {
+    return this.#places[place % this.#places.length]
+  }
+
+  start(place: number): void {
+    const count = (this.#starts[place] ?? 0) + 1
+    this.#starts[place] = count
+    this.#places[place] = new Replica(`${letters[place] ?? place}.${count}`, this.surroundings)
+  }
+
+  /** A process that takes requests: the one in this place, or the next one. */
+  upAt(place: number): Replica | undefined {
+    for (let step = 0; step < this.size; step++) {
+      const replica = this.at(place + step)
+      if (replica?.isUp === true) return replica
+    }
+    return undefined
+  }
+
+  /** Waits until one takes requests. */
+  readonly awaitUp = (place: number): Effect.Effect<Replica> =>
+    Effect.suspend(() => {
+      const replica = this.upAt(place)
+      return replica === undefined
+        ? Effect.andThen(
+            Effect.sleep(250),
+            Effect.suspend(() => this.awaitUp(place))
+          )
+        : Effect.succeed(replica)
+    })
+}

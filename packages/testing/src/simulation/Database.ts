@@ -1,0 +1,145 @@
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { SessionId } from "@bowline/domain/session/Session"
+import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
+import { ApprovalStore } from "@bowline/runtime/unstable/store/ApprovalStore"
+import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
+import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
+import { LoginStore } from "@bowline/runtime/unstable/store/LoginStore"
+import { Notices } from "@bowline/runtime/unstable/store/Notices"
+import { type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { PushStore } from "@bowline/runtime/unstable/store/PushStore"
+import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
+import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
+import { Context, Duration, Effect, Layer, Scope } from "effect"
+import { type Link, Noticeboard } from "./Link.ts"
+import type { Moment } from "./Observed.ts"
+import { planIn, type World } from "./World.ts"
+
+/** What a store brings. */
+export type Stores = Layer.Success<typeof MemoryStore.layer>
+
+/** A plan when it was stored. */
+export interface CreatedPlan extends Moment {
+  readonly name: string
+  readonly replica: string
+  readonly session_id: SessionId
+  readonly request: PlanRequest
+}
+
+/** The store that all replicas share, and the log of what it does. Its clock is the world's. */
+export class Database {
+  readonly board = new Noticeboard()
+  readonly stores: Context.Context<Stores>
+  readonly created = new Map<PlanId, CreatedPlan>()
+  readonly #world: World
+
+  constructor(world: World) {
+    this.#world = world
+    const scope = Scope.makeUnsafe()
+    const layer = MemoryStore.layerWith({ sessionTtl: Duration.days(30), maxBytes: Infinity })
+    this.stores = Effect.runSyncWith(world.process.context)(Layer.buildWithScope(layer, scope))
+    const hear = Context.get(this.stores, Notices).subscribe((heard) => {
+      if (heard._tag !== "ListeningChanged") this.board.publish([heard])
+    })
+    Effect.runSync(Scope.provide(hear, scope))
+  }
+
+  /** The stores as a replica sees them. */
+  of(replica: string, link: Link): Context.Context<Stores> {
+    const { over } = link
+    const get = <Id extends Stores, Shape>(key: Context.Key<Id, Shape>): Shape => Context.get(this.stores, key)
+    return this.stores.pipe(
+      Context.add(PlanStore, { ...over(this.#plans(replica), ["reading"]), isDurable: true }),
+      Context.add(TaskStore, over(get(TaskStore))),
+      Context.add(PushStore, over(get(PushStore))),
+      Context.add(ApprovalStore, over(get(ApprovalStore))),
+      Context.add(SessionStore, over(get(SessionStore))),
+      Context.add(LeaseStore, over(get(LeaseStore))),
+      Context.add(CredentialStore, over(this.#credentials())),
+      Context.add(LoginStore, over(get(LoginStore))),
+      Context.add(Notices, link.noticesOf(this.board))
+    )
+  }
+
+  #plans(replica: string): PlanStore["Service"] {
+    const world = this.#world
+    const store = Context.get(this.stores, PlanStore)
+    const applied = new WeakSet<PlanCommit>()
+    return {
+      ...store,
+      reading: () => Effect.void,
+      create: (plan, maxQueue) =>
+        Effect.tap(store.create(plan, maxQueue), ({ session_id }) =>
+          Effect.sync(() => {
+            const name = planIn(plan.request.question)
+            this.created.set(plan.plan_id, { name, replica, session_id, request: plan.request, ...world.moment() })
+            world.tell(replica, name, "is created")
+          })
+        ),
+      commit: (batch) =>
+        Effect.map(store.commit(batch), (refused) => {
+          for (const commit of batch) {
+            if (refused.has(commit.plan_id) || applied.has(commit)) continue
+            applied.add(commit)
+            this.#note(replica, commit)
+          }
+          return refused
+        }),
+      takeOver: (...given) =>
+        Effect.tap(store.takeOver(...given), (taken) =>
+          Effect.sync(() => {
+            for (const { plan } of taken) {
+              world.takeOvers.push({ ...world.moment(), replica, plan_id: plan.plan_id })
+              world.tell(replica, this.nameOf(plan.plan_id), `takes over, it was ${plan.state}`)
+            }
+          })
+        )
+    }
+  }
+
+  get now(): number {
+    return this.#world.now
+  }
+
+  /** The name of a plan in the scenario. */
+  nameOf(id: PlanId): string {
+    return this.created.get(id)?.name ?? ""
+  }
+
+  #note(replica: string, { changes, events, plan_id, session_id, ...commit }: PlanCommit): void {
+    const world = this.#world
+    const last = events.at(-1)
+    const first = events[0]
+    const seqs = first && last && { first: first.seq, last: last.seq + last.count - 1 }
+    const fence = commit.guard.fence
+    world.commits.push({ ...world.moment(), replica, plan_id, session_id, fence, changes, events: seqs })
+    const shown = [
+      ...events.filter(({ event }) => !event.endsWith(".delta")).map(({ event }) => event),
+      ...changes.flatMap((change) => (change._tag === "Settled" ? [`= ${change.outcome.state}`] : []))
+    ]
+    if (shown.length > 0) world.tell(replica, this.nameOf(plan_id), `stores ${shown.join(", ")}`)
+  }
+
+  #credentials(): CredentialStore["Service"] {
+    const world = this.#world
+    const store = Context.get(this.stores, CredentialStore)
+    return {
+      ...store,
+      open: (scope, reason, durations) =>
+        Effect.tap(store.open(scope, reason, durations), (isOpened) =>
+          Effect.map(store.list, (rows) => {
+            const row = rows.find(
+              ({ credential, model, provider }) =>
+                provider === scope.provider && credential === scope.credential && model === scope.model
+            )
+            if (!isOpened || row?.window === undefined || row.window === null) return
+            const credential = scope.credential ?? scope.provider
+            const until = row.window.until
+            world.windows.push({ ...world.moment(), credential, model: scope.model, reason, until })
+            world.tell("store", "", `puts ${credential} aside: ${reason}`)
+          })
+        )
+    }
+  }
+}

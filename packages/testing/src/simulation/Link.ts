@@ -1,0 +1,118 @@
+import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
+import type { Notice } from "@bowline/runtime/unstable/store/Notices"
+import { Audience, Notices } from "@bowline/runtime/unstable/store/Notices"
+import { type Context, Effect } from "effect"
+import { across, type Process } from "./Process.ts"
+import type { World } from "./World.ts"
+
+/** How long a replica waits for an answer of the store, as for a database; in milliseconds. */
+const patience = 10_000
+
+/** After so many milliseconds of silence a replica notices that it hears no notices. */
+const deafness = 5_000
+
+const noAnswer = (cause: string) => new StorageError({ reason: new Unavailable({ cause }) })
+
+/** The connection of one replica to the store, with everything that can happen to it. */
+export class Link {
+  readonly process: Process
+  readonly #world: World
+  readonly #audience = new Audience()
+  /** Added to each way of a statement, in milliseconds. */
+  slowMs = 0
+  isCut = false
+  notices: "heard" | "lost" | "late" | "twice" = "heard"
+  /** What happens to the next answers: they are lost, whether the statement was done or not. */
+  readonly losses: Array<{ readonly isApplied: boolean }> = []
+  #isListening = true
+
+  constructor(world: World, process: Process) {
+    this.#world = world
+    this.process = process
+  }
+
+  /** The same service behind this connection: each of its effects is a statement that travels to the store. */
+  readonly over = <Service extends object>(service: Service, local: ReadonlyArray<PropertyKey> = []): Service =>
+    new Proxy(service, {
+      get: (target, key, receiver): unknown => {
+        const member: unknown = Reflect.get(target, key, receiver)
+        if (local.includes(key)) return member
+        if (Effect.isEffect(member)) return this.#ask(member)
+        if (typeof member !== "function") return member
+        return (...args: ReadonlyArray<unknown>): unknown => {
+          const made: unknown = Reflect.apply(member, target, args)
+          return Effect.isEffect(made) ? this.#ask(made) : made
+        }
+      }
+    })
+
+  /** The notices of all replicas, as this one hears them. */
+  readonly noticesOf = (board: Noticeboard): Notices["Service"] =>
+    Notices.of({
+      publish: (notices) => this.#ask(Effect.sync(() => board.publish(notices))),
+      subscribe: this.#audience.subscribe,
+      isListening: () => this.#isListening
+    })
+
+  hear(notice: Notice): void {
+    if (this.isCut || this.notices === "lost") return
+    const draws = this.#world.process.draws
+    const times = this.notices === "twice" ? 2 : 1
+    for (let time = 0; time < times; time++) {
+      const ms = this.notices === "late" ? draws.int(1_000, 20_000) : draws.int(0, 5)
+      this.#world.loop.after(ms, () => this.process.post(() => this.#audience.tell(notice)))
+    }
+  }
+
+  /** From now on nothing passes, until the result is called. */
+  cut(): () => void {
+    this.isCut = true
+    const cancel = this.#world.loop.after(deafness, () => this.#listens(false))
+    return () => {
+      this.isCut = false
+      cancel()
+      this.#listens(true)
+    }
+  }
+
+  #listens(isListening: boolean): void {
+    if (this.#isListening === isListening) return
+    this.#isListening = isListening
+    this.process.post(() => this.#audience.tell({ _tag: "ListeningChanged" }))
+  }
+
+  /** A statement that nobody waits for any more may be done all the same. Neither does it stop where its replica dies. */
+  #ask<A, E, R>(statement: Effect.Effect<A, E, R>): Effect.Effect<A, E | StorageError, R> {
+    return Effect.contextWith((context: Context.Context<R>) =>
+      across(this.process, this.#world.process, this.#roundTrip(Effect.provideContext(statement, context))).pipe(
+        Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.fail(noAnswer("no answer in time")) })
+      )
+    )
+  }
+
+  #roundTrip<A, E>(statement: Effect.Effect<A, E>): Effect.Effect<A, E | StorageError> {
+    const way = Effect.suspend(() => Effect.sleep(this.#world.process.draws.int(0, 2) + this.slowMs))
+    const reaches = Effect.suspend(() => (this.isCut ? Effect.never : Effect.void))
+    return Effect.gen({ self: this }, function* () {
+      yield* way
+      yield* reaches
+      const loss = this.losses.shift()
+      if (loss?.isApplied === false) return yield* noAnswer("the connection was lost on the way to the store")
+      const isPatient = this.#world.process.draws.chance(50)
+      const answer = yield* Effect.exit(statement)
+      if (loss !== undefined) return yield* noAnswer("the connection was lost on the way back")
+      yield* isPatient ? way : Effect.void
+      yield* reaches
+      return yield* answer
+    })
+  }
+}
+
+/** Where notices are published. */
+export class Noticeboard {
+  readonly links = new Set<Link>()
+
+  publish(notices: ReadonlyArray<Notice>): void {
+    for (const notice of notices) for (const link of this.links) link.hear(notice)
+  }
+}

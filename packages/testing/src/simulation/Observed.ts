@@ -1,0 +1,182 @@
+import type { Plan, PlanId } from "@bowline/domain/plan/Plan"
+import type { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import type { Usage } from "@bowline/domain/plan/Usage"
+import type { Message } from "@bowline/domain/session/Message"
+import type { SessionId } from "@bowline/domain/session/Session"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
+import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
+import type { PlanChange, StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
+import type { SessionSummary } from "@bowline/runtime/unstable/store/SessionStore"
+import type { Asked } from "../provider/Script.ts"
+
+/**
+ * When something was observed: in milliseconds of virtual time since the run began. `order` counts all observations of a run, so that
+ * two of one millisecond have an order.
+ */
+export interface Moment {
+  readonly at: number
+  readonly order: number
+}
+
+/** From then on, until then; `to` is infinite for what never ended. Milliseconds of virtual time. */
+export interface Span {
+  readonly from: number
+  readonly to: number
+}
+
+/** A process of the gateway, from its start to its end. A name has one process after the other, each with an id of its own. */
+export interface ObservedReplica {
+  readonly replica: string
+  readonly started: Moment
+  /** Undefined while it lives. */
+  readonly ended: (Moment & { readonly how: "killed" | "drained" }) | undefined
+  /** While it was frozen. */
+  readonly pauses: ReadonlyArray<Span>
+  /** While it did not reach the store, or only slowly. */
+  readonly cutOff: ReadonlyArray<Span>
+  /** While notices to it were lost or late. */
+  readonly deaf: ReadonlyArray<Span>
+  /** How far its wall clock was from the world's, at most; in milliseconds. */
+  readonly skewMs: number
+}
+
+/** One connection of a reader. */
+export interface ObservedReader {
+  readonly reader: string
+  readonly plan_id: PlanId
+  readonly replica: string
+  /** The last `seq` that it had seen before. */
+  readonly after: number
+  readonly began: Moment
+  readonly frames: ReadonlyArray<Moment & { readonly frame: PlanFrame }>
+  /** `closed`: the gateway has ended the stream without `done`. `broken`: its replica was killed, or the network. */
+  readonly ended: (Moment & { readonly how: "done" | "closed" | "left" | "broken" }) | undefined
+}
+
+/** One write that the store has done: what of a commit reached the plan. */
+export interface ObservedCommit extends Moment {
+  readonly replica: string
+  readonly plan_id: PlanId
+  readonly session_id: SessionId
+  readonly fence: number
+  readonly changes: ReadonlyArray<PlanChange>
+  /** The first and the last `seq` of its events; undefined for a commit without events. */
+  readonly events: { readonly first: number; readonly last: number } | undefined
+}
+
+/** What is known of a plan in the end. */
+export interface ObservedPlan {
+  /** The name in the scenario; the question has it as `FACT-<name>`. */
+  readonly name: string
+  /** It was asked when all faults were over: nothing may keep it from its answer. */
+  readonly isProbe: boolean
+  /** Where it was created. */
+  readonly replica: string
+  /** As it is stored. */
+  readonly plan: Plan
+  readonly request: PlanRequest
+  readonly created: Moment
+  /** In milliseconds of virtual time. */
+  readonly deadline: number
+  readonly frames: ReadonlyArray<PlanFrame>
+  readonly tasks: ReadonlyArray<StoredTask>
+}
+
+/** What is stored of a session in the end. */
+export interface ObservedSession {
+  readonly session_id: SessionId
+  readonly messages: ReadonlyArray<Message>
+  readonly summary: SessionSummary
+}
+
+/** A call that a tool or a peer got. */
+export interface ObservedCall {
+  /** What the call is by its arguments: no other call of the scenario has it. */
+  readonly key: string
+  readonly plan: string
+  /** Where a local tool ran; empty for a peer. */
+  readonly replica: string
+  readonly task_id: TaskId
+  readonly tool: string
+  readonly isIdempotent: boolean
+  readonly began: Moment
+  /** When it was over for the tool; undefined if it runs still. */
+  readonly ended: Moment | undefined
+  /** When a request to cancel it has left a replica. */
+  readonly cancels: ReadonlyArray<Moment>
+  /** A remote task of a peer, by the id that a replica has learned: it goes on until it is told to cancel. */
+  readonly remote_task_id: string | null
+}
+
+/** A request that a provider got, and what it did. */
+export interface ObservedAttempt {
+  /** The name of the plan that asks; empty for a summary. */
+  readonly plan: string
+  readonly session_id: SessionId | undefined
+  readonly replica: string
+  readonly credential: string
+  readonly model: string
+  readonly asked: Asked
+  readonly began: Moment
+  readonly ended: Moment | undefined
+  /** `finished`, or the reason of `ProviderError` that the provider's fault has to become; `cut` if the gateway ended it. */
+  readonly result: string
+  /** How long the provider had said nothing when it ended, in milliseconds. */
+  readonly quiet: number
+  /** The text that the provider has said. */
+  readonly said: string
+  /** What the provider has said that it used. */
+  readonly usage: Usage | undefined
+}
+
+/** A time for which a credential was put aside, as it was stored. */
+export interface ObservedWindow extends Moment {
+  readonly credential: string
+  /** Null: whatever the model. */
+  readonly model: string | null
+  readonly reason: string
+  readonly until: number
+}
+
+/** A request of a caller that waits for an answer: a question, a cancel, a decision. */
+export interface ObservedRequest {
+  readonly what: "ask" | "cancel" | "decide" | "drain"
+  /** The name of its plan; empty for a drain. */
+  readonly plan: string
+  readonly replica: string
+  readonly began: Moment
+  readonly ended: Moment | undefined
+}
+
+/** What runs though nothing should. */
+export interface Left {
+  readonly what: "fiber" | "socket" | "timer" | "lease" | "task" | "reader"
+  readonly replica: string
+  readonly detail: string
+}
+
+/** All that the checkers look at: what callers, tools, peers, providers and the store have seen of a run. */
+export interface Observed {
+  readonly replicas: ReadonlyArray<ObservedReplica>
+  readonly plans: ReadonlyArray<ObservedPlan>
+  readonly sessions: ReadonlyArray<ObservedSession>
+  readonly readers: ReadonlyArray<ObservedReader>
+  readonly commits: ReadonlyArray<ObservedCommit>
+  readonly takeOvers: ReadonlyArray<Moment & { readonly replica: string; readonly plan_id: PlanId }>
+  readonly requests: ReadonlyArray<ObservedRequest>
+  readonly calls: ReadonlyArray<ObservedCall>
+  readonly attempts: ReadonlyArray<ObservedAttempt>
+  readonly windows: ReadonlyArray<ObservedWindow>
+  /** While no replica reached the store. */
+  readonly storeAway: ReadonlyArray<Span>
+  /** The time of a lease, in milliseconds. */
+  readonly leaseTtl: number
+  /** The shortest time in milliseconds after which a replica gives up a provider that says nothing. */
+  readonly silence: number
+  /** When the last fault was over. */
+  readonly faultsEnd: number
+  /** When the run ended. */
+  readonly end: number
+  /** At the end, when every plan had the time to end and the session to be free. */
+  readonly left: ReadonlyArray<Left>
+}

@@ -1,0 +1,209 @@
+import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
+import { Cause, Clock, Context, Duration, Effect, Logger, Metric, Random, References, Scheduler } from "effect"
+import type { Draws } from "./Draws.ts"
+import type { Loop } from "./Loop.ts"
+
+type Task = () => void
+
+/** When a run begins, in milliseconds since 1970. */
+export const epoch = Date.UTC(2026, 0, 1)
+
+const nanos = (ms: number): bigint => BigInt(Math.floor(ms * 1_000)) * 1_000n
+
+const planOf = ({ plan_id }: Readonly<Record<string, unknown>>): string => (typeof plan_id === "string" ? plan_id : "")
+
+const makeLogger = (log: (line: string, plan: string) => void) =>
+  Logger.make(({ cause, fiber, message }) => {
+    const why = cause.reasons.length === 0 ? "" : `: ${String(Cause.squash(cause))}`
+    const words = Array.isArray(message) ? message : [message]
+    log(`logs ${words.map(String).join(" ")}${why}`, planOf(fiber.getRef(References.CurrentLogAnnotations)))
+  })
+
+/**
+ * One process of the world: everything in it runs in its queue. Whatever comes from outside, a timer, bytes or an answer, comes as a task.
+ * So a process that is killed does nothing any more, not even a finalizer, and one that is paused does it later.
+ */
+export class Process {
+  readonly name: string
+  readonly loop: Loop
+  readonly draws: Draws
+  /** What every fiber of the process runs with. */
+  readonly context: Context.Context<never>
+  /** How many of its fibers have not ended, by the plan that they say in their logs; the others under an empty name. */
+  readonly fibers = new Map<string, number>()
+  #state: "running" | "paused" | "dead" = "running"
+  #queue: Array<Task> = []
+  #at = 0
+  /** By priority; what comes later than the usual ones. */
+  #later: Array<{ readonly priority: number; readonly task: Task }> = []
+  #wallSkew = 0
+  #tasksLeft = Infinity
+  readonly #mourners = new Set<Task>()
+
+  constructor(name: string, loop: Loop, draws: Draws, log: (line: string, plan: string) => void) {
+    this.name = name
+    this.loop = loop
+    this.draws = draws
+    this.context = this.#makeContext(makeLogger(log))
+    loop.add(this)
+  }
+
+  get isAlive(): boolean {
+    return this.#state !== "dead"
+  }
+
+  readonly isReady = (): boolean =>
+    this.#state === "running" && (this.#at < this.#queue.length || this.#later.length > 0)
+
+  readonly step = (): void => {
+    if (this.#tasksLeft-- <= 0) {
+      this.kill()
+      return
+    }
+    if (this.#at === this.#queue.length) {
+      this.#queue = this.#later.map(({ task }) => task)
+      this.#later = []
+      this.#at = 0
+    }
+    const task = this.#queue[this.#at++]
+    if (this.#at > 1_024 && this.#at * 2 > this.#queue.length) {
+      this.#queue = this.#queue.slice(this.#at)
+      this.#at = 0
+    }
+    task?.()
+  }
+
+  /** Does it next, behind what is there already. */
+  readonly post = (task: Task): void => {
+    if (this.#state !== "dead") this.#queue.push(task)
+  }
+
+  /** Runs an effect in a fiber of this process. */
+  fork<A, E>(effect: Effect.Effect<A, E>): void {
+    this.post(() => void Effect.runForkWith(this.context)(effect))
+  }
+
+  /** Nothing of it runs any more, as after `kill -9`. */
+  kill(): void {
+    if (this.#state === "dead") return
+    this.#state = "dead"
+    this.loop.remove(this)
+    this.#queue = []
+    this.#later = []
+    const mourners = Array.from(this.#mourners)
+    this.#mourners.clear()
+    for (const mourn of mourners) mourn()
+  }
+
+  /** Kills it behind so many more tasks. */
+  killBehind(tasks: number): void {
+    this.#tasksLeft = tasks
+  }
+
+  pause(): void {
+    if (this.#state === "running") this.#state = "paused"
+  }
+
+  resume(): void {
+    if (this.#state === "paused") this.#state = "running"
+  }
+
+  /** Its wall clock jumps. Its timers do not notice. */
+  stepClock(byMs: number): void {
+    this.#wallSkew += byMs
+  }
+
+  /** Called when the process is killed, until the result is called. */
+  onKill(mourn: Task): () => void {
+    this.#mourners.add(mourn)
+    return () => void this.#mourners.delete(mourn)
+  }
+
+  #makeContext(logger: Logger.Logger<unknown, unknown>): Context.Context<never> {
+    const dispatcher: Scheduler.SchedulerDispatcher = {
+      scheduleTask: (task, priority) => {
+        if (priority <= 0) this.post(task)
+        else if (this.#state !== "dead") {
+          this.#later.push({ priority, task })
+          this.#later.sort((one, other) => one.priority - other.priority)
+        }
+      },
+      flush: () => {}
+    }
+    const random: Random.Random = {
+      nextDoubleUnsafe: () => this.draws.next(),
+      nextIntUnsafe: () => this.draws.bits() * 2_097_152 - Number.MAX_SAFE_INTEGER + (this.draws.bits() >>> 11)
+    }
+    return Context.make(Scheduler.Scheduler, {
+      executionMode: "async",
+      shouldYield: (fiber) => fiber.currentOpCount >= fiber.cache.maxOpsBeforeYield,
+      makeDispatcher: () => dispatcher
+    }).pipe(
+      Context.add(Clock.Clock, this.#makeClock()),
+      Context.add(Random.Random, random),
+      Context.add(UuidGenerator, () => this.draws.uuid()),
+      Context.add(References.TracerEnabled, false),
+      Context.add(References.MinimumLogLevel, "Warn"),
+      Context.add(Logger.CurrentLoggers, new Set([logger])),
+      Context.add(Metric.FiberRuntimeMetrics, {
+        recordFiberStart: (context) => this.#count(context, 1),
+        recordFiberEnd: (context) => this.#count(context, -1)
+      })
+    )
+  }
+
+  #count(context: Context.Context<never>, difference: number): void {
+    const key = planOf(Context.get(context, References.CurrentLogAnnotations))
+    this.fibers.set(key, (this.fibers.get(key) ?? 0) + difference)
+  }
+
+  #makeClock(): Clock.Clock {
+    const wall = () => epoch + this.loop.now + this.#wallSkew
+    return {
+      currentTimeMillisUnsafe: wall,
+      currentTimeMillis: Effect.sync(wall),
+      currentTimeNanosUnsafe: () => nanos(wall()),
+      currentTimeNanos: Effect.sync(() => nanos(wall())),
+      monotonicTimeNanosUnsafe: () => nanos(this.loop.now),
+      monotonicTimeNanos: Effect.sync(() => nanos(this.loop.now)),
+      sleep: (duration) => {
+        const ms = Duration.toMillis(duration)
+        if (ms <= 0) return Effect.yieldNow
+        if (!Number.isFinite(ms)) return Effect.never
+        return Effect.callback<void>((resume) => {
+          const cancel = this.loop.after(ms, () => this.post(() => resume(Effect.void)))
+          return Effect.sync(cancel)
+        })
+      }
+    }
+  }
+}
+
+/**
+ * Runs an effect in the process `to` for a fiber of `from`, which gets its exit as a task. An interruption reaches it, too, and nobody waits
+ * for what it still does. `broken` is what the asker gets instead when `to` is killed.
+ */
+export const across = <A, E>(
+  from: Process,
+  to: Process,
+  effect: Effect.Effect<A, E>,
+  broken: Effect.Effect<A, E> = Effect.never
+): Effect.Effect<A, E> =>
+  Effect.callback<A, E>((resume) => {
+    const answer = (given: Effect.Effect<A, E>) => from.post(() => resume(given))
+    if (!to.isAlive) return answer(broken)
+    let interrupt = () => {}
+    const forget = to.onKill(() => answer(broken))
+    to.post(() => {
+      const fiber = Effect.runForkWith(to.context)(effect)
+      interrupt = () => fiber.interruptUnsafe()
+      fiber.addObserver((exit) => {
+        forget()
+        answer(exit)
+      })
+    })
+    return Effect.sync(() => {
+      forget()
+      to.post(() => interrupt())
+    })
+  })

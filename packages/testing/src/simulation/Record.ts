@@ -1,0 +1,132 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { PlanId } from "@bowline/domain/plan/Plan"
+import { toFrames } from "@bowline/runtime/unstable/store/EventRow"
+import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
+import { type PlanChange, PlanStore, type StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
+import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
+import { Context, Duration, Effect, Option } from "effect"
+import type { Cluster } from "./Cluster.ts"
+import type { CreatedPlan, Database } from "./Database.ts"
+import type { Left, Observed, ObservedPlan, ObservedSession } from "./Observed.ts"
+import { epoch } from "./Process.ts"
+import type { Wires } from "./Wires.ts"
+import type { Open, World } from "./World.ts"
+
+interface Parts {
+  readonly world: World
+  readonly database: Database
+  readonly cluster: Cluster
+  readonly wires: Wires
+  readonly faultsEnd: number
+}
+
+/** The least of the two limits on a provider's silence, in milliseconds. */
+const silence = 120_000
+
+/** The time of a lease, in milliseconds. */
+const leaseTtl = 15_000
+
+const all = 1_000_000
+
+/** The calls of a plan, by what was stored of it. */
+const tasksOf = (changes: ReadonlyArray<PlanChange>): ReadonlyArray<StoredTask> => {
+  const tasks = new Map<string, Open<StoredTask>>()
+  for (const change of changes) {
+    if (change._tag === "TaskStarted") {
+      const { _tag: _, at: started_at, input: __, ...task } = change
+      tasks.set(change.task_id, { ...task, started_at, remote_task_id: null, remote_context_id: null })
+    }
+    const known = "task_id" in change ? tasks.get(change.task_id) : undefined
+    if (known === undefined) continue
+    if (change._tag === "TaskAccepted") known.remote_task_id = change.remote_task_id
+    if (change._tag === "TaskFinished") known.state = change.state
+  }
+  return Array.from(tasks.values())
+}
+
+const planOf = ({ database, world }: Parts, id: PlanId, created: CreatedPlan) =>
+  Effect.gen(function* () {
+    const store = Context.get(database.stores, PlanStore)
+    const found = yield* Effect.option(store.get(anonymous, id))
+    if (Option.isNone(found)) return []
+    const rows = yield* store.events(id, 0, all)
+    const { at, name, order, replica, request } = created
+    const changes = world.commits.flatMap(({ changes, plan_id }) => (plan_id === id ? changes : []))
+    const observed: ObservedPlan = {
+      name,
+      isProbe: name.startsWith("probe"),
+      replica,
+      plan: found.value,
+      request,
+      created: { at, order },
+      deadline: Date.parse(found.value.deadline_at) - epoch,
+      frames: rows.flatMap(toFrames),
+      tasks: tasksOf(changes)
+    }
+    return [observed]
+  })
+
+const sessionOf = ({ database }: Parts, session_id: CreatedPlan["session_id"]) =>
+  Effect.gen(function* () {
+    const store = Context.get(database.stores, SessionStore)
+    const { items } = yield* store.messages(session_id, { limit: all })
+    const observed: ObservedSession = { session_id, messages: items, summary: yield* store.summary(session_id) }
+    return observed
+  })
+
+/** Nobody can have the lease of a session that somebody holds. */
+const leaseLeft = ({ database }: Parts, session: CreatedPlan["session_id"]) =>
+  Effect.map(
+    Effect.option(Context.get(database.stores, LeaseStore).acquire(session, "replica_of_the_end", Duration.zero)),
+    (granted): ReadonlyArray<Left> =>
+      Option.isSome(granted) && Option.isNone(granted.value) ? [{ what: "lease", replica: "", detail: session }] : []
+  )
+
+const runningOf = ({ cluster, database, wires, world }: Parts): ReadonlyArray<Left> => [
+  ...cluster.all.flatMap(({ name: replica, process }) =>
+    process.isAlive
+      ? [
+          ...Array.from(process.fibers).flatMap(([plan, count]): ReadonlyArray<Left> =>
+            plan === "" || count === 0
+              ? []
+              : [{ what: "fiber", replica, detail: `${count} of ${database.nameOf(PlanId.make(plan))}` }]
+          ),
+          ...wires.openOf(process).map((url): Left => ({ what: "socket", replica, detail: url.href }))
+        ]
+      : []
+  ),
+  ...world.readers.flatMap(({ ended, reader, replica }): ReadonlyArray<Left> =>
+    ended === undefined ? [{ what: "reader", replica, detail: reader }] : []
+  ),
+  ...world.calls.flatMap(({ ended, key, replica }): ReadonlyArray<Left> =>
+    ended === undefined ? [{ what: "task", replica, detail: key }] : []
+  )
+]
+
+/** What is known in the end. */
+export const collect = (parts: Parts): Observed => {
+  const { database, faultsEnd, world } = parts
+  const sessions = Array.from(new Set(Array.from(database.created.values(), ({ session_id }) => session_id)))
+  const stored = Effect.gen(function* () {
+    const plans = yield* Effect.forEach(database.created, ([id, created]) => planOf(parts, id, created))
+    const histories = yield* Effect.forEach(sessions, (session) => sessionOf(parts, session))
+    const leases = yield* Effect.forEach(sessions, (session) => leaseLeft(parts, session))
+    return { plans: plans.flat(), sessions: histories, left: [...runningOf(parts), ...leases.flat()] }
+  })
+  return {
+    ...Effect.runSyncWith(world.process.context)(stored),
+    replicas: world.replicas,
+    readers: world.readers,
+    commits: world.commits,
+    takeOvers: world.takeOvers,
+    requests: world.requests,
+    calls: world.calls,
+    attempts: world.attempts,
+    windows: world.windows,
+    storeAway: world.storeAway,
+    leaseTtl,
+    silence,
+    faultsEnd,
+    end: world.now
+  }
+}

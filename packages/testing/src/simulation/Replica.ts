@@ -1,0 +1,135 @@
+import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
+import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider/AnthropicMessagesProvider"
+import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
+import { PlanId } from "@bowline/domain/plan/Plan"
+import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
+import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import { McpClient } from "@bowline/runtime/mcp/McpClient"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { Providers } from "@bowline/runtime/provider/Providers"
+import { LocalTools } from "@bowline/runtime/tool/LocalTools"
+import { Cause, Context, Effect, Exit, Layer, Redacted, Scope } from "effect"
+import { HttpClient } from "effect/http"
+import type { Database, Stores } from "./Database.ts"
+import { Link } from "./Link.ts"
+import { across, Process } from "./Process.ts"
+import * as Tools from "./Tools.ts"
+import type { Wires } from "./Wires.ts"
+import type { Open, World } from "./World.ts"
+import type { ObservedReplica } from "./Observed.ts"
+
+/** Where the providers are. */
+export const providerUrls = { openai: "http://openai.test", anthropic: "http://anthropic.test" } as const
+
+/** What a replica says when it is gone in the middle of an answer. */
+export class Broken extends Error {
+  override readonly name = "Broken"
+}
+
+/** What a test puts in the place of parts of every replica. */
+export interface Plant {
+  /** Wraps the stores as one replica sees them, in front of what happens to its connection. */
+  readonly stores?: (stores: Context.Context<Stores>, replica: string) => Context.Context<Stores>
+  /** In the place of `Plans.layer`. */
+  readonly plans?: typeof Plans.layer
+}
+
+export interface Surroundings {
+  readonly world: World
+  readonly wires: Wires
+  readonly database: Database
+  readonly config: Partial<PlansConfig["Service"]>
+  readonly plant: Plant
+}
+
+/** One process of the gateway: the real graph, on the store and the network of the world. */
+export class Replica {
+  readonly name: string
+  readonly process: Process
+  readonly link: Link
+  readonly observed: Open<ObservedReplica>
+  /** Undefined until it has started. */
+  services: { readonly plans: Plans["Service"]; readonly streams: PlanStreams["Service"] } | undefined
+  readonly #world: World
+  readonly #scope = Scope.makeUnsafe()
+
+  constructor(name: string, { config, database, plant, wires, world }: Surroundings) {
+    this.name = name
+    this.#world = world
+    this.process = new Process(name, world.loop, world.draws.of(name), (line, plan) =>
+      world.tell(name, plan === "" ? "" : database.nameOf(PlanId.make(plan)), line)
+    )
+    this.link = new Link(world, this.process)
+    this.observed = {
+      replica: name,
+      started: world.moment(),
+      ended: undefined,
+      pauses: [],
+      cutOff: [],
+      deaf: [],
+      skewMs: 0
+    }
+    world.replicas.push(this.observed)
+    database.board.links.add(this.link)
+    this.process.onKill(() => {
+      if (this.observed.ended === undefined) {
+        this.observed.ended = { ...world.moment(), how: "killed" }
+        world.tell(name, "", "is killed")
+      }
+      database.board.links.delete(this.link)
+      for (const call of world.calls) if (call.replica === name && call.ended === undefined) call.ended = world.moment()
+    })
+    const stores = database.of(name, this.link)
+    const client = wires.clientOf(this.process)
+    const graph = (plant.plans ?? Plans.layer).pipe(
+      Layer.provideMerge(CredentialPool.layer),
+      Layer.provide([
+        Providers.layer(adapters),
+        PlansConfig.layer({ model: "openai/sim", fallbackModels: ["anthropic/sim"], ...config }),
+        A2aPeerClient.layer,
+        McpClient.layerNone,
+        Layer.succeed(LocalTools, Tools.make(world, name))
+      ]),
+      Layer.provide(Layer.succeed(HttpClient.HttpClient, client)),
+      Layer.provide(Layer.succeedContext(plant.stores?.(stores, name) ?? stores))
+    )
+    this.process.fork(
+      Effect.matchCause(Layer.buildWithScope(graph, this.#scope), {
+        onFailure: (cause) => {
+          world.tell(name, "", `did not start: ${String(Cause.squash(cause))}`)
+          this.process.kill()
+        },
+        onSuccess: (context) => {
+          this.services = { plans: Context.get(context, Plans), streams: Context.get(context, PlanStreams) }
+          world.tell(name, "", "is up")
+        }
+      })
+    )
+    world.tell(name, "", "starts")
+  }
+
+  get isUp(): boolean {
+    return this.process.isAlive && this.services !== undefined && this.observed.ended === undefined
+  }
+
+  /** Shuts it down in order, as on SIGTERM. */
+  drain(): Effect.Effect<void> {
+    const closing = Effect.suspend(() => this.services?.plans.drain ?? Effect.void).pipe(
+      Effect.andThen(Scope.close(this.#scope, Exit.void))
+    )
+    return Effect.map(across(this.#world.process, this.process, closing, Effect.void), () => {
+      if (!this.process.isAlive) return
+      this.observed.ended = { ...this.#world.moment(), how: "drained" }
+      this.#world.tell(this.name, "", "has shut down")
+      this.process.kill()
+    })
+  }
+}
+
+const adapters = [
+  ...["key-1", "key-2"].map((key) =>
+    OpenAiProvider.layerChat({ baseUrl: `${providerUrls.openai}/v1`, apiKey: Redacted.make(key) })
+  ),
+  AnthropicMessagesProvider.layer({ baseUrl: providerUrls.anthropic, apiKey: Redacted.make("key-1") })
+]

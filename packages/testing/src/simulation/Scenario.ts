@@ -1,0 +1,107 @@
+/** A call of a tool. No other call of the scenario has its `key`, which stands in the arguments. `ms`: how long the tool works. */
+export interface ScenarioCall {
+  readonly key: string
+  readonly tool: string
+  readonly ms: number
+}
+
+/** What the model does in one step: so many words, with `pauseMs` in front of each, and then calls. */
+export interface ScenarioStep {
+  readonly words: number
+  readonly pauseMs: number
+  readonly calls: ReadonlyArray<ScenarioCall>
+}
+
+/** What a caller does about its plan, in milliseconds since it asked the question. A connection that breaks is no act: callers come back by themselves. */
+export type CallerAct =
+  | { readonly _tag: "Leave"; readonly at: number }
+  | { readonly _tag: "ComeBack"; readonly at: number; readonly replica: number; readonly from: "start" | "last" }
+  | { readonly _tag: "Cancel"; readonly at: number; readonly replica: number }
+  /** Posts the same request with the same key. */
+  | { readonly _tag: "AskAgain"; readonly at: number; readonly replica: number }
+  /** Decides about all calls that wait. A second decision may say the contrary. */
+  | { readonly _tag: "Decide"; readonly at: number; readonly replica: number; readonly approves: boolean }
+
+/** A question, and what becomes of it where nothing happens to it. The last step calls nothing. */
+export interface ScenarioPlan {
+  readonly name: string
+  readonly session: string
+  readonly at: number
+  readonly replica: number
+  readonly onDisconnect: "cancel" | "continue"
+  readonly onBusy: "queue" | "reject" | "interrupt"
+  readonly hasKey: boolean
+  readonly timeoutMs: number
+  /** How long the caller takes for each frame. */
+  readonly readMs: number
+  /** How many characters of no meaning the question has, so that a session has to be compacted. */
+  readonly ballast: number
+  readonly steps: ReadonlyArray<ScenarioStep>
+  readonly acts: ReadonlyArray<CallerAct>
+}
+
+/** What a provider does instead of its answer, or in the middle of it: behind so many words of it. */
+export type ProviderFault =
+  | { readonly _tag: "Refuse"; readonly status: number; readonly code?: string; readonly retryAfterS?: number }
+  | { readonly _tag: "ErrorChunk"; readonly words: number; readonly type: string }
+  /** The connection ends behind so many bytes of the body. */
+  | { readonly _tag: "Cut" | "Reset"; readonly bytes: number }
+  | { readonly _tag: "Stall"; readonly words: number; readonly ms: number }
+  | { readonly _tag: "SlowBytes"; readonly ms: number }
+  | { readonly _tag: "NoFinish" | "Twice" | "Corrupt" | "Length" }
+
+/** What a peer does with a call: instead of its answer, or behind it. */
+export type PeerFault =
+  | { readonly _tag: "Silent" | "Vanish" | "Stuck" | "IgnoreCancel" | "Fail" }
+  | { readonly _tag: "Late"; readonly ms: number }
+  | { readonly _tag: "State"; readonly state: string }
+  | { readonly _tag: "Refuse"; readonly status: number }
+  | { readonly _tag: "Break"; readonly kind: "cut" | "reset" }
+
+/** What goes wrong, and when, in milliseconds since the run began. A replica is named by its number, from 0. */
+export type Fault =
+  /** At that time the replica may run so many more tasks, then it is killed. It is started again if `backMs` is given. */
+  | {
+      readonly _tag: "Kill"
+      readonly at: number
+      readonly replica: number
+      readonly tasks: number
+      readonly backMs: number | undefined
+    }
+  | { readonly _tag: "Drain"; readonly at: number; readonly replica: number; readonly backMs: number | undefined }
+  | { readonly _tag: "Pause"; readonly at: number; readonly replica: number; readonly ms: number }
+  /** The wall clock of the replica jumps; its timers do not notice. */
+  | { readonly _tag: "ClockStep"; readonly at: number; readonly replica: number; readonly byMs: number }
+  | {
+      readonly _tag: "StoreSlow"
+      readonly at: number
+      readonly replica: number
+      readonly ms: number
+      readonly delayMs: number
+    }
+  /** The next answer of the store to this replica is lost: the statement was done, or it was not. */
+  | { readonly _tag: "AnswerLost"; readonly at: number; readonly replica: number; readonly isApplied: boolean }
+  | { readonly _tag: "StoreAway"; readonly at: number; readonly ms: number }
+  /** The replica does not reach the store, and hears no notices. */
+  | { readonly _tag: "Partition"; readonly at: number; readonly replica: number; readonly ms: number }
+  | {
+      readonly _tag: "Notices"
+      readonly at: number
+      readonly replica: number
+      readonly ms: number
+      readonly become: "lost" | "late" | "twice"
+    }
+  | { readonly _tag: "NetworkSlow"; readonly at: number; readonly ms: number; readonly delayMs: number }
+  /** Every connection of the replica to providers and peers is reset, or goes on without another byte. */
+  | { readonly _tag: "NetworkReset" | "HalfOpen"; readonly at: number; readonly replica: number }
+  /** At the so-manieth request of this plan, from 0. */
+  | { readonly _tag: "Provider"; readonly plan: string; readonly request: number; readonly does: ProviderFault }
+  | { readonly _tag: "Peer"; readonly key: string; readonly does: PeerFault }
+
+/** All that happens to a world: drawn from a seed, as data that can be cut down and printed. `seed` draws only what is not here, such as latencies and the order of tasks. */
+export interface Scenario {
+  readonly seed: number
+  readonly replicas: number
+  readonly plans: ReadonlyArray<ScenarioPlan>
+  readonly faults: ReadonlyArray<Fault>
+}

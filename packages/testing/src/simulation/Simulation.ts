@@ -1,0 +1,168 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { Cause, Context, Effect } from "effect"
+import { check, type Checker, checkers, type Violation } from "./check/Checkers.ts"
+import { Caller } from "./Callers.ts"
+import { Cluster } from "./Cluster.ts"
+import { Database } from "./Database.ts"
+import { allFaults, draw, type FaultKinds } from "./Draw.ts"
+import { Draws } from "./Draws.ts"
+import * as Faults from "./Faults.ts"
+import { Loop } from "./Loop.ts"
+import * as Models from "./Models.ts"
+import type { Observed } from "./Observed.ts"
+import * as RealWorld from "./RealWorld.ts"
+import * as Record from "./Record.ts"
+import type { Plant } from "./Replica.ts"
+import type { Scenario, ScenarioPlan } from "./Scenario.ts"
+import type { TraceLine } from "./Trace.ts"
+import { Wires } from "./Wires.ts"
+import { World } from "./World.ts"
+
+export interface Options {
+  readonly seed: number
+  /** What happens, instead of what the seed draws. */
+  readonly scenario?: Scenario
+  /** Ends the run behind so many tasks. */
+  readonly steps?: number
+  readonly faults?: FaultKinds
+  readonly config?: Partial<PlansConfig["Service"]>
+  /** What a test puts in the place of parts of the gateway. */
+  readonly plant?: Plant
+  /** Rules of an app, beside those of the gateway. */
+  readonly rules?: Readonly<Record<string, Checker>>
+}
+
+export interface Outcome {
+  readonly scenario: Scenario
+  readonly observed: Observed
+  readonly trace: ReadonlyArray<TraceLine>
+  /** Uses of a real clock, timer, random, socket or file, with their places. */
+  readonly misuse: ReadonlyArray<string>
+  /** What must not have happened, misuse too. Nothing is checked of a run that was ended before its end. */
+  readonly violations: ReadonlyArray<Violation>
+  readonly virtualMs: number
+  readonly tasks: number
+}
+
+/** How long after its deadline a plan may still be open before the run goes on without it, in milliseconds. */
+const tooLate = 90_000
+
+/** How long everything has to come to rest behind the last plan, in milliseconds. */
+const rest = 30_000
+
+const probeOf = (session: string, index: number): ScenarioPlan => ({
+  name: `probe${index}`,
+  session,
+  at: 0,
+  replica: index,
+  onDisconnect: "continue",
+  onBusy: "queue",
+  hasKey: true,
+  timeoutMs: 120_000,
+  readMs: 0,
+  ballast: 0,
+  steps: [{ words: 2, pauseMs: 5, calls: [] }],
+  acts: []
+})
+
+/**
+ * Runs a world of callers, replicas of the gateway, a store, providers and peers in virtual time, by what the seed draws. The same seed gives
+ * the same trace, byte for byte, in every process. Only one run at a time: while it lasts, real clocks and sockets are watched.
+ */
+export const simulate = async (options: Options): Promise<Outcome> => {
+  const { config = {}, faults = allFaults, plant = {}, seed, steps = Infinity } = options
+  const scenario = options.scenario ?? draw(seed, faults)
+  const draws = new Draws(`run ${scenario.seed}`)
+  const loop = new Loop(draws.of("order"))
+  const world = new World(loop, draws)
+  const restore = RealWorld.watch((misuse) => void world.misuse.push(misuse))
+  try {
+    const wires = new Wires(world)
+    const database = new Database(world)
+    const plans = new Map(scenario.plans.map((plan) => [plan.name, plan]))
+    Models.serve(world, wires, {
+      plans: () => plans,
+      faultOf: (plan, request) =>
+        scenario.faults.flatMap((fault) =>
+          fault._tag === "Provider" && fault.plan === plan && fault.request === request ? [fault.does] : []
+        )[0]
+    })
+    const cluster = new Cluster({ world, wires, database, config, plant }, scenario.replicas)
+    const stage = { world, cluster }
+    let faultsEnd = 0
+
+    const run = Effect.gen(function* () {
+      yield* cluster.awaitUp(0)
+      const theatre = { world, wires, cluster }
+      const callers = Effect.forEach(scenario.plans, (plan) => new Caller(stage, plan).run, {
+        concurrency: "unbounded",
+        discard: true
+      })
+      const patience = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs)) + tooLate
+      yield* Effect.all([Faults.run(theatre, scenario.faults), Effect.timeoutOption(callers, patience)], {
+        concurrency: "unbounded"
+      })
+      faultsEnd = world.now
+      world.tell("world", "", "no more faults")
+      yield* Effect.forEach(cluster.all, ({ process }, place) =>
+        Effect.sync(() => void (process.isAlive || cluster.start(place)))
+      )
+      yield* awaitEnds(database, world.now + patience)
+      // As an operator does: the windows of long ago are no reason why a probe fails.
+      const credentials = Context.get(database.stores, CredentialStore)
+      for (const { credential, provider } of yield* Effect.orDie(credentials.list)) {
+        if (credential !== null) yield* Effect.orDie(credentials.clear(provider, credential))
+      }
+      const sessions = Array.from(new Set(scenario.plans.map(({ session }) => session)))
+      const probes = sessions.map(probeOf)
+      for (const probe of probes) plans.set(probe.name, probe)
+      yield* Effect.forEach(probes, (probe) => new Caller(stage, probe).run, { concurrency: "unbounded" }).pipe(
+        Effect.timeoutOption(240_000)
+      )
+      yield* Effect.sleep(rest)
+    })
+    let isOver = false
+    world.process.fork(
+      Effect.onExit(run, (exit) =>
+        Effect.sync(() => {
+          isOver = true
+          if (exit._tag === "Failure") world.misuse.push(`The simulation failed: ${Cause.pretty(exit.cause)}`)
+        })
+      )
+    )
+    await loop.run(() => isOver || loop.tasks >= steps)
+    const observed = Record.collect({ world, database, cluster, wires, faultsEnd })
+    const { misuse, trace } = world
+    const rules = isOver ? { ...checkers, ...options.rules, "real world": () => misuse } : {}
+    return {
+      scenario,
+      observed,
+      trace,
+      misuse,
+      violations: check(observed, rules),
+      virtualMs: loop.now,
+      tasks: loop.tasks
+    }
+  } finally {
+    restore()
+  }
+}
+
+/** Waits until every plan is over, or until the time has passed. */
+const awaitEnds = (database: Database, until: number): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const states = ["queued", "running"] as const
+    return Effect.orDie(Context.get(database.stores, PlanStore).list(anonymous, { states }, { limit: 1 })).pipe(
+      Effect.flatMap(({ items }) =>
+        items.length === 0 || database.now >= until
+          ? Effect.void
+          : Effect.andThen(
+              Effect.sleep(500),
+              Effect.suspend(() => awaitEnds(database, until))
+            )
+      )
+    )
+  })

@@ -1,0 +1,115 @@
+import { Cause, Deferred, Effect, Exit, type Fiber, Queue, Stream } from "effect"
+import type { HttpClient } from "effect/http"
+import { Fault, type Host, type HostRequest, type HostResponse } from "../http/Host.ts"
+import { clientOf, type Connection } from "../http/internal/MemoryClient.ts"
+import { respond } from "../http/internal/respond.ts"
+import * as RequestLog from "../http/RequestLog.ts"
+import type { Process } from "./Process.ts"
+import type { World } from "./World.ts"
+
+/** The header by which a host learns which replica asks. */
+export const replicaHeader = "x-simulated-replica"
+
+interface Exchange {
+  readonly process: Process
+  readonly url: URL
+  readonly reset: () => void
+  isSilent: boolean
+}
+
+/** The network between the replicas and the hosts of the world. */
+export class Wires {
+  readonly #world: World
+  readonly #hosts = new Map<string, Host>()
+  readonly #open = new Set<Exchange>()
+  /** Keeps what Effect would close when it is collected, at an instant that nobody can repeat. */
+  readonly #kept: Array<unknown> = []
+  /** Added to each request and to each piece of an answer, in milliseconds. */
+  slowMs = 0
+
+  constructor(world: World) {
+    this.#world = world
+  }
+
+  serve(origin: string, host: Host): void {
+    this.#hosts.set(origin, host)
+  }
+
+  /** The client of a process. */
+  clientOf(process: Process): HttpClient.HttpClient {
+    return clientOf((request) => {
+      const host = this.#hosts.get(request.url.origin)
+      const connection = host && this.#connect(process, host, request)
+      this.#kept.push(connection)
+      return connection
+    })
+  }
+
+  /** The connections of a process that are open. */
+  openOf(process: Process): ReadonlyArray<URL> {
+    return Array.from(this.#open).flatMap((exchange) => (exchange.process === process ? [exchange.url] : []))
+  }
+
+  resetAll(process: Process): void {
+    for (const exchange of Array.from(this.#open)) if (exchange.process === process) exchange.reset()
+  }
+
+  /** From now on not another byte comes on any open connection of the process. */
+  silenceAll(process: Process): void {
+    for (const exchange of this.#open) if (exchange.process === process) exchange.isSilent = true
+  }
+
+  #connect(process: Process, host: Host, request: HostRequest): Connection {
+    const head = Deferred.makeUnsafe<HostResponse, Fault>()
+    const pieces = Effect.runSync(Queue.unbounded<Uint8Array, Fault | Cause.Done>())
+    const { draws } = this.#world.process
+    const way = Effect.suspend(() => Effect.sleep(draws.int(0, 3) + this.slowMs))
+    const arrive = (task: () => void) => {
+      if (!exchange.isSilent) process.post(task)
+    }
+    const answer = Effect.gen(function* () {
+      yield* way
+      const response = yield* respond(host, {
+        ...request,
+        headers: { ...request.headers, [replicaHeader]: process.name }
+      })
+      arrive(() => Deferred.doneUnsafe(head, Exit.succeed(response)))
+      yield* Stream.runForEach(response.body, (bytes) =>
+        Effect.sync(() => arrive(() => void Queue.offerUnsafe(pieces, bytes)))
+      )
+    })
+    let fiber: Fiber.Fiber<void, Fault> | undefined
+    let isClosed = false
+    const breakOff = (fault: Fault) =>
+      arrive(() => {
+        Deferred.doneUnsafe(head, Exit.fail(fault))
+        Queue.failCauseUnsafe(pieces, Cause.fail(fault))
+      })
+    const close = () => {
+      isClosed = true
+      this.#world.process.post(() => fiber?.interruptUnsafe())
+    }
+    const exchange: Exchange = {
+      process,
+      url: request.url,
+      isSilent: false,
+      reset: () => {
+        breakOff(new Fault({ kind: "reset" }))
+        close()
+      }
+    }
+    this.#open.add(exchange)
+    const forget = process.onKill(close)
+    this.#world.process.post(() => {
+      fiber = Effect.runForkWith(this.#world.process.context)(answer)
+      fiber.addObserver((exit) => {
+        this.#open.delete(exchange)
+        forget()
+        if (Exit.isSuccess(exit)) arrive(() => void Queue.endUnsafe(pieces))
+        else breakOff(RequestLog.faultOf(exit.cause) ?? new Fault({ kind: "cut" }))
+      })
+      if (isClosed) fiber.interruptUnsafe()
+    })
+    return { head, pieces, close }
+  }
+}

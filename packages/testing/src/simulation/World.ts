@@ -1,0 +1,70 @@
+import type { Draws } from "./Draws.ts"
+import type { Loop } from "./Loop.ts"
+import type {
+  Moment,
+  ObservedAttempt,
+  ObservedCall,
+  ObservedCommit,
+  ObservedReader,
+  ObservedReplica,
+  ObservedRequest,
+  ObservedWindow,
+  Observed,
+  Span
+} from "./Observed.ts"
+import { Process } from "./Process.ts"
+import type { TraceLine } from "./Trace.ts"
+
+/** An observation while it is being made. */
+export type Open<A> = {
+  -readonly [Key in keyof A]: A[Key] extends ReadonlyArray<infer Item> ? Array<Item> : A[Key]
+}
+
+export type OpenSpan = Open<Span>
+
+/** What surrounds the gateway: providers, peers, callers, the store and the network run in its process. It notes what they see. */
+export class World {
+  readonly loop: Loop
+  readonly process: Process
+  readonly draws: Draws
+  readonly trace: Array<TraceLine> = []
+  /** Uses of real timers, clocks and the like, and bugs of the simulation itself. */
+  readonly misuse: Array<string> = []
+  readonly replicas: Array<Open<ObservedReplica>> = []
+  readonly readers: Array<Open<ObservedReader>> = []
+  readonly commits: Array<ObservedCommit> = []
+  readonly takeOvers: Array<Observed["takeOvers"][number]> = []
+  readonly requests: Array<Open<ObservedRequest>> = []
+  readonly calls: Array<Open<ObservedCall>> = []
+  readonly attempts: Array<Open<ObservedAttempt>> = []
+  readonly windows: Array<ObservedWindow> = []
+  readonly storeAway: Array<OpenSpan> = []
+
+  constructor(loop: Loop, draws: Draws) {
+    this.loop = loop
+    this.draws = draws
+    this.process = new Process("world", loop, draws.of("world"), (line) => void this.misuse.push(line))
+  }
+
+  get now(): number {
+    return this.loop.now
+  }
+
+  moment(): Moment {
+    return this.loop.moment()
+  }
+
+  tell(where: string, plan: string, what: string): void {
+    this.trace.push({ at: this.loop.now, where, plan, what })
+  }
+
+  /** Notes a span that lasts from now on; what is returned ends it. */
+  span(spans: Array<OpenSpan>): () => void {
+    const span: OpenSpan = { from: this.now, to: Infinity }
+    spans.push(span)
+    return () => void (span.to = this.now)
+  }
+}
+
+/** The name of the plan that a text names: each question has it as `FACT-<name>`. */
+export const planIn = (text: string): string => /FACT-([\w.]+)/.exec(text)?.[1] ?? ""

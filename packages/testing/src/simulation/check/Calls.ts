@@ -1,0 +1,101 @@
+import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import { isSettled } from "@bowline/domain/plan/Plan"
+import type { Observed, ObservedCall, ObservedPlan } from "../Observed.ts"
+import { replicaFitBy } from "./Fitness.ts"
+import { endsOf, eventsOf, named, seconds } from "./PlanEnd.ts"
+
+/** How long a cancel may take to leave the gateway, in milliseconds. */
+const cancelWithin = 1_000
+
+/** Every `task.started` has its one `task.finished` behind it, and what is told of a task is told in between. */
+const tasksEnd = (events: ReadonlyArray<PlanEvent>, isOver: boolean): ReadonlyArray<string> => {
+  const problems: Array<string> = []
+  const open = new Map<string, boolean>()
+  for (const { data, event } of events) {
+    if (
+      event !== "task.started" &&
+      event !== "task.progress" &&
+      event !== "task.artifact" &&
+      event !== "task.finished"
+    ) {
+      continue
+    }
+    const isOpen = open.get(data.task_id)
+    if (event === "task.started" ? isOpen !== undefined : isOpen !== true) {
+      const state = isOpen === undefined ? "unknown" : isOpen ? "open" : "over"
+      problems.push(`${event} of task ${data.task_id}, which is ${state}`)
+    }
+    open.set(data.task_id, event !== "task.finished")
+  }
+  if (isOver) for (const [id, isOpen] of open) if (isOpen) problems.push(`task ${id} has no task.finished`)
+  return problems
+}
+
+/** Whether somebody has to be told that nobody waits for the call any more: its remote task runs when its plan ends. */
+const isLeftOpen = ({ ended, remote_task_id }: ObservedCall, order: number): boolean =>
+  remote_task_id !== null && (ended === undefined || ended.order > order)
+
+const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
+  const [end] = endsOf(observed, plan)
+  if (end === undefined) return []
+  // Who settles a plan tells its peers. If it dies at that, nobody does.
+  const by = replicaFitBy(observed, end.replica, end.at, cancelWithin)
+  return observed.calls
+    .filter((call) => call.plan === plan.name && isLeftOpen(call, end.order))
+    .filter(({ cancels, ended }) => !cancels.some(({ at }) => at <= by) && (ended?.at ?? Infinity) > by)
+    .filter(() => by !== Infinity)
+    .map(
+      ({ key, remote_task_id }) =>
+        `the peer of call ${key} is not told to cancel ${remote_task_id}, though the plan ended at ${seconds(end.at)}`
+    )
+}
+
+/** No call twice, and no id for two calls. A call of an idempotent tool may come again: with the same id. */
+const callsAreOnce = (calls: ReadonlyArray<ObservedCall>): ReadonlyArray<string> => {
+  const byKey = new Map<string, ObservedCall>()
+  const byId = new Map<string, ObservedCall>()
+  return calls.flatMap((call) => {
+    const { began, isIdempotent, key, task_id, tool } = call
+    const [sameKey, sameId] = [byKey.get(key), byId.get(task_id)]
+    byKey.set(key, call)
+    byId.set(task_id, call)
+    if (sameId !== undefined && sameId.key !== key) return [`the calls ${sameId.key} and ${key} are both ${task_id}`]
+    if (sameKey === undefined) return []
+    const times = `at ${seconds(sameKey.began.at)} and at ${seconds(began.at)}`
+    if (sameKey.task_id !== task_id) return [`call ${key} came as ${sameKey.task_id} and as ${task_id}, ${times}`]
+    return isIdempotent ? [] : [`call ${key} of ${tool}, which is not idempotent, came ${times}`]
+  })
+}
+
+/** The intent of a call is stored before the call leaves. */
+const intentsAreStored = ({ calls, commits }: Observed): ReadonlyArray<string> => {
+  const intents = new Map<string, number>()
+  for (const { changes, order } of commits) {
+    for (const change of changes) {
+      if (change._tag === "TaskStarted" && !intents.has(change.task_id)) intents.set(change.task_id, order)
+    }
+  }
+  return calls.flatMap(({ began, key, task_id }) =>
+    (intents.get(task_id) ?? Infinity) < began.order
+      ? []
+      : [`call ${key} was made at ${seconds(began.at)}, before its intent was stored`]
+  )
+}
+
+/**
+ * Every call has its result, every `task.started` its `task.finished`; a tool that is not idempotent is dispatched at most once; a peer
+ * that runs a task of an ended plan was told to cancel.
+ */
+export const calls = (observed: Observed): ReadonlyArray<string> => [
+  ...observed.plans.flatMap((plan) => {
+    const isOver = isSettled(plan.plan)
+    const running = plan.tasks.filter(({ state }) => isOver && state === "running")
+    return [
+      ...tasksEnd(eventsOf(plan), isOver),
+      ...running.map(({ task_id }) => `task ${task_id} is stored as running`),
+      ...peersAreTold(observed, plan)
+    ].map((what) => `${named(plan)}: ${what}`)
+  }),
+  ...callsAreOnce(observed.calls),
+  ...intentsAreStored(observed)
+]

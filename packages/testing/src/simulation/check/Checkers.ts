@@ -1,0 +1,31 @@
+import type { Observed } from "../Observed.ts"
+import { calls } from "./Calls.ts"
+import { histories } from "./Histories.ts"
+import { inTime } from "./InTime.ts"
+import { liveness } from "./Liveness.ts"
+import { oneEnd } from "./OneEnd.ts"
+import { spending } from "./Spending.ts"
+import { streams } from "./Streams.ts"
+import { trueEnd } from "./TrueEnd.ts"
+
+/** Something that must not have happened: the rule that it breaks, and what was seen. */
+export interface Violation {
+  readonly rule: string
+  readonly what: string
+}
+
+/** Looks at a run that is over, and says in a sentence each what must not have happened. */
+export type Checker = (observed: Observed) => ReadonlyArray<string>
+
+/** What must hold of every run, whatever happens in it. */
+export const checkers = { oneEnd, trueEnd, streams, calls, histories, inTime, spending, liveness } satisfies Record<
+  string,
+  Checker
+>
+
+/** All that is wrong with a run, by these rules. */
+export const check = (
+  observed: Observed,
+  rules: Readonly<Record<string, Checker>> = checkers
+): ReadonlyArray<Violation> =>
+  Object.entries(rules).flatMap(([rule, checker]) => checker(observed).map((what) => ({ rule, what })))

@@ -1,0 +1,62 @@
+import type { Observed, ObservedReplica, Span } from "../Observed.ts"
+
+/** Which faults of a replica count: only those that freeze it, or also those that keep it from the store. */
+type Hindrance = "frozen" | "any"
+
+const hindrances = ({ cutOff, pauses }: ObservedReplica, { storeAway }: Observed, which: Hindrance) =>
+  which === "frozen" ? pauses : [...pauses, ...cutOff, ...storeAway]
+
+const overlaps = (span: Span, from: number, to: number): boolean => span.from < to && from < span.to
+
+/** The first time from `from` on at which the replica has been fit for `ms` on end; infinite if it never is. */
+const fitBy = (
+  replica: ObservedReplica,
+  observed: Observed,
+  from: number,
+  ms: number,
+  which: Hindrance = "any"
+): number => {
+  const spans = hindrances(replica, observed, which)
+  const starts = [Math.max(from, replica.started.at), ...spans.map(({ to }) => to)].filter((start) => start >= from)
+  const fit = starts.filter((start) => !spans.some((span) => overlaps(span, start, start + ms)))
+  const by = Math.min(...fit) + ms
+  return by <= (replica.ended?.at ?? Infinity) ? by : Infinity
+}
+
+/** The first time from `from` on at which some replica has been fit for `ms` on end. */
+export const anyFitBy = (observed: Observed, from: number, ms: number): number =>
+  Math.min(...observed.replicas.map((replica) => fitBy(replica, observed, from, ms)))
+
+/** The same for one replica. One that is dead does nothing any more: infinite. */
+export const replicaFitBy = (
+  observed: Observed,
+  name: string,
+  from: number,
+  ms: number,
+  which: Hindrance = "any"
+): number => {
+  const replica = observed.replicas.find(({ replica }) => replica === name)
+  return replica === undefined ? Infinity : fitBy(replica, observed, from, ms, which)
+}
+
+/** Whether something has hindered the replica between these times: it was frozen, away from the store, or gone. */
+export const wasHindered = (observed: Observed, name: string, from: number, to: number): boolean =>
+  observed.replicas.some(
+    (replica) =>
+      replica.replica === name &&
+      ((replica.ended !== undefined && replica.ended.at >= from && replica.ended.at <= to) ||
+        hindrances(replica, observed, "any").some((span) => overlaps(span, from, to)))
+  )
+
+/** When faults began to hinder the replica between these times. */
+export const hinderedAt = (observed: Observed, name: string, from: number, to: number): ReadonlyArray<number> =>
+  observed.replicas.flatMap((replica) => {
+    if (replica.replica !== name) return []
+    const ended = replica.ended === undefined ? [] : [{ from: replica.ended.at, to: replica.ended.at }]
+    return [...ended, ...hindrances(replica, observed, "any")]
+      .filter((span) => span.from <= to && span.to >= from)
+      .map((span) => Math.max(span.from, from))
+  })
+
+/** What a process that dies may cost: the time of a lease, and 10 s. */
+export const takeOverMs = ({ leaseTtl }: Observed): number => leaseTtl + 10_000

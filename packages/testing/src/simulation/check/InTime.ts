@@ -1,0 +1,82 @@
+import type { Observed, ObservedPlan } from "../Observed.ts"
+import { anyFitBy, hinderedAt, takeOverMs, wasHindered } from "./Fitness.ts"
+import { endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
+
+/** How late behind its deadline a plan may end, in milliseconds. */
+const deadlineSlack = 1_000
+
+/** When the plan has to be over: by its deadline, or when it could be taken over from the last replica that was hindered. */
+const endsBy = (observed: Observed, plan: ObservedPlan, ended: number): number => {
+  const owners = ownersOf(observed, plan)
+  const skew = Math.max(
+    0,
+    ...observed.replicas.flatMap(({ replica, skewMs }) =>
+      owners.some((owner) => owner.replica === replica) ? [skewMs] : []
+    )
+  )
+  const troubles = owners.flatMap(({ at, replica }) => hinderedAt(observed, replica, at, ended))
+  return Math.max(
+    plan.deadline + skew + deadlineSlack,
+    ...troubles.map((at) => anyFitBy(observed, at, takeOverMs(observed)))
+  )
+}
+
+const endsInTime = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
+  const ended = endsOf(observed, plan)[0]?.at ?? observed.end
+  const by = endsBy(observed, plan, ended)
+  return ended <= by ? [] : [`ends at ${seconds(ended)}, though it had to by ${seconds(by)}`]
+}
+
+/** Whoever had the plan last and died left it to somebody who took it over in time. */
+const isTakenOver = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
+  const owners = ownersOf(observed, plan)
+  const [end] = endsOf(observed, plan)
+  return owners.flatMap(({ at, replica }, index) => {
+    const died = observed.replicas.find((one) => one.replica === replica)?.ended
+    const next = owners[index + 1]?.at ?? end?.at ?? observed.end
+    if (died === undefined || died.at < at || died.at >= next) return []
+    const by = anyFitBy(observed, died.at, takeOverMs(observed))
+    return next <= by
+      ? []
+      : [`${replica} is ${died.how} at ${seconds(died.at)}, and nobody takes it over by ${seconds(by)}`]
+  })
+}
+
+/** How soon a cancel reaches its plan on whatever replica, in milliseconds; and if its notice is lost. */
+const cancelReach = { heard: 500, lost: 6_000 }
+
+/** A cancel ends its plan at once, wherever it runs, unless something kept it from there. */
+const isCancelled = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
+  const [end] = endsOf(observed, plan)
+  const ended = end?.at ?? observed.end
+  const places = ownersOf(observed, plan).map(({ replica }) => replica)
+  return observed.requests.flatMap(({ began, plan: of, replica, what }) => {
+    if (what !== "cancel" || of !== plan.name || ended <= began.at + cancelReach.heard) return []
+    const to = began.at + cancelReach.lost
+    const asked = [...places, replica]
+    const isDeaf = observed.replicas.some(
+      (one) => asked.includes(one.replica) && one.deaf.some(({ from }) => from < to)
+    )
+    const isHindered = asked.some((name) => wasHindered(observed, name, 0, to))
+    return isHindered || (isDeaf && ended <= to)
+      ? []
+      : [`is cancelled at ${seconds(began.at)}, and ends at ${seconds(ended)}`]
+  })
+}
+
+/** The session takes the next question: what is asked when all is over is answered. */
+const isAnswered = ({ isProbe, plan }: ObservedPlan): ReadonlyArray<string> =>
+  isProbe && plan.state !== "completed"
+    ? [`was asked when all was over, and is ${plan.state}: ${plan.error?.message ?? ""}`]
+    : []
+
+/** Plans end within the deadline plus 1 s, and within the lease's time plus 10 s after a death; the session takes the next question. */
+export const inTime = (observed: Observed): ReadonlyArray<string> =>
+  observed.plans.flatMap((plan) =>
+    [
+      ...endsInTime(observed, plan),
+      ...isTakenOver(observed, plan),
+      ...isCancelled(observed, plan),
+      ...isAnswered(plan)
+    ].map((what) => `${named(plan)} ${what}`)
+  )

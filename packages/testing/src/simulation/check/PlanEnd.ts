@@ -1,0 +1,42 @@
+import type { Outcome } from "@bowline/domain/plan/Outcome"
+import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import { toEvent } from "@bowline/runtime/unstable/store/EventRow"
+import type { Moment, Observed, ObservedPlan } from "../Observed.ts"
+
+/** An end of a plan as the store got it. */
+export interface PlanEnd extends Moment {
+  readonly replica: string
+  readonly outcome: Outcome
+}
+
+/** The ends of a plan. One that was written again, since the store's answer was lost, counts once. */
+export const endsOf = (observed: Observed, { plan }: ObservedPlan): ReadonlyArray<PlanEnd> => {
+  const ends = new Map<string, PlanEnd>()
+  for (const { at, changes, order, plan_id, replica } of observed.commits) {
+    if (plan_id !== plan.plan_id) continue
+    for (const change of changes) {
+      if (change._tag !== "Settled") continue
+      const key = `${change.at} ${change.outcome.state}`
+      if (!ends.has(key)) ends.set(key, { at, order, replica, outcome: change.outcome })
+    }
+  }
+  return Array.from(ends.values())
+}
+
+/** What its stream says, in order. */
+export const eventsOf = ({ frames }: ObservedPlan): ReadonlyArray<PlanEvent> => frames.map(toEvent)
+
+/** The replicas that have had the plan, each since when, in order. */
+export const ownersOf = (
+  { takeOvers }: Observed,
+  { created, plan, replica }: ObservedPlan
+): ReadonlyArray<Moment & { readonly replica: string }> => [
+  { ...created, replica },
+  ...takeOvers.filter(({ plan_id }) => plan_id === plan.plan_id)
+]
+
+/** A plan, as a violation names it. */
+export const named = ({ name, plan }: ObservedPlan): string => `plan ${name} (${plan.plan_id})`
+
+/** Milliseconds as seconds. */
+export const seconds = (ms: number): string => `${(ms / 1_000).toFixed(3)} s`

@@ -1,0 +1,95 @@
+import type { AbortReason } from "@bowline/domain/plan/Outcome"
+import type { Observed, ObservedPlan, ObservedReader } from "../Observed.ts"
+import { wasHindered } from "./Fitness.ts"
+import { endsOf, named, ownersOf, type PlanEnd, seconds } from "./PlanEnd.ts"
+
+/** How long a plan that was taken over runs on without a reader, in milliseconds. */
+const takeoverGrace = 60_000
+
+const isConnected = ({ began, ended }: ObservedReader, order: number): boolean =>
+  began.order < order && (ended === undefined || ended.order > order)
+
+/** Somebody left at some time, and then nobody was there; or nobody came to a plan that was taken over. */
+const wasLeftAlone = (observed: Observed, plan: ObservedPlan, end: PlanEnd): boolean => {
+  const readers = observed.readers.filter(({ plan_id }) => plan_id === plan.plan.plan_id)
+  // A reader at a replica that is cut off cannot be told from one that has left.
+  const isKnown = ({ replica, began }: ObservedReader) =>
+    !wasHindered(observed, replica, began.at, end.at) &&
+    !observed.replicas.some((one) => one.replica === replica && one.deaf.some(({ from }) => from < end.at))
+  const others = readers.filter(isKnown)
+  if (readers.length === 0) return true
+  const departures = readers.flatMap(({ ended }) => (ended !== undefined && ended.order < end.order ? [ended] : []))
+  const isUnread = observed.takeOvers.some(
+    ({ at, plan_id }) => plan_id === plan.plan.plan_id && at + takeoverGrace <= end.at
+  )
+  return (
+    (isUnread && !others.some((reader) => isConnected(reader, end.order))) ||
+    departures.some(({ order }) => !others.some((reader) => isConnected(reader, order))) ||
+    !others.some((reader) => isConnected(reader, end.order))
+  )
+}
+
+const abortIsTrue = (observed: Observed, plan: ObservedPlan, end: PlanEnd, reason: AbortReason): boolean => {
+  const skew = Math.max(0, ...observed.replicas.map(({ skewMs }) => skewMs))
+  switch (reason) {
+    case "disconnect":
+      return plan.request.preferences.on_disconnect === "cancel" && wasLeftAlone(observed, plan, end)
+    case "deadline":
+      return end.at + skew >= plan.deadline
+    case "cancelled":
+      return observed.requests.some(
+        ({ began, what, plan: of }) => what === "cancel" && of === plan.name && began.order < end.order
+      )
+    case "superseded":
+      return observed.plans.some(
+        (other) =>
+          other !== plan &&
+          other.plan.session_id === plan.plan.session_id &&
+          other.request.preferences.on_busy === "interrupt" &&
+          other.created.order < end.order
+      )
+    case "shutdown":
+      return observed.requests.some(({ began, what }) => what === "drain" && began.order < end.order)
+  }
+}
+
+/** What the providers of a run have done that ends a plan with this code. */
+const providerHasFailed = ({ attempts, silence }: Observed, reason: string): boolean =>
+  attempts.some(
+    ({ quiet, result }) => result === reason || (reason.endsWith("timeout") && result === "cut" && quiet >= silence)
+  )
+
+const failureIsTrue = (observed: Observed, plan: ObservedPlan, end: PlanEnd, code: string): boolean => {
+  const hindered = ownersOf(observed, plan).some(({ replica, at }) => wasHindered(observed, replica, at, end.at))
+  if (code === "interrupted" || code === "storage") return hindered
+  if (code === "internal") return false
+  const reason = /^provider_(.*)$/.exec(code)?.[1]
+  return reason === undefined || reason === "empty_answer" || providerHasFailed(observed, reason)
+}
+
+/** The last words that the provider has said in a finished answer are those of the plan's answer. */
+const answerIsSaid = ({ attempts }: Observed, plan: ObservedPlan): boolean => {
+  const { final } = plan.plan
+  if (final === null || final.stop_reason !== "stop") return true
+  const last = attempts.findLast(({ plan: of, result }) => of === plan.name && result === "finished")
+  return last !== undefined && last.said !== "" && final.text.endsWith(last.said)
+}
+
+/** A plan says the truth about its end: an answer is what the provider said, an abort has the reason that it names. */
+export const trueEnd = (observed: Observed): ReadonlyArray<string> =>
+  observed.plans.flatMap((plan) => {
+    const [end] = endsOf(observed, plan)
+    if (end === undefined) return []
+    const { outcome } = end
+    if (outcome.state === "completed") {
+      return answerIsSaid(observed, plan)
+        ? []
+        : [`${named(plan)} answers "${outcome.final.text}", which its provider has not said`]
+    }
+    const { code, message, reason } = outcome.error
+    const isTrue =
+      reason === undefined ? failureIsTrue(observed, plan, end, code) : abortIsTrue(observed, plan, end, reason)
+    return isTrue
+      ? []
+      : [`${named(plan)} ends at ${seconds(end.at)} with ${code} ${reason ?? ""}, which is not true: ${message}`]
+  })

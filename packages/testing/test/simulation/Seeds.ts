@@ -1,0 +1,40 @@
+import { assert } from "@effect/vitest"
+import { Config, ConfigProvider, Effect, Random } from "effect"
+import { simulate } from "../../src/simulation/Simulation.ts"
+import { tellFailure } from "../../src/simulation/Story.ts"
+
+/** How many files share the seeds, so that they run at once. */
+const files = 4
+
+/** Runs its share of these seeds, and says how much time has passed in them. A seed that fails is shrunk, and told. */
+const runAll = async (what: string, seeds: ReadonlyArray<number>): Promise<void> => {
+  const began = performance.now()
+  let virtualMs = 0
+  for (const seed of seeds) {
+    // oxlint-disable-next-line no-await-in-loop -- A run watches the clocks and sockets of the process: one at a time.
+    const run = await simulate({ seed })
+    virtualMs += run.virtualMs
+    // oxlint-disable-next-line no-await-in-loop
+    if (run.violations.length > 0) assert.fail((await tellFailure(run, { seed })).join("\n"))
+  }
+  const [hours, seconds] = [virtualMs / 3_600_000, (performance.now() - began) / 1_000]
+  process.stdout.write(
+    `${seeds.length} ${what} seeds: ${hours.toFixed(1)} virtual hours, ${(hours / seconds).toFixed(2)} for each second\n`
+  )
+}
+
+const shareOf = (file: number, first: number, count: number): ReadonlyArray<number> =>
+  Array.from({ length: count }, (_, index) => first + index).filter((_, index) => index % files === file)
+
+/** The share of a file of the 300 seeds that are always the same. */
+export const fixed = (file: number) => runAll("fixed", shareOf(file, 1, 300))
+
+/** Its share of seeds that nobody has run yet: 100, or `BOWLINE_SEEDS`; from a random one on, or from `BOWLINE_SEED`. */
+export const fresh = (file: number) =>
+  Effect.gen(function* () {
+    const count = yield* Config.Int("BOWLINE_SEEDS").pipe(Config.withDefault(100))
+    const first = yield* Config.Int("BOWLINE_SEED").pipe(
+      Config.withDefault(yield* Random.nextIntBetween(1_000, 2 ** 30))
+    )
+    yield* Effect.promise(() => runAll("fresh", shareOf(file, first, count)))
+  }).pipe(Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv()), Effect.runPromise)
