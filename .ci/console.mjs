@@ -4,7 +4,17 @@ import { bin, builtConsole, capture, locked, root } from "./setup.mjs"
 
 const sources = ["apps/console", "packages/client/src"]
 
-const isSource = (path) => !/(^|[\\/])(node_modules|test)([\\/]|$)/.test(path)
+/** Milliseconds since 1970 at which something in the folder changed last. Packages in node_modules link to each other in circles: it stays out of them. */
+const changedIn = (folder) =>
+  Math.max(
+    0,
+    ...readdirSync(folder, { withFileTypes: true })
+      .filter(({ name }) => name !== "node_modules" && name !== "test")
+      .map((entry) => {
+        const path = join(folder, entry.name)
+        return entry.isDirectory() ? changedIn(path) : statSync(path).mtimeMs
+      })
+  )
 
 /** Milliseconds since 1970 at which the console's sources changed last. */
 const changedAt = () =>
@@ -12,11 +22,7 @@ const changedAt = () =>
     ...sources
       .map((folder) => join(root, folder))
       .filter((folder) => existsSync(folder))
-      .flatMap((folder) =>
-        readdirSync(folder, { recursive: true })
-          .filter(isSource)
-          .map((path) => statSync(join(folder, path)).mtimeMs)
-      )
+      .map(changedIn)
   )
 
 const isBuilt = () =>
