@@ -80,7 +80,7 @@ describeInBrowser("the view of a plan", () => {
         const id = yield* Effect.promise(() => ask(url, { question: "What is a bowline?" }))
         const { faults, page } = yield* openPage(url, "/plans")
         yield* Effect.promise(async () => {
-          await page.getByRole("link", { name: "What is a bowline?" }).click()
+          await page.getByRole("link", { name: "What is a bowline?" }).first().click()
           await stateOf(page).getByText("completed").waitFor()
           await page.getByRole("row", { name: /nothing_known.*"knot": 2/ }).click()
           await page.getByRole("heading", { name: "nothing_known" }).waitFor()
