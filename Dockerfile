@@ -1,24 +1,31 @@
-# Why it is built like this: docs/decisions/0036-the-image-runs-the-sources.md
-FROM node:24-bookworm-slim AS console
+# Why it is built like this: docs/decisions/0077-the-image-runs-the-packages.md
+FROM node:24-bookworm-slim AS pack
 WORKDIR /app
-COPY package.json pnpm-lock.yaml pnpm-workspace.yaml tsconfig.base.json ./
-COPY packages/client packages/client
-COPY apps/console apps/console
-RUN npx -y pnpm@12.21.0 install --frozen-lockfile --prod --filter @bowline/console... \
-  && npm --prefix apps/console run build
+COPY . .
+RUN npm run pack
 
 FROM node:24-bookworm-slim AS build
 WORKDIR /app
 COPY package.json pnpm-lock.yaml pnpm-workspace.yaml ./
 COPY packages packages
 COPY apps/gateway apps/gateway
-COPY --from=console /app/apps/gateway/console apps/gateway/console
+COPY --from=pack /app/.bowline/packed packed
 # The root has the effect that is an optional peer of @bowline/client.
-RUN npx -y pnpm@12.21.0 install --frozen-lockfile --prod --filter bowline-monorepo --filter @bowline/gateway... \
-  && find . -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.cts' -o -name '*.d.mts' \) -delete \
-  && rm -rf node_modules/.pnpm/effect@*/node_modules/effect/src
+RUN npx -y pnpm@12.21.0 install --frozen-lockfile --prod --filter bowline-monorepo --filter @bowline/gateway...
+# What is published takes the place of the sources.
+RUN for tarball in packed/*.tgz; do \
+    name=${tarball#packed/bowline-}; \
+    folder=packages/${name%%-[0-9]*}; \
+    if [ ! -d "$folder" ]; then folder=apps/gateway; fi; \
+    tar --extract --gzip --file "$tarball" --directory "$folder" --strip-components 1; \
+  done \
+  && rm -rf packed packages/*/src apps/gateway/src node_modules/.pnpm/effect@*/node_modules/effect/src \
+  && find . -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.cts' -o -name '*.d.mts' \) -delete
 
 FROM debian:bookworm-slim
+LABEL org.opencontainers.image.title="Bowline" \
+  org.opencontainers.image.description="An agent gateway that never gets stuck" \
+  org.opencontainers.image.licenses="Apache-2.0"
 RUN apt-get update \
   && apt-get install -y --no-install-recommends tini \
   && rm -rf /var/lib/apt/lists/* /var/cache/apt/*

@@ -1,2 +1,3 @@
 #!/usr/bin/env node
-await import("../src/simulation/SimulateCommand.ts")
+// The sources of a checkout, and what was compiled of them in an installed package.
+await import("#simulate")

@@ -38,7 +38,7 @@ export const respond = Effect.fnUntraced(function* (
     Effect.gen(function* () {
       const changes = yield* Queue.bounded<Change | A2aError, Cause.Done>(64)
       yield* follow(services, opened, (change) => Effect.asVoid(Queue.offer(changes, change)), {
-        closeWhen: (onOverdue) => PlanArrival.closeWhen(onOverdue, request),
+        join: (connect) => PlanArrival.join(connect, request),
         isPatient
       }).pipe(
         Effect.map((place) => (place === undefined ? brokenOff("draining") : undefined)),

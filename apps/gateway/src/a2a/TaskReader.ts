@@ -150,7 +150,7 @@ export const begin = Effect.fnUntraced(function* ({ tasks }: Services, caller: C
 export const placeBehind = ({ at, fold }: OpenTask): Cursor => (fold.hasEnded ? { plan: at.plan + 1, seq: 0 } : at)
 
 interface Following {
-  readonly closeWhen?: (onOverdue: Reading["onOverdue"]) => void
+  readonly join?: (connect: Reading["connect"]) => void
   readonly until?: "rest" | "end"
   /** Whether a task that waits for its client at first is followed all the same, until it is over or waits again. */
   readonly isPatient?: boolean
@@ -179,14 +179,14 @@ const awaitAnswer = Effect.fnUntraced(function* (
 
 /**
  * Follows a task from where it is open, wherever its plans run: until it is over or waits for its client or, to the `end`, until all its
- * plans are over. Gives its place then, and undefined if this gateway shuts down first. `closeWhen` closes the connection of a reader that
+ * plans are over. Gives its place then, and undefined if this gateway shuts down first. `join` closes the connection of a reader that
  * is cut off and reads no more.
  */
 export const follow = <E, R>(
   services: Services,
   { at: from, caller, fold, plan: opened, task }: OpenTask,
   emit: (change: Change, at: Cursor) => Effect.Effect<void, E, R>,
-  { closeWhen = () => undefined, isPatient = false, until = "rest" }: Following = {}
+  { join = () => undefined, isPatient = false, until = "rest" }: Following = {}
 ) =>
   Effect.gen(function* () {
     let at = from
@@ -229,8 +229,8 @@ export const follow = <E, R>(
     }
     while (!isDone()) {
       yield* Effect.scoped(
-        Effect.flatMap(services.streams.read(caller, plan.plan.plan_id, at.seq), ({ frames, onOverdue }) => {
-          closeWhen(onOverdue)
+        Effect.flatMap(services.streams.read(caller, plan.plan.plan_id, at.seq), ({ frames, connect }) => {
+          join(connect)
           return readOut(frames)
         })
       )

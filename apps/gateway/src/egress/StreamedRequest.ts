@@ -1,8 +1,11 @@
 import type { Dispatcher } from "@effect/platform-node/Undici"
-import type { Head, Send } from "@bowline/runtime/unstable/provider/HttpAttempt"
+import { Connections, type Head, type Send } from "@bowline/runtime/unstable/provider/HttpAttempt"
 import * as TraceContext from "@bowline/runtime/unstable/telemetry/TraceContext"
 import { Array, Cause, Effect, Option, type Pull, Scope, Stream } from "effect"
 import { Headers, HttpClientError, HttpClientRequest } from "effect/http"
+
+/** Why a request is ended. Nobody looks at it, and a trace of the stack would cost more than the end of the request. */
+const unwanted = new Error("Nobody waits for the answer any more")
 
 /** Bytes of an answer that may wait for their reader. Beyond that its server waits. */
 const maxWaiting = 65_536
@@ -24,6 +27,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #isOver = false
   #failure: HttpClientError.HttpClientError | undefined
   #isClosed = false
+  #isSilent = false
   #hasNews = false
   #wake: (() => void) | undefined
 
@@ -56,16 +60,27 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_: unknown, cause: Error): void {
+    if (this.#isSilent) return
     const reason = new HttpClientError.TransportError({ request: this.#request, cause })
     this.#failure = new HttpClientError.HttpClientError({ reason })
     this.#tell()
+  }
+
+  /** The same for a reader that is about to be interrupted: until then it waits. */
+  readonly closeSilently = (): void => {
+    this.#isSilent = true
+    this.close()
   }
 
   /** Ends what has not ended. */
   close(): void {
     this.#isClosed = true
     if (this.#isOver || this.#failure !== undefined) return
-    this.#controller?.abort(new Error("Nobody waits for the answer any more"))
+    const { stackTraceLimit } = Error
+    // Undici makes an error for the socket.
+    Error.stackTraceLimit = 0
+    this.#controller?.abort(unwanted)
+    Error.stackTraceLimit = stackTraceLimit
   }
 
   /** Waits for the head of the answer. */
@@ -112,7 +127,9 @@ export const make =
       const { body, method } = request
       const url = Option.getOrThrow(HttpClientRequest.toUrl(request))
       const exchange = new Exchange(request)
+      const connections = fiber.getRef(Connections)
       const begin = Effect.suspend(() => {
+        connections?.add(exchange.closeSilently)
         dispatcher.dispatch(
           {
             origin: url.origin,
@@ -129,7 +146,10 @@ export const make =
         Effect.andThen(
           Scope.addFinalizer(
             scope,
-            Effect.sync(() => exchange.close())
+            Effect.sync(() => {
+              connections?.delete(exchange.closeSilently)
+              exchange.close()
+            })
           ),
           begin
         )

@@ -12,9 +12,18 @@ export const routeOf = (headers: {
   readonly "x-bowline-via"?: Route["via"]
 }): Route => ({ hops: headers["x-bowline-hops"] ?? 0, via: headers["x-bowline-via"] ?? [] })
 
-/** Closes the connection when it is overdue. Only that helps against a caller who does not read: every write waits for it. */
-export const closeWhen = (onOverdue: Reading["onOverdue"], request: HttpServerRequest.HttpServerRequest): void =>
-  onOverdue(() => NodeHttpServerRequest.toServerResponse(request).destroy())
+/**
+ * Joins the reader to the connection of its request, which the plan closes when it is overdue. Only that helps against a caller who does
+ * not read: every write waits for it.
+ */
+export const join = (connect: Reading["connect"], request: HttpServerRequest.HttpServerRequest): void => {
+  const response = NodeHttpServerRequest.toServerResponse(request)
+  const { socket } = response
+  const disconnect = connect(() => response.destroy())
+  // Node reads the ends of all connections that have ended before it closes the first one, and interrupts its request.
+  socket?.once("end", disconnect)
+  response.once("close", () => socket?.removeListener("end", disconnect))
+}
 
 /** The arrival of a plan, in the trace of its caller. It ends with the head of the answer: the plan has a span of its own. */
 const inSpan =

@@ -40,7 +40,7 @@ export const layer = HttpApiBuilder.group(
         Effect.gen(function* () {
           const { value } = yield* readBody(request)
           const chat = yield* Effect.mapError(Effect.fromResult(ChatRequest.decode(value)), invalid)
-          const { frames, headers, onOverdue, ...ids } = yield* openAi.start({
+          const { frames, headers, connect, ...ids } = yield* openAi.start({
             ...chat,
             headers: request.headers,
             route: PlanArrival.routeOf(sent),
@@ -54,7 +54,7 @@ export const layer = HttpApiBuilder.group(
             model: chat.model
           }
           if (chat.isStreamed) {
-            PlanArrival.closeWhen(onOverdue, request)
+            PlanArrival.join(connect, request)
             const options = { ...openai, includesUsage: chat.includesUsage }
             const stream = ChatStream.respond(head, options, frames, plans.isDraining)
             return HttpServerResponse.setHeaders(stream, headers)

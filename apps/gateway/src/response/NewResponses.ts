@@ -158,11 +158,11 @@ export const make = Effect.fnUntraced(function* (stored: StoredResponses) {
       : decided.plan_id !== undefined
         ? join(caller, decided.plan_id, decided.calls)
         : Effect.die("The request neither asks nor decides")
-    const { echo, frames, from, headers, leaveRunning, onOverdue, plan_id, session_id } = reading
+    const { echo, frames, from, headers, leaveRunning, connect, plan_id, session_id } = reading
     const events = new ResponseEvents({ plan_id, from }, echo)
     const pause = DecisionPause.make(() => events.waits(decided.calls), leaveRunning)
     if (asked.isStreamed) {
-      PlanArrival.closeWhen(onOverdue, request)
+      PlanArrival.join(connect, request)
       const seen = { events, after: -1, ...(!asked.echo.background && { pause }) }
       return HttpServerResponse.setHeaders(ResponseStream.respond(seen, frames, plans.isDraining), headers)
     }

@@ -53,8 +53,8 @@ export const layer = HttpApiBuilder.group(
             const message = `Expected no more than the last sequence_number, ${events.last}`
             return yield* invalid([{ path: "starting_after", message }])
           }
-          const { frames, onOverdue } = yield* streams.read(caller, ref.plan_id, 0)
-          PlanArrival.closeWhen(onOverdue, request)
+          const { frames, connect } = yield* streams.read(caller, ref.plan_id, 0)
+          PlanArrival.join(connect, request)
           const seen = { events: new ResponseEvents(ref, echo), after }
           return ResponseStream.respond(seen, frames, plans.isDraining)
         }).pipe(answer)

@@ -49,7 +49,7 @@ export const layer = HttpApiBuilder.group(
       const { sent, value } = yield* readRequest(request)
       const key = headers["idempotency-key"]
       const same = key === undefined ? undefined : idempotency(key, sent)
-      const { frames, onOverdue, ...ids } = yield* streams.start({
+      const { frames, connect, ...ids } = yield* streams.start({
         caller,
         request: value,
         sent,
@@ -59,7 +59,7 @@ export const layer = HttpApiBuilder.group(
       if (prefersJson(request.headers.accept)) {
         return HttpServerResponse.jsonUnsafe(yield* waitFor({ plans, streams }, caller, ids, frames))
       }
-      PlanArrival.closeWhen(onOverdue, request)
+      PlanArrival.join(connect, request)
       return SseAnswer.fromStart(ids, frames)
     })
 
@@ -95,10 +95,10 @@ export const layer = HttpApiBuilder.group(
           const plan_id = yield* planId(params.id)
           const header = headers["last-event-id"]
           const named = header === undefined ? "after" : "last-event-id"
-          const { frames, onOverdue, ...ids } = yield* streams
+          const { frames, connect, ...ids } = yield* streams
             .read(yield* Caller, plan_id, header ?? query.after ?? 0)
             .pipe(Effect.mapError((error) => (error._tag === "InvalidRequest" ? underName(named, error) : error)))
-          PlanArrival.closeWhen(onOverdue, request)
+          PlanArrival.join(connect, request)
           return SseAnswer.fromLater(ids, frames)
         }).pipe(answer)
       )

@@ -1,6 +1,6 @@
-import * as AgUiEvents from "@bowline/client/ag-ui/AgUiEvents"
-import * as UiChunks from "@bowline/client/ai-sdk/UiChunks"
-import type { UiFold } from "@bowline/client/ui/UiFold"
+import * as AgUiEvents from "@bowline/client/unstable/ag-ui/AgUiEvents"
+import * as UiChunks from "@bowline/client/unstable/ai-sdk/UiChunks"
+import type { UiFold } from "@bowline/client/unstable/ui/UiFold"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Api } from "@bowline/protocol/api/Api"
@@ -50,7 +50,7 @@ export const layer = HttpApiBuilder.group(
       fold: UiFold<object>,
       decided: ReadonlySet<string>
     ) {
-      PlanArrival.closeWhen(reading.onOverdue, request)
+      PlanArrival.join(reading.connect, request)
       return UiStream.respond(reading, {
         ...protocol,
         fold,

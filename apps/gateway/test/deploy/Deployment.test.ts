@@ -19,7 +19,8 @@ const Service = Schema.Struct({
 const Compose = Schema.Struct({ services: Schema.Record(Schema.String, Service) })
 
 const { services } = Schema.decodeUnknownSync(Compose)(Yaml.parse(read("compose.yaml")))
-const replicas = Object.values(services).filter(({ image }) => image === "bowline")
+const own = "${GATEWAY_IMAGE:-bowline}"
+const replicas = Object.values(services).filter(({ image }) => image === own)
 const unit = read("deploy/systemd/bowline.service")
 const page = "docs/operations/deploy.md"
 const caddyfile = read("deploy/caddy/Caddyfile")
@@ -59,6 +60,7 @@ const others = {
   POSTGRES_USER: "postgres",
   POSTGRES_PASSWORD: "postgres",
   SITE_ADDRESS: "Caddy",
+  GATEWAY_IMAGE: "Compose",
   BOWLINE_API_KEY: "the command line",
   NODE_OPTIONS: "node",
   POD_IP: "other variables"
@@ -112,7 +114,7 @@ describe("the files of a deployment", () => {
       const port = table.port.default
       assert.strictEqual(textOf("EXPOSE"), port)
       assert.include(textOf("HEALTHCHECK"), `|| ${port}`)
-      const upstreams = Object.keys(services).filter((name) => services[name]?.image === "bowline")
+      const upstreams = Object.keys(services).filter((name) => services[name]?.image === own)
       assert.include(caddyfile, upstreams.map((name) => `${name}:${port}`).join(" "))
     }).pipe(Effect.scoped)
   )

@@ -2,6 +2,7 @@ import { Agent } from "@effect/platform-node/Undici"
 import { Fault, type Host, type HostResponse } from "@bowline/testing/unstable/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
+import { Connections } from "@bowline/runtime/unstable/provider/HttpAttempt"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Scope, Stream } from "effect"
 import { HttpClientRequest } from "effect/http"
@@ -80,6 +81,33 @@ describe("a streamed request", () => {
         assert.strictEqual(yield* request?.ended ?? Effect.undefined, "closed")
       })
     )
+  )
+
+  it.live.each([
+    ["before the answer", () => Effect.never],
+    [
+      "in the middle of the answer",
+      () => Effect.succeed(streamed(Stream.concat(Stream.succeed(bytes("a")), Stream.never)))
+    ]
+  ] as const)(
+    "closes its socket when its plan ends %s, and fails for nobody before the plan is interrupted",
+    ([, host]) =>
+      run(
+        Effect.gen(function* () {
+          const { requests, send } = yield* setUp(host)
+          const connections = new Set<() => void>()
+          const read = Effect.scoped(Effect.flatMap(send(), ({ stream }) => Stream.runDrain(stream)))
+          const reading = yield* Effect.forkChild(Effect.provideService(read, Connections, connections), {
+            startImmediately: true
+          })
+          const [request] = yield* requests.awaitCount(1)
+          for (const close of connections) close()
+          assert.strictEqual(yield* request?.ended ?? Effect.undefined, "closed")
+          assert.isUndefined(reading.pollUnsafe())
+          yield* Fiber.interrupt(reading)
+          assert.strictEqual(connections.size, 0)
+        })
+      )
   )
 
   it.live("can be given up before it has a connection", () =>

@@ -14,7 +14,7 @@ import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Exit, Layer, Logger, Stream } from "effect"
+import { Context, Duration, Effect, Exit, Layer, Logger, Stream } from "effect"
 import { PushNotifications } from "../../src/a2a/PushNotifications.ts"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import { HttpRouter, HttpServer } from "effect/http"
@@ -28,7 +28,7 @@ const plan_id = PlanId.make("plan_00000000-0000-4000-8000-000000000001")
 const session_id = SessionId.make("session_00000000-0000-4000-8000-000000000002")
 const at = "2026-01-02T03:04:05.678Z"
 const unavailable = new StorageError({ reason: new Unavailable({ cause: new Error(secret) }) })
-const onOverdue = () => undefined
+const connect = () => () => undefined
 const rejected = new StorageError({ reason: new Rejected({ cause: new Error(secret) }) })
 
 interface Faulty {
@@ -113,11 +113,15 @@ describe("a failure", () => {
       const isWritable = Effect.sync(() => asked++ >= 0)
       const plans = { isDraining: Effect.succeed(false), isOverdue: Effect.succeed(false) }
       const { url } = yield* serve({ plans }, isWritable)
-      const answers = yield* Effect.replicateEffect(send(`${url}/ready`), 40, { concurrency: 20 })
+      const [elapsed, answers] = yield* Effect.timed(
+        Effect.replicateEffect(send(`${url}/ready`), 40, { concurrency: 20 })
+      )
       assert.deepStrictEqual(new Set(answers.map(({ status }) => status)), new Set([200]))
-      assert.strictEqual(asked, 1)
+      // A busy machine may take seconds for them.
+      assert.isAtMost(asked, 1 + Math.floor(Duration.toSeconds(elapsed)))
+      const before = asked
       for (const _ of answers) yield* send(`${url}/health`)
-      assert.strictEqual(asked, 1)
+      assert.strictEqual(asked, before)
     })
   )
 
@@ -127,7 +131,7 @@ describe("a failure", () => {
       for (const failure of [Stream.fail(unavailable), Stream.die(new Error(secret))]) {
         const frames = Stream.concat(Stream.make(frame, "ping" as const), failure)
         const { url, logged } = yield* serve({
-          streams: { read: () => Effect.succeed({ plan_id, session_id, frames, onOverdue, leaveRunning: Effect.void }) }
+          streams: { read: () => Effect.succeed({ plan_id, session_id, frames, connect, leaveRunning: Effect.void }) }
         })
         const { status, text } = yield* send(`${url}/plans/${plan_id}/events`)
         assert.strictEqual(status, 200)
@@ -147,7 +151,10 @@ describe("a failure", () => {
         plan_id,
         session_id,
         frames,
-        onOverdue: (close: () => void) => close(),
+        connect: (close: () => void) => {
+          close()
+          return () => undefined
+        },
         leaveRunning: Effect.void
       }
       const { url } = yield* serve({
@@ -176,7 +183,7 @@ describe("a failure", () => {
               plan_id,
               session_id,
               frames: Stream.make(frame(1, "session"), "reconnect" as const),
-              onOverdue,
+              connect,
               leaveRunning: Effect.void
             }),
           read: (_caller, _id, seq) => {
@@ -186,7 +193,7 @@ describe("a failure", () => {
               plan_id,
               session_id,
               frames: Stream.make(last),
-              onOverdue,
+              connect,
               leaveRunning: Effect.void
             })
           }

@@ -66,7 +66,13 @@ export class PlanStreams extends Context.Service<
       /** The frames behind `after` of a plan that runs here: first those that are there, then those that come. */
       const attach = Effect.fnUntraced(function* ({ live, run }: RunningPlan, after: number) {
         const { plan_id, session_id } = run.given
-        const { head, frames, cutOff, ...reader } = yield* live.attach(after)
+        const { head, frames, cutOff, ...attached } = yield* live.attach(after)
+        const connect: Reading["connect"] = (close) => {
+          const disconnect = attached.connect(close)
+          // A peer may be about to name the task that it is to cancel: only what waits for a provider ends at once.
+          return () => (run.connections.size > 0 ? disconnect() : undefined)
+        }
+        const reader = { ...attached, connect }
         if (head === after) return { plan_id, session_id, frames, ...reader }
         yield* store.reading(plan_id)
         const all = Stream.concat(StoredFrames.between(store, plan_id, after, head), frames).pipe(
@@ -88,7 +94,8 @@ export class PlanStreams extends Context.Service<
         yield* store.reading(plan_id)
         const elsewhere = isSettled(stored) ? undefined : yield* remote.connect(plan_id)
         const frames = StoredFrames.follow(store, plan_id, after, elsewhere)
-        return { plan_id, session_id: stored.session_id, frames, onOverdue: () => {}, leaveRunning: Effect.void }
+        const ids = { plan_id, session_id: stored.session_id }
+        return { ...ids, frames, connect: () => () => {}, leaveRunning: Effect.void }
       })
 
       const startOrJoin = Effect.fnUntraced(function* (asked: Asked) {

@@ -1,11 +1,12 @@
 import type { Outcome } from "@bowline/domain/plan/Outcome"
-import { Clock, Context, Duration, Effect, Exit, Fiber, Scope } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Fiber, Scope, type Semaphore } from "effect"
 import * as Alarm from "../clock/Alarm.ts"
 import { LeaseLost } from "../store/LeaseStore.ts"
 import type { LivePlan } from "../stream/LivePlan.ts"
 import type { Planner } from "../planner/Planner.ts"
 import type { PlanAnswer } from "../planner/StepLoop.ts"
 import type { PlanRun } from "../planner/PlanRun.ts"
+import { Connections } from "../provider/HttpAttempt.ts"
 import { awayLimit } from "../store/RetryWhileAway.ts"
 import type { SessionLock } from "../lock/SessionLock.ts"
 import * as PlanSpan from "../telemetry/PlanSpan.ts"
@@ -75,6 +76,13 @@ const close = Effect.fnUntraced(function* (run: PlanRun, live: LivePlan, end: Se
   if (isStored === false) run.leave("lost")
 })
 
+interface Parts {
+  readonly lock: SessionLock["Service"]
+  readonly planner: Planner["Service"]
+  /** One permit: plans that end from outside take turns. */
+  readonly endings: Semaphore.Semaphore
+}
+
 /**
  * Runs a plan to its one end.
  *
@@ -84,15 +92,11 @@ const close = Effect.fnUntraced(function* (run: PlanRun, live: LivePlan, end: Se
  *        └────────────────────────┴──────a hand-over──────────▶ as it is, for the next process
  *
  * The planner runs in a fiber of its own. Whatever comes first ends the plan: its exit, an abort, or a journal that may not
- * write any more. The outcome is written at once from what the run knows; then the fiber is interrupted, and the session is
- * released when the outcome is stored and the fiber has ended. Nobody waits longer than 10 s for the fiber.
+ * write any more. What ends it from outside has closed the connections of its attempts already. The outcome is written at once from what
+ * the run knows; then the fiber is interrupted, and the session is released when the outcome is stored and the fiber has ended. Nobody
+ * waits longer than 10 s for the fiber.
  */
-export const supervise = Effect.fnUntraced(function* (
-  run: PlanRun,
-  live: LivePlan,
-  lock: SessionLock["Service"],
-  planner: Planner["Service"]
-) {
+export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePlan, { lock, planner, endings }: Parts) {
   const { journal, deadline } = run.given
   const context = yield* Effect.context<Scope.Scope>()
   const scope = Context.get(context, Scope.Scope)
@@ -100,7 +104,8 @@ export const supervise = Effect.fnUntraced(function* (
   // A running plan that was taken over came with its session, and so does one that was created for a free session.
   const hasSession = run.given.resumed === undefined ? PlanMetrics.queueWait.update(0, {}) : Effect.void
   const holding = journal.guard._tag === "Held" ? hasSession : Scope.provide(hold(run, lock), scope)
-  const work = Effect.andThen(holding, planner.run(run))
+  const planning = Effect.provideService(planner.run(run), Connections, run.connections)
+  const work = Effect.andThen(holding, planning)
 
   const firstEnd = (fiber: Fiber.Fiber<PlanAnswer, Settlement.Failed>) =>
     // Not a race, which would make a fiber for each of the two.
@@ -108,12 +113,15 @@ export const supervise = Effect.fnUntraced(function* (
       fiber.addObserver((exit) => resume(Effect.succeed({ _tag: "Exited", exit })))
       run.onEnding((ending) => resume(Effect.succeed(ending)))
     })
+  // A thousand callers may leave at the same instant. One plan ends in each turn of the event loop, so that the connections of the last
+  // one do not wait for the ends of the others. A plan whose connection is closed does nothing meanwhile.
+  const takeTurn = () => (run.connections.size > 0 ? endings.withPermit(Effect.yieldNow) : Effect.void)
   const timeLeft = Math.max(deadline - (yield* Clock.currentTimeMillis), 0)
   const { end, fiber } = yield* Effect.uninterruptibleMask((restore) =>
     // Detached, since a parent waits for its children without a limit. It is interrupted below, whatever ends the plan.
     Effect.flatMap(Effect.forkDetach(restore(work)), (fiber) => {
       const cancelAlarm = Alarm.set(timeLeft, () => run.abort("deadline"), context)
-      return restore(firstEnd(fiber)).pipe(
+      return restore(Effect.tap(firstEnd(fiber), takeTurn)).pipe(
         Effect.onInterrupt(() => Fiber.interrupt(fiber)),
         Effect.ensuring(Effect.sync(cancelAlarm)),
         Effect.map((end) => ({ end, fiber }))
@@ -130,8 +138,9 @@ export const supervise = Effect.fnUntraced(function* (
 
   yield* PlanSpan.settle(() => ({ outcome, progress: run.progress }))
 
+  fiber.interruptUnsafe()
   const closing = close(run, live, end, outcome)
-  const ended = Effect.timeoutOption(Fiber.interrupt(fiber), finalizers)
+  const ended = Effect.timeoutOption(Fiber.await(fiber), finalizers)
   yield* fiber.pollUnsafe() === undefined ? Effect.all([closing, ended], { concurrency: "unbounded" }) : closing
   if (isReleased && isEndStored()) yield* lock.forget(run.given.session_id, journal.guard.fence)
   const known = run.elsewhere === "lost" ? undefined : outcome

@@ -1,7 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { NotAccepting } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
-import { Context, Duration, Effect, Layer, type Scope } from "effect"
+import { Context, Duration, Effect, Layer, type Scope, Semaphore } from "effect"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import * as LeftTasks from "./LeftTasks.ts"
 import { PeerClient } from "../peer/PeerClient.ts"
@@ -159,9 +159,9 @@ const makeOpen = Effect.gen(function* () {
     const { session_id, guard, head, recent, awaited: _, resumed, isEmpty, ...start } = plan
     const { plan_id, request } = start
     const { disconnect_grace_ms = config.streamGrace, on_disconnect } = request.preferences
-    const onUnread = Effect.sync(() => {
+    const onUnread = () => {
       if (on_disconnect === "cancel") run.abort("disconnect")
-    })
+    }
     const live = new LivePlan(scope, onUnread, Duration.fromInputUnsafe(disconnect_grace_ms))
     const journal = new Journal({ plan_id, session_id }, guard, head, live, writer.notify, (why) => run.stop(why))
     const run: PlanRun = new PlanRun({
@@ -189,6 +189,7 @@ const makeLife = Effect.gen(function* () {
   const peers = yield* PeerClient
   const permissions = yield* Permissions
   const open = yield* makeOpen
+  const endings = Semaphore.makeUnsafe(1)
 
   return Effect.fnUntraced(function* (plan: Ready, announce: (plan: RunningPlan) => Effect.Effect<void>) {
     const { caller, session_id, guard, awaited, route } = plan
@@ -200,7 +201,7 @@ const makeLife = Effect.gen(function* () {
     }
     yield* announce(running)
     yield* Effect.ensuring(
-      supervise(run, live, lock, planner),
+      supervise(run, live, { lock, planner, endings }),
       Effect.sync(() => live.close("reconnect"))
     )
     if (run.elsewhere === undefined) {

@@ -59,6 +59,8 @@ export class PlanRun {
   readonly given: Given
   readonly stages = new Stages()
   readonly tasks: PlanTasks
+  /** What closes the connections of its attempts. */
+  readonly connections = new Set<() => void>()
   #elsewhere: "handed over" | "lost" | undefined
   #models: ReadonlyArray<string>
   #counts: Omit<Progress, "model" | "day">
@@ -165,6 +167,8 @@ export class PlanRun {
   #end(ending: Ending): void {
     if (this.#ending !== undefined) return
     this.#ending = ending
+    // Before anything else is done about it: many plans may end at this instant, and each takes its time.
+    for (const close of this.connections) close()
     this.#tell(ending)
   }
 

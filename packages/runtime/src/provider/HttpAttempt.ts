@@ -28,6 +28,17 @@ export const Sender = Context.Reference<Send | undefined>("@bowline/runtime/prov
   defaultValue: () => undefined
 })
 
+/**
+ * What closes the connections of a plan's attempts. A plan that ends calls it at once, and interrupts its fibers a little later: until then
+ * they wait for an answer that does not come any more.
+ */
+export const Connections = Context.Reference<Set<() => void> | undefined>(
+  "@bowline/runtime/provider/HttpAttempt/Connections",
+  {
+    defaultValue: () => undefined
+  }
+)
+
 /** Milliseconds to wait for the usage after the finish reason. The answer is whole without it. */
 const usageGrace = 1_000
 

@@ -15,12 +15,16 @@ export type ReaderItem = PlanFrame | "ping" | "reconnect"
 export type PlanReader = Stream.Stream<ReaderItem, StorageError>
 
 /**
- * The frames for one reader. What is given to `onOverdue` is called 10 s after the reader was cut off. A reader that has not read its
- * queue to the end by then does not read any more, and its connection is to be closed.
+ * The frames for one reader.
  */
 export interface Reading {
   readonly frames: PlanReader
-  readonly onOverdue: (close: () => void) => void
+  /**
+   * Joins the reader to its connection. `close` is called 10 s after the reader was cut off: if it has not read its queue to the end by
+   * then, it does not read any more. What it gives says that the connection has ended. The scope says so, too, but closes later when
+   * many readers disconnect at once: a plan that waits for its provider does not wait for that.
+   */
+  readonly connect: (close: () => void) => () => void
   /** From now on the plan runs on when this reader disconnects, though nobody else reads it: the reader has what it came for. */
   readonly leaveRunning: Effect.Effect<void>
 }
@@ -58,6 +62,7 @@ interface Reader {
   characters: number
   lastSent: number
   leavesRunning: boolean
+  isGone: boolean
   isCut: boolean
   readonly context: Context.Context<never>
   /** Cancels the alarm that is set: for the next ping or, once the reader is cut off, for its connection. */
@@ -93,14 +98,14 @@ export class LivePlan {
   readonly #met = Deferred.makeUnsafe<void>()
   #closed: End | undefined
   readonly #scope: Scope.Scope
-  readonly #onAbandoned: Effect.Effect<void>
+  readonly #onAbandoned: () => void
   readonly #grace: Duration.Duration
 
   /**
-   * The scope is the plan's. `onAbandoned` runs when the last reader has gone while the plan runs; a disconnected one counts as
+   * The scope is the plan's. `onAbandoned` is called when the last reader has gone while the plan runs; a disconnected one counts as
    * connected for the grace.
    */
-  constructor(scope: Scope.Scope, onAbandoned: Effect.Effect<void>, grace: Duration.Duration = Duration.zero) {
+  constructor(scope: Scope.Scope, onAbandoned: () => void, grace: Duration.Duration = Duration.zero) {
     this.#scope = scope
     this.#onAbandoned = onAbandoned
     this.#grace = grace
@@ -159,6 +164,7 @@ export class LivePlan {
           characters: 0,
           lastSent: Context.get(context, Clock.Clock).currentTimeMillisUnsafe(),
           leavesRunning: false,
+          isGone: false,
           isCut: false,
           context,
           cancelAlarm: () => undefined,
@@ -174,14 +180,15 @@ export class LivePlan {
           return items
         })
         const cutOff = Effect.sync(() => this.#cutOff(reader))
-        const onOverdue = (close: () => void) => {
+        const connect = (close: () => void) => {
           reader.close = close
+          return () => this.#disconnect(reader)
         }
         const leaveRunning = Effect.sync(() => {
           reader.leavesRunning = true
         })
         const frames = Stream.fromPull(Effect.succeed(take))
-        return Effect.map(entering, (head) => ({ head, frames, onOverdue, cutOff, leaveRunning }))
+        return Effect.map(entering, (head) => ({ head, frames, connect, cutOff, leaveRunning }))
       })
     )
   }
@@ -205,7 +212,7 @@ export class LivePlan {
     return Effect.acquireUseRelease(
       Effect.sync(() => this.#connected++),
       () => Effect.asVoid(Effect.timeoutOption(Deferred.await(this.#met), within)),
-      () => this.#gone
+      () => Effect.sync(() => this.#gone())
     )
   }
 
@@ -268,12 +275,19 @@ export class LivePlan {
     Queue.endUnsafe(reader.queue)
   }
 
+  #disconnect(reader: Reader): void {
+    // One that has more time counts as connected.
+    if (reader.isGone || reader.leavesRunning || reader.isCut || !Duration.isZero(this.#grace)) return
+    reader.isGone = true
+    this.#gone()
+  }
+
   #detach(reader: Reader): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.#readers.delete(reader)
       reader.cancelAlarm()
-      // It stays counted: the plan is never without a reader.
-      if (reader.leavesRunning) return Effect.void
+      // One that leaves the plan running stays counted: the plan is never without a reader.
+      if (reader.isGone || reader.leavesRunning) return Effect.void
       if (!reader.isCut) return this.#leave(this.#grace)
       return Effect.andThen(cutOff.update(1, {}), this.#leave(Duration.max(cutOffGrace, this.#grace)))
     })
@@ -281,12 +295,12 @@ export class LivePlan {
 
   /** A reader has disconnected, and counts as connected for this time. */
   #leave(grace: Duration.Duration): Effect.Effect<void> {
-    if (Duration.isZero(grace)) return this.#gone
-    return Effect.asVoid(Effect.forkIn(Effect.delay(this.#gone, grace), this.#scope))
+    const gone = Effect.sync(() => this.#gone())
+    return Duration.isZero(grace) ? gone : Effect.asVoid(Effect.forkIn(Effect.delay(gone, grace), this.#scope))
   }
 
-  readonly #gone: Effect.Effect<void> = Effect.suspend(() => {
+  #gone(): void {
     this.#connected--
-    return this.#connected === 0 && this.#closed === undefined ? this.#onAbandoned : Effect.void
-  })
+    if (this.#connected === 0 && this.#closed === undefined) this.#onAbandoned()
+  }
 }

@@ -2,13 +2,15 @@ import { anonymous } from "@bowline/domain/caller/CallerName"
 import { SessionBusy } from "@bowline/domain/plan/Refusal"
 import { stall, wait } from "@bowline/testing/http/Move"
 import { say } from "@bowline/testing/provider/Turn"
-import { all, single, pass, post, readAll, seen, layer } from "@bowline/testing/unstable/TestKit"
+import { all, single, pass, post, readAll, seen, layer, layerOfCredentials } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber } from "effect"
+import { Deferred, Duration, Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import type { PeerClient } from "../../src/peer/PeerClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
+import { Connections } from "../../src/provider/HttpAttempt.ts"
+import { Provider } from "../../src/provider/Provider.ts"
 import { CredentialPool } from "../../src/asking/CredentialPool.ts"
 import type { PlanStore } from "../../src/store/PlanStore.ts"
 import { SessionStore } from "../../src/store/SessionStore.ts"
@@ -38,6 +40,61 @@ describe("PlanSupervisor", () => {
       assert.deepInclude(error.data, { tool: "bob_ask", task_id, elapsed_ms: timeout_ms })
       assert.deepStrictEqual(interruptedAt, [timeout_ms])
       assert.strictEqual((yield* (yield* Plans).get(anonymous, plan_id)).state, "aborted")
+    }).pipe(Effect.provide(layer({ script: [askBob], peers })), Effect.scoped)
+  })
+
+  it.effect(
+    "closes the connections of all plans that end at one instant at once, and ends one plan in each turn of the event loop",
+    () => {
+      let turn = 0
+      let closed = 0
+      const interruptedIn: Array<number> = []
+      const adapter = Layer.succeed(Provider, {
+        name: "scripted",
+        stream: () =>
+          Stream.unwrap(
+            Effect.withFiber((fiber) => {
+              fiber.getRef(Connections)?.add(() => closed++)
+              return Effect.succeed(Stream.onExit(Stream.never, () => Effect.sync(() => interruptedIn.push(turn))))
+            })
+          )
+      })
+      return Effect.gen(function* () {
+        const readings = yield* Effect.forEach(["a", "b", "c"], (question) => post({ question }))
+        const disconnects = readings.map(({ connect }) => connect(() => {}))
+        const readers = yield* Effect.forEach(readings, ({ frames }) => Effect.forkChild(readAll(frames)))
+        yield* pass("1 second")
+        yield* Effect.forkChild(
+          Effect.forever(
+            Effect.andThen(
+              Effect.sync(() => turn++),
+              Effect.yieldNow
+            )
+          )
+        )
+        for (const disconnect of disconnects) disconnect()
+        assert.deepStrictEqual([closed, interruptedIn.length], [3, 0])
+        for (const events of yield* Fiber.joinAll(readers)) {
+          assert.deepInclude(single(events, "error"), { reason: "disconnect", stage: "provider" })
+        }
+        assert.strictEqual(new Set(interruptedIn).size, 3)
+      }).pipe(Effect.provide(layerOfCredentials([adapter])), Effect.scoped)
+    }
+  )
+
+  it.effect("ends a plan that waits for a peer when the scope of its reader closes, and not before", () => {
+    const { interruptedAt, peers } = stuckPeers()
+    return Effect.gen(function* () {
+      const connection = yield* Scope.make()
+      const { connect } = yield* Scope.provide(post({ question: "?", agents: [bob] }), connection)
+      const disconnect = connect(() => {})
+      yield* pass("1 second")
+      disconnect()
+      yield* pass("1 second")
+      assert.isEmpty(interruptedAt)
+      yield* Scope.close(connection, Exit.void)
+      yield* pass("1 second")
+      assert.lengthOf(interruptedAt, 1)
     }).pipe(Effect.provide(layer({ script: [askBob], peers })), Effect.scoped)
   })
 

@@ -34,7 +34,7 @@ const setUp = (commit: Commit) => {
     const writer = yield* GroupCommit
     const scope = yield* Effect.scope
     const plan = (n: number) => {
-      const live = new LivePlan(scope, Effect.void)
+      const live = new LivePlan(scope, () => {})
       const stopped = Deferred.makeUnsafe<Stopped>()
       const journal = new Journal(
         { plan_id: planId(n), session_id },

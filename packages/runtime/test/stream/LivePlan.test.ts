@@ -16,11 +16,7 @@ const frames = (from: number, to: number, size?: number) =>
 
 const makeWith = Effect.fnUntraced(function* (...grace: [] | [Duration.Duration]) {
   let abandoned = 0
-  const live = new LivePlan(
-    yield* Effect.scope,
-    Effect.sync(() => void abandoned++),
-    ...grace
-  )
+  const live = new LivePlan(yield* Effect.scope, () => void abandoned++, ...grace)
   return { live, abandoned: () => abandoned }
 })
 
@@ -101,8 +97,8 @@ describe("LivePlan", () => {
     Effect.gen(function* () {
       const { live } = yield* make
       let isClosed = false
-      const { onOverdue } = yield* live.attach(0)
-      onOverdue(() => (isClosed = true))
+      const { connect } = yield* live.attach(0)
+      connect(() => (isClosed = true))
       live.publish(frames(1, 1_024), 0)
       yield* TestClock.adjust("1 hour")
       live.publish([frame(1_025)], 0)
@@ -212,10 +208,31 @@ describe("LivePlan", () => {
   it.effect("ends with its plan, though a reader has disconnected within the grace", () =>
     Effect.gen(function* () {
       const plan = yield* Scope.make()
-      const live = new LivePlan(plan, Effect.die("abandoned"), Duration.seconds(5))
+      const live = new LivePlan(plan, () => assert.fail("abandoned"), Duration.seconds(5))
       yield* (yield* comes(Effect.asVoid(live.attach(0)))).leaves
       yield* TestClock.adjust("1 second")
       yield* Scope.close(plan, Exit.void)
+    })
+  )
+
+  it.effect("is abandoned as soon as the connection of its last reader ends, once, unless there is a grace", () =>
+    Effect.gen(function* () {
+      const { live, abandoned } = yield* make
+      const connection = yield* Scope.make()
+      const one = yield* Scope.provide(live.attach(0), connection)
+      const other = yield* live.attach(0)
+      one.connect(() => {})()
+      assert.strictEqual(abandoned(), 0)
+      yield* Scope.close(connection, Exit.void)
+      const disconnect = other.connect(() => {})
+      disconnect()
+      disconnect()
+      assert.strictEqual(abandoned(), 1)
+
+      const patient = yield* makeWith(Duration.seconds(5))
+      const reading = yield* patient.live.attach(0)
+      reading.connect(() => {})()
+      assert.strictEqual(patient.abandoned(), 0)
     })
   )
 

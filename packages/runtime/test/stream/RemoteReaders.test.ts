@@ -15,10 +15,7 @@ const advanced = { _tag: "Advanced", plan_id } as const
 const setUp = Effect.gen(function* () {
   const word = Word.make()
   let abandoned = 0
-  const live = new LivePlan(
-    yield* Effect.scope,
-    Effect.sync(() => void abandoned++)
-  )
+  const live = new LivePlan(yield* Effect.scope, () => void abandoned++)
   const reader = yield* Scope.make()
   yield* Scope.provide(live.attach(0), reader)
   yield* Effect.provide(

@@ -6,7 +6,9 @@ import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import { Cause, Effect, Exit, Fiber, Schema, type Scope, Stream } from "effect"
 import type { Cluster } from "./Cluster.ts"
+import { Draws } from "./Draws.ts"
 import type { ObservedReader, ObservedRequest } from "./Observed.ts"
+import { agents, peerTools } from "./Peers.ts"
 import { across } from "./Process.ts"
 import { Broken, type Replica } from "./Replica.ts"
 import type { CallerAct, ScenarioPlan } from "./Scenario.ts"
@@ -17,11 +19,18 @@ const decode = Schema.decodeUnknownSync(PlanRequest)
 /** Until the caller knows the id of its plan. */
 const nobody = PlanId.make("plan_00000000-0000-4000-8000-000000000000")
 
+/** Words of no meaning, which no tokenizer makes short. */
+const ballastOf = ({ ballast, name }: ScenarioPlan): string => {
+  const draws = new Draws(`ballast of ${name}`)
+  return Array.from({ length: Math.ceil(ballast / 8) }, () => draws.bits().toString(36).padStart(7, "0")).join(" ")
+}
+
 /** The request of a plan. */
 export const requestOf = (plan: ScenarioPlan): PlanRequest =>
   decode({
-    question: `FACT-${plan.name} ${"x ".repeat(plan.ballast / 2)}`.trim(),
+    question: `FACT-${plan.name} ${plan.question ?? ""} ${ballastOf(plan)}`.trim(),
     session_id: plan.session,
+    agents: plan.steps.some(({ calls }) => calls.some(({ tool }) => peerTools.includes(tool))) ? agents : [],
     preferences: { on_disconnect: plan.onDisconnect, on_busy: plan.onBusy, timeout_ms: plan.timeoutMs }
   })
 
@@ -46,6 +55,8 @@ export class Caller {
   #isDone = false
   #isAway = false
   #leave: (() => void) | undefined
+  /** The last connection. */
+  #reader: Open<ObservedReader> | undefined
 
   constructor(stage: Stage, plan: ScenarioPlan, name = plan.name) {
     this.#stage = stage
@@ -125,6 +136,7 @@ export class Caller {
       frames: [],
       ended: undefined
     }
+    this.#reader = reader
     let isOpen = true
     const told = (opened: Opened) =>
       across(
@@ -158,7 +170,9 @@ export class Caller {
       yield* told(opened)
       yield* Effect.raceFirst(
         Stream.runForEachArray(opened.frames, deliver),
-        Effect.callback<void>((resume) => opened.onOverdue(() => resume(Effect.void)))
+        Effect.callback<void>((resume) => {
+          opened.connect(() => resume(Effect.void))
+        })
       )
     }).pipe(Effect.scoped)
     const served = across(world.process, replica.process, serve, Effect.die(new Broken()))
@@ -172,7 +186,7 @@ export class Caller {
       this.#leave = undefined
       const ending = exit === "left" ? exit : this.#endingOf(exit)
       const how = typeof ending === "object" ? "closed" : ending
-      reader.ended = { ...world.moment(), how }
+      reader.ended = { ...world.moment(), how: this.#isAway ? "left" : how }
       if (request !== undefined && request.ended === undefined && how !== "broken") request.ended = world.moment()
       world.tell("caller", this.#plan.name, `${how === "done" ? "has seen the end" : how} at ${replica.name}`)
       return ending
@@ -180,7 +194,8 @@ export class Caller {
   }
 
   #endingOf(exit: Exit.Exit<void, { readonly _tag: string }>): Ending {
-    if (Exit.isSuccess(exit)) return this.#isDone ? "done" : "closed"
+    if (this.#isDone) return "done"
+    if (Exit.isSuccess(exit)) return "closed"
     const error = Cause.squash(exit.cause)
     if (error instanceof Broken) return "broken"
     return {
@@ -212,6 +227,7 @@ export class Caller {
         case "Leave":
           this.#isAway = true
           this.#leave?.()
+          if (this.#reader?.ended?.how === "broken") this.#reader.ended = { ...this.#reader.ended, how: "left" }
           return
         case "ComeBack": {
           if (act.from === "last" && this.#isDone) return

@@ -1,5 +1,15 @@
 import { Draws } from "./Draws.ts"
-import type { CallerAct, Fault, ProviderFault, Scenario, ScenarioCall, ScenarioPlan, ScenarioStep } from "./Scenario.ts"
+import { peerTools } from "./Peers.ts"
+import type {
+  CallerAct,
+  Fault,
+  PeerFault,
+  ProviderFault,
+  Scenario,
+  ScenarioCall,
+  ScenarioPlan,
+  ScenarioStep
+} from "./Scenario.ts"
 
 /** Which kinds of faults a scenario may have: all of them, unless they are named. */
 export type FaultKind = "provider" | "network" | "store" | "process" | "callers" | "peers"
@@ -12,7 +22,7 @@ const times = <A>(count: number, draw: (index: number) => A): ReadonlyArray<A> =
 
 const drawCall = (draws: Draws, key: string): ScenarioCall => ({
   key,
-  tool: draws.pick(["work", "work", "repeat"]),
+  tool: draws.pick(["work", "work", "repeat", "repeat", "work", ...peerTools]),
   ms: draws.chance(30) ? 0 : draws.int(50, draws.chance(10) ? 30_000 : 2_000)
 })
 
@@ -45,7 +55,11 @@ const drawActs = (draws: Draws, replicas: number): ReadonlyArray<CallerAct> => {
   }
 }
 
-const drawPlan = (draws: Draws, index: number, replicas: number, kinds: FaultKinds): ScenarioPlan => {
+const drawPlan = (
+  draws: Draws,
+  index: number,
+  { isLong, kinds, replicas }: { readonly isLong: boolean; readonly kinds: FaultKinds; readonly replicas: number }
+): ScenarioPlan => {
   const name = `p${index}`
   return {
     name,
@@ -57,7 +71,7 @@ const drawPlan = (draws: Draws, index: number, replicas: number, kinds: FaultKin
     hasKey: draws.chance(50),
     timeoutMs: draws.chance(15) ? draws.int(500, 8_000) : draws.int(60_000, 240_000),
     readMs: draws.chance(10) ? draws.int(1, 400) : 0,
-    ballast: 0,
+    ballast: isLong ? draws.int(1_000, 6_000) : 0,
     steps: drawSteps(draws, name),
     acts: kinds.has("callers") && draws.chance(35) ? drawActs(draws, replicas) : []
   }
@@ -78,12 +92,35 @@ const drawProviderFault = (draws: Draws): ProviderFault => {
   ])
 }
 
-const drawFault = (draws: Draws, kinds: FaultKinds, replicas: number, plans: number): Fault | undefined => {
+const drawPeerFault = (draws: Draws): PeerFault =>
+  draws.pick<PeerFault>([
+    { _tag: draws.pick(["Silent", "Vanish", "Stuck", "IgnoreCancel", "Fail"]) },
+    { _tag: "Late", ms: draws.int(10, 40_000) },
+    { _tag: "State", state: draws.pick(["input-required", "auth-required", "rejected", "something-new"]) },
+    { _tag: "Refuse", status: draws.pick([401, 404, 429, 500, 503]) },
+    { _tag: "Break", kind: draws.pick(["cut", "reset"]) }
+  ])
+
+const drawFault = (
+  draws: Draws,
+  kinds: FaultKinds,
+  replicas: number,
+  plans: ReadonlyArray<ScenarioPlan>
+): Fault | undefined => {
   const at = draws.int(0, 12_000)
   const replica = draws.int(0, replicas - 1)
   const ms = draws.int(100, draws.chance(20) ? 60_000 : 8_000)
   const backMs = draws.chance(80) ? draws.int(100, 20_000) : undefined
-  const kind = draws.pick<FaultKind>(["process", "process", "store", "store", "network", "provider", "provider"])
+  const kind = draws.pick<FaultKind>([
+    "process",
+    "process",
+    "store",
+    "store",
+    "network",
+    "provider",
+    "provider",
+    "peers"
+  ])
   if (!kinds.has(kind)) return undefined
   switch (kind) {
     case "process":
@@ -91,7 +128,8 @@ const drawFault = (draws: Draws, kinds: FaultKinds, replicas: number, plans: num
         { _tag: "Kill", at, replica, tasks: draws.int(0, 200), backMs },
         { _tag: "Kill", at, replica, tasks: draws.int(0, 200), backMs },
         { _tag: "Drain", at, replica, backMs },
-        { _tag: "Pause", at, replica, ms }
+        { _tag: "Pause", at, replica, ms },
+        { _tag: "ClockStep", at, replica, byMs: draws.int(-60_000, 60_000) }
       ])
     case "store":
       return draws.pick<Fault>([
@@ -108,10 +146,17 @@ const drawFault = (draws: Draws, kinds: FaultKinds, replicas: number, plans: num
         { _tag: "NetworkReset", at, replica },
         { _tag: "HalfOpen", at, replica }
       ])
+    case "peers": {
+      const keys = plans.flatMap(({ steps }) =>
+        steps.flatMap(({ calls }) => calls.flatMap(({ key, tool }) => (peerTools.includes(tool) ? [key] : [])))
+      )
+      const key = keys[draws.int(0, keys.length)]
+      return key === undefined ? undefined : { _tag: "Peer", key, does: drawPeerFault(draws) }
+    }
     default:
       return {
         _tag: "Provider",
-        plan: `p${draws.int(0, plans - 1)}`,
+        plan: `p${draws.int(0, plans.length - 1)}`,
         request: draws.int(0, 4),
         does: drawProviderFault(draws)
       }
@@ -122,7 +167,9 @@ const drawFault = (draws: Draws, kinds: FaultKinds, replicas: number, plans: num
 export const draw = (seed: number, kinds: FaultKinds = allFaults): Scenario => {
   const draws = new Draws(`scenario ${seed}`)
   const replicas = draws.int(1, 3)
-  const plans = times(draws.int(1, 5), (index) => drawPlan(draws, index, replicas, kinds))
-  const faults = times(draws.int(0, 6), () => drawFault(draws, kinds, replicas, plans.length))
+  // Long questions make sessions that have to be compacted.
+  const isLong = draws.chance(25)
+  const plans = times(draws.int(1, 5), (index) => drawPlan(draws, index, { isLong, kinds, replicas }))
+  const faults = times(draws.int(0, 6), () => drawFault(draws, kinds, replicas, plans))
   return { seed, replicas, plans, faults: faults.filter((fault) => fault !== undefined) }
 }

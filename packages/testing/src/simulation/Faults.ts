@@ -3,10 +3,13 @@ import type { Cluster } from "./Cluster.ts"
 import type { Replica } from "./Replica.ts"
 import type { Fault } from "./Scenario.ts"
 import type { Wires } from "./Wires.ts"
-import type { OpenSpan, World } from "./World.ts"
+import type { ObservedRequest } from "./Observed.ts"
+import type { Open, OpenSpan, World } from "./World.ts"
 
 /** An answer of the store that takes longer than this counts as no connection. */
 const slowMs = 200
+
+type OfReplica = Extract<Fault, { readonly replica: number }>
 
 interface Theatre {
   readonly world: World
@@ -37,10 +40,8 @@ const restart = (theatre: Theatre, place: number, backMs: number | undefined): E
         if (theatre.cluster.at(place)?.process.isAlive === false) theatre.cluster.start(place)
       })
 
-const strike = (theatre: Theatre, fault: Fault): Effect.Effect<void> => {
+const strikeAll = (theatre: Theatre, fault: Exclude<Fault, OfReplica>): Effect.Effect<void> => {
   const { cluster, wires, world } = theatre
-  const replica = "replica" in fault ? cluster.at(fault.replica) : undefined
-  const place = "replica" in fault ? fault.replica % cluster.size : 0
   switch (fault._tag) {
     case "Provider":
     case "Peer":
@@ -53,8 +54,12 @@ const strike = (theatre: Theatre, fault: Fault): Effect.Effect<void> => {
         return () => void (wires.slowMs -= fault.delayMs)
       })
   }
-  if (replica === undefined || !replica.process.isAlive) return Effect.void
+}
+
+const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect.Effect<void> => {
+  const { cluster, wires, world } = theatre
   const { link, observed, process } = replica
+  const place = fault.replica % cluster.size
   switch (fault._tag) {
     case "Kill":
       process.killBehind(fault.tasks)
@@ -63,7 +68,17 @@ const strike = (theatre: Theatre, fault: Fault): Effect.Effect<void> => {
         return Effect.sync(forget)
       }).pipe(Effect.andThen(restart(theatre, place, fault.backMs)))
     case "Drain":
-      return Effect.andThen(replica.drain(), restart(theatre, place, fault.backMs))
+      return Effect.suspend(() => {
+        const request: Open<ObservedRequest> = {
+          what: "drain",
+          plan: "",
+          replica: replica.name,
+          began: world.moment(),
+          ended: undefined
+        }
+        world.requests.push(request)
+        return Effect.map(replica.drain(), () => void (request.ended = world.moment()))
+      }).pipe(Effect.andThen(restart(theatre, place, fault.backMs)))
     case "Pause":
       return lasting(theatre, fault.ms, () => {
         process.pause()
@@ -78,7 +93,9 @@ const strike = (theatre: Theatre, fault: Fault): Effect.Effect<void> => {
       return lasting(theatre, fault.ms, () => {
         link.slowMs += fault.delayMs
         const end = fault.delayMs > slowMs ? world.span(observed.cutOff) : () => {}
-        return both(end, () => void (link.slowMs -= fault.delayMs))
+        // What was asked just before is answered so much later.
+        const later = () => void world.loop.after(fault.delayMs, end)
+        return both(later, () => void (link.slowMs -= fault.delayMs))
       })
     case "AnswerLost":
       return Effect.sync(() => void link.losses.push({ isApplied: fault.isApplied }))
@@ -97,7 +114,11 @@ const strike = (theatre: Theatre, fault: Fault): Effect.Effect<void> => {
   }
 }
 
-const { stringify } = JSON
+const strike = (theatre: Theatre, fault: Fault): Effect.Effect<void> => {
+  if (!("replica" in fault)) return strikeAll(theatre, fault)
+  const replica = theatre.cluster.at(fault.replica)
+  return replica?.process.isAlive === true ? strikeOne(theatre, fault, replica) : Effect.void
+}
 
 /** Lets everything happen that the scenario has, each at its time, and ends when the last one is over. */
 export const run = (theatre: Theatre, faults: ReadonlyArray<Fault>): Effect.Effect<void> =>
@@ -109,7 +130,7 @@ export const run = (theatre: Theatre, faults: ReadonlyArray<Fault>): Effect.Effe
             Effect.sleep(fault.at),
             Effect.suspend(() => {
               const { _tag, at: _, ...how } = fault
-              theatre.world.tell("world", "", `${_tag} ${stringify(how)}`)
+              theatre.world.tell("world", "", `${_tag} ${JSON.stringify(how)}`)
               return strike(theatre, fault)
             })
           )

@@ -1,7 +1,7 @@
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import type { Notice } from "@bowline/runtime/unstable/store/Notices"
 import { Audience, Notices } from "@bowline/runtime/unstable/store/Notices"
-import { type Context, Effect } from "effect"
+import { Effect } from "effect"
 import { across, type Process } from "./Process.ts"
 import type { World } from "./World.ts"
 
@@ -12,6 +12,9 @@ const patience = 10_000
 const deafness = 5_000
 
 const noAnswer = (cause: string) => new StorageError({ reason: new Unavailable({ cause }) })
+
+/** Every effect of a store is one. */
+const isStatement = (value: unknown): value is Effect.Effect<unknown, StorageError> => Effect.isEffect(value)
 
 /** The connection of one replica to the store, with everything that can happen to it. */
 export class Link {
@@ -37,11 +40,11 @@ export class Link {
       get: (target, key, receiver): unknown => {
         const member: unknown = Reflect.get(target, key, receiver)
         if (local.includes(key)) return member
-        if (Effect.isEffect(member)) return this.#ask(member)
+        if (isStatement(member)) return this.#ask(member)
         if (typeof member !== "function") return member
         return (...args: ReadonlyArray<unknown>): unknown => {
           const made: unknown = Reflect.apply(member, target, args)
-          return Effect.isEffect(made) ? this.#ask(made) : made
+          return isStatement(made) ? this.#ask(made) : made
         }
       }
     })
@@ -82,11 +85,9 @@ export class Link {
   }
 
   /** A statement that nobody waits for any more may be done all the same. Neither does it stop where its replica dies. */
-  #ask<A, E, R>(statement: Effect.Effect<A, E, R>): Effect.Effect<A, E | StorageError, R> {
-    return Effect.contextWith((context: Context.Context<R>) =>
-      across(this.process, this.#world.process, this.#roundTrip(Effect.provideContext(statement, context))).pipe(
-        Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.fail(noAnswer("no answer in time")) })
-      )
+  #ask<A, E>(statement: Effect.Effect<A, E>): Effect.Effect<A, E | StorageError> {
+    return across(this.process, this.#world.process, this.#roundTrip(statement)).pipe(
+      Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.fail(noAnswer("no answer in time")) })
     )
   }
 

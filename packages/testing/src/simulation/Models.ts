@@ -2,14 +2,15 @@ import { Effect, Exit, Stream } from "effect"
 import * as ChatHost from "../provider/ChatHost.ts"
 import * as MessagesHost from "../provider/MessagesHost.ts"
 import { reasonOf } from "../provider/internal/reasonOf.ts"
-import { type Asked, results, type Script } from "../provider/Script.ts"
+import type { Asked, Script } from "../provider/Script.ts"
 import * as Turn from "../provider/Turn.ts"
 import { Fault, type Host, type HostRequest, type HostResponse } from "../http/Host.ts"
 import { slow, split, until, wait } from "../http/Move.ts"
 import { providerUrls } from "./Replica.ts"
 import type { ObservedAttempt } from "./Observed.ts"
 import type { ProviderFault, ScenarioPlan } from "./Scenario.ts"
-import { replicaHeader, type Wires } from "./Wires.ts"
+import { tools } from "./Tools.ts"
+import { replicaHeader, sentHeader, type Wires } from "./Wires.ts"
 import { type Open, planIn, type World } from "./World.ts"
 
 type Attempt = Open<ObservedAttempt>
@@ -22,7 +23,7 @@ interface Playing {
 }
 
 const usageOf = (asked: Asked) => ({
-  input_tokens: asked.messages.length * 10,
+  input_tokens: Math.ceil(JSON.stringify(asked.messages).length / 4),
   output_tokens: 7,
   cached_input_tokens: 0,
   reasoning_tokens: 0
@@ -37,25 +38,50 @@ const then = (playing: Playing, task: (attempt: Attempt) => void): Turn.TurnMove
     })
   )
 
-const sayAll = (playing: Playing, words: ReadonlyArray<string>, pauseMs: number): Turn.Turn =>
-  words.flatMap((word) => [wait(pauseMs), Turn.say(word), then(playing, (attempt) => void (attempt.said += word))])
+/** The results since the question of the plan: a continuation of an answer comes as one more message of the user. */
+const results = ({ messages }: Asked): ReadonlyArray<unknown> => {
+  const asked = messages.findLastIndex((message) => message.role === "user" && planIn(message.text) !== "")
+  return messages.slice(asked + 1).filter(({ role }) => role === "tool")
+}
+
+const spoken = (playing: Playing, turn: Turn.Turn): Turn.Turn =>
+  turn.flatMap((move) =>
+    move._tag === "Say" ? [move, then(playing, (attempt) => void (attempt.said += move.text))] : [move]
+  )
+
+const sayAll = (words: ReadonlyArray<string>, pauseMs: number): Turn.Turn =>
+  words.flatMap((word) => [wait(pauseMs), Turn.say(word)])
 
 /** The words and calls of a step. What is asked for once more is answered as it was. */
-const stepOf = (plan: ScenarioPlan | undefined, name: string, asked: Asked) => {
+const stepOf = (plan: ScenarioPlan | undefined, name: string, asked: Asked): Turn.Turn => {
   let before = 0
   for (const [index, { calls, pauseMs, words }] of (plan?.steps ?? []).entries()) {
     if (before === results(asked).length) {
-      return { calls, pauseMs, words: Array.from({ length: words }, (_, word) => `${name}.${index}.${word} `) }
+      const said = Array.from({ length: words }, (_, word) => `${name}.${index}.${word} `)
+      const called = calls.map(({ key, ms, tool }) =>
+        Turn.callTool(
+          tool,
+          tools.some(({ name }) => name === tool) ? { key, ms } : { input: JSON.stringify({ key, ms }) }
+        )
+      )
+      return [...sayAll(said, pauseMs), ...called]
     }
     before += calls.length
   }
-  return { calls: [], pauseMs: 0, words: [`${name} is done `] }
+  return sayAll([`${name} is done `], 0)
+}
+
+/** The moves in front of the word with this number, and those behind. */
+const cutAtWord = (turn: Turn.Turn, words: number): readonly [Turn.Turn, Turn.Turn] => {
+  const places = turn.flatMap(({ _tag }, index) => (_tag === "Say" ? [index] : []))
+  const at = places[words] ?? turn.findIndex(({ _tag }) => _tag === "Call")
+  return at < 0 ? [turn, []] : [turn.slice(0, at), turn.slice(at)]
 }
 
 /** A summary says every fact of its prompt once more. */
-const summaryOf = (asked: Asked): ReadonlyArray<string> => {
+const summaryOf = (asked: Asked): Turn.Turn => {
   const all = asked.messages.map((message) => (message.role === "tool" ? message.content : message.text)).join(" ")
-  return [`Facts: ${Array.from(new Set(all.match(/FACT-[\w.]+/g))).join(" ")}`]
+  return sayAll([`Facts: ${Array.from(new Set(all.match(/FACT-[\w.]+/g))).join(" ")}`], 10)
 }
 
 /** A request to go on with a cut answer is no question. */
@@ -64,23 +90,16 @@ const questionOf = ({ messages }: Asked): string =>
     .flatMap((message) => (message.role === "user" && planIn(message.text) !== "" ? [message.text] : []))
     .at(-1) ?? ""
 
-const isSummary = ({ system }: Asked): boolean => /summar/i.test(system)
+const isSummary = ({ system }: Asked): boolean => system.startsWith("You keep the memory of a conversation")
 
 /** The answer of a provider, with the fault, and what an attempt has to make of it. */
-const play = (playing: Playing, asked: Asked, plan: ScenarioPlan | undefined, fault: ProviderFault | undefined) => {
+const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: ProviderFault | undefined): Turn.Turn => {
   const { attempt } = playing
-  const { calls, pauseMs, words } = isSummary(asked)
-    ? { calls: [], pauseMs: 10, words: summaryOf(asked) }
-    : stepOf(plan, attempt.plan, asked)
-  const called = calls.map(({ key, ms, tool }) =>
-    tool === "work" || tool === "repeat"
-      ? Turn.callTool(tool, { key, ms })
-      : Turn.callTool(tool, { input: JSON.stringify({ key, ms }) })
-  )
   const usage = usageOf(asked)
   const reported = [Turn.usage(usage), then(playing, (attempt) => void (attempt.usage = usage))]
-  const whole = [...sayAll(playing, words, pauseMs), ...called]
   const finished = then(playing, (attempt) => void (attempt.result = "finished"))
+  const whole = spoken(playing, answer)
+  const text = whole.filter(({ _tag }) => _tag !== "Call")
   switch (fault?._tag) {
     case undefined:
     case "Cut":
@@ -92,21 +111,15 @@ const play = (playing: Playing, asked: Asked, plan: ScenarioPlan | undefined, fa
       attempt.result = reasonOf(status, { message: "", ...(code !== undefined && { code }) }, headers)._tag
       return [Turn.error(status, code === undefined ? {} : { code }, headers)]
     }
-    case "ErrorChunk":
+    case "ErrorChunk": {
       attempt.result = fault.type === "overloaded_error" ? "overloaded" : "server_error"
-      return [
-        ...sayAll(playing, words.slice(0, fault.words), pauseMs),
-        Turn.errorChunk({ message: "A scripted failure", type: fault.type })
-      ]
-    case "Stall":
-      return [
-        ...sayAll(playing, words.slice(0, fault.words), pauseMs),
-        wait(fault.ms),
-        ...sayAll(playing, words.slice(fault.words), pauseMs),
-        ...called,
-        ...reported,
-        finished
-      ]
+      const [begun] = cutAtWord(text, fault.words)
+      return [...begun, Turn.errorChunk({ message: "A scripted failure", type: fault.type })]
+    }
+    case "Stall": {
+      const [begun, rest] = cutAtWord(whole, fault.words)
+      return [...begun, wait(fault.ms), ...rest, ...reported, finished]
+    }
     case "SlowBytes":
       return [split(7), slow(fault.ms), ...whole, ...reported, finished]
     case "NoFinish":
@@ -114,13 +127,13 @@ const play = (playing: Playing, asked: Asked, plan: ScenarioPlan | undefined, fa
       return [...whole, Turn.noFinish]
     case "Corrupt":
       attempt.result = "stream_corrupt"
-      return [...sayAll(playing, words, pauseMs), Turn.raw("data: {not json\n\n")]
+      return [...text, Turn.raw("data: {not json\n\n")]
     case "Twice": {
-      const reason = calls.length > 0 ? "tool_calls" : "stop"
+      const reason = text.length < whole.length ? "tool_calls" : "stop"
       return [...whole, Turn.finish(reason), Turn.finish(reason), ...reported, finished]
     }
     case "Length":
-      return [...sayAll(playing, words, pauseMs), Turn.finish("length"), ...reported, finished]
+      return [...text, Turn.finish("length"), ...reported, finished]
   }
 }
 
@@ -144,13 +157,20 @@ const cutBehind = (response: HostResponse, bytes: number, kind: Fault["kind"], o
 }
 
 interface Cast {
+  /** What the model of an app answers. */
+  readonly script: ((asked: Asked) => Turn.Turn) | undefined
   readonly plans: () => ReadonlyMap<string, ScenarioPlan>
   readonly faultOf: (plan: string, request: number) => ProviderFault | undefined
 }
 
 /** Serves the providers of the world. They answer by the plans of the scenario. */
-export const serve = (world: World, wires: Wires, { faultOf, plans }: Cast): void => {
+export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Cast): void => {
   const asked = new Map<string, number>()
+  const running = new WeakMap<HostRequest, Attempt>()
+  const onReset = (request: HostRequest) => {
+    const attempt = running.get(request)
+    if (attempt?.ended === undefined && attempt?.result === "cut") attempt.result = "transport"
+  }
 
   const hostOf =
     (
@@ -180,9 +200,11 @@ export const serve = (world: World, wires: Wires, { faultOf, plans }: Cast): voi
           usage: undefined
         }
         world.attempts.push(attempt)
-        const playing: Playing = { world, attempt, spokeAt: world.now }
+        running.set(request, attempt)
+        const playing: Playing = { world, attempt, spokeAt: Number(request.headers[sentHeader]) }
         world.tell(provider, plan, `is asked by ${replica}${fault === undefined ? "" : `, and will ${fault._tag}`}`)
-        const turn = play(playing, given, plans().get(plan), fault)
+        const answer = isSummary(given) ? summaryOf(given) : (script?.(given) ?? stepOf(plans().get(plan), plan, given))
+        const turn = play(playing, given, answer, fault)
         const host = yield* kind.make(() => turn)
         const response = yield* host(request)
         const isBroken = fault?._tag === "Cut" || fault?._tag === "Reset"
@@ -195,14 +217,14 @@ export const serve = (world: World, wires: Wires, { faultOf, plans }: Cast): voi
           Effect.sync(() => {
             attempt.ended = world.moment()
             attempt.quiet = world.now - playing.spokeAt
-            if (Exit.isFailure(exit) && !isBroken) attempt.result = "cut"
+            if (Exit.isFailure(exit) && !isBroken && attempt.result !== "transport") attempt.result = "cut"
             world.tell(provider, plan, `ends: ${attempt.result}`)
           })
         return { ...spoiled, body: Stream.onExit(spoiled.body, end) }
       })
 
-  wires.serve(providerUrls.openai, hostOf("openai", ChatHost))
-  wires.serve(providerUrls.anthropic, hostOf("anthropic", MessagesHost))
+  wires.serve(providerUrls.openai, hostOf("openai", ChatHost), { onReset })
+  wires.serve(providerUrls.anthropic, hostOf("anthropic", MessagesHost), { onReset })
 }
 
 const keyOf = ({ headers }: HostRequest): string =>

@@ -48,16 +48,17 @@ export const watch = (note: (misuse: string) => void): Restore => {
   }
   const noting = <Call extends (...args: ReadonlyArray<never>) => unknown>(what: string, real: Call): Call =>
     new Proxy(real, {
-      apply: (target, self, args: Array<unknown>) => {
+      apply: (target, self, args: Array<unknown>): unknown => {
         caught(what)
-        return Reflect.apply(target, self, args) as unknown
+        return Reflect.apply(target, self, args)
       }
     })
   const date = (real: DateConstructor): DateConstructor =>
     new Proxy(real, {
       construct: (target, args: Array<unknown>, made) => {
         if (args.length === 0) caught("new Date()")
-        return Reflect.construct(target, args, made) as object
+        const date: unknown = Reflect.construct(target, args, made)
+        return typeof date === "object" && date !== null ? date : new target(Number.NaN)
       },
       get: (target, key, receiver): unknown =>
         key === "now" ? noting("Date.now", target.now) : Reflect.get(target, key, receiver)

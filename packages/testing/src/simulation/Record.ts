@@ -113,6 +113,12 @@ export const collect = (parts: Parts): Observed => {
     const leases = yield* Effect.forEach(sessions, (session) => leaseLeft(parts, session))
     return { plans: plans.flat(), sessions: histories, left: [...runningOf(parts), ...leases.flat()] }
   })
+  // What no replica has stored, nobody can cancel after its death.
+  const learned = new Set<string>(
+    world.commits.flatMap(({ changes }) =>
+      changes.flatMap((change) => (change._tag === "TaskAccepted" ? [change.task_id] : []))
+    )
+  )
   return {
     ...Effect.runSyncWith(world.process.context)(stored),
     replicas: world.replicas,
@@ -120,7 +126,10 @@ export const collect = (parts: Parts): Observed => {
     commits: world.commits,
     takeOvers: world.takeOvers,
     requests: world.requests,
-    calls: world.calls,
+    calls: world.calls.map((call) => ({
+      ...call,
+      remote_task_id: learned.has(call.task_id) ? call.remote_task_id : null
+    })),
     attempts: world.attempts,
     windows: world.windows,
     storeAway: world.storeAway,

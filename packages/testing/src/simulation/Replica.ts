@@ -9,7 +9,7 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
-import { Cause, Context, Effect, Exit, Layer, Redacted, Scope } from "effect"
+import { Cause, Context, Data, Effect, Exit, Layer, Redacted, Scope } from "effect"
 import { HttpClient } from "effect/http"
 import type { Database, Stores } from "./Database.ts"
 import { Link } from "./Link.ts"
@@ -22,10 +22,11 @@ import type { ObservedReplica } from "./Observed.ts"
 /** Where the providers are. */
 export const providerUrls = { openai: "http://openai.test", anthropic: "http://anthropic.test" } as const
 
+/** Of the models, in tokens: a few long questions fill it. */
+const contextWindow = 8_000
+
 /** What a replica says when it is gone in the middle of an answer. */
-export class Broken extends Error {
-  override readonly name = "Broken"
-}
+export class Broken extends Data.TaggedError("Broken") {}
 
 /** What a test puts in the place of parts of every replica. */
 export interface Plant {
@@ -41,6 +42,8 @@ export interface Surroundings {
   readonly database: Database
   readonly config: Partial<PlansConfig["Service"]>
   readonly plant: Plant
+  /** The local tools of every replica: each builds its own. */
+  readonly tools: Layer.Layer<never>
 }
 
 /** One process of the gateway: the real graph, on the store and the network of the world. */
@@ -54,7 +57,7 @@ export class Replica {
   readonly #world: World
   readonly #scope = Scope.makeUnsafe()
 
-  constructor(name: string, { config, database, plant, wires, world }: Surroundings) {
+  constructor(name: string, { config, database, plant, tools, wires, world }: Surroundings) {
     this.name = name
     this.#world = world
     this.process = new Process(name, world.loop, world.draws.of(name), (line, plan) =>
@@ -86,10 +89,15 @@ export class Replica {
       Layer.provideMerge(CredentialPool.layer),
       Layer.provide([
         Providers.layer(adapters),
-        PlansConfig.layer({ model: "openai/sim", fallbackModels: ["anthropic/sim"], ...config }),
+        PlansConfig.layer({ model: "openai/sim", fallbackModels: ["anthropic/sim"], contextWindow, ...config }),
         A2aPeerClient.layer,
         McpClient.layerNone,
-        Layer.succeed(LocalTools, Tools.make(world, name))
+        Layer.effect(
+          LocalTools,
+          Effect.gen(function* () {
+            return (yield* LocalTools).map((tool) => Tools.noted(world, database, name, tool))
+          })
+        ).pipe(Layer.provide(tools))
       ]),
       Layer.provide(Layer.succeed(HttpClient.HttpClient, client)),
       Layer.provide(Layer.succeedContext(plant.stores?.(stores, name) ?? stores))

@@ -37,6 +37,8 @@ export interface ScenarioPlan {
   /** How many characters of no meaning the question has, so that a session has to be compacted. */
   readonly ballast: number
   readonly steps: ReadonlyArray<ScenarioStep>
+  /** What the caller asks, if an app says so; its script answers, and not the steps. */
+  readonly question?: string
   readonly acts: ReadonlyArray<CallerAct>
 }
 

@@ -2,7 +2,8 @@ import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
-import { Cause, Context, Effect } from "effect"
+import { LocalTools } from "@bowline/runtime/tool/LocalTools"
+import { type Array as Arrays, Cause, Context, Effect, Layer } from "effect"
 import { check, type Checker, checkers, type Violation } from "./check/Checkers.ts"
 import { Caller } from "./Callers.ts"
 import { Cluster } from "./Cluster.ts"
@@ -13,16 +14,32 @@ import * as Faults from "./Faults.ts"
 import { Loop } from "./Loop.ts"
 import * as Models from "./Models.ts"
 import type { Observed } from "./Observed.ts"
+import * as Peers from "./Peers.ts"
 import * as RealWorld from "./RealWorld.ts"
 import * as Record from "./Record.ts"
 import type { Plant } from "./Replica.ts"
 import type { Scenario, ScenarioPlan } from "./Scenario.ts"
 import type { TraceLine } from "./Trace.ts"
+import * as Tools from "./Tools.ts"
+import type { Asked } from "../provider/Script.ts"
+import type { Turn } from "../provider/Turn.ts"
 import { Wires } from "./Wires.ts"
 import { World } from "./World.ts"
 
+/** What an app brings. */
+export interface AppWorld {
+  /** Its tools, as `LocalTools.layer` gives them. Every process builds its own. */
+  readonly tools?: Layer.Layer<never>
+  /** What its model answers. */
+  readonly script?: (asked: Asked) => Turn
+  /** What its callers ask. Each question has `FACT-` and the name of its plan in front. */
+  readonly questions?: Arrays.NonEmptyReadonlyArray<string>
+}
+
+/** What a run begins with. */
 export interface Options {
   readonly seed: number
+  readonly world?: AppWorld
   /** What happens, instead of what the seed draws. */
   readonly scenario?: Scenario
   /** Ends the run behind so many tasks. */
@@ -35,6 +52,7 @@ export interface Options {
   readonly rules?: Readonly<Record<string, Checker>>
 }
 
+/** What a run has shown. */
 export interface Outcome {
   readonly scenario: Scenario
   readonly observed: Observed
@@ -53,7 +71,8 @@ const tooLate = 90_000
 /** How long everything has to come to rest behind the last plan, in milliseconds. */
 const rest = 30_000
 
-const probeOf = (session: string, index: number): ScenarioPlan => ({
+const probeOf = (session: string, index: number, question: string | undefined): ScenarioPlan => ({
+  ...(question !== undefined && { question }),
   name: `probe${index}`,
   session,
   at: 0,
@@ -68,29 +87,61 @@ const probeOf = (session: string, index: number): ScenarioPlan => ({
   acts: []
 })
 
+const defaultTools = Layer.succeed(LocalTools, Tools.tools)
+
+const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Scenario =>
+  questions === undefined
+    ? scenario
+    : {
+        ...scenario,
+        plans: scenario.plans.map((plan, index) => ({
+          ...plan,
+          question: questions[index % questions.length] ?? questions[0]
+        }))
+      }
+
 /**
  * Runs a world of callers, replicas of the gateway, a store, providers and peers in virtual time, by what the seed draws. The same seed gives
  * the same trace, byte for byte, in every process. Only one run at a time: while it lasts, real clocks and sockets are watched.
+ *
+ * @example
+ * ```ts
+ * import { simulate } from "@bowline/testing/simulation/Simulation"
+ *
+ * const { virtualMs, violations } = await simulate({ seed: 7, steps: 1_000 })
+ * console.log(`${virtualMs} ms, ${violations.length} violations`)
+ * ```
  */
 export const simulate = async (options: Options): Promise<Outcome> => {
   const { config = {}, faults = allFaults, plant = {}, seed, steps = Infinity } = options
-  const scenario = options.scenario ?? draw(seed, faults)
+  const { questions, script, tools = defaultTools } = options.world ?? {}
+  const scenario = options.scenario ?? withQuestions(draw(seed, faults), questions)
   const draws = new Draws(`run ${scenario.seed}`)
   const loop = new Loop(draws.of("order"))
   const world = new World(loop, draws)
+  // The first compaction would read it from the disk.
+  await import("gpt-tokenizer/encoding/o200k_base")
   const restore = RealWorld.watch((misuse) => void world.misuse.push(misuse))
   try {
     const wires = new Wires(world)
     const database = new Database(world)
     const plans = new Map(scenario.plans.map((plan) => [plan.name, plan]))
     Models.serve(world, wires, {
+      script,
       plans: () => plans,
       faultOf: (plan, request) =>
         scenario.faults.flatMap((fault) =>
           fault._tag === "Provider" && fault.plan === plan && fault.request === request ? [fault.does] : []
         )[0]
     })
-    const cluster = new Cluster({ world, wires, database, config, plant }, scenario.replicas)
+    world.process.fork(
+      Peers.serve(
+        world,
+        wires,
+        (key) => scenario.faults.flatMap((fault) => (fault._tag === "Peer" && fault.key === key ? [fault.does] : []))[0]
+      )
+    )
+    const cluster = new Cluster({ world, wires, database, config, plant, tools }, scenario.replicas)
     const stage = { world, cluster }
     let faultsEnd = 0
 
@@ -117,7 +168,7 @@ export const simulate = async (options: Options): Promise<Outcome> => {
         if (credential !== null) yield* Effect.orDie(credentials.clear(provider, credential))
       }
       const sessions = Array.from(new Set(scenario.plans.map(({ session }) => session)))
-      const probes = sessions.map(probeOf)
+      const probes = sessions.map((session, index) => probeOf(session, index, questions?.[0]))
       for (const probe of probes) plans.set(probe.name, probe)
       yield* Effect.forEach(probes, (probe) => new Caller(stage, probe).run, { concurrency: "unbounded" }).pipe(
         Effect.timeoutOption(240_000)

@@ -1,7 +1,11 @@
+import { PlanId } from "@bowline/domain/plan/Plan"
 import type { LocalTools } from "@bowline/runtime/tool/LocalTools"
-import { Effect, Exit } from "effect"
+import { Effect, Exit, References } from "effect"
+import type { Database } from "./Database.ts"
 import type { Open, World } from "./World.ts"
 import type { ObservedCall } from "./Observed.ts"
+
+type Tool = (typeof LocalTools.Service)[number]
 
 const inputSchema = {
   type: "object",
@@ -9,50 +13,56 @@ const inputSchema = {
   required: ["key", "ms"]
 }
 
-/** What the tools of a replica are called. A call of `repeat` may be made again. */
-export const localTools = ["work", "repeat"] as const
+const keyOf = ({ key }: { readonly key?: unknown }): string | undefined => (typeof key === "string" ? key : undefined)
 
-/** The local tools of a replica: each call works for the time in its arguments, and is noted. */
-export const make = (world: World, replica: string): (typeof LocalTools)["Service"] =>
-  localTools.map((name) => ({
-    name,
-    kind: "local",
-    agent: null,
-    endpoint: null,
-    skill: null,
-    description: name,
-    inputSchema,
-    timeoutMs: undefined,
-    isIdempotent: name === "repeat",
-    isPolling: false,
-    approval: undefined,
-    identify: Effect.succeed(null),
-    call: ({ input, taskId }) =>
-      Effect.suspend(() => {
-        const key = String(input["key"])
-        const plan = key.split("/")[0] ?? ""
-        const call: Open<ObservedCall> = {
-          key,
-          plan,
-          task_id: taskId,
-          tool: name,
-          isIdempotent: name === "repeat",
-          replica,
-          began: world.moment(),
-          ended: undefined,
-          cancels: [],
-          remote_task_id: null
-        }
-        world.calls.push(call)
-        world.tell(replica, plan, `calls ${name} ${key}`)
-        return Effect.sleep(Number(input["ms"])).pipe(
-          Effect.as({ state: "completed" as const, content: `did ${key}` }),
-          Effect.onExit((exit) =>
-            Effect.sync(() => {
-              call.ended = world.moment()
-              world.tell(replica, plan, `${name} ${key} ${Exit.isSuccess(exit) ? "is done" : "was interrupted"}`)
-            })
-          )
-        )
-      })
-  }))
+/** Works for the time in its arguments. A call of `repeat` may be made again. */
+const toolOf = (name: string): Tool => ({
+  name,
+  kind: "local",
+  agent: null,
+  endpoint: null,
+  skill: null,
+  description: name,
+  inputSchema,
+  timeoutMs: undefined,
+  isIdempotent: name === "repeat",
+  isPolling: false,
+  approval: undefined,
+  identify: Effect.succeed(null),
+  call: ({ input }) =>
+    Effect.as(Effect.sleep(Number(input["ms"])), { state: "completed", content: `did ${keyOf(input) ?? "it"}` })
+})
+
+/** The local tools of a gateway whose app brings none. */
+export const tools: ReadonlyArray<Tool> = ["work", "repeat"].map(toolOf)
+
+/** The same tool; each of its calls is noted. A call is known by its `key`, or else by its id. */
+export const noted = (world: World, database: Database, replica: string, tool: Tool): Tool => ({
+  ...tool,
+  call: (given) =>
+    Effect.gen(function* () {
+      const key = keyOf(given.input) ?? given.taskId
+      const plan = database.nameOf(PlanId.make(String((yield* References.CurrentLogAnnotations)["plan_id"])))
+      const call: Open<ObservedCall> = {
+        key,
+        plan,
+        task_id: given.taskId,
+        tool: tool.name,
+        isIdempotent: tool.isIdempotent,
+        replica,
+        began: world.moment(),
+        ended: undefined,
+        cancels: [],
+        remote_task_id: null
+      }
+      world.calls.push(call)
+      world.tell(replica, plan, `calls ${tool.name} ${key}`)
+      return yield* Effect.onExit(tool.call(given), (exit) =>
+        Effect.sync(() => {
+          call.ended = world.moment()
+          const how = Exit.isSuccess(exit) ? `is ${exit.value.state}` : "was interrupted"
+          world.tell(replica, plan, `${tool.name} ${key} ${how}`)
+        })
+      )
+    })
+})

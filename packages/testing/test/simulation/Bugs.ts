@@ -174,15 +174,21 @@ const readerUncounted = (): Plant => ({
 })
 
 /** Bugs that systems like this one have had, each by what it is, with the rules of which one finds it. */
-export const bugs: Readonly<Record<string, { readonly plant: () => Plant; readonly rules: ReadonlyArray<string> }>> = {
-  "a missing fence": { plant: missingFence, rules: ["oneEnd", "histories", "streams"] },
-  "a retry of a commit taken for stored": { plant: lostAnswerBelieved, rules: ["streams", "calls", "oneEnd"] },
-  "a finalizer skipped": { plant: skippedFinalizer, rules: ["oneEnd"] },
-  "a lease renewed too late": { plant: lateRenewal, rules: ["trueEnd", "oneEnd", "inTime"] },
-  "a delta published before it is stored": { plant: earlyFrames, rules: ["streams"] },
-  "a double dispatch after a take-over": { plant: secondDispatch, rules: ["calls"] },
-  "a lost notice believed": { plant: noticeBelieved, rules: ["inTime"] },
-  "a window put on the wrong credential": { plant: wrongCredential, rules: ["spending"] },
-  "a compaction that cuts a turn": { plant: cutTurn, rules: ["histories"] },
-  "a reader counted as gone": { plant: readerUncounted, rules: ["trueEnd"] }
+export const bugs: Readonly<
+  Record<string, { readonly plant: () => Plant; readonly rules: ReadonlyArray<string>; readonly seed: number }>
+> = {
+  "a missing fence": { plant: missingFence, rules: ["oneEnd", "histories", "streams"], seed: 1 },
+  "a retry of a commit taken for stored": {
+    plant: lostAnswerBelieved,
+    rules: ["streams", "calls", "oneEnd"],
+    seed: 22
+  },
+  "a finalizer skipped": { plant: skippedFinalizer, rules: ["oneEnd"], seed: 1 },
+  "a lease renewed too late": { plant: lateRenewal, rules: ["trueEnd", "oneEnd", "inTime"], seed: 5 },
+  "a delta published before it is stored": { plant: earlyFrames, rules: ["streams"], seed: 1 },
+  "a double dispatch after a take-over": { plant: secondDispatch, rules: ["calls"], seed: 20 },
+  "a lost notice believed": { plant: noticeBelieved, rules: ["inTime"], seed: 1 },
+  "a window put on the wrong credential": { plant: wrongCredential, rules: ["spending"], seed: 1 },
+  "a compaction that cuts a turn": { plant: cutTurn, rules: ["histories"], seed: 1 },
+  "a reader counted as gone": { plant: readerUncounted, rules: ["trueEnd"], seed: 1 }
 }

@@ -11,10 +11,8 @@ const runAll = async (what: string, seeds: ReadonlyArray<number>): Promise<void>
   const began = performance.now()
   let virtualMs = 0
   for (const seed of seeds) {
-    // oxlint-disable-next-line no-await-in-loop -- A run watches the clocks and sockets of the process: one at a time.
     const run = await simulate({ seed })
     virtualMs += run.virtualMs
-    // oxlint-disable-next-line no-await-in-loop
     if (run.violations.length > 0) assert.fail((await tellFailure(run, { seed })).join("\n"))
   }
   const [hours, seconds] = [virtualMs / 3_600_000, (performance.now() - began) / 1_000]

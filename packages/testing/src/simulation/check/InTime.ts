@@ -14,7 +14,11 @@ const endsBy = (observed: Observed, plan: ObservedPlan, ended: number): number =
       owners.some((owner) => owner.replica === replica) ? [skewMs] : []
     )
   )
-  const troubles = owners.flatMap(({ at, replica }) => hinderedAt(observed, replica, at, ended))
+  const asked = observed.requests.filter(({ plan: of, what }) => of === plan.name && what === "ask")
+  const since = Math.min(plan.created.at, ...asked.map(({ began }) => began.at))
+  const troubles = owners.flatMap(({ at, replica }, index) =>
+    hinderedAt(observed, replica, index === 0 ? since : at, ended)
+  )
   return Math.max(
     plan.deadline + skew + deadlineSlack,
     ...troubles.map((at) => anyFitBy(observed, at, takeOverMs(observed)))

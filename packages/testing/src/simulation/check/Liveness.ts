@@ -16,7 +16,7 @@ export const liveness = (observed: Observed): ReadonlyArray<string> => {
       .filter(({ plan }) => !isSettled(plan))
       .map((plan) => `${named(plan)} is ${plan.plan.state} in stage ${plan.plan.stage ?? "none"}`),
     ...lastConnections(observed)
-      .filter(({ ended }) => ended === undefined || ended.how === "closed" || ended.how === "broken")
+      .filter(({ ended }) => ended === undefined || ended.how === "closed")
       .map(({ ended, plan_id, reader }) => `${reader} of ${plan_id} has no end: its stream is ${ended?.how ?? "open"}`),
     ...requests
       .filter(({ ended, replica }) => ended === undefined && isAlive(replica))

@@ -1,0 +1,186 @@
+import type { Dialect } from "@bowline/domain/peer/Agent"
+import { TaskId } from "@bowline/domain/tool/TaskState"
+import { Effect, Option, Schema, Scope } from "effect"
+import * as ExchangeLog from "../exchange/ExchangeLog.ts"
+import { Fault, type Host, type HostRequest, type HostResponse, json, text } from "../http/Host.ts"
+import { Network } from "../http/Network.ts"
+import type { Ending } from "../http/RequestLog.ts"
+import { type Act, becomes, completes, fails, produces, says, stuck, works } from "../peer/Act.ts"
+import * as ScriptedPeer from "../peer/ScriptedPeer.ts"
+import type { ReceivedSend } from "../peer/Seen.ts"
+import type { ObservedCall } from "./Observed.ts"
+import type { PeerFault } from "./Scenario.ts"
+import type { Wires } from "./Wires.ts"
+import type { Open, World } from "./World.ts"
+
+const skills = [{ id: "ask" }, { id: "again", idempotent: true }]
+
+interface PeerKind {
+  readonly name: string
+  readonly dialect: Dialect
+  readonly streams: boolean
+}
+
+const kinds: ReadonlyArray<PeerKind> = [
+  { name: "one", dialect: "a2a-1.0", streams: true },
+  { name: "three", dialect: "a2a-0.3", streams: false },
+  { name: "bindu", dialect: "bindu", streams: false }
+]
+
+const originOf = ({ name }: PeerKind): string => `http://${name}.test`
+
+/** The agents that a request names, and the tools that a plan has of them. */
+export const agents = kinds.map((kind) => ({
+  name: kind.name,
+  endpoint: `${originOf(kind)}/`,
+  dialect: kind.dialect,
+  streaming: kind.streams,
+  skills
+}))
+export const peerTools: ReadonlyArray<string> = kinds.flatMap(({ name }) => skills.map(({ id }) => `${name}_${id}`))
+
+const Input = Schema.fromJsonString(Schema.Struct({ key: Schema.String, ms: Schema.Number }))
+const decodeInput = Schema.decodeUnknownOption(Input)
+
+const Request = Schema.fromJsonString(
+  Schema.Struct({
+    id: Schema.Union([Schema.String, Schema.Number]),
+    method: Schema.String,
+    params: Schema.Record(Schema.String, Schema.Json)
+  })
+)
+const decodeRequest = Schema.decodeUnknownOption(Request)
+
+/** The text of a message is the arguments of the call. */
+const inputOf = ({ message: { parts } }: Pick<ReceivedSend, "message">) => {
+  const [part] = parts
+  const input = part !== undefined && "text" in part ? decodeInput(part.text) : Option.none()
+  return Option.getOrElse(input, () => ({ key: "", ms: 0 }))
+}
+
+const actsOf = (key: string, ms: number, fault: PeerFault | undefined): ReadonlyArray<Act> => {
+  if (fault?._tag === "Stuck") return [stuck]
+  if (fault?._tag === "Fail") return [works(ms), fails("A scripted failure")]
+  if (fault?._tag === "State") return [works(ms), becomes(fault.state, "what now?")]
+  return ms === 0 ? [completes(`did ${key}`)] : [says("on it"), works(ms), produces(`did ${key}`), completes()]
+}
+
+/** Peers of a world know their calls by the keys in their arguments. */
+class Book {
+  readonly #world: World
+  readonly #byRemoteId = new Map<string, Open<ObservedCall>>()
+
+  constructor(world: World) {
+    this.#world = world
+  }
+
+  came(peer: string, send: ReceivedSend, ends: boolean): void {
+    const { key, ms } = inputOf(send)
+    const skill = send.message.metadata?.["skill_id"] === "again" ? "again" : "ask"
+    const plan = key.split("/")[0] ?? ""
+    const call: Open<ObservedCall> = {
+      key,
+      plan,
+      task_id: TaskId.make(send.message.messageId),
+      tool: `${peer}_${skill}`,
+      isIdempotent: skill === "again",
+      replica: "",
+      began: this.#world.moment(),
+      ended: undefined,
+      cancels: [],
+      remote_task_id: send.taskId
+    }
+    this.#world.calls.push(call)
+    this.#byRemoteId.set(send.taskId, call)
+    this.#world.tell(peer, plan, `gets ${skill} ${key}`)
+    if (ends) this.#world.loop.after(ms, () => (call.ended ??= this.#world.moment()))
+  }
+
+  keyOf(remoteId: string): string {
+    return this.#byRemoteId.get(remoteId)?.key ?? ""
+  }
+
+  /** A request to cancel counts when it leaves its replica. */
+  sent({ body }: HostRequest): void {
+    const rpc = decodeRequest(body)
+    if (Option.isNone(rpc) || !isCancel(rpc.value.method)) return
+    const call = this.#byRemoteId.get(taskIdOf(rpc.value.params))
+    call?.cancels.push(this.#world.moment())
+    if (call !== undefined) this.#world.tell(call.tool, call.plan, `is told to cancel ${call.key}`)
+  }
+
+  cancelled(remoteId: string): void {
+    const call = this.#byRemoteId.get(remoteId)
+    if (call !== undefined) call.ended ??= this.#world.moment()
+  }
+}
+
+const ends = (fault: PeerFault | undefined): boolean => fault?._tag !== "Stuck"
+
+/** Serves the peers of the world, with the faults of the calls that have one. */
+export const serve = (world: World, wires: Wires, faultOf: (key: string) => PeerFault | undefined) =>
+  Effect.forEach(kinds, (kind) => {
+    const book = new Book(world)
+    const network = Network.of({
+      serve: Effect.fnUntraced(function* (host) {
+        wires.serve(originOf(kind), spoiling(host, book, faultOf), { onSent: (request) => book.sent(request) })
+        return { url: originOf(kind), requests: yield* ExchangeLog.make<HostRequest, Ending>() }
+      })
+    })
+    const acts = (send: ReceivedSend) => {
+      const { key, ms } = inputOf(send)
+      book.came(kind.name, send, ends(faultOf(key)))
+      return actsOf(key, ms, faultOf(key))
+    }
+    return ScriptedPeer.serve({ dialect: kind.dialect, streams: kind.streams, acts }).pipe(
+      Effect.provideService(Network, network),
+      Effect.provideService(Scope.Scope, Scope.makeUnsafe())
+    )
+  })
+
+const isSend = (method: string): boolean => /message\/s|Send/.test(method)
+const isCancel = (method: string): boolean => /cancel$|^CancelTask$/.test(method)
+
+const taskIdOf = (params: Readonly<Record<string, Schema.Json>>): string => {
+  const id = params["id"] ?? params["taskId"] ?? params["task_id"]
+  return typeof id === "string" ? id : ""
+}
+
+const spoiling =
+  (host: Host, book: Book, faultOf: (key: string) => PeerFault | undefined): Host =>
+  (request) =>
+    Effect.suspend((): Effect.Effect<HostResponse, Fault> => {
+      const rpc = decodeRequest(request.body)
+      if (Option.isNone(rpc)) return host(request)
+      const { id, method, params } = rpc.value
+      if (isSend(method)) {
+        const key = /\\"key\\":\\"([^"\\]+)/.exec(request.body)?.[1] ?? ""
+        return spoil(host(request), faultOf(key))
+      }
+      const remoteId = taskIdOf(params)
+      const fault = faultOf(book.keyOf(remoteId))
+      if (isCancel(method)) {
+        if (fault?._tag === "IgnoreCancel") return Effect.never
+        book.cancelled(remoteId)
+        return host(request)
+      }
+      return fault?._tag === "Vanish"
+        ? Effect.succeed(json(200, { jsonrpc: "2.0", id, error: { code: -32001, message: "Task not found" } }))
+        : host(request)
+    })
+
+/** What happens to the answer to a message. */
+const spoil = (answer: Effect.Effect<HostResponse, Fault>, fault: PeerFault | undefined) => {
+  switch (fault?._tag) {
+    case "Silent":
+      return Effect.andThen(answer, Effect.never)
+    case "Late":
+      return Effect.tap(answer, Effect.sleep(fault.ms))
+    case "Refuse":
+      return Effect.succeed(text(fault.status, "refused"))
+    case "Break":
+      return Effect.andThen(answer, Effect.fail(new Fault({ kind: fault.kind })))
+    default:
+      return answer
+  }
+}

@@ -1,0 +1,28 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect, Exit } from "effect"
+import { Database } from "../../src/simulation/Database.ts"
+import { Draws } from "../../src/simulation/Draws.ts"
+import { Link } from "../../src/simulation/Link.ts"
+import { Loop } from "../../src/simulation/Loop.ts"
+import { Process } from "../../src/simulation/Process.ts"
+import { World } from "../../src/simulation/World.ts"
+import { LeaseTime } from "../../src/store/StoreCase.ts"
+import { storeCases } from "../../src/store/StoreCases.ts"
+
+describe("the stores behind a simulated connection", () => {
+  for (const { title, test } of storeCases) {
+    it.live(title, () =>
+      Effect.promise(async () => {
+        const loop = new Loop(new Draws("order"))
+        const world = new World(loop, new Draws(title))
+        const process = new Process("a.1", loop, new Draws("a.1"), () => {})
+        const stores = new Database(world).of("a.1", new Link(world, process))
+        const context = Context.add(stores, LeaseTime, { advance: Effect.sleep })
+        let ended: Exit.Exit<void, unknown> | undefined
+        process.fork(Effect.map(Effect.exit(Effect.provideContext(test, context)), (exit) => void (ended = exit)))
+        await loop.run(() => ended !== undefined)
+        assert.deepStrictEqual(ended, Exit.void)
+      })
+    )
+  }
+})

@@ -1,0 +1,99 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Effect, Random } from "effect"
+import { Draws } from "../../src/simulation/Draws.ts"
+import { Loop } from "../../src/simulation/Loop.ts"
+import { across, epoch, Process } from "../../src/simulation/Process.ts"
+
+const make = () => {
+  const loop = new Loop(new Draws("order"))
+  const logged: Array<string> = []
+  const process = (name: string) => new Process(name, loop, new Draws(name), (line) => void logged.push(line))
+  return { loop, one: process("one"), other: process("other"), logged }
+}
+
+describe("a simulated process", () => {
+  it("lets hours pass at once, in the order of its timers", async () => {
+    const { loop, one } = make()
+    const rung: Array<string> = []
+    for (const hours of [3, 1, 2]) {
+      one.fork(Effect.map(Effect.sleep(`${hours} hours`), () => void rung.push(`${hours} at ${loop.now / 3_600_000}`)))
+    }
+    await loop.run(() => rung.length === 3)
+    assert.deepStrictEqual(rung, ["1 at 1", "2 at 2", "3 at 3"])
+  })
+
+  it("runs not even a finalizer when it is killed, and whoever waits for it is told", async () => {
+    const { loop, one, other } = make()
+    const seen: Array<string> = []
+    const held = Effect.onExit(Effect.sleep(1_000), () => Effect.sync(() => void seen.push("finalizer")))
+    one.fork(
+      Effect.map(across(one, other, Effect.as(held, "answer"), Effect.succeed("broken")), (got) => void seen.push(got))
+    )
+    loop.after(500, () => other.kill())
+    loop.after(5_000, () => void seen.push("over"))
+    await loop.run(() => seen.includes("over"))
+    assert.deepStrictEqual(seen, ["broken", "over"])
+  })
+
+  it("is killed behind any of its tasks", async () => {
+    for (let tasks = 0; tasks < 5; tasks++) {
+      const { loop, one } = make()
+      let done = 0
+      const work = Effect.gen(function* () {
+        for (;;) {
+          yield* Effect.yieldNow
+          done++
+        }
+      })
+      one.fork(work)
+      one.killBehind(tasks)
+      loop.after(1, () => {})
+      await loop.run(() => !one.isAlive)
+      assert.strictEqual(done, Math.max(0, tasks - 1))
+    }
+  })
+
+  it("does what came while it was paused when it is resumed", async () => {
+    const { loop, one } = make()
+    const rung: Array<number> = []
+    one.fork(Effect.map(Effect.sleep(1_000), () => void rung.push(loop.now)))
+    loop.after(500, () => one.pause())
+    loop.after(9_000, () => one.resume())
+    await loop.run(() => rung.length > 0)
+    assert.deepStrictEqual(rung, [9_000])
+  })
+
+  it("sees its wall clock jump, while its timers do not", async () => {
+    const { loop, one } = make()
+    const seen: Array<number> = []
+    one.stepClock(60_000)
+    one.fork(Effect.map(Effect.delay(Clock.currentTimeMillis, 100), (now) => void seen.push(now - epoch, loop.now)))
+    await loop.run(() => seen.length > 0)
+    assert.deepStrictEqual(seen, [60_100, 100])
+  })
+
+  it("draws its own random, and logs where the simulation sees it", async () => {
+    const { logged, loop, one } = make()
+    const drawn: Array<number> = []
+    one.fork(
+      Effect.andThen(
+        Effect.logWarning("careful"),
+        Effect.map(Random.next, (next) => void drawn.push(next))
+      )
+    )
+    await loop.run(() => drawn.length > 0)
+    assert.deepStrictEqual([drawn, logged], [[new Draws("one").next()], ["logs careful"]])
+  })
+
+  it("says so when nothing will ever happen any more", async () => {
+    const { loop, one } = make()
+    one.fork(Effect.never)
+    const failed = await loop
+      .run(() => false)
+      .then(
+        () => "",
+        (error: unknown) => String(error)
+      )
+    assert.include(failed, "Nothing will ever happen any more")
+  })
+})

@@ -1,0 +1,32 @@
+import { assert, describe, it } from "@effect/vitest"
+import { execFile } from "node:child_process"
+import { join } from "node:path"
+
+const command = join(import.meta.dirname, "../../bin/bowline-simulate.mjs")
+
+const run = (...args: ReadonlyArray<string>) =>
+  new Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }>((resolve) => {
+    execFile(process.execPath, [command, ...args], (error, stdout, stderr) => {
+      resolve({ code: typeof error?.code === "number" ? error.code : 0, stdout, stderr })
+    })
+  })
+
+describe("bowline-simulate", () => {
+  it("says that every rule holds, and ends with 0", async () => {
+    const { code, stderr, stdout } = await run("--seed", "6")
+    assert.deepStrictEqual([code, stderr], [0, ""])
+    assert.match(stdout, /^Seed 6: \d+\.\d{3} s of virtual time, \d+ steps, and every rule holds\n$/)
+  })
+
+  it("tells the same story of a seed in every process, up to the step that it is asked for", async () => {
+    const [one, other] = await Promise.all([1, 2].map(() => run("--seed", "6", "--trace", "--until", "300")))
+    assert.strictEqual(one?.stdout, other?.stdout)
+    assert.match(one?.stdout ?? "", / 0\.000 a\.1 {10}starts\n[^]*, 300 steps\n$/)
+  })
+
+  it("refuses a wrong command line with 64, and names what is wrong", async () => {
+    const { code, stderr } = await run("--seed", "six")
+    assert.strictEqual(code, 64)
+    assert.include(stderr, "--seed")
+  })
+})

@@ -1,0 +1,54 @@
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Effect } from "effect"
+import { execFile } from "node:child_process"
+import { promisify } from "node:util"
+import { simulate } from "../../src/simulation/Simulation.ts"
+import { tracesOf } from "./printTraces.ts"
+
+const seeds = [6, 30, 32, 108]
+
+describe("a simulated run", () => {
+  it("is the same for the same seed, byte for byte, twice in a process and in another process", async () => {
+    const first = await tracesOf(seeds)
+    assert.include(first, "is killed")
+    assert.strictEqual(await tracesOf(seeds.toReversed().toReversed()), first)
+    const script = new URL("printTraces.ts", import.meta.url).pathname
+    const { stdout } = await promisify(execFile)(process.execPath, [script, ...seeds.map(String)])
+    assert.strictEqual(stdout, first)
+  })
+
+  it("is another one for another seed", async () => {
+    assert.notStrictEqual(await tracesOf([1]), (await tracesOf([2])).replace("seed 2", "seed 1"))
+  })
+
+  it("ends behind so many tasks, with the story of the whole run up to there", async () => {
+    const whole = await simulate({ seed: 6 })
+    const part = await simulate({ seed: 6, steps: 500 })
+    assert.strictEqual(part.tasks, 500)
+    assert.deepStrictEqual(part.trace, whole.trace.slice(0, part.trace.length))
+    assert.isAbove(whole.trace.length, part.trace.length)
+  })
+
+  it("names the place where something uses a real clock, timer or random", async () => {
+    const { misuse } = await simulate({
+      seed: 1,
+      steps: 400,
+      plant: {
+        stores: (stores) => {
+          const plans = Context.get(stores, PlanStore)
+          const queued: (typeof plans)["queued"] = (replica) =>
+            Effect.suspend(() => {
+              const used = [Date.now(), Math.random(), crypto.randomUUID(), new Date(), setTimeout(() => {}, 0)]
+              return used.length === 0 ? Effect.never : plans.queued(replica)
+            })
+          return Context.add(stores, PlanStore, { ...plans, queued })
+        }
+      }
+    })
+    for (const what of ["Date.now", "Math.random", "crypto.randomUUID", "new Date()", "setTimeout"]) {
+      const found = misuse.find((line) => line.startsWith(what))
+      assert.include(found, "Simulation.test.ts")
+    }
+  })
+})
