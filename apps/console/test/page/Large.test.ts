@@ -46,7 +46,7 @@ class Large extends Context.Service<Large, { readonly url: string; readonly id: 
 interface Work {
   /** Rows of the timeline that were made. */
   readonly lines: Set<Element>
-  /** The most blocks of the answer that one picture has changed, besides those that are new. */
+  /** The most blocks of the answer that one picture has changed or taken away. */
   blocks: number
 }
 
@@ -57,12 +57,13 @@ const watchWork = (page: Page) =>
     new MutationObserver((records) => {
       const blocks = new Set<Node>()
       const added = new Set<Node>()
-      for (const { addedNodes, target } of records) {
+      for (const { addedNodes, removedNodes, target } of records) {
         for (const node of addedNodes) {
           added.add(node)
           if (!(node instanceof Element)) continue
           for (const one of [node, ...node.querySelectorAll(".line")]) if (one.matches(".line")) work.lines.add(one)
         }
+        if (target instanceof Element && target.matches(".prose")) for (const node of removedNodes) blocks.add(node)
         let block: Node | null = target
         while (block !== null && !(block.parentNode instanceof Element && block.parentNode.matches(".prose"))) {
           block = block.parentNode
@@ -149,7 +150,7 @@ describeInBrowser("a large plan", () => {
         })
     )
 
-    // No guarantee: `docs/architecture/performance.md` has what this says on a quiet machine.
+    // No guarantee: `docs/architecture/performance.md` has what this said.
     it.effect.runIf(process.env["BOWLINE_MEASURE"] === "1")("takes so long on this machine", () =>
       Effect.gen(function* () {
         const { id, url } = yield* Large
