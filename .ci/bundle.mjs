@@ -2,7 +2,7 @@ import { copyFileSync, cpSync, existsSync, rmSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { pathToFileURL } from "node:url"
 import { build } from "vite"
-import { bundle, builtConsole, root } from "./setup.mjs"
+import { builtConsole, builtDocs, bundle, root } from "./setup.mjs"
 
 /** They stay where they are: PGlite reads files beside its own, and Undici's CommonJS would lose its names behind an `import()`. */
 const left = /^(@electric-sql\/pglite|undici)(\/|$)/
@@ -41,7 +41,9 @@ await build({
 })
 const newFolder = "newFolder.tar.br"
 copyFileSync(join(root, "packages/storage-sql/src/embedded/internal", newFolder), join(folder, newFolder))
-// The page stands two folders above, as it does for the sources.
-const page = join(folder, "../../console")
-rmSync(page, { recursive: true, force: true })
-if (existsSync(builtConsole)) cpSync(builtConsole, page, { recursive: true })
+// The pages stand two folders above, as they do for the sources.
+for (const built of [builtConsole, builtDocs]) {
+  const copy = join(folder, "../..", basename(built))
+  rmSync(copy, { recursive: true, force: true })
+  if (existsSync(built)) cpSync(built, copy, { recursive: true })
+}

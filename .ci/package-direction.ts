@@ -76,7 +76,7 @@ const rooms: Record<string, ReadonlyArray<string>> = {
     "ui",
     "mcp",
     "a2a",
-    "console",
+    "page",
     "route",
     "demo",
     "Gateway.ts",

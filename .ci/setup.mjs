@@ -9,8 +9,9 @@ import { fileURLToPath } from "node:url"
 export const root = join(import.meta.dirname, "..")
 export const bin = (name) => join(root, "node_modules", ".bin", name)
 
-/** The console as Vite writes it. */
+/** The console as Vite writes it, and the documentation as VitePress does. */
 export const builtConsole = join(root, "apps", "gateway", "console")
+export const builtDocs = join(root, "apps", "gateway", "docs")
 
 /** The gateway as `bundle.mjs` writes it. */
 export const bundle = join(root, "node_modules", ".bowline-bundle", "src", "gateway", "bowline.mjs")

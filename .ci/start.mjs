@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process"
 import { constants } from "node:os"
-import { buildConsole } from "./console.mjs"
+import { buildConsole, buildDocs } from "./pages.mjs"
 import { bin, environment, root, setup } from "./setup.mjs"
 
 await setup()
@@ -10,6 +10,15 @@ if (problem !== undefined) process.stderr.write(`${problem}\n\nThe console could
 
 const args = ["apps/gateway/bin/bowline.mjs", "serve", ...process.argv.slice(2)]
 const gateway = spawn(bin("node"), args, { cwd: root, env: environment(), stdio: "inherit" })
+
+// The documentation follows: the gateway looks for it when somebody asks.
+const ended = new AbortController()
+const document = async () => {
+  const problem = await buildDocs({ isBeside: true, signal: ended.signal })
+  if (problem === undefined || ended.signal.aborted) return
+  process.stderr.write(`${problem}\n\nThe documentation could not be built.\n`)
+}
+void document()
 
 // A Ctrl-C reaches this process twice, from the terminal and from npm: the gateway takes a second signal as impatience.
 const lastSeen = new Map()
@@ -26,5 +35,6 @@ gateway.once("error", (error) => {
   process.exitCode = 1
 })
 gateway.once("close", (code, signal) => {
+  ended.abort()
   process.exitCode = signal === null ? (code ?? 1) : 128 + constants.signals[signal]
 })

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process"
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { buildConsole } from "./console.mjs"
+import { buildConsole, buildDocs } from "./pages.mjs"
 import { bin, bundle, capture, environment, patchTypeScript, root } from "./setup.mjs"
 
 const seconds = (since) => `${((performance.now() - since) / 1000).toFixed(1)} s`
@@ -21,8 +21,10 @@ const step = async (name, command, args, options) => {
 const checks = [
   ["format", "oxfmt", ["--check"]],
   ["lint", "oxlint", ["--format=unix"]],
+  ["blocks of the documentation", "node", ["apps/gateway/test/docs/writeBlocks.ts"]],
   ["types", "tsc", []],
   ["types of the console", "tsc", ["-p", "apps/console"]],
+  ["types of the site", "tsc", ["-p", "apps/docs"]],
   ["dead code", "knip", ["--no-progress", "--no-config-hints"]],
   ["package direction", "node", [".ci/package-direction.ts"]]
 ]
@@ -54,6 +56,10 @@ export const runExamples = () => {
   )
 }
 
+/** Packs the packages, and uses them as a stranger does. */
+export const runPublishCheck = (options) =>
+  failing([["packages", bin("node"), [".ci/publish/main.mjs"], { timeout: 600_000, ...options }]])
+
 const count = (report) => {
   // A file that does not even load has no tests that could fail: it counts as one.
   const broken = report.testResults.filter(
@@ -68,8 +74,8 @@ const count = (report) => {
 
 /** Runs the tests, with the gateway in one bundle where they start it as a process, and counts them. A run that crashes, or fails for another reason than a test, counts as a failure. */
 export const runTests = async (args) => {
-  const problem = await buildConsole()
-  if (problem !== undefined) say(`FAIL  console\n${problem}\n`)
+  const problem = (await buildConsole()) ?? (await buildDocs())
+  if (problem !== undefined) say(`FAIL  pages\n${problem}\n`)
   const isBundled = problem === undefined && (await step("bundle", bin("node"), [".ci/bundle.mjs"]))
   const env = { ...environment(), ...(isBundled ? { BOWLINE_TEST_BUNDLE: bundle } : {}) }
   const folder = mkdtempSync(join(tmpdir(), "bowline-test-"))

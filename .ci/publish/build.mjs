@@ -3,7 +3,7 @@ import { stripTypeScriptTypes } from "node:module"
 import { dirname, join, relative } from "node:path"
 import { fileURLToPath } from "node:url"
 import { parseSync } from "vite"
-import { buildConsole } from "../console.mjs"
+import { buildConsole, buildDocs } from "../pages.mjs"
 import { bin, capture, root } from "../setup.mjs"
 import { llmsOf } from "./llms.mjs"
 import { packages } from "./workspace.mjs"
@@ -64,14 +64,14 @@ const finish = (one) => {
   writeFileSync(join(folder, "llms.txt"), llmsOf(one))
 }
 
-/** Writes the `dist` of every package, and builds the console. Returns what went wrong, if anything did. */
+/** Writes the `dist` of every package, and builds the console and the documentation. Returns what went wrong, if anything did. */
 export const build = async (options) => {
   rmSync(compiled, { recursive: true, force: true })
   const { code, output } = await capture(bin("tsc"), ["-p", "tsconfig.build.json"], options)
   if (code !== 0) return output
   for (const one of packages) finish(one)
   rmSync(compiled, { recursive: true, force: true })
-  return buildConsole()
+  return (await buildConsole()) ?? buildDocs()
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -1,7 +1,6 @@
 import { Api } from "@bowline/protocol/api/Api"
-import { Effect, Layer, Scope } from "effect"
-import { HttpRouter } from "effect/http"
-import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
+import { Layer } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
 import * as A2aEdge from "../a2a/A2aEdge.ts"
 import * as A2aRoutes from "../a2a/A2aRoutes.ts"
 import * as AgentCardRoutes from "../a2a/AgentCardRoutes.ts"
@@ -10,8 +9,9 @@ import * as ApprovalRoutes from "./ApprovalRoutes.ts"
 import * as ConsoleRoutes from "./ConsoleRoutes.ts"
 import * as CredentialRoutes from "./CredentialRoutes.ts"
 import * as RequestMiddleware from "../http/RequestMiddleware.ts"
-import * as ConsolePages from "../console/ConsolePages.ts"
-import * as LoginRoutes from "../console/LoginRoutes.ts"
+import * as ConsolePages from "../page/ConsolePages.ts"
+import * as DocsPages from "../page/DocsPages.ts"
+import * as LoginRoutes from "../page/LoginRoutes.ts"
 import * as McpEdge from "../mcp/McpEdge.ts"
 import * as McpRoutes from "../mcp/McpRoutes.ts"
 import * as OpenAiEdge from "../openai/OpenAiEdge.ts"
@@ -24,15 +24,6 @@ import * as PeerRoutes from "./PeerRoutes.ts"
 import * as PlanRoutes from "./PlanRoutes.ts"
 import * as PresetRoutes from "./PresetRoutes.ts"
 import * as SessionRoutes from "./SessionRoutes.ts"
-
-/** The page to read and try the API. It is large, so it is loaded on the first request. */
-const docs = HttpRouter.use(
-  Effect.fnUntraced(function* (router) {
-    const scope = yield* Effect.scope
-    const page = yield* Effect.cached(Scope.provide(HttpRouter.toHttpEffect(HttpApiScalar.layer(Api)), scope))
-    yield* router.add("GET", "/docs", Effect.flatten(page))
-  })
-)
 
 /** Every route of the gateway. */
 export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
@@ -55,6 +46,6 @@ export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" })
     GatewayRoutes.layer
   ]),
   Layer.provide(BearerAuthorization.layer),
-  Layer.merge(docs),
+  Layer.merge(DocsPages.layer),
   Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge, McpEdge.edge, ...A2aEdge.edges], ConsolePages.make))
 )

@@ -41,12 +41,35 @@ describe("the documentation", () => {
     )
   })
 
-  it("lists every page of the reference in the README", () => {
-    const links = read("README.md")
-    const listed = pages.filter((page) => dirname(page) === "docs/reference")
-    assert.isNotEmpty(listed)
+  it("lists every page but the decisions and the failures on its home page, and every decision in their index", () => {
+    const isElsewhere = (page: string) => /^docs\/(decisions|operations)\//.test(page)
+    const home = read("docs/README.md")
+    const listed = pages.filter((page) => page.startsWith("docs/") && page !== "docs/README.md" && !isElsewhere(page))
+    assert.isAtLeast(listed.length, 25)
     assert.deepStrictEqual(
-      listed.filter((page) => !links.includes(`(${page})`)),
+      listed.filter((page) => !home.includes(`(${page.slice("docs/".length)})`)),
+      []
+    )
+    const decisions = read("docs/decisions/README.md")
+    const decided = pages.filter((page) => /^docs\/decisions\/\d/.test(page))
+    assert.deepStrictEqual(
+      decided.filter((page) => !decisions.includes(`(${page.slice("docs/decisions/".length)})`)),
+      []
+    )
+    const examples = globSync("examples/*/README.md", { cwd: root })
+    assert.deepStrictEqual(
+      examples.filter((page) => !home.includes(`(../${page})`)),
+      []
+    )
+  })
+
+  it("has no figure in the README that was not measured", () => {
+    const [, costs = ""] = /^## What it costs$([^]+?)^## /m.exec(read("README.md")) ?? []
+    const figures = costs.match(/\d[\d.,]* (?:ms|×|plans)/g) ?? []
+    assert.isAtLeast(figures.length, 6)
+    const measured = read("docs/architecture/performance.md")
+    assert.deepStrictEqual(
+      figures.filter((figure) => !measured.includes(figure)),
       []
     )
   })

@@ -2,20 +2,10 @@ import { Effect, identity } from "effect"
 import { HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import Negotiator from "negotiator"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
-import * as ConsoleFiles from "./ConsoleFiles.ts"
+import * as PageFiles from "./PageFiles.ts"
 
-const secure = {
-  "content-security-policy":
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-  "x-content-type-options": "nosniff",
-  "referrer-policy": "no-referrer",
-  "cross-origin-opener-policy": "same-origin"
-}
-
-/** The page names the assets of its own build, so it is asked for every time. */
-const ofPage = { ...secure, "cache-control": "no-cache", vary: "Accept, Accept-Encoding" }
-/** Assets have the hash of their content in their names. */
-const ofAsset = { ...secure, "cache-control": "public, max-age=31536000, immutable", vary: "Accept-Encoding" }
+/** Programs get JSON at some of the same URLs. */
+const ofPage = { ...PageFiles.ofPage, vary: "Accept, Accept-Encoding" }
 
 const home = /^\/+$/
 /** What is both a page and a part of the API. Like the router, this ignores case, and repeated and trailing slashes. */
@@ -38,7 +28,7 @@ const isUnknown = (error: unknown): boolean =>
 export const make = Effect.gen(function* () {
   const { consoleEnabled } = yield* GatewayConfig
   if (!consoleEnabled) return identity
-  const files = yield* ConsoleFiles.read
+  const files = yield* PageFiles.read("console")
   const page = files.get("/index.html")
   if (page === undefined) {
     yield* Effect.logInfo("The console is not built: `npm start` builds it")
@@ -48,11 +38,11 @@ export const make = Effect.gen(function* () {
   return <E, R>(handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
     Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
       if (request.method !== "GET" && request.method !== "HEAD") return handled
-      const show = (status: number) => Effect.succeed(ConsoleFiles.respond(request, page, { status, headers: ofPage }))
+      const show = (status: number) => Effect.succeed(PageFiles.respond(request, page, { status, headers: ofPage }))
       const [path = ""] = request.url.split("?")
       const file = files.get(path)
       if (file !== undefined && file !== page) {
-        return Effect.succeed(ConsoleFiles.respond(request, file, { status: 200, headers: ofAsset }))
+        return Effect.succeed(PageFiles.respond(request, file, { status: 200, headers: PageFiles.ofAsset }))
       }
       if (home.test(path) && negotiated(request, ["text/html"]) !== undefined) return show(200)
       if (!shared.test(path)) {

@@ -1,0 +1,68 @@
+import { existsSync, readdirSync, renameSync, rmSync, statSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { bin, builtConsole, builtDocs, capture, locked, root, setup } from "./setup.mjs"
+
+/** What a build puts where, with which command in which folder, and out of which sources. */
+const consolePage = {
+  to: builtConsole,
+  command: bin("vite"),
+  folder: join(root, "apps/console"),
+  sources: ["apps/console", "packages/client/src"]
+}
+const docs = {
+  to: builtDocs,
+  command: join(root, "apps/docs/node_modules/.bin/vitepress"),
+  folder: join(root, "apps/docs"),
+  sources: ["apps/docs", "docs", "examples", "deploy", "CONTRIBUTING.md"]
+}
+
+const isSource = ({ name }) => !["node_modules", "test", ".temp"].includes(name)
+
+/** Files that are links are left out, as are folders: those of `node_modules` go in circles. */
+const filesOf = (path) =>
+  statSync(path).isFile()
+    ? [path]
+    : readdirSync(path, { withFileTypes: true })
+        .filter((entry) => isSource(entry) && (entry.isFile() || entry.isDirectory()))
+        .flatMap(({ name }) => filesOf(join(path, name)))
+
+/** Milliseconds since 1970 at which one of the sources changed last. */
+const changedAt = (sources) =>
+  Math.max(
+    ...sources
+      .map((path) => join(root, path))
+      .filter((path) => existsSync(path))
+      .flatMap((path) => filesOf(path).map((file) => statSync(file).mtimeMs))
+  )
+
+const isBuilt = ({ sources, to }) =>
+  (statSync(join(to, "index.html"), { throwIfNoEntry: false })?.mtimeMs ?? 0) > changedAt(sources)
+
+/** Builds what is not there, or older than its sources. Returns what went wrong, if anything did. A build that is cut short changes nothing. */
+const build = async (site, options) => {
+  if (isBuilt(site)) return undefined
+  return locked(async () => {
+    if (isBuilt(site)) return undefined
+    const next = `${site.to}.new`
+    const args = ["build", "--outDir", next, "--emptyOutDir"]
+    const { code, output } = await capture(site.command, args, { ...options, cwd: site.folder })
+    if (code !== 0) return output
+    rmSync(site.to, { recursive: true, force: true })
+    renameSync(next, site.to)
+    return undefined
+  })
+}
+
+/** Builds the console. */
+export const buildConsole = () => build(consolePage)
+
+/** Builds the documentation. */
+export const buildDocs = (options) => build(docs, options)
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  await setup()
+  const problems = [await buildConsole(), await buildDocs()].filter((problem) => problem !== undefined)
+  for (const problem of problems) process.stderr.write(`${problem}\n`)
+  if (problems.length > 0) process.exitCode = 1
+}

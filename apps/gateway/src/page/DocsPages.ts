@@ -1,0 +1,49 @@
+import { Api } from "@bowline/protocol/api/Api"
+import { Effect, Scope } from "effect"
+import { HttpRouter, HttpServerRequest } from "effect/http"
+import { HttpApiScalar } from "effect/http-api"
+import { answer, Refused } from "../http/Refusals.ts"
+import * as PageFiles from "./PageFiles.ts"
+
+/** The page to read and try the API, wherever it is asked for. Nobody else is asked for its fonts. */
+const apiPage = HttpApiScalar.layer(Api, { path: "/*", scalar: { withDefaultFonts: false } })
+
+const notBuilt = answer(
+  Effect.fail(new Refused({ code: "not_found", detail: "The documentation is not built: `npm start` builds it" }))
+)
+
+/** What a path means: a file, or a page without its extension. */
+const namesOf = (path: string) =>
+  path.endsWith("/") ? [`${path}index.html`] : [path, `${path}.html`, `${path}/index.html`]
+
+/**
+ * The documentation under `/docs`, as `apps/docs` builds it, and the page of the API at `/docs/api`. That page is large, and the files are many:
+ * the first request loads them. Where the documentation is not built, `/docs` is the page of the API.
+ */
+export const layer = HttpRouter.use(
+  Effect.fnUntraced(function* (router) {
+    const scope = yield* Effect.scope
+    const api = Effect.flatten(yield* Effect.cached(Scope.provide(HttpRouter.toHttpEffect(apiPage), scope)))
+    let files: Effect.Success<ReturnType<typeof PageFiles.read>> = new Map()
+    const loaded = Effect.tap(
+      Effect.suspend(() => (files.size > 0 ? Effect.succeed(files) : PageFiles.read("docs"))),
+      (read) => Effect.sync(() => (files = read))
+    )
+
+    const show = Effect.gen(function* () {
+      const request = yield* HttpServerRequest.HttpServerRequest
+      const files = yield* loaded
+      const path = (request.url.split("?")[0] ?? "").slice("/docs".length) || "/"
+      const name = namesOf(path).find((name) => files.has(name))
+      const file = files.get(name ?? "/404.html")
+      if (file !== undefined) {
+        const headers = path.startsWith("/assets/") && name !== undefined ? PageFiles.ofAsset : PageFiles.ofPage
+        return PageFiles.respond(request, file, { status: name === undefined ? 404 : 200, headers })
+      }
+      return yield* path === "/" ? api : notBuilt
+    })
+
+    yield* router.add("GET", "/docs/api", api)
+    yield* router.add("GET", "/docs/*", show)
+  })
+)

@@ -1,0 +1,201 @@
+import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import * as GatewayProcess from "@bowline/testing/unstable/GatewayProcess"
+import { say } from "@bowline/testing/provider/Turn"
+import { builtIn } from "@bowline/runtime/prompt/PlannerText"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema } from "effect"
+import * as Yaml from "effect/encoding/Yaml"
+import { execFile } from "node:child_process"
+import { existsSync, globSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { promisify } from "node:util"
+import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
+import { folderOf } from "../file/ConfigFolder.ts"
+import { start } from "../http/RunningGateway.ts"
+import { bowline } from "../plan/GatewayProcess.ts"
+import { type Block, blocks, programs, root } from "./Blocks.ts"
+
+const app = join(root, "apps/gateway")
+const standard = "http://127.0.0.1:3774"
+
+/** What is done with the blocks of each language, by the word behind it. */
+const known: Readonly<Record<string, ReadonlyArray<string>>> = {
+  ts: ["", "run"],
+  sh: [""],
+  json: ["plan", "configuration"],
+  yaml: ["configuration"],
+  nginx: [""],
+  python: [""],
+  mermaid: [""],
+  markdown: ["recipe", ""],
+  text: [""]
+}
+
+const where = (language: string, word = "") =>
+  blocks.filter((block) => block.language === language && block.word === word && block.reason === "")
+const cases = (found: ReadonlyArray<Block>) => found.map((block) => [block.place, block] as const)
+
+/** Runs a program with this input. Gives what it writes; fails if it does. */
+const run = (
+  command: string,
+  args: ReadonlyArray<string>,
+  options: { readonly cwd?: string; readonly env?: NodeJS.ProcessEnv } = {}
+) => Effect.promise(async (signal) => (await promisify(execFile)(command, args, { ...options, signal })).stdout)
+
+/** The configurations of the pages. What a page shows piece by piece is one file. */
+const configurations = [...new Set(blocks.map(({ page }) => page))].flatMap((page) =>
+  ["yaml", "json"].flatMap((language) => {
+    const parts = where(language, "configuration").filter((block) => block.page === page)
+    return parts.length === 0 ? [] : [{ page, language, code: parts.map(({ code }) => code).join("") }]
+  })
+)
+
+/** A folder with a configuration, and with the files that the pages name. */
+const withConfiguration = ({ code, language }: (typeof configurations)[number]) =>
+  Effect.gen(function* () {
+    const certificates = join(app, "test/egress/certificates")
+    const pem = (name: string) => readFileSync(join(certificates, name), "utf8")
+    const name = `gateway.${language}`
+    const folder = yield* folderOf({
+      [name]: code,
+      "client.pem": pem("client.pem"),
+      "client-key.pem": pem("client-key.pem"),
+      "ca.pem": pem("authority.pem")
+    })
+    const variables = Array.from(code.matchAll(/\$\{?([A-Z][A-Z0-9_]*)/g), ([, variable = ""]) => variable)
+    const values = Object.fromEntries(variables.map((variable) => [variable, `value-of-${variable}`]))
+    return {
+      ...values,
+      ...("DATABASE_URL" in values && { DATABASE_URL: "postgres://bowline:secret@db/bowline" }),
+      BOWLINE_CONFIG: join(folder, name)
+    }
+  })
+
+describe("the blocks of the documentation", () => {
+  it("are of a kind that is compiled, run or read here, or say why not", () => {
+    assert.isAtLeast(blocks.length, 80)
+    const unknown = blocks.filter(({ language, reason, word }) =>
+      reason === "" ? !(known[language]?.includes(word) ?? false) : language === "text" || !(language in known)
+    )
+    assert.deepStrictEqual(
+      unknown.map(({ language, place, word }) => `${place}: ${language} ${word}`),
+      []
+    )
+    // Most of them are.
+    assert.isAtMost(blocks.filter(({ reason }) => reason !== "").length, blocks.length / 2)
+  })
+
+  it.live.each(cases(where("ts", "run")))("answer, as programs: %s", ([, block]) =>
+    Effect.gen(function* () {
+      const configuration = configurations.find(({ page }) => page === block.page)
+      const isConfigured = /preset: "/.test(block.code) && configuration !== undefined
+      const environment = isConfigured ? yield* withConfiguration(configuration) : {}
+      const { provider, url } = yield* start([[say("It will "), say("rain.")]], environment)
+      const code = programs.find(({ place }) => place === block.place)?.code.replaceAll(standard, url) ?? ""
+      const args = ["--input-type=module-typescript", "--eval", code]
+      const written = yield* run(process.execPath, args, { cwd: app, env: { OPENAI_BASE_URL: `${provider.url}/v1` } })
+      // An app also logs.
+      assert.match(written, /(^|\n)It will rain\.$/)
+    })
+  )
+
+  it.live.each(configurations.map((configuration) => [configuration.page, configuration] as const))(
+    "are configurations that the gateway takes: %s",
+    ([, configuration]) =>
+      Effect.gen(function* () {
+        yield* fromEnvironment(yield* withConfiguration(configuration), false)
+      })
+  )
+
+  it.each(cases(where("json", "plan")))("are requests that the gateway takes: %s", (_, { code }) => {
+    Schema.decodeUnknownSync(PlanRequest)(JSON.parse(code), { onExcessProperty: "error" })
+  })
+
+  it("parse, where other programs read them", () => {
+    for (const { code, language, reason } of blocks) {
+      if (reason === "") continue
+      if (language === "yaml") assert.isObject(Yaml.parse(code))
+      if (language === "json") assert.isObject(JSON.parse(code))
+    }
+    for (const { code, place } of where("nginx")) {
+      const lines = code.split("\n").map((line) => line.replace(/#.*/, "").trim())
+      const odd = lines.filter((line) => line !== "" && !/[;{}]$/.test(line))
+      assert.deepStrictEqual(odd, [], place)
+      assert.strictEqual(code.split("{").length, code.split("}").length, place)
+    }
+    for (const { code, place } of where("markdown", "recipe")) {
+      assert.match(code, /^---\nname: .+\ndescription: .+\n---\n/, place)
+    }
+    for (const { code, place } of where("markdown")) assert.include(builtIn, code.trim(), place)
+  })
+
+  it("name parts that are there, in diagrams", () => {
+    const files = globSync("{packages,apps/gateway}/*/**/*.ts", {
+      cwd: root,
+      exclude: (name) => name === "node_modules"
+    })
+    const names = new Set(files.map((path) => path.split("/").at(-1)?.replace(/\.ts$/, "")))
+    for (const { code, place } of where("mermaid")) {
+      const unlabelled = code.replaceAll(/\["[^"]*"\]|--[^>]*-->/g, " ")
+      const unknown = (unlabelled.match(/\b[A-Z][a-z]\w+/g) ?? []).filter((name) => !names.has(name))
+      assert.deepStrictEqual(unknown, [], place)
+    }
+  })
+
+  it.live("are commands that a shell takes, of files that are there", () =>
+    Effect.gen(function* () {
+      const commands = blocks.filter(({ language }) => language === "sh")
+      for (const { code, page, place } of commands) {
+        yield* run("bash", ["-nc", code])
+        const folders = [
+          root,
+          join(root, page, ".."),
+          ...globSync("{packages,apps}/*", { cwd: root }).map((name) => join(root, name))
+        ]
+        for (const path of code.match(/(?<=\s)(?:apps|packages|test|src|deploy|charts)\/[\w./-]+/g) ?? []) {
+          assert.isTrue(
+            folders.some((folder) => existsSync(join(folder, path))),
+            `${place}: ${path}`
+          )
+        }
+      }
+      for (const { code, place } of where("python")) {
+        yield* run("python3", ["-c", "import ast, sys; ast.parse(sys.argv[1])", code]).pipe(
+          Effect.catchDefect((error) =>
+            (error as NodeJS.ErrnoException).code === "ENOENT" ? Effect.succeed("") : Effect.die(new Error(place))
+          )
+        )
+      }
+    })
+  )
+
+  it.live("are what somebody can type, with the gateway of the demo", () =>
+    Effect.gen(function* () {
+      const settings = {
+        PATH: process.env["PATH"] ?? "",
+        BOWLINE_PORT: "0",
+        BOWLINE_DATA_DIR: "memory:",
+        LOG_FORMAT: "json"
+      }
+      const { url } = yield* GatewayProcess.start(bowline, settings)
+      for (const { code, page, place } of where("sh")) {
+        if (page.startsWith("examples/")) {
+          // `npm test` runs the examples, by this command.
+          const { scripts } = JSON.parse(readFileSync(join(root, page, "../package.json"), "utf8")) as {
+            readonly scripts: { readonly start: string }
+          }
+          assert.strictEqual(code.trim(), scripts.start, place)
+          continue
+        }
+        const typed = code.replaceAll(standard, url)
+        assert.include(typed, url, `${place}: what asks no gateway says why nothing runs it`)
+        const env = { PATH: process.env["PATH"], BOWLINE_URL: url }
+        assert.match(
+          yield* run("bash", ["-euo", "pipefail", "-c", typed], { cwd: root, env }),
+          /"?plan_id|Demo answer/,
+          place
+        )
+      }
+    })
+  )
+})

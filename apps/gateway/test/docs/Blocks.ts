@@ -1,0 +1,42 @@
+import { globSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+
+export const root = join(import.meta.dirname, "../../../..")
+
+/** A block of code in a page: its language, and what stands behind that: a word that says what it is, or in parentheses why nothing runs it. */
+export interface Block {
+  readonly place: string
+  readonly page: string
+  readonly language: string
+  readonly word: string
+  readonly reason: string
+  readonly code: string
+}
+
+const pages = globSync("{README.md,CONTRIBUTING.md,docs/**/*.md,examples/*/README.md}", { cwd: root })
+
+const blocksOf = (page: string): ReadonlyArray<Block> => {
+  const text = readFileSync(join(root, page), "utf8")
+  return Array.from(
+    text.matchAll(/^```([a-z]*)([^\n]*)\n([^]*?)^```$/gm),
+    ({ 1: language = "", 2: info = "", 3: code = "", index }) => {
+      const [, reason = ""] = /^ \((.+)\)$/.exec(info) ?? []
+      return {
+        place: `${page}:${text.slice(0, index).split("\n").length}`,
+        page,
+        language,
+        word: reason === "" ? info.trim() : "",
+        reason,
+        code
+      }
+    }
+  )
+}
+
+/** Every block of the README, of the documentation and of the examples. */
+export const blocks = pages.flatMap(blocksOf)
+
+/** The blocks of TypeScript that are checked. The workspace has two versions of one package, each under a name of its own. */
+export const programs = blocks
+  .filter(({ language, reason }) => language === "ts" && reason === "")
+  .map((block) => ({ ...block, code: block.code.replaceAll('"@a2a-js/sdk', '"a2a-sdk-1') }))
