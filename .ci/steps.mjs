@@ -24,6 +24,7 @@ const checks = [
   ["blocks of the documentation", "node", ["apps/gateway/test/docs/writeBlocks.ts"]],
   ["types", "tsc", []],
   ["types of the console", "tsc", ["-p", "apps/console"]],
+  ["types of the site", "tsc", ["-p", "apps/docs"]],
   ["dead code", "knip", ["--no-progress", "--no-config-hints"]],
   ["package direction", "node", [".ci/package-direction.ts"]]
 ]

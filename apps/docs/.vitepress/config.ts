@@ -25,7 +25,7 @@ export default defineConfig({
   description: "An agent gateway that never gets stuck",
   base: "/docs/",
   srcDir: root,
-  srcExclude: ["README.md", "AGENTS.md", "packages/**", "apps/**", "charts/**", "examples/*/*/**"],
+  srcExclude: ["!(CONTRIBUTING).md", ".*/**", "packages/**", "apps/**", "charts/**", "examples/*/*/**"],
   outDir: "../gateway/docs",
   cacheDir: "../../node_modules/.vitepress",
   rewrites: (path) => pageOf(path) ?? path,

@@ -1,8 +1,8 @@
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { execFile } from "node:child_process"
-import { globSync, readFileSync } from "node:fs"
-import { dirname, join } from "node:path"
+import { globSync, readdirSync, readFileSync } from "node:fs"
+import { dirname, join, relative } from "node:path"
 import { promisify } from "node:util"
 import { beforeAll } from "vitest"
 import { send, start } from "../http/RunningGateway.ts"
@@ -73,10 +73,11 @@ it("every link of the documentation leads to a page that has its anchor", () => 
   const found = pages()
   const ids = new Map(found.map(({ html, path }) => [path, new Set(values(html, "id"))]))
   const files = new Set(
-    globSync("**", { cwd: site, withFileTypes: true }).map((entry) => join(entry.parentPath, entry.name))
+    readdirSync(site, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => relative(site, join(entry.parentPath, entry.name)))
   )
-  const fileOf = (path: string) =>
-    [path, `${path}.html`, `${path}index.html`].find((name) => files.has(join(site, name)) && /\.\w+$/.test(name))
+  const fileOf = (path: string) => [path, `${path}.html`, `${path}index.html`].find((name) => files.has(name))
   const broken = found.flatMap(({ html, path }) =>
     values(html, "href")
       .filter((href) => href !== "" && !/^[a-z]+:/.test(href))
