@@ -56,6 +56,10 @@ export const runExamples = () => {
   )
 }
 
+/** Packs the packages, and uses them as a stranger does. */
+export const runPublishCheck = (options) =>
+  failing([["packages", bin("node"), [".ci/publish/main.mjs"], { timeout: 600_000, ...options }]])
+
 const count = (report) => {
   // A file that does not even load has no tests that could fail: it counts as one.
   const broken = report.testResults.filter(

@@ -1,11 +1,15 @@
 import { setup } from "./setup.mjs"
-import { runChecks, runExamples, runTests } from "./steps.mjs"
+import { runChecks, runExamples, runPublishCheck, runTests } from "./steps.mjs"
 
 await setup()
-// Many tests wait for most of their time: the checks run beside them, and then the examples.
+// Many tests wait for most of their time: the checks run beside them, then the examples, and what is published.
 const [{ passed, failed, skipped }, others] = await Promise.all([
   runTests(process.argv.slice(2)),
-  runChecks({ isBeside: true }).then(async (checks) => [...checks, ...(await runExamples())])
+  runChecks({ isBeside: true }).then(async (checks) => [
+    ...checks,
+    ...(await runExamples()),
+    ...(await runPublishCheck({ isBeside: true }))
+  ])
 ])
 
 const steps = [...others, ...(failed > 0 ? ["tests"] : [])]

@@ -15,7 +15,7 @@ const script: NonNullable<AppWorld["script"]> = ({ messages }) => {
   if (results.some((result) => result.includes("euros"))) {
     return [say("I pay it. "), callTool("pay", { order, euros: 30 })]
   }
-  return results.length > 2 ? [say("The shop is closed.")] : [callTool("find_order", { order })]
+  return results.length > 1 ? [say("The shop is closed.")] : [callTool("find_order", { order })]
 }
 
 /** Runs a seed with a shop of its own, and gives what is wrong. */

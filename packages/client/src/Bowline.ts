@@ -68,11 +68,13 @@ interface PageEnd {
   readonly next_cursor: string | null
 }
 
+/** What is asked of a list. */
 export interface PageQuery {
   /** Entries of a page: 1 to 200, 50 if not given. */
   readonly limit?: number | undefined
 }
 
+/** Which plans a list has. Times in ISO 8601. */
 export interface PlansQuery extends PageQuery {
   readonly session_id?: string | undefined
   readonly state?: PlanState | ReadonlyArray<PlanState> | undefined
@@ -86,21 +88,25 @@ export interface PlansQuery extends PageQuery {
   readonly caller?: string | undefined
 }
 
+/** Which calls that wait a list has. */
 export interface ApprovalsQuery extends PageQuery {
   /** For callers marked `admin`. */
   readonly caller?: string | undefined
 }
 
+/** How a plan is started. */
 export interface PlanOptions extends Signal {
   /** The caller's own name of the request: with the same one no second plan starts. Made where it is not given. */
   readonly idempotencyKey?: string | undefined
 }
 
+/** From where a plan is read. */
 export interface AttachOptions extends Signal {
   /** The last frame that is known already. */
   readonly after?: number | undefined
 }
 
+/** The client of one gateway. */
 export type Bowline = ReturnType<typeof makeBowline>
 
 const randomKey = (): string =>
@@ -109,7 +115,17 @@ const randomKey = (): string =>
 /** How long a plan waits for its caller whose connection broke, in milliseconds. */
 const grace = 30_000
 
-/** As `createBowline`, with another clock. */
+/**
+ * As `createBowline`, with another clock.
+ *
+ * @example
+ * ```ts
+ * import type { makeBowline } from "@bowline/client"
+ *
+ * // For a clock of a test, or of another runtime: `@bowline/client/effect` is made so.
+ * export type System = Parameters<typeof makeBowline>[0]
+ * ```
+ */
 export const makeBowline = (system: System) => {
   const requests = makeRequests(system)
   const { call, settings } = requests
@@ -220,6 +236,24 @@ export const makeBowline = (system: System) => {
 /**
  * The client of one gateway. Errors are `BowlineError`s, or the reason of the caller's signal, which ends every wait. Needs no more than
  * `fetch`: it runs in Node, browsers, Bun, Deno and workers.
+ *
+ * @example
+ * ```ts
+ * import { BowlineError, createBowline, initialView, isPlanFrame, type Issue, reduce } from "@bowline/client"
+ *
+ * const bowline = createBowline({ baseUrl: "http://127.0.0.1:3774" })
+ *
+ * // What can be shown of a plan, anew with each frame.
+ * export async function* views(question: string) {
+ *   let view = initialView
+ *   for await (const frame of bowline.plan({ question })) {
+ *     if (isPlanFrame(frame)) yield (view = reduce(view, frame))
+ *   }
+ * }
+ *
+ * export const issuesOf = (error: unknown): ReadonlyArray<Issue> =>
+ *   error instanceof BowlineError ? (error.issues ?? []) : []
+ * ```
  */
 export const createBowline = (options: BowlineOptions): Bowline =>
   makeBowline({ options, clock: systemClock, backoff: fullJitter(systemClock) })

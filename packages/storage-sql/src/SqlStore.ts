@@ -35,6 +35,18 @@ const endLeases = Effect.gen(function* () {
 /**
  * The stores on a database. Brings its tables up to date first and, if the database is not shared, ends the leases of the
  * previous process.
+ *
+ * @example
+ * ```ts
+ * import * as SqlStore from "@bowline/storage-sql/SqlStore"
+ * import { PgClient } from "@effect/sql-pg"
+ * import { Duration, Layer, Redacted } from "effect"
+ *
+ * // On a client that the app has anyway.
+ * export const Stores = SqlStore.layerNoDeps({ sessionTtl: Duration.days(30), isShared: true }).pipe(
+ *   Layer.provide(PgClient.layer({ url: Redacted.make("postgres://127.0.0.1/bowline") }))
+ * )
+ * ```
  */
 export const layerNoDeps = (options: Options) =>
   Layer.mergeAll(

@@ -1,4 +1,4 @@
-import type { AgUiMessage } from "@bowline/client/ag-ui/AgUiEvents"
+import type { AgUiMessage } from "@bowline/client/unstable/ag-ui/AgUiEvents"
 import { ExternalSessionId } from "@bowline/domain/session/Session"
 import { fromSchema } from "@bowline/protocol/unstable/api/Issues"
 import type { Issue } from "@bowline/protocol/unstable/api/Problem"

@@ -1,4 +1,4 @@
-import type { UiFold } from "@bowline/client/ui/UiFold"
+import type { UiFold } from "@bowline/client/unstable/ui/UiFold"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type { SessionId } from "@bowline/domain/session/Session"

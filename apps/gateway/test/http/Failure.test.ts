@@ -14,7 +14,7 @@ import { Sessions } from "@bowline/runtime/plan/Sessions"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Exit, Layer, Logger, Stream } from "effect"
+import { Context, Duration, Effect, Exit, Layer, Logger, Stream } from "effect"
 import { PushNotifications } from "../../src/a2a/PushNotifications.ts"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import { HttpRouter, HttpServer } from "effect/http"
@@ -113,11 +113,15 @@ describe("a failure", () => {
       const isWritable = Effect.sync(() => asked++ >= 0)
       const plans = { isDraining: Effect.succeed(false), isOverdue: Effect.succeed(false) }
       const { url } = yield* serve({ plans }, isWritable)
-      const answers = yield* Effect.replicateEffect(send(`${url}/ready`), 40, { concurrency: 20 })
+      const [elapsed, answers] = yield* Effect.timed(
+        Effect.replicateEffect(send(`${url}/ready`), 40, { concurrency: 20 })
+      )
       assert.deepStrictEqual(new Set(answers.map(({ status }) => status)), new Set([200]))
-      assert.strictEqual(asked, 1)
+      // A busy machine may take seconds for them.
+      assert.isAtMost(asked, 1 + Math.floor(Duration.toSeconds(elapsed)))
+      const before = asked
       for (const _ of answers) yield* send(`${url}/health`)
-      assert.strictEqual(asked, 1)
+      assert.strictEqual(asked, before)
     })
   )
 

@@ -10,17 +10,18 @@ const plansOf = (url: string) => Effect.map(send(`${url}/plans`), ({ body }) => 
 
 /** A stream that is open until the scope closes; what it says can be read from it. */
 const open = Effect.fnUntraced(function* (url: string, key: string, body: string = JSON.stringify({ question: "?" })) {
-  const controller = yield* Effect.acquireRelease(
-    Effect.sync(() => new AbortController()),
-    (controller) => Effect.sync(() => controller.abort())
-  )
+  const controller = new AbortController()
   const init = {
     method: "POST",
     headers: { "content-type": "application/json", ...keyed(key) },
     body,
     signal: controller.signal
   }
-  return yield* Effect.promise(() => fetch(`${url}/plan`, init))
+  // The scope holds the response: fetch would close the stream of one that nobody holds at the next garbage collection.
+  return yield* Effect.acquireRelease(
+    Effect.promise(() => fetch(`${url}/plan`, init)),
+    () => Effect.sync(() => controller.abort())
+  )
 })
 
 describe("an Idempotency-Key", () => {

@@ -34,21 +34,16 @@ const readStatements = (sent: (statement: string) => void) => {
 }
 
 /**
- * A way to a database that a test can put in trouble; every packet takes `delay` milliseconds. It ends with the scope. `sent` learns
- * the statements that go to the database.
+ * A way to a database that a test can put in trouble. It ends with the scope. `sent` learns the statements that go to the database.
  */
-export const proxy = Effect.fnUntraced(function* (
-  databaseUrl: string,
-  delay: number = 0,
-  sent: (statement: string) => void = () => {}
-) {
+export const proxy = Effect.fnUntraced(function* (databaseUrl: string, sent: (statement: string) => void = () => {}) {
   /** The gateway hears of other replicas on them. */
   const listening = new Set<TcpProxy.Pair>()
   const opened = (pair: TcpProxy.Pair) => {
     pair.client.on("data", readStatements(sent))
     pair.client.on("data", (bytes) => void (bytes.includes("LISTEN ") && listening.add(pair)))
   }
-  const { port, refuse, restore, swallow } = yield* TcpProxy.proxy(new URL(databaseUrl), { delay, opened })
+  const { port, refuse, restore, slow, swallow } = yield* TcpProxy.proxy(new URL(databaseUrl), { opened })
   const url = new URL(databaseUrl)
   url.hostname = "127.0.0.1"
   url.port = port
@@ -57,6 +52,7 @@ export const proxy = Effect.fnUntraced(function* (
     url: url.toString(),
     refuse,
     restore,
+    slow,
     swallow,
     /** Nothing arrives any more on connections that listen, which stay open. New ones work. */
     swallowNotices: Effect.sync(() => {

@@ -46,7 +46,7 @@ describe("gateways that are killed at any instant", () => {
     () =>
       Effect.gen(function* () {
         const settings = yield* databases.postgres
-        yield* kill(2, 10, settings, leftIn(settings.DATABASE_URL))
+        yield* kill(2, 6, settings, leftIn(settings.DATABASE_URL))
       }).pipe(Effect.provide(LoopbackNetwork.layer)),
     timeout
   )
@@ -54,7 +54,7 @@ describe("gateways that are killed at any instant", () => {
   it.live(
     "one on the embedded database: loses nothing that was seen, calls nothing twice, and settles or resumes every plan",
     () =>
-      Effect.flatMap(databases.embedded, (settings) => kill(1, 4, settings, Effect.succeed([]))).pipe(
+      Effect.flatMap(databases.embedded, (settings) => kill(1, 2, settings, Effect.succeed([]))).pipe(
         Effect.provide(LoopbackNetwork.layer)
       ),
     timeout

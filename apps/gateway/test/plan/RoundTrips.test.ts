@@ -45,7 +45,7 @@ const begin = Effect.fnUntraced(function* (environment: Readonly<Record<string, 
     return [until(Deferred.await(turn.mayBegin)), say("first"), until(Deferred.await(turn.mayEnd)), say(" last")]
   }
   const { DATABASE_URL } = yield* databases.postgres
-  const database = yield* proxy(DATABASE_URL, 0, (statement) => log.push(...nameOf(statement)))
+  const database = yield* proxy(DATABASE_URL, (statement) => log.push(...nameOf(statement)))
   const { url } = yield* start(script, { DATABASE_URL: database.url, ...environment })
 
   /** The answer begins when readers see the step, and ends when they see its first word: no batch depends on the time. */

@@ -8,7 +8,7 @@ import { databases } from "./Databases.ts"
 import { proxy } from "./DatabaseProxy.ts"
 import { askForText, start } from "./GatewayProcess.ts"
 
-/** A gateway whose database a test can put in trouble, and how others would reach that. */
+/** A gateway whose database a test can put in trouble, and how others would reach that. Once it listens, each packet takes `delay` milliseconds. */
 export const begin = Effect.fnUntraced(function* (
   script: Script,
   {
@@ -24,8 +24,10 @@ export const begin = Effect.fnUntraced(function* (
     BOWLINE_MODEL: "openai/scripted",
     ...environment
   }
-  const database = yield* proxy(settings.DATABASE_URL, delay)
+  const database = yield* proxy(settings.DATABASE_URL)
   const gateway = yield* start({ ...settings, DATABASE_URL: database.url })
+  // Not before: to make the tables takes hundreds of packets.
+  yield* database.slow(delay)
   return { gateway, database, settings }
 }, Effect.provide(LoopbackNetwork.layer))
 

@@ -20,14 +20,45 @@ export const pythonJson = (fields: Readonly<Record<string, string | number>>): s
     .map(([key, value]) => `${pythonString(key)}: ${typeof value === "string" ? pythonString(value) : value}`)
     .join(", ")}}`
 
-/** The identity of a DID, and of the pair of keys that belongs to a seed of 32 bytes. */
+/**
+ * The identity of a DID, and of the pair of keys that belongs to a seed of 32 bytes.
+ *
+ * @example
+ * ```ts
+ * import { fromKeys, pythonJson } from "@bowline/a2a/identity/BinduIdentity"
+ *
+ * // An identity whose private key is elsewhere: `sign` gets the bytes that Bindu signs, as `pythonJson` writes them.
+ * export const remote = (did: string, publicKey: Uint8Array, sign: (text: string) => Uint8Array) =>
+ *   fromKeys(did, { publicKey, sign })
+ *
+ * console.log(pythonJson({ did: "did:web:example.com", timestamp: 0 }))
+ * ```
+ */
 export const fromKeys = (did: string, { publicKey, sign }: Ed25519.KeyPair): Identity => ({
   did,
   publicKeyBase58: Base58.encode(publicKey),
   signRequest: (body, timestamp) => Base58.encode(sign(pythonJson({ body, did, timestamp })))
 })
 
-/** The identity of a seed of 32 bytes, an author such as an e-mail address, and a name: always the same for the same ones. */
+/**
+ * The identity of a seed of 32 bytes, an author such as an e-mail address, and a name: always the same for the same ones.
+ *
+ * @example
+ * ```ts
+ * import { documentOf, fromSeed } from "@bowline/a2a/identity/BinduIdentity"
+ * import { GatewayIdentity } from "@bowline/runtime/auth/GatewayIdentity"
+ * import { Layer, Option, Redacted } from "effect"
+ *
+ * const identity = fromSeed({
+ *   seed: Redacted.make(crypto.getRandomValues(new Uint8Array(32))),
+ *   author: "ops@example.com",
+ *   name: "gateway"
+ * })
+ *
+ * console.log(documentOf(identity))
+ * export const Identity = Layer.succeed(GatewayIdentity, Option.some(identity))
+ * ```
+ */
 export const fromSeed = (options: {
   readonly seed: Redacted.Redacted<Uint8Array>
   readonly author: string

@@ -27,7 +27,8 @@ const servers: ReadonlyArray<readonly [name: string, serve: Serve]> = [
   ["the test kit in bindu", ScriptedServer.serve("bindu")]
 ]
 
-describe.each(servers)("a call of a server of %s", (_, serve) => {
+// They wait for most of their time.
+describe.concurrent.each(servers)("a call of a server of %s", (_, serve) => {
   describe.each([
     ["polls", false],
     ["streams", true]

@@ -84,7 +84,22 @@ const make = Effect.fnUntraced(function* ({ apiKey, schedule, ...options }: Bowl
   })
 })
 
-/** The client of one gateway. Every wait is one of Effect's clock, requests go through `FetchHttpClient.Fetch`. */
+/**
+ * The client of one gateway. Every wait is one of Effect's clock, requests go through `FetchHttpClient.Fetch`.
+ *
+ * @example
+ * ```ts
+ * import { BowlineClient, type BowlineError } from "@bowline/client/effect"
+ * import { Effect, Stream } from "effect"
+ *
+ * export const ask = (question: string): Stream.Stream<string, BowlineError, BowlineClient> =>
+ *   Stream.unwrap(Effect.map(BowlineClient, (bowline) => bowline.plan({ question }))).pipe(
+ *     Stream.map((frame) => frame.event)
+ *   )
+ *
+ * export const Client = BowlineClient.layer({ baseUrl: "http://127.0.0.1:3774" })
+ * ```
+ */
 export class BowlineClient extends Context.Service<
   BowlineClient,
   {

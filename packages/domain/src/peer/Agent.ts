@@ -1,8 +1,10 @@
 import { Effect, Schema } from "effect"
 
+/** How a peer speaks A2A. */
 export const Dialect = Schema.Literals(["a2a-1.0", "a2a-0.3", "bindu"])
 export type Dialect = typeof Dialect.Type
 
+/** The name that a request gives a peer. The names of its tools begin with it. */
 export const AgentName = Schema.String.check(
   Schema.isPattern(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/u, {
     message: "Expected 1..64 characters of A-Z a-z 0-9 . _ -, the first one a letter or a digit"
@@ -60,6 +62,7 @@ export const variablesOf = (auth: AgentAuth): ReadonlyArray<readonly [field: str
 export const urlsOf = (url: string, auth: AgentAuth): ReadonlyArray<string> =>
   auth.type === "oauth2_client_credentials" ? [url, auth.token_url] : [url]
 
+/** Milliseconds, from 100 to 6 hours. */
 export const TimeoutMs = Schema.Int.check(Schema.isBetween({ minimum: 100, maximum: 21_600_000 }))
 
 /**
@@ -80,6 +83,7 @@ export const Skill = Schema.Struct({
 })
 export type Skill = typeof Skill.Type
 
+/** A decentralized identifier (W3C DID): `did:<method>:<id>`. */
 export const Did = Schema.String.check(
   Schema.isPattern(/^did:[a-z0-9]+:[A-Za-z0-9._:%-]{1,500}$/u, { message: "Expected a DID: did:<method>:<id>" })
 )
@@ -97,7 +101,26 @@ export const RemoteId = Schema.NonEmptyString.check(
   Schema.isPattern(/^\P{Cc}*$/u, { message: "Expected no control characters" })
 )
 
-/** A peer as a request names it. */
+/**
+ * A peer as a request names it.
+ *
+ * @example
+ * ```ts
+ * import { Agent, AgentName, Did, HttpUrl, RemoteId, summary, TimeoutMs, urlsOf, variablesOf } from "@bowline/domain/peer/Agent"
+ * import { Schema } from "effect"
+ *
+ * const agent = Schema.decodeUnknownSync(Agent)({
+ *   name: AgentName.make("rigger"),
+ *   endpoint: HttpUrl.make("https://rigger.example/"),
+ *   auth: { type: "bearer_env", env_var: "RIGGER_TOKEN" },
+ *   trust: { verify_did: true, pinned_did: Did.make("did:web:rigger.example") },
+ *   context_id: RemoteId.make("refit-7"),
+ *   skills: [{ id: "inspect", timeout_ms: TimeoutMs.make(10_000) }]
+ * })
+ *
+ * console.log(summary(agent), variablesOf(agent.auth), urlsOf(agent.endpoint, agent.auth))
+ * ```
+ */
 export const Agent = Schema.Struct({
   name: AgentName,
   endpoint: HttpUrl,
@@ -123,6 +146,7 @@ export const AgentSummary = Schema.Struct({
 })
 export type AgentSummary = typeof AgentSummary.Type
 
+/** The agent without its secrets. */
 export const summary = (agent: Agent): AgentSummary => ({
   name: agent.name,
   endpoint: agent.endpoint,

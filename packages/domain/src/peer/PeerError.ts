@@ -7,6 +7,7 @@ interface Details {
 
 /** The connection failed, with a code such as `ECONNREFUSED`; or no usable answer came for 30 s. */
 export class Unreachable extends Data.TaggedClass("unreachable")<Details & { readonly code?: string | undefined }> {}
+/** An answer with another status than 2xx. */
 export class Http extends Data.TaggedClass("http")<Details & { readonly status: number }> {}
 /** An answer that does not decode, and where. */
 export class Protocol extends Data.TaggedClass("protocol")<Details> {}
@@ -18,6 +19,7 @@ export class Rpc extends Data.TaggedClass("rpc")<
 export class Auth extends Data.TaggedClass("auth")<Details & { readonly status?: number }> {}
 /** 402. `terms` is the whole answer, which says what to pay, and how. */
 export class PaymentRequired extends Data.TaggedClass("payment_required")<Details & { readonly terms?: Schema.Json }> {}
+/** An answer of more bytes than the gateway reads. */
 export class ResponseTooLarge extends Data.TaggedClass("response_too_large")<Details> {}
 /** The answer of the peer is not signed, or not by the expected DID. The content is withheld. */
 export class Untrusted extends Data.TaggedClass("untrusted")<Details> {}
@@ -26,6 +28,7 @@ export class EgressDenied extends Data.TaggedClass("egress_denied")<Details> {}
 /** Too many calls in a row have failed, so nothing was sent. The circuit lets a call through again after `retryAfterMs`. */
 export class CircuitOpen extends Data.TaggedClass("circuit_open")<Details & { readonly retryAfterMs: number }> {}
 
+/** Why a call of a peer has no result. */
 export type PeerErrorReason =
   | Unreachable
   | Http
@@ -38,7 +41,17 @@ export type PeerErrorReason =
   | EgressDenied
   | CircuitOpen
 
-/** A call of a peer that ended without a result of the peer's own. */
+/**
+ * A call of a peer that ended without a result of the peer's own.
+ *
+ * @example
+ * ```ts
+ * import type { PeerError } from "@bowline/domain/peer/PeerError"
+ *
+ * export const retryAfterMs = ({ reason }: PeerError): number | undefined =>
+ *   reason._tag === "circuit_open" ? reason.retryAfterMs : undefined
+ * ```
+ */
 export class PeerError extends Data.TaggedError("PeerError")<{ readonly reason: PeerErrorReason }> {
   override get message(): string {
     return this.reason.message

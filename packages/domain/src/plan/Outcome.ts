@@ -5,7 +5,20 @@ import { Usage } from "./Usage.ts"
 export const AbortReason = Schema.Literals(["disconnect", "deadline", "cancelled", "superseded", "shutdown"])
 export type AbortReason = typeof AbortReason.Type
 
-/** Whether the same question may be asked again as it is. */
+/**
+ * Whether the same question may be asked again as it is.
+ *
+ * @example
+ * ```ts
+ * import { isRetryable, type Outcome } from "@bowline/domain/plan/Outcome"
+ *
+ * export const mayAskAgain = (outcome: Outcome): boolean => {
+ *   if (outcome.state === "completed") return false
+ *   const { reason, retryable } = outcome.error
+ *   return reason === undefined ? retryable : isRetryable(reason)
+ * }
+ * ```
+ */
 export const isRetryable = (reason: AbortReason): boolean => reason === "shutdown" || reason === "deadline"
 
 /** What a plan waits for. An abort, a time-out or a crash names the stage in which it came. */

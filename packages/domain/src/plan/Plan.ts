@@ -8,6 +8,7 @@ import { Cost, Usage } from "./Usage.ts"
 export const PlanId = Schema.String.check(Schema.isPattern(/^plan_[0-9a-f-]{36}$/u)).pipe(Schema.brand("PlanId"))
 export type PlanId = typeof PlanId.Type
 
+/** `queued` and `running` plans are not over. */
 export const PlanState = Schema.Literals(["queued", "running", "completed", "failed", "aborted"])
 export type PlanState = typeof PlanState.Type
 
@@ -67,4 +68,28 @@ export const summarize = ({ final, ...plan }: Omit<PlanFacts, "question">, quest
   final: final === null ? null : Struct.omit(final, answerTexts)
 })
 
+/**
+ * Whether the plan is over.
+ *
+ * @example
+ * ```ts
+ * import { isSettled, type Plan, summarize } from "@bowline/domain/plan/Plan"
+ *
+ * // The plans that are over, as a list shows them.
+ * export const settled = (plans: ReadonlyArray<Plan>) =>
+ *   plans.filter(isSettled).map(({ question, request, ...plan }) => summarize(plan, question.slice(0, 200)))
+ * ```
+ */
+/**
+ * Whether the plan is over.
+ *
+ * @example
+ * ```ts
+ * import { isSettled, type Plan, summarize } from "@bowline/domain/plan/Plan"
+ *
+ * // The plans that are over, as a list shows them.
+ * export const settled = (plans: ReadonlyArray<Plan>) =>
+ *   plans.filter(isSettled).map(({ question, request, ...plan }) => summarize(plan, question.slice(0, 200)))
+ * ```
+ */
 export const isSettled = (plan: Pick<Plan, "state">): boolean => plan.state !== "queued" && plan.state !== "running"

@@ -25,6 +25,24 @@ export type Verified = typeof Verified.Type
 /**
  * What a caller sees of a plan, in one total order. The payloads are those of `docs/reference/stream.md`, without
  * `plan_id`, `session_id` and `at`, which every frame on the wire has besides.
+ *
+ * @example
+ * ```ts
+ * import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+ *
+ * export const shown = (item: PlanEvent): string => {
+ *   switch (item.event) {
+ *     case "text.delta":
+ *       return item.data.delta
+ *     case "task.started":
+ *       return `[${item.data.tool}]`
+ *     case "error":
+ *       return `${item.data.code}: ${item.data.message}`
+ *     default:
+ *       return ""
+ *   }
+ * }
+ * ```
  */
 export const PlanEvent = Schema.Union([
   event("session", { external_session_id: Schema.NullOr(ExternalSessionId), created: Schema.Boolean }),

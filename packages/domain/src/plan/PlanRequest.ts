@@ -7,7 +7,9 @@ import { PlanId } from "./Plan.ts"
 
 const intBetween = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
+/** What happens to a plan whose last reader disconnects. */
 export const OnDisconnect = Schema.Literals(["cancel", "continue"])
+/** What happens to a plan whose session has another one: it waits, is refused, or ends the other one (`superseded`). */
 export const OnBusy = Schema.Literals(["queue", "reject", "interrupt"])
 export type OnBusy = typeof OnBusy.Type
 
@@ -51,6 +53,7 @@ export type GivenPreferences = typeof GivenPreferences.Type
 /** How a plan is run. */
 export type Preferences = GivenPreferences & Required<Pick<GivenPreferences, keyof typeof defaults>>
 
+/** At most 16 texts of the caller, 512 characters each. They are stored with the plan, and no model sees them. */
 export const Metadata = Schema.Record(Schema.String, Schema.String.check(Schema.isMaxLength(512))).check(
   Schema.makeFilter((entries) => Object.keys(entries).length <= 16 || "Expected at most 16 entries")
 )
@@ -98,6 +101,24 @@ export type SkillCall = typeof SkillCall.Type
  * protocols give what `PlanBody` does not have: `instructions` are added to those of the planner and the preset; `sampling` is for the steps of the plan, not for summaries; `session_ttl_ms` is how
  * long a session that the plan creates is kept after its last plan, in milliseconds and never longer than others. With 0 the next sweep
  * deletes it. `task_message` is an A2A client's. With a `call` the plan makes that call alone, and its result is the answer; the question only names it.
+ *
+ * @example
+ * ```ts
+ * import { HistoryEntry, Metadata, OnDisconnect, PlanBody, PlanRequest, resolve } from "@bowline/domain/plan/PlanRequest"
+ * import { Schema } from "effect"
+ *
+ * // What a caller may post, and what an app may ask for.
+ * const body = Schema.decodeUnknownSync(PlanBody)({ question: "Is the knot safe?" })
+ * const request = PlanRequest.make({
+ *   ...body,
+ *   instructions: "Answer in one sentence.",
+ *   history: [HistoryEntry.make({ role: "user", content: "We leave tomorrow." })],
+ *   metadata: Metadata.make({ ticket: "7" }),
+ *   preferences: { on_disconnect: OnDisconnect.make("continue") }
+ * })
+ *
+ * console.log(resolve(request).preferences.timeout_ms)
+ * ```
  */
 export const PlanRequest = Schema.Struct({
   question: Schema.String.check(

@@ -11,6 +11,7 @@ export const Usage = Schema.Struct({
 })
 export type Usage = typeof Usage.Type
 
+/** Nothing was used. */
 export const empty: Usage = { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0, reasoning_tokens: 0 }
 
 /** US dollars. Null where nobody knows the price of a model. */
@@ -30,6 +31,19 @@ export const sane = (usage: Usage): Usage => ({
   reasoning_tokens: count(usage.reasoning_tokens)
 })
 
+/**
+ * The sum of two usages.
+ *
+ * @example
+ * ```ts
+ * import { add, addCost, type Cost, empty, sane, type Usage } from "@bowline/domain/plan/Usage"
+ *
+ * export const total = (attempts: ReadonlyArray<{ readonly usage: Usage; readonly cost: Cost }>) => ({
+ *   usage: attempts.reduce((sum, { usage }) => add(sum, sane(usage)), empty),
+ *   cost: attempts.reduce<Cost>((sum, { cost }) => addCost(sum, cost), 0)
+ * })
+ * ```
+ */
 export const add = (a: Usage, b: Usage): Usage =>
   sane({
     input_tokens: a.input_tokens + b.input_tokens,

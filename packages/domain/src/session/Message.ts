@@ -70,10 +70,21 @@ export const ToolResultPart = Schema.Struct({
 })
 export type ToolResultPart = typeof ToolResultPart.Type
 
+/** A piece of a message. */
 export const MessagePart = Schema.Union([TextPart, ReasoningPart, ToolCallPart, ToolResultPart, FilePart])
 export type MessagePart = typeof MessagePart.Type
 
-/** One entry of a session's history. `seq` grows strictly within a session, and is the order. */
+/**
+ * One entry of a session's history. `seq` grows strictly within a session, and is the order.
+ *
+ * @example
+ * ```ts
+ * import type { Message } from "@bowline/domain/session/Message"
+ *
+ * export const textOf = ({ parts }: Message): string =>
+ *   parts.flatMap((part) => (part.type === "text" && part.partial !== true ? [part.text] : [])).join("")
+ * ```
+ */
 export const Message = Schema.Struct({
   message_id: MessageId,
   seq: Schema.Int,

@@ -13,7 +13,17 @@ export const ExternalSessionId = Schema.String.check(
 ).pipe(Schema.brand("ExternalSessionId"))
 export type ExternalSessionId = typeof ExternalSessionId.Type
 
-/** A durable conversation. Timestamps are ISO 8601 in UTC. */
+/**
+ * A durable conversation. Timestamps are ISO 8601 in UTC.
+ *
+ * @example
+ * ```ts
+ * import { Session } from "@bowline/domain/session/Session"
+ * import { Schema } from "effect"
+ *
+ * export const decodeSession = Schema.decodeUnknownEffect(Session)
+ * ```
+ */
 export const Session = Schema.Struct({
   session_id: SessionId,
   external_session_id: Schema.NullOr(ExternalSessionId),

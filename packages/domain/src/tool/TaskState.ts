@@ -7,7 +7,16 @@ import { Schema } from "effect"
 export const TaskId = Schema.String.check(Schema.isPattern(/^[0-9a-f-]{36}$/u)).pipe(Schema.brand("TaskId"))
 export type TaskId = typeof TaskId.Type
 
-/** How a task can end. */
+/**
+ * How a task can end.
+ *
+ * @example
+ * ```ts
+ * import { handedBack, type TaskState } from "@bowline/domain/tool/TaskState"
+ *
+ * export const waitsForCaller = (state: TaskState): boolean => handedBack.has(state)
+ * ```
+ */
 export const TaskState = Schema.Literals([
   "completed",
   "failed",

@@ -17,6 +17,14 @@ interface Options {
 /**
  * The servers that an operator configures, by URL or as a command. The HTTP client connects wherever it is told to: the operator names the
  * addresses. Closing the layer ends the processes, which takes 3 seconds at most.
+ *
+ * @example
+ * ```ts
+ * import * as SdkConfiguredServers from "@bowline/mcp/server/SdkConfiguredServers"
+ *
+ * // The servers of no preset: a preset of this name would have the calculator.
+ * export const Servers = SdkConfiguredServers.layer({ servers: new Map([["sums", []]]), environment: { LANG: "C" } })
+ * ```
  */
 export const layer = ({ environment, servers }: Options) =>
   Layer.effect(

@@ -28,7 +28,18 @@ const resourceOf = (url: string): string => {
   return pathname === "/" && search === "" ? origin : href.replace(/#.*$/, "")
 }
 
-/** Servers by URL, with the HTTP client and the variables of whoever names them. Its end waits 5 seconds at most for the sessions that are being ended. */
+/**
+ * Servers by URL, with the HTTP client and the variables of whoever names them. Its end waits 5 seconds at most for the sessions that are being ended.
+ *
+ * @example
+ * ```ts
+ * import * as SdkMcpClient from "@bowline/mcp/server/SdkMcpClient"
+ * import { Effect } from "effect"
+ *
+ * // What is known of the servers that this client has called: none yet.
+ * export const statuses = Effect.flatMap(SdkMcpClient.make, (client) => client.servers)
+ * ```
+ */
 export const make = Effect.gen(function* () {
   const client = yield* HttpClient.HttpClient
   const auths = yield* PeerAuth.make(client)

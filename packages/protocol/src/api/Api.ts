@@ -26,7 +26,21 @@ export const { version } = manifest
 const withoutFailureEvent = (spec: object) =>
   decodeSpec(JSON.stringify(spec, (key, value: unknown) => (key === "x-effect-stream" ? undefined : value)))
 
-/** The whole HTTP API. The server implements it; the typed client and the OpenAPI document are derived from it. */
+/**
+ * The whole HTTP API. The server implements it; the typed client and the OpenAPI document are derived from it.
+ *
+ * @example
+ * ```ts
+ * import { Api, version } from "@bowline/protocol/api/Api"
+ * import { Effect } from "effect"
+ * import { HttpApiClient } from "effect/http-api"
+ *
+ * // A client of every route. It needs an `HttpClient`.
+ * export const client = HttpApiClient.make(Api, { baseUrl: "http://127.0.0.1:3774" }).pipe(
+ *   Effect.annotateLogs({ version })
+ * )
+ * ```
+ */
 export class Api extends HttpApi.make("bowline")
   .add(PlansApi, ApprovalsApi, SessionsApi, CredentialsApi, PeersApi, PresetsApi, ConsoleApi)
   .add(OpenAiApi, ResponsesApi, UiApi, AgentCardsApi, A2aApi, McpApi, IdentityApi, LoginApi, GatewayApi)

@@ -57,6 +57,27 @@ const toFrame = Struct.lambda<ToFrame>((event) =>
   })
 )
 
-/** One frame of a plan's stream: `id` is its `seq`. */
+/**
+ * One frame of a plan's stream: `id` is its `seq`.
+ *
+ * @example
+ * ```ts
+ * import { encoder, ping, reconnect, SseFrame } from "@bowline/protocol/stream/SseFrame"
+ * import { PlanId } from "@bowline/domain/plan/Plan"
+ * import { SessionId } from "@bowline/domain/session/Session"
+ * import { Schema } from "effect"
+ *
+ * const encode = encoder({
+ *   plan_id: PlanId.make(`plan_${crypto.randomUUID()}`),
+ *   session_id: SessionId.make(`session_${crypto.randomUUID()}`)
+ * })
+ * const at = new Date(0).toISOString()
+ * const stream = [encode({ seq: 1, at, event: "done", payload: "{}" }), ping, reconnect]
+ *
+ * // The fields of one frame, as a parser of event streams gives them.
+ * export const decodeFrame = Schema.decodeUnknownSync(SseFrame)
+ * console.log(stream.join(""))
+ * ```
+ */
 export const SseFrame = PlanEvent.mapMembers(Tuple.map(toFrame))
 export type SseFrame = typeof SseFrame.Type

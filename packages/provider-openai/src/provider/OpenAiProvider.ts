@@ -55,5 +55,13 @@ export const layerChat = layerOf({ path: "/chat/completions", toBody: toChatRequ
 /**
  * OpenAI's Responses behind the provider port. The server stores nothing: the history keeps the model's encrypted reasoning, and
  * the provider of the same name gets it again. The client must not retry.
+ *
+ * @example
+ * ```ts
+ * import { layerResponses } from "@bowline/provider-openai/provider/OpenAiProvider"
+ * import { Redacted } from "effect"
+ *
+ * export const OpenAi = layerResponses({ baseUrl: "https://api.openai.com/v1", apiKey: Redacted.make("sk-…") })
+ * ```
  */
 export const layerResponses = layerOf({ path: "/responses", toBody: toResponsesRequest, answer: ResponsesStream })

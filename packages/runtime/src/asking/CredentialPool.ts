@@ -30,7 +30,23 @@ export type Picked =
 /** How old the stored time of a credential's last use may be, in milliseconds. */
 const useGranularity = 10_000
 
-/** Chooses credentials, by what all replicas know of them. Contract: `docs/reference/provider.md`. */
+/**
+ * Chooses credentials, by what all replicas know of them. Contract: `docs/reference/provider.md`.
+ *
+ * @example
+ * ```ts
+ * import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
+ * import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
+ * import { Providers } from "@bowline/runtime/provider/Providers"
+ * import { Layer, Redacted } from "effect"
+ *
+ * // Two keys of one provider: what puts one of them aside leaves the other.
+ * const keys = [Redacted.make("first"), Redacted.make("second")]
+ * const adapters = keys.map((apiKey) => OpenAiProvider.layerChat({ baseUrl: "https://api.openai.com/v1", apiKey }))
+ *
+ * export const Pool = CredentialPool.layer.pipe(Layer.provide(Providers.layer(adapters)))
+ * ```
+ */
 export class CredentialPool extends Context.Service<
   CredentialPool,
   {

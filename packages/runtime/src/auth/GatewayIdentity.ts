@@ -8,7 +8,17 @@ export interface Identity {
   readonly signRequest: (body: string, timestamp: number) => string
 }
 
-/** Signs requests, and is shown at `/.well-known/did.json`. None, unless the app sets one. */
+/**
+ * Signs requests, and is shown at `/.well-known/did.json`. None, unless the app sets one.
+ *
+ * @example
+ * ```ts
+ * import { GatewayIdentity } from "@bowline/runtime/auth/GatewayIdentity"
+ * import { Effect, Option } from "effect"
+ *
+ * export const did = Effect.map(GatewayIdentity, Option.map(({ did }) => did))
+ * ```
+ */
 export const GatewayIdentity = Context.Reference<Option.Option<Identity>>("@bowline/runtime/auth/GatewayIdentity", {
   defaultValue: Option.none
 })

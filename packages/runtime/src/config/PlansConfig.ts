@@ -26,7 +26,21 @@ export interface DailyBudget {
   readonly tool_calls: number
 }
 
-/** What an operator sets of how plans run. */
+/**
+ * What an operator sets of how plans run.
+ *
+ * @example
+ * ```ts
+ * import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
+ * import { Duration } from "effect"
+ *
+ * export const Config = PlansConfig.layer({
+ *   model: "openai/gpt-5.1",
+ *   fallbackModels: ["anthropic/claude-sonnet-4-5"],
+ *   toolTimeout: Duration.minutes(1)
+ * })
+ * ```
+ */
 export class PlansConfig extends Context.Service<
   PlansConfig,
   {

@@ -57,7 +57,17 @@ export interface McpServerStatus {
   readonly error: string | null
 }
 
-/** MCP servers over streamable HTTP. Contract: `docs/reference/mcp.md`. */
+/**
+ * MCP servers over streamable HTTP. Contract: `docs/reference/mcp.md`.
+ *
+ * @example
+ * ```ts
+ * import { McpClient } from "@bowline/runtime/mcp/McpClient"
+ *
+ * // An app that calls no MCP servers. `@bowline/mcp` has the client that does.
+ * export const Mcp = McpClient.layerNone
+ * ```
+ */
 export class McpClient extends Context.Service<
   McpClient,
   {

@@ -299,5 +299,16 @@ export const layerWith = ({
     Layer.merge(MemoryLoginStore.layer)
   )
 
-/** The same; sessions are kept for 30 days. */
+/**
+ * The same; sessions are kept for 30 days.
+ *
+ * @example
+ * ```ts
+ * import * as MemoryStore from "@bowline/runtime/memory/MemoryStore"
+ * import { Duration } from "effect"
+ *
+ * export const Stores =
+ *   process.env["SHORT"] === undefined ? MemoryStore.layer : MemoryStore.layerWith({ sessionTtl: Duration.hours(1) })
+ * ```
+ */
 export const layer = layerWith({ sessionTtl: Duration.days(30) })

@@ -98,7 +98,22 @@ export interface PeerResult {
   readonly verified: Verified
 }
 
-/** Remote agents that speak A2A. Contract: `docs/reference/peers.md`. */
+/**
+ * Remote agents that speak A2A. Contract: `docs/reference/peers.md`.
+ *
+ * @example
+ * ```ts
+ * import { cancelTimeout, direct, PeerClient, routeHeaders, traceIdOf } from "@bowline/runtime/peer/PeerClient"
+ * import { Duration, Effect } from "effect"
+ *
+ * // An app without remote agents. `@bowline/a2a` has the client that calls them.
+ * export const Peers = PeerClient.layerNone
+ *
+ * // What a client of one's own tells a peer of a plan that was posted here, and how long it may take to cancel a task.
+ * export const headers = routeHeaders(direct)
+ * export const said = Effect.log(traceIdOf(direct), Duration.format(Duration.fromInputUnsafe(cancelTimeout)))
+ * ```
+ */
 export class PeerClient extends Context.Service<
   PeerClient,
   {

@@ -33,7 +33,21 @@ const timeout = Duration.minutes(30)
 
 const unpaid = { reported: () => undefined, ended: () => undefined }
 
-/** Compacts a session at a caller's request, while no plan has the session. */
+/**
+ * Compacts a session at a caller's request, while no plan has the session.
+ *
+ * @example
+ * ```ts
+ * import type { CallerName } from "@bowline/domain/caller/CallerName"
+ * import { SessionCompaction } from "@bowline/runtime/plan/SessionCompaction"
+ * import { Effect } from "effect"
+ *
+ * export const compact = (caller: CallerName, session: string) =>
+ *   Effect.flatMap(SessionCompaction, (compaction) => compaction.compact(caller, session)).pipe(
+ *     Effect.catchTag("NoSummary", ({ message }) => Effect.logWarning(message))
+ *   )
+ * ```
+ */
 export class SessionCompaction extends Context.Service<
   SessionCompaction,
   {

@@ -27,7 +27,20 @@ const busy = new SessionBusy({ message: "A plan of the session has not ended yet
 
 const unheard = { onQueued: () => undefined, onLost: () => true }
 
-/** Reverts and deletes sessions at a caller's request. */
+/**
+ * Reverts and deletes sessions at a caller's request.
+ *
+ * @example
+ * ```ts
+ * import type { CallerName } from "@bowline/domain/caller/CallerName"
+ * import { Sessions } from "@bowline/runtime/plan/Sessions"
+ * import { Effect } from "effect"
+ *
+ * // Ends the plans of the session, and deletes it.
+ * export const forget = (caller: CallerName, session: string) =>
+ *   Effect.flatMap(Sessions, (sessions) => sessions.delete(caller, session))
+ * ```
+ */
 export class Sessions extends Context.Service<
   Sessions,
   {

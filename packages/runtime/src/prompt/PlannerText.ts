@@ -24,7 +24,20 @@ export const builtIn = `You are a planner. You answer a question by planning whi
 - Say what you could not find out, and why.
 `
 
-/** The planner's instructions, as they are when a plan begins. */
+/**
+ * The planner's instructions, as they are when a plan begins.
+ *
+ * @example
+ * ```ts
+ * import { builtIn, layerFile, PlannerText } from "@bowline/runtime/prompt/PlannerText"
+ * import { Effect, Layer } from "effect"
+ *
+ * export const Polite = Layer.succeed(PlannerText, Effect.succeed(`${builtIn}\nAnswer politely.`))
+ *
+ * // Or from a file, which is looked at when a plan begins.
+ * export const FromFile = layerFile("planner.md")
+ * ```
+ */
 export const PlannerText = Context.Reference<Effect.Effect<string>>("@bowline/runtime/prompt/PlannerText", {
   defaultValue: () => Effect.succeed(builtIn)
 })

@@ -106,6 +106,17 @@ const report = ({ path, reason }: Fault) => Effect.annotateLogs(Effect.logWarnin
 /**
  * The recipes of a folder: its files `*.md`. A change holds for plans that begin later. A file that cannot be used is reported, and the recipe
  * that it gave before stays.
+ *
+ * @example
+ * ```ts
+ * import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
+ * import { Effect } from "effect"
+ *
+ * const options = { folder: "recipes", isOptional: true }
+ *
+ * export const Recipes = RecipeFolder.layer(options)
+ * export const check = Effect.flatMap(RecipeFolder.faultsOf(options), (faults) => Effect.log(faults))
+ * ```
  */
 export const layer = (options: Options): Layer.Layer<never, TextFile.UnusableText> =>
   Layer.effect(

@@ -17,10 +17,31 @@ export const Recipes = Context.Reference<Effect.Effect<RecipeTable>>("@bowline/r
   defaultValue: () => Effect.succeed(new Map())
 })
 
-/** Recipes that never change. */
+/**
+ * Recipes that never change.
+ *
+ * @example
+ * ```ts
+ * import * as Recipes from "@bowline/runtime/prompt/Recipes"
+ * import { Effect } from "effect"
+ *
+ * export const Refunds = Recipes.layer([
+ *   { name: "refund", description: "How to give a customer money back", body: "# Refund\n…" }
+ * ])
+ *
+ * // What a plan offers to the model: the tool `load_recipe`, which gives the bodies of these recipes.
+ * export const offered = Effect.gen(function* () {
+ *   const all = yield* yield* Recipes.Recipes
+ *   const isAllowed = (name: string) => name !== "voucher"
+ *   yield* Effect.log(Recipes.toolName, [...Recipes.allowed(all, isAllowed).keys()])
+ *   return Recipes.toTool(all, isAllowed)
+ * })
+ * ```
+ */
 export const layer = (recipes: ReadonlyArray<Recipe>): Layer.Layer<never> =>
   Layer.succeed(Recipes, Effect.succeed(new Map(recipes.map((recipe) => [recipe.name, recipe]))))
 
+/** Those whose names are allowed. */
 export const allowed = (recipes: RecipeTable, isAllowed: (name: string) => boolean): RecipeTable =>
   new Map(Array.from(recipes).filter(([name]) => isAllowed(name)))
 

@@ -34,6 +34,18 @@ const truncated = new StreamTruncated({ message: "The answer ended before the mo
  * classified by its `AiError` and the response in it. An abort in the model's own code is `unknown`, since nobody can know who
  * caused it. Usage comes with the finish: a failed attempt counts none. Neither the adapter nor the client below it may retry,
  * and both must stop when interrupted.
+ *
+ * @example
+ * ```ts
+ * import { Plans } from "@bowline/runtime/plan/Plans"
+ * import * as LanguageModelProvider from "@bowline/runtime/provider/LanguageModelProvider"
+ * import { Layer } from "effect"
+ *
+ * // It leaves open the `LanguageModel`, which the app has anyway.
+ * export const App = Plans.layerMemory({ model: "own/model" }).pipe(
+ *   Layer.provide(LanguageModelProvider.layer({ name: "own" }))
+ * )
+ * ```
  */
 export const layer = (options: {
   /** What stands in front of the model in `provider/model`. */

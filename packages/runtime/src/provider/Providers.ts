@@ -14,7 +14,20 @@ export interface ConfiguredProvider {
   readonly credentials: Arrays.NonEmptyReadonlyArray<ProviderCredential>
 }
 
-/** The providers that are configured, each with its credentials. */
+/**
+ * The providers that are configured, each with its credentials.
+ *
+ * @example
+ * ```ts
+ * import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
+ * import { Providers } from "@bowline/runtime/provider/Providers"
+ *
+ * export const All = Providers.layer([
+ *   OpenAiProvider.layerChat({ baseUrl: "https://api.openai.com/v1" }),
+ *   OpenAiProvider.layerChat({ name: "local", baseUrl: "http://127.0.0.1:8000/v1" })
+ * ])
+ * ```
+ */
 export class Providers extends Context.Service<
   Providers,
   {

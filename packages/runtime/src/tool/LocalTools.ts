@@ -58,7 +58,28 @@ const fromTool = <Tools extends Record<string, AiTool.Any>>(
     )
 })
 
-/** The tools of an Effect `Toolkit`, run by its handlers. */
+/**
+ * The tools of an Effect `Toolkit`, run by its handlers.
+ *
+ * @example
+ * ```ts
+ * import * as LocalTools from "@bowline/runtime/tool/LocalTools"
+ * import { Effect, Layer, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ *
+ * const FindOrder = Tool.make("find_order", {
+ *   description: "Says where an order is",
+ *   parameters: Schema.Struct({ order_id: Schema.Int }),
+ *   success: Schema.String
+ * })
+ * const Orders = Toolkit.make(FindOrder)
+ * const handlers = Orders.toLayer({ find_order: ({ order_id }) => Effect.succeed(`Order ${order_id} is on its way`) })
+ *
+ * // For `Plans`. Tools that are not of a toolkit are given as `LocalTools.LocalTools`.
+ * export const Tools = LocalTools.layer(Orders).pipe(Layer.provide(handlers))
+ * export const count = Effect.map(LocalTools.LocalTools, (tools) => tools.length)
+ * ```
+ */
 export const layer = <Tools extends Record<string, AiTool.Any>>(
   toolkit: Toolkit.Toolkit<Tools>
 ): Layer.Layer<never, never, AiTool.HandlersFor<Tools> | AiTool.HandlerServices<Tools[string]>> =>

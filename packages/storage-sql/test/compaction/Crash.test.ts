@@ -123,7 +123,8 @@ const applicationName = "cut"
 /** The connection that was cut is over for the database, too: what was not committed is gone. */
 const untilGone = Effect.flatMap(
   SqlClient.SqlClient,
-  (sql) => sql`select from pg_stat_activity where application_name = ${applicationName}`
+  (sql) => sql`
+select from pg_stat_activity where datname = current_database() and application_name = ${applicationName}`
 ).pipe(Effect.repeat({ until: (left) => left.length === 0, schedule: Schedule.spaced("5 millis") }))
 
 /** Runs a write on a connection of its own, which breaks at some instant, and gives what it fails with. */
@@ -161,7 +162,7 @@ const onPostgres = Effect.map(freshDatabase, (url) =>
   )
 ).pipe(Layer.unwrap)
 
-describe.each(Object.entries(writes))("a compaction %s", (_, write) => {
+describe.concurrent.each(Object.entries(writes))("a compaction %s", (_, write) => {
   it.live("is stored as a whole or not at all when the connection breaks between two statements", () =>
     Effect.gen(function* () {
       const whole = yield* prepare

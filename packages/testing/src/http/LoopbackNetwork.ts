@@ -6,7 +6,22 @@ import { respond } from "./internal/respond.ts"
 import { Network } from "./Network.ts"
 import * as RequestLog from "./RequestLog.ts"
 
-/** Hosts on free ports of 127.0.0.1, with real sockets, for clients of any process. */
+/**
+ * Hosts on free ports of 127.0.0.1, with real sockets, for clients of any process.
+ *
+ * @example
+ * ```ts
+ * import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+ * import { completes } from "@bowline/testing/peer/Act"
+ * import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
+ * import { Effect } from "effect"
+ *
+ * export const program = Effect.gen(function* () {
+ *   const peer = yield* ScriptedPeer.serve({ acts: [completes("It holds.")] })
+ *   yield* Effect.log(peer.url)
+ * }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
+ * ```
+ */
 export const layer: Layer.Layer<Network> = Layer.succeed(
   Network,
   Network.of({

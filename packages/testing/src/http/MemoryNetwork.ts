@@ -10,6 +10,16 @@ import * as RequestLog from "./RequestLog.ts"
 /**
  * Hosts at `http://host-1.test`, `http://host-2.test` … and the `HttpClient` that reaches them, and nothing else. All of it
  * runs on the `Clock` and without sockets, so that a `TestClock` sees every wait of both ends.
+ *
+ * @example
+ * ```ts
+ * import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
+ * import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
+ * import { Layer } from "effect"
+ *
+ * // Peers of a test, without sockets: for `TestClock`.
+ * export const Peers = A2aPeerClient.layer.pipe(Layer.provideMerge(MemoryNetwork.layer))
+ * ```
  */
 export const layer: Layer.Layer<Network | HttpClient.HttpClient> = Layer.effectContext(
   Effect.sync(() => {

@@ -19,6 +19,7 @@ export const write = (piece: string | Uint8Array): Move => ({
   bytes: typeof piece === "string" ? encoder.encode(piece) : piece
 })
 
+/** Waits. */
 export const wait = (duration: Duration.Input): Pace => until(Effect.sleep(duration))
 
 /** Waits for something that the test decides, such as a `Deferred`. */
@@ -49,7 +50,21 @@ const pieces = (bytes: Uint8Array, size: number): ReadonlyArray<Uint8Array> =>
         bytes.subarray(index * size, (index + 1) * size)
       )
 
-/** Plays the moves: one element for each write. */
+/**
+ * Plays the moves: one element for each write.
+ *
+ * @example
+ * ```ts
+ * import { cut, reset, slow, split, stall, toStream, until, wait, write } from "@bowline/testing/http/Move"
+ * import { Effect } from "effect"
+ *
+ * // A body in pieces of three bytes, slowly, which breaks off in the middle.
+ * export const broken = toStream([split(3), slow("10 millis"), write("data: half"), wait("1 second"), cut])
+ * // One that says nothing more, and one that a test resets when it likes.
+ * export const silent = toStream([write("data: 1\n\n"), stall])
+ * export const ended = toStream([until(Effect.sleep("1 minute")), reset])
+ * ```
+ */
 export const toStream = (moves: ReadonlyArray<Move>): Stream.Stream<Uint8Array, Fault> =>
   Stream.suspend(() => {
     let size = Number.POSITIVE_INFINITY

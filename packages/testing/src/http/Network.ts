@@ -12,6 +12,19 @@ export interface ServedHost {
 /**
  * Serves hosts: on ports of the loopback address, or in memory for clients of the same layer. A host stops with its scope; then
  * connections to it are refused.
+ *
+ * @example
+ * ```ts
+ * import { Network } from "@bowline/testing/http/Network"
+ * import { text } from "@bowline/testing/unstable/http/Host"
+ * import { Effect } from "effect"
+ *
+ * export const served = Effect.gen(function* () {
+ *   const network = yield* Network
+ *   const { url } = yield* network.serve(() => Effect.succeed(text(200, "It holds.")))
+ *   return url
+ * })
+ * ```
  */
 export class Network extends Context.Service<
   Network,

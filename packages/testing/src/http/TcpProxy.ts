@@ -12,18 +12,18 @@ export interface Pair {
 }
 
 /**
- * A way to a server that a test can put in trouble, on a free port of 127.0.0.1. Every packet takes `delay` milliseconds. `opened` learns of each
- * connection. It ends with the scope.
+ * A way to a server that a test can put in trouble, on a free port of 127.0.0.1. `opened` learns of each connection. It ends with the scope.
  */
 export const proxy = (
   target: { readonly hostname: string; readonly port: string },
-  { delay = 0, opened = () => undefined }: { readonly delay?: number; readonly opened?: (pair: Pair) => void } = {}
+  { opened = () => undefined }: { readonly opened?: (pair: Pair) => void } = {}
 ) =>
   Effect.map(
     Effect.acquireRelease(
       Effect.promise(async () => {
         const pairs = new Set<Pair>()
         let { hostname, port } = target
+        let delay = 0
         let refuses = false
         let swallows = false
 
@@ -58,6 +58,11 @@ export const proxy = (
         }
         return {
           port: String(typeof address === "object" ? address?.port : 0),
+          /** From now on every packet takes so many milliseconds. */
+          slow: (ms: number) =>
+            Effect.sync(() => {
+              delay = ms
+            }),
           /** Throws all connections away and takes no new ones. */
           refuse: Effect.sync(() => {
             refuses = true
@@ -88,5 +93,5 @@ export const proxy = (
       }),
       ({ close }) => close
     ),
-    ({ port, refuse, restore, swallow, turnTo }) => ({ port, refuse, restore, swallow, turnTo })
+    ({ port, refuse, restore, slow, swallow, turnTo }) => ({ port, refuse, restore, slow, swallow, turnTo })
   )

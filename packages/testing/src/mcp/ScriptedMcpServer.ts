@@ -16,6 +16,7 @@ type Request = typeof Request.Type
 /** How a server answers a request: `result` of JSON-RPC, or a whole answer of its own. */
 type Answer = Effect.Effect<HostResponse, Fault>
 
+/** What the server lists and answers. */
 export interface McpScript {
   /** A page of the list of tools; `cursor` is undefined for the first one. */
   readonly list: (cursor: Schema.Json | undefined) => {
@@ -31,6 +32,7 @@ export interface McpScript {
   readonly isSilent?: boolean
 }
 
+/** A server that listens, and what it has seen. */
 export interface ScriptedMcpServer {
   readonly url: string
   /** The methods that it was asked, in order. */
@@ -101,7 +103,36 @@ export const endlessProgress = ({ params }: Request): HostResponse => {
   }
 }
 
-/** Serves an MCP server of revision 2025-11-25 with sessions. It does what its script says, which no honest server would. */
+/**
+ * Serves an MCP server of revision 2025-11-25 with sessions. It does what its script says, which no honest server would.
+ *
+ * @example
+ * ```ts
+ * import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
+ * import { Effect } from "effect"
+ *
+ * const tool = (name: string) => ({ name, inputSchema: { type: "object" } })
+ * const done = { content: [{ type: "text", text: "done" }] }
+ *
+ * export const server = ScriptedMcpServer.serve({
+ *   list: () => ({ tools: ["plain", "long", "large", "asking", "endless"].map(tool) }),
+ *   call: (request) => {
+ *     switch (request.params?.["name"]) {
+ *       case "long":
+ *         return Effect.succeed(ScriptedMcpServer.announced(request, done, 3))
+ *       case "large":
+ *         return Effect.succeed(ScriptedMcpServer.largeResult(1_000_000))
+ *       case "asking":
+ *         return Effect.succeed(ScriptedMcpServer.asked(request, done, 1))
+ *       case "endless":
+ *         return Effect.succeed(ScriptedMcpServer.endlessProgress(request))
+ *       default:
+ *         return Effect.succeed(ScriptedMcpServer.result(request, done))
+ *     }
+ *   }
+ * })
+ * ```
+ */
 export const serve = Effect.fnUntraced(function* (
   script: McpScript
 ): Effect.fn.Return<ScriptedMcpServer, never, Network | Scope.Scope> {

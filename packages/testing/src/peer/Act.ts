@@ -5,12 +5,36 @@ type JsonObject = { readonly [key: string]: Schema.Json }
 /** A part of a message or an artifact, as A2A 0.3 and bindu write it. */
 export type Part = { readonly kind: string; readonly [key: string]: Schema.Json }
 
+/** A text. */
 export const text = (text: string): Part => ({ kind: "text", text })
+/** Structured data. */
 export const data = (data: JsonObject): Part => ({ kind: "data", data })
 /** A file: `{name, mimeType, bytes}` with base64 bytes, or `{name, mimeType, uri}`. */
 export const file = (file: JsonObject): Part => ({ kind: "file", file })
 
-/** What a peer does with a task, in order. Only `Pass` takes time. After the last act the task stays as it is. */
+/**
+ * What a peer does with a task, in order. Only `Pass` takes time. After the last act the task stays as it is.
+ *
+ * @example
+ * ```ts
+ * import { type Act, appends, becomes, completes, data, fails, file, produces, replies, says, stays, stuck, text, works } from "@bowline/testing/peer/Act"
+ *
+ * // One that works for a minute, says so, and gives an artifact in two pieces.
+ * export const slow: ReadonlyArray<Act> = [
+ *   works("1 minute"),
+ *   says("Half way"),
+ *   produces([text("A bowline"), data({ knots: 1 }), file({ uri: "https://example.com/knot.png" })]),
+ *   appends(" holds."),
+ *   completes()
+ * ]
+ * // One that never ends, one that asks back, and one that fails.
+ * export const hangs: ReadonlyArray<Act> = [stays("1 second"), stuck]
+ * export const asks: ReadonlyArray<Act> = [becomes("input-required", "Which knot?")]
+ * export const broken: ReadonlyArray<Act> = [fails("No rope")]
+ * // One that answers without a task.
+ * export const answers: ReadonlyArray<Act> = [replies("It holds.")]
+ * ```
+ */
 export type Act =
   | { readonly _tag: "Pass"; readonly duration: Duration.Duration; readonly state?: string }
   | {
@@ -64,6 +88,7 @@ export const appends = (content: string | ReadonlyArray<Part>): Act => ({
 
 /** The end of the task, with a message of the status or without. */
 export const completes = (content?: string | ReadonlyArray<Part>): Act => becomes("completed", content)
+/** Ends the task as `failed`. */
 export const fails = (why?: string): Act => becomes("failed", why)
 
 /** Answers the send with a message instead of a task. It has to be the only act. */

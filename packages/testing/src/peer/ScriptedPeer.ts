@@ -55,6 +55,19 @@ export interface ScriptedPeer {
 /**
  * Serves a peer that speaks exactly its dialect and refuses any other request. A task goes through its acts on the `Clock`, from
  * the moment when its message arrives.
+ *
+ * @example
+ * ```ts
+ * import { says, stuck } from "@bowline/testing/peer/Act"
+ * import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"
+ * import { Effect } from "effect"
+ *
+ * // A peer that never ends its task; resolves with the id that a plan has cancelled.
+ * export const cancelled = Effect.gen(function* () {
+ *   const peer = yield* ScriptedPeer.serve({ dialect: "a2a-1.0", acts: [says("Wait …"), stuck] })
+ *   return yield* peer.cancelled
+ * })
+ * ```
  */
 export const serve = Effect.fnUntraced(function* (
   script: PeerScript

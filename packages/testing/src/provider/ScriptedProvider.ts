@@ -23,6 +23,18 @@ interface Options {
 /**
  * The provider port played from a script, without a wire, on the `Clock`. Faults are the errors that the contract gives
  * them: a `cut` and a `reset` are `transport`, an end without a finish is `stream_truncated`, 429 is `rate_limited`.
+ *
+ * @example
+ * ```ts
+ * import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
+ * import { say } from "@bowline/testing/provider/Turn"
+ * import { Effect } from "effect"
+ *
+ * export const Model = ScriptedProvider.layer([[say("It holds.")]])
+ *
+ * // What the planner has asked the model by now.
+ * export const questions = Effect.flatMap(ScriptedProvider, ({ asked }) => asked.all)
+ * ```
  */
 export class ScriptedProvider extends Context.Service<
   ScriptedProvider,

@@ -28,6 +28,18 @@ export interface ProviderFailure {
 /**
  * A provider's answer to one request. It finishes at its end (`tool_calls` if it calls a tool, else `stop`) unless it says
  * otherwise: with a finish of its own, `noFinish` or `doneOnly`.
+ *
+ * @example
+ * ```ts
+ * import { callTool, doneOnly, error, errorChunk, finish, noFinish, oneWrite, raw, refuse, say, think, type Turn, usage } from "@bowline/testing/provider/Turn"
+ *
+ * export const whole: Turn = [think("A knot …"), say("It holds."), usage({ output_tokens: 3 }), finish("stop")]
+ * export const calls: Turn = [oneWrite, callTool("find_order", { order_id: 7 })]
+ * export const refused: Turn = [refuse("I do not say that.")]
+ * // What a provider must not be believed: no finish, no reason, no format.
+ * export const broken: ReadonlyArray<Turn> = [[say("half"), noFinish], [say("half"), doneOnly], [raw("not JSON")]]
+ * export const failing: ReadonlyArray<Turn> = [[error(429, {}, { "retry-after": "1" })], [errorChunk({ message: "Overloaded" })]]
+ * ```
  */
 export type Turn = ReadonlyArray<TurnMove>
 
@@ -51,6 +63,7 @@ export const callTool = (name: string, args: unknown, options?: { readonly id?: 
   arguments: typeof args === "string" ? args : JSON.stringify(args)
 })
 
+/** Reports tokens. */
 export const usage = (tokens: Partial<Usage>): TurnMove => ({
   _tag: "Report",
   usage: { input_tokens: 0, output_tokens: 0, cached_input_tokens: 0, reasoning_tokens: 0, ...tokens }

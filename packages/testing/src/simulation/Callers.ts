@@ -6,6 +6,7 @@ import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import { Cause, Effect, Exit, Fiber, Schema, type Scope, Stream } from "effect"
 import type { Cluster } from "./Cluster.ts"
+import { Draws } from "./Draws.ts"
 import type { ObservedReader, ObservedRequest } from "./Observed.ts"
 import { agents, peerTools } from "./Peers.ts"
 import { across } from "./Process.ts"
@@ -18,10 +19,16 @@ const decode = Schema.decodeUnknownSync(PlanRequest)
 /** Until the caller knows the id of its plan. */
 const nobody = PlanId.make("plan_00000000-0000-4000-8000-000000000000")
 
+/** Words of no meaning, which no tokenizer makes short. */
+const ballastOf = ({ ballast, name }: ScenarioPlan): string => {
+  const draws = new Draws(`ballast of ${name}`)
+  return Array.from({ length: Math.ceil(ballast / 8) }, () => draws.bits().toString(36).padStart(7, "0")).join(" ")
+}
+
 /** The request of a plan. */
 export const requestOf = (plan: ScenarioPlan): PlanRequest =>
   decode({
-    question: `FACT-${plan.name} ${plan.question ?? ""} ${"x ".repeat(plan.ballast / 2)}`.trim(),
+    question: `FACT-${plan.name} ${plan.question ?? ""} ${ballastOf(plan)}`.trim(),
     session_id: plan.session,
     agents: plan.steps.some(({ calls }) => calls.some(({ tool }) => peerTools.includes(tool))) ? agents : [],
     preferences: { on_disconnect: plan.onDisconnect, on_busy: plan.onBusy, timeout_ms: plan.timeoutMs }

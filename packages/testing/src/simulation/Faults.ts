@@ -3,7 +3,8 @@ import type { Cluster } from "./Cluster.ts"
 import type { Replica } from "./Replica.ts"
 import type { Fault } from "./Scenario.ts"
 import type { Wires } from "./Wires.ts"
-import type { OpenSpan, World } from "./World.ts"
+import type { ObservedRequest } from "./Observed.ts"
+import type { Open, OpenSpan, World } from "./World.ts"
 
 /** An answer of the store that takes longer than this counts as no connection. */
 const slowMs = 200
@@ -67,7 +68,17 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
         return Effect.sync(forget)
       }).pipe(Effect.andThen(restart(theatre, place, fault.backMs)))
     case "Drain":
-      return Effect.andThen(replica.drain(), restart(theatre, place, fault.backMs))
+      return Effect.suspend(() => {
+        const request: Open<ObservedRequest> = {
+          what: "drain",
+          plan: "",
+          replica: replica.name,
+          began: world.moment(),
+          ended: undefined
+        }
+        world.requests.push(request)
+        return Effect.map(replica.drain(), () => void (request.ended = world.moment()))
+      }).pipe(Effect.andThen(restart(theatre, place, fault.backMs)))
     case "Pause":
       return lasting(theatre, fault.ms, () => {
         process.pause()

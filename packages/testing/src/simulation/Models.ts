@@ -10,7 +10,7 @@ import { providerUrls } from "./Replica.ts"
 import type { ObservedAttempt } from "./Observed.ts"
 import type { ProviderFault, ScenarioPlan } from "./Scenario.ts"
 import { tools } from "./Tools.ts"
-import { replicaHeader, type Wires } from "./Wires.ts"
+import { replicaHeader, sentHeader, type Wires } from "./Wires.ts"
 import { type Open, planIn, type World } from "./World.ts"
 
 type Attempt = Open<ObservedAttempt>
@@ -166,6 +166,11 @@ interface Cast {
 /** Serves the providers of the world. They answer by the plans of the scenario. */
 export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Cast): void => {
   const asked = new Map<string, number>()
+  const running = new WeakMap<HostRequest, Attempt>()
+  const onReset = (request: HostRequest) => {
+    const attempt = running.get(request)
+    if (attempt?.ended === undefined && attempt?.result === "cut") attempt.result = "transport"
+  }
 
   const hostOf =
     (
@@ -195,7 +200,8 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
           usage: undefined
         }
         world.attempts.push(attempt)
-        const playing: Playing = { world, attempt, spokeAt: world.now }
+        running.set(request, attempt)
+        const playing: Playing = { world, attempt, spokeAt: Number(request.headers[sentHeader]) }
         world.tell(provider, plan, `is asked by ${replica}${fault === undefined ? "" : `, and will ${fault._tag}`}`)
         const answer = isSummary(given) ? summaryOf(given) : (script?.(given) ?? stepOf(plans().get(plan), plan, given))
         const turn = play(playing, given, answer, fault)
@@ -211,14 +217,14 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
           Effect.sync(() => {
             attempt.ended = world.moment()
             attempt.quiet = world.now - playing.spokeAt
-            if (Exit.isFailure(exit) && !isBroken) attempt.result = "cut"
+            if (Exit.isFailure(exit) && !isBroken && attempt.result !== "transport") attempt.result = "cut"
             world.tell(provider, plan, `ends: ${attempt.result}`)
           })
         return { ...spoiled, body: Stream.onExit(spoiled.body, end) }
       })
 
-  wires.serve(providerUrls.openai, hostOf("openai", ChatHost))
-  wires.serve(providerUrls.anthropic, hostOf("anthropic", MessagesHost))
+  wires.serve(providerUrls.openai, hostOf("openai", ChatHost), { onReset })
+  wires.serve(providerUrls.anthropic, hostOf("anthropic", MessagesHost), { onReset })
 }
 
 const keyOf = ({ headers }: HostRequest): string =>

@@ -100,12 +100,18 @@ class Book {
     return this.#byRemoteId.get(remoteId)?.key ?? ""
   }
 
-  cancelled(peer: string, remoteId: string, obeys: boolean): void {
+  /** A request to cancel counts when it leaves its replica. */
+  sent({ body }: HostRequest): void {
+    const rpc = decodeRequest(body)
+    if (Option.isNone(rpc) || !isCancel(rpc.value.method)) return
+    const call = this.#byRemoteId.get(taskIdOf(rpc.value.params))
+    call?.cancels.push(this.#world.moment())
+    if (call !== undefined) this.#world.tell(call.tool, call.plan, `is told to cancel ${call.key}`)
+  }
+
+  cancelled(remoteId: string): void {
     const call = this.#byRemoteId.get(remoteId)
-    if (call === undefined) return
-    call.cancels.push(this.#world.moment())
-    if (obeys) call.ended ??= this.#world.moment()
-    this.#world.tell(peer, call.plan, `is told to cancel ${call.key}`)
+    if (call !== undefined) call.ended ??= this.#world.moment()
   }
 }
 
@@ -117,7 +123,7 @@ export const serve = (world: World, wires: Wires, faultOf: (key: string) => Peer
     const book = new Book(world)
     const network = Network.of({
       serve: Effect.fnUntraced(function* (host) {
-        wires.serve(originOf(kind), spoiling(kind, host, book, faultOf))
+        wires.serve(originOf(kind), spoiling(host, book, faultOf), { onSent: (request) => book.sent(request) })
         return { url: originOf(kind), requests: yield* ExchangeLog.make<HostRequest, Ending>() }
       })
     })
@@ -141,7 +147,7 @@ const taskIdOf = (params: Readonly<Record<string, Schema.Json>>): string => {
 }
 
 const spoiling =
-  (kind: PeerKind, host: Host, book: Book, faultOf: (key: string) => PeerFault | undefined): Host =>
+  (host: Host, book: Book, faultOf: (key: string) => PeerFault | undefined): Host =>
   (request) =>
     Effect.suspend((): Effect.Effect<HostResponse, Fault> => {
       const rpc = decodeRequest(request.body)
@@ -154,9 +160,9 @@ const spoiling =
       const remoteId = taskIdOf(params)
       const fault = faultOf(book.keyOf(remoteId))
       if (isCancel(method)) {
-        const isDeaf = fault?._tag === "IgnoreCancel"
-        book.cancelled(kind.name, remoteId, !isDeaf)
-        return isDeaf ? Effect.never : host(request)
+        if (fault?._tag === "IgnoreCancel") return Effect.never
+        book.cancelled(remoteId)
+        return host(request)
       }
       return fault?._tag === "Vanish"
         ? Effect.succeed(json(200, { jsonrpc: "2.0", id, error: { code: -32001, message: "Task not found" } }))

@@ -36,6 +36,7 @@ export interface AppWorld {
   readonly questions?: Arrays.NonEmptyReadonlyArray<string>
 }
 
+/** What a run begins with. */
 export interface Options {
   readonly seed: number
   readonly world?: AppWorld
@@ -51,6 +52,7 @@ export interface Options {
   readonly rules?: Readonly<Record<string, Checker>>
 }
 
+/** What a run has shown. */
 export interface Outcome {
   readonly scenario: Scenario
   readonly observed: Observed
@@ -101,6 +103,14 @@ const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Sc
 /**
  * Runs a world of callers, replicas of the gateway, a store, providers and peers in virtual time, by what the seed draws. The same seed gives
  * the same trace, byte for byte, in every process. Only one run at a time: while it lasts, real clocks and sockets are watched.
+ *
+ * @example
+ * ```ts
+ * import { simulate } from "@bowline/testing/simulation/Simulation"
+ *
+ * const { virtualMs, violations } = await simulate({ seed: 7, steps: 1_000 })
+ * console.log(`${virtualMs} ms, ${violations.length} violations`)
+ * ```
  */
 export const simulate = async (options: Options): Promise<Outcome> => {
   const { config = {}, faults = allFaults, plant = {}, seed, steps = Infinity } = options

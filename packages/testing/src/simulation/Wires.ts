@@ -10,6 +10,19 @@ import type { World } from "./World.ts"
 /** The header by which a host learns which replica asks. */
 export const replicaHeader = "x-simulated-replica"
 
+/** The header with the virtual time in milliseconds at which a request has left its replica. */
+export const sentHeader = "x-simulated-sent"
+
+/** Who looks at the requests for a host: when one leaves, whether it arrives or not, and when the network resets the connection of one. */
+interface Watch {
+  readonly onSent?: (request: HostRequest) => void
+  readonly onReset?: (request: HostRequest) => void
+}
+
+interface Served extends Watch {
+  readonly host: Host
+}
+
 interface Exchange {
   readonly process: Process
   readonly url: URL
@@ -20,7 +33,7 @@ interface Exchange {
 /** The network between the replicas and the hosts of the world. */
 export class Wires {
   readonly #world: World
-  readonly #hosts = new Map<string, Host>()
+  readonly #hosts = new Map<string, Served>()
   readonly #open = new Set<Exchange>()
   /** Keeps what Effect would close when it is collected, at an instant that nobody can repeat. */
   readonly #kept: Array<unknown> = []
@@ -31,15 +44,16 @@ export class Wires {
     this.#world = world
   }
 
-  serve(origin: string, host: Host): void {
-    this.#hosts.set(origin, host)
+  serve(origin: string, host: Host, watch: Watch = {}): void {
+    this.#hosts.set(origin, { host, ...watch })
   }
 
   /** The client of a process. */
   clientOf(process: Process): HttpClient.HttpClient {
     return clientOf((request) => {
-      const host = this.#hosts.get(request.url.origin)
-      const connection = host && this.#connect(process, host, request)
+      const served = this.#hosts.get(request.url.origin)
+      served?.onSent?.(request)
+      const connection = served && this.#connect(process, served, request)
       this.#kept.push(connection)
       return connection
     })
@@ -59,20 +73,19 @@ export class Wires {
     for (const exchange of this.#open) if (exchange.process === process) exchange.isSilent = true
   }
 
-  #connect(process: Process, host: Host, request: HostRequest): Connection {
+  #connect(process: Process, { host, onReset }: Served, sent: HostRequest): Connection {
     const head = Deferred.makeUnsafe<HostResponse, Fault>()
     const pieces = Effect.runSync(Queue.unbounded<Uint8Array, Fault | Cause.Done>())
     const { draws } = this.#world.process
+    const stamps = { [replicaHeader]: process.name, [sentHeader]: String(this.#world.now) }
+    const request = { ...sent, headers: { ...sent.headers, ...stamps } }
     const way = Effect.suspend(() => Effect.sleep(draws.int(0, 3) + this.slowMs))
     const arrive = (task: () => void) => {
       if (!exchange.isSilent) process.post(task)
     }
     const answer = Effect.gen(function* () {
       yield* way
-      const response = yield* respond(host, {
-        ...request,
-        headers: { ...request.headers, [replicaHeader]: process.name }
-      })
+      const response = yield* respond(host, request)
       arrive(() => Deferred.doneUnsafe(head, Exit.succeed(response)))
       // Behind a dead connection the host fills its buffers, and then it waits.
       yield* Stream.runForEach(response.body, (bytes) =>
@@ -95,6 +108,7 @@ export class Wires {
       url: request.url,
       isSilent: false,
       reset: () => {
+        onReset?.(request)
         breakOff(new Fault({ kind: "reset" }))
         close()
       }

@@ -66,5 +66,5 @@ export class World {
   }
 }
 
-/** The name of the plan that a text names: each question has it as `FACT-<name>`. */
-export const planIn = (text: string): string => /FACT-([\w.]+)/.exec(text)?.[1] ?? ""
+/** The name of the plan that a text names last: each question has it as `FACT-<name>`, and questions without answers are sent together. */
+export const planIn = (text: string): string => Array.from(text.matchAll(/FACT-([\w.]+)/g)).at(-1)?.[1] ?? ""

@@ -4,8 +4,8 @@ import type { Observed, ObservedCall, ObservedPlan } from "../Observed.ts"
 import { replicaFitBy } from "./Fitness.ts"
 import { endsOf, eventsOf, named, seconds } from "./PlanEnd.ts"
 
-/** How long a cancel may take to leave the gateway, in milliseconds. */
-const cancelWithin = 1_000
+/** How long a cancel may take, in milliseconds: each has 5 s. */
+const cancelWithin = 6_000
 
 /** Every `task.started` has its one `task.finished` behind it, and what is told of a task is told in between. */
 const tasksEnd = (events: ReadonlyArray<PlanEvent>, isOver: boolean): ReadonlyArray<string> => {

@@ -16,6 +16,9 @@ const blamed: ReadonlySet<string> = new Set([
 /** How long behind its fault a window may be stored, in milliseconds: longer than the store ever takes. */
 const storedWithin = 60_000
 
+/** How long a request and its answer may be on the way, in milliseconds: a provider is not silent until it is asked. */
+export const onTheWay = 10_000
+
 /** Whether the attempt is the fault for which the window was opened: of this credential, for this reason, just before. */
 const explains = (
   { credential, ended, model, quiet, result }: ObservedAttempt,
@@ -24,7 +27,8 @@ const explains = (
 ): boolean =>
   (credential === window.credential || window.reason === "model_unavailable") &&
   (window.model === null || model === window.model) &&
-  (result === window.reason || (window.reason.endsWith("timeout") && result === "cut" && quiet >= silence)) &&
+  (result === window.reason ||
+    (window.reason.endsWith("timeout") && result === "cut" && quiet >= silence - onTheWay)) &&
   ended !== undefined &&
   ended.order < window.order &&
   window.at - ended.at <= storedWithin

@@ -1,6 +1,7 @@
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { Observed, ObservedPlan, ObservedReader } from "../Observed.ts"
 import { wasHindered } from "./Fitness.ts"
+import { onTheWay } from "./Spending.ts"
 import { endsOf, named, ownersOf, type PlanEnd, seconds } from "./PlanEnd.ts"
 
 /** How long a plan that was taken over runs on without a reader, in milliseconds. */
@@ -53,10 +54,12 @@ const abortIsTrue = (observed: Observed, plan: ObservedPlan, end: PlanEnd, reaso
   }
 }
 
-/** What the providers of a run have done that ends a plan with this code. */
+/** What the providers of a run, or the network, have done that ends a plan with this code. */
 const providerHasFailed = ({ attempts, silence }: Observed, reason: string): boolean =>
   attempts.some(
-    ({ quiet, result }) => result === reason || (reason.endsWith("timeout") && result === "cut" && quiet >= silence)
+    ({ quiet, result }) =>
+      result === reason ||
+      (result === "cut" && (reason === "transport" || (reason.endsWith("timeout") && quiet >= silence - onTheWay)))
   )
 
 const failureIsTrue = (observed: Observed, plan: ObservedPlan, end: PlanEnd, code: string): boolean => {
@@ -68,10 +71,12 @@ const failureIsTrue = (observed: Observed, plan: ObservedPlan, end: PlanEnd, cod
 }
 
 /** The last words that the provider has said in a finished answer are those of the plan's answer. */
-const answerIsSaid = ({ attempts }: Observed, plan: ObservedPlan): boolean => {
+const answerIsSaid = ({ attempts }: Observed, plan: ObservedPlan, { order }: PlanEnd): boolean => {
   const { final } = plan.plan
   if (final === null || final.stop_reason !== "stop") return true
-  const last = attempts.findLast(({ plan: of, result }) => of === plan.name && result === "finished")
+  const last = attempts.findLast(
+    ({ began, plan: of, result }) => of === plan.name && result === "finished" && began.order < order
+  )
   return last !== undefined && last.said !== "" && final.text.endsWith(last.said)
 }
 
@@ -82,7 +87,7 @@ export const trueEnd = (observed: Observed): ReadonlyArray<string> =>
     if (end === undefined) return []
     const { outcome } = end
     if (outcome.state === "completed") {
-      return answerIsSaid(observed, plan)
+      return answerIsSaid(observed, plan, end)
         ? []
         : [`${named(plan)} answers "${outcome.final.text}", which its provider has not said`]
     }

@@ -1,0 +1,88 @@
+import { globSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { buffer } from "node:stream/consumers"
+import { gunzipSync } from "node:zlib"
+import { extract } from "tar-stream"
+import { root } from "../setup.mjs"
+import { packed } from "./pack.mjs"
+
+const filesIn = async (content) => {
+  const files = new Map()
+  const tar = extract()
+  tar.end(gunzipSync(content))
+  for await (const entry of tar) files.set(entry.header.name.replace(/^package\//, ""), await buffer(entry))
+  return files
+}
+
+/** What was packed last: the bytes of each tarball, its files by their paths, and its manifest. */
+export const readTarballs = () =>
+  Promise.all(
+    globSync("*.tgz", { cwd: packed }).map(async (name) => {
+      const content = readFileSync(join(packed, name))
+      const files = await filesIn(content)
+      return { content, files, manifest: JSON.parse(String(files.get("package.json"))) }
+    })
+  )
+
+/** Bytes. Nearly all of storage-sql is the folder of a new database, which is compressed. */
+const limits = { "@bowline/gateway": 3_000_000, "@bowline/storage-sql": 1_000_000 }
+const limit = 500_000
+
+const needed = ["README.md", "LICENSE", "CHANGELOG.md", "llms.txt"]
+
+const strayFile = /(^|\/)(test|tests|node_modules|\.env[^/]*)(\/|$)|\.(test|spec)\.|\.tsbuildinfo$|\.pem$|\.key$/
+
+/** Keys as their issuers write them, and headers of files with keys. */
+const secret =
+  /\b(sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|npm_[A-Za-z0-9]{30,}|AKIA[A-Z0-9]{16})|-----BEGIN [A-Z ]*PRIVATE KEY-----/
+
+const isText = (path) => /\.([cm]?[jt]sx?|json|md|map|txt|css|html|svg)$|(^|\/)LICENSE$/.test(path)
+
+const ofManifest = ({ manifest }) => {
+  const { dependencies = {}, peerDependencies = {}, devDependencies = {} } = manifest
+  const problems = Object.entries({ ...devDependencies, ...peerDependencies, ...dependencies })
+    .filter(([, range]) => /^(workspace|catalog|file|link):/.test(range))
+    .map(([name, range]) => `package.json asks for ${name} ${range}`)
+  if (manifest.type !== "module") problems.push("package.json is not of type module")
+  if (manifest.engines?.node !== ">=22.19") problems.push("package.json has no engines.node of >=22.19")
+  for (const [entry, target] of Object.entries(manifest.exports)) {
+    if (Object.keys(target)[0] !== "types") problems.push(`exports ${entry} without its types first`)
+  }
+  return problems
+}
+
+const ofFile = (path, content) => {
+  if (strayFile.test(path)) return [`${path} is not for those who install the package`]
+  if (!isText(path)) return []
+  const text = String(content)
+  const problems = []
+  if (text.includes(root)) problems.push(`${path} has the path of this checkout`)
+  if (secret.test(text)) problems.push(`${path} seems to hold a secret`)
+  return problems
+}
+
+/** What the map names must be in the tarball, too. */
+const ofMap = (path, files) =>
+  JSON.parse(String(files.get(path)))
+    .sources.map((source) => join(path, "..", source))
+    .filter((source) => !files.has(source))
+    .map((source) => `${path} names ${source}, which is not packed`)
+
+/** What is wrong with a tarball, a line each. */
+export const problemsOf = (tarball) => {
+  const { content, files, manifest } = tarball
+  const problems = [...ofManifest(tarball), ...[...files].flatMap(([path, content]) => ofFile(path, content))]
+  const maps = [...files.keys()].filter((path) => path.startsWith("dist/") && path.endsWith(".map"))
+  problems.push(...maps.flatMap((path) => ofMap(path, files)))
+  for (const path of needed) if (!files.has(path)) problems.push(`has no ${path}`)
+  for (const target of [
+    ...Object.values(manifest.exports).flatMap(Object.values),
+    ...Object.values(manifest.bin ?? {})
+  ]) {
+    if (!files.has(target.replace("./", ""))) problems.push(`has no ${target}, which its manifest names`)
+  }
+  const most = limits[manifest.name] ?? limit
+  if (content.length > most) problems.push(`has ${content.length} bytes, more than ${most}`)
+  if (manifest.name === "@bowline/gateway" && !files.has("console/index.html")) problems.push("has no console")
+  return problems.map((problem) => `${manifest.name} ${problem}`)
+}
