@@ -44,4 +44,16 @@ describeInBrowser("the documentation", () => {
       assert.deepStrictEqual(faults, [])
     })
   )
+
+  it.live("has a page to read and try the API, which asks nobody else either", () =>
+    Effect.gen(function* () {
+      const { url } = yield* startDemo
+      const { faults, page } = yield* openPage(url, "/docs/api")
+      yield* Effect.promise(() => page.getByText("/plans/{id}/events").first().waitFor())
+      assert.deepStrictEqual(
+        faults.filter((fault) => fault.startsWith("asked")),
+        []
+      )
+    })
+  )
 })
