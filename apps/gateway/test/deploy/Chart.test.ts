@@ -183,6 +183,18 @@ describe.skipIf(program === undefined)("the chart", () => {
     assert.deepStrictEqual(of("PrometheusRule"), Yaml.parse(read("docs/operations/grafana/alerts.yaml")) as object)
   })
 
+  it("takes the values that the page of deployments shows", () => {
+    const [, block = ""] = /```yaml \(values of the chart\)\n([^]*?)```/.exec(read("docs/operations/deploy.md")) ?? []
+    const manifests = byKind(render(Yaml.parse(block) as object))
+    assert.strictEqual(manifests.get("Deployment")?.spec.replicas, 2)
+    assert.includeMembers(Array.from(manifests.keys()), [
+      "Ingress",
+      "NetworkPolicy",
+      "ServiceMonitor",
+      "PrometheusRule"
+    ])
+  })
+
   it("updates replicas one by one, and one process with its volume by an end and a start", () => {
     const replicas = byKind(render(everything))
     assert.deepStrictEqual(replicas.get("Deployment")?.spec.strategy, {
