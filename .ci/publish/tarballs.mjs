@@ -83,6 +83,7 @@ export const problemsOf = (tarball) => {
   }
   const most = limits[manifest.name] ?? limit
   if (content.length > most) problems.push(`has ${content.length} bytes, more than ${most}`)
-  if (manifest.name === "@bowline/gateway" && !files.has("console/index.html")) problems.push("has no console")
+  const pages = manifest.name === "@bowline/gateway" ? ["console/index.html", "docs/index.html"] : []
+  problems.push(...pages.filter((page) => !files.has(page)).map((page) => `has no ${page}`))
   return problems.map((problem) => `${manifest.name} ${problem}`)
 }

@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schema } from "effect"
 import * as Yaml from "effect/encoding/Yaml"
 import { execFile } from "node:child_process"
-import { existsSync, globSync, readFileSync } from "node:fs"
+import { globSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { promisify } from "node:util"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
@@ -154,7 +154,7 @@ describe("the blocks of the documentation", () => {
         ]
         for (const path of code.match(/(?<=\s)(?:apps|packages|test|src|deploy|charts)\/[\w./-]+/g) ?? []) {
           assert.isTrue(
-            folders.some((folder) => existsSync(join(folder, path))),
+            folders.some((folder) => globSync(`${path}*`, { cwd: folder }).length > 0),
             `${place}: ${path}`
           )
         }
