@@ -2,6 +2,7 @@ import type { NotFound } from "@bowline/domain/plan/Refusal"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Duration, Effect, Layer, type Scope, Semaphore } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { LeaseStore, type ReplicaId } from "../store/LeaseStore.ts"
@@ -155,12 +156,12 @@ const keepRenewed = Effect.fnUntraced(function* (leases: HeldLeases, { store, re
 
   yield* store.renew(replica, leaseTtl)
   const clock = yield* Clock.Clock
-  let renewed = clock.currentTimeMillisUnsafe()
+  let renewed = Monotonic.millis(clock)
   let steadySince = -Infinity
   const renewing = Effect.gen(function* () {
     if (leases.isClosed) return Infinity
     const before = leases.snapshot()
-    const asked = yield* Clock.currentTimeMillis
+    const asked = Monotonic.millis(clock)
     yield* leases.reconcile(before, yield* Effect.timeout(store.renew(replica, leaseTtl), ttl / 3))
     const isLate = asked - renewed > (2 / 3) * ttl
     if (isLate) steadySince = asked
@@ -181,9 +182,9 @@ const keepRenewed = Effect.fnUntraced(function* (leases: HeldLeases, { store, re
     for (let wait = ttl / 3; ; wait = yield* renew) yield* Effect.sleep(wait)
   }).pipe(Effect.forkScoped)
 
-  const isSteady = Effect.map(
-    Clock.currentTimeMillis,
-    (now) => now - renewed <= (2 / 3) * ttl && now - steadySince >= ttl / 3
-  )
-  return { isSteady, isOverdue: () => clock.currentTimeMillisUnsafe() - renewed >= ttl, leave }
+  const isSteady = Effect.sync(() => {
+    const now = Monotonic.millis(clock)
+    return now - renewed <= (2 / 3) * ttl && now - steadySince >= ttl / 3
+  })
+  return { isSteady, isOverdue: () => Monotonic.millis(clock) - renewed >= ttl, leave }
 })

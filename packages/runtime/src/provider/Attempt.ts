@@ -7,6 +7,7 @@ import {
 } from "@bowline/domain/provider/ProviderError"
 import { Clock, Context, Duration, Effect, Fiber, Stream } from "effect"
 import * as Alarm from "../clock/Alarm.ts"
+import * as Monotonic from "../clock/Monotonic.ts"
 import type { ProviderPart } from "./Provider.ts"
 
 /** The three limits on the time of one attempt. `total` is from sending the request to the end of the answer. */
@@ -36,18 +37,18 @@ export const run = Effect.fnUntraced(function* <E, R>(
 ): Effect.fn.Return<void, ProviderError | E, R> {
   const context = yield* Effect.context<R>()
   const clock = Context.get(context, Clock.Clock)
-  const started = clock.currentTimeMillisUnsafe()
+  const started = Monotonic.millis(clock)
   let silentSince = started
   let heardAt = started
   let hasContent = false
   let isHandingOn = false
 
   const consume = Stream.runForEachArray(attempt, (parts) => {
-    const received = clock.currentTimeMillisUnsafe()
+    const received = Monotonic.millis(clock)
     isHandingOn = true
     return Effect.map(onParts(parts), () => {
       isHandingOn = false
-      const now = clock.currentTimeMillisUnsafe()
+      const now = Monotonic.millis(clock)
       heardAt = now
       if (parts.some(isContent)) {
         hasContent = true
@@ -58,7 +59,7 @@ export const run = Effect.fnUntraced(function* <E, R>(
 
   /** Milliseconds until the next look, or why the attempt ends now. */
   const look = (): number | ProviderErrorReason => {
-    const now = clock.currentTimeMillisUnsafe()
+    const now = Monotonic.millis(clock)
     const total = started + Duration.toMillis(timers.total)
     if (now >= total) return new AttemptTimeout({ message: `No end after ${Duration.format(timers.total)}` })
     const limit = hasContent ? timers.idle : timers.firstToken
@@ -97,6 +98,6 @@ export const run = Effect.fnUntraced(function* <E, R>(
     })
   })
 
-  const cut = Effect.suspend(() => onCut(isHandingOn ? 0 : clock.currentTimeMillisUnsafe() - heardAt))
+  const cut = Effect.suspend(() => onCut(isHandingOn ? 0 : Monotonic.millis(clock) - heardAt))
   yield* Effect.onInterrupt(watched, () => cut)
 })

@@ -1,6 +1,7 @@
 import { ProviderError, type ProviderErrorReason, StreamCorrupt, Unknown } from "@bowline/domain/provider/ProviderError"
 import { Array, Cause, Clock, Context, Effect, Pull, Result, type Scope, Stream } from "effect"
 import { HttpClient, type HttpClientError, HttpClientRequest, type HttpClientResponse, UrlParams } from "effect/http"
+import * as Monotonic from "../clock/Monotonic.ts"
 import type { AnswerStream } from "./AnswerStream.ts"
 import { classify, classifyTransport } from "./Classification.ts"
 import * as FailureBody from "./FailureBody.ts"
@@ -154,10 +155,10 @@ const read = (bytes: Bytes, answer: AnswerStream, clock: Clock.Clock): Parts => 
     if (!answer.isFinished) return pull(bytes)
     const grace = answer.isOver ? "end" : "usage"
     if (left[grace] <= 0) return end()
-    const since = clock.currentTimeMillisUnsafe()
+    const since = Monotonic.millis(clock)
     return pull(
       Effect.timeoutOrElse(bytes, { duration: left[grace], orElse: () => Cause.done() }).pipe(
-        Effect.tap(() => Effect.sync(() => void (left[grace] -= clock.currentTimeMillisUnsafe() - since)))
+        Effect.tap(() => Effect.sync(() => void (left[grace] -= Monotonic.millis(clock) - since)))
       )
     )
   })

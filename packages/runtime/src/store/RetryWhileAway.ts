@@ -1,5 +1,6 @@
 import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import { Duration, Effect } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 
 /** How long a plan waits for a database that is away. After that the plan ends. */
 export const awayLimit = Duration.seconds(30)
@@ -25,10 +26,10 @@ const isAway = (error: unknown): boolean => error instanceof StorageError && err
  */
 export const retryWhileAway = <A, E, R>(ask: Effect.Effect<A, E, R>): Effect.Effect<A, E | StorageError, R> =>
   Effect.clockWith((clock) => {
-    const since = clock.currentTimeMillisUnsafe()
+    const since = Monotonic.millis(clock)
     return Effect.catchIf(ask, isAway, () => {
       const again = Effect.retry(Effect.delay(ask, pause), { while: isAway })
-      return withinAwayLimit(again, Duration.millis(clock.currentTimeMillisUnsafe() - since))
+      return withinAwayLimit(again, Duration.millis(Monotonic.millis(clock) - since))
     })
   })
 

@@ -73,11 +73,16 @@ interface Reader {
 /** Says `ping` whenever nothing was sent for a while. */
 const awaitSilence = (reader: Reader): void => {
   const idle = Context.get(reader.context, Clock.Clock).currentTimeMillisUnsafe() - reader.lastSent
-  if (idle >= silenceMs) {
+  // Somebody may have set the clock back.
+  if (idle >= silenceMs || idle < 0) {
     Queue.offerUnsafe(reader.queue, "ping")
     reader.lastSent += idle
   }
-  reader.cancelAlarm = Alarm.set(silenceMs - (idle % silenceMs), () => awaitSilence(reader), reader.context)
+  reader.cancelAlarm = Alarm.set(
+    silenceMs - (Math.max(idle, 0) % silenceMs),
+    () => awaitSilence(reader),
+    reader.context
+  )
 }
 
 /**

@@ -51,7 +51,9 @@ export const follow = (
           }
           if (elsewhere === undefined) return [[], Option.none()] as const
           if (elsewhere.isClosed()) return [["reconnect" as const], Option.none()] as const
-          const silence = yield* Effect.timeoutOption(elsewhere.news, lastSent + silenceMs - now)
+          // Not longer, also where somebody has set the clock back.
+          const rest = Math.min(lastSent + silenceMs - now, silenceMs)
+          const silence = yield* Effect.timeoutOption(elsewhere.news, rest)
           if (Option.isSome(silence)) return [[], Option.some(cursor)] as const
           // Its session may have been deleted before the end was read.
           if ((yield* store.events(id, 0, 1)).length === 0) return [["reconnect" as const], Option.none()] as const

@@ -1,0 +1,60 @@
+import { assert, describe, it } from "@effect/vitest"
+import type { Fault, Scenario, ScenarioPlan } from "../../src/simulation/Scenario.ts"
+import { simulate } from "../../src/simulation/Simulation.ts"
+
+const plan: ScenarioPlan = {
+  name: "p0",
+  session: "s0",
+  at: 0,
+  replica: 0,
+  onDisconnect: "continue",
+  onBusy: "queue",
+  hasKey: true,
+  timeoutMs: 1_800_000,
+  readMs: 0,
+  ballast: 0,
+  steps: [{ words: 9, pauseMs: 20_000, calls: [] }],
+  acts: []
+}
+
+const scenario = (faults: ReadonlyArray<Fault>): Scenario => ({ seed: 1, replicas: 2, plans: [plan], faults })
+
+describe("a gateway whose wall clock is set", () => {
+  it("does not take a jump for the silence of a provider", async () => {
+    const { observed, violations } = await simulate({
+      seed: 1,
+      scenario: scenario([{ _tag: "ClockStep", at: 119_500, replica: 0, byMs: 400_000 }])
+    })
+    assert.deepStrictEqual([observed.windows, violations], [[], []])
+    assert.deepStrictEqual(
+      observed.attempts.map(({ result }) => result),
+      ["finished", "finished"]
+    )
+  })
+
+  it("gives a silent provider up in time, though the clock was set back", async () => {
+    const { observed } = await simulate({
+      seed: 1,
+      scenario: scenario([
+        { _tag: "Provider", plan: "p0", request: 0, does: { _tag: "Stall", words: 0, ms: 3_000_000 } },
+        { _tag: "ClockStep", at: 60_000, replica: 0, byMs: -900_000 }
+      ])
+    })
+    const [first] = observed.attempts
+    assert.isBelow((first?.ended?.at ?? Infinity) - (first?.began.at ?? 0), 121_000)
+  })
+
+  it("takes over what a dead replica has left, though the clock was set forward and back", async () => {
+    const { observed } = await simulate({
+      seed: 1,
+      scenario: scenario([
+        { _tag: "ClockStep", at: 1_000, replica: 1, byMs: 900_000 },
+        { _tag: "ClockStep", at: 12_000, replica: 1, byMs: -900_000 },
+        { _tag: "Kill", at: 15_000, replica: 0, tasks: 0, backMs: 200_000 }
+      ])
+    })
+    const [taken] = observed.takeOvers
+    assert.strictEqual(taken?.replica, "b.1")
+    assert.isBelow(taken?.at ?? Infinity, 15_250 + 25_000)
+  })
+})
