@@ -88,7 +88,7 @@ describeInBrowser("the client in a browser, behind a proxy that cuts the stream"
       [whole?.frames.map(({ id }) => id), whole?.text, requests],
       [CutStream.stored.map((_, i) => i + 1), CutStream.text, 1]
     )
-    assert.isAbove(bytes, 700)
+    assert.isAbove(bytes, 600)
     return { askedFor, bytes, faults, frames: whole?.frames ?? [], page }
   })
 

@@ -4,11 +4,9 @@ import { createServer as createHttpServer } from "node:http"
 import { connect, createServer, type Server } from "node:net"
 
 const frame = (id: number, event: string, data: object = {}): string =>
-  `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify({ plan_id: "p", session_id: "s", at: "2026-01-01T00:00:00.000Z", ...data })}\n\n`
+  `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify({ plan_id: "p", session_id: "s", at: "2026-01-01", ...data })}\n\n`
 
 const delta = (id: number, text: string) => frame(id, "text.delta", { step: 1, attempt: 1, delta: text })
-
-const usage = { input_tokens: 3, output_tokens: 2, cached_input_tokens: 0, reasoning_tokens: 0 }
 
 /** Of `final`. */
 export const text = "Grüße 🪢"
@@ -19,7 +17,7 @@ export const stored: ReadonlyArray<string> = [
   frame(2, "step", { step: 1, attempt: 1 }),
   `${delta(3, "Grüße ")}: ping\n\n`,
   delta(4, "🪢"),
-  frame(5, "final", { stop_reason: "stop", text, usage, steps: 1, tool_calls: 0, duration_ms: 5 }),
+  frame(5, "final", { stop_reason: "stop", text }),
   frame(6, "done")
 ]
 
@@ -73,8 +71,11 @@ export const open = Effect.fnUntraced(function* (
         return
       }
       const after = Number(request.headers["last-event-id"] ?? 0)
-      const headers = { "content-type": "text/event-stream", "cache-control": "no-cache, no-transform" }
-      response.writeHead(200, { ...headers, connection: "close" }).end(stored.slice(after).join(""))
+      // Each byte of the head is a test, too.
+      response.sendDate = false
+      response
+        .writeHead(200, { "content-type": "text/event-stream", connection: "close" })
+        .end(stored.slice(after).join(""))
     }
   })
   const port = yield* listen(gateway)
