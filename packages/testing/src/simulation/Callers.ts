@@ -31,8 +31,15 @@ export const requestOf = (plan: ScenarioPlan): PlanRequest =>
     question: `FACT-${plan.name} ${plan.question ?? ""} ${ballastOf(plan)}`.trim(),
     session_id: plan.session,
     agents: plan.steps.some(({ calls }) => calls.some(({ tool }) => peerTools.includes(tool))) ? agents : [],
-    preferences: { on_disconnect: plan.onDisconnect, on_busy: plan.onBusy, timeout_ms: plan.timeoutMs }
+    preferences: {
+      on_disconnect: plan.onDisconnect,
+      on_busy: plan.onBusy,
+      timeout_ms: plan.timeoutMs,
+      approval: plan.approval ?? "sensitive"
+    }
   })
+
+const decider = { caller: anonymous, isAdmin: false }
 
 type Opened = Effect.Success<ReturnType<PlanStreams["Service"]["read"]>>
 
@@ -257,7 +264,21 @@ export class Caller {
           const again = new Caller(this.#stage, plan, `${plan.name} again`)
           return yield* again.run
         }
-        case "Decide":
+        case "Decide": {
+          const id = this.#plan_id
+          const replica = yield* cluster.awaitUp(act.replica)
+          const plans = replica.services?.plans
+          if (id === undefined || plans === undefined) return
+          const request = this.#requested("decide", replica)
+          const decision = act.approves ? "approve" : "reject"
+          const deciding = Effect.gen(function* () {
+            const { items } = yield* plans.approvals(anonymous, { limit: 100 })
+            const own = items.filter(({ plan_id }) => plan_id === id)
+            yield* Effect.forEach(own, (approval) => plans.decide(decider, approval, { decision }), { discard: true })
+          })
+          yield* across(world.process, replica.process, Effect.ignore(deciding), Effect.void)
+          if (replica.process.isAlive) request.ended = world.moment()
+        }
       }
     })
   }

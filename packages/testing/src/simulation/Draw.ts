@@ -55,12 +55,22 @@ const drawActs = (draws: Draws, replicas: number): ReadonlyArray<CallerAct> => {
   }
 }
 
+/** Two callers may decide at once, and not alike. */
+const drawDecisions = (draws: Draws, replicas: number): ReadonlyArray<CallerAct> =>
+  times(draws.int(2, 8), () => ({
+    _tag: "Decide",
+    at: draws.int(200, 20_000),
+    replica: draws.int(0, replicas - 1),
+    approves: draws.chance(75)
+  }))
+
 const drawPlan = (
   draws: Draws,
   index: number,
   { isLong, kinds, replicas }: { readonly isLong: boolean; readonly kinds: FaultKinds; readonly replicas: number }
 ): ScenarioPlan => {
   const name = `p${index}`
+  const isAsked = kinds.has("callers") && draws.chance(15)
   return {
     name,
     session: draws.chance(50) ? "s0" : `s${index}`,
@@ -73,7 +83,11 @@ const drawPlan = (
     readMs: draws.chance(10) ? draws.int(1, 400) : 0,
     ballast: isLong ? draws.int(1_000, 6_000) : 0,
     steps: drawSteps(draws, name),
-    acts: kinds.has("callers") && draws.chance(35) ? drawActs(draws, replicas) : []
+    ...(isAsked && { approval: "always" }),
+    acts: [
+      ...(isAsked ? drawDecisions(draws, replicas) : []),
+      ...(kinds.has("callers") && draws.chance(35) ? drawActs(draws, replicas) : [])
+    ]
   }
 }
 

@@ -32,6 +32,8 @@ export interface ScenarioPlan {
   readonly onBusy: "queue" | "reject" | "interrupt"
   readonly hasKey: boolean
   readonly timeoutMs: number
+  /** Whether every call waits for a decision. */
+  readonly approval?: "always"
   /** How long the caller takes for each frame. */
   readonly readMs: number
   /** How many characters of no meaning the question has, so that a session has to be compacted. */
