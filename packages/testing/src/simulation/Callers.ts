@@ -190,6 +190,7 @@ export class Caller {
       })
       const exit = yield* Effect.raceFirst(Fiber.join(fiber), leaving)
       isOpen = false
+      if (exit === "left") yield* Fiber.interrupt(fiber)
       this.#leave = undefined
       const ending = exit === "left" ? exit : this.#endingOf(exit)
       const how = typeof ending === "object" ? "closed" : ending
@@ -251,7 +252,8 @@ export class Caller {
           const plans = replica.services?.plans
           if (id === undefined || plans === undefined) return
           const request = this.#requested("cancel", replica)
-          const cancelling = Effect.ignore(plans.cancel(anonymous, id))
+          const refused = () => void (request.isRefused = true)
+          const cancelling = Effect.match(plans.cancel(anonymous, id), { onFailure: refused, onSuccess: () => {} })
           yield* across(world.process, replica.process, cancelling, Effect.void)
           if (replica.process.isAlive) request.ended = world.moment()
           return

@@ -146,6 +146,8 @@ export interface ObservedRequest {
   readonly replica: string
   readonly began: Moment
   readonly ended: Moment | undefined
+  /** The answer was an error: it is not done. */
+  readonly isRefused?: boolean
 }
 
 /** What runs though nothing should. */

@@ -7,6 +7,7 @@ import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type PlanChange, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Context, Effect } from "effect"
 import type { Plant } from "../../src/simulation/Replica.ts"
+import type { Scenario, ScenarioPlan } from "../../src/simulation/Scenario.ts"
 
 type Plans = PlanStore["Service"]
 type Leases = LeaseStore["Service"]
@@ -26,27 +27,11 @@ const onLeases = (bug: (store: Leases) => Partial<Leases>): Plant => ({
   }
 })
 
-/** Writes whatever fence the writer has: the store is told that it is the newest one. */
-const missingFence = (): Plant => {
-  const newest = new Map<SessionId, number>()
-  const know = (session: SessionId, fence: number) =>
-    void newest.set(session, Math.max(fence, newest.get(session) ?? 0))
-  const fenced = (commit: PlanCommit): PlanCommit => {
-    const { guard, session_id } = commit
-    if (guard._tag !== "Held") return commit
-    know(session_id, guard.fence)
-    return { ...commit, guard: { ...guard, fence: newest.get(session_id) ?? guard.fence } }
-  }
-  return onPlans((store) => ({
-    commit: (batch) => Effect.suspend(() => store.commit(batch.map(fenced))),
-    takeOver: (...given) =>
-      Effect.tap(store.takeOver(...given), (taken) =>
-        Effect.sync(() => {
-          for (const { guard, plan } of taken) if (guard._tag === "Held") know(plan.session_id, guard.fence)
-        })
-      )
+/** A writer that has lost its session is not told: its writes count as done. */
+const missingFence = (): Plant =>
+  onPlans((store) => ({
+    commit: (batch) => Effect.map(store.commit(batch), (): ReadonlySet<PlanId> => new Set())
   }))
-}
 
 /** An answer that did not come is taken for a yes. */
 const lostAnswerBelieved = (): Plant =>
@@ -173,22 +158,107 @@ const readerUncounted = (): Plant => ({
   }
 })
 
-/** Bugs that systems like this one have had, each by what it is, with the rules of which one finds it. */
-export const bugs: Readonly<
-  Record<string, { readonly plant: () => Plant; readonly rules: ReadonlyArray<string>; readonly seed: number }>
-> = {
-  "a missing fence": { plant: missingFence, rules: ["oneEnd", "histories", "streams"], seed: 1 },
+const plan: ScenarioPlan = {
+  name: "p0",
+  session: "s0",
+  at: 1,
+  replica: 0,
+  onDisconnect: "continue",
+  onBusy: "queue",
+  hasKey: true,
+  timeoutMs: 120_000,
+  readMs: 0,
+  ballast: 0,
+  steps: [{ words: 1, pauseMs: 1, calls: [] }],
+  acts: []
+}
+
+/** A plan whose only call takes so long. */
+const working = (ms: number): ScenarioPlan => ({
+  ...plan,
+  steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "work", ms }] }, ...plan.steps]
+})
+
+/** A plan that talks for so many seconds. */
+const talking = (seconds: number): ScenarioPlan => ({
+  ...plan,
+  steps: [{ words: seconds, pauseMs: 1_000, calls: [] }]
+})
+
+const scenarioOf = (only: ScenarioPlan, replicas: number, ...faults: Scenario["faults"]): Scenario => ({
+  seed: 1,
+  replicas,
+  plans: [only],
+  faults
+})
+
+interface Bug {
+  readonly plant: () => Plant
+  /** The rule that finds it. */
+  readonly rule: string
+  /** What it takes to find it: what is left of a seed that was shrunk, in round numbers. */
+  readonly scenario: Scenario
+}
+
+/** Bugs that systems like this one have had. */
+export const bugs: Readonly<Record<string, Bug>> = {
+  "a missing fence": {
+    plant: missingFence,
+    rule: "streams",
+    scenario: scenarioOf(talking(30), 2, { _tag: "Pause", at: 3_000, replica: 0, ms: 22_000 })
+  },
   "a retry of a commit taken for stored": {
     plant: lostAnswerBelieved,
-    rules: ["streams", "calls", "oneEnd"],
-    seed: 22
+    rule: "streams",
+    scenario: scenarioOf(talking(5), 1, { _tag: "Partition", at: 2_000, replica: 0, ms: 900 })
   },
-  "a finalizer skipped": { plant: skippedFinalizer, rules: ["oneEnd"], seed: 1 },
-  "a lease renewed too late": { plant: lateRenewal, rules: ["trueEnd", "oneEnd", "inTime"], seed: 5 },
-  "a delta published before it is stored": { plant: earlyFrames, rules: ["streams"], seed: 1 },
-  "a double dispatch after a take-over": { plant: secondDispatch, rules: ["calls"], seed: 20 },
-  "a lost notice believed": { plant: noticeBelieved, rules: ["inTime"], seed: 1 },
-  "a window put on the wrong credential": { plant: wrongCredential, rules: ["spending"], seed: 1 },
-  "a compaction that cuts a turn": { plant: cutTurn, rules: ["histories"], seed: 1 },
-  "a reader counted as gone": { plant: readerUncounted, rules: ["trueEnd"], seed: 1 }
+  "a finalizer skipped": { plant: skippedFinalizer, rule: "oneEnd", scenario: scenarioOf(plan, 1) },
+  "a lease renewed too late": { plant: lateRenewal, rule: "trueEnd", scenario: scenarioOf(working(20_000), 2) },
+  "a delta published before it is stored": { plant: earlyFrames, rule: "streams", scenario: scenarioOf(plan, 1) },
+  "a double dispatch after a take-over": {
+    plant: secondDispatch,
+    rule: "calls",
+    scenario: scenarioOf(working(5_000), 2, { _tag: "Kill", at: 1_000, replica: 0, tasks: 0, backMs: undefined })
+  },
+  "a lost notice believed": {
+    plant: noticeBelieved,
+    rule: "inTime",
+    scenario: scenarioOf({ ...talking(20), acts: [{ _tag: "Cancel", at: 2_000, replica: 1 }] }, 2, {
+      _tag: "Notices",
+      at: 1_000,
+      replica: 0,
+      ms: 10_000,
+      become: "lost"
+    })
+  },
+  "a window put on the wrong credential": {
+    plant: wrongCredential,
+    rule: "spending",
+    scenario: scenarioOf(plan, 1, {
+      _tag: "Provider",
+      plan: "p0",
+      request: 0,
+      does: { _tag: "Refuse", status: 429, retryAfterS: 20 }
+    })
+  },
+  "a compaction that cuts a turn": {
+    plant: cutTurn,
+    rule: "histories",
+    scenario: scenarioOf({ ...plan, ballast: 5_000 }, 1)
+  },
+  "a reader counted as gone": {
+    plant: readerUncounted,
+    rule: "trueEnd",
+    scenario: scenarioOf(
+      {
+        ...talking(10),
+        onDisconnect: "cancel",
+        acts: [
+          { _tag: "AskAgain", at: 2_000, replica: 1 },
+          { _tag: "Leave", at: 5_000 }
+        ]
+      },
+      2
+    )
+  }
 }

@@ -3,6 +3,7 @@ import { legalHistory, unknownEffect } from "@bowline/runtime/unstable/history/L
 import type { Asked } from "../../provider/Script.ts"
 import { faults } from "../../session/RandomHistory.ts"
 import type { Observed, ObservedAttempt, ObservedSession } from "../Observed.ts"
+import { wasHindered } from "./Fitness.ts"
 import { seconds } from "./PlanEnd.ts"
 
 /** What is planted in texts, so that it shows where it is lost. */
@@ -75,16 +76,22 @@ const known = ({ messages, system }: Asked): ReadonlySet<string> =>
 
 /** What a plan's prompt says is what was there before it: the order of the history is that of the plans. */
 const promptsAreSerial = (
-  { plans, sessions }: Observed,
-  { asked, began, plan: name }: ObservedAttempt
+  observed: Observed,
+  { asked, began, plan: name, replica }: ObservedAttempt
 ): ReadonlyArray<string> => {
+  const { plans, sessions } = observed
   const plan = plans.find((one) => one.name === name)
   const session = sessions.find(({ session_id }) => session_id === plan?.plan.session_id)
   if (plan === undefined || session === undefined) return []
   const { messages } = session
   const own = messages.findIndex(({ plan_id }) => plan_id === plan.plan.plan_id)
   const when = `the prompt of ${name} at ${seconds(began.at)}`
-  if (own === -1) return [`${when} is asked, but its question is not in the history`]
+  if (own === -1) {
+    // A process may die while it stores the question, and asks the provider already.
+    return wasHindered(observed, replica, 0, Infinity)
+      ? []
+      : [`${when} is asked, but its question is not in the history`]
+  }
   const before = messages.slice(0, own + 1)
   const facts = new Set(before.flatMap(({ parts, role }) => (role === "user" ? [...factsIn(textsOf(parts))] : [])))
   const prompt = known(asked)

@@ -54,8 +54,8 @@ const isCancelled = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
   const [end] = endsOf(observed, plan)
   const ended = end?.at ?? observed.end
   const places = ownersOf(observed, plan).map(({ replica }) => replica)
-  return observed.requests.flatMap(({ began, plan: of, replica, what }) => {
-    if (what !== "cancel" || of !== plan.name || ended <= began.at + cancelReach.heard) return []
+  return observed.requests.flatMap(({ began, isRefused, plan: of, replica, what }) => {
+    if (what !== "cancel" || of !== plan.name || isRefused === true || ended <= began.at + cancelReach.heard) return []
     const to = began.at + cancelReach.lost
     const asked = [...places, replica]
     const isDeaf = observed.replicas.some(
