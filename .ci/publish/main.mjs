@@ -19,40 +19,42 @@ const consumers = [
   { manager: "pnpm", resolution: "bundler", bowline: [join("node_modules", ".bin", "bowline")], settings: {} }
 ]
 
+/** Prints problems as they are found, and returns whether there are none. */
+const report = (problems) => {
+  if (problems.length === 0) return true
+  process.stdout.write(`${problems.join("\n")}\n`)
+  process.exitCode = 1
+  return false
+}
+
 const consume = async ({ manager, resolution, bowline, settings }, tarballs, examples, registry) => {
   const folder = mkdtempSync(join(tmpdir(), `bowline-${manager}-`))
+  const said = (problems) => report(problems.map((problem) => `Installed by ${manager}: ${problem}`))
   try {
     makeConsumer(folder, tarballs, examples)
-    const failed = await install(manager, folder, registry)
-    if (failed.length > 0) return failed
-    const types = await checkTypes(resolution, folder)
-    return [...types, ...(await runApp(folder)), ...(await runDemo(folder, bowline, settings))].map(
-      (problem) => `Installed by ${manager}: ${problem}`
-    )
+    if (!said(await install(manager, folder, registry))) return
+    said(await checkTypes(resolution, folder))
+    said(await runApp(folder))
+    said(await runDemo(folder, bowline, settings))
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
 const check = async () => {
-  const unpacked = await pack()
-  if (unpacked !== undefined) return [unpacked]
+  const problem = await pack()
+  if (problem !== undefined) return report([problem])
   const tarballs = await readTarballs()
   const { examples, problems } = examine(packages)
-  problems.push(...compareReports(packages, isUpdate), ...tarballs.flatMap(problemsOf))
-  for (const tarball of tarballs) problems.push(...(await lint(tarball)))
+  report([...problems, ...compareReports(packages, isUpdate), ...tarballs.flatMap(problemsOf)])
+  for (const tarball of tarballs) report(await lint(tarball))
   const registry = await serveRegistry(tarballs)
   try {
-    for (const consumer of consumers) problems.push(...(await consume(consumer, tarballs, examples, registry.url)))
+    for (const consumer of consumers) await consume(consumer, tarballs, examples, registry.url)
   } finally {
     registry.close()
   }
-  problems.push(...(await checkImage()))
-  return problems
+  return report(await checkImage())
 }
 
-const problems = await check()
-if (problems.length > 0) {
-  process.stdout.write(`${problems.join("\n")}\n`)
-  process.exitCode = 1
-}
+await check()

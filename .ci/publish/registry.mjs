@@ -35,10 +35,10 @@ const archive = async (folder) => {
 
 const versionsOf = (name) =>
   Promise.all(
-    installed(name).map(async (folder) => {
-      const { devDependencies, scripts, ...manifest } = readJson(join(folder, "package.json"))
-      return { manifest, content: await archive(folder) }
-    })
+    installed(name).map(async (folder) => ({
+      manifest: readJson(join(folder, "package.json")),
+      content: await archive(folder)
+    }))
   )
 
 const digest = (algorithm, encoding, content) => createHash(algorithm).update(content).digest(encoding)
@@ -82,7 +82,7 @@ export const serveRegistry = async (tarballs) => {
     if (file === undefined) return JSON.stringify(documentOf(url, name, versions))
     return versions.find(({ manifest }) => `${manifest.version}.tgz` === file)?.content
   }
-  server.on("request", async (request, response) => {
+  const respond = async (request, response) => {
     try {
       const body = await answer(decodeURIComponent(new URL(request.url, url).pathname))
       const type = typeof body === "string" ? "application/json" : "application/octet-stream"
@@ -90,7 +90,8 @@ export const serveRegistry = async (tarballs) => {
     } catch (error) {
       response.writeHead(500).end(String(error))
     }
-  })
+  }
+  server.on("request", (request, response) => void respond(request, response))
   const close = () => {
     server.close()
     server.closeAllConnections()

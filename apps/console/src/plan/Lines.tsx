@@ -4,7 +4,7 @@ import { Sign } from "../shell/Sign.tsx"
 import { duration, elapsed } from "../text/Format.ts"
 import { bar, type Range } from "./Axis.ts"
 import type { Row } from "./Rows.ts"
-import { mostDrawn, windowOf } from "./Window.ts"
+import { windowOf } from "./Window.ts"
 
 /** As the style sheet has it, in pixels. */
 export const rowHeight = 28
@@ -82,7 +82,7 @@ class Line extends Component<LineProps> {
 /** Where the rows that are drawn begin: only what changes them counts. */
 export const topOf = (scrollTop: number): number => scrollTop - (scrollTop % (rowHeight * block))
 
-/** The rows in view. Those that leave it become those that come into it: scrolling makes no elements. */
+/** The rows in view. The keys of those that leave it are those of the ones that come into it: scrolling makes no elements. */
 export const Lines = ({
   active,
   closed,
@@ -106,12 +106,11 @@ export const Lines = ({
   readonly closed: ReadonlySet<string>
 }) => {
   const shown = windowOf(rows.length, rowHeight, top.value, height)
-  const most = mostDrawn(rowHeight, tallest) + block
   return (
     <div role="rowgroup" class="lines" style={{ height: `${rows.length * rowHeight}px` }}>
       {rows.slice(shown.first, shown.end).map((row, offset) => (
         <Line
-          key={(shown.first + offset) % most}
+          key={(shown.first + offset) % (shown.end - shown.first)}
           row={row}
           index={shown.first + offset}
           start={start}

@@ -1,91 +1,107 @@
 import { say } from "@bowline/testing/provider/Turn"
 import { stall, until } from "@bowline/testing/http/Move"
 import { question } from "@bowline/testing/unstable/provider/Script"
-import { assert, it } from "@effect/vitest"
-import { Deferred, Effect } from "effect"
+import { assert, layer } from "@effect/vitest"
+import { Context, Deferred, Effect, Layer } from "effect"
 import { describeInBrowser, openPage } from "../browser/Browser.ts"
 import { start } from "../browser/Gateway.ts"
 import { ask } from "./Ask.ts"
 
-describeInBrowser("the lists", () => {
-  it.live("keep their filters in the URL, for a reload and for Back", () =>
-    Effect.gen(function* () {
-      const { url } = yield* start([[say("One.")], [say("Two.")]])
-      yield* Effect.promise(() => ask(url, { question: "About ropes" }))
-      yield* Effect.promise(() => ask(url, { question: "About knots" }))
-      const { faults, page } = yield* openPage(url, "/plans")
-      yield* Effect.promise(async () => {
-        const rows = page.locator("tbody tr")
-        await rows.nth(1).waitFor()
-        await page.getByLabel("Question has").fill("knots")
-        await page.keyboard.press("Enter")
-        await page.waitForURL("**/plans?q=knots")
-        await page.getByRole("link", { name: "About ropes" }).waitFor({ state: "detached" })
-        await page.getByRole("link", { name: "About knots" }).waitFor()
-        assert.strictEqual(await rows.count(), 1)
-        await page.reload()
-        await page.getByRole("link", { name: "About knots" }).click()
-        await page.getByRole("heading", { name: /^Plan / }).waitFor()
-        await page.goBack()
-        await rows.first().waitFor()
-        assert.strictEqual(await page.getByLabel("Question has").inputValue(), "knots")
-        await page.getByLabel("failed").check()
-        await page.getByRole("heading", { name: "No plan matches these filters" }).waitFor()
-        await page.getByRole("link", { name: "Clear filters", exact: true }).click()
-        await rows.nth(1).waitFor()
-      })
-      assert.deepStrictEqual(faults, [])
-    })
-  )
-
-  it.live("cancel the selected plans at once, and count those that could not be cancelled", () =>
+/** A gateway whose plans are over at once, but for long ones. The third of those goes on when its gate is open. */
+class Listed extends Context.Service<Listed, { readonly url: string; readonly gate: Deferred.Deferred<void> }>()(
+  "Listed"
+) {
+  static readonly layer = Layer.effect(
+    Listed,
     Effect.gen(function* () {
       const gate = yield* Deferred.make<void>()
-      const { url } = yield* start((asked) =>
-        question(asked) === "Long 3" ? [until(Deferred.await(gate)), say("Done.")] : [say("…"), stall]
-      )
-      for (const question of ["Long 1", "Long 2", "Long 3"]) {
-        yield* Effect.promise(() => ask(url, { question }))
-      }
-      const { faults, page } = yield* openPage(url, "/plans")
-      const row = (question: string) => page.locator("tr", { hasText: question })
-      yield* Effect.promise(async () => {
-        await page.getByLabel("Select: Long 1").check()
-        await page.getByLabel("Select: Long 3").check()
+      const { url } = yield* start((asked) => {
+        if (!question(asked).startsWith("Long")) return [say("Done.")]
+        return question(asked) === "Long 3" ? [until(Deferred.await(gate)), say("Done.")] : [say("…"), stall]
       })
-      yield* Deferred.succeed(gate, undefined)
-      yield* Effect.promise(async () => {
-        await row("Long 3").getByText("completed").waitFor()
-        assert.isTrue(await page.getByLabel("Select: Long 3").isChecked())
-        await page.getByRole("button", { name: "Cancel 2 plans" }).click()
-        await page.getByText("1 plan cancelled. 1 could not be cancelled.").waitFor()
-        await row("Long 1").getByText("aborted").first().waitFor()
-        assert.strictEqual(await row("Long 2").getByText("running").count(), 1)
-        assert.strictEqual(await page.getByRole("button", { name: /^Cancel/ }).count(), 0)
-      })
-      assert.deepStrictEqual(faults, [])
+      return { url, gate }
     })
   )
+}
 
-  it.live("ask once for a page, however many rows it has", () =>
-    Effect.gen(function* () {
-      const { url } = yield* start(() => [say("Done.")])
-      for (const question of ["One", "Two", "Three"]) yield* Effect.promise(() => ask(url, { question }))
-      const { page } = yield* openPage(url)
-      yield* Effect.promise(async () => {
-        // A tab that was looked at again has asked for what it shows; the next page is asked for once all the same.
-        await page.evaluate(() => dispatchEvent(new Event("focus")))
-        await page.getByRole("heading", { name: "Running now" }).waitFor()
-        let asked: Array<string> | undefined = []
-        page.on("request", (request) => void asked?.push(new URL(request.url()).pathname))
-        const answered = page.waitForResponse(/[/]plans[?]limit=50/)
-        await page.getByRole("link", { name: "Plans", exact: true }).click()
-        await answered
-        const before = asked.filter((path) => path.startsWith("/plans"))
-        asked = undefined
-        await page.locator("tbody tr").nth(2).waitFor()
-        assert.deepStrictEqual(before, ["/plans"])
+describeInBrowser("the lists", () => {
+  layer(Listed.layer, { excludeTestServices: true })((it) => {
+    it.effect("keep their filters in the URL, for a reload and for Back", () =>
+      Effect.gen(function* () {
+        const { url } = yield* Listed
+        yield* Effect.promise(() => ask(url, { question: "About ropes" }))
+        yield* Effect.promise(() => ask(url, { question: "About knots" }))
+        const { faults, page } = yield* openPage(url, "/plans")
+        yield* Effect.promise(async () => {
+          const rows = page.locator("tbody tr")
+          await rows.nth(1).waitFor()
+          await page.getByLabel("Question has").fill("knots")
+          await page.keyboard.press("Enter")
+          await page.waitForURL("**/plans?q=knots")
+          await page.getByRole("link", { name: "About ropes" }).waitFor({ state: "detached" })
+          await page.getByRole("link", { name: "About knots" }).waitFor()
+          assert.strictEqual(await rows.count(), 1)
+          await page.reload()
+          await page.getByRole("link", { name: "About knots" }).click()
+          await page.getByRole("heading", { name: /^Plan / }).waitFor()
+          await page.goBack()
+          await rows.first().waitFor()
+          assert.strictEqual(await page.getByLabel("Question has").inputValue(), "knots")
+          await page.getByLabel("failed").check()
+          await page.getByRole("heading", { name: "No plan matches these filters" }).waitFor()
+          await page.getByRole("link", { name: "Clear filters", exact: true }).click()
+          await rows.nth(1).waitFor()
+        })
+        assert.deepStrictEqual(faults, [])
       })
-    })
-  )
+    )
+
+    it.effect("cancel the selected plans at once, and count those that could not be cancelled", () =>
+      Effect.gen(function* () {
+        const { gate, url } = yield* Listed
+        for (const question of ["Long 1", "Long 2", "Long 3"]) {
+          yield* Effect.promise(() => ask(url, { question }))
+        }
+        const { faults, page } = yield* openPage(url, "/plans")
+        const row = (question: string) => page.locator("tr", { hasText: question })
+        yield* Effect.promise(async () => {
+          await page.getByLabel("Select: Long 1").check()
+          await page.getByLabel("Select: Long 3").check()
+        })
+        yield* Deferred.succeed(gate, undefined)
+        yield* Effect.promise(async () => {
+          await row("Long 3").getByText("completed").waitFor()
+          assert.isTrue(await page.getByLabel("Select: Long 3").isChecked())
+          await page.getByRole("button", { name: "Cancel 2 plans" }).click()
+          await page.getByText("1 plan cancelled. 1 could not be cancelled.").waitFor()
+          await row("Long 1").getByText("aborted").first().waitFor()
+          assert.strictEqual(await row("Long 2").getByText("running").count(), 1)
+          assert.strictEqual(await page.getByRole("button", { name: /^Cancel/ }).count(), 0)
+        })
+        assert.deepStrictEqual(faults, [])
+      })
+    )
+
+    it.effect("ask once for a page, however many rows it has", () =>
+      Effect.gen(function* () {
+        const { url } = yield* Listed
+        for (const question of ["One", "Two", "Three"]) yield* Effect.promise(() => ask(url, { question }))
+        const { page } = yield* openPage(url)
+        yield* Effect.promise(async () => {
+          // A tab that was looked at again has asked for what it shows; the next page is asked for once all the same.
+          await page.evaluate(() => dispatchEvent(new Event("focus")))
+          await page.getByRole("heading", { name: "Running now" }).waitFor()
+          let asked: Array<string> | undefined = []
+          page.on("request", (request) => void asked?.push(new URL(request.url()).pathname))
+          const answered = page.waitForResponse(/[/]plans[?]limit=50/)
+          await page.getByRole("link", { name: "Plans", exact: true }).click()
+          await answered
+          const before = asked.filter((path) => path.startsWith("/plans"))
+          asked = undefined
+          await page.locator("tbody tr").nth(2).waitFor()
+          assert.deepStrictEqual(before, ["/plans"])
+        })
+      })
+    )
+  })
 })

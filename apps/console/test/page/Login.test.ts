@@ -52,7 +52,7 @@ describeInBrowser("a login", () => {
         assert.deepInclude(cookie, { name: "bowline", httpOnly: true, sameSite: "Strict", path: "/" })
         assert.notInclude(await kept(page), cookie?.value ?? "a cookie")
         // A tab that did not learn who it is asks again.
-        let refusals = 1
+        let refusals = 3
         await page.route("**/console/config", (route) =>
           refusals-- > 0 ? route.fulfill({ status: 503 }) : route.continue()
         )

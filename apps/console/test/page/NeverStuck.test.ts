@@ -1,9 +1,10 @@
 import * as TcpProxy from "@bowline/testing/unstable/http/TcpProxy"
 import { stall, until } from "@bowline/testing/http/Move"
+import { question } from "@bowline/testing/unstable/provider/Script"
 import { say } from "@bowline/testing/provider/Turn"
 import { PgClient } from "@effect/sql-pg"
-import { assert, it } from "@effect/vitest"
-import { Effect, Latch, Redacted } from "effect"
+import { assert, it, layer } from "@effect/vitest"
+import { Context, Effect, Latch, Layer, Redacted } from "effect"
 import { Reactivity } from "effect/reactivity"
 import { randomBytes } from "node:crypto"
 import { mkdtempSync, rmSync } from "node:fs"
@@ -58,33 +59,125 @@ const checkSettled = async (page: Page) => {
   assert.strictEqual(await page.getByRole("row").getByText("running").count(), 0)
 }
 
-describeInBrowser("a question", () => {
-  it.live("is sent until a gateway that is away answers, says so, and takes nobody away who has left", () =>
+/** A gateway that says the second half of an answer when its question's gate is open. */
+class Halting extends Context.Service<
+  Halting,
+  { readonly url: string; readonly gateOf: (question: string) => ReturnType<typeof gate> }
+>()("Halting") {
+  static readonly layer = Layer.effect(
+    Halting,
     Effect.gen(function* () {
-      const gateway = yield* start(() => [say("A knot.")])
-      const door = yield* FrontDoor.open(gateway.url)
-      const { faults, page } = yield* openPage(door.url)
-      const ask = async (question: string) => {
-        await page.getByLabel("Question").fill(question)
-        await page.getByRole("button", { name: "Ask", exact: true }).click()
-        await page.getByText("The gateway cannot be reached. It is asked again until it answers.").waitFor()
+      const gates = new Map<string, ReturnType<typeof gate>>()
+      const gateOf = (question: string) => {
+        const known = gates.get(question) ?? gate()
+        gates.set(question, known)
+        return known
       }
-      yield* Effect.promise(() => page.getByText("Nothing runs").waitFor())
-      yield* door.refuse
-      yield* Effect.promise(async () => {
-        await ask("Left alone")
-        await page.getByRole("link", { name: "Plans", exact: true }).click()
-        await page.getByRole("link", { name: "Ask", exact: true }).click()
-        await ask("What is a bowline?")
-      })
-      yield* door.restore
-      yield* Effect.promise(async () => {
-        await page.locator(".question").getByText("What is a bowline?").waitFor()
-        await state(page, "completed").waitFor()
-      })
-      assert.deepStrictEqual(faults, [])
+      const { url } = yield* start((asked) => [say("It is "), gateOf(question(asked)).wait, say("a knot.")])
+      return { url, gateOf }
     })
   )
+}
+
+describeInBrowser("a page whose gateway is in trouble", () => {
+  layer(Halting.layer, { excludeTestServices: true })((it) => {
+    it.effect(
+      "sends a question until a gateway that is away answers, says so, and takes nobody away who has left",
+      () =>
+        Effect.gen(function* () {
+          const { gateOf, url } = yield* Halting
+          yield* gateOf("What is a bowline?").open
+          const door = yield* FrontDoor.open(url)
+          const { faults, page } = yield* openPage(door.url)
+          const ask = async (question: string) => {
+            await page.getByLabel("Question").fill(question)
+            await page.getByRole("button", { name: "Ask", exact: true }).click()
+            await page.getByText("The gateway cannot be reached. It is asked again until it answers.").waitFor()
+          }
+          yield* Effect.promise(() => page.getByText("Nothing runs").waitFor())
+          yield* door.refuse
+          yield* Effect.promise(async () => {
+            await ask("Left alone")
+            await page.getByRole("link", { name: "Plans", exact: true }).click()
+            await page.getByRole("link", { name: "Ask", exact: true }).click()
+            await ask("What is a bowline?")
+          })
+          yield* door.restore
+          yield* Effect.promise(async () => {
+            await page.locator(".question").getByText("What is a bowline?").waitFor()
+            await state(page, "completed").waitFor()
+          })
+          assert.deepStrictEqual(faults, [])
+        })
+    )
+    it.effect("settles a plan after a proxy has swallowed its end", () =>
+      Effect.gen(function* () {
+        const { gateOf, url } = yield* Halting
+        const rest = gateOf("What is swallowed?")
+        const door = yield* FrontDoor.open(url)
+        const id = yield* Effect.promise(() => ask(url, { question: "What is swallowed?" }))
+        const { context, faults, page } = yield* openPage(door.url)
+        yield* Effect.promise(async () => {
+          await context.clock.install()
+          await page.goto(`/plans/${id}`)
+          await page.locator(".answer").getByText("It is").waitFor()
+        })
+        yield* door.swallow
+        yield* rest.open
+        yield* Effect.promise(async () => {
+          // What is older than 30 s is not waited for, nor a connection for more than 10 s.
+          await page.clock.fastForward(31_000)
+          await page.clock.fastForward(11_000)
+          await banner(page).waitFor()
+        })
+        yield* door.restore
+        yield* Effect.promise(async () => {
+          await page.clock.fastForward(21_000)
+          await page.locator(".answer .prose").getByText("It is a knot.").waitFor()
+          await checkSettled(page)
+        })
+        assert.deepStrictEqual(faults, [])
+      })
+    )
+
+    it.effect(
+      "has no stream in a tab that nobody has looked at for 30 s, and catches up when it is looked at again",
+      () =>
+        Effect.gen(function* () {
+          const { gateOf, url } = yield* Halting
+          const rest = gateOf("What is hidden?")
+          const id = yield* Effect.promise(() => ask(url, { question: "What is hidden?" }))
+          const { context, page } = yield* openPage(url)
+          const hide = (hidden: boolean) =>
+            page.evaluate((hidden) => {
+              Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden })
+              document.dispatchEvent(new Event("visibilitychange"))
+            }, hidden)
+          const streams = new Set<string>()
+          const isStream = (one: { readonly url: () => string }) => one.url().includes("/events")
+          page.on("request", (request) => void (isStream(request) && streams.add("open")))
+          page.on("requestfailed", (request) => void (isStream(request) && streams.delete("open")))
+          yield* Effect.promise(async () => {
+            await context.clock.install()
+            await page.goto(`/plans/${id}`)
+            await page.locator(".answer").getByText("It is").waitFor()
+            assert.strictEqual(streams.size, 1)
+            const closed = page.waitForEvent("requestfailed", isStream)
+            await hide(true)
+            await page.clock.fastForward(29_000)
+            assert.strictEqual(streams.size, 1)
+            await page.clock.fastForward(2_000)
+            await closed
+          })
+          yield* rest.open
+          yield* Effect.promise(async () => {
+            await hide(false)
+            await page.locator(".answer .prose").getByText("It is a knot.").waitFor()
+            await checkSettled(page)
+          })
+        })
+    )
+  })
 })
 
 describeInBrowser("an open plan", () => {
@@ -141,73 +234,5 @@ describeInBrowser("an open plan", () => {
       })
       assert.deepStrictEqual(faults, [])
     })
-  )
-
-  it.live("settles after a proxy has swallowed its end", () =>
-    Effect.gen(function* () {
-      const rest = gate()
-      const gateway = yield* start([[say("It is "), rest.wait, say("a knot.")]])
-      const door = yield* FrontDoor.open(gateway.url)
-      const id = yield* Effect.promise(() => ask(gateway.url, { question: "What is a bowline?" }))
-      const { context, faults, page } = yield* openPage(door.url)
-      yield* Effect.promise(async () => {
-        await context.clock.install()
-        await page.goto(`/plans/${id}`)
-        await page.locator(".answer").getByText("It is").waitFor()
-      })
-      yield* door.swallow
-      yield* rest.open
-      yield* Effect.promise(async () => {
-        // What is older than 30 s is not waited for, nor a connection for more than 10 s.
-        await page.clock.fastForward(31_000)
-        await page.clock.fastForward(11_000)
-        await banner(page).waitFor()
-      })
-      yield* door.restore
-      yield* Effect.promise(async () => {
-        await page.clock.fastForward(21_000)
-        await page.locator(".answer .prose").getByText("It is a knot.").waitFor()
-        await checkSettled(page)
-      })
-      assert.deepStrictEqual(faults, [])
-    })
-  )
-
-  it.live(
-    "is not streamed into a tab that nobody has looked at for 30 s, and is caught up when it is looked at again",
-    () =>
-      Effect.gen(function* () {
-        const rest = gate()
-        const { url } = yield* start([[say("It is "), rest.wait, say("a knot.")]])
-        const id = yield* Effect.promise(() => ask(url, { question: "What is a bowline?" }))
-        const { context, page } = yield* openPage(url)
-        const hide = (hidden: boolean) =>
-          page.evaluate((hidden) => {
-            Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden })
-            document.dispatchEvent(new Event("visibilitychange"))
-          }, hidden)
-        const streams = new Set<string>()
-        const isStream = (one: { readonly url: () => string }) => one.url().includes("/events")
-        page.on("request", (request) => void (isStream(request) && streams.add("open")))
-        page.on("requestfailed", (request) => void (isStream(request) && streams.delete("open")))
-        yield* Effect.promise(async () => {
-          await context.clock.install()
-          await page.goto(`/plans/${id}`)
-          await page.locator(".answer").getByText("It is").waitFor()
-          assert.strictEqual(streams.size, 1)
-          const closed = page.waitForEvent("requestfailed", isStream)
-          await hide(true)
-          await page.clock.fastForward(29_000)
-          assert.strictEqual(streams.size, 1)
-          await page.clock.fastForward(2_000)
-          await closed
-        })
-        yield* rest.open
-        yield* Effect.promise(async () => {
-          await hide(false)
-          await page.locator(".answer .prose").getByText("It is a knot.").waitFor()
-          await checkSettled(page)
-        })
-      })
   )
 })

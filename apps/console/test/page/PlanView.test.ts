@@ -1,13 +1,14 @@
 import { callTool, say, think } from "@bowline/testing/provider/Turn"
 import { cut, stall, wait } from "@bowline/testing/http/Move"
-import { assert, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { question } from "@bowline/testing/unstable/provider/Script"
+import { assert, layer } from "@effect/vitest"
+import { Context, Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
 import { describeInBrowser, openPage } from "../browser/Browser.ts"
 import { start } from "../browser/Gateway.ts"
 import { ask } from "./Ask.ts"
 
-/** A plan with a retract, a retry, reasoning and calls that fail, for the first question; any other one is answered at once. */
+/** A plan with a retract, a retry, reasoning and calls that fail. */
 const eventful = [
   [say("Wrong from "), wait("200 millis"), cut],
   [
@@ -27,119 +28,136 @@ const timeline = async (page: Page) => ({
 
 const stateOf = (page: Page) => page.locator(".plan-head .state")
 
+/** A gateway whose plans are eventful, but for one that does not end by itself the first time. */
+class Shown extends Context.Service<Shown, { readonly url: string }>()("Shown") {
+  static readonly layer = Layer.effect(
+    Shown,
+    Effect.suspend(() => {
+      let turns = 0
+      let halves = 0
+      return start((asked) => {
+        if (question(asked) !== "Cancel me") return eventful[turns++ % eventful.length] ?? []
+        return halves++ === 0 ? [say("Half an answer. And"), stall] : [say("Whole.")]
+      })
+    })
+  )
+}
+
 describeInBrowser("the view of a plan", () => {
-  it.live("shows a plan as it runs, and the same to the pixel when it is opened again", () =>
-    Effect.gen(function* () {
-      const { url } = yield* start(eventful)
-      const { faults, page } = yield* openPage(url)
-      yield* Effect.promise(async () => {
-        await page.getByLabel("Question").fill("What is a bowline?")
-        await page.getByRole("button", { name: "Ask", exact: true }).click()
-        await page.waitForURL("**/plans/plan_*")
-        await stateOf(page).getByText("completed").waitFor()
-        await page.getByText("It never jams.").first().waitFor()
-        const live = await timeline(page)
-        const answer = await page.locator(".answer").ariaSnapshot()
-        assert.include(live.tree, "Attempt 1 retracted")
-        assert.include(live.tree, "Retry after provider_")
-        assert.include(live.tree, "nothing_known")
-        assert.include(answer, "Retracted: step 1, attempt 1")
-        assert.strictEqual(await page.locator(".prose strong").textContent(), "bowline")
-        await page.getByText("Retracted: step 1, attempt 1").click()
-        assert.strictEqual(await page.locator("del").textContent(), "Wrong from ")
-        await page.reload()
-        await page.getByText("It never jams.").first().waitFor()
-        await page.getByRole("row", { name: "Step 2" }).waitFor()
-        assert.deepStrictEqual(await timeline(page), live)
-        assert.strictEqual(await page.locator(".answer").ariaSnapshot(), answer)
+  layer(Shown.layer, { excludeTestServices: true })((it) => {
+    it.effect("shows a plan as it runs, and the same to the pixel when it is opened again", () =>
+      Effect.gen(function* () {
+        const { url } = yield* Shown
+        const { faults, page } = yield* openPage(url)
+        yield* Effect.promise(async () => {
+          await page.getByLabel("Question").fill("What is a bowline?")
+          await page.getByRole("button", { name: "Ask", exact: true }).click()
+          await page.waitForURL("**/plans/plan_*")
+          await stateOf(page).getByText("completed").waitFor()
+          await page.getByText("It never jams.").first().waitFor()
+          const live = await timeline(page)
+          const answer = await page.locator(".answer").ariaSnapshot()
+          assert.include(live.tree, "Attempt 1 retracted")
+          assert.include(live.tree, "Retry after provider_")
+          assert.include(live.tree, "nothing_known")
+          assert.include(answer, "Retracted: step 1, attempt 1")
+          assert.strictEqual(await page.locator(".prose strong").textContent(), "bowline")
+          await page.getByText("Retracted: step 1, attempt 1").click()
+          assert.strictEqual(await page.locator("del").textContent(), "Wrong from ")
+          await page.reload()
+          await page.getByText("It never jams.").first().waitFor()
+          await page.getByRole("row", { name: "Step 2" }).waitFor()
+          assert.deepStrictEqual(await timeline(page), live)
+          assert.strictEqual(await page.locator(".answer").ariaSnapshot(), answer)
+        })
+        assert.deepStrictEqual(faults, [])
       })
-      assert.deepStrictEqual(faults, [])
-    })
-  )
+    )
 
-  it.live("keeps the selected row and the zoom in the URL, and Back leaves the plan", () =>
-    Effect.gen(function* () {
-      const { url } = yield* start(eventful)
-      const id = yield* Effect.promise(() => ask(url, { question: "What is a bowline?" }))
-      const { faults, page } = yield* openPage(url, "/plans")
-      yield* Effect.promise(async () => {
-        await page.getByRole("link", { name: "What is a bowline?" }).click()
-        await stateOf(page).getByText("completed").waitFor()
-        await page.getByRole("row", { name: /nothing_known.*"knot": 2/ }).click()
-        await page.getByRole("heading", { name: "nothing_known" }).waitFor()
-        await page.getByRole("button", { name: "Zoom in" }).click()
-        assert.match(page.url(), /[?&]zoom=\d+-\d+/)
-        await page.reload()
-        const details = page.getByLabel("Details of the selected row")
-        await details.getByText('"knot": 2').waitFor()
-        assert.isTrue(await page.getByRole("button", { name: "All", exact: true }).isEnabled())
-        await page.getByRole("button", { name: "All", exact: true }).click()
-        assert.notMatch(page.url(), /zoom=/)
-        await page.goBack()
-        await page.getByRole("heading", { name: "Plans" }).waitFor()
-        assert.strictEqual(new URL(page.url()).pathname, "/plans")
-        await page.goto(`/plans/${id}?row=step-1`)
-        await details.getByText("2 attempts, 2 tool calls").waitFor()
+    it.effect("keeps the selected row and the zoom in the URL, and Back leaves the plan", () =>
+      Effect.gen(function* () {
+        const { url } = yield* Shown
+        const id = yield* Effect.promise(() => ask(url, { question: "What is a bowline?" }))
+        const { faults, page } = yield* openPage(url, "/plans")
+        yield* Effect.promise(async () => {
+          await page.getByRole("link", { name: "What is a bowline?" }).first().click()
+          await stateOf(page).getByText("completed").waitFor()
+          await page.getByRole("row", { name: /nothing_known.*"knot": 2/ }).click()
+          await page.getByRole("heading", { name: "nothing_known" }).waitFor()
+          await page.getByRole("button", { name: "Zoom in" }).click()
+          assert.match(page.url(), /[?&]zoom=\d+-\d+/)
+          await page.reload()
+          const details = page.getByLabel("Details of the selected row")
+          await details.getByText('"knot": 2').waitFor()
+          assert.isTrue(await page.getByRole("button", { name: "All", exact: true }).isEnabled())
+          await page.getByRole("button", { name: "All", exact: true }).click()
+          assert.notMatch(page.url(), /zoom=/)
+          await page.goBack()
+          await page.getByRole("heading", { name: "Plans" }).waitFor()
+          assert.strictEqual(new URL(page.url()).pathname, "/plans")
+          await page.goto(`/plans/${id}?row=step-1`)
+          await details.getByText("2 attempts, 2 tool calls").waitFor()
+        })
+        assert.deepStrictEqual(faults, [])
       })
-      assert.deepStrictEqual(faults, [])
-    })
-  )
+    )
 
-  it.live("can be walked through by keyboard: rows, steps that close, details", () =>
-    Effect.gen(function* () {
-      const { url } = yield* start(eventful)
-      const id = yield* Effect.promise(() => ask(url, { question: "What is a bowline?" }))
-      const { faults, page } = yield* openPage(url, `/plans/${id}`)
-      yield* Effect.promise(async () => {
-        await stateOf(page).getByText("completed").waitFor()
-        const grid = page.getByRole("treegrid")
-        const active = async () => (await grid.getAttribute("aria-activedescendant")) ?? ""
-        await grid.focus()
-        assert.strictEqual(await active(), "row-step-1")
-        await page.keyboard.press("ArrowRight")
-        assert.strictEqual(await active(), "row-attempt-1-1")
-        await page.keyboard.press("ArrowLeft")
-        assert.strictEqual(await active(), "row-step-1")
-        await page.keyboard.press("ArrowLeft")
-        assert.strictEqual(await page.locator("#row-step-1").getAttribute("aria-expanded"), "false")
-        assert.strictEqual(await page.locator("#row-attempt-1-1").count(), 0)
-        await page.keyboard.press("ArrowRight")
-        await page.keyboard.press("End")
-        assert.strictEqual(await active(), "row-attempt-2-1")
-        await page.keyboard.press("Enter")
-        await page.getByRole("heading", { name: "Step 2, attempt 1" }).waitFor()
-        await page.keyboard.press("Enter")
-        assert.strictEqual(await page.getByLabel("Details of the selected row").count(), 0)
+    it.effect("can be walked through by keyboard: rows, steps that close, details", () =>
+      Effect.gen(function* () {
+        const { url } = yield* Shown
+        const id = yield* Effect.promise(() => ask(url, { question: "What is a bowline?" }))
+        const { faults, page } = yield* openPage(url, `/plans/${id}`)
+        yield* Effect.promise(async () => {
+          await stateOf(page).getByText("completed").waitFor()
+          const grid = page.getByRole("treegrid")
+          const active = async () => (await grid.getAttribute("aria-activedescendant")) ?? ""
+          await grid.focus()
+          assert.strictEqual(await active(), "row-step-1")
+          await page.keyboard.press("ArrowRight")
+          assert.strictEqual(await active(), "row-attempt-1-1")
+          await page.keyboard.press("ArrowLeft")
+          assert.strictEqual(await active(), "row-step-1")
+          await page.keyboard.press("ArrowLeft")
+          assert.strictEqual(await page.locator("#row-step-1").getAttribute("aria-expanded"), "false")
+          assert.strictEqual(await page.locator("#row-attempt-1-1").count(), 0)
+          await page.keyboard.press("ArrowRight")
+          await page.keyboard.press("End")
+          assert.strictEqual(await active(), "row-attempt-2-1")
+          await page.keyboard.press("Enter")
+          await page.getByRole("heading", { name: "Step 2, attempt 1" }).waitFor()
+          await page.keyboard.press("Enter")
+          assert.strictEqual(await page.getByLabel("Details of the selected row").count(), 0)
+        })
+        assert.deepStrictEqual(faults, [])
       })
-      assert.deepStrictEqual(faults, [])
-    })
-  )
+    )
 
-  it.live("cancels a plan, says so, and asks the same again as a new plan", () =>
-    Effect.gen(function* () {
-      const { url } = yield* start([[say("Half an answer. And"), stall], [say("Whole.")]])
-      const id = yield* Effect.promise(() => ask(url, { question: "Cancel me", preferences: { max_steps: 3 } }))
-      const { faults, page } = yield* openPage(url, `/plans/${id}`)
-      yield* Effect.promise(async () => {
-        await page.getByText("Half an answer.").first().waitFor()
-        await page.getByRole("button", { name: "Cancel" }).click()
-        await page.getByText("aborted: cancelled").waitFor()
-        assert.strictEqual(await page.getByRole("button", { name: "Cancel" }).count(), 0)
-        assert.strictEqual(await page.locator(".bar.tone-running").count(), 0)
-        await page.getByRole("button", { name: "Ask again" }).click()
-        await page.waitForURL((to) => /\/plans\/plan_/.test(to.pathname) && !to.pathname.endsWith(id))
-        await page.getByText("Whole.").first().waitFor()
-        await page.locator(".question").getByText("Cancel me").waitFor()
+    it.effect("cancels a plan, says so, and asks the same again as a new plan", () =>
+      Effect.gen(function* () {
+        const { url } = yield* Shown
+        const id = yield* Effect.promise(() => ask(url, { question: "Cancel me", preferences: { max_steps: 3 } }))
+        const { faults, page } = yield* openPage(url, `/plans/${id}`)
+        yield* Effect.promise(async () => {
+          await page.getByText("Half an answer.").first().waitFor()
+          await page.getByRole("button", { name: "Cancel" }).click()
+          await page.getByText("aborted: cancelled").waitFor()
+          assert.strictEqual(await page.getByRole("button", { name: "Cancel" }).count(), 0)
+          assert.strictEqual(await page.locator(".bar.tone-running").count(), 0)
+          await page.getByRole("button", { name: "Ask again" }).click()
+          await page.waitForURL((to) => /\/plans\/plan_/.test(to.pathname) && !to.pathname.endsWith(id))
+          await page.getByText("Whole.").first().waitFor()
+          await page.locator(".question").getByText("Cancel me").waitFor()
+        })
+        assert.deepStrictEqual(faults, [])
       })
-      assert.deepStrictEqual(faults, [])
-    })
-  )
+    )
 
-  it.live("says that there is no such plan", () =>
-    Effect.gen(function* () {
-      const { url } = yield* start([])
-      const { page } = yield* openPage(url, "/plans/plan_00000000-0000-0000-0000-000000000000")
-      yield* Effect.promise(() => page.getByRole("heading", { name: "There is no such plan" }).waitFor())
-    })
-  )
+    it.effect("says that there is no such plan", () =>
+      Effect.gen(function* () {
+        const { url } = yield* Shown
+        const { page } = yield* openPage(url, "/plans/plan_00000000-0000-0000-0000-000000000000")
+        yield* Effect.promise(() => page.getByRole("heading", { name: "There is no such plan" }).waitFor())
+      })
+    )
+  })
 })

@@ -157,8 +157,6 @@ const refused: ReadonlyArray<readonly [name: string, body: object, path: string]
 
 const warmUp = "Are you there?"
 
-const sizeOf = (body: object): number => JSON.stringify(body).length / mebibyte
-
 /** Asked by the name of an attack, its provider makes the calls of it. */
 const script: Script = (asked) => {
   const [, schemas = [], input = {}] = called.find(([name]) => name === question(asked)) ?? []
@@ -186,10 +184,16 @@ class Attacked extends Context.Service<Attacked, Gateway>()("@bowline/gateway/te
   ).pipe(Layer.provide(LoopbackNetwork.layer))
 }
 
+/**
+ * A question with this body. It is made before there is a gateway: it takes so long that this process would not see how the gateway closes
+ * an idle connection, and would use that again.
+ */
+const asking = (name: string, body: object): string => JSON.stringify({ question: name, ...body })
+
 /** Sends it while others ask for `/health`, and holds the process to its bounds. */
 const attack = Effect.fnUntraced(function* (
   name: string,
-  body: object,
+  text: string,
   headers: Readonly<Record<string, string>> = {}
 ) {
   const gateway = yield* Attacked
@@ -200,7 +204,7 @@ const attack = Effect.fnUntraced(function* (
   // Forgets the most that it has had so far.
   writeFileSync(`/proc/${gateway.pid}/clear_refs`, "5")
   const before = GatewayMemory.residentOf(gateway)
-  const { answer, stall, wait } = yield* watchHealth(gateway, post(`${url}/plan`, { question: name, ...body }, headers))
+  const { answer, stall, wait } = yield* watchHealth(gateway, post(`${url}/plan`, text, headers))
   const { peak } = GatewayMemory.residentOf(gateway)
   const look = Effect.map(GatewayMemory.retainedBy(gateway), (now) => ({
     left: now - retained,
@@ -214,7 +218,7 @@ const attack = Effect.fnUntraced(function* (
   })
   const round = (value: number) => value.toFixed(1)
   yield* Effect.logInfo(
-    `${name}: ${round(sizeOf(body))} MiB sent, /health within ${round(wait)} ms and ${round(stall)} ms of work, ${round(before.now)} MiB before, ${round(peak)} at most, ${round(grown)} more after, ${round(left)} of them in use`
+    `${name}: ${round(text.length / mebibyte)} MiB sent, /health within ${round(wait)} ms and ${round(stall)} ms of work, ${round(before.now)} MiB before, ${round(peak)} at most, ${round(grown)} more after, ${round(left)} of them in use`
   )
   assert.isBelow(stall, longestStall, name)
   assert.isBelow(wait, longestWait, name)
@@ -227,9 +231,9 @@ const attack = Effect.fnUntraced(function* (
 
 layer(Attacked.layer, { excludeTestServices: true })("a gateway whose callers mean harm", (it) => {
   for (const [name, schemas, , states] of called) {
+    const body = asking(name, { agents: [agentOf(schemas)] })
     it.effect(`serves others while a tool is called that has ${name}`, () =>
       Effect.gen(function* () {
-        const body = { agents: [agentOf(schemas)] }
         const { status, text } = yield* attack(name, body, { accept: "text/event-stream" })
         assert.strictEqual(status, 200)
         assert.deepStrictEqual(eventsOf(text).slice(-2), ["final", "done"])
@@ -240,10 +244,11 @@ layer(Attacked.layer, { excludeTestServices: true })("a gateway whose callers me
     )
   }
 
-  for (const [name, body, path] of refused) {
+  for (const [name, given, path] of refused) {
+    const asked = asking(name, given)
     it.effect(`refuses ${name} at once`, () =>
       Effect.gen(function* () {
-        const { body: problem, status, text } = yield* attack(name, body)
+        const { body: problem, status, text } = yield* attack(name, asked)
         assert.deepStrictEqual([status, problem["code"]], [400, "invalid_request"])
         const issues = problem["issues"] as ReadonlyArray<{ readonly path: string }>
         assert.strictEqual(issues[0]?.path, path)

@@ -50,6 +50,18 @@ describe("the alert rules", () => {
     }
   })
 
+  // Promtool runs it, in the workflow.
+  it("are all in the unit test of a gateway with every trouble", () => {
+    const fired = Array.from(
+      read("docs/operations/grafana/alerts.test.yaml").matchAll(/labels: '\{alertname="(\w+)"\}'/g),
+      ([, name = ""]) => name
+    )
+    assert.sameMembers(
+      fired,
+      rules.map(({ alert }) => alert)
+    )
+  })
+
   it("watch the counter of every warning", () => {
     const all = [...names, "other"]
     const watched = rules

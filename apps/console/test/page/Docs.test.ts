@@ -1,0 +1,59 @@
+import { assert, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { execFile } from "node:child_process"
+import { join } from "node:path"
+import { promisify } from "node:util"
+import { beforeAll } from "vitest"
+import { describeInBrowser, findBarriers, openPage } from "../browser/Browser.ts"
+import { startDemo } from "../browser/Gateway.ts"
+
+beforeAll(() => promisify(execFile)(process.execPath, [join(import.meta.dirname, "../../../../.ci/pages.mjs")]))
+
+describeInBrowser("the documentation", () => {
+  it.live("is read and searched under the gateway's policy, in both themes, by everybody, and asks nobody else", () =>
+    Effect.gen(function* () {
+      const { url } = yield* startDemo
+      const { faults, page } = yield* openPage(url, "/docs", { colorScheme: "light", reducedMotion: "reduce" })
+      yield* Effect.promise(async () => {
+        await page.getByRole("heading", { level: 1, name: "Bowline" }).waitFor()
+        await page.getByRole("link", { name: "Run it", exact: true }).first().click()
+        await page.waitForURL(`${url}/docs/start/run`)
+        const string = page.locator("pre .token-string").first()
+        assert.strictEqual(await string.evaluate((token) => getComputedStyle(token).color), "rgb(22, 101, 52)")
+
+        await page.keyboard.press("Control+k")
+        await page.getByRole("searchbox").fill("circuit breaker")
+        await page
+          .getByRole("option", { name: /Circuit breaker/ })
+          .first()
+          .click()
+        await page.waitForURL(/\/docs\/reference\/peers#circuit-breaker/)
+        await page.getByRole("heading", { name: /Circuit breaker/ }).waitFor()
+      })
+
+      const colour = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor)
+      const light = yield* Effect.promise(colour)
+      assert.deepStrictEqual(yield* findBarriers(page), [])
+      yield* Effect.promise(() => page.emulateMedia({ colorScheme: "dark" }))
+      assert.deepStrictEqual(yield* findBarriers(page, "colours"), [])
+      assert.notStrictEqual(yield* Effect.promise(colour), light)
+
+      yield* Effect.promise(() => page.setViewportSize({ width: 360, height: 640 }))
+      const width = yield* Effect.promise(() => page.evaluate(() => document.documentElement.scrollWidth))
+      assert.isAtMost(width, 360)
+      assert.deepStrictEqual(faults, [])
+    })
+  )
+
+  it.live("has a page to read and try the API, which asks nobody else either", () =>
+    Effect.gen(function* () {
+      const { url } = yield* startDemo
+      const { faults, page } = yield* openPage(url, "/docs/api")
+      yield* Effect.promise(() => page.getByText("/plans/{id}/events").first().waitFor())
+      assert.deepStrictEqual(
+        faults.filter((fault) => fault.startsWith("asked")),
+        []
+      )
+    })
+  )
+})
