@@ -58,7 +58,7 @@ export class Link {
     })
 
   hear(notice: Notice): void {
-    if (this.isCut || this.notices === "lost") return
+    if (this.isCut || this.#world.isStoreAway || this.notices === "lost") return
     const draws = this.#world.process.draws
     const times = this.notices === "twice" ? 2 : 1
     for (let time = 0; time < times; time++) {
@@ -93,7 +93,7 @@ export class Link {
 
   #roundTrip<A, E>(statement: Effect.Effect<A, E>): Effect.Effect<A, E | StorageError> {
     const way = Effect.suspend(() => Effect.sleep(this.#world.process.draws.int(0, 2) + this.slowMs))
-    const reaches = Effect.suspend(() => (this.isCut ? Effect.never : Effect.void))
+    const reaches = Effect.suspend(() => (this.isCut || this.#world.isStoreAway ? Effect.never : Effect.void))
     return Effect.gen({ self: this }, function* () {
       yield* way
       yield* reaches

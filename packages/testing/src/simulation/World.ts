@@ -50,6 +50,11 @@ export class World {
     return this.loop.now
   }
 
+  /** Whether no replica reaches the store, not even one that has just started. */
+  get isStoreAway(): boolean {
+    return this.storeAway.at(-1)?.to === Infinity
+  }
+
   moment(): Moment {
     return this.loop.moment()
   }
