@@ -26,6 +26,8 @@ const run = async (seed: number, mayRepeat: boolean, scenario?: Scenario) => {
   const { violations } = await simulate({
     seed,
     ...(scenario !== undefined && { scenario }),
+    // The context window of a real model: no history is compacted.
+    config: { contextWindow: 128_000 },
     world: {
       script,
       tools: ShopTools.layer({ mayRepeat, onPaid: (order) => void payments.push(order) }),
