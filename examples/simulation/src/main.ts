@@ -18,14 +18,19 @@ const script: NonNullable<AppWorld["script"]> = ({ messages }) => {
   return results.length > 1 ? [say("The shop is closed.")] : [callTool("find_order", { order })]
 }
 
-/** Runs a seed with a shop of its own, and gives what is wrong. */
-const run = async (seed: number, shop: { readonly mayRepeat: boolean }) => {
+type Scenario = NonNullable<Parameters<typeof simulate>[0]["scenario"]>
+
+/** Runs a seed, or what is to happen, with a shop of its own, and gives what is wrong. */
+const run = async (seed: number, mayRepeat: boolean, scenario?: Scenario) => {
   const payments: Array<string> = []
   const { violations } = await simulate({
     seed,
+    ...(scenario !== undefined && { scenario }),
+    // The context window of a real model: no history is compacted.
+    config: { contextWindow: 128_000 },
     world: {
       script,
-      tools: ShopTools.layer({ ...shop, onPaid: (order) => void payments.push(order) }),
+      tools: ShopTools.layer({ mayRepeat, onPaid: (order) => void payments.push(order) }),
       questions: ["Pay my order."]
     },
     rules: {
@@ -33,18 +38,41 @@ const run = async (seed: number, shop: { readonly mayRepeat: boolean }) => {
         payments.filter((order, index) => payments.indexOf(order) < index).map((order) => `${order} is paid again`)
     }
   })
-  return violations.map(({ rule, what }) => `seed ${seed}, ${rule}: ${what}`)
+  return violations.map(({ rule, what }) => `${rule}: ${what}`)
 }
 
 const began = performance.now()
-for (let seed = 1; seed <= seeds; seed++) assert.deepEqual(await run(seed, { mayRepeat: false }), [])
+for (let seed = 1; seed <= seeds; seed++) assert.deepEqual(await run(seed, false), [], `Seed ${seed}`)
 console.log(`${seeds} seeds in ${((performance.now() - began) / 1_000).toFixed(1)} s: nothing is paid twice`)
 
-// A shop that says that a payment may be repeated. A process that dies behind it has it paid again, and a seed shows that.
-const findBug = async (): Promise<string> => {
-  for (let seed = 1; ; seed++) {
-    const found = (await run(seed, { mayRepeat: true })).find((line) => line.includes("nothing is paid twice"))
-    if (found !== undefined) return found
-  }
+/** One plan, and a process that is killed so many milliseconds after the beginning. Another one takes the plan over. */
+const killedAt = (at: number): Scenario => ({
+  seed: 1,
+  replicas: 2,
+  plans: [
+    {
+      name: "p0",
+      session: "s0",
+      at: 1,
+      replica: 0,
+      question: "Pay my order.",
+      onDisconnect: "continue",
+      onBusy: "queue",
+      hasKey: true,
+      timeoutMs: 60_000,
+      readMs: 0,
+      ballast: 0,
+      steps: [],
+      acts: []
+    }
+  ],
+  faults: [{ _tag: "Kill", at, replica: 0, tasks: 0, backMs: undefined }]
+})
+
+// A shop that says that a payment may be repeated. A process that dies just behind it has it paid again.
+const found: Array<string> = []
+for (let at = 500; found.length === 0 && at < 10_000; at += 200) {
+  found.push(...(await run(1, true, killedAt(at))).map((what) => `killed at ${at} ms, ${what}`))
 }
-console.log(`Found in the other shop: ${await findBug()}`)
+assert.match(found.join(), /nothing is paid twice/)
+console.log(`Found in a shop whose payments may be repeated: ${found.join()}`)

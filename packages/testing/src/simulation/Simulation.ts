@@ -69,7 +69,7 @@ export interface Outcome {
 const tooLate = 90_000
 
 /** How long everything has to come to rest behind the last plan, in milliseconds. */
-const rest = 30_000
+const rest = 12_000
 
 const probeOf = (session: string, index: number, question: string | undefined): ScenarioPlan => ({
   ...(question !== undefined && { question }),

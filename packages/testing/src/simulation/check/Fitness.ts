@@ -20,7 +20,13 @@ const fitBy = (
   const starts = [Math.max(from, replica.started.at), ...spans.map(({ to }) => to)].filter((start) => start >= from)
   const fit = starts.filter((start) => !spans.some((span) => overlaps(span, start, start + ms)))
   const by = Math.min(...fit) + ms
-  return by <= (replica.ended?.at ?? Infinity) ? by : Infinity
+  return by <= endOf(replica, observed) ? by : Infinity
+}
+
+/** A process that shuts down takes over nothing. */
+const endOf = ({ ended, replica }: ObservedReplica, { requests }: Observed): number => {
+  const drain = requests.find((request) => request.what === "drain" && request.replica === replica)
+  return Math.min(ended?.at ?? Infinity, drain?.began.at ?? Infinity)
 }
 
 /** The first time from `from` on at which some replica has been fit for `ms` on end. */
