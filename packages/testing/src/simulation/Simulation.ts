@@ -152,7 +152,9 @@ export const simulate = async (options: Options): Promise<Outcome> => {
         concurrency: "unbounded",
         discard: true
       })
-      const patience = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs)) + tooLate
+      // A replica whose clock is behind gives a plan so much more time.
+      const skew = Math.max(0, ...scenario.faults.map((fault) => (fault._tag === "ClockStep" ? -fault.byMs : 0)))
+      const patience = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs)) + skew + tooLate
       yield* Effect.all([Faults.run(theatre, scenario.faults), Effect.timeoutOption(callers, patience)], {
         concurrency: "unbounded"
       })
