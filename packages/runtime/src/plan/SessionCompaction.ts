@@ -44,7 +44,7 @@ const unpaid = { reported: () => undefined, ended: () => undefined }
  *
  * export const compact = (caller: CallerName, session: string) =>
  *   Effect.flatMap(SessionCompaction, (compaction) => compaction.compact(caller, session)).pipe(
- *     Effect.catchTag("NoSummary", ({ message }) => Effect.logWarning(message))
+ *     Effect.catchTag("NoSummary", ({ message }) => Effect.logInfo(message))
  *   )
  * ```
  */
