@@ -136,6 +136,24 @@ describe("a call that waits for an approval when its process dies", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
+  it.effect("is known to be unmade where the deadline has passed before a process takes its plan over", () =>
+    Effect.gen(function* () {
+      const first = yield* mortal({ script: [asksBoth.slice(0, 1)] })
+      const { plan_id, session_id } = yield* askAndKill(first, {
+        agents,
+        preferences: { ...stays.preferences, timeout_ms: 5_000 }
+      })
+      yield* pass("10 minutes", "10 seconds")
+      const second = yield* mortal(says)
+      const events = yield* replayed(second, plan_id)
+      const { task_id } = single(events, "approval.requested")
+      assert.deepInclude(single(events, "error"), { code: "aborted", reason: "deadline" })
+      const history = yield* (yield* SessionStore).history(session_id)
+      const content = "The plan ended before the call was made."
+      assert.deepStrictEqual(history.at(-1)?.parts, [{ type: "tool_result", task_id, state: "interrupted", content }])
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
+
   it.effect("is left to the next process at a shutdown, too, while a companion is still open there", () => {
     const stuck = peer(Effect.never)
     const behind = peer(Effect.succeed(hi))
