@@ -120,17 +120,20 @@ const lastParts = (end: End, { shownText }: Snapshot): ReadonlyArray<MessagePart
  */
 export const settle = (run: PlanRun, end: End, outcome: Outcome, now: number, isReleased: boolean): void => {
   const { journal } = run.given
-  run.tasks.finishAll(interrupted, now)
   run.countUsage()
   const last = lastParts(end, run.snapshot())
+  const finished = run.tasks.finishAll(interrupted, now)
   journal.append(
-    // In one commit: after a crash between the two, the next process would find an answer without the reason why it stopped.
+    // In one commit: after a crash between them, the next process would find an answer without the reason why it stopped, or give calls
+    // a second result.
     [
+      ...finished.changes,
       ...(last === undefined ? [] : [run.message("assistant", last, now)]),
       { _tag: "Settled", outcome, progress: run.progress, at: fromMillis(now) },
       ...(isReleased ? [{ _tag: "Released" } as const] : [])
     ],
     [
+      ...finished.events,
       outcome.state === "completed" ? { event: "final", data: outcome.final } : { event: "error", data: outcome.error },
       { event: "done", data: {} }
     ]

@@ -54,6 +54,12 @@ export const messageOf = (
   at: fromMillis(now)
 })
 
+/** What is stored and shown of calls that have ended. */
+interface Finished {
+  readonly changes: ReadonlyArray<PlanChange>
+  readonly events: ReadonlyArray<PlanEvent>
+}
+
 interface Given {
   readonly journal: Journal
   readonly uuid: () => string
@@ -178,11 +184,27 @@ export class PlanTasks {
 
   /** Answers a call in the history and, if it was started, ends its task. */
   finish(task_id: TaskId, end: TaskEnd, content: string, now: number): void {
+    const { changes, events } = this.#finished(task_id, end, content, now)
+    this.#journal.append(changes, events)
+  }
+
+  /**
+   * Gives every call that has no result the same end. Of one that has started nobody knows whether it had an effect. The caller appends
+   * it with the plan's end: the next process would give a result again that was stored before it.
+   */
+  finishAll(end: TaskEnd, now: number): Finished {
+    const all = Array.from(this.#unanswered, (task_id) =>
+      this.#finished(task_id, end, this.#tasks.has(task_id) ? unknownEffect : notMade, now)
+    )
+    return { changes: all.flatMap(({ changes }) => changes), events: all.flatMap(({ events }) => events) }
+  }
+
+  #finished(task_id: TaskId, end: TaskEnd, content: string, now: number): Finished {
     this.#unanswered.delete(task_id)
     const { state, result, error } = end
     const answer = messageOf(this.#uuid, "tool", [{ type: "tool_result", task_id, state, content }], now)
     const task = this.#tasks.get(task_id)
-    if (task === undefined || !this.#open.delete(task_id)) return this.#journal.append([answer], [])
+    if (task === undefined || !this.#open.delete(task_id)) return { changes: [answer], events: [] }
     this.#inherited.delete(task_id)
     const { kind, remote_context_id, remote_task_id, startedAt } = task
     // Of an inherited task: permissions have changed, so that nobody continues it.
@@ -190,16 +212,9 @@ export class PlanTasks {
     if (isCut && (task.isInherited || this.#isOverdue())) this.#abandoned.push(task)
     this.#measureCall(kind, state, now - startedAt)
     const shown = { task_id, state, remote_task_id, remote_context_id, duration_ms: now - startedAt }
-    this.#journal.append(
-      [{ _tag: "TaskFinished", task_id, state, result, error: error ?? null, at: fromMillis(now) }, answer],
-      [{ event: "task.finished", data: error === undefined ? shown : { ...shown, error } }]
-    )
-  }
-
-  /** Gives every call that has no result the same end. Of one that has started nobody knows whether it had an effect. */
-  finishAll(end: TaskEnd, now: number): void {
-    for (const task_id of Array.from(this.#unanswered)) {
-      this.finish(task_id, end, this.#tasks.has(task_id) ? unknownEffect : notMade, now)
+    return {
+      changes: [{ _tag: "TaskFinished", task_id, state, result, error: error ?? null, at: fromMillis(now) }, answer],
+      events: [{ event: "task.finished", data: error === undefined ? shown : { ...shown, error } }]
     }
   }
 
