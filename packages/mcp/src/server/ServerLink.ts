@@ -11,6 +11,7 @@ import type { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError
 import { Announcements } from "./Announcements.ts"
 import { toResult, toTool } from "./Content.ts"
 import { ServerFailure, toFailure } from "./Failure.ts"
+import { refuseLongLists } from "./LongLists.ts"
 import { limitReplies } from "./Replies.ts"
 import { carryTasks, TaskCalls, taskIn, tasksExtension, timeout } from "./TaskCalls.ts"
 
@@ -241,5 +242,6 @@ export const open = Effect.fnUntraced(function* (
     )
     .pipe(Effect.onError(() => Effect.promise(() => client.close())))
   carryTasks(transport)
+  refuseLongLists(transport)
   return link
 })

@@ -135,6 +135,25 @@ describe("a server that", () => {
     }).pipe(Effect.scoped, Effect.provide(plans))
   )
 
+  it.live("gives a result of more than 10,000 blocks, or lists as many tools, is refused", () =>
+    Effect.gen(function* () {
+      const client = yield* McpClient
+      const connect = (script: ScriptedMcpServer.McpScript) =>
+        Effect.flatMap(ScriptedMcpServer.serve(script), ({ url }) => client.connect(serverAt(url), direct))
+      const withBlocks = (count: number) => {
+        const content = Array.from({ length: count }, () => ({ type: "text", text: "." }))
+        const call: ScriptedMcpServer.McpScript["call"] = (request) =>
+          Effect.sync(() => ScriptedMcpServer.result(request, { content }))
+        return Effect.flatMap(connect({ list, call }), (connection) => callTool(connection, "forecast"))
+      }
+      assert.lengthOf((yield* withBlocks(10_000)).text, 19_999)
+      assert.strictEqual((yield* Effect.flip(withBlocks(10_001))).reason._tag, "response_too_large")
+      const tools = Array.from({ length: 10_001 }, (_, index) => ({ ...forecast, name: `t${index}` }))
+      const many = yield* connect({ list: () => ({ tools }) })
+      assert.strictEqual((yield* Effect.flip(many.tools)).reason._tag, "response_too_large")
+    }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+
   it.live("lists pages without an end is left after 100 of them", () =>
     Effect.gen(function* () {
       const server = yield* ScriptedMcpServer.serve({ list: () => ({ tools: [], nextCursor: "more" }) })
