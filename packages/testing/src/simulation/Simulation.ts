@@ -10,6 +10,7 @@ import { Cluster } from "./Cluster.ts"
 import { Database } from "./Database.ts"
 import { allFaults, draw, type FaultKinds } from "./Draw.ts"
 import { Draws } from "./Draws.ts"
+import * as Door from "./Door.ts"
 import * as Faults from "./Faults.ts"
 import { Loop } from "./Loop.ts"
 import * as Models from "./Models.ts"
@@ -17,7 +18,7 @@ import type { Observed } from "./Observed.ts"
 import * as Peers from "./Peers.ts"
 import * as RealWorld from "./RealWorld.ts"
 import * as Record from "./Record.ts"
-import type { Plant } from "./Replica.ts"
+import type { MakeDoor, Plant } from "./Replica.ts"
 import type { Scenario, ScenarioPlan } from "./Scenario.ts"
 import type { TraceLine } from "./Trace.ts"
 import * as Tools from "./Tools.ts"
@@ -48,6 +49,8 @@ export interface Options {
   readonly config?: Partial<PlansConfig["Service"]>
   /** What a test puts in the place of parts of the gateway. */
   readonly plant?: Plant
+  /** How callers come in. By themselves they call the services. */
+  readonly door?: MakeDoor
   /** Rules of an app, beside those of the gateway. */
   readonly rules?: Readonly<Record<string, Checker>>
 }
@@ -113,7 +116,7 @@ const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Sc
  * ```
  */
 export const simulate = async (options: Options): Promise<Outcome> => {
-  const { config = {}, faults = allFaults, plant = {}, seed, steps = Infinity } = options
+  const { config = {}, door = Door.layerServices, faults = allFaults, plant = {}, seed, steps = Infinity } = options
   const { questions, script, tools = defaultTools } = options.world ?? {}
   const scenario = options.scenario ?? withQuestions(draw(seed, faults), questions)
   const draws = new Draws(`run ${scenario.seed}`)
@@ -141,7 +144,7 @@ export const simulate = async (options: Options): Promise<Outcome> => {
         (key) => scenario.faults.flatMap((fault) => (fault._tag === "Peer" && fault.key === key ? [fault.does] : []))[0]
       )
     )
-    const cluster = new Cluster({ world, wires, database, config, plant, tools }, scenario.replicas)
+    const cluster = new Cluster({ world, wires, database, config, plant, door, tools }, scenario.replicas)
     const stage = { world, cluster }
     let faultsEnd = 0
 
