@@ -1,6 +1,9 @@
 import { Effect } from "effect"
 import { Replica, type Surroundings } from "./Replica.ts"
 
+/** How soon a supervisor starts a process again that could not start, in milliseconds. */
+const restartMs = 2_000
+
 const letters = "abcdefghijklmnopqrstuvwxyz"
 
 /** The replicas of a world. When one is gone, another process may take its place, under the same letter. */
@@ -29,7 +32,11 @@ export class Cluster {
   start(place: number): void {
     const count = (this.#starts[place] ?? 0) + 1
     this.#starts[place] = count
-    this.#places[place] = new Replica(`${letters[place] ?? place}.${count}`, this.surroundings)
+    const again = () =>
+      void this.surroundings.world.loop.after(restartMs, () => {
+        if (this.#starts[place] === count) this.start(place)
+      })
+    this.#places[place] = new Replica(`${letters[place] ?? place}.${count}`, this.surroundings, again)
   }
 
   /** A process that takes requests: the one in this place, or the next one. */
@@ -40,6 +47,11 @@ export class Cluster {
     }
     return undefined
   }
+
+  /** Ends when every process is gone. */
+  readonly awaitGone: Effect.Effect<void> = Effect.suspend(() =>
+    this.#places.some(({ process }) => process.isAlive) ? Effect.delay(this.awaitGone, 1_000) : Effect.void
+  )
 
   /** Waits until one takes requests. */
   readonly awaitUp = (place: number): Effect.Effect<Replica> =>

@@ -87,12 +87,13 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
     case "ClockStep":
       return Effect.sync(() => {
         process.stepClock(fault.byMs)
-        observed.skewMs = Math.max(observed.skewMs, Math.abs(fault.byMs))
+        const { least, most } = observed.skew
+        observed.skew = { least: Math.min(least, process.wallSkew), most: Math.max(most, process.wallSkew) }
       })
     case "StoreSlow":
       return lasting(theatre, fault.ms, () => {
         link.slowMs += fault.delayMs
-        const end = fault.delayMs > slowMs ? world.span(observed.cutOff) : () => {}
+        const end = link.slowMs > slowMs ? world.span(observed.cutOff) : () => {}
         // What was asked just before is answered so much later.
         const later = () => void world.loop.after(fault.delayMs, end)
         return both(later, () => void (link.slowMs -= fault.delayMs))

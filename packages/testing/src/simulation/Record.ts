@@ -7,8 +7,7 @@ import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Context, Duration, Effect, Option } from "effect"
 import type { Cluster } from "./Cluster.ts"
 import type { CreatedPlan, Database } from "./Database.ts"
-import type { Left, Observed, ObservedPlan, ObservedSession } from "./Observed.ts"
-import { epoch } from "./Process.ts"
+import type { Left, Observed, ObservedCall, ObservedPlan, ObservedSession } from "./Observed.ts"
 import type { Wires } from "./Wires.ts"
 import type { Open, World } from "./World.ts"
 
@@ -59,7 +58,7 @@ const planOf = ({ database, world }: Parts, id: PlanId, created: CreatedPlan) =>
       plan: found.value,
       request,
       created: { at, order },
-      deadline: Date.parse(found.value.deadline_at) - epoch,
+      deadline: at + (request.preferences.timeout_ms ?? 0),
       frames: rows.flatMap(toFrames),
       tasks: tasksOf(changes)
     }
@@ -98,10 +97,14 @@ const runningOf = ({ cluster, database, wires, world }: Parts): ReadonlyArray<Le
   ...world.readers.flatMap(({ ended, reader, replica }): ReadonlyArray<Left> =>
     ended === undefined ? [{ what: "reader", replica, detail: reader }] : []
   ),
-  ...world.calls.flatMap(({ ended, key, replica }): ReadonlyArray<Left> =>
-    ended === undefined ? [{ what: "task", replica, detail: key }] : []
+  ...world.calls.flatMap((call): ReadonlyArray<Left> =>
+    call.ended === undefined && isOurs(world, call) ? [{ what: "task", replica: call.replica, detail: call.key }] : []
   )
 ]
+
+/** A task of a peer is the gateway's as long as a process lives that knows it, and has not told the peer to cancel. */
+const isOurs = ({ replicas }: World, { cancels, namedTo, replica }: ObservedCall): boolean =>
+  replica !== "" || (cancels.length === 0 && replicas.some((one) => one.replica === namedTo && one.ended === undefined))
 
 /** What is known in the end. */
 export const collect = (parts: Parts): Observed => {

@@ -57,7 +57,8 @@ export class Replica {
   readonly #world: World
   readonly #scope = Scope.makeUnsafe()
 
-  constructor(name: string, { config, database, plant, tools, wires, world }: Surroundings) {
+  /** `failed` is called when it could not start, and has ended. */
+  constructor(name: string, { config, database, plant, tools, wires, world }: Surroundings, failed: () => void) {
     this.name = name
     this.#world = world
     this.process = new Process(name, world.loop, world.draws.of(name), (line, plan) =>
@@ -71,7 +72,7 @@ export class Replica {
       pauses: [],
       cutOff: [],
       deaf: [],
-      skewMs: 0
+      skew: { least: 0, most: 0 }
     }
     world.replicas.push(this.observed)
     database.board.links.add(this.link)
@@ -107,6 +108,7 @@ export class Replica {
         onFailure: (cause) => {
           world.tell(name, "", `did not start: ${String(Cause.squash(cause))}`)
           this.process.kill()
+          failed()
         },
         onSuccess: (context) => {
           this.services = { plans: Context.get(context, Plans), streams: Context.get(context, PlanStreams) }

@@ -52,7 +52,7 @@ export class World {
 
   /** Whether no replica reaches the store, not even one that has just started. */
   get isStoreAway(): boolean {
-    return this.storeAway.at(-1)?.to === Infinity
+    return this.storeAway.some(({ to }) => to === Infinity)
   }
 
   moment(): Moment {
