@@ -1,8 +1,16 @@
 import { Effect } from "effect"
+import type { Load } from "./Process.ts"
 import { Replica, type Surroundings } from "./Replica.ts"
 
 /** How soon a supervisor starts a process again that could not start, in milliseconds. */
 const restartMs = 2_000
+
+/** What a process has more than an idle one. */
+export const excess = (load: Load, idle: Load) =>
+  (["fiber", "timer"] as const).flatMap((what) => {
+    const [has, usual] = [load[`${what}s`], idle[`${what}s`]]
+    return has > usual ? [{ what, detail: `${has}, and an idle process has ${usual}` }] : []
+  })
 
 const letters = "abcdefghijklmnopqrstuvwxyz"
 
@@ -47,6 +55,14 @@ export class Cluster {
     }
     return undefined
   }
+
+  /** Waits until no process does more than one that has not had a plan yet, but not longer than 2 s. */
+  readonly awaitIdle = (idle: Load, tries = 40): Effect.Effect<void> =>
+    Effect.suspend(() =>
+      tries === 0 || this.#places.every(({ process }) => !process.isAlive || excess(process.load, idle).length === 0)
+        ? Effect.void
+        : Effect.delay(this.awaitIdle(idle, tries - 1), 50)
+    )
 
   /** Ends when every process is gone. */
   readonly awaitGone: Effect.Effect<void> = Effect.suspend(() =>

@@ -25,6 +25,8 @@ export class Link {
   slowMs = 0
   /** How many of the faults that cut it last still. */
   #cuts = 0
+  /** When it gives up the last statement that has not reached the store, or whose answer was lost. */
+  waitsUntil = 0
   notices: "heard" | "lost" | "late" | "twice" = "heard"
   /** What happens to the next answers: they are lost, whether the statement was done or not. */
   readonly losses: Array<{ readonly isApplied: boolean }> = []
@@ -98,7 +100,11 @@ export class Link {
 
   #roundTrip<A, E>(statement: Effect.Effect<A, E>): Effect.Effect<A, E | StorageError> {
     const way = Effect.suspend(() => Effect.sleep(this.#world.process.draws.int(0, 2) + this.slowMs))
-    const reaches = Effect.suspend(() => (this.#isCut ? Effect.never : Effect.void))
+    const reaches = Effect.suspend(() => {
+      if (!this.#isCut) return Effect.void
+      this.waitsUntil = this.#world.now + patience
+      return Effect.never
+    })
     return Effect.gen({ self: this }, function* () {
       yield* way
       yield* reaches

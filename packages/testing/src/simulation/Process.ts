@@ -10,6 +10,12 @@ export const epoch = Date.UTC(2026, 0, 1)
 
 const nanos = (ms: number): bigint => BigInt(Math.floor(ms * 1_000)) * 1_000n
 
+/** How much goes on in a process. */
+export interface Load {
+  readonly fibers: number
+  readonly timers: number
+}
+
 const planOf = ({ plan_id }: Readonly<Record<string, unknown>>): string => (typeof plan_id === "string" ? plan_id : "")
 
 const makeLogger = (log: (line: string, plan: string) => void) =>
@@ -34,6 +40,7 @@ export class Process {
   #isAlive = true
   /** Of those that have not ended yet. */
   #pauses = 0
+  #timers = 0
   #queue: Array<Task> = []
   #at = 0
   /** By priority; what comes later than the usual ones. */
@@ -111,6 +118,11 @@ export class Process {
     this.#pauses--
   }
 
+  /** What of it goes on that is no plan's: fibers, and waits for a time. */
+  get load(): Load {
+    return { fibers: this.fibers.get("") ?? 0, timers: this.#timers }
+  }
+
   /** How far its wall clock is from the world's, in milliseconds. */
   get wallSkew(): number {
     return this.#wallSkew
@@ -179,8 +191,20 @@ export class Process {
         if (ms <= 0) return Effect.yieldNow
         if (!Number.isFinite(ms)) return Effect.never
         return Effect.callback<void>((resume) => {
-          const cancel = this.loop.after(ms, () => this.post(() => resume(Effect.void)))
-          return Effect.sync(cancel)
+          this.#timers++
+          let isOpen = true
+          const end = () => {
+            if (isOpen) this.#timers--
+            isOpen = false
+          }
+          const cancel = this.loop.after(ms, () => {
+            end()
+            this.post(() => resume(Effect.void))
+          })
+          return Effect.sync(() => {
+            end()
+            cancel()
+          })
         })
       }
     }

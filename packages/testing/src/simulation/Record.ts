@@ -5,9 +5,10 @@ import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { type PlanChange, PlanStore, type StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Context, Duration, Effect, Option } from "effect"
-import type { Cluster } from "./Cluster.ts"
+import { type Cluster, excess } from "./Cluster.ts"
 import type { CreatedPlan, Database } from "./Database.ts"
 import type { Left, Observed, ObservedCall, ObservedPlan, ObservedSession } from "./Observed.ts"
+import type { Load } from "./Process.ts"
 import type { Wires } from "./Wires.ts"
 import type { Open, World } from "./World.ts"
 
@@ -17,6 +18,8 @@ interface Parts {
   readonly cluster: Cluster
   readonly wires: Wires
   readonly faultsEnd: number
+  /** What goes on in a process that has not had a plan yet. */
+  readonly idle: Load
 }
 
 /** The least of the two limits on a provider's silence, in milliseconds. */
@@ -81,7 +84,7 @@ const leaseLeft = ({ database }: Parts, session: CreatedPlan["session_id"]) =>
       Option.isSome(granted) && Option.isNone(granted.value) ? [{ what: "lease", replica: "", detail: session }] : []
   )
 
-const runningOf = ({ cluster, database, wires, world }: Parts): ReadonlyArray<Left> => [
+const runningOf = ({ cluster, database, idle, wires, world }: Parts): ReadonlyArray<Left> => [
   ...cluster.all.flatMap(({ name: replica, process }) =>
     process.isAlive
       ? [
@@ -90,6 +93,7 @@ const runningOf = ({ cluster, database, wires, world }: Parts): ReadonlyArray<Le
               ? []
               : [{ what: "fiber", replica, detail: `${count} of ${database.nameOf(PlanId.make(plan))}` }]
           ),
+          ...excess(process.load, idle).map((more): Left => ({ ...more, replica })),
           ...wires.openOf(process).map((url): Left => ({ what: "socket", replica, detail: url.href }))
         ]
       : []

@@ -15,6 +15,7 @@ import { Loop } from "./Loop.ts"
 import * as Models from "./Models.ts"
 import type { Observed } from "./Observed.ts"
 import * as Peers from "./Peers.ts"
+import type { Load } from "./Process.ts"
 import * as RealWorld from "./RealWorld.ts"
 import * as Record from "./Record.ts"
 import type { Plant } from "./Replica.ts"
@@ -136,9 +137,10 @@ export const simulate = async (options: Options): Promise<Outcome> => {
     const cluster = new Cluster({ world, wires, database, config, plant, tools }, scenario.replicas)
     const stage = { world, cluster }
     let faultsEnd = 0
+    let idle: Load = { fibers: Infinity, timers: Infinity }
 
     const run = Effect.gen(function* () {
-      yield* cluster.awaitUp(0)
+      idle = (yield* cluster.awaitUp(0)).process.load
       const theatre = { world, wires, cluster }
       const callers = Effect.forEach(scenario.plans, (plan) => new Caller(stage, plan).run, {
         concurrency: "unbounded",
@@ -172,6 +174,7 @@ export const simulate = async (options: Options): Promise<Outcome> => {
         Effect.timeoutOption(240_000)
       )
       yield* Effect.sleep(rest)
+      yield* cluster.awaitIdle(idle)
     })
     let isOver = false
     world.process.fork(
@@ -183,7 +186,7 @@ export const simulate = async (options: Options): Promise<Outcome> => {
       )
     )
     await loop.run(() => isOver || loop.tasks >= steps)
-    const observed = Record.collect({ world, database, cluster, wires, faultsEnd })
+    const observed = Record.collect({ world, database, cluster, wires, faultsEnd, idle })
     const { misuse, trace } = world
     const rules = isOver ? { ...checkers, ...options.rules, "real world": () => misuse } : {}
     return {
