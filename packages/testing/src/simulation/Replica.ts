@@ -69,7 +69,12 @@ export class Replica {
   readonly #scope = Scope.makeUnsafe()
   #drain: Effect.Effect<void> = Effect.void
 
-  constructor(name: string, { config, database, door, plant, tools, wires, world }: Surroundings) {
+  /** `failed` is called when it could not start, and has ended. */
+  constructor(
+    name: string,
+    { config, database, door, plant, tools, wires, world }: Surroundings,
+    failed: () => void
+  ) {
     this.name = name
     this.#world = world
     this.process = new Process(name, world.loop, world.draws.of(name), (line, plan) =>
@@ -83,7 +88,7 @@ export class Replica {
       pauses: [],
       cutOff: [],
       deaf: [],
-      skewMs: 0
+      skew: { least: 0, most: 0 }
     }
     world.replicas.push(this.observed)
     database.board.links.add(this.link)
@@ -119,6 +124,7 @@ export class Replica {
         onFailure: (cause) => {
           world.tell(name, "", `did not start: ${String(Cause.squash(cause))}`)
           this.process.kill()
+          failed()
         },
         onSuccess: (context) => {
           this.door = Context.get(context, Door.Door)
