@@ -1,5 +1,5 @@
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
-import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider/AnthropicMessagesProvider"
+import * as AnthropicProvider from "@bowline/provider-anthropic/provider/AnthropicProvider"
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
@@ -156,5 +156,5 @@ const adapters = [
   ...["key-1", "key-2"].map((key) =>
     OpenAiProvider.layerChat({ baseUrl: `${providerUrls.openai}/v1`, apiKey: Redacted.make(key) })
   ),
-  AnthropicMessagesProvider.layer({ baseUrl: providerUrls.anthropic, apiKey: Redacted.make("key-1") })
+  AnthropicProvider.layer({ baseUrl: providerUrls.anthropic, apiKey: Redacted.make("key-1") })
 ]
