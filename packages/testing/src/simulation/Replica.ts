@@ -70,11 +70,7 @@ export class Replica {
   #drain: Effect.Effect<void> = Effect.void
 
   /** `failed` is called when it could not start, and has ended. */
-  constructor(
-    name: string,
-    { config, database, door, plant, tools, wires, world }: Surroundings,
-    failed: () => void
-  ) {
+  constructor(name: string, { config, database, door, plant, tools, wires, world }: Surroundings, failed: () => void) {
     this.name = name
     this.#world = world
     this.process = new Process(name, world.loop, world.draws.of(name), (line, plan) =>
