@@ -2,6 +2,7 @@ import { Effect, Exit, Stream } from "effect"
 import * as ChatHost from "../provider/ChatHost.ts"
 import * as MessagesHost from "../provider/MessagesHost.ts"
 import { reasonOf } from "../provider/internal/reasonOf.ts"
+import { withFinish } from "../provider/internal/withFinish.ts"
 import type { Asked, Script } from "../provider/Script.ts"
 import * as Turn from "../provider/Turn.ts"
 import { Fault, type Host, type HostRequest, type HostResponse } from "../http/Host.ts"
@@ -96,15 +97,24 @@ const isSummary = ({ system }: Asked): boolean => system.startsWith("You keep th
 const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: ProviderFault | undefined): Turn.Turn => {
   const { attempt } = playing
   const usage = usageOf(asked)
-  const reported = [Turn.usage(usage), then(playing, (attempt) => void (attempt.usage = usage))]
-  const finished = then(playing, (attempt) => void (attempt.result = "finished"))
   const whole = spoken(playing, answer)
   const text = whole.filter(({ _tag }) => _tag !== "Call")
+  let finishedAt = Infinity
+  const finished = then(playing, (attempt) => {
+    attempt.result = "finished"
+    finishedAt = playing.world.now
+  })
+  const ended = withFinish(whole).flatMap((move) => (move._tag === "Finish" ? [move, finished] : [move]))
+  const used = then(playing, (attempt) => {
+    attempt.usage = usage
+    attempt.usageMs = Math.max(playing.world.now - finishedAt, 0)
+  })
+  const reported = [Turn.usage(usage), used]
   switch (fault?._tag) {
     case undefined:
     case "Cut":
     case "Reset":
-      return [...whole, ...reported, finished]
+      return [...ended, ...reported]
     case "Refuse": {
       const { code, retryAfterS, status } = fault
       const headers = retryAfterS === undefined ? {} : { "retry-after": String(retryAfterS) }
@@ -117,30 +127,28 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
       return [...begun, Turn.errorChunk({ message: "A scripted failure", type: fault.type })]
     }
     case "Stall": {
-      const [begun, rest] = cutAtWord(whole, fault.words)
-      return [...begun, wait(fault.ms), ...rest, ...reported, finished]
+      const [begun, rest] = cutAtWord(ended, fault.words)
+      return [...begun, wait(fault.ms), ...rest, ...reported]
     }
     case "SlowBytes":
-      return [split(7), slow(fault.ms), ...whole, ...reported, finished]
+      return [split(7), slow(fault.ms), ...ended, ...reported]
     case "NoFinish":
       attempt.result = "stream_truncated"
       return [...whole, Turn.noFinish]
     case "Corrupt":
       attempt.result = "stream_corrupt"
       return [...text, Turn.raw("data: {not json\n\n")]
-    case "Twice": {
-      const reason = text.length < whole.length ? "tool_calls" : "stop"
-      return [...whole, Turn.finish(reason), Turn.finish(reason), ...reported, finished]
-    }
+    case "Twice":
+      return [...ended, ...ended.filter(({ _tag }) => _tag === "Finish"), ...reported]
     case "Length":
-      return [...text, Turn.finish("length"), ...reported, finished]
+      return [...text, Turn.finish("length"), finished, ...reported]
   }
 }
 
 const cutBehind = (response: HostResponse, bytes: number, kind: Fault["kind"], onCut: () => void): HostResponse => {
   let left = bytes
   const body = Stream.flatMap(response.body, (piece): Stream.Stream<Uint8Array, Fault> => {
-    if (piece.length < left) {
+    if (piece.length <= left) {
       left -= piece.length
       return Stream.succeed(piece)
     }
@@ -197,7 +205,8 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
           result: "cut",
           quiet: 0,
           said: "",
-          usage: undefined
+          usage: undefined,
+          usageMs: 0
         }
         world.attempts.push(attempt)
         running.set(request, attempt)
@@ -217,7 +226,8 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
           Effect.sync(() => {
             attempt.ended = world.moment()
             attempt.quiet = world.now - playing.spokeAt
-            if (Exit.isFailure(exit) && !isBroken && attempt.result !== "transport") attempt.result = "cut"
+            const isKnown = isBroken || attempt.result === "transport" || attempt.result === "finished"
+            if (Exit.isFailure(exit) && !isKnown) attempt.result = "cut"
             world.tell(provider, plan, `ends: ${attempt.result}`)
           })
         return { ...spoiled, body: Stream.onExit(spoiled.body, end) }

@@ -68,6 +68,8 @@ const actsOf = (key: string, ms: number, fault: PeerFault | undefined): Readonly
 /** Peers of a world know their calls by the keys in their arguments. */
 class Book {
   readonly #world: World
+  /** The last one of each. */
+  readonly #byKey = new Map<string, Open<ObservedCall>>()
   readonly #byRemoteId = new Map<string, Open<ObservedCall>>()
 
   constructor(world: World) {
@@ -88,10 +90,12 @@ class Book {
       began: this.#world.moment(),
       ended: undefined,
       cancels: [],
-      remote_task_id: send.taskId
+      remote_task_id: send.taskId,
+      namedTo: undefined
     }
     this.#world.calls.push(call)
     this.#byRemoteId.set(send.taskId, call)
+    this.#byKey.set(key, call)
     this.#world.tell(peer, plan, `gets ${skill} ${key}`)
     if (ends) this.#world.loop.after(ms, () => (call.ended ??= this.#world.moment()))
   }
@@ -109,6 +113,13 @@ class Book {
     if (call !== undefined) this.#world.tell(call.tool, call.plan, `is told to cancel ${call.key}`)
   }
 
+  /** The answer to a message names its task. */
+  heard({ body }: HostRequest, replica: string): void {
+    const key = keyIn(body)
+    const call = key && this.#byKey.get(key)
+    if (call) call.namedTo ??= replica
+  }
+
   cancelled(remoteId: string): void {
     const call = this.#byRemoteId.get(remoteId)
     if (call !== undefined) call.ended ??= this.#world.moment()
@@ -123,7 +134,10 @@ export const serve = (world: World, wires: Wires, faultOf: (key: string) => Peer
     const book = new Book(world)
     const network = Network.of({
       serve: Effect.fnUntraced(function* (host) {
-        wires.serve(originOf(kind), spoiling(host, book, faultOf), { onSent: (request) => book.sent(request) })
+        wires.serve(originOf(kind), spoiling(host, book, faultOf), {
+          onSent: (request) => book.sent(request),
+          onHeard: (request, replica) => book.heard(request, replica)
+        })
         return { url: originOf(kind), requests: yield* ExchangeLog.make<HostRequest, Ending>() }
       })
     })
@@ -141,6 +155,9 @@ export const serve = (world: World, wires: Wires, faultOf: (key: string) => Peer
 const isSend = (method: string): boolean => /message\/s|Send/.test(method)
 const isCancel = (method: string): boolean => /cancel$|^CancelTask$/.test(method)
 
+/** The key of the call that a message brings. */
+const keyIn = (body: string): string => /\\"key\\":\\"([^"\\]+)/.exec(body)?.[1] ?? ""
+
 const taskIdOf = (params: Readonly<Record<string, Schema.Json>>): string => {
   const id = params["id"] ?? params["taskId"] ?? params["task_id"]
   return typeof id === "string" ? id : ""
@@ -154,8 +171,7 @@ const spoiling =
       if (Option.isNone(rpc)) return host(request)
       const { id, method, params } = rpc.value
       if (isSend(method)) {
-        const key = /\\"key\\":\\"([^"\\]+)/.exec(request.body)?.[1] ?? ""
-        return spoil(host(request), faultOf(key))
+        return spoil(host(request), faultOf(keyIn(request.body)))
       }
       const remoteId = taskIdOf(params)
       const fault = faultOf(book.keyOf(remoteId))
