@@ -104,9 +104,9 @@ export interface ObservedCall {
   readonly ended: Moment | undefined
   /** When a request to cancel it has left a replica. */
   readonly cancels: ReadonlyArray<Moment>
-  /** The replica that the peer has told the id of its task; undefined for a local tool, and where the answer was lost. */
-  readonly namedTo: string | undefined
-  /** A remote task of a peer, by the id that a replica has learned: it goes on until it is told to cancel. */
+  /** When the peer has told a replica the id of its task; undefined for a local tool, and where the answer was lost. */
+  readonly named: (Moment & { readonly replica: string }) | undefined
+  /** A remote task of a peer, by the id that a replica has stored: it goes on until it is told to cancel. */
   readonly remote_task_id: string | null
 }
 

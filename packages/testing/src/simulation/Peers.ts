@@ -91,7 +91,7 @@ class Book {
       ended: undefined,
       cancels: [],
       remote_task_id: send.taskId,
-      namedTo: undefined
+      named: undefined
     }
     this.#world.calls.push(call)
     this.#byRemoteId.set(send.taskId, call)
@@ -117,7 +117,7 @@ class Book {
   heard({ body }: HostRequest, replica: string): void {
     const key = keyIn(body)
     const call = key && this.#byKey.get(key)
-    if (call) call.namedTo ??= replica
+    if (call) call.named ??= { ...this.#world.moment(), replica }
   }
 
   cancelled(remoteId: string): void {

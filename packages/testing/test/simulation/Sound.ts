@@ -209,7 +209,7 @@ export const sound: Observed = {
       ended: { at: 300, order: 30 },
       cancels: [],
       remote_task_id: null,
-      namedTo: undefined
+      named: undefined
     }
   ],
   attempts: [

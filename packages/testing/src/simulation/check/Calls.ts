@@ -2,7 +2,7 @@ import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { isSettled } from "@bowline/domain/plan/Plan"
 import type { Observed, ObservedCall, ObservedPlan } from "../Observed.ts"
 import { replicaFitBy } from "./Fitness.ts"
-import { endsOf, eventsOf, named, seconds } from "./PlanEnd.ts"
+import { endsOf, eventsOf, named as nameOf, type PlanEnd, seconds } from "./PlanEnd.ts"
 
 /** How long a cancel may take, in milliseconds: each has 5 s. */
 const cancelWithin = 6_000
@@ -31,22 +31,22 @@ const tasksEnd = (events: ReadonlyArray<PlanEvent>, isOver: boolean): ReadonlyAr
   return problems
 }
 
-/** Whether somebody has to be told that nobody waits for the call any more: its remote task runs when its plan ends. */
-const isLeftOpen = ({ ended, remote_task_id }: ObservedCall, order: number): boolean =>
-  remote_task_id !== null && (ended === undefined || ended.order > order)
+/** Whether its remote task runs when its plan ends, and whoever ends the plan knows it: it is stored, or the peer has named it there. */
+const isLeftOpen = ({ ended, named, remote_task_id }: ObservedCall, { order, replica }: PlanEnd): boolean =>
+  (remote_task_id !== null || named?.replica === replica) && (ended === undefined || ended.order > order)
 
 const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
   const [end] = endsOf(observed, plan)
   if (end === undefined) return []
-  // Who settles a plan tells its peers. If it dies at that, nobody does.
-  const by = replicaFitBy(observed, end.replica, end.at, cancelWithin)
   return observed.calls
-    .filter((call) => call.plan === plan.name && isLeftOpen(call, end.order))
-    .filter(({ cancels, ended }) => !cancels.some(({ at }) => at <= by) && (ended?.at ?? Infinity) > by)
-    .filter(() => by !== Infinity)
+    .filter((call) => call.plan === plan.name && isLeftOpen(call, end))
+    .filter(({ cancels, ended, named }) => {
+      // Who settles a plan tells its peers. If it dies at that, nobody does.
+      const by = replicaFitBy(observed, end.replica, Math.max(end.at, named?.at ?? 0), cancelWithin)
+      return by !== Infinity && !cancels.some(({ at }) => at <= by) && (ended?.at ?? Infinity) > by
+    })
     .map(
-      ({ key, remote_task_id }) =>
-        `the peer of call ${key} is not told to cancel ${remote_task_id}, though the plan ended at ${seconds(end.at)}`
+      ({ key }) => `the peer of call ${key} is not told to cancel its task, though the plan ended at ${seconds(end.at)}`
     )
 }
 
@@ -94,7 +94,7 @@ export const calls = (observed: Observed): ReadonlyArray<string> => [
       ...tasksEnd(eventsOf(plan), isOver),
       ...running.map(({ task_id }) => `task ${task_id} is stored as running`),
       ...peersAreTold(observed, plan)
-    ].map((what) => `${named(plan)}: ${what}`)
+    ].map((what) => `${nameOf(plan)}: ${what}`)
   }),
   ...callsAreOnce(observed.calls),
   ...intentsAreStored(observed)
