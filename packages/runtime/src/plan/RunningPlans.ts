@@ -44,6 +44,8 @@ export interface RunningPlan {
 export interface Ready extends PlanStart {
   readonly preset: Preset
   readonly session_id: SessionId
+  /** Its deadline, in milliseconds of this process's `Monotonic` clock. */
+  readonly endsAt: number
   /** The guard of its next write. If it is `Held`, the session's lease came with the plan. */
   readonly guard: Guard
   /** Its last event, and those of the last ones that need not be read from the store. */
