@@ -36,8 +36,6 @@ export interface ObservedReplica {
   readonly cutOff: ReadonlyArray<Span>
   /** While notices to it were lost or late. */
   readonly deaf: ReadonlyArray<Span>
-  /** How far its wall clock was from the world's: behind it at most, and before it at most; in milliseconds. */
-  readonly skew: { readonly least: number; readonly most: number }
 }
 
 /** One connection of a reader. */
@@ -76,7 +74,7 @@ export interface ObservedPlan {
   readonly plan: Plan
   readonly request: PlanRequest
   readonly created: Moment
-  /** In milliseconds of virtual time, whatever the wall clock of its replica says. */
+  /** In milliseconds of virtual time, whatever wall clocks say. */
   readonly deadline: number
   readonly frames: ReadonlyArray<PlanFrame>
   readonly tasks: ReadonlyArray<StoredTask>

@@ -71,8 +71,7 @@ export class Replica {
       ended: undefined,
       pauses: [],
       cutOff: [],
-      deaf: [],
-      skew: { least: 0, most: 0 }
+      deaf: []
     }
     world.replicas.push(this.observed)
     database.board.links.add(this.link)

@@ -40,7 +40,12 @@ const make = () => {
 const heardBy = async (become: Link["notices"], ms: number): Promise<ReadonlyArray<string>> => {
   const { link, notices, run, wait } = make()
   const heard: Array<string> = []
-  await run(Scope.provide(notices.subscribe(({ _tag }) => void heard.push(_tag)), Scope.makeUnsafe()))
+  await run(
+    Scope.provide(
+      notices.subscribe(({ _tag }) => void heard.push(_tag)),
+      Scope.makeUnsafe()
+    )
+  )
   link.notices = become
   await run(notices.publish([{ _tag: "PlansLeft" }]))
   await wait(ms)
@@ -86,7 +91,12 @@ describe("the simulated connection of a process to its store", () => {
   it("notices after 5 s that it hears nothing, and once more when the last of its cuts is over", async () => {
     const { link, notices, run, wait } = make()
     const heard: Array<string> = []
-    await run(Scope.provide(notices.subscribe(({ _tag }) => void heard.push(_tag)), Scope.makeUnsafe()))
+    await run(
+      Scope.provide(
+        notices.subscribe(({ _tag }) => void heard.push(_tag)),
+        Scope.makeUnsafe()
+      )
+    )
     const [healOne, healOther] = [link.cut(), link.cut()]
     await wait(4_900)
     assert.deepStrictEqual([notices.isListening(), heard], [true, []])
