@@ -47,6 +47,7 @@ export interface ObservedReader {
   readonly after: number
   readonly began: Moment
   readonly frames: ReadonlyArray<Moment & { readonly frame: PlanFrame }>
+  readonly pings: ReadonlyArray<Moment>
   /** `closed`: the gateway has ended the stream without `done`. `broken`: its replica was killed, or the network. */
   readonly ended: (Moment & { readonly how: "done" | "closed" | "left" | "broken" }) | undefined
 }

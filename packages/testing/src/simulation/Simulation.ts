@@ -10,6 +10,7 @@ import { Cluster } from "./Cluster.ts"
 import { Database } from "./Database.ts"
 import { allFaults, draw, type FaultKinds } from "./Draw.ts"
 import { Draws } from "./Draws.ts"
+import * as Door from "./Door.ts"
 import * as Faults from "./Faults.ts"
 import { Loop } from "./Loop.ts"
 import * as Models from "./Models.ts"
@@ -18,7 +19,7 @@ import * as Peers from "./Peers.ts"
 import type { Load } from "./Process.ts"
 import * as RealWorld from "./RealWorld.ts"
 import * as Record from "./Record.ts"
-import type { Plant } from "./Replica.ts"
+import type { MakeDoor, Plant } from "./Replica.ts"
 import { plainPlan, type Scenario, type ScenarioPlan } from "./Scenario.ts"
 import type { TraceLine } from "./Trace.ts"
 import * as Tools from "./Tools.ts"
@@ -49,6 +50,8 @@ export interface Options {
   readonly config?: Partial<PlansConfig["Service"]>
   /** What a test puts in the place of parts of the gateway. */
   readonly plant?: Plant
+  /** How callers come in. By themselves they call the services. */
+  readonly door?: MakeDoor
   /** Rules of an app, beside those of the gateway. */
   readonly rules?: Readonly<Record<string, Checker>>
 }
@@ -106,7 +109,7 @@ const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Sc
  * ```
  */
 export const simulate = async (options: Options): Promise<Outcome> => {
-  const { config = {}, faults = allFaults, plant = {}, seed, steps = Infinity } = options
+  const { config = {}, door = Door.layerServices, faults = allFaults, plant = {}, seed, steps = Infinity } = options
   const { questions, script, tools = defaultTools } = options.world ?? {}
   const scenario = options.scenario ?? withQuestions(draw(seed, faults), questions)
   const draws = new Draws(`run ${scenario.seed}`)
@@ -134,7 +137,7 @@ export const simulate = async (options: Options): Promise<Outcome> => {
         (key) => scenario.faults.flatMap((fault) => (fault._tag === "Peer" && fault.key === key ? [fault.does] : []))[0]
       )
     )
-    const cluster = new Cluster({ world, wires, database, config, plant, tools }, scenario.replicas)
+    const cluster = new Cluster({ world, wires, database, config, plant, door, tools }, scenario.replicas)
     const stage = { world, cluster }
     let faultsEnd = 0
     let idle: Load = { fibers: Infinity, timers: Infinity }
