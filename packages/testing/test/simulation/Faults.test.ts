@@ -76,3 +76,40 @@ describe("a supervisor", () => {
     )
   })
 })
+
+describe("a simulated model", () => {
+  it("does not ask again for calls that it knows only from a summary", async () => {
+    const call = (key: string, tool: string, ms = 1) => ({ key, tool, ms })
+    const plan: ScenarioPlan = {
+      ...plainPlan,
+      at: 515,
+      hasKey: false,
+      ballast: 3_199,
+      timeoutMs: 108_178,
+      steps: [
+        {
+          words: 1,
+          pauseMs: 1,
+          calls: [call("p0/0.0", "bindu_ask"), call("p0/0.1", "one_ask"), call("p0/0.2", "bindu_ask")]
+        },
+        {
+          words: 1,
+          pauseMs: 55,
+          calls: [
+            call("p0/1.0", "three_again", 584),
+            call("p0/1.1", "one_again", 309),
+            call("p0/1.2", "bindu_ask", 1_942)
+          ]
+        },
+        { words: 2, pauseMs: 14, calls: [] }
+      ]
+    }
+    const kill: Fault = { _tag: "Kill", at: 1_853, replica: 0, tasks: 38, backMs: 4_709 }
+    const { trace, violations } = await simulate({
+      seed: 62_087,
+      scenario: { seed: 62_087, replicas: 1, plans: [plan], faults: [kill] }
+    })
+    assert.isTrue(trace.some(({ plan, what }) => plan === "p0" && what === "stores compaction"))
+    assert.deepStrictEqual(violations, [])
+  })
+})
