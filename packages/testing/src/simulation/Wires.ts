@@ -108,6 +108,8 @@ export class Wires {
       url: request.url,
       isSilent: false,
       reset: () => {
+        // Over a dead connection no reset comes either.
+        if (exchange.isSilent) return
         onReset?.(request)
         breakOff(new Fault({ kind: "reset" }))
         close()
