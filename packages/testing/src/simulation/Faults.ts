@@ -45,7 +45,16 @@ const strikeAll = (theatre: Theatre, fault: Exclude<Fault, OfReplica>): Effect.E
   switch (fault._tag) {
     case "Provider":
     case "Peer":
+    case "Mcp":
       return Effect.void
+    case "Expire":
+    case "Storm":
+    case "Card":
+    case "McpServer":
+      return lasting(theatre, fault.ms, () => {
+        world.standing.add(fault)
+        return () => void world.standing.delete(fault)
+      })
     case "StoreAway":
       return lasting(theatre, fault.ms, () => cutAll(world, cluster.all, [world.storeAway]))
     case "NetworkSlow":

@@ -6,10 +6,10 @@ import type { Asked, Script } from "../provider/Script.ts"
 import * as Turn from "../provider/Turn.ts"
 import { Fault, type Host, type HostRequest, type HostResponse } from "../http/Host.ts"
 import { slow, split, until, wait } from "../http/Move.ts"
+import { peerTools } from "./Peers.ts"
 import { providerUrls } from "./Replica.ts"
 import type { ObservedAttempt } from "./Observed.ts"
 import type { ProviderFault, ScenarioPlan } from "./Scenario.ts"
-import { tools } from "./Tools.ts"
 import { replicaHeader, sentHeader, type Wires } from "./Wires.ts"
 import { type Open, planIn, type World } from "./World.ts"
 
@@ -19,6 +19,7 @@ type Attempt = Open<ObservedAttempt>
 interface Playing {
   readonly world: World
   readonly attempt: Attempt
+  readonly provider: keyof typeof providerUrls
   spokeAt: number
 }
 
@@ -59,10 +60,7 @@ const stepOf = (plan: ScenarioPlan | undefined, name: string, asked: Asked): Tur
     if (before === results(asked).length) {
       const said = Array.from({ length: words }, (_, word) => `${name}.${index}.${word} `)
       const called = calls.map(({ key, ms, tool }) =>
-        Turn.callTool(
-          tool,
-          tools.some(({ name }) => name === tool) ? { key, ms } : { input: JSON.stringify({ key, ms }) }
-        )
+        Turn.callTool(tool, peerTools.includes(tool) ? { input: JSON.stringify({ key, ms }) } : { key, ms })
       )
       return [...sayAll(said, pauseMs), ...called]
     }
@@ -92,19 +90,36 @@ const questionOf = ({ messages }: Asked): string =>
 
 const isSummary = ({ system }: Asked): boolean => system.startsWith("You keep the memory of a conversation")
 
+/** A piece of something that has not begun. Chat drops a call without a name; Messages have an order. */
+const strays = {
+  openai: {
+    piece: { choices: [{ index: 0, delta: { tool_calls: [{ index: 7, function: { arguments: "{}" } }] } }] },
+    result: "cut"
+  },
+  anthropic: {
+    piece: { type: "content_block_delta", index: 7, delta: { type: "text_delta", text: "too early " } },
+    result: "stream_corrupt"
+  }
+}
+
 /** The answer of a provider, with the fault, and what an attempt has to make of it. */
 const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: ProviderFault | undefined): Turn.Turn => {
   const { attempt } = playing
   const usage = usageOf(asked)
   const reported = [Turn.usage(usage), then(playing, (attempt) => void (attempt.usage = usage))]
-  const finished = then(playing, (attempt) => void (attempt.result = "finished"))
   const whole = spoken(playing, answer)
   const text = whole.filter(({ _tag }) => _tag !== "Call")
+  const reason = text.length < whole.length ? "tool_calls" : "stop"
+  const finish = (reason: Parameters<typeof Turn.finish>[0]): Turn.Turn => [
+    Turn.finish(reason),
+    then(playing, (attempt) => void (attempt.result = "finished")),
+    ...reported
+  ]
   switch (fault?._tag) {
     case undefined:
     case "Cut":
     case "Reset":
-      return [...whole, ...reported, finished]
+      return [...whole, ...finish(reason)]
     case "Refuse": {
       const { code, retryAfterS, status } = fault
       const headers = retryAfterS === undefined ? {} : { "retry-after": String(retryAfterS) }
@@ -118,22 +133,26 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
     }
     case "Stall": {
       const [begun, rest] = cutAtWord(whole, fault.words)
-      return [...begun, wait(fault.ms), ...rest, ...reported, finished]
+      return [...begun, wait(fault.ms), ...rest, ...finish(reason)]
     }
     case "SlowBytes":
-      return [split(7), slow(fault.ms), ...whole, ...reported, finished]
+      return [split(7), slow(fault.ms), ...whole, ...finish(reason)]
     case "NoFinish":
       attempt.result = "stream_truncated"
       return [...whole, Turn.noFinish]
     case "Corrupt":
       attempt.result = "stream_corrupt"
       return [...text, Turn.raw("data: {not json\n\n")]
-    case "Twice": {
-      const reason = text.length < whole.length ? "tool_calls" : "stop"
-      return [...whole, Turn.finish(reason), Turn.finish(reason), ...reported, finished]
+    case "Disorder": {
+      const { piece, result } = strays[playing.provider]
+      attempt.result = result
+      const stray = Turn.raw(`data: ${JSON.stringify(piece)}\n\n`)
+      return result === "cut" ? [...text, stray, ...finish("stop")] : [...text, stray]
     }
+    case "Twice":
+      return [...whole, Turn.finish(reason), ...finish(reason)]
     case "Length":
-      return [...text, Turn.finish("length"), ...reported, finished]
+      return [...text, ...finish("length")]
   }
 }
 
@@ -154,6 +173,18 @@ const cutBehind = (response: HostResponse, bytes: number, kind: Fault["kind"], o
     return rest.length === 0 ? breaks : Stream.concat(Stream.succeed(rest), breaks)
   })
   return { ...response, body }
+}
+
+/** What the provider answers at this instant to everybody, or to this credential. */
+const standingFault = (world: World, provider: string, credential: string): ProviderFault | undefined => {
+  for (const fault of world.standing) {
+    if (fault._tag === "Expire" && fault.credential === credential) return { _tag: "Refuse", status: 401 }
+    if (fault._tag === "Storm" && fault.provider === provider) {
+      const { retryAfterS } = fault
+      return { _tag: "Refuse", status: 429, ...(retryAfterS !== undefined && { retryAfterS }) }
+    }
+  }
+  return undefined
 }
 
 interface Cast {
@@ -183,13 +214,15 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
         const plan = isSummary(given) ? "" : planIn(questionOf(given))
         const number = asked.get(plan) ?? 0
         asked.set(plan, number + 1)
-        const fault = plan === "" ? undefined : faultOf(plan, number)
+        const credential = `${provider}-${keyOf(request)}`
+        const drawn = plan === "" ? undefined : faultOf(plan, number)
+        const fault = standingFault(world, provider, credential) ?? drawn
         const replica = request.headers[replicaHeader] ?? ""
         const attempt: Attempt = {
           plan,
           session_id: undefined,
           replica,
-          credential: `${provider}-${keyOf(request)}`,
+          credential,
           model: `${provider}/${given.model}`,
           asked: given,
           began: world.moment(),
@@ -201,7 +234,7 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
         }
         world.attempts.push(attempt)
         running.set(request, attempt)
-        const playing: Playing = { world, attempt, spokeAt: Number(request.headers[sentHeader]) }
+        const playing: Playing = { world, attempt, provider, spokeAt: Number(request.headers[sentHeader]) }
         world.tell(provider, plan, `is asked by ${replica}${fault === undefined ? "" : `, and will ${fault._tag}`}`)
         const answer = isSummary(given) ? summaryOf(given) : (script?.(given) ?? stepOf(plans().get(plan), plan, given))
         const turn = play(playing, given, answer, fault)
@@ -217,7 +250,8 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
           Effect.sync(() => {
             attempt.ended = world.moment()
             attempt.quiet = world.now - playing.spokeAt
-            if (Exit.isFailure(exit) && !isBroken && attempt.result !== "transport") attempt.result = "cut"
+            const isSaid = attempt.result === "finished" || attempt.result === "transport"
+            if (Exit.isFailure(exit) && !isBroken && !isSaid) attempt.result = "cut"
             world.tell(provider, plan, `ends: ${attempt.result}`)
           })
         return { ...spoiled, body: Stream.onExit(spoiled.body, end) }

@@ -106,6 +106,8 @@ export interface ObservedCall {
   readonly cancels: ReadonlyArray<Moment>
   /** A remote task of a peer, by the id that a replica has learned: it goes on until it is told to cancel. */
   readonly remote_task_id: string | null
+  /** Who has sent it to an MCP server: no other replica can cancel it. */
+  readonly asked_by?: string
 }
 
 /** A request that a provider got, and what it did. */

@@ -1,10 +1,10 @@
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
+import * as SdkMcpClient from "@bowline/mcp/server/SdkMcpClient"
 import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider/AnthropicMessagesProvider"
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
-import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { Providers } from "@bowline/runtime/provider/Providers"
@@ -91,7 +91,7 @@ export class Replica {
         Providers.layer(adapters),
         PlansConfig.layer({ model: "openai/sim", fallbackModels: ["anthropic/sim"], contextWindow, ...config }),
         A2aPeerClient.layer,
-        McpClient.layerNone,
+        SdkMcpClient.layer,
         Layer.effect(
           LocalTools,
           Effect.gen(function* () {

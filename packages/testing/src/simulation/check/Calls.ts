@@ -2,7 +2,7 @@ import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { isSettled } from "@bowline/domain/plan/Plan"
 import type { Observed, ObservedCall, ObservedPlan } from "../Observed.ts"
 import { replicaFitBy } from "./Fitness.ts"
-import { endsOf, eventsOf, named, seconds } from "./PlanEnd.ts"
+import { endsOf, eventsOf, named, type PlanEnd, seconds } from "./PlanEnd.ts"
 
 /** How long a cancel may take, in milliseconds: each has 5 s. */
 const cancelWithin = 6_000
@@ -31,9 +31,10 @@ const tasksEnd = (events: ReadonlyArray<PlanEvent>, isOver: boolean): ReadonlyAr
   return problems
 }
 
-/** Whether somebody has to be told that nobody waits for the call any more: its remote task runs when its plan ends. */
-const isLeftOpen = ({ ended, remote_task_id }: ObservedCall, order: number): boolean =>
-  remote_task_id !== null && (ended === undefined || ended.order > order)
+/** Whether somebody has to be told that nobody waits for the call any more: it runs elsewhere when this replica ends its plan. */
+const isLeftOpen = ({ asked_by, began, ended, remote_task_id }: ObservedCall, { order, replica }: PlanEnd): boolean =>
+  (remote_task_id !== null || (asked_by === replica && began.order < order)) &&
+  (ended === undefined || ended.order > order)
 
 const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
   const [end] = endsOf(observed, plan)
@@ -41,12 +42,12 @@ const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<str
   // Who settles a plan tells its peers. If it dies at that, nobody does.
   const by = replicaFitBy(observed, end.replica, end.at, cancelWithin)
   return observed.calls
-    .filter((call) => call.plan === plan.name && isLeftOpen(call, end.order))
+    .filter((call) => call.plan === plan.name && isLeftOpen(call, end))
     .filter(({ cancels, ended }) => !cancels.some(({ at }) => at <= by) && (ended?.at ?? Infinity) > by)
     .filter(() => by !== Infinity)
     .map(
-      ({ key, remote_task_id }) =>
-        `the peer of call ${key} is not told to cancel ${remote_task_id}, though the plan ended at ${seconds(end.at)}`
+      ({ key, remote_task_id, tool }) =>
+        `${tool} is not told to cancel call ${key} (${remote_task_id ?? "a request"}), though the plan ended at ${seconds(end.at)}`
     )
 }
 
