@@ -51,7 +51,16 @@ const strikeAll = (theatre: Theatre, fault: Exclude<Fault, OfReplica>): Effect.E
   switch (fault._tag) {
     case "Provider":
     case "Peer":
+    case "Mcp":
       return Effect.void
+    case "Expire":
+    case "Storm":
+    case "Card":
+    case "McpServer":
+      return lasting(theatre, fault.ms, () => {
+        world.standing.add(fault)
+        return () => void world.standing.delete(fault)
+      })
     case "StoreAway":
       return lasting(theatre, fault.ms, () => both(world.span(world.storeAway), cutAll(world, cluster.all)))
     case "NetworkSlow":

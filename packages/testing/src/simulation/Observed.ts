@@ -103,7 +103,7 @@ export interface ObservedCall {
   readonly ended: Moment | undefined
   /** When a request to cancel it has left a replica. */
   readonly cancels: ReadonlyArray<Moment>
-  /** When the peer has told a replica the id of its task; undefined for a local tool, and where the answer was lost. */
+  /** When a replica could cancel it: a peer has told it the id of its task, a request to an MCP server has one. Undefined for a local tool, and where the answer was lost. */
   readonly named: (Moment & { readonly replica: string }) | undefined
   /** A remote task of a peer, by the id that a replica has stored: it goes on until it is told to cancel. */
   readonly remote_task_id: string | null

@@ -1,4 +1,5 @@
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
+import { inPlace, SchemaChecks } from "@bowline/runtime/unstable/tool/SchemaChecks"
 import { Cause, Clock, Context, Duration, Effect, Logger, Metric, Random, References, Scheduler } from "effect"
 import type { Draws } from "./Draws.ts"
 import type { Loop } from "./Loop.ts"
@@ -157,6 +158,7 @@ export class Process {
       Context.add(Clock.Clock, this.#makeClock()),
       Context.add(Random.Random, random),
       Context.add(UuidGenerator, () => this.draws.uuid()),
+      Context.add(SchemaChecks, inPlace),
       Context.add(References.TracerEnabled, false),
       Context.add(References.MinimumLogLevel, "Warn"),
       Context.add(Logger.CurrentLoggers, new Set([logger])),

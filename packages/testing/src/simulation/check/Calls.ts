@@ -45,9 +45,7 @@ const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<str
       const by = replicaFitBy(observed, end.replica, Math.max(end.at, named?.at ?? 0), cancelWithin)
       return by !== Infinity && !cancels.some(({ at }) => at <= by) && (ended?.at ?? Infinity) > by
     })
-    .map(
-      ({ key }) => `the peer of call ${key} is not told to cancel its task, though the plan ended at ${seconds(end.at)}`
-    )
+    .map(({ key, tool }) => `${tool} is not told to cancel call ${key}, though the plan ended at ${seconds(end.at)}`)
 }
 
 /** No call twice, and no id for two calls. A call of an idempotent tool may come again: with the same id. */
