@@ -20,10 +20,15 @@ const decode = Schema.decodeUnknownSync(PlanRequest)
 /** Until the caller knows the id of its plan. */
 const nobody = PlanId.make("plan_00000000-0000-4000-8000-000000000000")
 
-/** Words of no meaning, which no tokenizer makes short. */
+/** Words of no meaning, which no tokenizer makes short. They are few: it knows them the second time. */
+const vocabulary = Array.from({ length: 64 }, (_, index) => {
+  const draws = new Draws(`word ${index}`)
+  return draws.bits().toString(36).padStart(7, "0")
+})
+
 const ballastOf = ({ ballast, name }: ScenarioPlan): string => {
   const draws = new Draws(`ballast of ${name}`)
-  return Array.from({ length: Math.ceil(ballast / 8) }, () => draws.bits().toString(36).padStart(7, "0")).join(" ")
+  return Array.from({ length: Math.ceil(ballast / 8) }, () => vocabulary[draws.int(0, 63)]).join(" ")
 }
 
 const calls = ({ steps }: ScenarioPlan, tools: ReadonlyArray<string>): boolean =>

@@ -116,6 +116,7 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ],
   ["a call before its intent", "calls", first("calls", () => ({ began: { at: 100, order: 11 } }))],
   ["a peer that is not told", "calls", first("calls", () => ({ replica: "", ended: undefined, remote_task_id: "r" }))],
+  ["an MCP server that is not told", "calls", first("calls", () => ({ replica: "", ended: undefined, asked_by: "a" }))],
   [
     "a result before its call",
     "histories",

@@ -31,10 +31,19 @@ const tasksEnd = (events: ReadonlyArray<PlanEvent>, isOver: boolean): ReadonlyAr
   return problems
 }
 
+/** Whether the replica has waited for the call until its plan ended. */
+const isAwaited = ({ commits }: Observed, { began, task_id }: ObservedCall, { order }: PlanEnd): boolean =>
+  began.order < order &&
+  !commits.some(
+    (commit) =>
+      commit.order < order &&
+      commit.changes.some((change) => change._tag === "TaskFinished" && change.task_id === task_id)
+  )
+
 /** Whether somebody has to be told that nobody waits for the call any more: it runs elsewhere when this replica ends its plan. */
-const isLeftOpen = ({ asked_by, began, ended, remote_task_id }: ObservedCall, { order, replica }: PlanEnd): boolean =>
-  (remote_task_id !== null || (asked_by === replica && began.order < order)) &&
-  (ended === undefined || ended.order > order)
+const isLeftOpen = (observed: Observed, call: ObservedCall, end: PlanEnd): boolean =>
+  (call.remote_task_id !== null || (call.asked_by === end.replica && isAwaited(observed, call, end))) &&
+  (call.ended === undefined || call.ended.order > end.order)
 
 const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
   const [end] = endsOf(observed, plan)
@@ -42,7 +51,7 @@ const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<str
   // Who settles a plan tells its peers. If it dies at that, nobody does.
   const by = replicaFitBy(observed, end.replica, end.at, cancelWithin)
   return observed.calls
-    .filter((call) => call.plan === plan.name && isLeftOpen(call, end))
+    .filter((call) => call.plan === plan.name && isLeftOpen(observed, call, end))
     .filter(({ cancels, ended }) => !cancels.some(({ at }) => at <= by) && (ended?.at ?? Infinity) > by)
     .filter(() => by !== Infinity)
     .map(
