@@ -11,10 +11,15 @@ import type { CallerAct, ScenarioPlan } from "./Scenario.ts"
 import { mcpServers, mcpTools } from "./Servers.ts"
 import type { Open, World } from "./World.ts"
 
-/** Words of no meaning, which no tokenizer makes short. */
+/** Words of no meaning, which no tokenizer makes short. They are few: it knows them the second time. */
+const vocabulary = Array.from({ length: 64 }, (_, index) => {
+  const draws = new Draws(`word ${index}`)
+  return draws.bits().toString(36).padStart(7, "0")
+})
+
 const ballastOf = ({ ballast, name }: ScenarioPlan): string => {
   const draws = new Draws(`ballast of ${name}`)
-  return Array.from({ length: Math.ceil(ballast / 8) }, () => draws.bits().toString(36).padStart(7, "0")).join(" ")
+  return Array.from({ length: Math.ceil(ballast / 8) }, () => vocabulary[draws.int(0, 63)]).join(" ")
 }
 
 const calls = ({ steps }: ScenarioPlan, tools: ReadonlyArray<string>): boolean =>

@@ -27,6 +27,9 @@ const shareOf = (file: number, first: number, count: number): ReadonlyArray<numb
 /** The share of a file of the 300 seeds that are always the same. */
 export const fixed = (file: number) => runAll("fixed", shareOf(file, 1, 300))
 
+/** Whether somebody looks for bugs with new seeds: that takes its time. */
+export const isSearch = process.env["BOWLINE_SEEDS"] !== undefined
+
 /** Its share of seeds that nobody has run yet: 100, or `BOWLINE_SEEDS`; from a random one on, or from `BOWLINE_SEED`. */
 export const fresh = (file: number) =>
   Effect.gen(function* () {

@@ -31,15 +31,25 @@ const tasksEnd = (events: ReadonlyArray<PlanEvent>, isOver: boolean): ReadonlyAr
   return problems
 }
 
-/** Whether its remote task runs when its plan ends, and whoever ends the plan knows it: it is stored, or the peer has named it there. */
-const isLeftOpen = ({ ended, named, remote_task_id }: ObservedCall, { order, replica }: PlanEnd): boolean =>
-  (remote_task_id !== null || named?.replica === replica) && (ended === undefined || ended.order > order)
+/** Whether the replica has waited for the call until its plan ended. */
+const isAwaited = ({ commits }: Observed, { began, task_id }: ObservedCall, { order }: PlanEnd): boolean =>
+  began.order < order &&
+  !commits.some(
+    (commit) =>
+      commit.order < order &&
+      commit.changes.some((change) => change._tag === "TaskFinished" && change.task_id === task_id)
+  )
+
+/** Whether its work elsewhere goes on when its plan ends, and whoever ends the plan knows it: it is stored, or it can be named there. */
+const isLeftOpen = (observed: Observed, call: ObservedCall, end: PlanEnd): boolean =>
+  (call.remote_task_id !== null || (call.named?.replica === end.replica && isAwaited(observed, call, end))) &&
+  (call.ended === undefined || call.ended.order > end.order)
 
 const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
   const [end] = endsOf(observed, plan)
   if (end === undefined) return []
   return observed.calls
-    .filter((call) => call.plan === plan.name && isLeftOpen(call, end))
+    .filter((call) => call.plan === plan.name && isLeftOpen(observed, call, end))
     .filter(({ cancels, ended, named }) => {
       // Who settles a plan tells its peers. If it dies at that, nobody does.
       const by = replicaFitBy(observed, end.replica, Math.max(end.at, named?.at ?? 0), cancelWithin)
