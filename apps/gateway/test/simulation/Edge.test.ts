@@ -3,6 +3,7 @@ import { tellFailure } from "@bowline/testing/unstable/simulation/Story"
 import { assert, describe, it } from "@effect/vitest"
 import { Config, Effect } from "effect"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
+import { bugs } from "./EdgeBugs.ts"
 import * as HttpDoor from "./HttpDoor.ts"
 
 const config = Effect.map(
@@ -11,8 +12,8 @@ const config = Effect.map(
   (config) => ({ ...config, consoleEnabled: false })
 )
 
-const through = Effect.fnUntraced(function* (options: Options) {
-  const door = HttpDoor.make(yield* config)
+const through = Effect.fnUntraced(function* (options: Options, plant?: HttpDoor.Plant) {
+  const door = HttpDoor.make(yield* config, plant)
   return yield* Effect.promise(() => simulate({ ...options, door }))
 })
 
@@ -38,7 +39,7 @@ describe("the whole gateway behind its HTTP routes, under the faults of seeds", 
 
   it.live("is the same for the same seed", () =>
     Effect.gen(function* () {
-      const [first, second] = [yield* through({ seed: 7 }), yield* through({ seed: 7 })]
+      const [first, second] = [yield* through({ seed: 4 }), yield* through({ seed: 4 })]
       assert.include(
         first.trace.map(({ what }) => what),
         "is killed"
@@ -46,4 +47,18 @@ describe("the whole gateway behind its HTTP routes, under the faults of seeds", 
       assert.deepStrictEqual(second.trace, first.trace)
     })
   )
+
+  for (const [name, { plant, rule, scenario }] of Object.entries(bugs)) {
+    it.live(`finds ${name}, and nothing where it is not`, () =>
+      Effect.gen(function* () {
+        const { seed } = scenario
+        const planted = yield* through({ seed, scenario }, plant)
+        assert.include(
+          planted.violations.map((violation) => violation.rule),
+          rule
+        )
+        assert.deepStrictEqual((yield* through({ seed, scenario })).violations, [])
+      })
+    )
+  }
 })

@@ -1,0 +1,103 @@
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import type { Options } from "@bowline/testing/simulation/Simulation"
+import { Effect, Layer, Scope, Stream } from "effect"
+import type { Plant } from "./HttpDoor.ts"
+
+type Scenario = NonNullable<Options["scenario"]>
+type Streams = PlanStreams["Service"]
+type Opened = Effect.Success<ReturnType<Streams["read"]>>
+
+const on = (bug: (streams: Streams) => Partial<Streams>): Plant =>
+  Layer.effect(
+    PlanStreams,
+    Effect.map(PlanStreams, (streams) => ({ ...streams, ...bug(streams) }))
+  )
+
+/** `Last-Event-ID` is taken for the next frame. */
+const offByOne = on(({ read }) => ({
+  read: (caller, plan, after) => read(caller, plan, Math.max(0, after - 1))
+}))
+
+/** Nobody learns that the connection has ended. */
+const deafToTheEnd = on(({ start }) => ({
+  start: (asked) =>
+    Effect.map(
+      Effect.suspend(() => Scope.provide(start(asked), Scope.makeUnsafe())),
+      (opened) => ({
+        ...opened,
+        connect: () => () => {}
+      })
+    )
+}))
+
+const without =
+  (dropped: (item: unknown) => boolean) =>
+  (opened: Opened): Opened => ({
+    ...opened,
+    frames: Stream.filter(opened.frames, (item) => !dropped(item))
+  })
+
+/** Pings are not written. */
+const noPings = on(({ start }) => ({
+  start: (asked) =>
+    Effect.map(
+      start(asked),
+      without((item) => item === "ping")
+    )
+}))
+
+/** A plan that says a word every so many milliseconds. */
+const talking = (
+  words: number,
+  pauseMs: number,
+  onDisconnect: "cancel" | "continue",
+  ...acts: Scenario["plans"][number]["acts"]
+): Scenario => ({
+  seed: 1,
+  replicas: 1,
+  plans: [
+    {
+      name: "p0",
+      session: "s0",
+      at: 1,
+      replica: 0,
+      onDisconnect,
+      onBusy: "queue",
+      hasKey: true,
+      timeoutMs: 120_000,
+      readMs: 0,
+      ballast: 0,
+      steps: [{ words, pauseMs, calls: [] }],
+      acts
+    }
+  ],
+  faults: []
+})
+
+interface Bug {
+  readonly plant: Plant
+  /** The rule that finds it. */
+  readonly rule: string
+  readonly scenario: Scenario
+}
+
+/** Bugs that an edge may have. */
+export const bugs: Readonly<Record<string, Bug>> = {
+  "a cursor that is off by one": {
+    plant: offByOne,
+    rule: "streams",
+    scenario: talking(
+      5,
+      1_000,
+      "continue",
+      { _tag: "Leave", at: 2_500 },
+      { _tag: "ComeBack", at: 3_000, replica: 0, from: "last" }
+    )
+  },
+  "a disconnect that does not reach the plan": {
+    plant: deafToTheEnd,
+    rule: "readers",
+    scenario: talking(20, 1_000, "cancel", { _tag: "Leave", at: 2_500 })
+  },
+  "pings that nobody writes": { plant: noPings, rule: "readers", scenario: talking(2, 25_000, "continue") }
+}
