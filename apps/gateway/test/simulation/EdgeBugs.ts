@@ -1,4 +1,5 @@
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import type { Options } from "@bowline/testing/simulation/Simulation"
 import { Effect, Layer, Scope, Stream } from "effect"
 import type { Plant } from "./HttpDoor.ts"
@@ -31,7 +32,7 @@ const deafToTheEnd = on(({ start }) => ({
 }))
 
 const without =
-  (dropped: (item: unknown) => boolean) =>
+  (dropped: (item: ReaderItem) => boolean) =>
   (opened: Opened): Opened => ({
     ...opened,
     frames: Stream.filter(opened.frames, (item) => !dropped(item))
@@ -46,8 +47,18 @@ const noPings = on(({ start }) => ({
     )
 }))
 
+/** The frame of the first word is not shown. */
+const lostWord = on(({ start }) => ({
+  start: (asked) => {
+    let words = 0
+    const isFirst = (item: ReaderItem) => typeof item !== "string" && item.event === "text.delta" && words++ === 0
+    return Effect.map(start(asked), without(isFirst))
+  }
+}))
+
 /** A plan that says a word every so many milliseconds. */
 const talking = (
+  name: "p0" | "p1",
   words: number,
   pauseMs: number,
   onDisconnect: "cancel" | "continue",
@@ -57,7 +68,7 @@ const talking = (
   replicas: 1,
   plans: [
     {
-      name: "p0",
+      name,
       session: "s0",
       at: 1,
       replica: 0,
@@ -87,6 +98,7 @@ export const bugs: Readonly<Record<string, Bug>> = {
     plant: offByOne,
     rule: "streams",
     scenario: talking(
+      "p0",
       5,
       1_000,
       "continue",
@@ -97,7 +109,8 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a disconnect that does not reach the plan": {
     plant: deafToTheEnd,
     rule: "readers",
-    scenario: talking(20, 1_000, "cancel", { _tag: "Leave", at: 2_500 })
+    scenario: talking("p0", 20, 1_000, "cancel", { _tag: "Leave", at: 2_500 })
   },
-  "pings that nobody writes": { plant: noPings, rule: "readers", scenario: talking(2, 25_000, "continue") }
+  "pings that nobody writes": { plant: noPings, rule: "readers", scenario: talking("p0", 2, 25_000, "continue") },
+  "a word that a chat lacks": { plant: lostWord, rule: "chats", scenario: talking("p1", 4, 100, "continue") }
 }

@@ -1,20 +1,20 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { TaskId } from "@bowline/domain/tool/TaskState"
-import { contentType, Problem } from "@bowline/protocol/unstable/api/Problem"
-import { type Audience, Broken, Door, Refused, type Site } from "@bowline/testing/unstable/simulation/Door"
+import { type Audience, Door, type Site } from "@bowline/testing/unstable/simulation/Door"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import type { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
-import { Effect, Layer, Schema, Stream } from "effect"
+import { Effect, Layer, Schema } from "effect"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import type { IncomingMessage } from "node:http"
 import { PushNotifications } from "../../src/a2a/PushNotifications.ts"
 import { GatewayConfig } from "../../src/config/GatewayConfig.ts"
 import * as HttpGateway from "../../src/route/HttpGateway.ts"
+import { accepted, onBlocks, textOf } from "./Answers.ts"
+import * as ChatStart from "./ChatStart.ts"
 import * as MemoryServer from "./MemoryServer.ts"
 
-const decodeProblem = Schema.decodeUnknownEffect(Schema.fromJsonString(Problem))
 const Head = Schema.Struct({ plan_id: PlanId, session_id: Schema.String, at: Schema.String })
 const decodeData = Schema.decodeUnknownSync(
   Schema.fromJsonString(Schema.StructWithRest(Head, [Schema.Record(Schema.String, Schema.Json)]))
@@ -39,33 +39,13 @@ const toItem = (block: string): Item => {
   return { plan: plan_id, item: { seq: Number(id), at, event, payload: JSON.stringify(payload) } }
 }
 
-const textsOf = (answer: IncomingMessage) =>
-  Stream.decodeText(Stream.fromAsyncIterable<Uint8Array, Broken>(answer, () => new Broken()))
-
-const textOf = (answer: IncomingMessage) => Stream.mkString(textsOf(answer))
-
-/** The answer, if the request is not refused. What is no problem document is a bug. */
-const accepted = Effect.fnUntraced(function* (answer: IncomingMessage) {
-  const { headers, statusCode = 0 } = answer
-  if (statusCode < 300) return answer
-  const text = yield* textOf(answer)
-  const { code, status } = yield* Effect.orElseSucceed(decodeProblem(text), () => ({ code: "", status: 0 }))
-  if (headers["content-type"] !== contentType || status !== statusCode) {
-    return yield* Effect.die(`No problem document: ${statusCode} ${headers["content-type"]} ${text}`)
-  }
-  return yield* new Refused({ code, isPassing: code === "unavailable" || code === "draining" })
-})
-
 /** Reads the stream to its end. The first frame names the plan that is not known yet. */
 const listen = (answer: IncomingMessage, { begin, take }: Audience, known?: PlanId) =>
   Effect.gen(function* () {
     let plan = known
-    let rest = ""
     if (plan !== undefined) yield* begin(plan)
-    yield* Stream.runForEach(textsOf(answer), (text) =>
+    yield* onBlocks(answer, (blocks) =>
       Effect.gen(function* () {
-        const blocks = (rest + text).split("\n\n")
-        rest = blocks.pop() ?? ""
         const items = blocks.map(toItem)
         const named = items.find(({ plan }) => plan !== undefined)?.plan
         if (plan === undefined && named !== undefined) yield* begin((plan = named))
@@ -75,7 +55,6 @@ const listen = (answer: IncomingMessage, { begin, take }: Audience, known?: Plan
         yield* take(items.map(({ item }) => item))
       })
     )
-    if (rest !== "") return yield* new Broken()
   })
 
 /** A bug of the routes: another service in the place of the one that they use. */
@@ -83,9 +62,12 @@ export type Plant = Layer.Layer<never, never, PlanStreams>
 
 const json = { "content-type": "application/json" }
 
-/** Callers speak HTTP to the gateway's own routes. `plant` takes the place of what the routes read of. */
+/** Every other question comes from a client of OpenAI's API. */
+const isChat = (body: Schema.Json): boolean => /FACT-\w*[13579]\b/.test(JSON.stringify(body))
+
+/** Callers speak HTTP to the gateway's own routes. `chats` gets what clients of OpenAI's API hear. */
 export const make =
-  (config: GatewayConfig["Service"], plant: Plant = Layer.empty) =>
+  (config: GatewayConfig["Service"], chats: Array<ChatStart.HeardChat>, plant: Plant = Layer.empty) =>
   (site: Site) =>
     Layer.effect(
       Door,
@@ -99,12 +81,16 @@ export const make =
             body === undefined ? "" : JSON.stringify(body)
           )
         }
+        const chat = ChatStart.make(wire, chats)
         return {
-          start: ({ body, key }, audience) =>
-            post("/plan", body, key === undefined ? {} : { "idempotency-key": key }).pipe(
+          start: (question, audience) => {
+            const { body, key } = question
+            if (isChat(body)) return chat(question, audience)
+            return post("/plan", body, key === undefined ? {} : { "idempotency-key": key }).pipe(
               Effect.flatMap((answer) => listen(answer, audience)),
               Effect.scoped
-            ),
+            )
+          },
           read: (plan, after, audience) =>
             ask({ path: `/plans/${plan}/events`, headers: { "last-event-id": String(after) } }).pipe(
               Effect.flatMap((answer) => listen(answer, audience, plan)),
