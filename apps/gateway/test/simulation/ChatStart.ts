@@ -37,6 +37,9 @@ const decodeChunk = Schema.decodeUnknownSync(Chunk)
 const decodeBody = Schema.decodeUnknownSync(Body)
 const planOf = Schema.decodeUnknownSync(PlanId)
 
+/** Ends that are not the plan's own. */
+const ofStream: ReadonlyArray<string | undefined> = ["draining", "interrupted", "text_retracted"]
+
 const hear = (heard: HeardChat, block: string): void => {
   if (block.startsWith(":")) return
   if (heard.end !== undefined) throw new Error(`Something comes behind the end ${heard.end}: ${block}`)
@@ -50,9 +53,9 @@ const hear = (heard: HeardChat, block: string): void => {
   else for (const { delta } of chunk.choices) heard.text += delta.content ?? ""
 }
 
-/** Asks as a client of OpenAI's API does. What has come shows only that the connection lives: its caller reads the plan afterwards. */
+/** Asks as a client of OpenAI's API does. What comes shows only that the connection lives: behind the end of its plan the caller reads the plan. */
 export const make =
-  (wire: Wire["Service"], all: Array<HeardChat>): Door["Service"]["start"] =>
+  (wire: Wire["Service"], all: Array<HeardChat>, read: Door["Service"]["read"]): Door["Service"]["start"] =>
   ({ body, key }, { begin, take }) =>
     Effect.gen(function* () {
       const { agents, preferences, question, session_id } = decodeBody(body)
@@ -83,6 +86,7 @@ export const make =
         return take(["ping"])
       })
       heard.isClosed = true
+      if (!ofStream.includes(heard.end)) yield* read(heard.plan, 0, { begin: () => Effect.void, take })
     }).pipe(Effect.scoped)
 
 /** The text of all steps, without what was retracted, with a blank line between two. */
@@ -100,8 +104,8 @@ const textOf = ({ frames }: Plan): string => {
     .join("\n\n")
 }
 
-/** Ends that are not the plan's own. */
-const ofStream = ["draining", "interrupted", "text_retracted"]
+/** The code for which clients of OpenAI's API look. */
+const codeOf = (code: string | undefined) => (code === "context_overflow" ? "context_length_exceeded" : code)
 
 /** A stream of Chat Completions ends, and says the truth: the whole answer in front of `[DONE]`, or the error of its plan. */
 export const rule =
@@ -114,7 +118,9 @@ export const rule =
       if (end === undefined) return [`the chat of ${plan.name} ends in silence`]
       const { error, state } = plan.plan
       if (end !== "[DONE]") {
-        return ofStream.includes(end) || error?.code === end ? [] : [`the chat of ${plan.name} ends with ${end}`]
+        return ofStream.includes(end) || codeOf(error?.code) === end
+          ? []
+          : [`the chat of ${plan.name} ends with ${end}`]
       }
       if (state !== "completed") return [`the chat of ${plan.name} is done, and the plan is ${state}`]
       const said = textOf(plan)

@@ -81,7 +81,12 @@ export const make =
             body === undefined ? "" : JSON.stringify(body)
           )
         }
-        const chat = ChatStart.make(wire, chats)
+        const read: Door["Service"]["read"] = (plan, after, audience) =>
+          ask({ path: `/plans/${plan}/events`, headers: { "last-event-id": String(after) } }).pipe(
+            Effect.flatMap((answer) => listen(answer, audience, plan)),
+            Effect.scoped
+          )
+        const chat = ChatStart.make(wire, chats, read)
         return {
           start: (question, audience) => {
             const { body, key } = question
@@ -91,11 +96,7 @@ export const make =
               Effect.scoped
             )
           },
-          read: (plan, after, audience) =>
-            ask({ path: `/plans/${plan}/events`, headers: { "last-event-id": String(after) } }).pipe(
-              Effect.flatMap((answer) => listen(answer, audience, plan)),
-              Effect.scoped
-            ),
+          read,
           cancel: (plan) => Effect.scoped(Effect.asVoid(Effect.flatMap(post(`/plans/${plan}/cancel`), textOf))),
           decide: (plan, decision) =>
             Effect.gen(function* () {

@@ -5,8 +5,8 @@ import { endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
 /** How soon the end of the last connection ends its plan on whatever replica, in milliseconds. */
 const leaveReach = 500
 
-/** How long a connection may be silent, in milliseconds: a ping comes every 10 s. */
-const maxSilence = 10_500
+/** How long a connection may be silent, in milliseconds: a ping comes every 10 s, and 1 s later behind frames that a protocol does not show. */
+const maxSilence = 11_500
 
 const isDeaf = (observed: Observed, name: string, to: number): boolean =>
   observed.replicas.some(({ deaf, replica }) => replica === name && deaf.some(({ from }) => from < to))
