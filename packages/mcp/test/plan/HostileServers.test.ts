@@ -1,7 +1,7 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import { direct } from "@bowline/runtime/peer/PeerClient"
-import { text } from "@bowline/testing/unstable/http/Host"
+import { text } from "@bowline/testing/http/Host"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
