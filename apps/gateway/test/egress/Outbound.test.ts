@@ -1,7 +1,7 @@
 import { MayLeave } from "@bowline/runtime/unstable/http/Exchange"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
-import { text } from "@bowline/testing/unstable/http/Host"
+import { text } from "@bowline/testing/http/Host"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Scope } from "effect"
 import { HttpClient } from "effect/http"

@@ -240,7 +240,8 @@ export const open = Effect.fnUntraced(function* (
     .ask("", (signal) =>
       client.connect(transport, { signal, timeout, ...(era === "legacy" && { prior: { kind: era } }) })
     )
-    .pipe(Effect.onError(() => Effect.promise(() => client.close())))
+    // Until it has an answer to its first question, the client does not close the transport.
+    .pipe(Effect.onError(() => Effect.promise(() => transport.close().then(() => client.close()))))
   carryTasks(transport)
   refuseLongLists(transport)
   return link

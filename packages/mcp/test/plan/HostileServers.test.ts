@@ -1,7 +1,7 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import { direct } from "@bowline/runtime/peer/PeerClient"
-import { text } from "@bowline/testing/unstable/http/Host"
+import { text } from "@bowline/testing/http/Host"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
@@ -50,7 +50,8 @@ const serveCall = Effect.fnUntraced(function* (script: Omit<ScriptedMcpServer.Mc
   const server = yield* ScriptedMcpServer.serve({
     list,
     ...script,
-    call: (request) => Effect.andThen(Deferred.succeed(arrived, undefined), script.call?.(request) ?? Effect.never)
+    call: (request, sent) =>
+      Effect.andThen(Deferred.succeed(arrived, undefined), script.call?.(request, sent) ?? Effect.never)
   })
   const plan = yield* Effect.forkChild(run(server.url, { tool_timeout_ms: 5_000 }))
   yield* Deferred.await(arrived)
@@ -91,6 +92,15 @@ describe("a server that", () => {
       // Its tool is unknown to the plan.
       assert.strictEqual(single(events, "task.finished").state, "invalid")
       assert.strictEqual(single(events, "final").text, "ok")
+    }).pipe(Effect.scoped, Effect.provide(plans))
+  )
+
+  it.effect("answers no question at all keeps no connection behind the 10 s", () =>
+    Effect.gen(function* () {
+      const { requests, url } = yield* (yield* Network).serve(() => Effect.never)
+      const events = yield* passUntilDone(yield* Effect.forkChild(run(url)))
+      assert.strictEqual(single(events, "notice").code, "mcp_unreachable")
+      assert.strictEqual(yield* requests.open, 0)
     }).pipe(Effect.scoped, Effect.provide(plans))
   )
 

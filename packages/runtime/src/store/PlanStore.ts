@@ -218,7 +218,7 @@ export class PlanStore extends Context.Service<
       now: string
     ) => Effect.Effect<Option.Option<PlanId>, IdempotencyConflict | StorageError>
     /**
-     * Writes a batch durably, in one transaction. Returns the plans whose guard no longer holds or that are over already; nothing
+     * Writes a batch durably, in one transaction. It has one commit of each plan at most. Returns the plans whose guard no longer holds or that are over already; nothing
      * was written for them. After `Unavailable` the batch may be stored, or may still become stored. The caller writes the same
      * batch again, and it is stored once.
      */

@@ -51,7 +51,16 @@ const strikeAll = (theatre: Theatre, fault: Exclude<Fault, OfReplica>): Effect.E
   switch (fault._tag) {
     case "Provider":
     case "Peer":
+    case "Mcp":
       return Effect.void
+    case "Expire":
+    case "Storm":
+    case "Card":
+    case "McpServer":
+      return lasting(theatre, fault.ms, () => {
+        world.standing.add(fault)
+        return () => void world.standing.delete(fault)
+      })
     case "StoreAway":
       return lasting(theatre, fault.ms, () => both(world.span(world.storeAway), cutAll(world, cluster.all)))
     case "NetworkSlow":
@@ -91,11 +100,7 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
         return both(world.span(observed.pauses), () => process.resume())
       })
     case "ClockStep":
-      return Effect.sync(() => {
-        process.stepClock(fault.byMs)
-        const { least, most } = observed.skew
-        observed.skew = { least: Math.min(least, process.wallSkew), most: Math.max(most, process.wallSkew) }
-      })
+      return Effect.sync(() => process.stepClock(fault.byMs))
     case "StoreSlow":
       return lasting(theatre, fault.ms, () => {
         link.slowMs += fault.delayMs

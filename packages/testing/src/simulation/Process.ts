@@ -1,4 +1,5 @@
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
+import { inPlace, SchemaChecks } from "@bowline/runtime/unstable/tool/SchemaChecks"
 import { Cause, Clock, Context, Duration, Effect, Logger, Metric, Random, References, Scheduler } from "effect"
 import type { Draws } from "./Draws.ts"
 import type { Loop } from "./Loop.ts"
@@ -123,11 +124,6 @@ export class Process {
     return { fibers: this.fibers.get("") ?? 0, timers: this.#timers }
   }
 
-  /** How far its wall clock is from the world's, in milliseconds. */
-  get wallSkew(): number {
-    return this.#wallSkew
-  }
-
   /** Its wall clock jumps. Its timers do not notice. */
   stepClock(byMs: number): void {
     this.#wallSkew += byMs
@@ -162,6 +158,7 @@ export class Process {
       Context.add(Clock.Clock, this.#makeClock()),
       Context.add(Random.Random, random),
       Context.add(UuidGenerator, () => this.draws.uuid()),
+      Context.add(SchemaChecks, inPlace),
       Context.add(References.TracerEnabled, false),
       Context.add(References.MinimumLogLevel, "Warn"),
       Context.add(Logger.CurrentLoggers, new Set([logger])),

@@ -1,10 +1,11 @@
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
 import * as AnthropicProvider from "@bowline/provider-anthropic/provider/AnthropicProvider"
+import * as SdkMcpClient from "@bowline/mcp/server/SdkMcpClient"
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
-import { McpClient } from "@bowline/runtime/mcp/McpClient"
+import type { McpClient } from "@bowline/runtime/mcp/McpClient"
 import type { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Providers } from "@bowline/runtime/provider/Providers"
@@ -83,8 +84,7 @@ export class Replica {
       ended: undefined,
       pauses: [],
       cutOff: [],
-      deaf: [],
-      skew: { least: 0, most: 0 }
+      deaf: []
     }
     world.replicas.push(this.observed)
     database.board.links.add(this.link)
@@ -111,7 +111,7 @@ export class Replica {
           })
         ).pipe(Layer.provide(tools))
       ]),
-      Layer.provideMerge(Layer.merge(A2aPeerClient.layer, McpClient.layerNone)),
+      Layer.provideMerge(Layer.merge(A2aPeerClient.layer, SdkMcpClient.layer)),
       Layer.provideMerge(Layer.succeed(HttpClient.HttpClient, client)),
       Layer.provideMerge(Layer.succeedContext(plant.stores?.(stores, name) ?? stores))
     )

@@ -8,7 +8,8 @@ import { check, type Checker, checkers, type Violation } from "./check/Checkers.
 import { Caller } from "./Callers.ts"
 import { Cluster } from "./Cluster.ts"
 import { Database } from "./Database.ts"
-import { allFaults, draw, type FaultKinds } from "./Draw.ts"
+import { draw } from "./Draw.ts"
+import { allFaults, type FaultKinds } from "./DrawFault.ts"
 import { Draws } from "./Draws.ts"
 import * as Door from "./Door.ts"
 import * as Faults from "./Faults.ts"
@@ -21,12 +22,15 @@ import * as RealWorld from "./RealWorld.ts"
 import * as Record from "./Record.ts"
 import type { MakeDoor, Plant } from "./Replica.ts"
 import { plainPlan, type Scenario, type ScenarioPlan } from "./Scenario.ts"
+import * as Servers from "./Servers.ts"
 import type { TraceLine } from "./Trace.ts"
 import * as Tools from "./Tools.ts"
 import type { Asked } from "../provider/Script.ts"
 import type { Turn } from "../provider/Turn.ts"
 import { Wires } from "./Wires.ts"
 import { World } from "./World.ts"
+
+export type { Checker, FaultKinds, Observed, Plant, Scenario, TraceLine, Violation }
 
 /** What an app brings. */
 export interface AppWorld {
@@ -117,7 +121,7 @@ export const simulate = async (options: Options): Promise<Outcome> => {
   const world = new World(loop, draws)
   // The first compaction would read it from the disk.
   await import("gpt-tokenizer/encoding/o200k_base")
-  const restore = RealWorld.watch((misuse) => void world.misuse.push(misuse))
+  const restore = RealWorld.watch((misuse) => void world.misuse.push(misuse), loop)
   try {
     const wires = new Wires(world)
     const database = new Database(world)
@@ -137,6 +141,13 @@ export const simulate = async (options: Options): Promise<Outcome> => {
         (key) => scenario.faults.flatMap((fault) => (fault._tag === "Peer" && fault.key === key ? [fault.does] : []))[0]
       )
     )
+    world.process.fork(
+      Servers.serve(
+        world,
+        wires,
+        (key) => scenario.faults.flatMap((fault) => (fault._tag === "Mcp" && fault.key === key ? [fault.does] : []))[0]
+      )
+    )
     const cluster = new Cluster({ world, wires, database, config, plant, door, tools }, scenario.replicas)
     const stage = { world, cluster }
     let faultsEnd = 0
@@ -149,12 +160,7 @@ export const simulate = async (options: Options): Promise<Outcome> => {
         concurrency: "unbounded",
         discard: true
       })
-      // Whoever takes over a plan may have so much less on its clock.
-      const skew = scenario.faults.reduce(
-        (ms, fault) => ms + (fault._tag === "ClockStep" ? Math.abs(fault.byMs) : 0),
-        0
-      )
-      const patience = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs)) + skew + tooLate
+      const patience = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs)) + tooLate
       const calling = yield* Effect.forkChild(Effect.timeoutOption(callers, 2 * patience))
       yield* Faults.run(theatre, scenario.faults)
       yield* Effect.raceFirst(Fiber.await(calling), cluster.awaitGone)

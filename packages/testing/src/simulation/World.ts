@@ -13,6 +13,7 @@ import type {
   Span
 } from "./Observed.ts"
 import { Process } from "./Process.ts"
+import type { StandingFault } from "./Scenario.ts"
 import type { TraceLine } from "./Trace.ts"
 
 /** An observation while it is being made. */
@@ -39,6 +40,8 @@ export class World {
   readonly attempts: Array<Open<ObservedAttempt>> = []
   readonly windows: Array<ObservedWindow> = []
   readonly storeAway: Array<OpenSpan> = []
+  /** What is wrong at this instant with providers, cards and MCP servers. */
+  readonly standing = new Set<StandingFault>()
 
   constructor(loop: Loop, draws: Draws) {
     this.loop = loop

@@ -177,10 +177,12 @@ const scenarioOf = (only: ScenarioPlan, replicas: number, ...faults: Scenario["f
   faults
 })
 
-interface Bug {
+export interface Bug {
   readonly plant: () => Plant
   /** The rule that finds it. */
   readonly rule: string
+  /** Drawn seeds that have found it. */
+  readonly seeds: ReadonlyArray<number>
   /** What it takes to find it: what is left of a seed that was shrunk, in round numbers. */
   readonly scenario: Scenario
 }
@@ -190,24 +192,43 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a missing fence": {
     plant: missingFence,
     rule: "streams",
+    seeds: [246, 261, 300],
     scenario: scenarioOf(talking(30), 2, { _tag: "Pause", at: 3_000, replica: 0, ms: 22_000 })
   },
   "a retry of a commit taken for stored": {
     plant: lostAnswerBelieved,
     rule: "streams",
+    seeds: [6, 17, 33],
     scenario: scenarioOf(talking(5), 1, { _tag: "Partition", at: 2_000, replica: 0, ms: 900 })
   },
-  "a finalizer skipped": { plant: skippedFinalizer, rule: "oneEnd", scenario: scenarioOf(plainPlan, 1) },
-  "a lease renewed too late": { plant: lateRenewal, rule: "trueEnd", scenario: scenarioOf(working(20_000), 2) },
-  "a delta published before it is stored": { plant: earlyFrames, rule: "streams", scenario: scenarioOf(plainPlan, 1) },
+  "a finalizer skipped": {
+    plant: skippedFinalizer,
+    rule: "oneEnd",
+    seeds: [1, 2, 3],
+    scenario: scenarioOf(plainPlan, 1)
+  },
+  "a lease renewed too late": {
+    plant: lateRenewal,
+    rule: "trueEnd",
+    seeds: [9, 10, 14],
+    scenario: scenarioOf(working(20_000), 2)
+  },
+  "a delta published before it is stored": {
+    plant: earlyFrames,
+    rule: "streams",
+    seeds: [1, 2, 3],
+    scenario: scenarioOf(plainPlan, 1)
+  },
   "a double dispatch after a take-over": {
     plant: secondDispatch,
     rule: "calls",
+    seeds: [44, 67, 73],
     scenario: scenarioOf(working(5_000), 2, { _tag: "Kill", at: 1_000, replica: 0, tasks: 0, backMs: undefined })
   },
   "a lost notice believed": {
     plant: noticeBelieved,
     rule: "inTime",
+    seeds: [81, 91, 108],
     scenario: scenarioOf({ ...talking(20), acts: [{ _tag: "Cancel", at: 2_000, replica: 1 }] }, 2, {
       _tag: "Notices",
       at: 1_000,
@@ -219,6 +240,7 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a window put on the wrong credential": {
     plant: wrongCredential,
     rule: "spending",
+    seeds: [44, 47, 60],
     scenario: scenarioOf(plainPlan, 1, {
       _tag: "Provider",
       plan: "p0",
@@ -229,11 +251,13 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a compaction that cuts a turn": {
     plant: cutTurn,
     rule: "histories",
+    seeds: [2, 7, 13],
     scenario: scenarioOf({ ...plainPlan, ballast: 5_000 }, 1)
   },
   "a reader counted as gone": {
     plant: readerUncounted,
     rule: "trueEnd",
+    seeds: [146, 161, 193],
     scenario: scenarioOf(
       {
         ...talking(10),

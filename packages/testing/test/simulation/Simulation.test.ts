@@ -60,26 +60,4 @@ describe("a simulated run", () => {
       )
     }
   })
-
-  it("names the place where something uses a real clock, timer or random", async () => {
-    const { misuse } = await simulate({
-      seed: 1,
-      steps: 400,
-      plant: {
-        stores: (stores) => {
-          const plans = Context.get(stores, PlanStore)
-          const queued: (typeof plans)["queued"] = (replica) =>
-            Effect.suspend(() => {
-              const used = [Date.now(), Math.random(), crypto.randomUUID(), new Date(), setTimeout(() => {}, 0)]
-              return used.length === 0 ? Effect.never : plans.queued(replica)
-            })
-          return Context.add(stores, PlanStore, { ...plans, queued })
-        }
-      }
-    })
-    for (const what of ["Date.now", "Math.random", "crypto.randomUUID", "new Date()", "setTimeout"]) {
-      const found = misuse.find((line) => line.startsWith(what))
-      assert.include(found, "Simulation.test.ts")
-    }
-  })
 })
