@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { json, text } from "@bowline/testing/unstable/http/Host"
+import { json, text } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { becomes, completes, stays, stuck, works } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"

@@ -31,7 +31,7 @@ const log = (outcome: Outcome | undefined, end: Settlement.End): Effect.Effect<v
       : isBug
         ? Effect.logError("plan_failed", end.exit.cause)
         : Effect.logWarning("plan_failed")
-  return Effect.annotateLogs(line, { code, reason, stage })
+  return Effect.annotateLogs(line, { code, ...(reason === undefined ? {} : { reason }), stage })
 }
 
 const measure = (outcome: Outcome | undefined, end: Settlement.End, durationMs: number): Effect.Effect<void> =>

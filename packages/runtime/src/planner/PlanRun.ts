@@ -177,10 +177,14 @@ export class PlanRun {
     this.#tell(ending)
   }
 
+  /** Whether the next process can resume the plan as it is now. */
+  get isResumable(): boolean {
+    return this.given.isKept() && this.tasks.open.every(([, task]) => task.isIdempotent || task.remote_task_id !== null)
+  }
+
   /** Hands the plan over to the next process, if that can resume it; else aborts it. */
   end(reason: AbortReason): void {
-    const isResumable = this.tasks.open.every(([, task]) => task.isIdempotent || task.remote_task_id !== null)
-    if (isResumable && this.given.isKept()) this.#end({ _tag: "HandedOver" })
+    if (this.isResumable) this.#end({ _tag: "HandedOver" })
     else this.abort(reason)
   }
 

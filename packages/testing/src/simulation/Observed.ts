@@ -45,6 +45,7 @@ export interface ObservedReader {
   readonly replica: string
   /** The last `seq` that it had seen before. */
   readonly after: number
+  /** When its replica had answered. */
   readonly began: Moment
   readonly frames: ReadonlyArray<Moment & { readonly frame: PlanFrame }>
   readonly pings: ReadonlyArray<Moment>

@@ -30,6 +30,8 @@ import type { Turn } from "../provider/Turn.ts"
 import { Wires } from "./Wires.ts"
 import { World } from "./World.ts"
 
+export type { Checker, FaultKinds, Observed, Plant, Scenario, TraceLine, Violation }
+
 /** What an app brings. */
 export interface AppWorld {
   /** Its tools, as `LocalTools.layer` gives them. Every process builds its own. */
