@@ -20,22 +20,22 @@ export interface HeardTask {
 }
 
 const Status = Schema.Struct({ state: Schema.String })
+const Artifact = Schema.Struct({
+  artifactId: Schema.String,
+  parts: Schema.Array(Schema.Struct({ text: Schema.optionalKey(Schema.String) }))
+})
 const decodeData = Schema.decodeUnknownSync(
   Schema.fromJsonString(
     Schema.Union([
       Schema.Struct({ error: Schema.Struct({ code: Schema.Int }) }),
       Schema.Struct({
         result: Schema.Struct({
-          task: Schema.optionalKey(Schema.Struct({ id: PlanId, status: Status })),
+          task: Schema.optionalKey(
+            Schema.Struct({ id: PlanId, status: Status, artifacts: Schema.optionalKey(Schema.Array(Artifact)) })
+          ),
           statusUpdate: Schema.optionalKey(Schema.Struct({ status: Status })),
           artifactUpdate: Schema.optionalKey(
-            Schema.Struct({
-              append: Schema.optionalKey(Schema.Boolean),
-              artifact: Schema.Struct({
-                artifactId: Schema.String,
-                parts: Schema.Array(Schema.Struct({ text: Schema.optionalKey(Schema.String) }))
-              })
-            })
+            Schema.Struct({ append: Schema.optionalKey(Schema.Boolean), artifact: Artifact })
           )
         })
       })
@@ -58,9 +58,12 @@ const hear = (heard: HeardTask, block: string): void => {
   const { artifactUpdate, statusUpdate, task } = told.result
   heard.plan ??= task?.id
   heard.state = (task ?? statusUpdate)?.status.state ?? heard.state
-  if (artifactUpdate?.artifact.artifactId !== "answer") return
-  const text = artifactUpdate.artifact.parts.map((part) => part.text ?? "").join("")
-  heard.text = artifactUpdate.append === true ? heard.text + text : text
+  const isAppended = artifactUpdate?.append === true
+  for (const artifact of [...(task?.artifacts ?? []), ...(artifactUpdate ? [artifactUpdate.artifact] : [])]) {
+    if (artifact.artifactId !== "answer") continue
+    const text = artifact.parts.map((part) => part.text ?? "").join("")
+    heard.text = isAppended ? heard.text + text : text
+  }
 }
 
 const ends = ["TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"]
