@@ -2,7 +2,7 @@ import { GatewayIdentity } from "@bowline/runtime/auth/GatewayIdentity"
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
 import * as SdkConfiguredServers from "@bowline/mcp/server/SdkConfiguredServers"
 import * as SdkMcpClient from "@bowline/mcp/server/SdkMcpClient"
-import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider/AnthropicMessagesProvider"
+import * as AnthropicProvider from "@bowline/provider-anthropic/provider/AnthropicProvider"
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
 import { Permissions } from "@bowline/runtime/unstable/config/Permissions"
@@ -73,7 +73,7 @@ const adapters = ({ apiKeys, headers, wire, ...server }: ProviderSettings) => {
 const wires = {
   chat: OpenAiProvider.layerChat,
   responses: OpenAiProvider.layerResponses,
-  messages: AnthropicMessagesProvider.layer
+  messages: AnthropicProvider.layer
 }
 
 const providers = (config: Config) =>

@@ -8,19 +8,29 @@ import { agents, peerTools } from "./Peers.ts"
 import { type Ending, type Progress, Reading } from "./Reading.ts"
 import type { Replica } from "./Replica.ts"
 import type { CallerAct, ScenarioPlan } from "./Scenario.ts"
+import { mcpServers, mcpTools } from "./Servers.ts"
 import type { Open, World } from "./World.ts"
 
-/** Words of no meaning, which no tokenizer makes short. */
+/** Words of no meaning, which no tokenizer makes short. They are few: it knows them the second time. */
+const vocabulary = Array.from({ length: 64 }, (_, index) => {
+  const draws = new Draws(`word ${index}`)
+  return draws.bits().toString(36).padStart(7, "0")
+})
+
 const ballastOf = ({ ballast, name }: ScenarioPlan): string => {
   const draws = new Draws(`ballast of ${name}`)
-  return Array.from({ length: Math.ceil(ballast / 8) }, () => draws.bits().toString(36).padStart(7, "0")).join(" ")
+  return Array.from({ length: Math.ceil(ballast / 8) }, () => vocabulary[draws.int(0, 63)]).join(" ")
 }
+
+const calls = ({ steps }: ScenarioPlan, tools: ReadonlyArray<string>): boolean =>
+  steps.some(({ calls }) => calls.some(({ tool }) => tools.includes(tool)))
 
 /** The body of the request for a plan. */
 const questionOf = (plan: ScenarioPlan) => ({
   question: `FACT-${plan.name} ${plan.question ?? ""} ${ballastOf(plan)}`.trim(),
   session_id: plan.session,
-  agents: plan.steps.some(({ calls }) => calls.some(({ tool }) => peerTools.includes(tool))) ? agents : [],
+  agents: calls(plan, peerTools) ? agents : [],
+  mcp_servers: calls(plan, mcpTools) ? mcpServers : [],
   preferences: {
     on_disconnect: plan.onDisconnect,
     on_busy: plan.onBusy,

@@ -1,10 +1,11 @@
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
-import * as AnthropicMessagesProvider from "@bowline/provider-anthropic/provider/AnthropicMessagesProvider"
+import * as AnthropicProvider from "@bowline/provider-anthropic/provider/AnthropicProvider"
+import * as SdkMcpClient from "@bowline/mcp/server/SdkMcpClient"
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
-import { McpClient } from "@bowline/runtime/mcp/McpClient"
+import type { McpClient } from "@bowline/runtime/mcp/McpClient"
 import type { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Providers } from "@bowline/runtime/provider/Providers"
@@ -69,7 +70,8 @@ export class Replica {
   readonly #scope = Scope.makeUnsafe()
   #drain: Effect.Effect<void> = Effect.void
 
-  constructor(name: string, { config, database, door, plant, tools, wires, world }: Surroundings) {
+  /** `failed` is called when it could not start, and has ended. */
+  constructor(name: string, { config, database, door, plant, tools, wires, world }: Surroundings, failed: () => void) {
     this.name = name
     this.#world = world
     this.process = new Process(name, world.loop, world.draws.of(name), (line, plan) =>
@@ -82,8 +84,7 @@ export class Replica {
       ended: undefined,
       pauses: [],
       cutOff: [],
-      deaf: [],
-      skewMs: 0
+      deaf: []
     }
     world.replicas.push(this.observed)
     database.board.links.add(this.link)
@@ -110,7 +111,7 @@ export class Replica {
           })
         ).pipe(Layer.provide(tools))
       ]),
-      Layer.provideMerge(Layer.merge(A2aPeerClient.layer, McpClient.layerNone)),
+      Layer.provideMerge(Layer.merge(A2aPeerClient.layer, SdkMcpClient.layer)),
       Layer.provideMerge(Layer.succeed(HttpClient.HttpClient, client)),
       Layer.provideMerge(Layer.succeedContext(plant.stores?.(stores, name) ?? stores))
     )
@@ -119,6 +120,7 @@ export class Replica {
         onFailure: (cause) => {
           world.tell(name, "", `did not start: ${String(Cause.squash(cause))}`)
           this.process.kill()
+          failed()
         },
         onSuccess: (context) => {
           this.door = Context.get(context, Door.Door)
@@ -150,5 +152,5 @@ const adapters = [
   ...["key-1", "key-2"].map((key) =>
     OpenAiProvider.layerChat({ baseUrl: `${providerUrls.openai}/v1`, apiKey: Redacted.make(key) })
   ),
-  AnthropicMessagesProvider.layer({ baseUrl: providerUrls.anthropic, apiKey: Redacted.make("key-1") })
+  AnthropicProvider.layer({ baseUrl: providerUrls.anthropic, apiKey: Redacted.make("key-1") })
 ]

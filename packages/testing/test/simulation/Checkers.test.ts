@@ -133,6 +133,11 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ["a call before its intent", "calls", first("calls", () => ({ began: { at: 100, order: 11 } }))],
   ["a peer that is not told", "calls", first("calls", () => ({ replica: "", ended: undefined, remote_task_id: "r" }))],
   [
+    "a peer that is not told, though it has named its task",
+    "calls",
+    first("calls", () => ({ replica: "", ended: undefined, named: { at: 220, order: 22, replica: "a" } }))
+  ],
+  [
     "a result before its call",
     "histories",
     first("sessions", ({ messages }) => ({
