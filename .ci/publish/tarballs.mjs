@@ -24,8 +24,8 @@ export const readTarballs = () =>
     })
   )
 
-/** Bytes. Nearly all of storage-sql is the folder of a new database, which is compressed. */
-const limits = { "@bowline/gateway": 3_000_000, "@bowline/storage-sql": 1_000_000 }
+/** Bytes. The gateway has the console and the documentation. */
+const limits = { "@bowline/gateway": 3_000_000 }
 const limit = 500_000
 
 const needed = ["README.md", "LICENSE", "CHANGELOG.md", "llms.txt"]

@@ -136,20 +136,89 @@ it.effect("a bindu task is cancelled also when its send was cut before the answe
   }).pipe(Effect.provide(memory))
 )
 
-it.effect("an A2A task whose send was cut before the answer can't be cancelled, and the log says so", () => {
-  const lines: Array<string> = []
-  const logger = Logger.make(({ message }) => lines.push(String(message)))
-  return Effect.gen(function* () {
-    const peer = yield* serve({ acts: [stuck] })
-    yield* peer.disturb("message/send", Trouble.silent)
-    const { fiber } = yield* start(question(peer.url))
-    yield* peer.awaitSeen(({ sends }) => sends.length > 0)
-    yield* Fiber.interrupt(fiber)
-    yield* TestClock.adjust("10 seconds")
-    assert.deepStrictEqual((yield* peer.seen).cancels, [])
-    assert.include(lines, "remote_task_not_cancelled")
-  }).pipe(Effect.provide([memory, Logger.layer([logger])]))
-})
+describe.each(["a2a-1.0", "a2a-0.3"] as const)(
+  "a call in %s that is interrupted before the peer has named its task",
+  (dialect) => {
+    it.effect.each([false, true])(
+      "ends at once, and the task is cancelled as soon as the answer names it: a stream %s",
+      (streams) =>
+        Effect.gen(function* () {
+          const peer = yield* serve({ dialect, streams, acts: [stuck] })
+          yield* peer.disturb(streams ? "message/stream" : "message/send", Trouble.late("3 seconds"))
+          const { fiber } = yield* start(question(peer.url, { dialect, streaming: streams }))
+          const seen = yield* peer.awaitSeen(({ sends, streams }) => sends.length + streams.length > 0)
+          yield* Fiber.interrupt(fiber)
+          yield* TestClock.adjust("2999 millis")
+          assert.deepStrictEqual((yield* peer.seen).cancels, [])
+          yield* TestClock.adjust("1 millis")
+          const { cancels, polls } = yield* peer.seen
+          assert.deepStrictEqual(
+            cancels,
+            [...seen.sends, ...seen.streams].map(({ taskId }) => taskId)
+          )
+          assert.deepStrictEqual([yield* peer.requests.open, polls], [0, []])
+        }).pipe(Effect.provide(memory))
+    )
+
+    it.effect("cancels nothing where the answer says that the task is over", () =>
+      Effect.gen(function* () {
+        const peer = yield* serve({ dialect, acts: [completes()] })
+        yield* peer.disturb("message/send", Trouble.late("3 seconds"))
+        const { fiber } = yield* start(question(peer.url, { dialect }))
+        yield* peer.awaitSeen(({ sends }) => sends.length > 0)
+        yield* Fiber.interrupt(fiber)
+        yield* TestClock.adjust("10 seconds")
+        assert.deepStrictEqual((yield* peer.seen).cancels, [])
+      }).pipe(Effect.provide(memory))
+    )
+
+    it.effect("sends its message nowhere else, though the answer is a redirect", () =>
+      Effect.gen(function* () {
+        const peer = yield* serve({ dialect, acts: [stuck] })
+        yield* peer.disturb("message/send", {
+          when: "after",
+          spoil: (answer) =>
+            Effect.delay(Effect.succeed({ ...answer, status: 307, headers: { location: "/" } }), "3 seconds")
+        })
+        const { fiber } = yield* start(question(peer.url, { dialect }))
+        yield* peer.awaitSeen(({ sends }) => sends.length > 0)
+        yield* Fiber.interrupt(fiber)
+        yield* TestClock.adjust("10 seconds")
+        assert.strictEqual((yield* peer.requests.all).length, 1)
+      }).pipe(Effect.provide(memory))
+    )
+
+    it.effect("leaves its task to the next process, if that continues it", () =>
+      Effect.gen(function* () {
+        const peer = yield* serve({ dialect, acts: [stuck] })
+        yield* peer.disturb("message/send", Trouble.late("3 seconds"))
+        const { fiber } = yield* start(question(peer.url, { dialect }, { isHandedOver: () => true }))
+        yield* peer.awaitSeen(({ sends }) => sends.length > 0)
+        yield* Fiber.interrupt(fiber)
+        assert.strictEqual(yield* peer.requests.open, 0)
+        yield* TestClock.adjust("10 seconds")
+        assert.deepStrictEqual((yield* peer.seen).cancels, [])
+      }).pipe(Effect.provide(memory))
+    )
+
+    it.effect("is told in the log, where the answer does not come within 5 seconds", () => {
+      const lines: Array<string> = []
+      const logger = Logger.make(({ message }) => lines.push(String(message)))
+      return Effect.gen(function* () {
+        const peer = yield* serve({ dialect, acts: [stuck] })
+        yield* peer.disturb("message/send", Trouble.silent)
+        const { fiber } = yield* start(question(peer.url, { dialect }))
+        yield* peer.awaitSeen(({ sends }) => sends.length > 0)
+        yield* Fiber.interrupt(fiber)
+        yield* TestClock.adjust("4999 millis")
+        assert.deepStrictEqual([yield* peer.requests.open, lines], [1, []])
+        yield* TestClock.adjust("1 millis")
+        assert.deepStrictEqual([yield* peer.requests.open, lines], [0, ["remote_task_not_cancelled"]])
+        assert.deepStrictEqual((yield* peer.seen).cancels, [])
+      }).pipe(Effect.provide([memory, Logger.layer([logger])]))
+    })
+  }
+)
 
 it.effect("a bindu peer that does not understand taskId gets task_id, once, and from then on at once", () =>
   Effect.gen(function* () {

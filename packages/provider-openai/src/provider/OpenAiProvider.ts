@@ -9,7 +9,7 @@ import { toResponsesRequest } from "./internal/ResponsesRequest.ts"
 import { ResponsesStream } from "./internal/ResponsesStream.ts"
 
 /** A server of OpenAI, or one with the same API. */
-export interface OpenAiServer {
+export interface OpenAiOptions {
   /** What stands in front of the model in `provider/model`: `openai`, unless it is given. */
   readonly name?: string
   /** With `/v1`, or what the server has in its place. Requests keep its query. */
@@ -27,10 +27,10 @@ interface Wire extends Pick<HttpAttempt.HttpWire, "answer"> {
 
 const layerOf =
   (wire: Wire) =>
-  (server: OpenAiServer): Layer.Layer<Provider, never, HttpClient.HttpClient> =>
+  (server: OpenAiOptions): Layer.Layer<Provider, never, HttpClient.HttpClient> =>
     Layer.effect(Provider, make(server, wire))
 
-const make = Effect.fnUntraced(function* (server: OpenAiServer, { answer, path, toBody }: Wire) {
+const make = Effect.fnUntraced(function* (server: OpenAiOptions, { answer, path, toBody }: Wire) {
   const { name = "openai", baseUrl, apiKey, headers = {} } = server
   const post = HttpClientRequest.post(HttpAttempt.endpoint(baseUrl, path)).pipe(
     apiKey === undefined ? (request) => request : HttpClientRequest.bearerToken(apiKey),

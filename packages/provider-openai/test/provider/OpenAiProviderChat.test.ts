@@ -29,7 +29,7 @@ const request: ProviderRequest = {
 
 const key = "sk-planted-0123456789"
 
-const providerAt = (url: string, options?: Partial<OpenAiProvider.OpenAiServer>) =>
+const providerAt = (url: string, options?: Partial<OpenAiProvider.OpenAiOptions>) =>
   Effect.map(
     Layer.build(OpenAiProvider.layerChat({ baseUrl: `${url}/v1/`, apiKey: Redacted.make(key), ...options })),
     Context.get(Provider)

@@ -4,7 +4,7 @@ import type { Replica } from "./Replica.ts"
 import type { Fault } from "./Scenario.ts"
 import type { Wires } from "./Wires.ts"
 import type { ObservedRequest } from "./Observed.ts"
-import type { Open, OpenSpan, World } from "./World.ts"
+import type { Open, World } from "./World.ts"
 
 /** An answer of the store that takes longer than this counts as no connection. */
 const slowMs = 200
@@ -30,8 +30,14 @@ const both =
     for (const end of ends) end()
   }
 
-const cutAll = (world: World, replicas: ReadonlyArray<Replica>, spans: ReadonlyArray<Array<OpenSpan>>) =>
-  both(...spans.map((open) => world.span(open)), ...replicas.map(({ link }) => link.cut()))
+/** A replica that waits for an answer that was lost is no better off when the store is back. */
+const cutAll = (world: World, replicas: ReadonlyArray<Replica>) =>
+  both(
+    ...replicas.flatMap(({ link, observed }) => {
+      const end = world.span(observed.cutOff)
+      return [link.cut(), () => void world.loop.after(link.waitsUntil - world.now, end)]
+    })
+  )
 
 const restart = (theatre: Theatre, place: number, backMs: number | undefined): Effect.Effect<void> =>
   backMs === undefined
@@ -56,7 +62,7 @@ const strikeAll = (theatre: Theatre, fault: Exclude<Fault, OfReplica>): Effect.E
         return () => void world.standing.delete(fault)
       })
     case "StoreAway":
-      return lasting(theatre, fault.ms, () => cutAll(world, cluster.all, [world.storeAway]))
+      return lasting(theatre, fault.ms, () => both(world.span(world.storeAway), cutAll(world, cluster.all)))
     case "NetworkSlow":
       return lasting(theatre, fault.ms, () => {
         wires.slowMs += fault.delayMs
@@ -96,12 +102,13 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
     case "ClockStep":
       return Effect.sync(() => {
         process.stepClock(fault.byMs)
-        observed.skewMs = Math.max(observed.skewMs, Math.abs(fault.byMs))
+        const { least, most } = observed.skew
+        observed.skew = { least: Math.min(least, process.wallSkew), most: Math.max(most, process.wallSkew) }
       })
     case "StoreSlow":
       return lasting(theatre, fault.ms, () => {
         link.slowMs += fault.delayMs
-        const end = fault.delayMs > slowMs ? world.span(observed.cutOff) : () => {}
+        const end = link.slowMs > slowMs ? world.span(observed.cutOff) : () => {}
         // What was asked just before is answered so much later.
         const later = () => void world.loop.after(fault.delayMs, end)
         return both(later, () => void (link.slowMs -= fault.delayMs))
@@ -109,7 +116,7 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
     case "AnswerLost":
       return Effect.sync(() => void link.losses.push({ isApplied: fault.isApplied }))
     case "Partition":
-      return lasting(theatre, fault.ms, () => cutAll(world, [replica], [observed.cutOff]))
+      return lasting(theatre, fault.ms, () => cutAll(world, [replica]))
     case "Notices":
       return lasting(theatre, fault.ms, () => {
         link.notices = fault.become

@@ -2,6 +2,7 @@ import { Effect, Exit, Stream } from "effect"
 import * as ChatHost from "../provider/ChatHost.ts"
 import * as MessagesHost from "../provider/MessagesHost.ts"
 import { reasonOf } from "../provider/internal/reasonOf.ts"
+import { withFinish } from "../provider/internal/withFinish.ts"
 import type { Asked, Script } from "../provider/Script.ts"
 import * as Turn from "../provider/Turn.ts"
 import { Fault, type Host, type HostRequest, type HostResponse } from "../http/Host.ts"
@@ -106,20 +107,24 @@ const strays = {
 const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: ProviderFault | undefined): Turn.Turn => {
   const { attempt } = playing
   const usage = usageOf(asked)
-  const reported = [Turn.usage(usage), then(playing, (attempt) => void (attempt.usage = usage))]
   const whole = spoken(playing, answer)
   const text = whole.filter(({ _tag }) => _tag !== "Call")
-  const reason = text.length < whole.length ? "tool_calls" : "stop"
-  const finish = (reason: Parameters<typeof Turn.finish>[0]): Turn.Turn => [
-    Turn.finish(reason),
-    then(playing, (attempt) => void (attempt.result = "finished")),
-    ...reported
-  ]
+  let finishedAt = Infinity
+  const finished = then(playing, (attempt) => {
+    attempt.result = "finished"
+    finishedAt = playing.world.now
+  })
+  const ended = withFinish(whole).flatMap((move) => (move._tag === "Finish" ? [move, finished] : [move]))
+  const used = then(playing, (attempt) => {
+    attempt.usage = usage
+    attempt.usageMs = Math.max(playing.world.now - finishedAt, 0)
+  })
+  const reported = [Turn.usage(usage), used]
   switch (fault?._tag) {
     case undefined:
     case "Cut":
     case "Reset":
-      return [...whole, ...finish(reason)]
+      return [...ended, ...reported]
     case "Refuse": {
       const { code, retryAfterS, status } = fault
       const headers = retryAfterS === undefined ? {} : { "retry-after": String(retryAfterS) }
@@ -132,11 +137,11 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
       return [...begun, Turn.errorChunk({ message: "A scripted failure", type: fault.type })]
     }
     case "Stall": {
-      const [begun, rest] = cutAtWord(whole, fault.words)
-      return [...begun, wait(fault.ms), ...rest, ...finish(reason)]
+      const [begun, rest] = cutAtWord(ended, fault.words)
+      return [...begun, wait(fault.ms), ...rest, ...reported]
     }
     case "SlowBytes":
-      return [split(7), slow(fault.ms), ...whole, ...finish(reason)]
+      return [split(7), slow(fault.ms), ...ended, ...reported]
     case "NoFinish":
       attempt.result = "stream_truncated"
       return [...whole, Turn.noFinish]
@@ -145,21 +150,22 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
       return [...text, Turn.raw("data: {not json\n\n")]
     case "Disorder": {
       const { piece, result } = strays[playing.provider]
-      attempt.result = result
       const stray = Turn.raw(`data: ${JSON.stringify(piece)}\n\n`)
-      return result === "cut" ? [...text, stray, ...finish("stop")] : [...text, stray]
+      if (result === "cut") return [...text, stray, Turn.finish("stop"), finished, ...reported]
+      attempt.result = result
+      return [...text, stray]
     }
     case "Twice":
-      return [...whole, Turn.finish(reason), ...finish(reason)]
+      return [...ended, ...ended.filter(({ _tag }) => _tag === "Finish"), ...reported]
     case "Length":
-      return [...text, ...finish("length")]
+      return [...text, Turn.finish("length"), finished, ...reported]
   }
 }
 
 const cutBehind = (response: HostResponse, bytes: number, kind: Fault["kind"], onCut: () => void): HostResponse => {
   let left = bytes
   const body = Stream.flatMap(response.body, (piece): Stream.Stream<Uint8Array, Fault> => {
-    if (piece.length < left) {
+    if (piece.length <= left) {
       left -= piece.length
       return Stream.succeed(piece)
     }
@@ -230,7 +236,8 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
           result: "cut",
           quiet: 0,
           said: "",
-          usage: undefined
+          usage: undefined,
+          usageMs: 0
         }
         world.attempts.push(attempt)
         running.set(request, attempt)
@@ -250,8 +257,8 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
           Effect.sync(() => {
             attempt.ended = world.moment()
             attempt.quiet = world.now - playing.spokeAt
-            const isSaid = attempt.result === "finished" || attempt.result === "transport"
-            if (Exit.isFailure(exit) && !isBroken && !isSaid) attempt.result = "cut"
+            const isKnown = isBroken || attempt.result === "transport" || attempt.result === "finished"
+            if (Exit.isFailure(exit) && !isKnown) attempt.result = "cut"
             world.tell(provider, plan, `ends: ${attempt.result}`)
           })
         return { ...spoiled, body: Stream.onExit(spoiled.body, end) }

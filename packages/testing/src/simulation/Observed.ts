@@ -36,8 +36,8 @@ export interface ObservedReplica {
   readonly cutOff: ReadonlyArray<Span>
   /** While notices to it were lost or late. */
   readonly deaf: ReadonlyArray<Span>
-  /** How far its wall clock was from the world's, at most; in milliseconds. */
-  readonly skewMs: number
+  /** How far its wall clock was from the world's: behind it at most, and before it at most; in milliseconds. */
+  readonly skew: { readonly least: number; readonly most: number }
 }
 
 /** One connection of a reader. */
@@ -49,6 +49,7 @@ export interface ObservedReader {
   readonly after: number
   readonly began: Moment
   readonly frames: ReadonlyArray<Moment & { readonly frame: PlanFrame }>
+  readonly pings: ReadonlyArray<Moment>
   /** `closed`: the gateway has ended the stream without `done`. `broken`: its replica was killed, or the network. */
   readonly ended: (Moment & { readonly how: "done" | "closed" | "left" | "broken" }) | undefined
 }
@@ -76,7 +77,7 @@ export interface ObservedPlan {
   readonly plan: Plan
   readonly request: PlanRequest
   readonly created: Moment
-  /** In milliseconds of virtual time. */
+  /** In milliseconds of virtual time, whatever the wall clock of its replica says. */
   readonly deadline: number
   readonly frames: ReadonlyArray<PlanFrame>
   readonly tasks: ReadonlyArray<StoredTask>
@@ -104,6 +105,8 @@ export interface ObservedCall {
   readonly ended: Moment | undefined
   /** When a request to cancel it has left a replica. */
   readonly cancels: ReadonlyArray<Moment>
+  /** The replica that the peer has told the id of its task; undefined for a local tool, and where the answer was lost. */
+  readonly namedTo: string | undefined
   /** A remote task of a peer, by the id that a replica has learned: it goes on until it is told to cancel. */
   readonly remote_task_id: string | null
   /** Who has sent it to an MCP server: no other replica can cancel it. */
@@ -129,6 +132,8 @@ export interface ObservedAttempt {
   readonly said: string
   /** What the provider has said that it used. */
   readonly usage: Usage | undefined
+  /** How long behind its finish it has said that, in milliseconds. */
+  readonly usageMs: number
 }
 
 /** A time for which a credential was put aside, as it was stored. */

@@ -80,6 +80,8 @@ const actsOf = (key: string, ms: number, fault: PeerFault | undefined): Readonly
 /** Peers of a world know their calls by the keys in their arguments. */
 class Book {
   readonly #world: World
+  /** The last one of each. */
+  readonly #byKey = new Map<string, Open<ObservedCall>>()
   readonly #byRemoteId = new Map<string, Open<ObservedCall>>()
 
   constructor(world: World) {
@@ -100,10 +102,12 @@ class Book {
       began: this.#world.moment(),
       ended: undefined,
       cancels: [],
-      remote_task_id: send.taskId
+      remote_task_id: send.taskId,
+      namedTo: undefined
     }
     this.#world.calls.push(call)
     this.#byRemoteId.set(send.taskId, call)
+    this.#byKey.set(key, call)
     this.#world.tell(peer, plan, `gets ${skill} ${key}`)
     if (ends) this.#world.loop.after(ms, () => (call.ended ??= this.#world.moment()))
   }
@@ -121,6 +125,13 @@ class Book {
     if (call !== undefined) this.#world.tell(call.tool, call.plan, `is told to cancel ${call.key}`)
   }
 
+  /** The answer to a message names its task. */
+  heard({ body }: HostRequest, replica: string): void {
+    const key = keyIn(body)
+    const call = key && this.#byKey.get(key)
+    if (call) call.namedTo ??= replica
+  }
+
   cancelled(remoteId: string): void {
     const call = this.#byRemoteId.get(remoteId)
     if (call !== undefined) call.ended ??= this.#world.moment()
@@ -128,6 +139,11 @@ class Book {
 }
 
 const ends = (fault: PeerFault | undefined): boolean => fault?._tag !== "Stuck"
+
+const watchOf = (book: Book) => ({
+  onSent: (request: HostRequest) => book.sent(request),
+  onHeard: (request: HostRequest, replica: string) => book.heard(request, replica)
+})
 
 type FaultOf = (key: string) => PeerFault | undefined
 
@@ -171,7 +187,7 @@ export const serve = (world: World, wires: Wires, faultOf: FaultOf) =>
     for (const kind of kinds) {
       const book = new Book(world)
       const host = yield* hostOf(kind, book, faultOf)
-      wires.serve(originOf(kind), host, { onSent: (request) => book.sent(request) })
+      wires.serve(originOf(kind), host, watchOf(book))
     }
     const book = new Book(world)
     const first = yield* hostOf(carded.first, book, faultOf)
@@ -181,11 +197,14 @@ export const serve = (world: World, wires: Wires, faultOf: FaultOf) =>
       if (method === "GET" && url.pathname === cardPath["a2a-1.0"]) return cardAt(world, url)
       return url.pathname === carded.first.path ? first(request) : other(request)
     }
-    wires.serve(originOf(carded), host, { onSent: (request) => book.sent(request) })
+    wires.serve(originOf(carded), host, watchOf(book))
   })
 
 const isSend = (method: string): boolean => /message\/s|Send/.test(method)
 const isCancel = (method: string): boolean => /cancel$|^CancelTask$/.test(method)
+
+/** The key of the call that a message brings. */
+const keyIn = (body: string): string => /\\"key\\":\\"([^"\\]+)/.exec(body)?.[1] ?? ""
 
 const taskIdOf = (params: Readonly<Record<string, Schema.Json>>): string => {
   const id = params["id"] ?? params["taskId"] ?? params["task_id"]
@@ -200,8 +219,7 @@ const spoiling =
       if (Option.isNone(rpc)) return host(request)
       const { id, method, params } = rpc.value
       if (isSend(method)) {
-        const key = /\\"key\\":\\"([^"\\]+)/.exec(request.body)?.[1] ?? ""
-        return spoil(host(request), faultOf(key))
+        return spoil(host(request), faultOf(keyIn(request.body)))
       }
       const remoteId = taskIdOf(params)
       const fault = faultOf(book.keyOf(remoteId))

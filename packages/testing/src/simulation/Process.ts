@@ -11,6 +11,12 @@ export const epoch = Date.UTC(2026, 0, 1)
 
 const nanos = (ms: number): bigint => BigInt(Math.floor(ms * 1_000)) * 1_000n
 
+/** How much goes on in a process. */
+export interface Load {
+  readonly fibers: number
+  readonly timers: number
+}
+
 const planOf = ({ plan_id }: Readonly<Record<string, unknown>>): string => (typeof plan_id === "string" ? plan_id : "")
 
 const makeLogger = (log: (line: string, plan: string) => void) =>
@@ -32,7 +38,10 @@ export class Process {
   readonly context: Context.Context<never>
   /** How many of its fibers have not ended, by the plan that they say in their logs; the others under an empty name. */
   readonly fibers = new Map<string, number>()
-  #state: "running" | "paused" | "dead" = "running"
+  #isAlive = true
+  /** Of those that have not ended yet. */
+  #pauses = 0
+  #timers = 0
   #queue: Array<Task> = []
   #at = 0
   /** By priority; what comes later than the usual ones. */
@@ -50,11 +59,11 @@ export class Process {
   }
 
   get isAlive(): boolean {
-    return this.#state !== "dead"
+    return this.#isAlive
   }
 
   readonly isReady = (): boolean =>
-    this.#state === "running" && (this.#at < this.#queue.length || this.#later.length > 0)
+    this.#isAlive && this.#pauses === 0 && (this.#at < this.#queue.length || this.#later.length > 0)
 
   readonly step = (): void => {
     if (this.#tasksLeft-- <= 0) {
@@ -76,7 +85,7 @@ export class Process {
 
   /** Does it next, behind what is there already. */
   readonly post = (task: Task): void => {
-    if (this.#state !== "dead") this.#queue.push(task)
+    if (this.#isAlive) this.#queue.push(task)
   }
 
   /** Runs an effect in a fiber of this process. */
@@ -86,8 +95,8 @@ export class Process {
 
   /** Nothing of it runs any more, as after `kill -9`. */
   kill(): void {
-    if (this.#state === "dead") return
-    this.#state = "dead"
+    if (!this.#isAlive) return
+    this.#isAlive = false
     this.loop.remove(this)
     this.#queue = []
     this.#later = []
@@ -101,12 +110,23 @@ export class Process {
     this.#tasksLeft = tasks
   }
 
+  /** Until as many have resumed it. */
   pause(): void {
-    if (this.#state === "running") this.#state = "paused"
+    this.#pauses++
   }
 
   resume(): void {
-    if (this.#state === "paused") this.#state = "running"
+    this.#pauses--
+  }
+
+  /** What of it goes on that is no plan's: fibers, and waits for a time. */
+  get load(): Load {
+    return { fibers: this.fibers.get("") ?? 0, timers: this.#timers }
+  }
+
+  /** How far its wall clock is from the world's, in milliseconds. */
+  get wallSkew(): number {
+    return this.#wallSkew
   }
 
   /** Its wall clock jumps. Its timers do not notice. */
@@ -124,7 +144,7 @@ export class Process {
     const dispatcher: Scheduler.SchedulerDispatcher = {
       scheduleTask: (task, priority) => {
         if (priority <= 0) this.post(task)
-        else if (this.#state !== "dead") {
+        else if (this.#isAlive) {
           this.#later.push({ priority, task })
           this.#later.sort((one, other) => one.priority - other.priority)
         }
@@ -173,8 +193,20 @@ export class Process {
         if (ms <= 0) return Effect.yieldNow
         if (!Number.isFinite(ms)) return Effect.never
         return Effect.callback<void>((resume) => {
-          const cancel = this.loop.after(ms, () => this.post(() => resume(Effect.void)))
-          return Effect.sync(cancel)
+          this.#timers++
+          let isOpen = true
+          const end = () => {
+            if (isOpen) this.#timers--
+            isOpen = false
+          }
+          const cancel = this.loop.after(ms, () => {
+            end()
+            this.post(() => resume(Effect.void))
+          })
+          return Effect.sync(() => {
+            end()
+            cancel()
+          })
         })
       }
     }

@@ -19,7 +19,9 @@ const placeOf = (stack: string): string | undefined =>
     .map((line) => line.trim())
     .find((line) => !/RealWorld\.ts|node:internal|node:|\(<anonymous>\)$|at new Promise/.test(line))
 
-const isMachinery = (stack: string): boolean => /node_modules\/(vitest|@vitest|vite|tinyp|@voidzero)/.test(stack)
+/** Tests; and the turn for which Effect waits when it drops a stream of Node.js. Nothing of a run depends on it. */
+const isMachinery = (stack: string): boolean =>
+  /node_modules\/(vitest|@vitest|vite|tinyp|@voidzero)|platform-node-shared\/dist\/internal\/stream/.test(stack)
 
 /** Effect hashes objects by random numbers. The order of its maps must not depend on them. */
 const isHashing = (place: string): boolean => /\/effect\/(dist|src)\/Hash\./.test(place)

@@ -44,6 +44,22 @@ export interface ScenarioPlan {
   readonly acts: ReadonlyArray<CallerAct>
 }
 
+/** A plan to which nothing happens: the first of its session, answered at once. */
+export const plainPlan: ScenarioPlan = {
+  name: "p0",
+  session: "s0",
+  at: 0,
+  replica: 0,
+  onDisconnect: "continue",
+  onBusy: "queue",
+  hasKey: true,
+  timeoutMs: 120_000,
+  readMs: 0,
+  ballast: 0,
+  steps: [{ words: 1, pauseMs: 1, calls: [] }],
+  acts: []
+}
+
 /** What a provider does instead of its answer, or in the middle of it: behind so many words of it. */
 export type ProviderFault =
   | { readonly _tag: "Refuse"; readonly status: number; readonly code?: string; readonly retryAfterS?: number }

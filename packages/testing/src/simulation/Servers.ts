@@ -65,6 +65,7 @@ class Book {
       ended: undefined,
       cancels: [],
       remote_task_id: null,
+      namedTo: undefined,
       asked_by: replica
     }
     this.#world.calls.push(call)

@@ -21,7 +21,7 @@ export type Open<A> = {
   -readonly [Key in keyof A]: A[Key] extends ReadonlyArray<infer Item> ? Array<Item> : A[Key]
 }
 
-export type OpenSpan = Open<Span>
+type OpenSpan = Open<Span>
 
 /** What surrounds the gateway: providers, peers, callers, the store and the network run in its process. It notes what they see. */
 export class World {
@@ -55,7 +55,7 @@ export class World {
 
   /** Whether no replica reaches the store, not even one that has just started. */
   get isStoreAway(): boolean {
-    return this.storeAway.at(-1)?.to === Infinity
+    return this.storeAway.some(({ to }) => to === Infinity)
   }
 
   moment(): Moment {

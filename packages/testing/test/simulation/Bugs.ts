@@ -7,7 +7,7 @@ import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type PlanChange, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Context, Effect } from "effect"
 import type { Plant } from "../../src/simulation/Replica.ts"
-import type { Scenario, ScenarioPlan } from "../../src/simulation/Scenario.ts"
+import { plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
 
 type Plans = PlanStore["Service"]
 type Leases = LeaseStore["Service"]
@@ -158,30 +158,15 @@ const readerUncounted = (): Plant => ({
   }
 })
 
-const plan: ScenarioPlan = {
-  name: "p0",
-  session: "s0",
-  at: 1,
-  replica: 0,
-  onDisconnect: "continue",
-  onBusy: "queue",
-  hasKey: true,
-  timeoutMs: 120_000,
-  readMs: 0,
-  ballast: 0,
-  steps: [{ words: 1, pauseMs: 1, calls: [] }],
-  acts: []
-}
-
 /** A plan whose only call takes so long. */
 const working = (ms: number): ScenarioPlan => ({
-  ...plan,
-  steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "work", ms }] }, ...plan.steps]
+  ...plainPlan,
+  steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "work", ms }] }, ...plainPlan.steps]
 })
 
 /** A plan that talks for so many seconds. */
 const talking = (seconds: number): ScenarioPlan => ({
-  ...plan,
+  ...plainPlan,
   steps: [{ words: seconds, pauseMs: 1_000, calls: [] }]
 })
 
@@ -216,7 +201,12 @@ export const bugs: Readonly<Record<string, Bug>> = {
     seeds: [6, 17, 33],
     scenario: scenarioOf(talking(5), 1, { _tag: "Partition", at: 2_000, replica: 0, ms: 900 })
   },
-  "a finalizer skipped": { plant: skippedFinalizer, rule: "oneEnd", seeds: [1, 2, 3], scenario: scenarioOf(plan, 1) },
+  "a finalizer skipped": {
+    plant: skippedFinalizer,
+    rule: "oneEnd",
+    seeds: [1, 2, 3],
+    scenario: scenarioOf(plainPlan, 1)
+  },
   "a lease renewed too late": {
     plant: lateRenewal,
     rule: "trueEnd",
@@ -227,7 +217,7 @@ export const bugs: Readonly<Record<string, Bug>> = {
     plant: earlyFrames,
     rule: "streams",
     seeds: [1, 2, 3],
-    scenario: scenarioOf(plan, 1)
+    scenario: scenarioOf(plainPlan, 1)
   },
   "a double dispatch after a take-over": {
     plant: secondDispatch,
@@ -251,7 +241,7 @@ export const bugs: Readonly<Record<string, Bug>> = {
     plant: wrongCredential,
     rule: "spending",
     seeds: [44, 47, 60],
-    scenario: scenarioOf(plan, 1, {
+    scenario: scenarioOf(plainPlan, 1, {
       _tag: "Provider",
       plan: "p0",
       request: 0,
@@ -262,7 +252,7 @@ export const bugs: Readonly<Record<string, Bug>> = {
     plant: cutTurn,
     rule: "histories",
     seeds: [2, 7, 13],
-    scenario: scenarioOf({ ...plan, ballast: 5_000 }, 1)
+    scenario: scenarioOf({ ...plainPlan, ballast: 5_000 }, 1)
   },
   "a reader counted as gone": {
     plant: readerUncounted,

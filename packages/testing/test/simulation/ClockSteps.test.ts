@@ -1,20 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { Fault, Scenario, ScenarioPlan } from "../../src/simulation/Scenario.ts"
+import { type Fault, plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 
 const plan: ScenarioPlan = {
-  name: "p0",
-  session: "s0",
-  at: 0,
-  replica: 0,
-  onDisconnect: "continue",
-  onBusy: "queue",
-  hasKey: true,
+  ...plainPlan,
   timeoutMs: 1_800_000,
-  readMs: 0,
-  ballast: 0,
-  steps: [{ words: 9, pauseMs: 20_000, calls: [] }],
-  acts: []
+  steps: [{ words: 9, pauseMs: 20_000, calls: [] }]
 }
 
 const scenario = (faults: ReadonlyArray<Fault>): Scenario => ({ seed: 1, replicas: 2, plans: [plan], faults })

@@ -4,6 +4,7 @@ import { Context, Effect } from "effect"
 import { execFile } from "node:child_process"
 import { promisify } from "node:util"
 import { draw } from "../../src/simulation/Draw.ts"
+import { plainPlan } from "../../src/simulation/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 import { tracesOf } from "./printTraces.ts"
 
@@ -33,5 +34,30 @@ describe("a simulated run", () => {
     assert.strictEqual(part.tasks, steps)
     assert.deepStrictEqual(part.trace, whole.trace.slice(0, part.trace.length))
     assert.isAbove(whole.trace.length, part.trace.length)
+  })
+
+  it("finds what goes on in a process though every plan is over, whatever plan began it", async () => {
+    const leaks = { "a fiber": Effect.never, "a timer": Effect.sleep("1 day") }
+    for (const [what, leak] of Object.entries(leaks)) {
+      const { observed, violations } = await simulate({
+        seed: 1,
+        scenario: { seed: 1, replicas: 1, plans: [plainPlan], faults: [] },
+        plant: {
+          stores: (stores) => {
+            const plans = Context.get(stores, PlanStore)
+            const commit: (typeof plans)["commit"] = (batch) => Effect.tap(plans.commit(batch), Effect.forkDetach(leak))
+            return Context.add(stores, PlanStore, { ...plans, commit })
+          }
+        }
+      })
+      assert.include(
+        observed.left.map((left) => `a ${left.what}`),
+        what
+      )
+      assert.include(
+        violations.map(({ rule }) => rule),
+        "oneEnd"
+      )
+    }
   })
 })

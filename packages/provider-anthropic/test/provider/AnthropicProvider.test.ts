@@ -11,7 +11,7 @@ import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Redacted, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import * as AnthropicMessagesProvider from "../../src/provider/AnthropicMessagesProvider.ts"
+import * as AnthropicProvider from "../../src/provider/AnthropicProvider.ts"
 
 const memory = MemoryNetwork.layer
 const sockets = Layer.merge(LoopbackNetwork.layer, NodeHttpClient.layerUndici)
@@ -26,9 +26,9 @@ const request: ProviderRequest = {
 
 const key = "planted-0123456789"
 
-const providerAt = (url: string, options?: Partial<AnthropicMessagesProvider.AnthropicMessagesOptions>) =>
+const providerAt = (url: string, options?: Partial<AnthropicProvider.AnthropicOptions>) =>
   Effect.map(
-    Layer.build(AnthropicMessagesProvider.layer({ baseUrl: url, apiKey: Redacted.make(key), ...options })),
+    Layer.build(AnthropicProvider.layer({ baseUrl: url, apiKey: Redacted.make(key), ...options })),
     Context.get(Provider)
   )
 
@@ -48,7 +48,7 @@ const refused = (type: string, message: string) => ({ type: "error", error: { ty
 describe.each([
   ["in memory", memory],
   ["on sockets", sockets]
-])("AnthropicMessagesProvider %s", (_, layer) => {
+])("AnthropicProvider %s", (_, layer) => {
   for (const { title, turn, parts, failure } of providerCases) {
     it.live(title, () =>
       Effect.gen(function* () {
@@ -61,7 +61,7 @@ describe.each([
   }
 })
 
-describe("AnthropicMessagesProvider", () => {
+describe("AnthropicProvider", () => {
   it.effect("sends the request in the wire's format, with the key, the version and the other headers", () =>
     Effect.gen(function* () {
       const host = yield* serve(yield* MessagesHost.make(() => [Turn.say("ok")]))

@@ -7,7 +7,7 @@ import { toMessagesRequest } from "./internal/MessagesRequest.ts"
 import { MessagesStream } from "./internal/MessagesStream.ts"
 
 /** A server that speaks Anthropic's Messages. */
-export interface AnthropicMessagesOptions {
+export interface AnthropicOptions {
   /** What stands in front of the model in `provider/model`: `anthropic`, unless it is given. */
   readonly name?: string
   /** Without `/v1`. Requests keep its query. */
@@ -18,10 +18,10 @@ export interface AnthropicMessagesOptions {
 }
 
 /** Anthropic's Messages behind the provider port. The client must not retry. */
-export const layer = (options: AnthropicMessagesOptions): Layer.Layer<Provider, never, HttpClient.HttpClient> =>
+export const layer = (options: AnthropicOptions): Layer.Layer<Provider, never, HttpClient.HttpClient> =>
   Layer.effect(Provider, make(options))
 
-const make = Effect.fnUntraced(function* (options: AnthropicMessagesOptions) {
+const make = Effect.fnUntraced(function* (options: AnthropicOptions) {
   const { name = "anthropic", baseUrl, headers = {} } = options
   const key = options.apiKey === undefined ? {} : { "x-api-key": Redacted.value(options.apiKey) }
   const stream = yield* HttpAttempt.make({

@@ -1,0 +1,122 @@
+import { PlanId } from "@bowline/domain/plan/Plan"
+import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
+import { TaskId } from "@bowline/domain/tool/TaskState"
+import { contentType, Problem } from "@bowline/protocol/unstable/api/Problem"
+import { type Audience, Broken, Door, Refused, type Site } from "@bowline/testing/unstable/simulation/Door"
+import { SecretKey } from "@bowline/runtime/store/SecretKey"
+import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
+import { Effect, Layer, Schema, Stream } from "effect"
+import * as RateLimiter from "effect/persistence/RateLimiter"
+import type { IncomingMessage } from "node:http"
+import { PushNotifications } from "../../src/a2a/PushNotifications.ts"
+import { GatewayConfig } from "../../src/config/GatewayConfig.ts"
+import * as HttpGateway from "../../src/route/HttpGateway.ts"
+import * as MemoryServer from "./MemoryServer.ts"
+
+const decodeProblem = Schema.decodeUnknownEffect(Schema.fromJsonString(Problem))
+const Head = Schema.Struct({ plan_id: PlanId, session_id: Schema.String, at: Schema.String })
+const decodeData = Schema.decodeUnknownSync(
+  Schema.fromJsonString(Schema.StructWithRest(Head, [Schema.Record(Schema.String, Schema.Json)]))
+)
+const Waiting = Schema.fromJsonString(
+  Schema.Struct({ approvals: Schema.Array(Schema.Struct({ plan_id: PlanId, task_id: TaskId })) })
+)
+const isEvent = Schema.is(Schema.Literals(PlanEvent.members.map(({ fields }) => fields.event.schema.literal)))
+
+interface Item {
+  readonly plan: PlanId | undefined
+  readonly item: PlanFrame | "ping" | "reconnect"
+}
+
+/** A block of the stream, byte for byte as the reference says. */
+const toItem = (block: string): Item => {
+  if (block === ": ping") return { plan: undefined, item: "ping" }
+  if (block === ": reconnect") return { plan: undefined, item: "reconnect" }
+  const [, id = "", event = "", data = ""] = /^id: (\d+)\nevent: (\S+)\ndata: (.*)$/.exec(block) ?? []
+  if (!isEvent(event)) throw new Error(`No frame: ${block}`)
+  const { at, plan_id, session_id: _, ...payload } = decodeData(data)
+  return { plan: plan_id, item: { seq: Number(id), at, event, payload: JSON.stringify(payload) } }
+}
+
+const textsOf = (answer: IncomingMessage) =>
+  Stream.decodeText(Stream.fromAsyncIterable<Uint8Array, Broken>(answer, () => new Broken()))
+
+const textOf = (answer: IncomingMessage) => Stream.mkString(textsOf(answer))
+
+/** The answer, if the request is not refused. What is no problem document is a bug. */
+const accepted = Effect.fnUntraced(function* (answer: IncomingMessage) {
+  const { headers, statusCode = 0 } = answer
+  if (statusCode < 300) return answer
+  const problem = yield* Effect.orDie(decodeProblem(yield* textOf(answer)))
+  if (headers["content-type"] !== contentType || problem.status !== statusCode) {
+    return yield* Effect.die(`A refusal with ${statusCode} ${headers["content-type"]}: ${problem.code}`)
+  }
+  const { code } = problem
+  return yield* new Refused({ code, isPassing: code === "unavailable" || code === "draining" })
+})
+
+/** Reads the stream to its end. The first frame names the plan that is not known yet. */
+const listen = (answer: IncomingMessage, { begin, take }: Audience, known?: PlanId) =>
+  Effect.gen(function* () {
+    let plan = known
+    let rest = ""
+    if (plan !== undefined) yield* begin(plan)
+    yield* Stream.runForEach(textsOf(answer), (text) =>
+      Effect.gen(function* () {
+        const blocks = (rest + text).split("\n\n")
+        rest = blocks.pop() ?? ""
+        const items = blocks.map(toItem)
+        const named = items.find(({ plan }) => plan !== undefined)?.plan
+        if (plan === undefined && named !== undefined) yield* begin((plan = named))
+        if (items.some((one) => one.plan !== undefined && one.plan !== plan)) {
+          return yield* Effect.die("A frame of another plan")
+        }
+        yield* take(items.map(({ item }) => item))
+      })
+    )
+    if (rest !== "") return yield* new Broken()
+  })
+
+const json = { "content-type": "application/json" }
+
+/** Callers speak HTTP to the gateway's own routes. */
+export const make = (config: GatewayConfig["Service"]) => (site: Site) =>
+  Layer.effect(
+    Door,
+    Effect.gen(function* () {
+      const wire = yield* MemoryServer.Wire
+      const ask = (...given: Parameters<typeof wire.ask>) => Effect.flatMap(wire.ask(...given), accepted)
+      const post = (path: string, body?: Schema.Json, headers = {}) => {
+        const sent = body === undefined ? {} : json
+        return ask(
+          { method: "POST", path, headers: { ...sent, ...headers } },
+          body === undefined ? "" : JSON.stringify(body)
+        )
+      }
+      return {
+        start: ({ body, key }, audience) =>
+          post("/plan", body, key === undefined ? {} : { "idempotency-key": key }).pipe(
+            Effect.flatMap((answer) => listen(answer, audience)),
+            Effect.scoped
+          ),
+        read: (plan, after, audience) =>
+          ask({ path: `/plans/${plan}/events`, headers: { "last-event-id": String(after) } }).pipe(
+            Effect.flatMap((answer) => listen(answer, audience, plan)),
+            Effect.scoped
+          ),
+        cancel: (plan) => Effect.scoped(Effect.asVoid(Effect.flatMap(post(`/plans/${plan}/cancel`), textOf))),
+        decide: (plan, decision) =>
+          Effect.gen(function* () {
+            const text = yield* textOf(yield* ask({ path: "/approvals?limit=100" }))
+            const { approvals } = yield* Effect.orDie(Schema.decodeUnknownEffect(Waiting)(text))
+            for (const { plan_id, task_id } of approvals) {
+              if (plan_id === plan) yield* textOf(yield* post(`/plans/${plan}/approvals/${task_id}`, { decision }))
+            }
+          }).pipe(Effect.scoped)
+      }
+    })
+  ).pipe(
+    Layer.provide(HttpGateway.server),
+    Layer.provide([MemoryServer.layer(site), PushNotifications.layer, RateLimiter.layerStoreMemory]),
+    Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(SecretKey, config.secretKey)])
+  )
