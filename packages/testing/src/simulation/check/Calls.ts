@@ -7,6 +7,9 @@ import { endsOf, eventsOf, named, type PlanEnd, seconds } from "./PlanEnd.ts"
 /** How long a cancel may take, in milliseconds: each has 5 s. */
 const cancelWithin = 6_000
 
+/** The same for a request that the replica has made itself: it is dropped with the plan. */
+const dropWithin = 500
+
 /** Every `task.started` has its one `task.finished` behind it, and what is told of a task is told in between. */
 const tasksEnd = (events: ReadonlyArray<PlanEvent>, isOver: boolean): ReadonlyArray<string> => {
   const problems: Array<string> = []
@@ -48,16 +51,19 @@ const isLeftOpen = (observed: Observed, call: ObservedCall, end: PlanEnd): boole
 const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
   const [end] = endsOf(observed, plan)
   if (end === undefined) return []
-  // Who settles a plan tells its peers. If it dies at that, nobody does.
-  const by = replicaFitBy(observed, end.replica, end.at, cancelWithin)
-  return observed.calls
-    .filter((call) => call.plan === plan.name && isLeftOpen(observed, call, end))
-    .filter(({ cancels, ended }) => !cancels.some(({ at }) => at <= by) && (ended?.at ?? Infinity) > by)
-    .filter(() => by !== Infinity)
-    .map(
-      ({ key, remote_task_id, tool }) =>
-        `${tool} is not told to cancel call ${key} (${remote_task_id ?? "a request"}), though the plan ended at ${seconds(end.at)}`
-    )
+  const open = observed.calls.filter((call) => call.plan === plan.name && isLeftOpen(observed, call, end))
+  return open.flatMap((call) => {
+    const { asked_by, cancels, ended, key, remote_task_id, tool } = call
+    // Who settles a plan tells its peers. If it dies at that, nobody does.
+    const within = asked_by === undefined ? cancelWithin : dropWithin
+    const by = replicaFitBy(observed, end.replica, end.at, within)
+    const isTold = cancels.some(({ at }) => at <= by) || (ended?.at ?? Infinity) <= by
+    return isTold || by === Infinity
+      ? []
+      : [
+          `${tool} is not told to cancel call ${key} (${remote_task_id ?? "a request"}), though the plan ended at ${seconds(end.at)}`
+        ]
+  })
 }
 
 /** No call twice, and no id for two calls. A call of an idempotent tool may come again: with the same id. */
