@@ -3,7 +3,7 @@ import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { Effect, Layer, Schema, Stream } from "effect"
+import { Effect, Layer, Stream } from "effect"
 import assert from "node:assert/strict"
 import { Orders } from "./Orders.ts"
 import * as OrderTools from "./OrderTools.ts"
@@ -24,7 +24,7 @@ const caller = CallerName.make("clerk")
 
 const program = Effect.gen(function* () {
   const plans = yield* Plans
-  const request = yield* Schema.decodeEffect(PlanRequest)({
+  const request = PlanRequest.make({
     question: "Where is my order 7?",
     preferences: { timeout_ms: 10_000 }
   })

@@ -4,7 +4,7 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import * as RecipeFolder from "@bowline/runtime/prompt/RecipeFolder"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, say } from "@bowline/testing/provider/Turn"
-import { Effect, Layer, Schema, Stream } from "effect"
+import { Effect, Layer, Stream } from "effect"
 import assert from "node:assert/strict"
 import { join } from "node:path"
 
@@ -23,9 +23,7 @@ const App = Plans.layerMemory({ model: "scripted/clerk" }).pipe(
 
 const program = Effect.gen(function* () {
   const plans = yield* Plans
-  const request = yield* Schema.decodeEffect(PlanRequest)({
-    question: "My order came last week, and I want my money back."
-  })
+  const request = PlanRequest.make({ question: "My order came last week, and I want my money back." })
   const { events } = yield* plans.start({ caller: CallerName.make("clerk"), request })
   const seen = yield* events.pipe(
     Stream.tap(({ event, data }) => Effect.sync(() => console.log(event, JSON.stringify(data)))),

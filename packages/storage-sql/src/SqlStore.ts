@@ -1,7 +1,7 @@
 import { gauge, observe } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { PgClient } from "@effect/sql-pg"
-import { type Duration, Effect, Layer, type Redacted } from "effect"
+import { Config, Duration, Effect, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import * as SqlLoginStore from "./caller/SqlLoginStore.ts"
@@ -76,16 +76,38 @@ const showConnections = (count: number) => Layer.effectDiscard(observe(connectio
 /** How long a connection is idle before the system asks whether the server is still there. */
 const keepAlive = "10 seconds"
 
-/** The stores on a Postgres server, through at most `maxConnections` connections, one more for renewals and one for notices. */
-export const layerPostgres = ({
-  url,
-  maxConnections,
-  sessionTtl
-}: {
+/** A Postgres server. */
+export interface PostgresOptions {
+  /** With `?sslmode=verify-full` the server has to show a certificate of its name. */
   readonly url: Redacted.Redacted
-  readonly maxConnections: number
-  readonly sessionTtl: Duration.Duration
-}) =>
+  /** For statements: 10, unless it is given. Leases and notices have one more each. */
+  readonly maxConnections?: number
+  /** How long a session is kept after its last plan: 30 days, unless it is given. */
+  readonly sessionTtl?: Duration.Duration
+}
+
+/** A database inside this process. */
+export interface EmbeddedOptions {
+  /** The folder with its files. No other process may use it. */
+  readonly dataDir: string
+  /** How long a session is kept after its last plan: 30 days, unless it is given. */
+  readonly sessionTtl?: Duration.Duration
+}
+
+const defaultTtl = Duration.days(30)
+
+/**
+ * The stores on a Postgres server, which any number of processes share. Fails if it does not answer, or refuses the migrations.
+ *
+ * @example
+ * ```ts
+ * import { layerPostgres } from "@bowline/storage-sql/SqlStore"
+ * import { Redacted } from "effect"
+ *
+ * export const Stores = layerPostgres({ url: Redacted.make("postgres://127.0.0.1/bowline"), maxConnections: 20 })
+ * ```
+ */
+export const layerPostgres = ({ url, maxConnections = 10, sessionTtl = defaultTtl }: PostgresOptions) =>
   layerNoDeps({ sessionTtl, isShared: true }).pipe(
     Layer.provide(
       PgClient.layerFrom(translateErrors(PgClient.make({ url, maxConnections, keepAlive, applicationName: "bowline" })))
@@ -93,14 +115,12 @@ export const layerPostgres = ({
     Layer.merge(showConnections(maxConnections))
   )
 
+/** As `layerPostgres`, with options that are read from the configuration. */
+export const layerPostgresConfig = (options: Config.Wrap<PostgresOptions>) =>
+  Layer.unwrap(Effect.map(Config.unwrap(options), layerPostgres))
+
 /** The stores on a Postgres inside this process, with its files in `dataDir`. Fails with `DataDirInUse` if another process uses it. */
-export const layerEmbedded = ({
-  dataDir,
-  sessionTtl
-}: {
-  readonly dataDir: string
-  readonly sessionTtl: Duration.Duration
-}) =>
+export const layerEmbedded = ({ dataDir, sessionTtl = defaultTtl }: EmbeddedOptions) =>
   layerNoDeps({ sessionTtl, isShared: false }).pipe(
     Layer.provide(PgClient.layerFrom(EmbeddedDatabase.make(dataDir))),
     Layer.merge(showConnections(1))

@@ -1,11 +1,10 @@
 import * as Given from "@bowline/testing/unstable/store/Given"
-import { describe, it } from "@effect/vitest"
-import { Effect, Layer, Redacted, Schedule } from "effect"
+import { assert, describe, it } from "@effect/vitest"
+import { Config, ConfigProvider, Effect, Layer, Redacted, Schedule } from "effect"
 import { readFileSync } from "node:fs"
 import * as SqlStore from "../src/SqlStore.ts"
 import { cutWire } from "./postgres/cutWire.ts"
 import { freshDatabase } from "./postgres/freshDatabase.ts"
-import { sessionTtl } from "./stores.ts"
 
 /** The timers that the system runs for open connections to a local port: `02` is that of keep-alive. */
 const timersOf = (port: number): ReadonlyArray<string> => {
@@ -18,10 +17,19 @@ const timersOf = (port: number): ReadonlyArray<string> => {
 }
 
 describe("the stores on a Postgres server", () => {
+  it.effect("name the variable that is missing", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(
+        Layer.build(SqlStore.layerPostgresConfig({ url: Config.Redacted("MY_DATABASE") }))
+      )
+      assert.include(String(error), "MY_DATABASE")
+    }).pipe(Effect.scoped, Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromUnknown({})))
+  )
+
   it.live("have the system ask on every idle connection whether the server is still there", () =>
     Effect.gen(function* () {
       const { url } = yield* cutWire(yield* freshDatabase)
-      const stores = yield* Layer.build(SqlStore.layerPostgres({ url, maxConnections: 3, sessionTtl }))
+      const stores = yield* Layer.build(SqlStore.layerPostgresConfig({ url: Config.succeed(url) }))
       yield* Effect.provide(Given.createHeld(), stores)
       const port = Number(new URL(Redacted.value(url)).port)
       yield* Effect.sync(() => timersOf(port)).pipe(

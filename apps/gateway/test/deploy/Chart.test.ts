@@ -142,6 +142,7 @@ describe.skipIf(program === undefined)("the chart", () => {
       assert.deepStrictEqual(of(kind)["selector"], { matchLabels: labels }, kind)
     }
     assert.deepStrictEqual(of("NetworkPolicy")["podSelector"], { matchLabels: labels })
+    assert.deepInclude(of("PodDisruptionBudget"), { maxUnavailable: 1, unhealthyPodEvictionPolicy: "AlwaysAllow" })
     assert.deepInclude(manifests.get("Service")?.metadata.labels, labels ?? {})
     // The alerts ask for the job `bowline`.
     assert.strictEqual(of("ServiceMonitor")["jobLabel"], "app.kubernetes.io/name")

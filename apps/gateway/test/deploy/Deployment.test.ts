@@ -11,6 +11,7 @@ import { byKind, podOf } from "./Manifests.ts"
 
 const Service = Schema.Struct({
   image: Schema.String,
+  restart: Schema.String,
   stop_grace_period: Schema.String,
   environment: Schema.Record(Schema.String, Schema.String),
   volumes: Schema.optionalKey(Schema.Array(Schema.String)),
@@ -135,6 +136,12 @@ describe("the files of a deployment", () => {
       assert.isAtLeast(parseInt(stop_grace_period), grace + 30)
     }
     assert.isAtLeast(parseInt(/^TimeoutStopSec=(.*)s$/m.exec(unit)?.[1] ?? ""), grace + 30)
+  })
+
+  it("start the gateway again however long its database is away, but not with a configuration that cannot be used", () => {
+    assert.match(unit, /^StartLimitIntervalSec=0$/m)
+    assert.match(unit, /^RestartPreventExitStatus=78$/m)
+    for (const { restart } of replicas) assert.strictEqual(restart, "unless-stopped")
   })
 
   it("name files and versions that exist", () => {

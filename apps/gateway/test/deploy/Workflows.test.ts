@@ -11,9 +11,11 @@ interface Step {
 
 interface Job {
   readonly needs?: string | ReadonlyArray<string>
-  readonly "runs-on": string
-  readonly "timeout-minutes": number
-  readonly steps: ReadonlyArray<Step>
+  /** Another workflow, in place of steps. */
+  readonly uses?: string
+  readonly permissions?: object
+  readonly "timeout-minutes"?: number
+  readonly steps?: ReadonlyArray<Step>
 }
 
 interface Workflow {
@@ -25,7 +27,7 @@ interface Workflow {
 const files = globSync(".github/workflows/*.yml", { cwd: root })
 const workflows = files.map((path) => Yaml.parse(read(path)) as Workflow)
 const jobs = workflows.flatMap((workflow) => Object.entries(workflow.jobs))
-const steps = jobs.flatMap(([, job]) => job.steps)
+const steps = jobs.flatMap(([, { steps = [] }]) => steps)
 const commands = [
   ...steps.flatMap(({ run }) => (run === undefined ? [] : [run])),
   ...globSync(".ci/*.sh", { cwd: root }).map(read)
@@ -43,12 +45,12 @@ describe("the workflows", () => {
       assert.notInclude(text, "pull_request_target")
       // Without a comment nobody knows which version the commit is.
       for (const [line] of text.matchAll(/^.*\buses:.*$/gm))
-        assert.match(line, /uses: [\w./-]+@[0-9a-f]{40} # v[\d.]+$/)
+        assert.match(line, /uses: ([\w./-]+@[0-9a-f]{40} # v[\d.]+|\.\/\.github\/workflows\/ci\.yml)$/)
     }
   })
 
   it("end: each job has a time-out, and waits for jobs that exist", () => {
-    for (const [name, job] of jobs) assert.isAtMost(job["timeout-minutes"], 40, name)
+    for (const [name, job] of jobs) if (job.uses === undefined) assert.isAtMost(job["timeout-minutes"] ?? NaN, 40, name)
     for (const workflow of workflows) {
       const needed = Object.values(workflow.jobs).flatMap(({ needs = [] }) => needs)
       assert.includeMembers(Object.keys(workflow.jobs), needed)
@@ -81,6 +83,26 @@ describe("the workflows", () => {
       readonly engines: { readonly node: string }
     }
     assert.include(read(".github/workflows/ci.yml"), `node: [${engines.node.replace(">=", "")}.0, 24`)
+  })
+
+  it("publish nothing that the checks have not passed, and all packages before they call a version published", () => {
+    const { jobs } = Yaml.parse(read(".github/workflows/release.yml")) as Workflow
+    const waitsFor = (name: string): ReadonlyArray<string> => {
+      const needs = [jobs[name]?.needs ?? []].flat()
+      return [...needs, ...needs.flatMap(waitsFor)]
+    }
+    const publishing = Object.keys(jobs).filter((name) =>
+      /packages|id-token/.test(JSON.stringify(jobs[name]?.permissions))
+    )
+    assert.deepStrictEqual(publishing, ["npm", "image", "release"])
+    for (const name of publishing) assert.include(waitsFor(name), "ci", name)
+    // The loop goes through the tarballs by their names.
+    const last = globSync("{apps,packages}/*/package.json", { cwd: root })
+      .map((path) => JSON.parse(read(path)) as { readonly name: string; readonly private?: boolean })
+      .flatMap((manifest) => (manifest.private === true ? [] : [manifest.name]))
+      .toSorted()
+      .at(-1)
+    assert.include(commands, `npm view "${last}@$version"`)
   })
 
   it("publish without a token of a registry", () => {

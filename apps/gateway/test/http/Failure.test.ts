@@ -90,6 +90,14 @@ describe("a failure", () => {
     })
   )
 
+  it.live("is named to a caller whose request the gateway interrupts as it closes", () =>
+    Effect.gen(function* () {
+      const { url } = yield* serve({ plans: { get: () => Effect.interrupt } })
+      const { body } = yield* send(`${url}/plans/${plan_id}`)
+      assert.deepInclude(body, { status: 503, code: "draining", retryable: true })
+    })
+  )
+
   it.live.each([
     [Effect.fail(unavailable), false, ["database"]],
     [Effect.never, false, ["database"]],

@@ -3,6 +3,8 @@ import { tellFailure } from "@bowline/testing/unstable/simulation/Story"
 import { assert, describe, it } from "@effect/vitest"
 import { Config, Effect } from "effect"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
+import * as ChatStart from "./ChatStart.ts"
+import { bugs } from "./EdgeBugs.ts"
 import * as HttpDoor from "./HttpDoor.ts"
 
 const config = Effect.map(
@@ -11,10 +13,15 @@ const config = Effect.map(
   (config) => ({ ...config, consoleEnabled: false })
 )
 
-const through = Effect.fnUntraced(function* (options: Options) {
-  const door = HttpDoor.make(yield* config)
-  return yield* Effect.promise(() => simulate({ ...options, door }))
+/** The options of a run through the routes. */
+const through = Effect.fnUntraced(function* (options: Options, plant?: HttpDoor.Plant) {
+  const chats: Array<ChatStart.HeardChat> = []
+  const door = HttpDoor.make(yield* config, chats, plant)
+  return { ...options, door, rules: { chats: ChatStart.rule(chats) } }
 })
+
+const run = (...given: Parameters<typeof through>) =>
+  Effect.flatMap(through(...given), (options) => Effect.promise(() => simulate(options)))
 
 /** The first of the fixed seeds, and how many there are. */
 const seeds = Config.all({
@@ -27,10 +34,10 @@ describe("the whole gateway behind its HTTP routes, under the faults of seeds", 
     Effect.gen(function* () {
       const { count, first } = yield* seeds
       for (let seed = first; seed < first + count; seed++) {
-        const run = yield* through({ seed })
-        if (run.violations.length === 0) continue
-        const door = HttpDoor.make(yield* config)
-        const story = yield* Effect.promise(() => tellFailure(run, { seed, door }))
+        const options = yield* through({ seed })
+        const ended = yield* Effect.promise(() => simulate(options))
+        if (ended.violations.length === 0) continue
+        const story = yield* Effect.promise(() => tellFailure(ended, options))
         assert.fail([`To repeat it: BOWLINE_SEED=${seed} BOWLINE_SEEDS=1`, ...story].join("\n"))
       }
     })
@@ -38,7 +45,7 @@ describe("the whole gateway behind its HTTP routes, under the faults of seeds", 
 
   it.live("is the same for the same seed", () =>
     Effect.gen(function* () {
-      const [first, second] = [yield* through({ seed: 7 }), yield* through({ seed: 7 })]
+      const [first, second] = [yield* run({ seed: 4 }), yield* run({ seed: 4 })]
       assert.include(
         first.trace.map(({ what }) => what),
         "is killed"
@@ -46,4 +53,18 @@ describe("the whole gateway behind its HTTP routes, under the faults of seeds", 
       assert.deepStrictEqual(second.trace, first.trace)
     })
   )
+
+  for (const [name, { plant, rule, scenario }] of Object.entries(bugs)) {
+    it.live(`finds ${name}, and nothing where it is not`, () =>
+      Effect.gen(function* () {
+        const { seed } = scenario
+        const planted = yield* run({ seed, scenario }, plant)
+        assert.include(
+          planted.violations.map((violation) => violation.rule),
+          rule
+        )
+        assert.deepStrictEqual((yield* run({ seed, scenario })).violations, [])
+      })
+    )
+  }
 })

@@ -1,19 +1,20 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { TaskId } from "@bowline/domain/tool/TaskState"
-import { contentType, Problem } from "@bowline/protocol/unstable/api/Problem"
-import { type Audience, Broken, Door, Refused, type Site } from "@bowline/testing/unstable/simulation/Door"
+import { type Audience, Door, type Site } from "@bowline/testing/unstable/simulation/Door"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
+import type { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
-import { Effect, Layer, Schema, Stream } from "effect"
+import { Effect, Layer, Schema } from "effect"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import type { IncomingMessage } from "node:http"
 import { PushNotifications } from "../../src/a2a/PushNotifications.ts"
 import { GatewayConfig } from "../../src/config/GatewayConfig.ts"
 import * as HttpGateway from "../../src/route/HttpGateway.ts"
+import { accepted, onBlocks, textOf } from "./Answers.ts"
+import * as ChatStart from "./ChatStart.ts"
 import * as MemoryServer from "./MemoryServer.ts"
 
-const decodeProblem = Schema.decodeUnknownEffect(Schema.fromJsonString(Problem))
 const Head = Schema.Struct({ plan_id: PlanId, session_id: Schema.String, at: Schema.String })
 const decodeData = Schema.decodeUnknownSync(
   Schema.fromJsonString(Schema.StructWithRest(Head, [Schema.Record(Schema.String, Schema.Json)]))
@@ -38,33 +39,13 @@ const toItem = (block: string): Item => {
   return { plan: plan_id, item: { seq: Number(id), at, event, payload: JSON.stringify(payload) } }
 }
 
-const textsOf = (answer: IncomingMessage) =>
-  Stream.decodeText(Stream.fromAsyncIterable<Uint8Array, Broken>(answer, () => new Broken()))
-
-const textOf = (answer: IncomingMessage) => Stream.mkString(textsOf(answer))
-
-/** The answer, if the request is not refused. What is no problem document is a bug. */
-const accepted = Effect.fnUntraced(function* (answer: IncomingMessage) {
-  const { headers, statusCode = 0 } = answer
-  if (statusCode < 300) return answer
-  const problem = yield* Effect.orDie(decodeProblem(yield* textOf(answer)))
-  if (headers["content-type"] !== contentType || problem.status !== statusCode) {
-    return yield* Effect.die(`A refusal with ${statusCode} ${headers["content-type"]}: ${problem.code}`)
-  }
-  const { code } = problem
-  return yield* new Refused({ code, isPassing: code === "unavailable" || code === "draining" })
-})
-
 /** Reads the stream to its end. The first frame names the plan that is not known yet. */
 const listen = (answer: IncomingMessage, { begin, take }: Audience, known?: PlanId) =>
   Effect.gen(function* () {
     let plan = known
-    let rest = ""
     if (plan !== undefined) yield* begin(plan)
-    yield* Stream.runForEach(textsOf(answer), (text) =>
+    yield* onBlocks(answer, (blocks) =>
       Effect.gen(function* () {
-        const blocks = (rest + text).split("\n\n")
-        rest = blocks.pop() ?? ""
         const items = blocks.map(toItem)
         const named = items.find(({ plan }) => plan !== undefined)?.plan
         if (plan === undefined && named !== undefined) yield* begin((plan = named))
@@ -74,49 +55,61 @@ const listen = (answer: IncomingMessage, { begin, take }: Audience, known?: Plan
         yield* take(items.map(({ item }) => item))
       })
     )
-    if (rest !== "") return yield* new Broken()
   })
+
+/** A bug of the routes: another service in the place of the one that they use. */
+export type Plant = Layer.Layer<never, never, PlanStreams>
 
 const json = { "content-type": "application/json" }
 
-/** Callers speak HTTP to the gateway's own routes. */
-export const make = (config: GatewayConfig["Service"]) => (site: Site) =>
-  Layer.effect(
-    Door,
-    Effect.gen(function* () {
-      const wire = yield* MemoryServer.Wire
-      const ask = (...given: Parameters<typeof wire.ask>) => Effect.flatMap(wire.ask(...given), accepted)
-      const post = (path: string, body?: Schema.Json, headers = {}) => {
-        const sent = body === undefined ? {} : json
-        return ask(
-          { method: "POST", path, headers: { ...sent, ...headers } },
-          body === undefined ? "" : JSON.stringify(body)
-        )
-      }
-      return {
-        start: ({ body, key }, audience) =>
-          post("/plan", body, key === undefined ? {} : { "idempotency-key": key }).pipe(
-            Effect.flatMap((answer) => listen(answer, audience)),
-            Effect.scoped
-          ),
-        read: (plan, after, audience) =>
+/** Every other question comes from a client of OpenAI's API. */
+const isChat = (body: Schema.Json): boolean => /FACT-\w*[13579]\b/.test(JSON.stringify(body))
+
+/** Callers speak HTTP to the gateway's own routes. `chats` gets what clients of OpenAI's API hear. */
+export const make =
+  (config: GatewayConfig["Service"], chats: Array<ChatStart.HeardChat>, plant: Plant = Layer.empty) =>
+  (site: Site) =>
+    Layer.effect(
+      Door,
+      Effect.gen(function* () {
+        const wire = yield* MemoryServer.Wire
+        const ask = (...given: Parameters<typeof wire.ask>) => Effect.flatMap(wire.ask(...given), accepted)
+        const post = (path: string, body?: Schema.Json, headers = {}) => {
+          const sent = body === undefined ? {} : json
+          return ask(
+            { method: "POST", path, headers: { ...sent, ...headers } },
+            body === undefined ? "" : JSON.stringify(body)
+          )
+        }
+        const read: Door["Service"]["read"] = (plan, after, audience) =>
           ask({ path: `/plans/${plan}/events`, headers: { "last-event-id": String(after) } }).pipe(
             Effect.flatMap((answer) => listen(answer, audience, plan)),
             Effect.scoped
-          ),
-        cancel: (plan) => Effect.scoped(Effect.asVoid(Effect.flatMap(post(`/plans/${plan}/cancel`), textOf))),
-        decide: (plan, decision) =>
-          Effect.gen(function* () {
-            const text = yield* textOf(yield* ask({ path: "/approvals?limit=100" }))
-            const { approvals } = yield* Effect.orDie(Schema.decodeUnknownEffect(Waiting)(text))
-            for (const { plan_id, task_id } of approvals) {
-              if (plan_id === plan) yield* textOf(yield* post(`/plans/${plan}/approvals/${task_id}`, { decision }))
-            }
-          }).pipe(Effect.scoped)
-      }
-    })
-  ).pipe(
-    Layer.provide(HttpGateway.server),
-    Layer.provide([MemoryServer.layer(site), PushNotifications.layer, RateLimiter.layerStoreMemory]),
-    Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(SecretKey, config.secretKey)])
-  )
+          )
+        const chat = ChatStart.make(wire, chats, read)
+        return {
+          start: (question, audience) => {
+            const { body, key } = question
+            if (isChat(body)) return chat(question, audience)
+            return post("/plan", body, key === undefined ? {} : { "idempotency-key": key }).pipe(
+              Effect.flatMap((answer) => listen(answer, audience)),
+              Effect.scoped
+            )
+          },
+          read,
+          cancel: (plan) => Effect.scoped(Effect.asVoid(Effect.flatMap(post(`/plans/${plan}/cancel`), textOf))),
+          decide: (plan, decision) =>
+            Effect.gen(function* () {
+              const text = yield* textOf(yield* ask({ path: "/approvals?limit=100" }))
+              const { approvals } = yield* Effect.orDie(Schema.decodeUnknownEffect(Waiting)(text))
+              for (const { plan_id, task_id } of approvals) {
+                if (plan_id === plan) yield* textOf(yield* post(`/plans/${plan}/approvals/${task_id}`, { decision }))
+              }
+            }).pipe(Effect.scoped)
+        }
+      })
+    ).pipe(
+      Layer.provide(Layer.provide(HttpGateway.server, plant)),
+      Layer.provide([MemoryServer.layer(site), PushNotifications.layer, RateLimiter.layerStoreMemory]),
+      Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(SecretKey, config.secretKey)])
+    )

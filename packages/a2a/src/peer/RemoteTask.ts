@@ -82,7 +82,8 @@ export class RemoteTask {
 
   /**
    * Waits for the answer to the request that starts the task, after the call has been interrupted, so that `state` names the
-   * task. Nothing more is sent: neither a redirect nor a refusal of the token is followed.
+   * task. Nothing more is sent: the request is dropped where it still waits for its connection, and neither a redirect nor a refusal of the token
+   * is followed.
    */
   readonly answered: Effect.Effect<void> = Effect.suspend(() => {
     if (this.#starting === undefined) return Effect.void
@@ -101,15 +102,15 @@ export class RemoteTask {
   /** Sends a message that the peer answers once. */
   send(params: Params, ids: RemoteIds): Effect.Effect<Opened, ExchangeError, Scope.Scope> {
     const method = this.#link.codec.methods.send
-    const request = this.#calls.send(this.#link, { id: this.#messageId, leaves: this.#leaves(ids) }, params)
+    const request = this.#calls.send(this.#link, this.#message(ids), params)
     const opened = this.#noting(request, (result) => this.#read(method, result))
     return this.#starts(Effect.map(opened, (task) => ({ task })))
   }
 
   /** Sends a message that the peer answers with a stream, for as long as the scope is open, or once. */
   stream(params: Params, ids: RemoteIds): Effect.Effect<Opened, ExchangeError, Scope.Scope> {
-    const message = { id: this.#messageId, leaves: this.#leaves(ids) }
-    return this.#starts(this.#opens(this.#link.codec.methods.stream, this.#calls.stream(this.#link, message, params)))
+    const request = this.#calls.stream(this.#link, this.#message(ids), params)
+    return this.#starts(this.#opens(this.#link.codec.methods.stream, request))
   }
 
   /** Subscribes to the stream of the task again. */
@@ -132,12 +133,13 @@ export class RemoteTask {
     )
   }
 
-  /** A request that may start the task leaves now. It does not leave behind the call. */
-  #leaves(ids: RemoteIds): Effect.Effect<void> {
-    return Effect.suspend(() => {
+  /** A request that may start the task leaves only while the call runs. */
+  #message(ids: RemoteIds) {
+    const mayLeave = () => {
       this.#state = this.#isAbandoned ? none : sent(ids.taskId)
-      return this.#isAbandoned ? Effect.interrupt : Effect.void
-    })
+      return !this.#isAbandoned
+    }
+    return { id: this.#messageId, mayLeave }
   }
 
   /**

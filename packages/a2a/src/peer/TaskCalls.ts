@@ -5,6 +5,7 @@ import { Effect, Exit } from "effect"
 import { HttpClient } from "effect/http"
 import { maxPeers } from "../card/AgentCard.ts"
 import type { Params } from "../dialect/Codec.ts"
+import { MayLeave } from "@bowline/runtime/unstable/http/Exchange"
 import type { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
 import { callMethod, streamMethod } from "../rpc/JsonRpc.ts"
 import type { PeerLink } from "./PeerLink.ts"
@@ -33,10 +34,10 @@ const measured = (method: (typeof methods)[number]) =>
     duration.updateUnsafe(seconds, { method }, context)
   })
 
-/** A message, and what happens as a request with it leaves. */
+/** A message. `mayLeave` is called when a request with it is about to leave. */
 interface SentMessage {
   readonly id: string
-  readonly leaves: Effect.Effect<void>
+  readonly mayLeave: () => boolean
 }
 
 /**
@@ -52,7 +53,8 @@ export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
   const stream = (link: PeerLink, name: "stream" | "subscribe", params: Params, via = client) =>
     Effect.suspend(() => streamMethod(via, link.target, uuid(), link.codec.methods[name], params)).pipe(measured(name))
 
-  const told = ({ leaves }: SentMessage) => HttpClient.tapRequest(client, () => leaves)
+  const asking = ({ mayLeave }: SentMessage) =>
+    HttpClient.tapRequest(client, () => Effect.suspend(() => (mayLeave() ? Effect.void : Effect.interrupt)))
 
   /** A message carries its id as the idempotency key, too: what stands in front of the peer may know the header. */
   const keyed = (link: PeerLink, { id }: SentMessage): PeerLink => {
@@ -78,9 +80,13 @@ export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
 
   return {
     send: (link: PeerLink, message: SentMessage, params: Params) =>
-      call(keyed(link, message), "send", params, told(message)),
+      Effect.provideService(call(keyed(link, message), "send", params, asking(message)), MayLeave, message.mayLeave),
     stream: (link: PeerLink, message: SentMessage, params: Params) =>
-      stream(keyed(link, message), "stream", params, told(message)),
+      Effect.provideService(
+        stream(keyed(link, message), "stream", params, asking(message)),
+        MayLeave,
+        message.mayLeave
+      ),
     get: (link: PeerLink, taskId: string) =>
       onTask(link, taskId, (name) => call(link, "get", { ...name, ...link.codec.getParams })),
     cancel: (link: PeerLink, taskId: string) => onTask(link, taskId, (name) => call(link, "cancel", name)),

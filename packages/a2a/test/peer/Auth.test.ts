@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
-import { json } from "@bowline/testing/unstable/http/Host"
+import { json } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { completes, works } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"

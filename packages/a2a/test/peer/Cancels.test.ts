@@ -4,7 +4,9 @@ import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { becomes, completes, replies, says, stuck } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"
 import * as Trouble from "@bowline/testing/unstable/peer/Trouble"
-import { Effect, Exit, Fiber, Layer, Logger, Scope } from "effect"
+import { MayLeave } from "@bowline/runtime/unstable/http/Exchange"
+import { Deferred, Effect, Exit, Fiber, Layer, Logger, Scope } from "effect"
+import { HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
 import * as A2aPeerClient from "../../src/peer/A2aPeerClient.ts"
 import { memory, question, reasonOf, start } from "./call.ts"
@@ -135,6 +137,32 @@ it.effect("a bindu task is cancelled also when its send was cut before the answe
     }
   }).pipe(Effect.provide(memory))
 )
+
+it.effect("a message that waits for its connection is dropped when its call is interrupted", () => {
+  const lines: Array<string> = []
+  const logger = Logger.make(({ message }) => lines.push(String(message)))
+  const connected = Deferred.makeUnsafe<void>()
+  const waiting = Deferred.makeUnsafe<void>()
+  const connecting = Effect.map(HttpClient.HttpClient, (client) =>
+    HttpClient.make((request) =>
+      Effect.gen(function* () {
+        yield* Deferred.succeed(waiting, undefined)
+        yield* Deferred.await(connected)
+        return (yield* MayLeave)() ? yield* client.execute(request) : yield* Effect.interrupt
+      })
+    )
+  )
+  const network = Layer.provideMerge(Layer.effect(HttpClient.HttpClient, connecting), MemoryNetwork.layer)
+  return Effect.gen(function* () {
+    const peer = yield* serve({ acts: [stuck] })
+    const { fiber } = yield* start(question(peer.url))
+    yield* Deferred.await(waiting)
+    yield* Fiber.interrupt(fiber)
+    yield* Deferred.succeed(connected, undefined)
+    yield* TestClock.adjust("10 seconds")
+    assert.deepStrictEqual([yield* peer.requests.all, lines], [[], []])
+  }).pipe(Effect.provide([Layer.provideMerge(A2aPeerClient.layer, network), Logger.layer([logger])]))
+})
 
 describe.each(["a2a-1.0", "a2a-0.3"] as const)(
   "a call in %s that is interrupted before the peer has named its task",

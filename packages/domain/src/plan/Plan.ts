@@ -80,16 +80,4 @@ export const summarize = ({ final, ...plan }: Omit<PlanFacts, "question">, quest
  *   plans.filter(isSettled).map(({ question, request, ...plan }) => summarize(plan, question.slice(0, 200)))
  * ```
  */
-/**
- * Whether the plan is over.
- *
- * @example
- * ```ts
- * import { isSettled, type Plan, summarize } from "@bowline/domain/plan/Plan"
- *
- * // The plans that are over, as a list shows them.
- * export const settled = (plans: ReadonlyArray<Plan>) =>
- *   plans.filter(isSettled).map(({ question, request, ...plan }) => summarize(plan, question.slice(0, 200)))
- * ```
- */
 export const isSettled = (plan: Pick<Plan, "state">): boolean => plan.state !== "queued" && plan.state !== "running"

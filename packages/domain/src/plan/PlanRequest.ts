@@ -134,19 +134,28 @@ export const PlanRequest = Schema.Struct({
   call: Schema.optionalKey(SkillCall),
   agents: Schema.Array(Agent).pipe(
     Schema.check(Schema.isMaxLength(64)),
-    Schema.withDecodingDefaultKey(Effect.succeed([]))
+    Schema.withDecodingDefaultKey(Effect.succeed([])),
+    Schema.withConstructorDefault(Effect.succeed([]))
   ),
   mcp_servers: Schema.Array(McpServer).pipe(
     Schema.check(Schema.isMaxLength(16)),
-    Schema.withDecodingDefaultKey(Effect.succeed([]))
+    Schema.withDecodingDefaultKey(Effect.succeed([])),
+    Schema.withConstructorDefault(Effect.succeed([]))
   ),
   history: Schema.Array(HistoryEntry).pipe(
     Schema.check(Schema.isMaxLength(1_000)),
-    Schema.withDecodingDefaultKey(Effect.succeed([]))
+    Schema.withDecodingDefaultKey(Effect.succeed([])),
+    Schema.withConstructorDefault(Effect.succeed([]))
   ),
   prior_summary: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(100_000))),
-  metadata: Metadata.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
-  preferences: GivenPreferences.pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
+  metadata: Metadata.pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed({})),
+    Schema.withConstructorDefault(Effect.succeed({}))
+  ),
+  preferences: GivenPreferences.pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed({})),
+    Schema.withConstructorDefault(Effect.succeed({}))
+  )
 })
 export type PlanRequest = typeof PlanRequest.Type
 

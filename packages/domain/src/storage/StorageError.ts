@@ -22,19 +22,6 @@ export class Rejected extends Data.TaggedClass("rejected")<{ readonly cause: unk
  *   Effect.retry(read, { times: 1, while: ({ reason }) => reason.isRetryable })
  * ```
  */
-/**
- * A statement of a store that failed.
- *
- * @example
- * ```ts
- * import type { StorageError } from "@bowline/domain/storage/StorageError"
- * import { Effect } from "effect"
- *
- * // Asks once more if that can help.
- * export const again = <A>(read: Effect.Effect<A, StorageError>) =>
- *   Effect.retry(read, { times: 1, while: ({ reason }) => reason.isRetryable })
- * ```
- */
 export class StorageError extends Data.TaggedError("StorageError")<{ readonly reason: Unavailable | Rejected }> {
   override get message(): string {
     return this.reason._tag === "unavailable" ? "The database is not available" : "The database refused a statement"

@@ -37,6 +37,10 @@ describe("PlanRequest", () => {
     assert.deepInclude(request.agents[0], { auth: { type: "none" }, dialect: "auto" })
   })
 
+  it("is made of a question alone, as it is decoded of one", () => {
+    assert.deepStrictEqual(PlanRequest.make({ question: "?" }), Result.getOrThrow(decode({ question: "?" })))
+  })
+
   it("is run as it says, else as its preset says, else by the defaults", () => {
     const request = Result.getOrThrow(decode({ ...prefer({ max_steps: 25 }), preset: "brief" }))
     const preset = { max_steps: 3, timeout_ms: 1_000, max_total_tokens: 9 }

@@ -11,6 +11,7 @@ import type { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError
 import { Announcements } from "./Announcements.ts"
 import { toResult, toTool } from "./Content.ts"
 import { ServerFailure, toFailure } from "./Failure.ts"
+import { refuseLongLists } from "./LongLists.ts"
 import { limitReplies } from "./Replies.ts"
 import { carryTasks, TaskCalls, taskIn, tasksExtension, timeout } from "./TaskCalls.ts"
 
@@ -242,5 +243,6 @@ export const open = Effect.fnUntraced(function* (
     // Until it has an answer to its first question, the client does not close the transport.
     .pipe(Effect.onError(() => Effect.promise(() => transport.close().then(() => client.close()))))
   carryTasks(transport)
+  refuseLongLists(transport)
   return link
 })

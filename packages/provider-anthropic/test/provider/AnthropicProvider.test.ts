@@ -1,5 +1,5 @@
 import { Provider, type ProviderPart, type ProviderRequest } from "@bowline/runtime/provider/Provider"
-import { json, type Host } from "@bowline/testing/unstable/http/Host"
+import { json, type Host } from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import * as Move from "@bowline/testing/http/Move"
@@ -9,7 +9,7 @@ import { providerCases, shown } from "@bowline/testing/unstable/provider/Provide
 import * as Turn from "@bowline/testing/provider/Turn"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Fiber, Layer, Redacted, Stream } from "effect"
+import { Config, ConfigProvider, Context, Effect, Fiber, Layer, Redacted, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as AnthropicProvider from "../../src/provider/AnthropicProvider.ts"
 
@@ -62,6 +62,19 @@ describe.each([
 })
 
 describe("AnthropicProvider", () => {
+  it.effect("asks Anthropic itself, with a key of the configuration, and names the variable that is missing", () =>
+    Effect.gen(function* () {
+      const configured = AnthropicProvider.layerConfig({ apiKey: Config.Redacted("MY_KEY") })
+      const build = (variables: object) =>
+        Effect.map(Layer.build(configured), Context.get(Provider)).pipe(
+          Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromUnknown(variables))
+        )
+      const { server } = yield* build({ MY_KEY: key })
+      assert.deepStrictEqual(server, { address: "api.anthropic.com", port: 443 })
+      assert.include(String(yield* Effect.flip(build({}))), "MY_KEY")
+    }).pipe(Effect.scoped, Effect.provide(memory))
+  )
+
   it.effect("sends the request in the wire's format, with the key, the version and the other headers", () =>
     Effect.gen(function* () {
       const host = yield* serve(yield* MessagesHost.make(() => [Turn.say("ok")]))

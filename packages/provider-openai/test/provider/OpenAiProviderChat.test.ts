@@ -1,5 +1,5 @@
 import { Provider, type ProviderPart, type ProviderRequest } from "@bowline/runtime/provider/Provider"
-import { json, type Host } from "@bowline/testing/unstable/http/Host"
+import { json, type Host } from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import * as Move from "@bowline/testing/http/Move"
@@ -10,7 +10,21 @@ import { fromRequest } from "@bowline/testing/unstable/provider/Script"
 import * as Turn from "@bowline/testing/provider/Turn"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Context, Deferred, Effect, Fiber, Layer, Redacted, Stream, Tracer } from "effect"
+import {
+  Cause,
+  Clock,
+  Config,
+  ConfigProvider,
+  Context,
+  Deferred,
+  Effect,
+  Exit,
+  Fiber,
+  Layer,
+  Redacted,
+  Stream,
+  Tracer
+} from "effect"
 import { TestClock } from "effect/testing"
 import { readFileSync } from "node:fs"
 import { createServer } from "node:http"
@@ -53,6 +67,41 @@ const events =
 const chunk = (choice: object) => Move.write(`data: ${JSON.stringify({ choices: [{ index: 0, ...choice }] })}\n\n`)
 const said = chunk({ delta: { content: "one" } })
 const stopped = chunk({ delta: {}, finish_reason: "stop" })
+
+describe.each([
+  ["layerChatConfig", OpenAiProvider.layerChatConfig],
+  ["layerResponsesConfig", OpenAiProvider.layerResponsesConfig]
+])("OpenAiProvider.%s", (_, layer) => {
+  const options = { apiKey: Config.Redacted("MY_KEY") }
+  const build = (variables: object, given: Parameters<typeof layer>[0] = options) =>
+    Effect.map(Layer.build(layer(given)), Context.get(Provider)).pipe(
+      Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromUnknown(variables)),
+      Effect.scoped,
+      Effect.provide(memory)
+    )
+
+  it.effect("asks OpenAI itself, with a key of the configuration", () =>
+    Effect.map(build({ MY_KEY: key }), ({ name, server }) => {
+      assert.strictEqual(name, "openai")
+      assert.deepStrictEqual(server, { address: "api.openai.com", port: 443 })
+    })
+  )
+
+  it.effect("names the variable that is missing", () =>
+    Effect.map(Effect.flip(build({})), (error) => assert.include(String(error), "MY_KEY"))
+  )
+
+  it.effect("says that a base URL is none, and does not show it", () =>
+    Effect.map(
+      Effect.exit(build({ MY_KEY: key }, { ...options, baseUrl: Config.succeed(`localhost:8000/v1?key=${key}`) })),
+      (exit) => {
+        const message = Exit.isFailure(exit) ? Cause.pretty(exit.cause) : ""
+        assert.include(message, "baseUrl: Expected an http or https URL")
+        assert.notInclude(message, key)
+      }
+    )
+  )
+})
 
 describe("a refusal whose body never ends", () => {
   it.effect("is what its status says, after a second", () =>

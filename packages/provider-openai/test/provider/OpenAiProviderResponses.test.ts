@@ -1,6 +1,6 @@
 import type { MessagePart } from "@bowline/domain/session/Message"
 import { Provider, type ProviderPart, type ProviderRequest } from "@bowline/runtime/provider/Provider"
-import type { Host } from "@bowline/testing/unstable/http/Host"
+import type { Host } from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import * as Move from "@bowline/testing/http/Move"

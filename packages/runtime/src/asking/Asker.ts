@@ -44,7 +44,7 @@ const mend = (request: AnswerAttempt.ModelRequest, reason: ProviderErrorReason):
 export class Asker extends Context.Service<
   Asker,
   {
-    /** The first of the models that has a free credential. If none has, fails with the soonest time at which one will be free. */
+    /** See `Targets`. */
     readonly first: Target.Targets["first"]
     /** Begins with the first of the models that has a free credential. `attempts` is the number of the last attempt before. */
     readonly begin: (

@@ -12,6 +12,8 @@ import { type CredentialRow, CredentialStore } from "../store/CredentialStore.ts
 import { type ProviderCredential, Providers } from "../provider/Providers.ts"
 import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
 
+export type { Credential }
+
 /** The use of a credential for a model, which is named as `provider/model`. */
 interface Use {
   readonly provider: string
@@ -42,7 +44,7 @@ const useGranularity = 10_000
  *
  * // Two keys of one provider: what puts one of them aside leaves the other.
  * const keys = [Redacted.make("first"), Redacted.make("second")]
- * const adapters = keys.map((apiKey) => OpenAiProvider.layerChat({ baseUrl: "https://api.openai.com/v1", apiKey }))
+ * const adapters = keys.map((apiKey) => OpenAiProvider.layerChat({ apiKey }))
  *
  * export const Pool = CredentialPool.layer.pipe(Layer.provide(Providers.layer(adapters)))
  * ```

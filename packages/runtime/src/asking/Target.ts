@@ -1,4 +1,4 @@
-import { ProviderError, RateLimited } from "@bowline/domain/provider/ProviderError"
+import { ModelUnavailable, ProviderError, RateLimited } from "@bowline/domain/provider/ProviderError"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Effect } from "effect"
@@ -46,7 +46,10 @@ export interface Targets {
     target: Target,
     tried: ReadonlySet<string>
   ) => Effect.Effect<Target, StorageError>
-  /** The first of the models that has a free credential. If none has, fails with the soonest time at which one will be free. */
+  /**
+   * The first of the models that has a free credential. If none has, fails with the soonest time at which one will be free, or with
+   * `model_unavailable` if no provider of these models is configured.
+   */
   readonly first: (
     session: SessionId,
     models: ReadonlyArray<string>
@@ -78,9 +81,13 @@ export const make = (pool: CredentialPool["Service"]): Targets => {
         if (picked._tag === "Picked") return { model, credential: picked.credential }
         if (picked.retryAfterMs !== undefined) waits.push(picked.retryAfterMs)
       }
-      const message = `No credential is free for ${models.join(", ")}`
-      const retryAfter = waits.length === 0 ? {} : { retryAfterMs: Math.min(...waits) }
-      return yield* new ProviderError({ reason: new RateLimited({ message, ...retryAfter }) })
+      const names = models.join(", ")
+      if (waits.length === 0) {
+        const message = `No provider of ${names} is configured. A model is named provider/model`
+        return yield* new ProviderError({ reason: new ModelUnavailable({ message }) })
+      }
+      const message = `No credential is free for ${names}`
+      return yield* new ProviderError({ reason: new RateLimited({ message, retryAfterMs: Math.min(...waits) }) })
     })
   }
 }

@@ -18,6 +18,8 @@ import { StepState } from "./StepState.ts"
 interface Given extends PlanStart {
   readonly preset: Preset
   readonly session_id: SessionId
+  /** Its deadline, in milliseconds of this process's `Monotonic` clock. */
+  readonly endsAt: number
   /** As `provider/model`: the one that is asked, and those that may take its place, in order. */
   readonly models: ReadonlyArray<string>
   /** How far another process has brought it, if one has. */
@@ -95,7 +97,7 @@ export class PlanRun {
 
   /** Whom to ask for an answer in this stage. */
   subject(stage: Stage): Subject {
-    return { session: this.given.session_id, models: this.#models, deadline: this.given.deadline, stage }
+    return { session: this.given.session_id, models: this.#models, endsAt: this.given.endsAt, stage }
   }
 
   /** Asks this model from now on: those in front of it have failed. */
@@ -176,10 +178,14 @@ export class PlanRun {
     this.#tell(ending)
   }
 
+  /** Whether the next process can resume the plan as it is now. */
+  get isResumable(): boolean {
+    return this.given.isKept() && this.tasks.open.every(([, task]) => task.isIdempotent || task.remote_task_id !== null)
+  }
+
   /** Hands the plan over to the next process, if that can resume it; else aborts it. */
   end(reason: AbortReason): void {
-    const isResumable = this.tasks.open.every(([, task]) => task.isIdempotent || task.remote_task_id !== null)
-    if (isResumable && this.given.isKept()) this.#end({ _tag: "HandedOver" })
+    if (this.isResumable) this.#end({ _tag: "HandedOver" })
     else this.abort(reason)
   }
 

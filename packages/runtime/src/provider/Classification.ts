@@ -123,8 +123,9 @@ export const classify = (
   const named =
     body.status ?? body.codes.map((code) => statuses[code.toLowerCase()]).find((known) => known !== undefined)
   const status = response.status >= 400 ? response.status : named
+  const hint = response.status === 404 ? ": its base URL may be wrong" : ""
   const details = {
-    message: body.message === "" ? `The provider answered with status ${response.status}` : body.message,
+    message: body.message === "" ? `The provider answered with status ${response.status}${hint}` : body.message,
     ...(status === undefined ? {} : { status })
   }
   const isOneOf = (...expected: ReadonlyArray<number>) => status === undefined || expected.includes(status)

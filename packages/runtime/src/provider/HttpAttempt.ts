@@ -50,9 +50,11 @@ const endGrace = 100
 const maxFailure = 64 * 1_024
 const failureTimeout = "1 second"
 
-/** Appends the path to that of the base URL, and keeps the query. */
+/** Appends the path to that of the base URL, and keeps the query. Throws if it is no http or https URL. */
 export const endpoint = (baseUrl: string, path: string): URL => {
-  const url = new URL(baseUrl)
+  const url = URL.parse(baseUrl)
+  // The URL is not shown: a key may stand in it.
+  if (url === null || !/^https?:$/.test(url.protocol)) throw new TypeError("baseUrl: Expected an http or https URL")
   url.pathname = url.pathname.replace(/\/+$/, "") + path
   return url
 }

@@ -21,9 +21,10 @@ export interface ConfiguredProvider {
  * ```ts
  * import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
  * import { Providers } from "@bowline/runtime/provider/Providers"
+ * import { Config } from "effect"
  *
  * export const All = Providers.layer([
- *   OpenAiProvider.layerChat({ baseUrl: "https://api.openai.com/v1" }),
+ *   OpenAiProvider.layerChatConfig({ apiKey: Config.Redacted("OPENAI_API_KEY") }),
  *   OpenAiProvider.layerChat({ name: "local", baseUrl: "http://127.0.0.1:8000/v1" })
  * ])
  * ```

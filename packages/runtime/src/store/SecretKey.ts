@@ -1,6 +1,8 @@
 import { Context, Option } from "effect"
 import type { SealingKey } from "./Sealing.ts"
 
+export type { SealingKey }
+
 /**
  * The key of 32 bytes that encrypts the secrets of running plans, and of places that are notified (operations.md, `BOWLINE_SECRET_KEY`). Without it no secret is stored.
  *

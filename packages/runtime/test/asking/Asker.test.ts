@@ -13,7 +13,7 @@ const model = "scripted/model"
 const subject = {
   session: SessionId.make(`session_${"a".repeat(36)}`),
   models: [model],
-  deadline: 600_000,
+  endsAt: 600_000,
   stage: "provider" as const
 }
 const question = { system: "", messages: [], tools: [], toolChoice: "auto" as const }
@@ -47,6 +47,15 @@ const listening = (shorten: Listener["shorten"] = silent.shorten) => {
 }
 
 describe("Asker", () => {
+  it.effect("says that no provider of the models is configured, which no retry helps", () =>
+    Effect.gen(function* () {
+      const asker = yield* Asker
+      const error = yield* Effect.flip(asker.begin({ ...subject, models: ["gpt", "other/gpt"] }, silent))
+      assert.deepInclude(error.reason, { _tag: "model_unavailable", isRetryable: false })
+      assert.include(error.message, "No provider of gpt, other/gpt is configured")
+    }).pipe(provide([]))
+  )
+
   it.effect("gives one whole answer out of several attempts, and lets its listener know what each of them does", () =>
     Effect.gen(function* () {
       const { learned, listener } = listening()

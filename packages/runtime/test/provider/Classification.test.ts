@@ -152,6 +152,11 @@ describe("classify", () => {
     assert.strictEqual(messageOf("<html>secret</html>"), "The provider answered with status 500")
   })
 
+  it("asks about the base URL when a 404 comes from no API", () => {
+    const { message } = classify({ status: 404, headers: {} }, FailureBody.fromText("<html>404</html>"), 0)
+    assert.strictEqual(message, "The provider answered with status 404: its base URL may be wrong")
+  })
+
   it("uses the reset of a used up limit for a 429 only", () => {
     const headers = { "x-ratelimit-reset-requests": "2s", "x-ratelimit-remaining-requests": "0" }
     const body = FailureBody.fromText("")

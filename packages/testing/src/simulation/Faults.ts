@@ -100,11 +100,7 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
         return both(world.span(observed.pauses), () => process.resume())
       })
     case "ClockStep":
-      return Effect.sync(() => {
-        process.stepClock(fault.byMs)
-        const { least, most } = observed.skew
-        observed.skew = { least: Math.min(least, process.wallSkew), most: Math.max(most, process.wallSkew) }
-      })
+      return Effect.sync(() => process.stepClock(fault.byMs))
     case "StoreSlow":
       return lasting(theatre, fault.ms, () => {
         link.slowMs += fault.delayMs

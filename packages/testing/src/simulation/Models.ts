@@ -40,10 +40,18 @@ const then = (playing: Playing, task: (attempt: Attempt) => void): Turn.TurnMove
     })
   )
 
-/** The results since the question of the plan: a continuation of an answer comes as one more message of the user. */
-const results = ({ messages }: Asked): ReadonlyArray<unknown> => {
+const keys = /\w+\/\d+\.\d+/g
+
+/**
+ * How many calls of the plan have a result: those since its question, and those that a summary tells of. A continuation of an answer comes
+ * as one more message of the user.
+ */
+export const resultsOf = (name: string, { messages, system }: Asked): number => {
   const asked = messages.findLastIndex((message) => message.role === "user" && planIn(message.text) !== "")
-  return messages.slice(asked + 1).filter(({ role }) => role === "tool")
+  const shown = messages.slice(asked + 1).filter(({ role }) => role === "tool")
+  const told = [system, ...messages.map((message) => (message.role === "user" ? message.text : ""))].join(" ")
+  const summarised = new Set(told.match(keys)?.filter((key) => key.startsWith(`${name}/`)))
+  return shown.length + summarised.size
 }
 
 const spoken = (playing: Playing, turn: Turn.Turn): Turn.Turn =>
@@ -56,9 +64,10 @@ const sayAll = (words: ReadonlyArray<string>, pauseMs: number): Turn.Turn =>
 
 /** The words and calls of a step. What is asked for once more is answered as it was. */
 const stepOf = (plan: ScenarioPlan | undefined, name: string, asked: Asked): Turn.Turn => {
+  const done = resultsOf(name, asked)
   let before = 0
   for (const [index, { calls, pauseMs, words }] of (plan?.steps ?? []).entries()) {
-    if (before === results(asked).length) {
+    if (before === done) {
       const said = Array.from({ length: words }, (_, word) => `${name}.${index}.${word} `)
       const called = calls.map(({ key, ms, tool }) =>
         Turn.callTool(tool, peerTools.includes(tool) ? { input: JSON.stringify({ key, ms }) } : { key, ms })
@@ -77,10 +86,11 @@ const cutAtWord = (turn: Turn.Turn, words: number): readonly [Turn.Turn, Turn.Tu
   return at < 0 ? [turn, []] : [turn.slice(0, at), turn.slice(at)]
 }
 
-/** A summary says every fact of its prompt once more. */
+/** A summary says every fact of its prompt once more, and names every call. */
 const summaryOf = (asked: Asked): Turn.Turn => {
   const all = asked.messages.map((message) => (message.role === "tool" ? message.content : message.text)).join(" ")
-  return sayAll([`Facts: ${Array.from(new Set(all.match(/FACT-[\w.]+/g))).join(" ")}`], 10)
+  const named = [...(all.match(/FACT-[\w.]+/g) ?? []), ...(all.match(keys) ?? [])]
+  return sayAll([`Facts: ${Array.from(new Set(named)).join(" ")}`], 10)
 }
 
 /** A request to go on with a cut answer is no question. */
@@ -150,10 +160,16 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
       return [...text, Turn.raw("data: {not json\n\n")]
     case "Disorder": {
       const { piece, result } = strays[playing.provider]
+<<<<<<< HEAD
       const stray = Turn.raw(`data: ${JSON.stringify(piece)}\n\n`)
       if (result === "cut") return [...text, stray, Turn.finish("stop"), finished, ...reported]
       attempt.result = result
       return [...text, stray]
+=======
+      attempt.result = result
+      const stray = Turn.raw(`data: ${JSON.stringify(piece)}\n\n`)
+      return result === "cut" ? [...text, stray, Turn.finish("stop"), finished, ...reported] : [...text, stray]
+>>>>>>> lead
     }
     case "Twice":
       return [...ended, ...ended.filter(({ _tag }) => _tag === "Finish"), ...reported]

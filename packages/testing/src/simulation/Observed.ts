@@ -36,8 +36,6 @@ export interface ObservedReplica {
   readonly cutOff: ReadonlyArray<Span>
   /** While notices to it were lost or late. */
   readonly deaf: ReadonlyArray<Span>
-  /** How far its wall clock was from the world's: behind it at most, and before it at most; in milliseconds. */
-  readonly skew: { readonly least: number; readonly most: number }
 }
 
 /** One connection of a reader. */
@@ -47,6 +45,7 @@ export interface ObservedReader {
   readonly replica: string
   /** The last `seq` that it had seen before. */
   readonly after: number
+  /** When its replica had answered. */
   readonly began: Moment
   readonly frames: ReadonlyArray<Moment & { readonly frame: PlanFrame }>
   readonly pings: ReadonlyArray<Moment>
@@ -77,7 +76,7 @@ export interface ObservedPlan {
   readonly plan: Plan
   readonly request: PlanRequest
   readonly created: Moment
-  /** In milliseconds of virtual time, whatever the wall clock of its replica says. */
+  /** In milliseconds of virtual time, whatever wall clocks say. */
   readonly deadline: number
   readonly frames: ReadonlyArray<PlanFrame>
   readonly tasks: ReadonlyArray<StoredTask>
@@ -105,12 +104,10 @@ export interface ObservedCall {
   readonly ended: Moment | undefined
   /** When a request to cancel it has left a replica. */
   readonly cancels: ReadonlyArray<Moment>
-  /** The replica that the peer has told the id of its task; undefined for a local tool, and where the answer was lost. */
-  readonly namedTo: string | undefined
-  /** A remote task of a peer, by the id that a replica has learned: it goes on until it is told to cancel. */
+  /** When a replica could cancel it: a peer has told it the id of its task, a request to an MCP server has one. Undefined for a local tool, and where the answer was lost. */
+  readonly named: (Moment & { readonly replica: string }) | undefined
+  /** A remote task of a peer, by the id that a replica has stored: it goes on until it is told to cancel. */
   readonly remote_task_id: string | null
-  /** Who has sent it to an MCP server: no other replica can cancel it. */
-  readonly asked_by?: string
 }
 
 /** A request that a provider got, and what it did. */

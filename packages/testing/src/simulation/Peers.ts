@@ -11,7 +11,7 @@ import * as ScriptedPeer from "../peer/ScriptedPeer.ts"
 import type { ReceivedSend } from "../peer/Seen.ts"
 import type { ObservedCall } from "./Observed.ts"
 import type { PeerFault } from "./Scenario.ts"
-import type { Wires } from "./Wires.ts"
+import type { Watch, Wires } from "./Wires.ts"
 import type { Open, World } from "./World.ts"
 
 const skills = [{ id: "ask" }, { id: "again", idempotent: true }]
@@ -103,7 +103,7 @@ class Book {
       ended: undefined,
       cancels: [],
       remote_task_id: send.taskId,
-      namedTo: undefined
+      named: undefined
     }
     this.#world.calls.push(call)
     this.#byRemoteId.set(send.taskId, call)
@@ -129,7 +129,7 @@ class Book {
   heard({ body }: HostRequest, replica: string): void {
     const key = keyIn(body)
     const call = key && this.#byKey.get(key)
-    if (call) call.namedTo ??= replica
+    if (call) call.named ??= { ...this.#world.moment(), replica }
   }
 
   cancelled(remoteId: string): void {
@@ -168,6 +168,11 @@ const hostOf = ({ dialect, name, path, streams }: PeerKind, book: Book, faultOf:
     )
     return spoiling(yield* Deferred.await(served), book, faultOf)
   })
+
+const watchOf = (book: Book): Watch => ({
+  onSent: (request) => book.sent(request),
+  onHeard: (request, replica) => book.heard(request, replica)
+})
 
 /** Soon out of date, so that its changes are noticed. */
 const cardHeaders = { "cache-control": "max-age=2" }

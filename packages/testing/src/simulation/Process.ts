@@ -124,11 +124,6 @@ export class Process {
     return { fibers: this.fibers.get("") ?? 0, timers: this.#timers }
   }
 
-  /** How far its wall clock is from the world's, in milliseconds. */
-  get wallSkew(): number {
-    return this.#wallSkew
-  }
-
   /** Its wall clock jumps. Its timers do not notice. */
   stepClock(byMs: number): void {
     this.#wallSkew += byMs

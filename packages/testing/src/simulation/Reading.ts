@@ -82,6 +82,7 @@ export class Reading {
   readonly #begin = (plan: PlanId): Effect.Effect<void> =>
     Effect.sync(() => {
       this.observed.plan_id = plan
+      this.observed.began = this.#world.moment()
       this.#world.readers.push(this.observed)
       this.#reader.progress.plan = plan
       this.#onBegin()

@@ -107,8 +107,9 @@ const runningOf = ({ cluster, database, idle, wires, world }: Parts): ReadonlyAr
 ]
 
 /** A task of a peer is the gateway's as long as a process lives that knows it, and has not told the peer to cancel. */
-const isOurs = ({ replicas }: World, { cancels, namedTo, replica }: ObservedCall): boolean =>
-  replica !== "" || (cancels.length === 0 && replicas.some((one) => one.replica === namedTo && one.ended === undefined))
+const isOurs = ({ replicas }: World, { cancels, named, replica }: ObservedCall): boolean =>
+  replica !== "" ||
+  (cancels.length === 0 && replicas.some((one) => one.replica === named?.replica && one.ended === undefined))
 
 /** What is known in the end. */
 export const collect = (parts: Parts): Observed => {

@@ -55,6 +55,7 @@ class Book {
   /** `ms`: how long the server has to do with it, unless it is cancelled. */
   came({ _meta, arguments: { key }, name: tool }: Call, number: string, replica: string, ms: number): void {
     const plan = key.split("/")[0] ?? ""
+    const began = this.#world.moment()
     const call: Open<ObservedCall> = {
       key,
       plan,
@@ -62,12 +63,16 @@ class Book {
       tool: `${name}_${tool}`,
       isIdempotent: false,
       replica: "",
-      began: this.#world.moment(),
+      began,
       ended: undefined,
       cancels: [],
       remote_task_id: null,
+<<<<<<< HEAD
       namedTo: undefined,
       asked_by: replica
+=======
+      named: { ...began, replica }
+>>>>>>> lead
     }
     this.#world.calls.push(call)
     this.#byNumber.set(number, call)

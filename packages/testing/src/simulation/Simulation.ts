@@ -30,6 +30,8 @@ import type { Turn } from "../provider/Turn.ts"
 import { Wires } from "./Wires.ts"
 import { World } from "./World.ts"
 
+export type { Checker, FaultKinds, Observed, Plant, Scenario, TraceLine, Violation }
+
 /** What an app brings. */
 export interface AppWorld {
   /** Its tools, as `LocalTools.layer` gives them. Every process builds its own. */
@@ -158,12 +160,7 @@ export const simulate = async (options: Options): Promise<Outcome> => {
         concurrency: "unbounded",
         discard: true
       })
-      // Whoever takes over a plan may have so much less on its clock.
-      const skew = scenario.faults.reduce(
-        (ms, fault) => ms + (fault._tag === "ClockStep" ? Math.abs(fault.byMs) : 0),
-        0
-      )
-      const patience = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs)) + skew + tooLate
+      const patience = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs)) + tooLate
       const calling = yield* Effect.forkChild(Effect.timeoutOption(callers, 2 * patience))
       yield* Faults.run(theatre, scenario.faults)
       yield* Effect.raceFirst(Fiber.await(calling), cluster.awaitGone)

@@ -54,7 +54,7 @@ export const noted = (world: World, database: Database, replica: string, tool: T
         ended: undefined,
         cancels: [],
         remote_task_id: null,
-        namedTo: undefined
+        named: undefined
       }
       world.calls.push(call)
       world.tell(replica, plan, `calls ${tool.name} ${key}`)

@@ -14,7 +14,7 @@ export const replicaHeader = "x-simulated-replica"
 export const sentHeader = "x-simulated-sent"
 
 /** Who looks at the requests for a host: when one leaves, whether it arrives or not, when a replica has got the first piece of its answer, and when the network resets the connection of one. */
-interface Watch {
+export interface Watch {
   readonly onHeard?: (request: HostRequest, replica: string) => void
   readonly onSent?: (request: HostRequest) => void
   readonly onReset?: (request: HostRequest) => void

@@ -103,6 +103,7 @@ export interface GivenPlan extends Partial<
   readonly question?: string
   readonly task_message?: TaskMessage
   readonly created_at?: string
+  readonly deadline?: number
 }
 
 /** A plan to create. Unless the test chooses otherwise, it has its own owner and replica, and a new session without a name. */

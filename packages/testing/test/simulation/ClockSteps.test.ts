@@ -48,4 +48,34 @@ describe("a gateway whose wall clock is set", () => {
     assert.strictEqual(taken?.replica, "b.1")
     assert.isBelow(taken?.at ?? Infinity, 15_250 + 25_000)
   })
+
+  it("ends a plan at its deadline that a replica whose clock is behind has taken over", async () => {
+    const { observed } = await simulate({
+      seed: 1,
+      scenario: {
+        ...scenario([
+          { _tag: "Provider", plan: "p0", request: 0, does: { _tag: "Stall", words: 0, ms: 3_000_000 } },
+          { _tag: "Provider", plan: "p0", request: 1, does: { _tag: "Stall", words: 0, ms: 3_000_000 } },
+          { _tag: "ClockStep", at: 1_000, replica: 1, byMs: -900_000 },
+          { _tag: "Kill", at: 15_000, replica: 0, tasks: 0, backMs: undefined }
+        ]),
+        plans: [{ ...plan, timeoutMs: 90_000 }]
+      }
+    })
+    assert.strictEqual(observed.takeOvers[0]?.replica, "b.1")
+    const end = observed.commits.find(({ changes }) => changes.some(({ _tag }) => _tag === "Settled"))
+    assert.strictEqual(Math.round((end?.at ?? 0) / 1_000), 90)
+    assert.strictEqual(observed.plans[0]?.plan.error?.reason, "deadline")
+  })
+
+  it("asks a provider again that has failed, though the clock was set behind the deadline", async () => {
+    const { observed } = await simulate({
+      seed: 1,
+      scenario: scenario([
+        { _tag: "Provider", plan: "p0", request: 0, does: { _tag: "NoFinish" } },
+        { _tag: "ClockStep", at: 60_000, replica: 0, byMs: 3_600_000 }
+      ])
+    })
+    assert.strictEqual(observed.plans[0]?.plan.state, "completed")
+  })
 })

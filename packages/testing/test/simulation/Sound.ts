@@ -171,8 +171,7 @@ const replica = {
   ended: undefined,
   pauses: [],
   cutOff: [],
-  deaf: [],
-  skew: { least: 0, most: 0 }
+  deaf: []
 }
 
 /** A run in which nothing is wrong: one plan of two steps with one call, read from its beginning to its end. */
@@ -210,7 +209,7 @@ export const sound: Observed = {
       ended: { at: 300, order: 30 },
       cancels: [],
       remote_task_id: null,
-      namedTo: undefined
+      named: undefined
     }
   ],
   attempts: [

@@ -181,7 +181,7 @@ export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
   tasks: []
 })
 
-export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord): PlanRecord => ({
+export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord, now: number): PlanRecord => ({
   plan: {
     plan_id: plan.plan_id,
     session_id: session.session_id,
@@ -216,6 +216,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
   route: plan.route,
   message: plan.request.task_message ?? null,
   cancelledAt: null,
+  endsAt: now + plan.deadline - plan.createdAt,
   deaths: 0,
   isHandedOver: false,
   events: [],
@@ -229,13 +230,14 @@ const tailOf = (events: ReadonlyArray<EventRow>): ReadonlyArray<EventRow> => {
 }
 
 /** A plan that was just taken over, for the replica that has it now. */
-export const abandoned = (record: PlanRecord, guard: Guard): AbandonedPlan => ({
+export const abandoned = (record: PlanRecord, guard: Guard, now: number): AbandonedPlan => ({
   plan: record.plan,
   owner: record.owner,
   guard,
   request: record.request,
   preferences: record.preferences,
   route: record.route,
+  leftMs: record.endsAt - now,
   deaths: record.deaths,
   tail: tailOf(record.events),
   tasks: Array.from(record.tasks.values(), Struct.omit(["preset", "reverted"]))

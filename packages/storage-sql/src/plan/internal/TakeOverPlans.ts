@@ -16,6 +16,7 @@ type TakenRow = PlanRow & {
   readonly request_secrets: string | null
   readonly preferences: Preferences
   readonly deaths: number
+  readonly left_ms: number
 }
 
 interface OfPlan {
@@ -93,7 +94,8 @@ with alive as (
   where p.id = a.id and (a.state = 'queued' or l.session_id is not null)
   returning p.*
 )
-select ${sql.literal(planColumns)}, p.fence, p.owner, p.request, p.request_secrets, p.preferences, p.deaths
+select ${sql.literal(planColumns)}, p.fence, p.owner, p.request, p.request_secrets, p.preferences, p.deaths,
+  extract(epoch from coalesce(p.ends_at, p.deadline_at) - clock_timestamp())::float8 * 1000 as left_ms
 from taken p order by p.ordinal`
 }
 
@@ -140,6 +142,7 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
         request: row.request === null ? null : { request: row.request, secrets: row.request_secrets },
         preferences: row.preferences,
         route: row.route ?? direct,
+        leftMs: row.left_ms,
         deaths: row.deaths,
         tail: (tails.get(row.plan_id) ?? []).map((event) => toEventRow(Struct.omit(event, ["plan_id"]))),
         tasks: (tasks.get(row.plan_id) ?? []).map(toTask)

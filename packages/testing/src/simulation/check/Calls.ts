@@ -2,7 +2,7 @@ import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { isSettled } from "@bowline/domain/plan/Plan"
 import type { Observed, ObservedCall, ObservedPlan } from "../Observed.ts"
 import { replicaFitBy } from "./Fitness.ts"
-import { endsOf, eventsOf, named, type PlanEnd, seconds } from "./PlanEnd.ts"
+import { endsOf, eventsOf, named as nameOf, type PlanEnd, seconds } from "./PlanEnd.ts"
 
 /** How long a cancel may take, in milliseconds: each has 5 s. */
 const cancelWithin = 6_000
@@ -43,14 +43,15 @@ const isAwaited = ({ commits }: Observed, { began, task_id }: ObservedCall, { or
       commit.changes.some((change) => change._tag === "TaskFinished" && change.task_id === task_id)
   )
 
-/** Whether somebody has to be told that nobody waits for the call any more: it runs elsewhere when this replica ends its plan. */
+/** Whether its work elsewhere goes on when its plan ends, and whoever ends the plan knows it: it is stored, or it can be named there. */
 const isLeftOpen = (observed: Observed, call: ObservedCall, end: PlanEnd): boolean =>
-  (call.remote_task_id !== null || (call.asked_by === end.replica && isAwaited(observed, call, end))) &&
+  (call.remote_task_id !== null || (call.named?.replica === end.replica && isAwaited(observed, call, end))) &&
   (call.ended === undefined || call.ended.order > end.order)
 
 const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
   const [end] = endsOf(observed, plan)
   if (end === undefined) return []
+<<<<<<< HEAD
   const open = observed.calls.filter((call) => call.plan === plan.name && isLeftOpen(observed, call, end))
   return open.flatMap((call) => {
     const { asked_by, cancels, ended, key, remote_task_id, tool } = call
@@ -64,6 +65,16 @@ const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<str
           `${tool} is not told to cancel call ${key} (${remote_task_id ?? "a request"}), though the plan ended at ${seconds(end.at)}`
         ]
   })
+=======
+  return observed.calls
+    .filter((call) => call.plan === plan.name && isLeftOpen(observed, call, end))
+    .filter(({ cancels, ended, named }) => {
+      // Who settles a plan tells its peers. If it dies at that, nobody does.
+      const by = replicaFitBy(observed, end.replica, Math.max(end.at, named?.at ?? 0), cancelWithin)
+      return by !== Infinity && !cancels.some(({ at }) => at <= by) && (ended?.at ?? Infinity) > by
+    })
+    .map(({ key, tool }) => `${tool} is not told to cancel call ${key}, though the plan ended at ${seconds(end.at)}`)
+>>>>>>> lead
 }
 
 /** No call twice, and no id for two calls. A call of an idempotent tool may come again: with the same id. */
@@ -110,7 +121,7 @@ export const calls = (observed: Observed): ReadonlyArray<string> => [
       ...tasksEnd(eventsOf(plan), isOver),
       ...running.map(({ task_id }) => `task ${task_id} is stored as running`),
       ...peersAreTold(observed, plan)
-    ].map((what) => `${named(plan)}: ${what}`)
+    ].map((what) => `${nameOf(plan)}: ${what}`)
   }),
   ...callsAreOnce(observed.calls),
   ...intentsAreStored(observed)

@@ -1,6 +1,6 @@
 import type { Observed, ObservedPlan } from "../Observed.ts"
 import { anyFitBy, hinderedAt, takeOverMs, wasHindered } from "./Fitness.ts"
-import { askedAt, endsOf, named, ownersOf, seconds, skewOf } from "./PlanEnd.ts"
+import { askedAt, endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
 
 /** How late behind its deadline a plan may end, in milliseconds. */
 const deadlineSlack = 1_000
@@ -12,10 +12,7 @@ const endsBy = (observed: Observed, plan: ObservedPlan, ended: number): number =
   const troubles = owners.flatMap(({ at, replica }, index) =>
     hinderedAt(observed, replica, index === 0 ? since : at, ended)
   )
-  return Math.max(
-    plan.deadline + skewOf(observed, plan) + deadlineSlack,
-    ...troubles.map((at) => anyFitBy(observed, at, takeOverMs(observed)))
-  )
+  return Math.max(plan.deadline + deadlineSlack, ...troubles.map((at) => anyFitBy(observed, at, takeOverMs(observed))))
 }
 
 const endsInTime = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {

@@ -42,13 +42,6 @@ export const askedAt = ({ requests }: Observed, { created, name }: ObservedPlan)
     ...requests.flatMap(({ began, plan, what }) => (plan === name && what === "ask" ? began.at : []))
   )
 
-/** How far the clocks of the replicas that have had the plan were from each other, at most; in milliseconds. */
-export const skewOf = (observed: Observed, plan: ObservedPlan): number => {
-  const owners = new Set(ownersOf(observed, plan).map(({ replica }) => replica))
-  const skews = observed.replicas.flatMap(({ replica, skew }) => (owners.has(replica) ? [skew] : []))
-  return Math.max(0, ...skews.map(({ most }) => most)) - Math.min(0, ...skews.map(({ least }) => least))
-}
-
 /** A plan, as a violation names it. */
 export const named = ({ name, plan }: ObservedPlan): string => `plan ${name} (${plan.plan_id})`
 

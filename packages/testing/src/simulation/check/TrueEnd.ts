@@ -2,7 +2,7 @@ import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { Observed, ObservedPlan, ObservedReader } from "../Observed.ts"
 import { wasHindered } from "./Fitness.ts"
 import { onTheWay } from "./Spending.ts"
-import { askedAt, endsOf, named, ownersOf, type PlanEnd, seconds, skewOf } from "./PlanEnd.ts"
+import { askedAt, endsOf, named, ownersOf, type PlanEnd, seconds } from "./PlanEnd.ts"
 
 /** How long a plan that was taken over runs on without a reader, in milliseconds. */
 const takeoverGrace = 60_000
@@ -36,7 +36,7 @@ const abortIsTrue = (observed: Observed, plan: ObservedPlan, end: PlanEnd, reaso
       return plan.request.preferences.on_disconnect === "cancel" && wasLeftAlone(observed, plan, end)
     case "deadline":
       // Its time began when it was asked for, and not when it was stored.
-      return end.at + skewOf(observed, plan) >= plan.deadline - (plan.created.at - askedAt(observed, plan))
+      return end.at >= plan.deadline - (plan.created.at - askedAt(observed, plan))
     case "cancelled":
       return observed.requests.some(
         ({ began, what, plan: of }) => what === "cancel" && of === plan.name && began.order < end.order

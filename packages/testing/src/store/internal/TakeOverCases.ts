@@ -37,6 +37,19 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title: "tells by its own clock how long the plan may run yet, though the replica that created it had another one",
+    test: Effect.gen(function* () {
+      const stored = yield* Given.create({
+        created_at: "2001-01-01T00:00:00.000Z",
+        deadline: Date.parse("2001-01-02T00:00:00.000Z")
+      })
+      yield* Given.abandon
+      const { leftMs } = (yield* Given.takeOver(stored, yield* Given.newReplica)).abandoned
+      const day = 86_400_000
+      assert.ok(leftMs > day / 2 && leftMs <= day, `${leftMs} ms are left`)
+    })
+  },
+  {
     title: "takes a queued plan over with what was said of it, and a guard that the old replica does not have",
     test: Effect.gen(function* () {
       const store = yield* PlanStore
@@ -54,6 +67,7 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
         request: stored.plan.storedRequest,
         preferences: stored.plan.request.preferences,
         route: stored.plan.route,
+        leftMs: taken.abandoned.leftMs,
         deaths: 0,
         tail: yield* Given.eventsOf(stored),
         tasks: []
@@ -117,6 +131,7 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
         request,
         preferences: held.plan.request.preferences,
         route,
+        leftMs: taken.abandoned.leftMs,
         deaths: 1,
         tail,
         tasks: [
