@@ -160,16 +160,9 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
       return [...text, Turn.raw("data: {not json\n\n")]
     case "Disorder": {
       const { piece, result } = strays[playing.provider]
-<<<<<<< HEAD
-      const stray = Turn.raw(`data: ${JSON.stringify(piece)}\n\n`)
-      if (result === "cut") return [...text, stray, Turn.finish("stop"), finished, ...reported]
-      attempt.result = result
-      return [...text, stray]
-=======
       attempt.result = result
       const stray = Turn.raw(`data: ${JSON.stringify(piece)}\n\n`)
       return result === "cut" ? [...text, stray, Turn.finish("stop"), finished, ...reported] : [...text, stray]
->>>>>>> lead
     }
     case "Twice":
       return [...ended, ...ended.filter(({ _tag }) => _tag === "Finish"), ...reported]

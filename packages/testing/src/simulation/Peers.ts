@@ -140,11 +140,6 @@ class Book {
 
 const ends = (fault: PeerFault | undefined): boolean => fault?._tag !== "Stuck"
 
-const watchOf = (book: Book) => ({
-  onSent: (request: HostRequest) => book.sent(request),
-  onHeard: (request: HostRequest, replica: string) => book.heard(request, replica)
-})
-
 type FaultOf = (key: string) => PeerFault | undefined
 
 /** The host of a scripted peer. */

@@ -1,11 +1,6 @@
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
-<<<<<<< HEAD
-import * as SdkMcpClient from "@bowline/mcp/server/SdkMcpClient"
-import * as AnthropicProvider from "@bowline/provider-anthropic/provider/AnthropicProvider"
-=======
 import * as AnthropicProvider from "@bowline/provider-anthropic/provider/AnthropicProvider"
 import * as SdkMcpClient from "@bowline/mcp/server/SdkMcpClient"
->>>>>>> lead
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"

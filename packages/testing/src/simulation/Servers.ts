@@ -67,17 +67,12 @@ class Book {
       ended: undefined,
       cancels: [],
       remote_task_id: null,
-<<<<<<< HEAD
-      namedTo: undefined,
-      asked_by: replica
-=======
       named: { ...began, replica }
->>>>>>> lead
     }
     this.#world.calls.push(call)
     this.#byNumber.set(number, call)
     this.#world.tell(name, plan, `gets ${tool} ${key}`)
-    if (Number.isFinite(ms)) this.#world.loop.after(ms, () => (call.ended ??= this.#world.moment()))
+    this.#world.loop.after(ms, () => (call.ended ??= this.#world.moment()))
   }
 
   /** The call that a request cancels. */
@@ -91,8 +86,11 @@ class Book {
 const standingOf = ({ standing }: World, does: McpServerFault) =>
   Array.from(standing).find((fault) => fault._tag === "McpServer" && fault.does === does)
 
+/** How much longer the server works at a call that it does not answer in time, unless it is cancelled; in milliseconds. */
+const longer = 8_000
+
 const lateBy = (fault: McpFault | undefined): number =>
-  fault?._tag === "Silent" ? Infinity : fault?._tag === "Late" ? fault.ms : 0
+  fault?._tag === "Silent" || fault?._tag === "Late" ? longer : 0
 
 /** What becomes of the answer to a call. */
 const spoil = (answer: HostResponse, fault: McpFault | undefined): Effect.Effect<HostResponse, Fault> => {

@@ -7,9 +7,6 @@ import { endsOf, eventsOf, named as nameOf, type PlanEnd, seconds } from "./Plan
 /** How long a cancel may take, in milliseconds: each has 5 s. */
 const cancelWithin = 6_000
 
-/** The same for a request that the replica has made itself: it is dropped with the plan. */
-const dropWithin = 500
-
 /** Every `task.started` has its one `task.finished` behind it, and what is told of a task is told in between. */
 const tasksEnd = (events: ReadonlyArray<PlanEvent>, isOver: boolean): ReadonlyArray<string> => {
   const problems: Array<string> = []
@@ -51,21 +48,6 @@ const isLeftOpen = (observed: Observed, call: ObservedCall, end: PlanEnd): boole
 const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
   const [end] = endsOf(observed, plan)
   if (end === undefined) return []
-<<<<<<< HEAD
-  const open = observed.calls.filter((call) => call.plan === plan.name && isLeftOpen(observed, call, end))
-  return open.flatMap((call) => {
-    const { asked_by, cancels, ended, key, remote_task_id, tool } = call
-    // Who settles a plan tells its peers. If it dies at that, nobody does.
-    const within = asked_by === undefined ? cancelWithin : dropWithin
-    const by = replicaFitBy(observed, end.replica, end.at, within)
-    const isTold = cancels.some(({ at }) => at <= by) || (ended?.at ?? Infinity) <= by
-    return isTold || by === Infinity
-      ? []
-      : [
-          `${tool} is not told to cancel call ${key} (${remote_task_id ?? "a request"}), though the plan ended at ${seconds(end.at)}`
-        ]
-  })
-=======
   return observed.calls
     .filter((call) => call.plan === plan.name && isLeftOpen(observed, call, end))
     .filter(({ cancels, ended, named }) => {
@@ -74,7 +56,6 @@ const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<str
       return by !== Infinity && !cancels.some(({ at }) => at <= by) && (ended?.at ?? Infinity) > by
     })
     .map(({ key, tool }) => `${tool} is not told to cancel call ${key}, though the plan ended at ${seconds(end.at)}`)
->>>>>>> lead
 }
 
 /** No call twice, and no id for two calls. A call of an idempotent tool may come again: with the same id. */
