@@ -135,7 +135,7 @@ export class Database {
             )
             if (!isOpened || row?.window === undefined || row.window === null) return
             const credential = scope.credential ?? scope.provider
-            const until = row.window.until
+            const until = world.now + row.window.leftMs
             world.windows.push({ ...world.moment(), credential, model: scope.model, reason, until })
             world.tell("store", "", `puts ${credential} aside: ${reason}`)
           })

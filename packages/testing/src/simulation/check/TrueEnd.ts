@@ -65,12 +65,23 @@ const providerHasFailed = ({ attempts, silence }: Observed, reason: string): boo
       (result === "cut" && (reason === "transport" || (reason.endsWith("timeout") && quiet >= silence - onTheWay)))
   )
 
+/** Whether a credential of the plan's model was put aside: an attempt that finds none free has no provider to blame. */
+const isNoneFree = ({ windows }: Observed, { plan: { model } }: ObservedPlan, { at, order }: PlanEnd): boolean =>
+  windows.some(
+    (window) => window.order < order && window.until > at && window.credential.startsWith(model.split("/")[0] ?? "")
+  )
+
 const failureIsTrue = (observed: Observed, plan: ObservedPlan, end: PlanEnd, code: string): boolean => {
   const hindered = ownersOf(observed, plan).some(({ replica, at }) => wasHindered(observed, replica, at, end.at))
   if (code === "interrupted" || code === "storage") return hindered
   if (code === "internal") return false
   const reason = /^provider_(.*)$/.exec(code)?.[1]
-  return reason === undefined || reason === "empty_answer" || providerHasFailed(observed, reason)
+  return (
+    reason === undefined ||
+    reason === "empty_answer" ||
+    providerHasFailed(observed, reason) ||
+    (reason === "rate_limited" && isNoneFree(observed, plan, end))
+  )
 }
 
 /** The last words that the provider has said in a finished answer are those of the plan's answer. */
