@@ -98,10 +98,6 @@ export class Database {
     }
   }
 
-  get now(): number {
-    return this.#world.now
-  }
-
   /** The name of a plan in the scenario. */
   nameOf(id: PlanId): string {
     return this.created.get(id)?.name ?? ""
