@@ -232,7 +232,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
         record.fence = isQueued ? record.fence + 1 : memory.lease(session, replica, now + Duration.toMillis(leaseTtl))
         if (!isQueued && isDead) record.deaths++
         record.isHandedOver = false
-        return abandoned(record, guardOf(record), now)
+        return abandoned(record, session, guardOf(record), now)
       })
     }),
   requestAbort: (id, reason) =>

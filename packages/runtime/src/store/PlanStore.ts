@@ -181,6 +181,8 @@ export interface AbandonedPlan {
   readonly tail: ReadonlyArray<EventRow>
   /** Its calls, in the order in which they started. */
   readonly tasks: ReadonlyArray<StoredTask>
+  /** The calls that its history has no result for, in their order: some of them may not have started. */
+  readonly unanswered: ReadonlyArray<TaskId>
 }
 
 /**

@@ -13,6 +13,7 @@ import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { Compaction } from "../../store/SessionStore.ts"
 import { MemoryBound } from "./MemoryBound.ts"
+import { unanswered } from "../../history/LegalHistory.ts"
 import type { Task, PlanRecord, SessionRecord, Approval, KnownTool, PushRecord } from "./MemoryRecords.ts"
 
 const tokensOf = ({ input_tokens, output_tokens }: Usage.Usage): number => input_tokens + output_tokens
@@ -230,7 +231,12 @@ const tailOf = (events: ReadonlyArray<EventRow>): ReadonlyArray<EventRow> => {
 }
 
 /** A plan that was just taken over, for the replica that has it now. */
-export const abandoned = (record: PlanRecord, guard: Guard, now: number): AbandonedPlan => ({
+export const abandoned = (
+  record: PlanRecord,
+  { messages }: SessionRecord,
+  guard: Guard,
+  now: number
+): AbandonedPlan => ({
   plan: record.plan,
   owner: record.owner,
   guard,
@@ -240,7 +246,8 @@ export const abandoned = (record: PlanRecord, guard: Guard, now: number): Abando
   leftMs: record.endsAt - now,
   deaths: record.deaths,
   tail: tailOf(record.events),
-  tasks: Array.from(record.tasks.values(), Struct.omit(["preset", "reverted"]))
+  tasks: Array.from(record.tasks.values(), Struct.omit(["preset", "reverted"])),
+  unanswered: unanswered(messages.filter(({ plan_id }) => plan_id === record.plan.plan_id))
 })
 
 /** The number of the last message that the compaction covers, if the session still has the history that it summarises. */
