@@ -1,4 +1,5 @@
 import { type Cause, Clock, Context, Deferred, Duration, Effect, Queue, type Scope, Stream } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 import * as Alarm from "../clock/Alarm.ts"
 import { claim } from "../lock/Claim.ts"
 import type { PlanFrame } from "../store/EventRow.ts"
@@ -72,17 +73,12 @@ interface Reader {
 
 /** Says `ping` whenever nothing was sent for a while. */
 const awaitSilence = (reader: Reader): void => {
-  const idle = Context.get(reader.context, Clock.Clock).currentTimeMillisUnsafe() - reader.lastSent
-  // Somebody may have set the clock back.
-  if (idle >= silenceMs || idle < 0) {
+  const idle = Monotonic.millis(Context.get(reader.context, Clock.Clock)) - reader.lastSent
+  if (idle >= silenceMs) {
     Queue.offerUnsafe(reader.queue, "ping")
     reader.lastSent += idle
   }
-  reader.cancelAlarm = Alarm.set(
-    silenceMs - (Math.max(idle, 0) % silenceMs),
-    () => awaitSilence(reader),
-    reader.context
-  )
+  reader.cancelAlarm = Alarm.set(silenceMs - (idle % silenceMs), () => awaitSilence(reader), reader.context)
 }
 
 /**
@@ -116,7 +112,7 @@ export class LivePlan {
     this.#grace = grace
   }
 
-  /** Frames that are stored: they go to every reader. */
+  /** Frames that are stored: they go to every reader. `now` is a time of the `Monotonic` clock. */
   publish(frames: ReadonlyArray<PlanFrame>, now: number): void {
     const last = frames.at(-1)
     if (last === undefined) return
@@ -167,7 +163,7 @@ export class LivePlan {
           queue,
           frames: 0,
           characters: 0,
-          lastSent: Context.get(context, Clock.Clock).currentTimeMillisUnsafe(),
+          lastSent: Monotonic.millis(Context.get(context, Clock.Clock)),
           leavesRunning: false,
           isGone: false,
           isCut: false,
