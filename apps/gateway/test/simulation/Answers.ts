@@ -8,6 +8,20 @@ const decodeOpenAi = Schema.decodeUnknownEffect(
   Schema.fromJsonString(Schema.Struct({ error: Schema.Struct({ code: Schema.String, message: Schema.String }) }))
 )
 
+const decodeRpc = Schema.decodeUnknownEffect(
+  Schema.fromJsonString(Schema.Struct({ error: Schema.Struct({ code: Schema.Int, message: Schema.String }) }))
+)
+
+/** A question as a caller of the simulation posts it. */
+export const decodeQuestion = Schema.decodeUnknownSync(
+  Schema.Struct({
+    question: Schema.String,
+    session_id: Schema.String,
+    agents: Schema.Json,
+    preferences: Schema.Json
+  })
+)
+
 const textsOf = (answer: IncomingMessage) =>
   Stream.decodeText(Stream.fromAsyncIterable<Uint8Array, Broken>(answer, () => new Broken()))
 
@@ -50,3 +64,11 @@ export const accepted = (answer: IncomingMessage) =>
 /** The same of an answer in the words of OpenAI's API. */
 export const acceptedChat = (answer: IncomingMessage) =>
   notRefused(answer, (text) => Effect.map(decodeOpenAi(text), ({ error }) => error.code))
+
+/** The same of an answer in JSON-RPC, whose refusals may have the status of success. */
+export const acceptedRpc = (answer: IncomingMessage) =>
+  Effect.gen(function* () {
+    if (answer.headers["content-type"] === "text/event-stream") return answer
+    const { error } = yield* Effect.orDie(decodeRpc(yield* textOf(answer)))
+    return yield* new Refused({ code: `${error.code} ${error.message}`, isPassing: answer.statusCode === 503 })
+  })

@@ -3,7 +3,7 @@ import { toEvent } from "@bowline/runtime/unstable/store/EventRow"
 import type { Options } from "@bowline/testing/simulation/Simulation"
 import type { Door } from "@bowline/testing/unstable/simulation/Door"
 import { Effect, Schema } from "effect"
-import { acceptedChat, onBlocks } from "./Answers.ts"
+import { acceptedChat, decodeQuestion, onBlocks } from "./Answers.ts"
 import type { Wire } from "./MemoryServer.ts"
 
 type Rule = NonNullable<Options["rules"]>[string]
@@ -19,12 +19,6 @@ export interface HeardChat {
   isClosed: boolean
 }
 
-const Body = Schema.Struct({
-  question: Schema.String,
-  session_id: Schema.String,
-  agents: Schema.Json,
-  preferences: Schema.Json
-})
 const Chunk = Schema.fromJsonString(
   Schema.Union([
     Schema.Struct({ error: Schema.Struct({ code: Schema.String }) }),
@@ -34,7 +28,6 @@ const Chunk = Schema.fromJsonString(
   ])
 )
 const decodeChunk = Schema.decodeUnknownSync(Chunk)
-const decodeBody = Schema.decodeUnknownSync(Body)
 const planOf = Schema.decodeUnknownSync(PlanId)
 
 /** Ends that are not the plan's own. */
@@ -58,7 +51,7 @@ export const make =
   (wire: Wire["Service"], all: Array<HeardChat>, read: Door["Service"]["read"]): Door["Service"]["start"] =>
   ({ body, key }, { begin, take }) =>
     Effect.gen(function* () {
-      const { agents, preferences, question, session_id } = decodeBody(body)
+      const { agents, preferences, question, session_id } = decodeQuestion(body)
       const headers = {
         "content-type": "application/json",
         "x-bowline-session": session_id,

@@ -1,4 +1,5 @@
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { type TaskPlan, TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import type { Options } from "@bowline/testing/simulation/Simulation"
 import { Effect, Layer, Scope, Stream } from "effect"
@@ -56,9 +57,24 @@ const lostWord = on(({ start }) => ({
   }
 }))
 
+const asFailed = (task: TaskPlan): TaskPlan => ({ ...task, plan: { ...task.plan, state: "failed" } })
+
+/** A plan that is over has failed. */
+const falseEnd: Plant = Layer.effect(
+  TaskStore,
+  Effect.map(TaskStore, (tasks) => ({
+    ...tasks,
+    plans: (...given) =>
+      Effect.map(tasks.plans(...given), ([first, ...rest]) => {
+        const isOver = first.plan.state === "completed"
+        return [isOver ? asFailed(first) : first, ...rest] as const
+      })
+  }))
+)
+
 /** A plan that says a word every so many milliseconds. */
 const talking = (
-  name: "p0" | "p1",
+  name: "p0" | "p1" | "p2",
   words: number,
   pauseMs: number,
   onDisconnect: "cancel" | "continue",
@@ -112,5 +128,6 @@ export const bugs: Readonly<Record<string, Bug>> = {
     scenario: talking("p0", 20, 1_000, "cancel", { _tag: "Leave", at: 2_500 })
   },
   "pings that nobody writes": { plant: noPings, rule: "readers", scenario: talking("p0", 2, 25_000, "continue") },
-  "a word that a chat lacks": { plant: lostWord, rule: "chats", scenario: talking("p1", 4, 100, "continue") }
+  "a word that a chat lacks": { plant: lostWord, rule: "chats", scenario: talking("p1", 4, 100, "continue") },
+  "a task that fails, unlike its plan": { plant: falseEnd, rule: "tasks", scenario: talking("p2", 4, 100, "continue") }
 }

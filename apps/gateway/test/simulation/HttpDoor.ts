@@ -4,6 +4,7 @@ import { TaskId } from "@bowline/domain/tool/TaskState"
 import { type Audience, Door, type Site } from "@bowline/testing/unstable/simulation/Door"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import type { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import type { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import { Effect, Layer, Schema } from "effect"
 import * as RateLimiter from "effect/persistence/RateLimiter"
@@ -11,6 +12,7 @@ import type { IncomingMessage } from "node:http"
 import { PushNotifications } from "../../src/a2a/PushNotifications.ts"
 import { GatewayConfig } from "../../src/config/GatewayConfig.ts"
 import * as HttpGateway from "../../src/route/HttpGateway.ts"
+import * as A2aStart from "./A2aStart.ts"
 import { accepted, onBlocks, textOf } from "./Answers.ts"
 import * as ChatStart from "./ChatStart.ts"
 import * as MemoryServer from "./MemoryServer.ts"
@@ -58,16 +60,23 @@ const listen = (answer: IncomingMessage, { begin, take }: Audience, known?: Plan
   })
 
 /** A bug of the routes: another service in the place of the one that they use. */
-export type Plant = Layer.Layer<never, never, PlanStreams>
+export type Plant = Layer.Layer<never, never, PlanStreams | TaskStore>
 
 const json = { "content-type": "application/json" }
 
-/** Every other question comes from a client of OpenAI's API. */
-const isChat = (body: Schema.Json): boolean => /FACT-\w*[13579]\b/.test(JSON.stringify(body))
+/** What callers hear who ask in other protocols. */
+export interface Heard {
+  readonly chats: Array<ChatStart.HeardChat>
+  readonly tasks: Array<A2aStart.HeardTask>
+}
 
-/** Callers speak HTTP to the gateway's own routes. `chats` gets what clients of OpenAI's API hear. */
+/** By the number in the name of its plan. */
+const protocolOf = (body: Schema.Json) =>
+  (["plan", "chat", "a2a"] as const)[Number(/FACT-\D*(\d+)/.exec(JSON.stringify(body))?.[1] ?? 0) % 3]
+
+/** Callers speak HTTP to the gateway's own routes: every third one as a client of OpenAI's API, and of A2A. */
 export const make =
-  (config: GatewayConfig["Service"], chats: Array<ChatStart.HeardChat>, plant: Plant = Layer.empty) =>
+  (config: GatewayConfig["Service"], heard: Heard, plant: Plant = Layer.empty) =>
   (site: Site) =>
     Layer.effect(
       Door,
@@ -86,11 +95,14 @@ export const make =
             Effect.flatMap((answer) => listen(answer, audience, plan)),
             Effect.scoped
           )
-        const chat = ChatStart.make(wire, chats, read)
+        const chat = ChatStart.make(wire, heard.chats, read)
+        const a2a = A2aStart.make(wire, heard.tasks, read)
         return {
           start: (question, audience) => {
             const { body, key } = question
-            if (isChat(body)) return chat(question, audience)
+            const protocol = protocolOf(body)
+            if (protocol === "chat") return chat(question, audience)
+            if (protocol === "a2a") return a2a(question, audience)
             return post("/plan", body, key === undefined ? {} : { "idempotency-key": key }).pipe(
               Effect.flatMap((answer) => listen(answer, audience)),
               Effect.scoped

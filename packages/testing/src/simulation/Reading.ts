@@ -53,12 +53,13 @@ export class Reading {
     }
   }
 
-  /** Closes the connection. One that was broken already is left, too: the caller does not come back by itself. */
+  /** Closes the connection. One that has ended before its plan is left, too: the caller does not come back by itself. */
   leave(): void {
     this.#hasLeft = true
     this.#isOpen = false
     this.#onLeave()
-    if (this.observed.ended?.how === "broken") this.observed.ended = { ...this.observed.ended, how: "left" }
+    const { ended } = this.observed
+    if (ended !== undefined && ended.how !== "done") this.observed.ended = { ...ended, how: "left" }
   }
 
   /** Reads until the connection ends, by whomever. */

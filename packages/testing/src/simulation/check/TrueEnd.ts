@@ -13,11 +13,16 @@ const isConnected = ({ began, ended }: ObservedReader, order: number): boolean =
 /** Somebody left at some time, and then nobody was there; or nobody came to a plan that was taken over. */
 const wasLeftAlone = (observed: Observed, plan: ObservedPlan, end: PlanEnd): boolean => {
   const readers = observed.readers.filter(({ plan_id }) => plan_id === plan.plan.plan_id)
-  // A reader at a replica that is cut off cannot be told from one that has left.
+  // Nobody tells, or hears, of a reader at another replica while one of the two is cut off.
   const isKnown = ({ replica, began }: ObservedReader) =>
-    !wasHindered(observed, replica, began.at, end.at) &&
-    !observed.replicas.some((one) => one.replica === replica && one.deaf.some(({ from }) => from < end.at))
-  const others = readers.filter(isKnown)
+    Array.from(new Set([replica, end.replica])).every(
+      (name) =>
+        !wasHindered(observed, name, began.at, end.at) &&
+        !observed.replicas.some((one) => one.replica === name && one.deaf.some(({ from }) => from < end.at))
+    )
+  // The gateway has ended the stream of this reader, who learns it a moment later.
+  const isSentAway = ({ ended }: ObservedReader) => ended?.how === "closed" && Math.abs(ended.at - end.at) < 100
+  const others = readers.filter((reader) => isKnown(reader) && !isSentAway(reader))
   if (readers.length === 0) return true
   const departures = readers.flatMap(({ ended }) => (ended !== undefined && ended.order < end.order ? [ended] : []))
   const isUnread = observed.takeOvers.some(
