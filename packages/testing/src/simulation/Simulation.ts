@@ -77,7 +77,9 @@ const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Sc
         ...scenario,
         plans: scenario.plans.map((plan, index) => ({
           ...plan,
-          question: questions[index % questions.length] ?? questions[0]
+          question: questions[index % questions.length] ?? questions[0],
+          // Its own script answers: it calls the tools of the app, and no agents of the world.
+          steps: []
         }))
       }
 
