@@ -1,6 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Latch, Layer, Result } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 import { type PlanCommit, PlanStore } from "../store/PlanStore.ts"
 import { gauge, histogram, observe } from "../telemetry/Instrument.ts"
 
@@ -23,6 +24,7 @@ const longestWait = 1_000
 /** All that one plan has to write at this time. One of its three ends is called; `refused` also when `stored` throws. */
 export interface Taken {
   readonly commit: PlanCommit
+  /** The time of `Monotonic`. */
   readonly stored: (now: number) => void
   readonly refused: () => void
   readonly failed: (error: StorageError) => void
@@ -82,7 +84,7 @@ export class GroupCommit extends Context.Service<
 
       const write = (batch: ReadonlyArray<Taken>): Effect.Effect<void> =>
         commit(batch.map(({ commit }) => commit)).pipe(
-          Effect.flatMap((refused) => complete(batch, refused, clock.currentTimeMillisUnsafe())),
+          Effect.flatMap((refused) => complete(batch, refused, Monotonic.millis(clock))),
           Effect.catchTag("StorageError", (error) => {
             const [first, ...others] = batch
             // A plan whose rows are rejected must not fail the other plans of the batch.

@@ -1,5 +1,6 @@
 import { type Cause, Clock, Context, Deferred, Duration, Effect, Queue, type Scope, Stream } from "effect"
 import * as Alarm from "../clock/Alarm.ts"
+import * as Monotonic from "../clock/Monotonic.ts"
 import { claim } from "../lock/Claim.ts"
 import type { PlanFrame } from "../store/EventRow.ts"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
@@ -70,19 +71,16 @@ interface Reader {
   close: () => void
 }
 
+const nowOf = (context: Context.Context<never>): number => Monotonic.millis(Context.get(context, Clock.Clock))
+
 /** Says `ping` whenever nothing was sent for a while. */
 const awaitSilence = (reader: Reader): void => {
-  const idle = Context.get(reader.context, Clock.Clock).currentTimeMillisUnsafe() - reader.lastSent
-  // Somebody may have set the clock back.
-  if (idle >= silenceMs || idle < 0) {
+  const idle = nowOf(reader.context) - reader.lastSent
+  if (idle >= silenceMs) {
     Queue.offerUnsafe(reader.queue, "ping")
     reader.lastSent += idle
   }
-  reader.cancelAlarm = Alarm.set(
-    silenceMs - (Math.max(idle, 0) % silenceMs),
-    () => awaitSilence(reader),
-    reader.context
-  )
+  reader.cancelAlarm = Alarm.set(silenceMs - (idle % silenceMs), () => awaitSilence(reader), reader.context)
 }
 
 /**
@@ -116,7 +114,7 @@ export class LivePlan {
     this.#grace = grace
   }
 
-  /** Frames that are stored: they go to every reader. */
+  /** Frames that are stored: they go to every reader. `now` is the time of `Monotonic`. */
   publish(frames: ReadonlyArray<PlanFrame>, now: number): void {
     const last = frames.at(-1)
     if (last === undefined) return
@@ -167,7 +165,7 @@ export class LivePlan {
           queue,
           frames: 0,
           characters: 0,
-          lastSent: Context.get(context, Clock.Clock).currentTimeMillisUnsafe(),
+          lastSent: nowOf(context),
           leavesRunning: false,
           isGone: false,
           isCut: false,
