@@ -25,7 +25,7 @@ import type { Turn } from "../provider/Turn.ts"
 import { Wires } from "./Wires.ts"
 import { World } from "./World.ts"
 
-export type { Checker, FaultKinds, Observed, Plant, Scenario, TraceLine, Violation }
+export type { Checker, FaultKinds, MakeDoor, Observed, Plant, Scenario, TraceLine, Violation }
 
 /** What an app brings. */
 export interface AppWorld {
