@@ -4,6 +4,7 @@ import { cpSync, mkdirSync, writeFileSync } from "node:fs"
 import { devNull } from "node:os"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
+import { setTimeout as sleep } from "node:timers/promises"
 import { bin, capture, environment, pnpm, root } from "../setup.mjs"
 import { readJson } from "./workspace.mjs"
 
@@ -92,7 +93,7 @@ export const install = async (manager, folder, registry) => {
 }
 
 const run = async (what, command, args, options) => {
-  const { code, output } = await capture(command, args, options)
+  const { code, output } = await capture(command, args, { timeout: 120_000, ...options })
   return code === 0 ? [] : [`${what} has ended with ${code}:\n${output.slice(0, 4000)}`]
 }
 
@@ -107,6 +108,12 @@ export const runApp = async (folder) => {
     ...(await run("The load of every entry", bin("node"), ["src/every.ts"], options)),
     ...(await run("The app", bin("node"), ["src/embedded/main.ts"], options))
   ]
+}
+
+/** How a process has ended that was told to: it runs no plan that it could wait for, so that 20 s are plenty. */
+export const endOf = async (ended) => {
+  const [code, signal] = await Promise.race([ended, sleep(20_000, [undefined, "no end in 20 s"], { ref: false })])
+  return code ?? signal
 }
 
 /** How many questions the demo prints. */
@@ -140,13 +147,14 @@ export const runDemo = async (folder, [command, ...args], settings) => {
       child.stderr.resume()
       const problems = await ask(questions, options)
       process.kill(-child.pid, "SIGINT")
-      const [code, signal] = await ended
+      const end = await endOf(ended)
       // Npm dies of the signal once the gateway has ended.
-      if (code === 0 || code === 130 || signal === "SIGINT") return problems
-      return [...problems, `After Ctrl-C bowline has ended with ${code ?? signal}`]
+      if (end === 0 || end === 130 || end === "SIGINT") return problems
+      return [...problems, `After Ctrl-C bowline has ended with ${end}`]
     }
     return [`bowline serve did not print ${printed} questions:\n${lines.join("\n")}`]
   } finally {
-    if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid, "SIGKILL")
+    // Npm may be gone before the gateway is.
+    await capture("kill", ["-KILL", `-${child.pid}`])
   }
 }

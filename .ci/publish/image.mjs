@@ -6,6 +6,7 @@ import { join, matchesGlob, relative } from "node:path"
 import { createInterface } from "node:readline"
 import { read, stages } from "../../apps/gateway/test/deploy/Dockerfile.ts"
 import { capture, environment, root } from "../setup.mjs"
+import { endOf } from "./consumer.mjs"
 import { packed } from "./pack.mjs"
 
 /** Whoever runs the image. Another user than root cannot become somebody else. */
@@ -70,8 +71,8 @@ const run = async (program, data) => {
       child.stderr.resume()
       const problems = await ask(url)
       child.kill("SIGTERM")
-      const [code, signal] = await ended
-      return code === 0 ? problems : [...problems, `it ends at SIGTERM with ${code ?? signal}`]
+      const end = await endOf(ended)
+      return end === 0 ? problems : [...problems, `it ends at SIGTERM with ${end}`]
     }
     return [`it does not start:\n${lines.join("\n")}`]
   } finally {

@@ -6,6 +6,7 @@ import { checkTypes, install, makeConsumer, runApp, runDemo } from "./consumer.m
 import { checkImage } from "./image.mjs"
 import { lint } from "./lint.mjs"
 import { pack } from "./pack.mjs"
+import { findUnnamed } from "./reach.mjs"
 import { serveRegistry } from "./registry.mjs"
 import { compareReports, examine } from "./surface.mjs"
 import { problemsOf, readTarballs } from "./tarballs.mjs"
@@ -46,7 +47,12 @@ const check = async () => {
   if (problem !== undefined) return report([problem])
   const tarballs = await readTarballs()
   const { examples, problems } = examine(packages)
-  report([...problems, ...compareReports(packages, isUpdate), ...tarballs.flatMap(problemsOf)])
+  report([
+    ...problems,
+    ...findUnnamed(packages),
+    ...compareReports(packages, isUpdate),
+    ...tarballs.flatMap(problemsOf)
+  ])
   for (const tarball of tarballs) report(await lint(tarball))
   const registry = await serveRegistry(tarballs)
   try {

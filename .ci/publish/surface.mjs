@@ -54,8 +54,16 @@ export const examine = (packages) => {
     for (const { entry, source, specifier } of entriesOf(one)) {
       const { exports, examples: own } = read(source)
       add(entry, own)
+      if (own.some((code) => code.includes("/unstable/")))
+        problems.push(`${specifier}: an example imports an unstable entry`)
       const mentions = [...own, ...shown.filter((code) => code.includes(`"${specifier}"`))]
-      const words = new Set(mentions.join("\n").match(/\w+/g))
+      // The name of its module alone is no use of it.
+      const words = new Set(
+        mentions
+          .join("\n")
+          .replaceAll(/ from ".*"$/gm, "")
+          .match(/\w+/g)
+      )
       for (const [name, { hasDoc, kinds }] of exports) {
         if (!hasDoc) problems.push(`${specifier}: ${name} has no doc comment`)
         if (needsExample(entry, name, kinds) && !words.has(name))

@@ -2,7 +2,9 @@ import { globSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { buffer } from "node:stream/consumers"
 import { gunzipSync } from "node:zlib"
+import { isBuiltin } from "node:module"
 import { extract } from "tar-stream"
+import { parseSync } from "vite"
 import { root } from "../setup.mjs"
 import { packed } from "./pack.mjs"
 
@@ -24,8 +26,8 @@ export const readTarballs = () =>
     })
   )
 
-/** Bytes. Nearly all of storage-sql is the folder of a new database, which is compressed. */
-const limits = { "@bowline/gateway": 3_000_000, "@bowline/storage-sql": 1_000_000 }
+/** Bytes. The gateway has the console and the documentation. */
+const limits = { "@bowline/gateway": 3_000_000 }
 const limit = 500_000
 
 const needed = ["README.md", "LICENSE", "CHANGELOG.md", "llms.txt"]
@@ -68,10 +70,43 @@ const ofMap = (path, files) =>
     .filter((source) => !files.has(source))
     .map((source) => `${path} names ${source}, which is not packed`)
 
+/** The packages that a module loads. */
+const importsOf = (path, content) => {
+  const text = String(content)
+  const { module } = parseSync(path, text)
+  const requests = [
+    ...module.staticImports,
+    ...module.staticExports.flatMap(({ entries }) => entries),
+    ...module.dynamicImports
+  ]
+  return requests
+    .filter(({ moduleRequest }) => moduleRequest !== null && moduleRequest !== undefined)
+    .map(
+      ({ moduleRequest: { start, end } }) =>
+        /^["']((?:@[^/"']+\/)?[^./#"'][^/"']*).*["']$/.exec(text.slice(start, end))?.[1]
+    )
+    .filter((name) => name !== undefined && !isBuiltin(name))
+}
+
+/** An install brings what the manifest asks for. What is there by luck is missing elsewhere; a second copy of Effect has other services. */
+const ofImports = ({ files, manifest }) => {
+  const { name, dependencies = {}, peerDependencies = {} } = manifest
+  const modules = [...files].filter(([path]) => /^(bin|dist)\/.*\.m?[jt]s$/.test(path))
+  const loaded = new Set(modules.flatMap(([path, content]) => importsOf(path, content)))
+  const missing = [...loaded].filter((one) => one !== name && !(one in dependencies) && !(one in peerDependencies))
+  const copies =
+    name === "@bowline/gateway" ? [] : Object.keys(dependencies).filter((one) => /^(@effect\/|effect$)/.test(one))
+  return [
+    ...missing.map((one) => `loads ${one}, which is neither in its dependencies nor in its peerDependencies`),
+    ...copies.map((one) => `has ${one} in its dependencies: put it into its peerDependencies`)
+  ]
+}
+
 /** What is wrong with a tarball, a line each. */
 export const problemsOf = (tarball) => {
   const { content, files, manifest } = tarball
   const problems = [...ofManifest(tarball), ...[...files].flatMap(([path, content]) => ofFile(path, content))]
+  problems.push(...ofImports(tarball))
   const maps = [...files.keys()].filter((path) => path.startsWith("dist/") && path.endsWith(".map"))
   problems.push(...maps.flatMap((path) => ofMap(path, files)))
   for (const path of needed) if (!files.has(path)) problems.push(`has no ${path}`)

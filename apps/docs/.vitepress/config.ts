@@ -30,7 +30,8 @@ export default defineConfig({
   cacheDir: "../../node_modules/.vitepress",
   rewrites: (path) => pageOf(path) ?? path,
   cleanUrls: true,
-  appearance: "force-auto",
+  // Without it a switch would put a style into the markup.
+  appearance: { disableTransition: false },
   head: [
     ["link", { rel: "icon", href: "/docs/icon.svg" }],
     ["script", { src: "/docs/appearance.js" }]

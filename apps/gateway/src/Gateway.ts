@@ -24,7 +24,7 @@ import * as NodeChildProcessSpawner from "@effect/platform-node/NodeChildProcess
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import { Effect, Layer, Logger, LogLevel, Option, Record, Redacted, References } from "effect"
-import { HttpClient, HttpMiddleware, HttpRouter, HttpServer } from "effect/http"
+import { HttpClient, HttpMiddleware, HttpServer } from "effect/http"
 import { flushCompileCache } from "node:module"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import { PushNotifications } from "./a2a/PushNotifications.ts"
@@ -200,13 +200,6 @@ const addresses = ({ consoleEnabled }: Config) =>
     )
   )
 
-const server = HttpRouter.serve(HttpGateway.layer, {
-  disableLogger: true,
-  disableListenLog: true,
-  // A caller's name of a session has up to 200 characters. In a URL each of them takes up to three.
-  routerConfig: { maxParamLength: 600 }
-})
-
 /** What is measured besides the plans, and the series that can be shown before anything has happened. */
 const metrics = Layer.mergeAll(ProcessMetrics.layer, LookedUp.layer, Layer.effectDiscard(Instrument.showAll))
 
@@ -249,7 +242,7 @@ export const layer = (config: Config, plans: typeof Plans.layer = Plans.layer) =
     metrics,
     ConfigReload.layer(config)
   ).pipe(
-    Layer.provideMerge(Layer.provideMerge(addresses(config), server)),
+    Layer.provideMerge(Layer.provideMerge(addresses(config), HttpGateway.server)),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(push(config)),
     Layer.provideMerge(runtime(config, plans)),

@@ -34,7 +34,7 @@ export type {
 } from "./PlanView.ts"
 export { initialView } from "./PlanView.ts"
 export { isPlanFrame, reduce } from "./Reduce.ts"
-export type { BowlineOptions, StreamEvent } from "./Requests.ts"
+export type { BowlineOptions, Signal, StreamEvent, System } from "./Requests.ts"
 export type {
   AbortReason,
   Approval,

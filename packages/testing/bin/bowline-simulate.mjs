@@ -1,3 +1,5 @@
 #!/usr/bin/env node
 // The sources of a checkout, and what was compiled of them in an installed package.
-await import("#simulate")
+import { main } from "#simulate"
+
+main()

@@ -1,11 +1,12 @@
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { Agent, type Dispatcher } from "@effect/platform-node/Undici"
 import type { EgressPolicy } from "@bowline/runtime/unstable/egress/Egress"
+import { MayLeave } from "@bowline/runtime/unstable/http/Exchange"
 import { Sender } from "@bowline/runtime/unstable/provider/HttpAttempt"
 import * as EgressRule from "@bowline/runtime/unstable/egress/EgressRule"
 import * as TraceContext from "@bowline/runtime/unstable/telemetry/TraceContext"
 import { Effect, Layer, Option } from "effect"
-import { HttpClient, HttpClientRequest } from "effect/http"
+import { HttpClient, type HttpClientError, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import type { PeerTls } from "../file/PeerTls.ts"
 import * as EgressConnector from "../egress/EgressConnector.ts"
 import * as StreamedRequest from "./StreamedRequest.ts"
@@ -13,6 +14,34 @@ import * as StreamedRequest from "./StreamedRequest.ts"
 /** The gateway has its own timer for every wait. Those of the client would blame the wrong stage. */
 const untimed: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) =>
   dispatch({ ...options, headersTimeout: 0, bodyTimeout: 0 }, handler)
+
+const unwanted = new Error("The request is not wanted any more")
+
+/** What the options of a request carry besides: the dispatcher does not see the fiber of the request. */
+interface Question {
+  readonly mayLeave?: () => boolean
+}
+
+/** Asks whether a request may still leave, once there is a connection for it. */
+const asked: Dispatcher.DispatcherComposeInterceptor =
+  (dispatch) =>
+  ({ mayLeave, ...options }: Dispatcher.DispatchOptions & Question, handler) => {
+    if (mayLeave === undefined) return dispatch(options, handler)
+    const begin = handler.onRequestStart?.bind(handler)
+    handler.onRequestStart = (controller, context) => {
+      begin?.(controller, context)
+      if (!mayLeave()) controller.abort(unwanted)
+    }
+    return dispatch(options, handler)
+  }
+
+const asking = HttpClient.transformResponse(
+  (response: Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError>) =>
+    Effect.flatMap(MayLeave, (mayLeave) => {
+      const options: Partial<Dispatcher.RequestOptions> & Question = { mayLeave }
+      return Effect.provideService(response, NodeHttpClient.UndiciOptions, options)
+    })
+)
 
 /** Tells the server of which trace a request is a part, unless the request says so itself. */
 const traced = HttpClient.mapRequestEffect((request: HttpClientRequest.HttpClientRequest) =>
@@ -25,14 +54,17 @@ const client = (make: () => Agent) =>
   Layer.provide(
     Layer.merge(
       // Not the client's own layer, which copies two contexts for every request.
-      Layer.effect(HttpClient.HttpClient, Effect.map(NodeHttpClient.makeUndici, traced)),
+      Layer.effect(
+        HttpClient.HttpClient,
+        Effect.map(NodeHttpClient.makeUndici, (client) => traced(asking(client)))
+      ),
       Layer.effect(Sender, Effect.map(NodeHttpClient.Dispatcher, StreamedRequest.make))
     ),
     Layer.effect(
       NodeHttpClient.Dispatcher,
       Effect.map(
         Effect.acquireRelease(Effect.sync(make), (agent) => Effect.promise(() => agent.destroy())),
-        (agent) => agent.compose(untimed)
+        (agent) => agent.compose(untimed, asked)
       )
     )
   )

@@ -14,7 +14,9 @@ const seconds = (duration: Duration.Duration): string => String(Math.ceil(Durati
 
 type Bound = <E, R>(
   caller: CallerName,
-  handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+  handled: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>,
+  /** As how many requests it counts; 1 by default. */
+  requests?: number
 ) => Effect.Effect<HttpServerResponse.HttpServerResponse, E, R | HttpServerRequest.HttpServerRequest>
 
 const uncounted: Bound = (_, handled) => handled
@@ -36,8 +38,8 @@ export const make = Effect.gen(function* () {
     "ratelimit-reset": seconds(resetAfter)
   })
 
-  const counted: Bound = (caller, handled) =>
-    Effect.matchEffect(limiter.consume({ key: caller, limit, window }), {
+  const counted: Bound = (caller, handled, tokens = 1) =>
+    Effect.matchEffect(limiter.consume({ key: caller, limit, window, tokens }), {
       onSuccess: (quota) => {
         const headers = headersOf(quota)
         // The answer may be a refusal that is made after this.

@@ -51,9 +51,18 @@ const refusalOf = (error: unknown): Refused | undefined => {
     : undefined
 }
 
-/** Answers what no handler answers: an unknown route, a wrong query, or a bug. An interruption is passed on. */
+/** The gateway interrupts what has no answer yet when it closes. */
+const closing = new Refused({
+  code: "draining",
+  detail: "The gateway shut down before it had an answer. What was asked for may be done"
+})
+
+const isLeft = <E>({ reasons }: Cause.Cause<E>): boolean =>
+  reasons.some(({ annotations }) => annotations.has(HttpServerError.ClientAbort.key))
+
+/** Answers what no handler answers: an unknown route, a wrong query, a bug, or the end of the gateway. A caller that has left gets nothing. */
 const rescue = <E>(cause: Cause.Cause<E>) => {
-  if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
+  if (Cause.hasInterruptsOnly(cause)) return isLeft(cause) ? Effect.failCause(cause) : respond(closing)
   const refused = refusalOf(Cause.squash(cause))
   return refused === undefined
     ? Effect.andThen(Effect.logError("request_failed", cause), respond(internal))

@@ -3,11 +3,13 @@ import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { encoder, ping, reconnect } from "@bowline/protocol/stream/SseFrame"
 import type { PlanReader, ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
-import { Cause, Effect, Option, Stream } from "effect"
+import { Cause, Clock, Effect, Option, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
 import * as StreamMetrics from "../telemetry/StreamMetrics.ts"
 
 const headers = { "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" }
+
+const nothing = new Uint8Array(0)
 
 interface Ids {
   readonly plan_id: PlanId
@@ -31,6 +33,25 @@ const toBytes = (ids: Ids, frames: PlanReader): Stream.Stream<Uint8Array> => {
   )
 }
 
+/** For how long frames that show nothing may keep a connection silent, in milliseconds: pings come between frames only. */
+const unseenMs = 1_000
+
+/** The texts of a protocol that does not show every frame. In the place of nothing comes a ping, unless something was written just now. */
+export const toTexts = (frames: PlanReader, toText: (items: ReadonlyArray<ReaderItem>) => string) =>
+  Stream.unwrap(
+    Effect.map(Clock.Clock, (clock) => {
+      const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
+      let written = now()
+      return StreamMetrics.writing(frames, (items) => {
+        const text = toText(items)
+        const at = now()
+        if (text === "" && at - written < unseenMs) return nothing
+        written = at
+        return Buffer.from(text === "" ? ping : text)
+      })
+    })
+  )
+
 /** Text as server-sent events. */
 export const toResponse = (body: Stream.Stream<Uint8Array>) =>
   HttpServerResponse.stream(body, { contentType: "text/event-stream", headers })
@@ -39,7 +60,7 @@ export const toResponse = (body: Stream.Stream<Uint8Array>) =>
 export const fromStart = (ids: Ids, frames: PlanReader) => toResponse(toBytes(ids, frames))
 
 // An empty write sends the head of the response. Otherwise the caller would wait for it until the next event.
-const head = Stream.succeed(new Uint8Array(0))
+const head = Stream.succeed(nothing)
 
 /** Text whose first piece may take a while. */
 export const begun = (body: Stream.Stream<Uint8Array>) => toResponse(Stream.concat(head, body))

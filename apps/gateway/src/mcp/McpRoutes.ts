@@ -8,6 +8,7 @@ import { type Cause, Effect, Predicate, Queue, Result, Schema, Stream } from "ef
 import { type Headers, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
+import * as CallerRate from "../http/CallerRate.ts"
 import * as PlanArrival from "../http/PlanArrival.ts"
 import { answer, Refused, retryAfter } from "../http/Refusals.ts"
 import { readSentJson } from "../http/RequestBody.ts"
@@ -32,6 +33,12 @@ const failed = (id: string | number | null, error: RpcError): Response => ({
   status: error.status,
   body: errorOf(id, error)
 })
+
+/** Who sends a message, on which way. */
+interface From {
+  readonly caller: CallerName
+  readonly route: Route
+}
 
 const isCall = (served: Response | RunningCall): served is RunningCall => "run" in served
 
@@ -80,12 +87,9 @@ export const layer = HttpApiBuilder.group(
     const { cancelElsewhere, serve } = yield* McpServer.make
     const readBody = readSentJson(Schema.Unknown, maxBody)
     const running = new RunningCalls()
+    const withinRate = yield* CallerRate.make
 
-    const take = Effect.fnUntraced(function* (
-      { caller, route }: { readonly caller: CallerName; readonly route: Route },
-      headers: Headers.Headers,
-      value: unknown
-    ) {
+    const take = Effect.fnUntraced(function* ({ caller, route }: From, headers: Headers.Headers, value: unknown) {
       const session = headers[sessionHeader]
       const ownerOf = (id: unknown) => (session === undefined ? undefined : JSON.stringify([caller, session, id]))
       const message = decode(value)
@@ -112,45 +116,57 @@ export const layer = HttpApiBuilder.group(
       )
     })
 
+    const answerAll = Effect.fnUntraced(function* (
+      from: From,
+      headers: Headers.Headers,
+      value: unknown,
+      messages: ReadonlyArray<unknown>
+    ) {
+      const served = (yield* Effect.forEach(messages, (message) => take(from, headers, message))).filter(
+        Predicate.isNotUndefined
+      )
+      const calls = served.filter(isCall)
+      const known = served.filter((one): one is Response => !isCall(one))
+      if (calls.length > 0 && takesEvents(headers)) {
+        return yield* streamed(
+          known.map(({ body }) => body),
+          calls,
+          running
+        )
+      }
+      const bodies: Array<object> = known.map(({ body }) => body)
+      yield* Effect.forEach(
+        calls,
+        (call) =>
+          running.start(call, (message) => {
+            if (message !== "ping" && !("method" in message)) bodies.push(message)
+          }),
+        { concurrency: "unbounded", discard: true }
+      )
+      if (bodies.length === 0) return HttpServerResponse.empty({ status: 202 })
+      if (Array.isArray(value)) return HttpServerResponse.jsonUnsafe(bodies)
+      const begins = Predicate.hasProperty(value, "method") && value.method === "initialize"
+      const status = known[0]?.status ?? 200
+      return HttpServerResponse.jsonUnsafe(bodies[0], {
+        status,
+        headers: { ...(begins && { [sessionHeader]: uuid() }), ...(status === 503 && retryAfter) }
+      })
+    })
+
     return handlers.handleRaw("message", ({ headers: sent, request }) =>
       Effect.gen(function* () {
         const { headers } = request
-        const from = { caller: yield* Caller, route: PlanArrival.routeOf(sent) }
+        const from: From = { caller: yield* Caller, route: PlanArrival.routeOf(sent) }
         const { value } = yield* readBody(request)
         const messages = messagesOf(value, headers)
         if (Result.isFailure(messages)) {
           const { body, status } = failed(null, messages.failure)
           return HttpServerResponse.jsonUnsafe(body, { status })
         }
-        const served = (yield* Effect.forEach(messages.success, (message) => take(from, headers, message))).filter(
-          Predicate.isNotUndefined
-        )
-        const calls = served.filter(isCall)
-        const known = served.filter((one): one is Response => !isCall(one))
-        if (calls.length > 0 && takesEvents(headers)) {
-          return yield* streamed(
-            known.map(({ body }) => body),
-            calls,
-            running
-          )
-        }
-        const bodies: Array<object> = known.map(({ body }) => body)
-        yield* Effect.forEach(
-          calls,
-          (call) =>
-            running.start(call, (message) => {
-              if (message !== "ping" && !("method" in message)) bodies.push(message)
-            }),
-          { concurrency: "unbounded", discard: true }
-        )
-        if (bodies.length === 0) return HttpServerResponse.empty({ status: 202 })
-        if (Array.isArray(value)) return HttpServerResponse.jsonUnsafe(bodies)
-        const begins = Predicate.hasProperty(value, "method") && value.method === "initialize"
-        const status = known[0]?.status ?? 200
-        return HttpServerResponse.jsonUnsafe(bodies[0], {
-          status,
-          headers: { ...(begins && { [sessionHeader]: uuid() }), ...(status === 503 && retryAfter) }
-        })
+        const more = messages.success.length - 1
+        const serving = answerAll(from, headers, value, messages.success)
+        // The request has been counted: every further message of a batch counts as one more.
+        return yield* more === 0 ? serving : withinRate(from.caller, serving, more)
       }).pipe(
         PlanArrival.traced("/mcp", request),
         Effect.catchIf(

@@ -3,7 +3,6 @@ import type { PlanReader, ReaderItem } from "@bowline/runtime/unstable/stream/Li
 import { Effect, Stream } from "effect"
 import type { HttpServerResponse } from "effect/http"
 import * as SseAnswer from "../http/SseAnswer.ts"
-import * as StreamMetrics from "../telemetry/StreamMetrics.ts"
 import { ChatChunks, type ChatHead, type ChatOptions } from "./ChatChunks.ts"
 
 const broken = "The gateway can no longer read the plan: it may still run"
@@ -24,7 +23,7 @@ export const respond = (
     return item === "ping" ? ping : chunks.next(item)
   }
   const bytes = (text: string) => Buffer.from(text)
-  const events = StreamMetrics.writing(frames, (items) => bytes(items.map(toText).join(""))).pipe(
+  const events = SseAnswer.toTexts(frames, (items) => items.map(toText).join("")).pipe(
     Stream.takeUntil(() => chunks.isCut),
     Stream.catchCause((cause) =>
       Stream.fromEffectDrain(Effect.annotateLogs(Effect.logError("stream_failed", cause), { plan_id: head.plan_id }))

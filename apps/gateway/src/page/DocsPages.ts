@@ -18,16 +18,15 @@ const namesOf = (path: string) =>
 
 /**
  * The documentation under `/docs`, as `apps/docs` builds it, and the page of the API at `/docs/api`. That page is large, and the files are many:
- * the first request loads them. Where the documentation is not built, `/docs` is the page of the API.
+ * the first request loads them, and the first one for a text compresses it. Where the documentation is not built, `/docs` is the page of the API.
  */
 export const layer = HttpRouter.use(
   Effect.fnUntraced(function* (router) {
     const scope = yield* Effect.scope
     const api = Effect.flatten(yield* Effect.cached(Scope.provide(HttpRouter.toHttpEffect(apiPage), scope)))
-    let files: Effect.Success<ReturnType<typeof PageFiles.read>> = new Map()
-    const loaded = Effect.tap(
-      Effect.suspend(() => (files.size > 0 ? Effect.succeed(files) : PageFiles.read("docs"))),
-      (read) => Effect.sync(() => (files = read))
+    let files = new Map<string, PageFiles.PageFile>()
+    const loaded = Effect.suspend(() =>
+      files.size > 0 ? Effect.succeed(files) : Effect.map(PageFiles.read("docs"), (read) => (files = new Map(read)))
     )
 
     const show = Effect.gen(function* () {
@@ -35,8 +34,10 @@ export const layer = HttpRouter.use(
       const files = yield* loaded
       const path = (request.url.split("?")[0] ?? "").slice("/docs".length) || "/"
       const name = namesOf(path).find((name) => files.has(name))
-      const file = files.get(name ?? "/404.html")
-      if (file !== undefined) {
+      const found = files.get(name ?? "/404.html")
+      if (found !== undefined) {
+        const file = yield* PageFiles.compress(found)
+        files.set(name ?? "/404.html", file)
         const headers = path.startsWith("/assets/") && name !== undefined ? PageFiles.ofAsset : PageFiles.ofPage
         return PageFiles.respond(request, file, { status: name === undefined ? 404 : 200, headers })
       }

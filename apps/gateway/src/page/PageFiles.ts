@@ -4,6 +4,8 @@ import { HttpServerResponse } from "effect/http"
 import Negotiator from "negotiator"
 import { readdir, readFile } from "node:fs/promises"
 import { extname, join, relative, sep } from "node:path"
+import { promisify } from "node:util"
+import { gzip } from "node:zlib"
 import * as Etag from "../http/Etag.ts"
 
 /** Where the builds of `apps/console` and `apps/docs` put their files. */
@@ -87,6 +89,17 @@ export const read = (name: "console" | "docs"): Effect.Effect<ReadonlyMap<string
       )
     )
   })
+
+const gzipped = promisify(gzip)
+
+/** A text with its gzip, which its build may have left out to keep the package small. */
+export const compress = (file: PageFile): Effect.Effect<PageFile> =>
+  file.gzip !== undefined || !/^text\/|\+xml$/.test(file.type)
+    ? Effect.succeed(file)
+    : Effect.map(
+        Effect.promise(() => gzipped(file.identity.bytes)),
+        (bytes) => ({ ...file, gzip: { bytes, etag: Etag.of(bytes) } })
+      )
 
 /** Answers with a file in the best encoding that the client takes. */
 export const respond = (

@@ -5,7 +5,6 @@ import type { HttpServerResponse } from "effect/http"
 import type { DecisionPause } from "../http/DecisionPause.ts"
 import * as SseAnswer from "../http/SseAnswer.ts"
 import * as OpenAiError from "../openai/OpenAiError.ts"
-import * as StreamMetrics from "../telemetry/StreamMetrics.ts"
 import type { ResponseEvent, ResponseEvents } from "./ResponseEvents.ts"
 
 const encode = (event: ResponseEvent): string => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
@@ -44,10 +43,10 @@ export const respond = (
   }
   const bytes = (text: string) => Buffer.from(text)
   let isPaused = false
-  const written = StreamMetrics.writing(frames, (items) => {
+  const written = SseAnswer.toTexts(frames, (items) => {
     const text = items.map(toText).join("")
     pause?.look()
-    return bytes(text)
+    return text
   })
   const reached = Effect.map(pause?.reached ?? Effect.never, () => {
     isPaused = true

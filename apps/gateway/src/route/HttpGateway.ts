@@ -1,5 +1,6 @@
 import { Api } from "@bowline/protocol/api/Api"
 import { Layer } from "effect"
+import { HttpRouter } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as A2aEdge from "../a2a/A2aEdge.ts"
 import * as A2aRoutes from "../a2a/A2aRoutes.ts"
@@ -25,8 +26,7 @@ import * as PlanRoutes from "./PlanRoutes.ts"
 import * as PresetRoutes from "./PresetRoutes.ts"
 import * as SessionRoutes from "./SessionRoutes.ts"
 
-/** Every route of the gateway. */
-export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
+const routes = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
   Layer.provide([
     PlanRoutes.layer,
     ApprovalRoutes.layer,
@@ -49,3 +49,11 @@ export const layer = HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" })
   Layer.merge(DocsPages.layer),
   Layer.provide(RequestMiddleware.layer([OpenAiEdge.edge, McpEdge.edge, ...A2aEdge.edges], ConsolePages.make))
 )
+
+/** Every route of the gateway, served. */
+export const server = HttpRouter.serve(routes, {
+  disableLogger: true,
+  disableListenLog: true,
+  // A caller's name of a session has up to 200 characters. In a URL each of them takes up to three.
+  routerConfig: { maxParamLength: 600 }
+})

@@ -9,7 +9,6 @@ import { Effect, Schema, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
 import * as DecisionPause from "../http/DecisionPause.ts"
 import * as SseAnswer from "../http/SseAnswer.ts"
-import * as StreamMetrics from "../telemetry/StreamMetrics.ts"
 
 interface Reading {
   readonly plan_id: PlanId
@@ -70,10 +69,10 @@ export const respond = (
   const reached = Effect.map(pause.reached, () => {
     isPaused = true
   })
-  const written = StreamMetrics.writing(frames, (items) => {
+  const written = SseAnswer.toTexts(frames, (items) => {
     const text = items.map(toText).join("")
     pause.look()
-    return bytes(text)
+    return text
   })
   const told = Stream.interruptWhen(written, reached).pipe(
     Stream.catchCause((cause) =>

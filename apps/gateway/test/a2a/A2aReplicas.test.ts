@@ -1,4 +1,4 @@
-import * as Host from "@bowline/testing/unstable/http/Host"
+import * as Host from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { until } from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"

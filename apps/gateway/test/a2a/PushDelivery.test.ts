@@ -1,4 +1,4 @@
-import * as Host from "@bowline/testing/unstable/http/Host"
+import * as Host from "@bowline/testing/http/Host"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import * as Given from "@bowline/testing/unstable/store/Given"

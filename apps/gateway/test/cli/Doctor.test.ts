@@ -1,4 +1,4 @@
-import { type Host, json } from "@bowline/testing/unstable/http/Host"
+import { type Host, json } from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"

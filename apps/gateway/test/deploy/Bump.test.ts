@@ -15,6 +15,16 @@ it("the packages and the chart get one version, from changesets, and examples ke
     cpSync(join(root, path), join(folder, path), { recursive: true, verbatimSymlinks: true })
   }
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"))
+  const versionsNow = () =>
+    globSync(manifests, { cwd: folder }).map(
+      (path) =>
+        JSON.parse(read(path)) as { readonly name: string; readonly version: string; readonly private?: boolean }
+    )
+  const read = (path: string) => readFileSync(join(folder, path), "utf8")
+  const before = versionsNow()
+  const { version = "" } = before.find(({ name }) => name === "@bowline/runtime") ?? {}
+  const [major, minor] = version.split(".").map(Number)
+  const next = `${major}.${Number(minor) + 1}.0`
   const text = "---\n'@bowline/runtime': minor\n---\n\nPlans end sooner.\n"
   writeFileSync(join(folder, ".changeset", "ends-sooner.md"), text)
   const git = (...args: ReadonlyArray<string>) =>
@@ -22,14 +32,16 @@ it("the packages and the chart get one version, from changesets, and examples ke
   git("init", "--quiet", "--initial-branch=main")
   execFileSync(process.execPath, [".ci/bump.mjs"], { cwd: folder })
 
-  const read = (path: string) => readFileSync(join(folder, path), "utf8")
-  for (const path of globSync(manifests, { cwd: folder })) {
-    const { name, private: isPrivate, version } = JSON.parse(read(path)) as Readonly<Record<string, unknown>>
-    assert.strictEqual(version, isPrivate === true ? "0.1.0" : "0.2.0", String(name))
-  }
+  assert.deepStrictEqual(
+    versionsNow().map((one) => [one.name, one.version]),
+    before.map((one) => [one.name, one.private === true ? one.version : next])
+  )
+  assert.include(read("packages/runtime/CHANGELOG.md"), `## ${next}\n\n### Minor Changes\n`)
   assert.include(read("packages/runtime/CHANGELOG.md"), "Plans end sooner.")
-  assert.match(read("charts/bowline/Chart.yaml"), /^version: 0\.2\.0\nappVersion: 0\.2\.0$/m)
-  assert.match(read("charts/bowline.yaml"), /image: ".*:0\.2\.0"/)
-  assert.notInclude(read("charts/bowline.yaml"), "0.1.0")
+  assert.notInclude(read("apps/gateway/CHANGELOG.md"), "Updated dependencies")
+  const number = next.replaceAll(".", String.raw`\.`)
+  assert.match(read("charts/bowline/Chart.yaml"), new RegExp(`^version: ${number}\nappVersion: ${number}$`, "m"))
+  assert.match(read("charts/bowline.yaml"), new RegExp(`image: ".*:${number}"`))
+  assert.notInclude(read("charts/bowline.yaml"), version)
   assert.isFalse(existsSync(join(folder, ".changeset", "ends-sooner.md")))
 })

@@ -40,6 +40,19 @@ it.live("the documentation is served under /docs to everybody, with a policy tha
       const { headers, status } = yield* send(url + path)
       assert.deepStrictEqual([status, headers.get("cache-control")], [200, "public, max-age=31536000, immutable"], path)
     }
+    for (const path of ["/docs", ...assets.filter((path) => /\.(js|css|svg)$/.test(path))]) {
+      const [packed, plain] = [
+        yield* send(url + path, { headers: { "accept-encoding": "gzip" } }),
+        yield* send(url + path, { headers: { "accept-encoding": "identity" } })
+      ]
+      assert.deepStrictEqual(
+        [packed.headers.get("content-encoding"), plain.headers.get("content-encoding")],
+        ["gzip", null],
+        path
+      )
+      assert.isBelow(Number(packed.headers.get("content-length")), plain.text.length, path)
+      assert.strictEqual(packed.text, plain.text, path)
+    }
     const llms = yield* send(`${url}/docs/llms.txt`)
     const listed = Array.from(llms.text.matchAll(/\]\(([^)]+)\)/g), ([, path = ""]) => path)
     assert.isAtLeast(listed.length, 40)

@@ -1,5 +1,5 @@
 import { Agent } from "@effect/platform-node/Undici"
-import { Fault, type Host, type HostResponse } from "@bowline/testing/unstable/http/Host"
+import { Fault, type Host, type HostResponse } from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import { Connections } from "@bowline/runtime/unstable/provider/HttpAttempt"

@@ -17,7 +17,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect, Exit, Layer, Logger, Stream } from "effect"
 import { PushNotifications } from "../../src/a2a/PushNotifications.ts"
 import * as RateLimiter from "effect/persistence/RateLimiter"
-import { HttpRouter, HttpServer } from "effect/http"
+import { HttpServer } from "effect/http"
 import { fromEnvironment, GatewayConfig } from "../../src/config/GatewayConfig.ts"
 import * as HttpGateway from "../../src/route/HttpGateway.ts"
 import * as ListeningServer from "../../src/http/ListeningServer.ts"
@@ -44,7 +44,7 @@ const serve = Effect.fnUntraced(function* (
   const config = yield* fromEnvironment({}, false)
   const logged: Array<string> = []
   const log = Logger.map(Logger.formatJson, (line) => void logged.push(line))
-  const context = yield* HttpRouter.serve(HttpGateway.layer, { disableLogger: true, disableListenLog: true }).pipe(
+  const context = yield* HttpGateway.server.pipe(
     Layer.provide([
       Layer.mock(Plans, plans),
       Layer.mock(PlanStreams, streams),
@@ -87,6 +87,14 @@ describe("a failure", () => {
         assert.include(logged.join(), secret)
         assert.include(logged.join(), String(body["request_id"]))
       }
+    })
+  )
+
+  it.live("is named to a caller whose request the gateway interrupts as it closes", () =>
+    Effect.gen(function* () {
+      const { url } = yield* serve({ plans: { get: () => Effect.interrupt } })
+      const { body } = yield* send(`${url}/plans/${plan_id}`)
+      assert.deepInclude(body, { status: 503, code: "draining", retryable: true })
     })
   )
 

@@ -1,7 +1,7 @@
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { cut } from "@bowline/testing/http/Move"
 import type { FinishReason } from "@bowline/runtime/provider/Provider"
-import type { Host } from "@bowline/testing/unstable/http/Host"
+import type { Host } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { completes } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"

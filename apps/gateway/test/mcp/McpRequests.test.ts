@@ -117,6 +117,21 @@ describe("a revision", () => {
     })
   )
 
+  it.live("counts each message of a batch for the rate limit, and makes no call of one that is beyond it", () =>
+    Effect.gen(function* () {
+      const { provider, url } = yield* start(() => [say("ok")], { BOWLINE_RATE_LIMIT: "5/1h" })
+      const quota = ({ headers, status }: { readonly headers: Headers; readonly status: number }) => [
+        status,
+        headers.get("ratelimit-remaining")
+      ]
+      const pings = [1, 2, 3].map((id) => request("ping", {}, id))
+      assert.deepStrictEqual(quota(yield* post(`${url}/mcp`, pings)), [200, "2"])
+      const calls = [1, 2, 3].map((id) => request("tools/call", ask(), id))
+      assert.deepStrictEqual(quota(yield* post(`${url}/mcp`, calls)), [429, "1"])
+      assert.lengthOf(yield* provider.requests.all, 0)
+    })
+  )
+
   it.live("of 2025-03-26 has batches, and no other one has", () =>
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("ok")])

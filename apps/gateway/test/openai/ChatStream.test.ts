@@ -33,4 +33,25 @@ describe("a stream of Chat Completions", () => {
       }
     }).pipe(Effect.scoped, Effect.provide(TestKit.layer({ script: [turn], peers: { call: () => Effect.never } })))
   )
+
+  it.effect("says a comment though frames come all the time that it does not show", () =>
+    Effect.gen(function* () {
+      const frame = { seq: 1, at: "2026-01-01T00:00:00.000Z", event: "queued", payload: '{"position":1}' } as const
+      const frames = Stream.map(Stream.tick("9 seconds"), () => frame)
+      const { plan_id } = yield* TestKit.post({ question: "?" })
+      const { body } = respond({ plan_id, created: 0, model: "bowline" }, options, frames, Effect.succeed(false))
+      if (body._tag !== "Stream") return assert.fail("The answer is no stream")
+      const heard: Array<string> = []
+      yield* Effect.forkScoped(
+        Stream.runForEach(Stream.orDie(body.stream), (bytes) =>
+          Effect.sync(() => void (bytes.length > 0 && heard.push(bytes.toString())))
+        )
+      )
+      yield* TestKit.pass("1 minute", "1 second")
+      assert.deepStrictEqual(
+        heard.slice(1),
+        Array.from({ length: 6 }, () => ": ping\n\n")
+      )
+    }).pipe(Effect.scoped, Effect.provide(TestKit.layer({ script: [[stall]] })))
+  )
 })

@@ -1,4 +1,4 @@
-import type { Host } from "@bowline/testing/unstable/http/Host"
+import type { Host } from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import * as ChatHost from "@bowline/testing/unstable/provider/ChatHost"

@@ -1,5 +1,5 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
-import type { Host } from "@bowline/testing/unstable/http/Host"
+import type { Host } from "@bowline/testing/http/Host"
 import { wait } from "@bowline/testing/http/Move"
 import { Network } from "@bowline/testing/http/Network"
 import { type Act, completes, produces, says, works } from "@bowline/testing/peer/Act"

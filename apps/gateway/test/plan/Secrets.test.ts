@@ -1,7 +1,7 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import * as StoredRequest from "@bowline/runtime/unstable/store/StoredRequest"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
-import { type Host, json } from "@bowline/testing/unstable/http/Host"
+import { type Host, json } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { completes, fails, says, stuck } from "@bowline/testing/peer/Act"
 import * as ScriptedPeer from "@bowline/testing/peer/ScriptedPeer"

@@ -1,4 +1,4 @@
-import { type Host, json } from "@bowline/testing/unstable/http/Host"
+import { type Host, json } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { Effect } from "effect"
 

@@ -1,4 +1,4 @@
-import { type Host, json, text } from "@bowline/testing/unstable/http/Host"
+import { type Host, json, text } from "@bowline/testing/http/Host"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import { assert, describe, it } from "@effect/vitest"

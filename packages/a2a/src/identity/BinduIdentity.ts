@@ -1,8 +1,10 @@
 import type { Identity } from "@bowline/runtime/auth/GatewayIdentity"
 import type { Redacted } from "effect"
 import * as Base58 from "./Base58.ts"
-import * as Ed25519 from "./Ed25519.ts"
+import { fromSeed as keysFromSeed, type KeyPair } from "./Ed25519.ts"
 import { binduDid } from "./PeerDid.ts"
+
+export type { KeyPair }
 
 // JSON.stringify escapes the rest in the same way: control characters, quotes, backslashes, lone surrogates.
 const pythonString = (value: string): string =>
@@ -34,7 +36,7 @@ export const pythonJson = (fields: Readonly<Record<string, string | number>>): s
  * console.log(pythonJson({ did: "did:web:example.com", timestamp: 0 }))
  * ```
  */
-export const fromKeys = (did: string, { publicKey, sign }: Ed25519.KeyPair): Identity => ({
+export const fromKeys = (did: string, { publicKey, sign }: KeyPair): Identity => ({
   did,
   publicKeyBase58: Base58.encode(publicKey),
   signRequest: (body, timestamp) => Base58.encode(sign(pythonJson({ body, did, timestamp })))
@@ -64,7 +66,7 @@ export const fromSeed = (options: {
   readonly author: string
   readonly name: string
 }): Identity => {
-  const keys = Ed25519.fromSeed(options.seed)
+  const keys = keysFromSeed(options.seed)
   return fromKeys(binduDid(options.author, options.name, keys.publicKey), keys)
 }
 

@@ -58,12 +58,14 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
         const { agent, continues, isHandedOver, resumes, route } = call
         const peer = { agent, continues: resumes ?? continues, route }
         // A resumed task is open from the start: it is cancelled also where no link to the peer can be made.
+        let dropRequest = Effect.void
         let cancelOpenTask = () => (resumes === undefined ? Effect.void : cancelTask(peer, resumes.taskId))
         const talk = Effect.fnUntraced(
           function* (onEvent: (event: PeerEvent) => Effect.Effect<void>) {
             const link = yield* links.connect(peer, resumes && answerLimit)
             const remote = new RemoteTask(link, calls, call)
-            cancelOpenTask = () => cancels.cancelOpen(link, remote.state)
+            cancelOpenTask = () => cancels.cancelOpen(link, remote)
+            dropRequest = remote.drop
             const known = continues ?? { taskId: null, contextId: agent.context_id ?? null }
             const disclosure = new Disclosure(link.target.auth.redaction, onEvent)
             return yield* runCall({ call, link, remote, ids: link.codec.ids(known, uuid), verification, disclosure })
@@ -75,7 +77,7 @@ export const layer: Layer.Layer<PeerClient, never, HttpClient.HttpClient> = Laye
         const talking = breakers.guard(agent.endpoint, onEvent, talk, resumes !== undefined)
         return yield* Effect.onExit(talking, (exit) => {
           if (Exit.isSuccess(exit)) return Effect.void
-          return Cause.hasInterrupts(exit.cause) && isHandedOver?.() === true ? Effect.void : cancelOpenTask()
+          return Cause.hasInterrupts(exit.cause) && isHandedOver?.() === true ? dropRequest : cancelOpenTask()
         })
       }),
       cancel: ({ agent, taskId, contextId, route }) =>

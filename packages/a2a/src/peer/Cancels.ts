@@ -3,8 +3,16 @@ import { cancelTimeout } from "@bowline/runtime/peer/PeerClient"
 import { Effect, FiberSet } from "effect"
 import type { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
 import type { PeerLink } from "./PeerLink.ts"
-import type { RemoteState } from "./RemoteTask.ts"
+import type { RemoteTask } from "./RemoteTask.ts"
 import type { TaskCalls } from "./TaskCalls.ts"
+
+/** Why a remote task is not cancelled. */
+interface Obstacle {
+  readonly message: string
+}
+
+const notTold: Obstacle = { message: "The peer has not told its id" }
+const notAccepted: Obstacle = { message: "The peer did not accept the cancel in time" }
 
 /**
  * Cancels remote tasks that calls leave open: once, within a time limit of its own, in a fiber that the call does not wait
@@ -14,36 +22,56 @@ export const make = Effect.fnUntraced(function* (calls: TaskCalls) {
   const pending = yield* FiberSet.make<void>()
   yield* Effect.addFinalizer(() => Effect.timeoutOption(FiberSet.awaitEmpty(pending), cancelTimeout))
 
-  const cancel = (endpoint: string, connect: Effect.Effect<PeerLink, ExchangeError>, taskId: string) =>
-    connect.pipe(
-      Effect.flatMap((link) => calls.cancel(link, taskId)),
-      Effect.mapError(({ reason }) => reason),
-      Effect.timeout(cancelTimeout),
-      Effect.matchEffect({
-        onSuccess: () => Effect.logDebug("The remote task is cancelled"),
-        onFailure: ({ message }) =>
-          Effect.annotateLogs(Effect.logWarning("remote_task_not_cancelled"), { reason: message })
+  const ask = (link: PeerLink, taskId: string): Effect.Effect<void, Obstacle> =>
+    calls.cancel(link, taskId).pipe(
+      Effect.andThen(Effect.logDebug("The remote task is cancelled")),
+      Effect.mapError(({ reason }) => reason)
+    )
+
+  /** `taskId` gives null for as long as the peer has not told it. */
+  const run = (endpoint: string, taskId: () => string | null, cancel: Effect.Effect<void, Obstacle>) =>
+    cancel.pipe(
+      Effect.timeoutOrElse({
+        duration: cancelTimeout,
+        orElse: () => Effect.fail(taskId() === null ? notTold : notAccepted)
       }),
-      Effect.annotateLogs({ endpoint: UrlSecrets.without(endpoint), remote_task_id: taskId }),
+      Effect.catch(({ message }) =>
+        Effect.annotateLogs(Effect.logWarning("remote_task_not_cancelled"), {
+          reason: message,
+          endpoint: UrlSecrets.without(endpoint),
+          remote_task_id: taskId()
+        })
+      ),
       (ending) => Effect.asVoid(FiberSet.run(pending, ending, { startImmediately: true }))
     )
 
-  const cancelOpen = (link: PeerLink, state: RemoteState): Effect.Effect<void> => {
-    switch (state._tag) {
+  const cancel = (endpoint: string, connect: Effect.Effect<PeerLink, ExchangeError>, taskId: string) => {
+    const asked = Effect.mapError(connect, ({ reason }): Obstacle => reason)
+    return run(
+      endpoint,
+      () => taskId,
+      Effect.flatMap(asked, (link) => ask(link, taskId))
+    )
+  }
+
+  const cancelOpen = (link: PeerLink, remote: RemoteTask): Effect.Effect<void> => {
+    const taskId = () => (remote.state._tag === "open" ? remote.state.taskId : null)
+    const askOpen = Effect.suspend((): Effect.Effect<void, Obstacle> => {
+      const { state } = remote
+      if (state._tag === "none") return Effect.void
+      return state._tag === "open" ? ask(link, state.taskId) : Effect.fail(notTold)
+    })
+    switch (remote.state._tag) {
       case "none":
-        return Effect.void
-      case "unnamed":
-        return Effect.annotateLogs(Effect.logWarning("remote_task_not_cancelled"), {
-          reason: "The peer has not told its id",
-          endpoint: UrlSecrets.without(link.endpoint),
-          remote_task_id: null
-        })
+        return remote.drop
       case "open":
-        return cancel(link.endpoint, Effect.succeed(link), state.taskId)
+        return Effect.andThen(remote.drop, run(link.endpoint, taskId, askOpen))
+      case "unnamed":
+        return run(link.endpoint, taskId, Effect.ensuring(Effect.andThen(remote.answered, askOpen), remote.drop))
     }
   }
   return {
-    /** Cancels the task of a call that ends without a result, if it is open. */
+    /** Cancels the task of a call that ends without a result, if it is open, as soon as the peer has named it. */
     cancelOpen,
     /** Cancels a task that an earlier call left open. `connect` finds out first how to speak to its peer. */
     cancel

@@ -1,5 +1,5 @@
 import type { PeerCall, RemoteIds } from "@bowline/runtime/peer/PeerClient"
-import { Effect, Exit, Result, type Schema, Scope } from "effect"
+import { Effect, Exit, Fiber, Result, type Schema, Scope } from "effect"
 import type { Params } from "../dialect/Codec.ts"
 import type { Events } from "../rpc/Events.ts"
 import { garbled, type ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
@@ -13,7 +13,7 @@ import { statesOf } from "./TaskStream.ts"
 /**
  * What the call knows of its remote task, and so what it has to cancel when it ends without a result.
  *
- *     none ──the request is sent──▶ unnamed, or open where the id is already known
+ *     none ──the request leaves──▶ unnamed, or open where the id is already known
  *     open from the start, where the call resumes a task that another process started
  *     unnamed | open ──the request never arrived, or was refused──▶ none
  *     unnamed | open ──an answer──▶ open, or none where the peer says that the task has ended
@@ -25,6 +25,12 @@ export type RemoteState =
 
 const none: RemoteState = { _tag: "none" }
 const sent = (taskId: string | null): RemoteState => (taskId === null ? { _tag: "unnamed" } : { _tag: "open", taskId })
+
+/** A request whose answer says which task it has started, and the connection that the answer comes over. */
+interface Starting {
+  readonly request: Fiber.Fiber<unknown, ExchangeError>
+  readonly connection: Scope.Closeable
+}
 
 /** Closes a connection that brings nothing at once, instead of with the scope. */
 const closedUnlessBegun = Effect.fnUntraced(function* <A, E>(begun: Effect.Effect<A, E, Scope.Scope>) {
@@ -41,6 +47,8 @@ export interface Opened {
 /** The remote task of one call. An answer is noted before an interruption takes effect, so the state is never behind. */
 export class RemoteTask {
   #state: RemoteState = none
+  #starting: Starting | undefined
+  #isAbandoned = false
   readonly #link: PeerLink
   readonly #calls: TaskCalls
   readonly #messageId: string
@@ -72,27 +80,43 @@ export class RemoteTask {
     return garbled(method, { message: this.#link.target.auth.redaction.text(issue.message) })
   }
 
+  /**
+   * Waits for the answer to the request that starts the task, after the call has been interrupted, so that `state` names the
+   * task. Nothing more is sent: the request is dropped where it still waits for its connection, and neither a redirect nor a refusal of the token
+   * is followed.
+   */
+  readonly answered: Effect.Effect<void> = Effect.suspend(() => {
+    if (this.#starting === undefined) return Effect.void
+    this.#isAbandoned = true
+    const { connection, request } = this.#starting
+    return Effect.flatMap(Fiber.await(request), (exit) => Scope.close(connection, exit))
+  })
+
+  /** Ends the request that starts the task, if the call has been interrupted before its answer came. */
+  readonly drop: Effect.Effect<void> = Effect.suspend(() => {
+    if (this.#starting === undefined) return Effect.void
+    const { connection, request } = this.#starting
+    return Effect.andThen(Fiber.interrupt(request), Scope.close(connection, Exit.void))
+  })
+
   /** Sends a message that the peer answers once. */
-  send(params: Params, ids: RemoteIds): Effect.Effect<Opened, ExchangeError> {
+  send(params: Params, ids: RemoteIds): Effect.Effect<Opened, ExchangeError, Scope.Scope> {
     const method = this.#link.codec.methods.send
-    return this.#starts(
-      ids,
-      Effect.map(
-        this.#noting(this.#calls.send(this.#link, this.#messageId, params), (result) => this.#read(method, result)),
-        (task) => ({ task })
-      )
-    )
+    const request = this.#calls.send(this.#link, this.#message(ids), params)
+    const opened = this.#noting(request, (result) => this.#read(method, result))
+    return this.#starts(Effect.map(opened, (task) => ({ task })))
   }
 
   /** Sends a message that the peer answers with a stream, for as long as the scope is open, or once. */
   stream(params: Params, ids: RemoteIds): Effect.Effect<Opened, ExchangeError, Scope.Scope> {
-    const { methods } = this.#link.codec
-    return this.#starts(ids, this.#opens(methods.stream, this.#calls.stream(this.#link, this.#messageId, params)))
+    const request = this.#calls.stream(this.#link, this.#message(ids), params)
+    return this.#starts(this.#opens(this.#link.codec.methods.stream, request))
   }
 
   /** Subscribes to the stream of the task again. */
   subscribe(taskId: string): Effect.Effect<Opened, ExchangeError, Scope.Scope> {
-    return this.#opens(this.#link.codec.methods.subscribe, this.#calls.subscribe(this.#link, taskId), taskId)
+    const { subscribe } = this.#link.codec.methods
+    return closedUnlessBegun(this.#opens(subscribe, this.#calls.subscribe(this.#link, taskId), taskId))
   }
 
   get(taskId: string): Effect.Effect<Task, ExchangeError> {
@@ -109,16 +133,37 @@ export class RemoteTask {
     )
   }
 
-  /** Makes a request that may start the task. Where it never arrived or was refused, there is no task. */
-  #starts<A, R>(ids: RemoteIds, request: Effect.Effect<A, ExchangeError, R>): Effect.Effect<A, ExchangeError, R> {
-    return Effect.uninterruptibleMask((restore) => {
-      this.#state = sent(ids.taskId)
-      return Effect.tapError(restore(request), ({ verdict }) =>
-        Effect.sync(() => {
-          if (verdict === "unsent" || verdict === "refused") this.#state = none
-        })
-      )
-    })
+  /** A request that may start the task leaves only while the call runs. */
+  #message(ids: RemoteIds) {
+    const mayLeave = () => {
+      this.#state = this.#isAbandoned ? none : sent(ids.taskId)
+      return !this.#isAbandoned
+    }
+    return { id: this.#messageId, mayLeave }
+  }
+
+  /**
+   * Makes a request that may start the task. Where it never arrived or was refused, there is no task. The request runs in a
+   * fiber of its own: where the call is interrupted, `answered` or `drop` ends it.
+   */
+  #starts<A>(request: Effect.Effect<A, ExchangeError, Scope.Scope>): Effect.Effect<A, ExchangeError, Scope.Scope> {
+    return Effect.uninterruptibleMask((restore) =>
+      Effect.gen({ self: this }, function* () {
+        const connection = Scope.makeUnsafe()
+        const begun = Effect.tapError(Scope.provide(request, connection), ({ verdict }) =>
+          Effect.sync(() => {
+            if (verdict === "unsent" || verdict === "refused") this.#state = none
+          })
+        )
+        const starting = yield* Effect.forkDetach(Effect.interruptible(begun), { startImmediately: true })
+        this.#starting = { request: starting, connection }
+        const exit = yield* restore(Fiber.await(starting))
+        this.#starting = undefined
+        if (Exit.isFailure(exit)) yield* Scope.close(connection, exit)
+        else yield* Effect.addFinalizer((end) => Scope.close(connection, end))
+        return yield* exit
+      })
+    )
   }
 
   #opens(
@@ -131,12 +176,11 @@ export class RemoteTask {
         ? Result.succeed(reply.events)
         : Result.map(this.#read(method, reply.result, taskId), (task) => ({ task }))
     )
-    const begun = Effect.flatMap(opened, (reply) => {
+    return Effect.flatMap(opened, (reply) => {
       if ("task" in reply) return Effect.succeed(reply)
       const next = statesOf(method, this.#link, this, reply, taskId)
       return Effect.map(next, (task) => ({ task, next }))
     })
-    return closedUnlessBegun(begun)
   }
 
   #read(method: string, result: Schema.Json, taskId?: string): Result.Result<Task, ExchangeError> {

@@ -1,7 +1,8 @@
 import { Rpc, Untrusted } from "@bowline/domain/peer/PeerError"
 import type { Verified } from "@bowline/domain/plan/PlanEvent"
 import type { OpenTask, PeerCall, PeerResult, RemoteIds } from "@bowline/runtime/peer/PeerClient"
-import { Clock, Duration, Effect, Option, Schedule } from "effect"
+import { Duration, Effect, Option, Schedule } from "effect"
+import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
 import type { Outgoing } from "../dialect/Codec.ts"
 import { failure, garbled, type ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
 import { shownParts, type Verification } from "../identity/Verification.ts"
@@ -91,7 +92,7 @@ const makeWait = () => {
       authorizingSince = undefined
       return Option.some(yield* next)
     }
-    const now = yield* Clock.currentTimeMillis
+    const now = yield* Monotonic.now
     authorizingSince ??= now
     const left = authorizingSince + authorizationLimit - now
     return left <= 0 ? Option.none() : yield* Effect.timeoutOption(next, left)

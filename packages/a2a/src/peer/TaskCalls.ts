@@ -2,9 +2,10 @@ import { Rpc } from "@bowline/domain/peer/PeerError"
 import { LruCache } from "@bowline/runtime/unstable/cache/LruCache"
 import { counter, histogram, timed } from "@bowline/runtime/unstable/telemetry/Instrument"
 import { Effect, Exit } from "effect"
-import type { HttpClient } from "effect/http"
+import { HttpClient } from "effect/http"
 import { maxPeers } from "../card/AgentCard.ts"
 import type { Params } from "../dialect/Codec.ts"
+import { MayLeave } from "@bowline/runtime/unstable/http/Exchange"
 import type { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
 import { callMethod, streamMethod } from "../rpc/JsonRpc.ts"
 import type { PeerLink } from "./PeerLink.ts"
@@ -33,6 +34,12 @@ const measured = (method: (typeof methods)[number]) =>
     duration.updateUnsafe(seconds, { method }, context)
   })
 
+/** A message. `mayLeave` is called when a request with it is about to leave. */
+interface SentMessage {
+  readonly id: string
+  readonly mayLeave: () => boolean
+}
+
 /**
  * The methods of a peer. Where a dialect has two names for the parameter of a task, a peer that does not understand one of
  * them gets the other one, once. The name that it understood is remembered for its endpoint.
@@ -40,18 +47,19 @@ const measured = (method: (typeof methods)[number]) =>
 export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
   const spellings = new LruCache<string, string>(maxPeers)
 
-  const call = (link: PeerLink, name: "send" | "get" | "cancel", params: Params) =>
-    Effect.suspend(() => callMethod(client, link.target, uuid(), link.codec.methods[name], params)).pipe(measured(name))
+  const call = (link: PeerLink, name: "send" | "get" | "cancel", params: Params, via = client) =>
+    Effect.suspend(() => callMethod(via, link.target, uuid(), link.codec.methods[name], params)).pipe(measured(name))
 
-  const stream = (link: PeerLink, name: "stream" | "subscribe", params: Params) =>
-    Effect.suspend(() => streamMethod(client, link.target, uuid(), link.codec.methods[name], params)).pipe(
-      measured(name)
-    )
+  const stream = (link: PeerLink, name: "stream" | "subscribe", params: Params, via = client) =>
+    Effect.suspend(() => streamMethod(via, link.target, uuid(), link.codec.methods[name], params)).pipe(measured(name))
+
+  const asking = ({ mayLeave }: SentMessage) =>
+    HttpClient.tapRequest(client, () => Effect.suspend(() => (mayLeave() ? Effect.void : Effect.interrupt)))
 
   /** A message carries its id as the idempotency key, too: what stands in front of the peer may know the header. */
-  const keyed = (link: PeerLink, messageId: string): PeerLink => {
+  const keyed = (link: PeerLink, { id }: SentMessage): PeerLink => {
     const { target } = link
-    return { ...link, target: { ...target, headers: { ...target.headers, "idempotency-key": messageId } } }
+    return { ...link, target: { ...target, headers: { ...target.headers, "idempotency-key": id } } }
   }
 
   /** Makes a request that names a task, with the parameter that this peer understands. */
@@ -71,8 +79,14 @@ export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
   })
 
   return {
-    send: (link: PeerLink, messageId: string, params: Params) => call(keyed(link, messageId), "send", params),
-    stream: (link: PeerLink, messageId: string, params: Params) => stream(keyed(link, messageId), "stream", params),
+    send: (link: PeerLink, message: SentMessage, params: Params) =>
+      Effect.provideService(call(keyed(link, message), "send", params, asking(message)), MayLeave, message.mayLeave),
+    stream: (link: PeerLink, message: SentMessage, params: Params) =>
+      Effect.provideService(
+        stream(keyed(link, message), "stream", params, asking(message)),
+        MayLeave,
+        message.mayLeave
+      ),
     get: (link: PeerLink, taskId: string) =>
       onTask(link, taskId, (name) => call(link, "get", { ...name, ...link.codec.getParams })),
     cancel: (link: PeerLink, taskId: string) => onTask(link, taskId, (name) => call(link, "cancel", name)),

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
-import { json } from "@bowline/testing/unstable/http/Host"
+import { json } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { Effect, Fiber, Layer, Result } from "effect"
 import { TestClock } from "effect/testing"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { json, text, type HostResponse } from "@bowline/testing/unstable/http/Host"
+import { json, text, type HostResponse } from "@bowline/testing/http/Host"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import { Deferred, Effect, Fiber } from "effect"

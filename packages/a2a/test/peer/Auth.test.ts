@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
-import { json } from "@bowline/testing/unstable/http/Host"
+import { json } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { completes, works } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"
@@ -148,6 +148,28 @@ describe("oauth2_client_credentials", () => {
       for (const { fiber } of calls) assert.strictEqual((yield* Fiber.join(fiber)).state, "completed")
       assert.deepStrictEqual([refusals, (yield* issuer.requests.all).length], [3, 2])
     }).pipe(Effect.provide(memory.pipe(Layer.provide(secrets))))
+  )
+
+  it.effect(
+    "sends no message once its call is interrupted: neither when its first token comes, nor with a new one",
+    () =>
+      Effect.gen(function* () {
+        const network = yield* Network
+        const issuer = yield* network.serve(() =>
+          Effect.delay(Effect.succeed(json(200, { access_token: "token", token_type: "bearer" })), "1 second")
+        )
+        const peer = yield* network.serve(() => Effect.delay(Effect.succeed(json(401, {})), "1 second"))
+        for (const [before, sent] of [
+          ["500 millis", 0],
+          ["1500 millis", 1]
+        ] as const) {
+          const { fiber } = yield* start(question(peer.url, { auth: granted(issuer.url) }))
+          yield* TestClock.adjust(before)
+          yield* Fiber.interrupt(fiber)
+          yield* TestClock.adjust("10 seconds")
+          assert.lengthOf(yield* peer.requests.all, sent)
+        }
+      }).pipe(Effect.provide(memory.pipe(Layer.provide(secrets))))
   )
 
   it.effect("ends as auth when the new token is refused, too", () =>

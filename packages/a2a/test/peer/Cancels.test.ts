@@ -4,7 +4,9 @@ import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { becomes, completes, replies, says, stuck } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"
 import * as Trouble from "@bowline/testing/unstable/peer/Trouble"
-import { Effect, Exit, Fiber, Layer, Logger, Scope } from "effect"
+import { MayLeave } from "@bowline/runtime/unstable/http/Exchange"
+import { Deferred, Effect, Exit, Fiber, Layer, Logger, Scope } from "effect"
+import { HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
 import * as A2aPeerClient from "../../src/peer/A2aPeerClient.ts"
 import { memory, question, reasonOf, start } from "./call.ts"
@@ -136,20 +138,115 @@ it.effect("a bindu task is cancelled also when its send was cut before the answe
   }).pipe(Effect.provide(memory))
 )
 
-it.effect("an A2A task whose send was cut before the answer can't be cancelled, and the log says so", () => {
+it.effect("a message that waits for its connection is dropped when its call is interrupted", () => {
   const lines: Array<string> = []
   const logger = Logger.make(({ message }) => lines.push(String(message)))
+  const connected = Deferred.makeUnsafe<void>()
+  const waiting = Deferred.makeUnsafe<void>()
+  const connecting = Effect.map(HttpClient.HttpClient, (client) =>
+    HttpClient.make((request) =>
+      Effect.gen(function* () {
+        yield* Deferred.succeed(waiting, undefined)
+        yield* Deferred.await(connected)
+        return (yield* MayLeave)() ? yield* client.execute(request) : yield* Effect.interrupt
+      })
+    )
+  )
+  const network = Layer.provideMerge(Layer.effect(HttpClient.HttpClient, connecting), MemoryNetwork.layer)
   return Effect.gen(function* () {
     const peer = yield* serve({ acts: [stuck] })
-    yield* peer.disturb("message/send", Trouble.silent)
     const { fiber } = yield* start(question(peer.url))
-    yield* peer.awaitSeen(({ sends }) => sends.length > 0)
+    yield* Deferred.await(waiting)
     yield* Fiber.interrupt(fiber)
+    yield* Deferred.succeed(connected, undefined)
     yield* TestClock.adjust("10 seconds")
-    assert.deepStrictEqual((yield* peer.seen).cancels, [])
-    assert.include(lines, "remote_task_not_cancelled")
-  }).pipe(Effect.provide([memory, Logger.layer([logger])]))
+    assert.deepStrictEqual([yield* peer.requests.all, lines], [[], []])
+  }).pipe(Effect.provide([Layer.provideMerge(A2aPeerClient.layer, network), Logger.layer([logger])]))
 })
+
+describe.each(["a2a-1.0", "a2a-0.3"] as const)(
+  "a call in %s that is interrupted before the peer has named its task",
+  (dialect) => {
+    it.effect.each([false, true])(
+      "ends at once, and the task is cancelled as soon as the answer names it: a stream %s",
+      (streams) =>
+        Effect.gen(function* () {
+          const peer = yield* serve({ dialect, streams, acts: [stuck] })
+          yield* peer.disturb(streams ? "message/stream" : "message/send", Trouble.late("3 seconds"))
+          const { fiber } = yield* start(question(peer.url, { dialect, streaming: streams }))
+          const seen = yield* peer.awaitSeen(({ sends, streams }) => sends.length + streams.length > 0)
+          yield* Fiber.interrupt(fiber)
+          yield* TestClock.adjust("2999 millis")
+          assert.deepStrictEqual((yield* peer.seen).cancels, [])
+          yield* TestClock.adjust("1 millis")
+          const { cancels, polls } = yield* peer.seen
+          assert.deepStrictEqual(
+            cancels,
+            [...seen.sends, ...seen.streams].map(({ taskId }) => taskId)
+          )
+          assert.deepStrictEqual([yield* peer.requests.open, polls], [0, []])
+        }).pipe(Effect.provide(memory))
+    )
+
+    it.effect("cancels nothing where the answer says that the task is over", () =>
+      Effect.gen(function* () {
+        const peer = yield* serve({ dialect, acts: [completes()] })
+        yield* peer.disturb("message/send", Trouble.late("3 seconds"))
+        const { fiber } = yield* start(question(peer.url, { dialect }))
+        yield* peer.awaitSeen(({ sends }) => sends.length > 0)
+        yield* Fiber.interrupt(fiber)
+        yield* TestClock.adjust("10 seconds")
+        assert.deepStrictEqual((yield* peer.seen).cancels, [])
+      }).pipe(Effect.provide(memory))
+    )
+
+    it.effect("sends its message nowhere else, though the answer is a redirect", () =>
+      Effect.gen(function* () {
+        const peer = yield* serve({ dialect, acts: [stuck] })
+        yield* peer.disturb("message/send", {
+          when: "after",
+          spoil: (answer) =>
+            Effect.delay(Effect.succeed({ ...answer, status: 307, headers: { location: "/" } }), "3 seconds")
+        })
+        const { fiber } = yield* start(question(peer.url, { dialect }))
+        yield* peer.awaitSeen(({ sends }) => sends.length > 0)
+        yield* Fiber.interrupt(fiber)
+        yield* TestClock.adjust("10 seconds")
+        assert.strictEqual((yield* peer.requests.all).length, 1)
+      }).pipe(Effect.provide(memory))
+    )
+
+    it.effect("leaves its task to the next process, if that continues it", () =>
+      Effect.gen(function* () {
+        const peer = yield* serve({ dialect, acts: [stuck] })
+        yield* peer.disturb("message/send", Trouble.late("3 seconds"))
+        const { fiber } = yield* start(question(peer.url, { dialect }, { isHandedOver: () => true }))
+        yield* peer.awaitSeen(({ sends }) => sends.length > 0)
+        yield* Fiber.interrupt(fiber)
+        assert.strictEqual(yield* peer.requests.open, 0)
+        yield* TestClock.adjust("10 seconds")
+        assert.deepStrictEqual((yield* peer.seen).cancels, [])
+      }).pipe(Effect.provide(memory))
+    )
+
+    it.effect("is told in the log, where the answer does not come within 5 seconds", () => {
+      const lines: Array<string> = []
+      const logger = Logger.make(({ message }) => lines.push(String(message)))
+      return Effect.gen(function* () {
+        const peer = yield* serve({ dialect, acts: [stuck] })
+        yield* peer.disturb("message/send", Trouble.silent)
+        const { fiber } = yield* start(question(peer.url, { dialect }))
+        yield* peer.awaitSeen(({ sends }) => sends.length > 0)
+        yield* Fiber.interrupt(fiber)
+        yield* TestClock.adjust("4999 millis")
+        assert.deepStrictEqual([yield* peer.requests.open, lines], [1, []])
+        yield* TestClock.adjust("1 millis")
+        assert.deepStrictEqual([yield* peer.requests.open, lines], [0, ["remote_task_not_cancelled"]])
+        assert.deepStrictEqual((yield* peer.seen).cancels, [])
+      }).pipe(Effect.provide([memory, Logger.layer([logger])]))
+    })
+  }
+)
 
 it.effect("a bindu peer that does not understand taskId gets task_id, once, and from then on at once", () =>
   Effect.gen(function* () {

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Agent, type Trust } from "@bowline/domain/peer/Agent"
-import { json, text } from "@bowline/testing/unstable/http/Host"
+import { json, text } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { becomes, completes } from "@bowline/testing/peer/Act"

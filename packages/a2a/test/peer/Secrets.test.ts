@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Dialect } from "@bowline/domain/peer/Agent"
 import { EnvironmentSecrets } from "@bowline/runtime/config/EnvironmentSecrets"
-import { json } from "@bowline/testing/unstable/http/Host"
+import { json } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import {
   appends,

@@ -6,7 +6,7 @@ import type { RecordedRequest } from "@bowline/testing/unstable/http/RequestLog"
 import { breaks, cutsAnswer, resetsAnswer, silent } from "@bowline/testing/unstable/peer/Trouble"
 import { completes, stuck } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"
-import { Effect, Fiber, Layer, Logger, Scope, Stream, Exit } from "effect"
+import { Deferred, Effect, Exit, Fiber, Layer, Logger, Scope, Stream } from "effect"
 import { HttpClient, HttpClientRequest } from "effect/http"
 import { exchange } from "@bowline/runtime/unstable/http/Exchange"
 import * as A2aPeerClient from "../../src/peer/A2aPeerClient.ts"
@@ -33,6 +33,24 @@ describe("over real sockets", () => {
         const [, poll] = yield* peer.requests.all
         assert.strictEqual(yield* endingOf(poll), "closed")
         assert.strictEqual(yield* peer.cancelled, (yield* peer.seen).sends[0]?.taskId)
+      }).pipe(Effect.provide(sockets))
+  )
+
+  it.live.each(["a2a-1.0", "a2a-0.3"] as const)(
+    "an interruption before the answer to the message ends the call at once, and the task is cancelled, in %s",
+    (dialect) =>
+      Effect.gen(function* () {
+        const peer = yield* serve({ dialect, acts: [stuck] })
+        const gate = yield* Deferred.make<void>()
+        yield* peer.disturb("message/send", {
+          when: "after",
+          spoil: (answer) => Effect.as(Deferred.await(gate), answer)
+        })
+        const { fiber } = yield* start(question(peer.url, { dialect }))
+        const { sends } = yield* peer.awaitSeen(({ sends }) => sends.length === 1)
+        yield* Fiber.interrupt(fiber)
+        yield* Deferred.succeed(gate, undefined)
+        assert.strictEqual(yield* peer.cancelled, sends[0]?.taskId)
       }).pipe(Effect.provide(sockets))
   )
 

@@ -13,7 +13,7 @@ import {
 } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"
 import * as Trouble from "@bowline/testing/unstable/peer/Trouble"
-import { Effect, Fiber } from "effect"
+import { Effect, Fiber, Logger } from "effect"
 import { TestClock } from "effect/testing"
 import { memory, question, reasonOf, start } from "./call.ts"
 
@@ -142,7 +142,9 @@ describe.each(["a2a-1.0", "a2a-0.3", "bindu"] as const)("a task that is streamed
       yield* TestClock.adjust("5 minutes")
       assert.isUndefined(fiber.pollUnsafe())
       yield* Fiber.interrupt(fiber)
-    }).pipe(Effect.provide(memory))
+      yield* TestClock.adjust("5 seconds")
+      assert.strictEqual(yield* peer.requests.open, 0)
+    }).pipe(Effect.provide([memory, Logger.layer([])]))
   )
 
   it.effect("is too large when its messages, its artifacts or their pieces are without end", () =>

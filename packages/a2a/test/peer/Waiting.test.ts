@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { json, text } from "@bowline/testing/unstable/http/Host"
+import { json, text } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { becomes, completes, stays, stuck, works } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"
 import * as Trouble from "@bowline/testing/unstable/peer/Trouble"
-import { Array, Effect, Fiber } from "effect"
+import { Array, Clock, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { memory, question, reasonOf, start } from "./call.ts"
 
@@ -150,6 +150,30 @@ describe("the wait for a task", () => {
       yield* TestClock.setTime(63_000)
       assert.deepInclude(yield* Fiber.join(fiber), { state: "auth-required", content: "Log in at example.com" })
       assert.deepStrictEqual((yield* peer.seen).cancels, [])
+    }).pipe(Effect.provide(memory))
+  )
+
+  it.effect("waits as long for an authorization, though somebody sets the time of day meanwhile", () =>
+    Effect.gen(function* () {
+      const peer = yield* serve({ acts: [becomes("auth-required")] })
+      const clock = yield* Clock.Clock
+      let setByMs = 0
+      const wall = () => clock.currentTimeMillisUnsafe() + setByMs
+      const { fiber } = yield* start(question(peer.url)).pipe(
+        Effect.provideService(
+          Clock.Clock,
+          Object.assign(Object.create(clock), {
+            currentTimeMillisUnsafe: wall,
+            currentTimeMillis: Effect.sync(wall)
+          })
+        )
+      )
+      yield* TestClock.setTime(30_000)
+      setByMs = 3_600_000
+      yield* TestClock.setTime(59_999)
+      assert.isUndefined(fiber.pollUnsafe())
+      yield* TestClock.setTime(60_000)
+      assert.deepInclude(yield* Fiber.join(fiber), { state: "auth-required" })
     }).pipe(Effect.provide(memory))
   )
 

@@ -1,6 +1,6 @@
 import { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
-import { json, type HostResponse } from "@bowline/testing/unstable/http/Host"
+import { json, type HostResponse } from "@bowline/testing/http/Host"
 import { Network } from "@bowline/testing/http/Network"
 import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, say } from "@bowline/testing/provider/Turn"

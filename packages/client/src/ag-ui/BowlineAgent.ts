@@ -17,6 +17,8 @@ import {
 } from "../ui/ChatPlans.ts"
 import * as AgUiEvents from "./AgUiEvents.ts"
 
+export type { ChatOptions }
+
 const textOf = ({ content }: Pick<Message, "content">): string => {
   if (typeof content === "string") return content
   const parts: ReadonlyArray<{ readonly type: string; readonly text?: string }> = Array.isArray(content) ? content : []

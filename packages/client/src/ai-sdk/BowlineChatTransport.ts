@@ -9,6 +9,8 @@ import {
 } from "../ui/ChatPlans.ts"
 import * as UiChunks from "./UiChunks.ts"
 
+export type { ChatOptions }
+
 type Part = UIMessage["parts"][number]
 
 const textOf = ({ parts }: UIMessage): string =>

@@ -1,4 +1,5 @@
-import { Clock, Effect } from "effect"
+import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
+import { Effect } from "effect"
 
 /** What one message costs, in milliseconds, and how much of it may come at once. */
 const cost = 1
@@ -11,7 +12,7 @@ const burst = 1_000
 export const make = (): ((messages: number) => Effect.Effect<void>) => {
   let paidUntil = -Infinity
   return (messages) =>
-    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    Effect.flatMap(Monotonic.now, (now) => {
       paidUntil = Math.max(paidUntil, now - burst) + messages * cost
       return paidUntil <= now ? Effect.void : Effect.sleep(paidUntil - now)
     })

@@ -1,8 +1,9 @@
+import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
 import type { McpCommand } from "@bowline/domain/unstable/mcp/McpServer"
 import { ResponseTooLarge, Unreachable } from "@bowline/domain/peer/PeerError"
 import { failure, type ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
 import type { Redaction } from "@bowline/runtime/unstable/http/Redaction"
-import { Clock, Deferred, Effect, Exit, Fiber, type Scope, Stream } from "effect"
+import { Deferred, Effect, Exit, Fiber, type Scope, Stream } from "effect"
 import { ChildProcess, type ChildProcessSpawner } from "effect/process"
 import * as Pace from "../http/Pace.ts"
 import { ProcessTransport } from "./ProcessTransport.ts"
@@ -43,7 +44,7 @@ const readComplaints = Effect.fnUntraced(function* (
   let nextLog = 0
   const reading = Stream.decodeText(stderr).pipe(
     Stream.runForEach((text) =>
-      Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      Effect.flatMap(Monotonic.now, (now) => {
         tail = (tail + text.slice(-tailLength)).slice(-tailLength)
         if (now < nextLog) return Effect.void
         nextLog = now + logEveryMs

@@ -1,4 +1,12 @@
-import { Auth, PeerError, Protocol, Rpc, Unreachable, type PeerErrorReason } from "@bowline/domain/peer/PeerError"
+import {
+  Auth,
+  PeerError,
+  Protocol,
+  ResponseTooLarge,
+  Rpc,
+  Unreachable,
+  type PeerErrorReason
+} from "@bowline/domain/peer/PeerError"
 import * as JsonValue from "@bowline/domain/unstable/json/JsonValue"
 import { excerpt, fromStatus, type ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
 import type { Redaction } from "@bowline/runtime/unstable/http/Redaction"
@@ -29,6 +37,8 @@ const isJson = (data: unknown): data is Schema.Json => JsonValue.problem(data) =
 const reasonOf = (error: unknown, redaction: Redaction): PeerErrorReason => {
   const said = excerpt(redaction.text(error instanceof Error ? error.message : String(error)))
   if (ProtocolError.isInstance(error)) {
+    // The gateway's own error: what a server sends is plain JSON.
+    if (error.data instanceof ResponseTooLarge) return error.data
     const data = error.data === undefined || !isJson(error.data) ? undefined : redaction.json(error.data)
     return new Rpc({ message: `The server answered with an error: ${said}`, code: error.code, data })
   }

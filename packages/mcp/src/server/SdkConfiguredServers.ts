@@ -7,6 +7,8 @@ import { ChildProcessSpawner } from "effect/process"
 import * as SdkMcpClient from "./SdkMcpClient.ts"
 import * as SharedProcess from "./SharedProcess.ts"
 
+export type { ConfiguredMcpServer }
+
 interface Options {
   /** The servers of each preset. */
   readonly servers: ReadonlyMap<string, ReadonlyArray<ConfiguredMcpServer>>

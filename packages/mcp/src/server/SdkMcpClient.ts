@@ -1,10 +1,11 @@
+import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
 import type { McpServer } from "@bowline/domain/unstable/mcp/McpServer"
 import * as PeerAuth from "@bowline/runtime/unstable/auth/PeerAuth"
 import { LruCache } from "@bowline/runtime/unstable/cache/LruCache"
 import { McpClient, type McpConnection, type McpServerStatus } from "@bowline/runtime/mcp/McpClient"
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { routeHeaders, type Route } from "@bowline/runtime/peer/PeerClient"
-import { Clock, Effect, FiberSet, Layer, Redacted, Semaphore } from "effect"
+import { Effect, FiberSet, Layer, Redacted, Semaphore } from "effect"
 import { HttpClient } from "effect/http"
 import { ServerFetch } from "../http/ServerFetch.ts"
 import type { ServerFailure } from "./Failure.ts"
@@ -55,7 +56,7 @@ export const make = Effect.gen(function* () {
 
   const knownEra = Effect.fnUntraced(function* (url: string) {
     const { era, until } = known.get(url) ?? { era: undefined, until: 0 }
-    return until > (yield* Clock.currentTimeMillis) ? era : undefined
+    return until > (yield* Monotonic.now) ? era : undefined
   })
 
   /** Opens a link, once more without what was known of the server if that is no longer so. */
@@ -64,7 +65,7 @@ export const make = Effect.gen(function* () {
     const era = yield* knownEra(url)
     const anew = Effect.gen(function* () {
       const link = yield* HttpLink.open({ ...options, era: undefined })
-      note(url, { era: link.era, until: (yield* Clock.currentTimeMillis) + eraMs })
+      note(url, { era: link.era, until: (yield* Monotonic.now) + eraMs })
       return link
     })
     const opened =

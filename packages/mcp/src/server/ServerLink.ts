@@ -11,6 +11,7 @@ import type { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError
 import { Announcements } from "./Announcements.ts"
 import { toResult, toTool } from "./Content.ts"
 import { ServerFailure, toFailure } from "./Failure.ts"
+import { refuseLongLists } from "./LongLists.ts"
 import { limitReplies } from "./Replies.ts"
 import { carryTasks, TaskCalls, taskIn, tasksExtension, timeout } from "./TaskCalls.ts"
 
@@ -239,7 +240,9 @@ export const open = Effect.fnUntraced(function* (
     .ask("", (signal) =>
       client.connect(transport, { signal, timeout, ...(era === "legacy" && { prior: { kind: era } }) })
     )
-    .pipe(Effect.onError(() => Effect.promise(() => client.close())))
+    // Until it has an answer to its first question, the client does not close the transport.
+    .pipe(Effect.onError(() => Effect.promise(() => transport.close().then(() => client.close()))))
   carryTasks(transport)
+  refuseLongLists(transport)
   return link
 })

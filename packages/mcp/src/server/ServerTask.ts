@@ -1,7 +1,8 @@
+import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
 import { Unreachable } from "@bowline/domain/peer/PeerError"
 import { mayPass } from "@bowline/runtime/unstable/http/ExchangeError"
 import { pollDelay } from "@bowline/runtime/unstable/http/PollDelay"
-import { Clock, Effect, Random, Result, Schema } from "effect"
+import { Effect, Random, Result, Schema } from "effect"
 import { ServerFailure } from "./Failure.ts"
 
 /** How long one question for a task may take, and how long a server may go without a usable answer to them. */
@@ -45,7 +46,7 @@ export const awaitEnd = Effect.fnUntraced(function* (
   get: (taskId: string) => Effect.Effect<ServerTask, ServerFailure>,
   onStatus: (message: string) => void
 ): Effect.fn.Return<ServerTask, ServerFailure> {
-  const begun = yield* Clock.currentTimeMillis
+  const begun = yield* Monotonic.now
   let task = first
   let now = begun
   let answered = begun
@@ -55,7 +56,7 @@ export const awaitEnd = Effect.fnUntraced(function* (
     const asked = yield* Effect.result(
       Effect.timeoutOrElse(get(first.taskId), { duration: pollLimit, orElse: () => Effect.fail(unanswered) })
     )
-    now = yield* Clock.currentTimeMillis
+    now = yield* Monotonic.now
     if (Result.isSuccess(asked)) {
       task = asked.success
       answered = now

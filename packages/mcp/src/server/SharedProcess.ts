@@ -1,8 +1,9 @@
+import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
 import type { McpCommand } from "@bowline/domain/unstable/mcp/McpServer"
 import { Redaction } from "@bowline/runtime/unstable/http/Redaction"
 import type { McpConnection, McpServerStatus } from "@bowline/runtime/mcp/McpClient"
 import type { Route } from "@bowline/runtime/peer/PeerClient"
-import { Clock, Effect, Exit, Fiber, FiberSet, Scope } from "effect"
+import { Effect, Exit, Fiber, FiberSet, Scope } from "effect"
 import { ChildProcessSpawner } from "effect/process"
 import * as ServerProcess from "../process/ServerProcess.ts"
 import { ServerFailure } from "./Failure.ts"
@@ -109,7 +110,7 @@ export const make = Effect.fnUntraced(function* (
       })
     ),
     Effect.tapError((failure) =>
-      Effect.map(Clock.currentTimeMillis, (now) => {
+      Effect.map(Monotonic.now, (now) => {
         era = undefined
         current = undefined
         failed = { failure, until: now + restartDelayMs }
@@ -120,7 +121,7 @@ export const make = Effect.fnUntraced(function* (
   // A process belongs to no plan: its fibers have neither the trace nor the log annotations of the one that needs it first.
   const run = yield* FiberSet.makeRuntime<never, Running, ServerFailure>()
   const running = Effect.gen(function* () {
-    if (current === undefined && failed.until > (yield* Clock.currentTimeMillis)) return yield* failed.failure
+    if (current === undefined && failed.until > (yield* Monotonic.now)) return yield* failed.failure
     current ??= run(launch)
     return yield* Fiber.join(current)
   })
@@ -131,9 +132,9 @@ export const make = Effect.fnUntraced(function* (
     const server = yield* running
     const { link, process } = server
     list.take(link)
-    const asked = yield* Clock.currentTimeMillis
+    const asked = yield* Monotonic.now
     // Many servers answer nothing while they work on a call, which has a limit of its own.
-    const endIfHung = Effect.flatMap(Clock.currentTimeMillis, (now) =>
+    const endIfHung = Effect.flatMap(Monotonic.now, (now) =>
       now - asked < hangsAfterMs || server.calls > 0 ? Effect.void : process.end(hangs)
     )
     return yield* Effect.onInterrupt(link.tools(), () => endIfHung)

@@ -1,7 +1,7 @@
 import { PeerError } from "@bowline/domain/peer/PeerError"
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import { direct } from "@bowline/runtime/peer/PeerClient"
-import { text } from "@bowline/testing/unstable/http/Host"
+import { text } from "@bowline/testing/http/Host"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
@@ -50,7 +50,8 @@ const serveCall = Effect.fnUntraced(function* (script: Omit<ScriptedMcpServer.Mc
   const server = yield* ScriptedMcpServer.serve({
     list,
     ...script,
-    call: (request) => Effect.andThen(Deferred.succeed(arrived, undefined), script.call?.(request) ?? Effect.never)
+    call: (request, sent) =>
+      Effect.andThen(Deferred.succeed(arrived, undefined), script.call?.(request, sent) ?? Effect.never)
   })
   const plan = yield* Effect.forkChild(run(server.url, { tool_timeout_ms: 5_000 }))
   yield* Deferred.await(arrived)
@@ -94,6 +95,15 @@ describe("a server that", () => {
     }).pipe(Effect.scoped, Effect.provide(plans))
   )
 
+  it.effect("answers no question at all keeps no connection behind the 10 s", () =>
+    Effect.gen(function* () {
+      const { requests, url } = yield* (yield* Network).serve(() => Effect.never)
+      const events = yield* passUntilDone(yield* Effect.forkChild(run(url)))
+      assert.strictEqual(single(events, "notice").code, "mcp_unreachable")
+      assert.strictEqual(yield* requests.open, 0)
+    }).pipe(Effect.scoped, Effect.provide(plans))
+  )
+
   it.effect("cannot be reached costs the plan where it is required", () =>
     Effect.gen(function* () {
       const { code, data, retryable, stage } = single(yield* run("http://nowhere.test", { required: true }), "error")
@@ -133,6 +143,25 @@ describe("a server that", () => {
       const { error, state } = single(yield* run(server.url), "task.finished")
       assert.deepStrictEqual([state, error?.code], ["failed", "response_too_large"])
     }).pipe(Effect.scoped, Effect.provide(plans))
+  )
+
+  it.live("gives a result of more than 10,000 blocks, or lists as many tools, is refused", () =>
+    Effect.gen(function* () {
+      const client = yield* McpClient
+      const connect = (script: ScriptedMcpServer.McpScript) =>
+        Effect.flatMap(ScriptedMcpServer.serve(script), ({ url }) => client.connect(serverAt(url), direct))
+      const withBlocks = (count: number) => {
+        const content = Array.from({ length: count }, () => ({ type: "text", text: "." }))
+        const call: ScriptedMcpServer.McpScript["call"] = (request) =>
+          Effect.sync(() => ScriptedMcpServer.result(request, { content }))
+        return Effect.flatMap(connect({ list, call }), (connection) => callTool(connection, "forecast"))
+      }
+      assert.lengthOf((yield* withBlocks(10_000)).text, 19_999)
+      assert.strictEqual((yield* Effect.flip(withBlocks(10_001))).reason._tag, "response_too_large")
+      const tools = Array.from({ length: 10_001 }, (_, index) => ({ ...forecast, name: `t${index}` }))
+      const many = yield* connect({ list: () => ({ tools }) })
+      assert.strictEqual((yield* Effect.flip(many.tools)).reason._tag, "response_too_large")
+    }).pipe(Effect.scoped, Effect.provide(memory))
   )
 
   it.live("lists pages without an end is left after 100 of them", () =>

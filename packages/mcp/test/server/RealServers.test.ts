@@ -1,6 +1,6 @@
 import { McpClient, type McpConnection } from "@bowline/runtime/mcp/McpClient"
 import { direct } from "@bowline/runtime/peer/PeerClient"
-import type { Host } from "@bowline/testing/unstable/http/Host"
+import type { Host } from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import type { RequestLog } from "@bowline/testing/unstable/http/RequestLog"
 import { Network } from "@bowline/testing/http/Network"

@@ -1,4 +1,4 @@
-import { text, type Host } from "@bowline/testing/unstable/http/Host"
+import { text, type Host } from "@bowline/testing/http/Host"
 import { createMcpHandler, fromJsonSchema, McpServer as Server2 } from "@modelcontextprotocol/server"
 import { Effect, Stream } from "effect"
 import { WebStandardStreamableHTTPServerTransport } from "mcp-sdk-1/server/webStandardStreamableHttp.js"

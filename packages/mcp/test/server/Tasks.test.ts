@@ -1,6 +1,6 @@
 import { McpClient } from "@bowline/runtime/mcp/McpClient"
 import { direct } from "@bowline/runtime/peer/PeerClient"
-import { json, text, type Host } from "@bowline/testing/unstable/http/Host"
+import { json, text, type Host } from "@bowline/testing/http/Host"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import { assert, describe, it } from "@effect/vitest"

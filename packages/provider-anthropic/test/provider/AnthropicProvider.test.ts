@@ -1,5 +1,5 @@
 import { Provider, type ProviderPart, type ProviderRequest } from "@bowline/runtime/provider/Provider"
-import { json, type Host } from "@bowline/testing/unstable/http/Host"
+import { json, type Host } from "@bowline/testing/http/Host"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import * as Move from "@bowline/testing/http/Move"

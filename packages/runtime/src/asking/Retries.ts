@@ -2,7 +2,8 @@ import { ProviderError, type ProviderErrorReason } from "@bowline/domain/provide
 import type { Stage } from "@bowline/domain/plan/Outcome"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Duration, Effect, Pull, Schedule } from "effect"
+import { Duration, Effect, Pull, Schedule } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 import * as ProviderMetrics from "../telemetry/ProviderMetrics.ts"
 import type { CredentialPool } from "./CredentialPool.ts"
 import * as Recourse from "./Recourse.ts"
@@ -14,8 +15,8 @@ export interface Subject {
   readonly session: SessionId
   /** As `provider/model`: the one to ask, and those that may take its place, in order. */
   readonly models: ReadonlyArray<string>
-  /** Milliseconds since 1970: no attempt begins after it. */
-  readonly deadline: number
+  /** Milliseconds of the `Monotonic` clock: no attempt begins after it. */
+  readonly endsAt: number
   /** The plan's stage while it waits for the answer. */
   readonly stage: Stage
 }
@@ -115,13 +116,13 @@ export class Retries {
 
   #decide(reason: ProviderErrorReason, hasOtherCredential: boolean) {
     return Effect.gen({ self: this }, function* () {
-      const now = yield* Clock.currentTimeMillis
+      const now = yield* Monotonic.now
       const nextWait = (this.#nextWait ??= yield* countWaits(this.#parts.settings))
       return Recourse.decide(this.#failures, {
         waitMs: yield* nextWait(now, reason),
         hasOtherCredential,
         hasOtherModel: this.#otherModels.length > 0,
-        timeLeftMs: this.#subject.deadline - now
+        timeLeftMs: this.#subject.endsAt - now
       })
     })
   }

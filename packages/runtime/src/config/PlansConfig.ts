@@ -1,7 +1,9 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { Context, Duration, Layer } from "effect"
 import type { AttemptTimers } from "../provider/Attempt.ts"
-import * as ModelTable from "../provider/ModelTable.ts"
+import { type ModelOverrides, noOverrides } from "../provider/ModelTable.ts"
+
+export type { AttemptTimers, ModelOverrides }
 
 /** When calls of a plan lead nowhere. 0 switches a rule off. */
 export interface LoopLimits {
@@ -66,7 +68,7 @@ export class PlansConfig extends Context.Service<
     /** How long a resumed plan may run before a reader of it has come. */
     readonly takeoverGrace: Duration.Duration
     /** Facts about models that the table lacks, or has wrong. It is asked anew for each request to a provider, since an operator may change them. */
-    readonly models: () => ModelTable.ModelOverrides
+    readonly models: () => ModelOverrides
     /** By the name of a provider, for its models. They win over those for every model. */
     readonly providerTimers: ReadonlyMap<string, Partial<AttemptTimers>>
     /** Tokens, of a model that the table does not have. */
@@ -109,7 +111,7 @@ const defaults: Omit<PlansConfig["Service"], "model" | "allowsModel"> = {
   resume: true,
   streamGrace: Duration.zero,
   takeoverGrace: Duration.seconds(60),
-  models: () => ModelTable.noOverrides,
+  models: () => noOverrides,
   providerTimers: new Map(),
   contextWindow: 128_000,
   firstTokenTimeout: undefined,

@@ -22,6 +22,18 @@ const missing = (call: ToolCallPart): ToolResultPart => ({
   content: unknownEffect
 })
 
+/** The calls of these messages that have no result in them, in their order. */
+export const unanswered = (messages: Iterable<Pick<Entry, "parts">>): ReadonlyArray<TaskId> => {
+  const calls = new Set<TaskId>()
+  for (const { parts } of messages) {
+    for (const part of parts) {
+      if (part.type === "tool_call") calls.add(part.task_id)
+      if (part.type === "tool_result") calls.delete(part.task_id)
+    }
+  }
+  return Array.from(calls)
+}
+
 /** Whether the part has content for the model. */
 const says = (part: MessagePart): boolean =>
   part.type === "text" ? part.text.trim() !== "" : part.type === "tool_call" || part.type === "file"

@@ -1,6 +1,6 @@
 import { Http, ResponseTooLarge } from "@bowline/domain/peer/PeerError"
 import { retryAfter } from "../provider/RetryAfter.ts"
-import { Clock, Duration, Effect, Option, Stream } from "effect"
+import { Clock, Context, Duration, Effect, Option, Stream } from "effect"
 import { HttpClientRequest, type HttpClient, type HttpClientError, type HttpClientResponse } from "effect/http"
 import { ExchangeError, failure, fromTransport } from "./ExchangeError.ts"
 import { Redaction } from "./Redaction.ts"
@@ -11,6 +11,14 @@ export interface Answer {
   readonly body: string
   readonly after: Option.Option<Duration.Duration>
 }
+
+/**
+ * Asked when the connection of a request is there, before its first byte leaves: where it says no, the request is dropped. A client that does not
+ * know when that is asks nothing.
+ */
+export const MayLeave = Context.Reference<() => boolean>("@bowline/runtime/http/MayLeave", {
+  defaultValue: () => () => true
+})
 
 export const maxBytes = 8 * 1024 * 1024
 const maxRedirects = 3

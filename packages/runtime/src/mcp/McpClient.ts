@@ -4,6 +4,8 @@ import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Context, Effect, Layer, type Schema, type Scope } from "effect"
 import type { Route } from "../peer/PeerClient.ts"
 
+export type { McpServer }
+
 type JsonObject = { readonly [key: string]: Schema.Json }
 
 /** A tool as its server lists it. Everything in it is the server's word. */

@@ -91,14 +91,15 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
     }
     const prior = yield* Effect.fromResult(newPrior(session, request.prior_summary ?? ""))
     memory.add(session)
+    const now = yield* Clock.currentTimeMillis
     if (!memory.replicas.has(plan.replica)) {
-      memory.replicas.set(plan.replica, (yield* Clock.currentTimeMillis) + Duration.toMillis(firstBreath))
+      memory.replicas.set(plan.replica, now + Duration.toMillis(firstBreath))
     }
     session.last_active_at = createdAt
     for (const agent of request.agents) session.agents.set(agent.name, summary(agent))
     for (const message of plan.messages) append(session, plan_id, message, createdAt)
     if (prior !== "") session.priors.push(prior)
-    const record = makePlan(memory, plan, session)
+    const record = makePlan(memory, plan, session, now)
     const created = known === undefined
     record.events.push(
       ...fromEvents(1, createdAt, [
@@ -107,7 +108,6 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
     )
     memory.plans.set(plan_id, record)
     memory.takeKey(plan)
-    const now = yield* Clock.currentTimeMillis
     const fence =
       plan.leaseTtl !== undefined && session.open.size === 0 && !memory.hasLease(session, now)
         ? memory.lease(session, plan.replica, now + Duration.toMillis(plan.leaseTtl))
@@ -232,7 +232,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
         record.fence = isQueued ? record.fence + 1 : memory.lease(session, replica, now + Duration.toMillis(leaseTtl))
         if (!isQueued && isDead) record.deaths++
         record.isHandedOver = false
-        return abandoned(record, guardOf(record))
+        return abandoned(record, session, guardOf(record), now)
       })
     }),
   requestAbort: (id, reason) =>

@@ -3,7 +3,8 @@ import { MessageId } from "@bowline/domain/session/Message"
 import { SessionId } from "@bowline/domain/session/Session"
 import { StorageError } from "@bowline/domain/storage/StorageError"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
-import { Cause, Clock, Duration, Effect, Exit, FiberSet, Latch, Option, Schedule, type Schema, Scope } from "effect"
+import { Cause, Duration, Effect, Exit, FiberSet, Latch, Option, Schedule, type Schema, Scope, Struct } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
 import { SessionLock } from "../lock/SessionLock.ts"
@@ -39,7 +40,7 @@ interface Kept {
 }
 
 /** What a plan starts with, its preset included. */
-type Start = Pick<Ready, keyof PlanStart | "preset">
+type Start = Pick<Ready, keyof PlanStart | "preset" | "endsAt">
 
 /** Whether the database may have executed the statement although its answer is missing. */
 const isLostAnswer = (cause: Cause.Cause<{ readonly _tag: string } | StorageError>): boolean => {
@@ -118,9 +119,8 @@ export class Creations {
     const { store, config, secretKey, uuid, lock } = this.#parts
     const { plan_id, request, createdAt } = start
     const key = config.resume && store.isDurable ? secretKey : Option.none()
-    const { preset: _, ...stored } = start
     return {
-      ...stored,
+      ...Struct.omit(start, ["preset", "endsAt"]),
       replica: lock.replica,
       leaseTtl: lock.leaseTtl(),
       new_session_id: SessionId.make(`session_${uuid()}`),
@@ -167,7 +167,7 @@ export class Creations {
         while: (error) => error._tag === "StorageError" && error.reason.isRetryable,
         schedule: Schedule.spaced("500 millis")
       })
-      const stored = yield* Effect.timeout(get, Math.max(start.deadline - (yield* Clock.currentTimeMillis), 0))
+      const stored = yield* Effect.timeout(get, Math.max(start.endsAt - (yield* Monotonic.now), 0))
       if (isSettled(stored)) return
       const guard = yield* retryWhileAway(this.#parts.store.guardOf(start.plan_id, this.#parts.lock.replica))
       if (Option.isNone(guard)) return

@@ -1,11 +1,13 @@
-import { Deferred, type Duration, Effect, Exit, Fiber, FiberMap, Latch, Option, type Scope } from "effect"
+import { Deferred, type Duration, Effect, Exit, Fiber, FiberMap, Latch, Option, Schedule, type Scope } from "effect"
 import { claim } from "../lock/Claim.ts"
 
 interface Options<A> {
   /** The most values and reserved places at one time. */
   readonly capacity: number
-  /** Asks the fiber of a value to end. It is called once for each value. */
+  /** Asks the fiber of a value to end, also one that was asked before. */
   readonly end: (value: A) => void
+  /** Whether a value needs no grace now. */
+  readonly isWaiting: (value: A) => boolean
   /** Tells an older value of a key that a new one replaces it: its fiber is to end. */
   readonly replace: (value: A) => void
   /** How long values may take to end, and what happens to one that takes longer. */
@@ -31,7 +33,10 @@ export interface Keeper<K, A> {
   readonly isReserved: () => boolean
   /** Whether there is neither a value nor a reserved place. */
   readonly isIdle: () => boolean
-  /** Refuses new places, and returns when it is idle: values have the grace to end by themselves, then they are asked to. */
+  /**
+   * Refuses new places, and returns when it is idle: values have the grace to end by themselves, then they are asked to. One that
+   * only waits is asked within a second.
+   */
   readonly drain: (grace: Duration.Input) => Effect.Effect<void>
   readonly isDraining: () => boolean
 }
@@ -46,7 +51,8 @@ export interface Keeper<K, A> {
  *
  * What is announced while the keeper is ending is asked to end at once. The fibers are interrupted when the scope has closed.
  */
-export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace, endWithin, abandon }: Options<A>) {
+export const make = Effect.fnUntraced(function* <K, A>(options: Options<A>) {
+  const { capacity, end, isWaiting, replace, endWithin, abandon } = options
   const fibers = yield* FiberMap.make<K, void>()
   const values = new Map<K, A>()
   const idle = Latch.makeUnsafe(true)
@@ -70,6 +76,10 @@ export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace,
     return Effect.timeoutOrElse(idle.await, { duration: endWithin, orElse: () => abandonAll })
   })
   yield* Effect.addFinalizer(() => endAll)
+
+  const endWaiting = Effect.sync(() => {
+    for (const value of values.values()) if (isWaiting(value)) end(value)
+  })
 
   const room = () => capacity - values.size - reserved
   const takePlace = Effect.suspend(() =>
@@ -118,7 +128,8 @@ export const make = Effect.fnUntraced(function* <K, A>({ capacity, end, replace,
     drain: (grace) =>
       Effect.suspend(() => {
         if (state === "open") state = "draining"
-        return Effect.timeoutOrElse(idle.await, { duration: grace, orElse: () => endAll })
+        const ended = Effect.raceFirst(idle.await, Effect.repeat(endWaiting, Schedule.spaced("1 second")))
+        return Effect.timeoutOrElse(ended, { duration: grace, orElse: () => endAll })
       }),
     isDraining: () => state !== "open"
   }

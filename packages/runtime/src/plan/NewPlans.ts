@@ -10,6 +10,7 @@ import {
 } from "@bowline/domain/plan/Refusal"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Context, Effect, Exit, Fiber, FiberSet, Layer, type Schema } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
 import { EnvironmentSecrets } from "../config/EnvironmentSecrets.ts"
 import { GatewayId } from "../config/GatewayId.ts"
@@ -86,7 +87,9 @@ export class NewPlans extends Context.Service<
       const start = Effect.fnUntraced(function* (given: Asked) {
         const { caller, request: asked, route: came = direct, sent, ...kept } = given
         const { preset, request } = yield* check(caller, asked, came)
-        const createdAt = yield* Clock.currentTimeMillis
+        const clock = yield* Clock.Clock
+        const createdAt = clock.currentTimeMillisUnsafe()
+        const { timeout_ms } = request.preferences
         const model = request.preferences.model ?? config.model
         const { session, plan } = yield* creations.create(
           {
@@ -98,7 +101,8 @@ export class NewPlans extends Context.Service<
             cost_usd: ModelLimits.of(config, model).facts?.price === undefined ? null : 0,
             route: Hops.onward(came, gateway, Hops.originOf(yield* Effect.context())),
             createdAt,
-            deadline: createdAt + request.preferences.timeout_ms
+            deadline: createdAt + timeout_ms,
+            endsAt: Monotonic.millis(clock) + timeout_ms
           },
           { ...kept, sent: sent ?? StoredRequest.written(asked) }
         )

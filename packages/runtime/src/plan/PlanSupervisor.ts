@@ -1,5 +1,6 @@
 import type { Outcome } from "@bowline/domain/plan/Outcome"
 import { Clock, Context, Duration, Effect, Exit, Fiber, Scope, type Semaphore } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 import * as Alarm from "../clock/Alarm.ts"
 import { LeaseLost } from "../store/LeaseStore.ts"
 import type { LivePlan } from "../stream/LivePlan.ts"
@@ -97,7 +98,7 @@ interface Parts {
  * waits longer than 10 s for the fiber.
  */
 export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePlan, { lock, planner, endings }: Parts) {
-  const { journal, deadline } = run.given
+  const { journal, endsAt } = run.given
   const context = yield* Effect.context<Scope.Scope>()
   const scope = Context.get(context, Scope.Scope)
 
@@ -116,7 +117,7 @@ export const supervise = Effect.fnUntraced(function* (run: PlanRun, live: LivePl
   // A thousand callers may leave at the same instant. One plan ends in each turn of the event loop, so that the connections of the last
   // one do not wait for the ends of the others. A plan whose connection is closed does nothing meanwhile.
   const takeTurn = () => (run.connections.size > 0 ? endings.withPermit(Effect.yieldNow) : Effect.void)
-  const timeLeft = Math.max(deadline - (yield* Clock.currentTimeMillis), 0)
+  const timeLeft = Math.max(endsAt - (yield* Monotonic.now), 0)
   const { end, fiber } = yield* Effect.uninterruptibleMask((restore) =>
     // Detached, since a parent waits for its children without a limit. It is interrupted below, whatever ends the plan.
     Effect.flatMap(Effect.forkDetach(restore(work)), (fiber) => {

@@ -1,5 +1,5 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
-import type { Decision, GivenDecision } from "@bowline/domain/plan/Approval"
+import type { Decision, GivenDecision, PendingApproval } from "@bowline/domain/plan/Approval"
 import { isSettled, type Plan, type PlanId, type PlanSummary } from "@bowline/domain/plan/Plan"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import type {
@@ -47,7 +47,7 @@ import { RunningPlans } from "./RunningPlans.ts"
 import { SessionCompaction } from "./SessionCompaction.ts"
 import { Sessions } from "./Sessions.ts"
 
-export type { Asked, Decider }
+export type { ApprovalId, Asked, Decider, Page, PageRequest, PlanFilter, Preset, PresetSkill, ReplicaId }
 
 const toEvents = (frames: PlanReader): Stream.Stream<PlanEvent, StorageError> =>
   Stream.flatMap(frames, (item) => (typeof item === "string" ? Stream.empty : Stream.succeed(toEvent(item))))
@@ -91,7 +91,7 @@ export class Plans extends Context.Service<
     /** Aborts the plan (`cancelled`), and returns it when it is settled. A plan that is over stays as it is. */
     readonly cancel: (caller: CallerName, id: PlanId) => Effect.Effect<Plan, NotFound | StorageError>
     /** The calls of this caller's plans that wait for a decision, newest first. */
-    readonly approvals: ApprovalStore["Service"]["pending"]
+    readonly approvals: (caller: CallerName, page: PageRequest) => Effect.Effect<Page<PendingApproval>, StorageError>
     /**
      * Approves or rejects a call that waits, wherever its plan runs, and returns the decision that stands: the first one. Fails with
      * `ApprovalConflict` if that is the other one, or if the plan is over.

@@ -1,5 +1,6 @@
 import { type PlanRequest, resolve } from "@bowline/domain/plan/PlanRequest"
 import { Clock, Duration, Effect, Latch, Layer, Option } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import * as Presets from "../config/Presets.ts"
@@ -43,7 +44,7 @@ const makeResume = Effect.gen(function* () {
   const { takeoverGrace } = yield* PlansConfig
 
   return Effect.fnUntraced(function* (abandoned: AbandonedPlan, asked: PlanRequest, preset: Presets.Preset) {
-    const { plan, owner: caller, guard, preferences, route } = abandoned
+    const { plan, owner: caller, guard, leftMs, preferences, route } = abandoned
     // Those that its request and its preset gave when it was created.
     const request = resolve({ ...asked, preferences }, preset.preferences)
     const { plan_id, session_id, model } = plan
@@ -59,6 +60,7 @@ const makeResume = Effect.gen(function* () {
       guard,
       createdAt: Date.parse(plan.created_at),
       deadline: Date.parse(plan.deadline_at),
+      endsAt: (yield* Monotonic.now) + leftMs,
       head: Resumption.headOf(abandoned),
       recent: [],
       isEmpty: false,

@@ -44,6 +44,8 @@ export interface RunningPlan {
 export interface Ready extends PlanStart {
   readonly preset: Preset
   readonly session_id: SessionId
+  /** Its deadline, in milliseconds of this process's `Monotonic` clock. */
+  readonly endsAt: number
   /** The guard of its next write. If it is `Held`, the session's lease came with the plan. */
   readonly guard: Guard
   /** Its last event, and those of the last ones that need not be read from the store. */
@@ -74,7 +76,7 @@ export class RunningPlans extends Context.Service<
     readonly room: () => number
     /**
      * Refuses new plans, and lets plans run on for the grace. Then it hands over those that another process can resume, and aborts
-     * the rest.
+     * the rest. Those that only wait for approvals are handed over within a second: a decision may come in days.
      */
     readonly drain: Effect.Effect<void>
     readonly isDraining: () => boolean
@@ -139,6 +141,7 @@ const makeKeeper = Effect.gen(function* () {
   return yield* Keeper.make<PlanId, RunningPlan>({
     capacity: maxPlans,
     end: ({ run }) => run.end("shutdown"),
+    isWaiting: ({ run }) => run.stage === "approval" && run.isResumable,
     replace: ({ run }) => run.given.journal.lose(),
     endWithin: shutdownTimeout,
     abandon: ({ live }) => live.close("reconnect")

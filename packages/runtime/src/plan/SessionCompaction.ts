@@ -2,7 +2,8 @@ import type { CallerName } from "@bowline/domain/caller/CallerName"
 import { type NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { Compacted, SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Context, Data, Deferred, Duration, Effect, Exit, Layer, RcMap } from "effect"
+import { Context, Data, Deferred, Duration, Effect, Exit, Layer, RcMap } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
 import { PlanStore } from "../store/PlanStore.ts"
@@ -79,7 +80,7 @@ export class SessionCompaction extends Context.Service<
           isRefused: false,
           frame: (summaries) => ({ system: contextBlock("", summaries) ?? "", tools: [] }),
           remoteTasks: new Map(),
-          deadline: (yield* Clock.currentTimeMillis) + Duration.toMillis(timeout),
+          endsAt: (yield* Monotonic.now) + Duration.toMillis(timeout),
           timeout,
           account: unpaid
         })

@@ -18,6 +18,8 @@ import { StepState } from "./StepState.ts"
 interface Given extends PlanStart {
   readonly preset: Preset
   readonly session_id: SessionId
+  /** Its deadline, in milliseconds of this process's `Monotonic` clock. */
+  readonly endsAt: number
   /** As `provider/model`: the one that is asked, and those that may take its place, in order. */
   readonly models: ReadonlyArray<string>
   /** How far another process has brought it, if one has. */
@@ -79,9 +81,8 @@ export class PlanRun {
     this.#counts = resumed?.progress ?? { steps: 0, tool_calls: 0, retries: 0, usage: Usage.empty, cost_usd }
     if (resumed === undefined) return
     this.tasks.inherit(resumed.tasks)
-    // The plan may end before it comes to the calls that wait for approvals.
-    const begun = new Set(resumed.tasks.map(({ task_id }) => task_id))
-    this.tasks.expect(Array.from(resumed.approvals.keys()).filter((task_id) => !begun.has(task_id)))
+    // The plan may end before it comes to those that have not started.
+    this.tasks.expect(resumed.unanswered)
   }
 
   /** The models that may still be asked, the one in use first. */
@@ -95,7 +96,7 @@ export class PlanRun {
 
   /** Whom to ask for an answer in this stage. */
   subject(stage: Stage): Subject {
-    return { session: this.given.session_id, models: this.#models, deadline: this.given.deadline, stage }
+    return { session: this.given.session_id, models: this.#models, endsAt: this.given.endsAt, stage }
   }
 
   /** Asks this model from now on: those in front of it have failed. */
@@ -176,10 +177,14 @@ export class PlanRun {
     this.#tell(ending)
   }
 
+  /** Whether the next process can resume the plan as it is now. */
+  get isResumable(): boolean {
+    return this.given.isKept() && this.tasks.open.every(([, task]) => task.isIdempotent || task.remote_task_id !== null)
+  }
+
   /** Hands the plan over to the next process, if that can resume it; else aborts it. */
   end(reason: AbortReason): void {
-    const isResumable = this.tasks.open.every(([, task]) => task.isIdempotent || task.remote_task_id !== null)
-    if (isResumable && this.given.isKept()) this.#end({ _tag: "HandedOver" })
+    if (this.isResumable) this.#end({ _tag: "HandedOver" })
     else this.abort(reason)
   }
 

@@ -210,8 +210,10 @@ export class PlanTasks {
     // Of an inherited task: permissions have changed, so that nobody continues it.
     const isCut = state === "interrupted" || state === "timed-out" || state === "rejected"
     if (isCut && (task.isInherited || this.#isOverdue())) this.#abandoned.push(task)
-    this.#measureCall(kind, state, now - startedAt)
-    const shown = { task_id, state, remote_task_id, remote_context_id, duration_ms: now - startedAt }
+    // Somebody may have set the clock back, or the process that started it has another one.
+    const duration_ms = Math.max(now - startedAt, 0)
+    this.#measureCall(kind, state, duration_ms)
+    const shown = { task_id, state, remote_task_id, remote_context_id, duration_ms }
     return {
       changes: [{ _tag: "TaskFinished", task_id, state, result, error: error ?? null, at: fromMillis(now) }, answer],
       events: [{ event: "task.finished", data: error === undefined ? shown : { ...shown, error } }]

@@ -4,6 +4,7 @@ import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Clock, Duration, Effect, Fiber, Option, type Schema, Semaphore } from "effect"
 import type { PlanEvent, Verified } from "@bowline/domain/plan/PlanEvent"
 import type { PeerEvent } from "../peer/PeerClient.ts"
+import * as Monotonic from "../clock/Monotonic.ts"
 import * as ToolSpan from "../telemetry/ToolSpan.ts"
 import * as Envelope from "../tool/Envelope.ts"
 import type { AgentDid, Tool, ToolResult } from "../tool/Tool.ts"
@@ -109,11 +110,14 @@ class StepCalls {
   })
 
   readonly #make = Effect.fnUntraced(function* (this: StepCalls, prepared: Prepared) {
-    const begun = yield* Clock.currentTimeMillis
+    const begun = yield* Monotonic.now
     const did = yield* this.#identify(prepared)
     if (prepared._tag === "Begun") {
       const { remote_task_id, started_at } = prepared.task
-      return yield* this.#dispatch(prepared, did, remote_task_id === null ? begun : Date.parse(started_at))
+      // Another process has started it, whose clock may be ahead.
+      const before =
+        remote_task_id === null ? 0 : Math.max((yield* Clock.currentTimeMillis) - Date.parse(started_at), 0)
+      return yield* this.#dispatch(prepared, did, begun - before)
     }
     // Before it starts: what is refused is stored with its end, or not at all.
     yield* this.#run.given.journal.keepUp
@@ -161,7 +165,7 @@ class StepCalls {
   ) {
     const { tool, input, part } = prepared
     const { tasks, given } = this.#run
-    const spent = (yield* Clock.currentTimeMillis) - since
+    const spent = (yield* Monotonic.now) - since
     // The intent is stored before the call leaves.
     yield* given.journal.flush
     const { remote_context_id: contextId = null, remote_task_id: taskId = null } = tasks.get(part.task_id) ?? {}

@@ -6,6 +6,8 @@ import { Context, type Stream } from "effect"
 import type { Model } from "./ModelTable.ts"
 import type { JsonSchema } from "../tool/Tool.ts"
 
+export type { JsonSchema, Model }
+
 /** A tool as the model sees it. */
 export interface ToolDefinition {
   readonly name: string

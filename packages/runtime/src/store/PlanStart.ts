@@ -16,5 +16,6 @@ export interface PlanStart {
   /** The way on which the plan calls peers. */
   readonly route: Route
   readonly createdAt: number
+  /** As the plan's caller is told. What ends the plan is measured: the time of day may change, or differ between replicas. */
   readonly deadline: number
 }

@@ -173,12 +173,16 @@ export interface AbandonedPlan {
   /** As they were when the plan was created: those of its request, those of its preset, and the defaults. */
   readonly preferences: Preferences
   readonly route: Route
+  /** Milliseconds until its deadline by the clock of the store, which has measured them since the plan was created; below 0 behind it. */
+  readonly leftMs: number
   /** How many processes have died, or lost the plan, while they ran it. A hand-over does not count. */
   readonly deaths: number
   /** Its events from the last `step` on, or all its events if it has no step yet. */
   readonly tail: ReadonlyArray<EventRow>
   /** Its calls, in the order in which they started. */
   readonly tasks: ReadonlyArray<StoredTask>
+  /** The calls that its history has no result for, in their order: some of them may not have started. */
+  readonly unanswered: ReadonlyArray<TaskId>
 }
 
 /**
@@ -216,7 +220,7 @@ export class PlanStore extends Context.Service<
       now: string
     ) => Effect.Effect<Option.Option<PlanId>, IdempotencyConflict | StorageError>
     /**
-     * Writes a batch durably, in one transaction. Returns the plans whose guard no longer holds or that are over already; nothing
+     * Writes a batch durably, in one transaction. It has one commit of each plan at most. Returns the plans whose guard no longer holds or that are over already; nothing
      * was written for them. After `Unavailable` the batch may be stored, or may still become stored. The caller writes the same
      * batch again, and it is stored once.
      */

@@ -1,6 +1,8 @@
 import { Context, Option } from "effect"
 import type { SealingKey } from "./Sealing.ts"
 
+export type { SealingKey }
+
 /**
  * The key of 32 bytes that encrypts the secrets of running plans, and of places that are notified. Without it no secret is stored: a plan
  * whose request brought one is not resumed by another process.

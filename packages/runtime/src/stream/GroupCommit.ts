@@ -102,7 +102,7 @@ export class GroupCommit extends Context.Service<
           since = nextSince
           nextSince = undefined
           if (batch.length > 0) {
-            yield* write(batch)
+            for (const round of inRounds(batch)) yield* write(round)
             lag.updateUnsafe(age(), {}, context)
           }
           // A store in memory has answered already: the plans go on before the next batch is taken.
@@ -123,6 +123,22 @@ export class GroupCommit extends Context.Service<
       }
     })
   )
+}
+
+/**
+ * Each round has one commit of a plan at most. A plan that its own process has taken over again has two writers for a moment: what the
+ * store refuses to the old one, it may store for the new one.
+ */
+const inRounds = (batch: ReadonlyArray<Taken>): ReadonlyArray<ReadonlyArray<Taken>> => {
+  const rounds: Array<Array<Taken>> = []
+  const counts = new Map<PlanId, number>()
+  for (const taken of batch) {
+    const { plan_id } = taken.commit
+    const round = counts.get(plan_id) ?? 0
+    counts.set(plan_id, round + 1)
+    ;(rounds[round] ??= []).push(taken)
+  }
+  return rounds
 }
 
 const complete = (batch: ReadonlyArray<Taken>, refused: ReadonlySet<PlanId>, now: number): Effect.Effect<void> => {

@@ -6,8 +6,8 @@ import { createHash } from "node:crypto"
 import { LruCache } from "../cache/LruCache.ts"
 import { truncate } from "./Envelope.ts"
 import * as Validation from "./internal/Validation.ts"
-import * as ValidationThread from "./internal/ValidationThread.ts"
 import { textInput } from "./PeerTools.ts"
+import { SchemaChecks } from "./SchemaChecks.ts"
 import type { JsonSchema, Tool, ToolInput } from "./Tool.ts"
 
 /** How many characters the arguments of a call, or a final answer, may have. */
@@ -116,7 +116,7 @@ export class InputValidator extends Context.Service<
   static readonly layer = Layer.effect(
     InputValidator,
     Effect.gen(function* () {
-      const thread = yield* ValidationThread.make
+      const thread = yield* yield* SchemaChecks
       const turns = yield* PartitionedSemaphore.make<CallerName>({ permits: 1 })
       /** Until when a schema is put aside for a caller, in milliseconds since 1970, and why. */
       const putAside = new LruCache<string, { readonly until: number; readonly verdict: Validation.Verdict }>(

@@ -2,6 +2,8 @@ import { Cause, Context, Effect, Layer, Option, Schema, Stream } from "effect"
 import { Tool as AiTool, type Toolkit } from "effect/ai"
 import type { JsonSchema, Tool, ToolResult } from "./Tool.ts"
 
+export type { Tool }
+
 /** Tools that the app itself brings. None, unless it says so. */
 export const LocalTools = Context.Reference<ReadonlyArray<Tool>>("@bowline/runtime/tool/LocalTools", {
   defaultValue: () => []

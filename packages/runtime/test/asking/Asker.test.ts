@@ -13,7 +13,7 @@ const model = "scripted/model"
 const subject = {
   session: SessionId.make(`session_${"a".repeat(36)}`),
   models: [model],
-  deadline: 600_000,
+  endsAt: 600_000,
   stage: "provider" as const
 }
 const question = { system: "", messages: [], tools: [], toolChoice: "auto" as const }

@@ -21,7 +21,7 @@ describe("the stores in memory", () => {
       const memory = new Memory(Infinity)
       const plan = yield* Given.newPlan()
       const session = makeSession(memory, plan)
-      const record = makePlan(memory, plan, session)
+      const record = makePlan(memory, plan, session, 0)
       apply(memory, record, session, { _tag: "HandedOver" })
       assert.deepStrictEqual(record.request, plan.storedRequest)
       apply(memory, record, session, Given.settled())

@@ -109,6 +109,38 @@ describe("a call that waits for an approval when its process dies", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   })
 
+  it.effect("has one result where it is rejected, whichever write its process dies of", () => {
+    const holds = (text: string) => (batch: ReadonlyArray<PlanCommit>) => JSON.stringify(batch).includes(text)
+    const writes = ["approval.resolved", '"rejected it', '"Settled"']
+    return Effect.gen(function* () {
+      for (const [index, when] of (["before", "behind"] as const).entries()) {
+        for (const write of writes) {
+          const session = `${write}-${index}`
+          const script = [asksBoth.slice(0, 1), [say("ok")]]
+          const first = yield* mortal({
+            script,
+            dies: (batch) => (holds(write)(batch) ? when : undefined)
+          })
+          const second = yield* mortal({ script: [[say("ok")]] })
+          const { plan_id, session_id } = yield* first.on(
+            post({ question: "?", session_id: session, agents, ...stays })
+          )
+          yield* pass("1 second")
+          const [approval] = yield* waiting(first)
+          yield* decide(first, plan_id, approval?.task_id ?? assert.fail(), "reject")
+          yield* replayed(second, plan_id)
+          const history = yield* (yield* SessionStore).history(session_id)
+          const results = history.flatMap(({ parts }) => parts.filter(({ type }) => type === "tool_result"))
+          assert.deepStrictEqual(
+            results.map((part) => "state" in part && part.state),
+            ["rejected"],
+            `${write} ${when}`
+          )
+        }
+      }
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  })
+
   it.effect("is known to be unmade where no process can resume its plan, which has no text twice", () =>
     Effect.gen(function* () {
       const first = yield* mortal({ script: [[say("Paying. "), ...asksBoth.slice(0, 1)]] })

@@ -1,12 +1,12 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { stall, wait } from "@bowline/testing/http/Move"
-import { say, usage } from "@bowline/testing/provider/Turn"
+import { callTool, say, usage } from "@bowline/testing/provider/Turn"
 import { all, pass, post, seen, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Stream } from "effect"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { askBob, bob, names } from "./Bob.ts"
-import { mortal, peer, replayed, stays } from "./Mortal.ts"
+import { hi, mortal, peer, replayed, stays } from "./Mortal.ts"
 
 const config = { shutdownGrace: Duration.seconds(5) }
 
@@ -47,6 +47,49 @@ describe("a plan that runs at a shutdown", () => {
       assert.strictEqual(ready.calls[0]?.resumes?.taskId, "remote-1")
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   })
+
+  it.effect("is handed over without the grace as soon as it only waits for an approval, and waits on elsewhere", () => {
+    const busy = peer(Effect.delay(Effect.succeed(hi), "20 seconds"))
+    const ready = peer()
+    const agents = [{ ...bob, skills: [{ id: "pay", approval: "always" }, { id: "ask" }] }]
+    const asksBoth = [callTool("bob_pay", { input: "7" }), callTool("bob_ask", { input: "hi" })]
+    return Effect.gen(function* () {
+      const first = yield* mortal({
+        script: [asksBoth],
+        peers: busy.peers,
+        config: { shutdownGrace: Duration.hours(1) }
+      })
+      const second = yield* mortal({ script: [[say("ok")]], peers: ready.peers })
+      const { plan_id } = yield* first.on(post({ question: "?", ...stays, agents }))
+      yield* pass("1 second")
+      const drained = yield* Effect.forkChild(first.plans.drain)
+      yield* pass("18 seconds", "1 second")
+      assert.isUndefined(drained.pollUnsafe())
+      yield* pass("3 seconds", "1 second")
+      assert.isDefined(drained.pollUnsafe())
+      const { items } = yield* second.plans.approvals(anonymous, { limit: 10 })
+      const { task_id } = items[0] ?? assert.fail("No approval waits")
+      yield* second.plans.decide({ caller: anonymous, isAdmin: false }, { plan_id, task_id }, { decision: "approve" })
+      assert.strictEqual(single(yield* replayed(second, plan_id, "10 seconds"), "final").text, "ok")
+      assert.lengthOf(ready.calls, 1)
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  })
+
+  it.effect("has the grace for its approval where nobody can resume it", () =>
+    Effect.gen(function* () {
+      const agents = [{ ...bob, skills: [{ id: "ask", approval: "always" }] }]
+      const process = yield* mortal({
+        script: [askBob, [say("ok")]],
+        peers: peer().peers,
+        config: { shutdownGrace: Duration.hours(1), resume: false }
+      })
+      const { plan_id } = yield* process.on(post({ question: "?", ...stays, agents }))
+      yield* pass("1 second")
+      yield* Effect.forkChild(process.plans.drain)
+      yield* pass("1 minute", "10 seconds")
+      assert.deepInclude(yield* process.plans.get(anonymous, plan_id), { state: "running", stage: "approval" })
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
 
   it.effect("is aborted where nobody can resume it, and its tasks at peers are cancelled", () => {
     const unknown = peer(Effect.never, null)

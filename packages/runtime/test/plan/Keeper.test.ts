@@ -25,6 +25,7 @@ const make = (capacity = 3) =>
       job.events.push("end")
       if (!job.name.startsWith("stubborn")) job.finish()
     },
+    isWaiting: ({ name }) => name === "waiting",
     replace: (job) => {
       job.events.push("replace")
     },

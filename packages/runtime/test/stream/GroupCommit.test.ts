@@ -33,12 +33,12 @@ const setUp = (commit: Commit) => {
   const make = Effect.gen(function* () {
     const writer = yield* GroupCommit
     const scope = yield* Effect.scope
-    const plan = (n: number) => {
+    const plan = (n: number, fence = 1) => {
       const live = new LivePlan(scope, () => {})
       const stopped = Deferred.makeUnsafe<Stopped>()
       const journal = new Journal(
         { plan_id: planId(n), session_id },
-        { _tag: "Held", fence: 1 },
+        { _tag: "Held", fence },
         { seq: 0, at: storedAt },
         live,
         writer.notify,
@@ -47,7 +47,7 @@ const setUp = (commit: Commit) => {
       const say = (delta: string) => journal.emit({ event: "text.delta", data: { step: 1, attempt: 1, delta } })
       return { live, journal, say, stopped: Deferred.await(stopped) }
     }
-    return { one: plan(1), two: plan(2) }
+    return { one: plan(1), two: plan(2), again: plan(1, 2) }
   })
   return { batches, make, layer: GroupCommit.layer.pipe(Layer.provide(store)) }
 }
@@ -252,6 +252,22 @@ describe("GroupCommit", () => {
       assert.strictEqual(batches.length, 1)
       one.live.close("reconnect")
       assert.deepStrictEqual(yield* Stream.runCollect(frames), ["reconnect"])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("writes on for a plan that its own process has taken over again, though its old writer is refused", () => {
+    const { layer, make } = setUp((commits) =>
+      Effect.succeed(
+        new Set(commits.flatMap(({ guard, plan_id }) => (guard._tag === "Held" && guard.fence === 1 ? [plan_id] : [])))
+      )
+    )
+    return Effect.gen(function* () {
+      const { again, one } = yield* make
+      const { frames } = yield* again.live.attach(0)
+      one.say("old")
+      again.say("new")
+      assert.strictEqual((yield* one.stopped)._tag, "LeaseLost")
+      assert.lengthOf(yield* frames.pipe(Stream.take(1), Stream.runCollect), 1)
     }).pipe(Effect.provide(layer))
   })
 

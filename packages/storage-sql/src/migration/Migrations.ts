@@ -32,7 +32,8 @@ export const migrations = Record.map(
     "0016_push_targets": Changes.pushTargets,
     "0017_plan_facts": Changes.planFacts,
     "0018_logins": Changes.logins,
-    "0019_cancelled_tasks": Changes.cancelledTasks
+    "0019_cancelled_tasks": Changes.cancelledTasks,
+    "0020_plan_ends": Changes.planEnds
   },
   execute
 )

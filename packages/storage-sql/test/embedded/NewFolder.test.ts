@@ -23,7 +23,7 @@ describe("the packed folder of a new database", () => {
     Effect.gen(function* () {
       const folder = yield* temporaryFolder
       const [packed, expected, actual] = [join(folder, "packed"), join(folder, "expected"), join(folder, "actual")]
-      execFileSync(process.execPath, [script, packed])
+      execFileSync(process.execPath, [script, packed, "1"])
       NewFolder.unpack(expected, packed)
       NewFolder.unpack(actual)
       const content = contentOf(expected)

@@ -1,4 +1,5 @@
-// Writes the folder of a new embedded database, packed, to the file that it is given. Its files are the same at every run.
+// Writes the folder of a new embedded database, packed, to the file that it is given. Its files are the same at every run. With a second argument, Brotli's
+// quality from 0 to 11, it is packed faster.
 import { PGlite } from "@electric-sql/pglite"
 import crypto from "node:crypto"
 import { writeFileSync } from "node:fs"
@@ -17,6 +18,12 @@ for (const statement of [
   "update pg_database set datistemplate = false",
   "drop database template0",
   "drop database template1",
+  // What is only for people, and statistics about tables of Postgres itself: a third of the packed folder.
+  "set allow_system_table_mods = on",
+  "delete from pg_description",
+  "delete from pg_statistic",
+  "drop schema information_schema cascade",
+  "vacuum full",
   "vacuum freeze",
   // The checkpoint then removes the log of all this.
   "select pg_switch_wal()",
@@ -25,7 +32,10 @@ for (const statement of [
   await db.exec(statement)
 }
 const folder = await db.dumpDataDir("none")
-// The best quality saves 100 KB more, and takes 8 times as long.
-const params = { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS }
+const quality = Number(process.argv[3] ?? constants.BROTLI_MAX_QUALITY)
+const params = {
+  [constants.BROTLI_PARAM_QUALITY]: quality,
+  [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS
+}
 writeFileSync(process.argv[2] ?? "", brotliCompressSync(await folder.arrayBuffer(), { params }))
 await db.close()

@@ -21,6 +21,17 @@ export class Fault extends Data.TaggedError("Fault")<{ readonly kind: "cut" | "r
 /**
  * A scripted HTTP service. It waits on the `Clock`, and is interrupted when the client disconnects. A `Fault`
  * breaks the connection before the head of the answer. A defect is a bug of the script: it is answered with 500 and logged.
+ *
+ * @example
+ * ```ts
+ * import { Fault, type Host, json, text } from "@bowline/testing/http/Host"
+ * import { Effect } from "effect"
+ *
+ * export const host: Host = ({ url }) => {
+ *   if (url.pathname === "/broken") return Effect.fail(new Fault({ kind: "reset" }))
+ *   return Effect.succeed(url.pathname === "/knots" ? json(200, ["bowline"]) : text(404, "No such page"))
+ * }
+ * ```
  */
 export type Host = (request: HostRequest) => Effect.Effect<HostResponse, Fault>
 

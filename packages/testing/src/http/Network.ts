@@ -2,6 +2,8 @@ import { Context, type Effect, type Scope } from "effect"
 import type { Host } from "./Host.ts"
 import type { RequestLog } from "./RequestLog.ts"
 
+export type { RequestLog }
+
 /** A host that can be reached. */
 export interface ServedHost {
   /** Its origin, without a slash at the end. */
@@ -16,7 +18,7 @@ export interface ServedHost {
  * @example
  * ```ts
  * import { Network } from "@bowline/testing/http/Network"
- * import { text } from "@bowline/testing/unstable/http/Host"
+ * import { text } from "@bowline/testing/http/Host"
  * import { Effect } from "effect"
  *
  * export const served = Effect.gen(function* () {

@@ -23,7 +23,7 @@ export interface McpScript {
     readonly tools: ReadonlyArray<Schema.Json>
     readonly nextCursor?: string
   }
-  readonly call?: (request: Request) => Answer
+  readonly call?: (request: Request, sent: HostRequest) => Answer
   /** Whether a cancel is left without an answer. */
   readonly ignoresCancels?: boolean
   /** Whether the client's own replies are left without an answer. */
@@ -141,7 +141,7 @@ export const serve = Effect.fnUntraced(function* (
   let sessions = 0
   let forgotten = 0
 
-  const answer = (request: Request): Answer => {
+  const answer = (request: Request, sent: HostRequest): Answer => {
     switch (request.method) {
       case "initialize": {
         if (script.isSilent === true) return Effect.never
@@ -153,7 +153,7 @@ export const serve = Effect.fnUntraced(function* (
       case "tools/list":
         return Effect.succeed(result(request, script.list(request.params?.["cursor"])))
       case "tools/call":
-        return script.call?.(request) ?? Effect.succeed(text(500, "unexpected"))
+        return script.call?.(request, sent) ?? Effect.succeed(text(500, "unexpected"))
       case "notifications/cancelled":
         return Effect.andThen(
           Queue.offer(cancels, undefined),
@@ -164,7 +164,8 @@ export const serve = Effect.fnUntraced(function* (
     }
   }
 
-  const host: Host = ({ body, headers, method }) => {
+  const host: Host = (sent) => {
+    const { body, headers, method } = sent
     if (method !== "POST") return Effect.succeed(text(method === "DELETE" ? 200 : 405, ""))
     const request = Schema.decodeOption(Request)(body)
     if (Option.isNone(request)) {
@@ -175,7 +176,7 @@ export const serve = Effect.fnUntraced(function* (
     if (session !== undefined && Number(session) <= forgotten) return Effect.succeed(text(404, "no such session"))
     return Effect.andThen(
       Ref.update(asked, (methods) => [...methods, request.value.method]),
-      Effect.suspend(() => answer(request.value))
+      Effect.suspend(() => answer(request.value, sent))
     )
   }
 

@@ -11,6 +11,8 @@ import { readRequest, type Method, type TaskIdName } from "./internal/StrictRequ
 import { noted, nothing, type ReceivedSend, type Seen } from "./Seen.ts"
 import type { Trouble } from "./Trouble.ts"
 
+export type { CardMembers, Method, ReceivedSend, Seen, TaskIdName, Trouble }
+
 /** How a scripted peer behaves. */
 export interface PeerScript {
   /** `a2a-0.3`, unless it says otherwise. */

@@ -7,11 +7,13 @@ import {
 } from "@bowline/domain/provider/ProviderError"
 import { Provider, type ProviderPart } from "@bowline/runtime/provider/Provider"
 import { Context, Effect, Exit, Layer, Option, Stream, type Duration } from "effect"
-import * as ExchangeLog from "../exchange/ExchangeLog.ts"
+import { type ExchangeLog, make as makeLog } from "../exchange/ExchangeLog.ts"
 import { reasonOf } from "./internal/reasonOf.ts"
 import { fragments, withFinish } from "./internal/withFinish.ts"
-import * as Script from "./Script.ts"
+import { type Asked, fromRequest, player, type Script } from "./Script.ts"
 import type { Turn, TurnMove } from "./Turn.ts"
+
+export type { Asked, ExchangeLog, Script }
 
 type Ending = "finished" | "failed" | "interrupted"
 
@@ -38,16 +40,16 @@ interface Options {
  */
 export class ScriptedProvider extends Context.Service<
   ScriptedProvider,
-  { readonly asked: ExchangeLog.ExchangeLog<Script.Asked, Ending> }
+  { readonly asked: ExchangeLog<Asked, Ending> }
 >()("@bowline/testing/provider/ScriptedProvider") {
   /** Records the requests. */
-  static readonly layer = (script: Script.Script, options?: Options): Layer.Layer<Provider | ScriptedProvider> =>
+  static readonly layer = (script: Script, options?: Options): Layer.Layer<Provider | ScriptedProvider> =>
     Layer.effectContext(
       Effect.gen(function* () {
-        const asked = yield* ExchangeLog.make<Script.Asked, Ending>()
+        const asked = yield* makeLog<Asked, Ending>()
         const provider = yield* make(script, options)
         const stream: Provider["Service"]["stream"] = (request) =>
-          asked.begin(Script.fromRequest(request)).pipe(
+          asked.begin(fromRequest(request)).pipe(
             Effect.map((end) => Stream.onExit(provider.stream(request), (exit) => end(endingOf(exit)))),
             Stream.unwrap
           )
@@ -56,7 +58,7 @@ export class ScriptedProvider extends Context.Service<
     )
 
   /** Records nothing, for a process that runs for long. */
-  static readonly layerProvider = (script: Script.Script, options?: Options): Layer.Layer<Provider> =>
+  static readonly layerProvider = (script: Script, options?: Options): Layer.Layer<Provider> =>
     Layer.effect(Provider, make(script, options))
 }
 
@@ -65,10 +67,10 @@ const endingOf = (exit: Exit.Exit<unknown, ProviderError>): Ending => {
   return Option.isSome(Exit.findErrorOption(exit)) ? "failed" : "interrupted"
 }
 
-const make = (script: Script.Script, options: Options = {}): Effect.Effect<Provider["Service"]> =>
-  Effect.map(Script.player(script), (turnFor) => ({
+const make = (script: Script, options: Options = {}): Effect.Effect<Provider["Service"]> =>
+  Effect.map(player(script), (turnFor) => ({
     name: options.name ?? "scripted",
-    stream: (request) => Stream.suspend(() => play(turnFor(Script.fromRequest(request))))
+    stream: (request) => Stream.suspend(() => play(turnFor(fromRequest(request))))
   }))
 
 /** The moves that end a turn: a reader sees nothing behind them. */

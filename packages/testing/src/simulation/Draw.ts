@@ -1,189 +1,86 @@
+import { drawFault, allFaults, type FaultKinds } from "./DrawFault.ts"
+import { drawPlan, type Frame, lengthOf, times } from "./DrawPlan.ts"
 import { Draws } from "./Draws.ts"
-import { peerTools } from "./Peers.ts"
-import type {
-  CallerAct,
-  Fault,
-  PeerFault,
-  ProviderFault,
-  Scenario,
-  ScenarioCall,
-  ScenarioPlan,
-  ScenarioStep
-} from "./Scenario.ts"
+import type { CallerAct, Fault, Scenario, ScenarioPlan } from "./Scenario.ts"
 
-/** Which kinds of faults a scenario may have: all of them, unless they are named. */
-export type FaultKind = "provider" | "network" | "store" | "process" | "callers" | "peers"
-export type FaultKinds = ReadonlySet<FaultKind>
-
-export const allFaults: FaultKinds = new Set(["provider", "network", "store", "process", "callers", "peers"])
-
-const times = <A>(count: number, draw: (index: number) => A): ReadonlyArray<A> =>
-  Array.from({ length: count }, (_, index) => draw(index))
-
-const drawCall = (draws: Draws, key: string): ScenarioCall => ({
-  key,
-  tool: draws.pick(["work", "work", "repeat", "repeat", "work", ...peerTools]),
-  ms: draws.chance(30) ? 0 : draws.int(50, draws.chance(10) ? 30_000 : 2_000)
-})
-
-const drawSteps = (draws: Draws, name: string): ReadonlyArray<ScenarioStep> => {
-  const steps = draws.int(1, 4)
-  return times(steps, (step) => ({
-    words: draws.int(1, 6),
-    pauseMs: draws.int(1, 120),
-    calls: step === steps - 1 ? [] : times(draws.int(1, 3), (call) => drawCall(draws, `${name}/${step}.${call}`))
-  }))
+/** A plan and faults that meet: to draw them by chance takes many seeds. */
+interface Plot {
+  readonly plan: ScenarioPlan
+  readonly faults: ReadonlyArray<Fault>
 }
 
-const drawActs = (draws: Draws, replicas: number): ReadonlyArray<CallerAct> => {
-  const at = draws.int(0, 6_000)
-  const replica = draws.int(0, replicas - 1)
-  switch (draws.pick(["leave", "comeBack", "cancel", "again", "leave and come back"])) {
-    case "leave":
-      return [{ _tag: "Leave", at }]
-    case "comeBack":
-      return [{ _tag: "ComeBack", at, replica, from: draws.pick(["start", "last"]) }]
-    case "cancel":
-      return [{ _tag: "Cancel", at, replica }]
-    case "again":
-      return [{ _tag: "AskAgain", at, replica }]
-    default:
-      return [
-        { _tag: "Leave", at },
-        { _tag: "ComeBack", at: at + draws.int(1, 20_000), replica, from: draws.pick(["start", "last"]) }
-      ]
-  }
-}
-
-/** Two callers may decide at once, and not alike. */
-const drawDecisions = (draws: Draws, replicas: number): ReadonlyArray<CallerAct> =>
-  times(draws.int(2, 8), () => ({
-    _tag: "Decide",
-    at: draws.int(200, 20_000),
-    replica: draws.int(0, replicas - 1),
-    approves: draws.chance(75)
-  }))
-
-const drawPlan = (
-  draws: Draws,
-  index: number,
-  { isLong, kinds, replicas }: { readonly isLong: boolean; readonly kinds: FaultKinds; readonly replicas: number }
-): ScenarioPlan => {
-  const name = `p${index}`
-  const isAsked = kinds.has("callers") && draws.chance(15)
-  return {
-    name,
-    session: draws.chance(50) ? "s0" : `s${index}`,
-    at: draws.int(0, 4_000),
-    replica: draws.int(0, replicas - 1),
-    onDisconnect: draws.chance(30) ? "cancel" : "continue",
-    onBusy: draws.pick(["queue", "queue", "queue", "queue", "reject", "interrupt"]),
-    hasKey: draws.chance(50),
-    timeoutMs: draws.chance(15) ? draws.int(500, 8_000) : draws.int(60_000, 240_000),
-    readMs: draws.chance(10) ? draws.int(1, 400) : 0,
-    ballast: isLong ? draws.int(1_000, 6_000) : 0,
-    steps: drawSteps(draws, name),
-    ...(isAsked && { approval: "always" }),
-    acts: [
-      ...(isAsked ? drawDecisions(draws, replicas) : []),
-      ...(kinds.has("callers") && draws.chance(35) ? drawActs(draws, replicas) : [])
-    ]
-  }
-}
-
-const drawProviderFault = (draws: Draws): ProviderFault => {
-  const words = draws.int(0, 4)
-  return draws.pick<ProviderFault>([
-    { _tag: "Refuse", status: draws.pick([429, 500, 503, 529, 408, 404, 401, 402, 400]) },
-    { _tag: "Refuse", status: 429, retryAfterS: draws.int(1, 40) },
-    { _tag: "Refuse", status: 429, code: "insufficient_quota" },
-    { _tag: "ErrorChunk", words, type: draws.pick(["server_error", "overloaded_error"]) },
-    { _tag: draws.pick(["Cut", "Reset"]), bytes: draws.int(0, 900) },
-    { _tag: draws.pick(["Cut", "Reset"]), bytes: draws.int(0, 900) },
-    { _tag: "Stall", words, ms: draws.int(1_000, 200_000) },
-    { _tag: "SlowBytes", ms: draws.int(1, 50) },
-    { _tag: draws.pick(["NoFinish", "Twice", "Corrupt", "Length"]) }
-  ])
-}
-
-const drawPeerFault = (draws: Draws): PeerFault =>
-  draws.pick<PeerFault>([
-    { _tag: draws.pick(["Silent", "Vanish", "Stuck", "IgnoreCancel", "Fail"]) },
-    { _tag: "Late", ms: draws.int(10, 40_000) },
-    { _tag: "State", state: draws.pick(["input-required", "auth-required", "rejected", "something-new"]) },
-    { _tag: "Refuse", status: draws.pick([401, 404, 429, 500, 503]) },
-    { _tag: "Break", kind: draws.pick(["cut", "reset"]) }
-  ])
-
-const drawFault = (
-  draws: Draws,
-  kinds: FaultKinds,
-  replicas: number,
-  plans: ReadonlyArray<ScenarioPlan>
-): Fault | undefined => {
-  const at = draws.int(0, 12_000)
-  const replica = draws.int(0, replicas - 1)
-  const ms = draws.int(100, draws.chance(20) ? 60_000 : 8_000)
-  const backMs = draws.chance(80) ? draws.int(100, 20_000) : undefined
-  const kind = draws.pick<FaultKind>([
-    "process",
-    "process",
-    "store",
-    "store",
-    "network",
-    "provider",
-    "provider",
-    "peers"
-  ])
-  if (!kinds.has(kind)) return undefined
-  switch (kind) {
-    case "process":
-      return draws.pick<Fault>([
-        { _tag: "Kill", at, replica, tasks: draws.int(0, 200), backMs },
-        { _tag: "Kill", at, replica, tasks: draws.int(0, 200), backMs },
-        { _tag: "Drain", at, replica, backMs },
-        { _tag: "Pause", at, replica, ms },
-        { _tag: "ClockStep", at, replica, byMs: draws.int(-900_000, 900_000) }
-      ])
-    case "store":
-      return draws.pick<Fault>([
-        { _tag: "StoreSlow", at, replica, ms, delayMs: draws.int(10, 6_000) },
-        { _tag: "AnswerLost", at, replica, isApplied: draws.chance(60) },
-        { _tag: "AnswerLost", at, replica, isApplied: draws.chance(60) },
-        { _tag: "StoreAway", at, ms },
-        { _tag: "Partition", at, replica, ms },
-        { _tag: "Notices", at, replica, ms, become: draws.pick(["lost", "late", "twice"]) }
-      ])
-    case "network":
-      return draws.pick<Fault>([
-        { _tag: "NetworkSlow", at, ms, delayMs: draws.int(1, 3_000) },
-        { _tag: "NetworkReset", at, replica },
-        { _tag: "HalfOpen", at, replica }
-      ])
-    case "peers": {
-      const keys = plans.flatMap(({ steps }) =>
-        steps.flatMap(({ calls }) => calls.flatMap(({ key, tool }) => (peerTools.includes(tool) ? [key] : [])))
-      )
-      const key = keys[draws.int(0, keys.length)]
-      return key === undefined ? undefined : { _tag: "Peer", key, does: drawPeerFault(draws) }
+const plots: ReadonlyArray<{
+  readonly needs: FaultKinds
+  readonly draw: (draws: Draws, plan: ScenarioPlan, elsewhere: number) => Plot
+}> = [
+  {
+    // The writer is away for longer than its lease, and comes back while another one writes.
+    needs: new Set(["process", "store"]),
+    draw: (draws, plan) => {
+      const away = { at: plan.at + draws.int(500, 6_000), replica: plan.replica, ms: draws.int(14_000, 40_000) }
+      return { plan, faults: [{ _tag: draws.pick(["Pause", "Pause", "Partition"]), ...away }] }
     }
-    default:
+  },
+  {
+    // Something is asked of a plan at another replica, and no notice of it reaches the writer.
+    needs: new Set(["store", "callers"]),
+    draw: (draws, plan, replica) => {
+      const at = draws.int(500, Math.ceil(lengthOf(plan) / 2))
+      const ms = draws.int(1_000, 15_000)
+      const become = draws.pick<"lost" | "late">(["lost", "lost", "late"])
+      const act = draws.pick<CallerAct>([
+        { _tag: "Cancel", at, replica },
+        { _tag: "Cancel", at, replica },
+        { _tag: "AskAgain", at, replica },
+        { _tag: "ComeBack", at, replica, from: "start" }
+      ])
       return {
-        _tag: "Provider",
-        plan: `p${draws.int(0, plans.length - 1)}`,
-        request: draws.int(0, 4),
-        does: drawProviderFault(draws)
+        plan: { ...plan, acts: [act] },
+        faults: [{ _tag: "Notices", at: plan.at + at - draws.int(0, 500), replica: plan.replica, ms, become }]
       }
+    }
+  },
+  {
+    // Somebody else reads the plan at another replica when the first reader leaves.
+    needs: new Set(["callers"]),
+    draw: (draws, plan, replica) => {
+      const [at, later] = [draws.int(0, 5_000), draws.int(500, 8_000)]
+      const acts: ReadonlyArray<CallerAct> = [
+        { _tag: "AskAgain", at, replica },
+        { _tag: "Leave", at: at + later }
+      ]
+      return { plan: { ...plan, onDisconnect: "cancel", hasKey: true, acts }, faults: [] }
+    }
   }
+]
+
+const drawPlot = (draws: Draws, name: string, frame: Frame, kinds: FaultKinds): Plot | undefined => {
+  const plot = plots[draws.int(0, plots.length - 1)]
+  if (frame.replicas < 2 || plot === undefined || !plot.needs.isSubsetOf(kinds)) return undefined
+  const plan = drawPlan(draws, name, frame, { pace: "talks" })
+  const elsewhere = (plan.replica + draws.int(1, frame.replicas - 1)) % frame.replicas
+  return plot.draw(draws, { ...plan, timeoutMs: 120_000 }, elsewhere)
 }
 
 /** What a seed stands for. */
 export const draw = (seed: number, kinds: FaultKinds = allFaults): Scenario => {
   const draws = new Draws(`scenario ${seed}`)
-  const replicas = draws.int(1, 3)
-  // Long questions make sessions that have to be compacted.
-  const isLong = draws.chance(25)
-  const plans = times(draws.int(1, 5), (index) => drawPlan(draws, index, { isLong, kinds, replicas }))
-  const faults = times(draws.int(0, 6), () => drawFault(draws, kinds, replicas, plans))
-  return { seed, replicas, plans, faults: faults.filter((fault) => fault !== undefined) }
+  const frame: Frame = {
+    replicas: draws.int(1, 3),
+    hasActs: kinds.has("callers"),
+    isLong: draws.chance(25),
+    isSlow: draws.chance(25)
+  }
+  const count = draws.int(1, 5)
+  const plot = draws.chance(20) ? drawPlot(draws, "p0", frame, kinds) : undefined
+  const plans = times(count, (index) =>
+    index === 0 && plot !== undefined ? plot.plan : drawPlan(draws, `p${index}`, frame)
+  )
+  const faults = times(draws.int(0, 6), () => drawFault(draws, kinds, frame.replicas, plans))
+  return {
+    seed,
+    replicas: frame.replicas,
+    plans,
+    faults: [...(plot?.faults ?? []), ...faults.filter((fault) => fault !== undefined)]
+  }
 }

@@ -4,7 +4,7 @@ import type { Replica } from "./Replica.ts"
 import type { Fault } from "./Scenario.ts"
 import type { Wires } from "./Wires.ts"
 import type { ObservedRequest } from "./Observed.ts"
-import type { Open, OpenSpan, World } from "./World.ts"
+import type { Open, World } from "./World.ts"
 
 /** An answer of the store that takes longer than this counts as no connection. */
 const slowMs = 200
@@ -30,8 +30,14 @@ const both =
     for (const end of ends) end()
   }
 
-const cutAll = (world: World, replicas: ReadonlyArray<Replica>, spans: ReadonlyArray<Array<OpenSpan>>) =>
-  both(...spans.map((open) => world.span(open)), ...replicas.map(({ link }) => link.cut()))
+/** A replica that waits for an answer that was lost is no better off when the store is back. */
+const cutAll = (world: World, replicas: ReadonlyArray<Replica>) =>
+  both(
+    ...replicas.flatMap(({ link, observed }) => {
+      const end = world.span(observed.cutOff)
+      return [link.cut(), () => void world.loop.after(link.waitsUntil - world.now, end)]
+    })
+  )
 
 const restart = (theatre: Theatre, place: number, backMs: number | undefined): Effect.Effect<void> =>
   backMs === undefined
@@ -45,9 +51,18 @@ const strikeAll = (theatre: Theatre, fault: Exclude<Fault, OfReplica>): Effect.E
   switch (fault._tag) {
     case "Provider":
     case "Peer":
+    case "Mcp":
       return Effect.void
+    case "Expire":
+    case "Storm":
+    case "Card":
+    case "McpServer":
+      return lasting(theatre, fault.ms, () => {
+        world.standing.add(fault)
+        return () => void world.standing.delete(fault)
+      })
     case "StoreAway":
-      return lasting(theatre, fault.ms, () => cutAll(world, cluster.all, [world.storeAway]))
+      return lasting(theatre, fault.ms, () => both(world.span(world.storeAway), cutAll(world, cluster.all)))
     case "NetworkSlow":
       return lasting(theatre, fault.ms, () => {
         wires.slowMs += fault.delayMs
@@ -85,14 +100,11 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
         return both(world.span(observed.pauses), () => process.resume())
       })
     case "ClockStep":
-      return Effect.sync(() => {
-        process.stepClock(fault.byMs)
-        observed.skewMs = Math.max(observed.skewMs, Math.abs(fault.byMs))
-      })
+      return Effect.sync(() => process.stepClock(fault.byMs))
     case "StoreSlow":
       return lasting(theatre, fault.ms, () => {
         link.slowMs += fault.delayMs
-        const end = fault.delayMs > slowMs ? world.span(observed.cutOff) : () => {}
+        const end = link.slowMs > slowMs ? world.span(observed.cutOff) : () => {}
         // What was asked just before is answered so much later.
         const later = () => void world.loop.after(fault.delayMs, end)
         return both(later, () => void (link.slowMs -= fault.delayMs))
@@ -100,7 +112,7 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
     case "AnswerLost":
       return Effect.sync(() => void link.losses.push({ isApplied: fault.isApplied }))
     case "Partition":
-      return lasting(theatre, fault.ms, () => cutAll(world, [replica], [observed.cutOff]))
+      return lasting(theatre, fault.ms, () => cutAll(world, [replica]))
     case "Notices":
       return lasting(theatre, fault.ms, () => {
         link.notices = fault.become

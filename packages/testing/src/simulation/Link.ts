@@ -23,7 +23,10 @@ export class Link {
   readonly #audience = new Audience()
   /** Added to each way of a statement, in milliseconds. */
   slowMs = 0
-  isCut = false
+  /** How many of the faults that cut it last still. */
+  #cuts = 0
+  /** When it gives up the last statement that has not reached the store, or whose answer was lost. */
+  waitsUntil = 0
   notices: "heard" | "lost" | "late" | "twice" = "heard"
   /** What happens to the next answers: they are lost, whether the statement was done or not. */
   readonly losses: Array<{ readonly isApplied: boolean }> = []
@@ -58,7 +61,7 @@ export class Link {
     })
 
   hear(notice: Notice): void {
-    if (this.isCut || this.#world.isStoreAway || this.notices === "lost") return
+    if (this.#isCut || this.notices === "lost") return
     const draws = this.#world.process.draws
     const times = this.notices === "twice" ? 2 : 1
     for (let time = 0; time < times; time++) {
@@ -69,13 +72,17 @@ export class Link {
 
   /** From now on nothing passes, until the result is called. */
   cut(): () => void {
-    this.isCut = true
+    this.#cuts++
     const cancel = this.#world.loop.after(deafness, () => this.#listens(false))
     return () => {
-      this.isCut = false
+      this.#cuts--
       cancel()
-      this.#listens(true)
+      if (this.#cuts === 0) this.#listens(true)
     }
+  }
+
+  get #isCut(): boolean {
+    return this.#cuts > 0 || this.#world.isStoreAway
   }
 
   #listens(isListening: boolean): void {
@@ -93,7 +100,11 @@ export class Link {
 
   #roundTrip<A, E>(statement: Effect.Effect<A, E>): Effect.Effect<A, E | StorageError> {
     const way = Effect.suspend(() => Effect.sleep(this.#world.process.draws.int(0, 2) + this.slowMs))
-    const reaches = Effect.suspend(() => (this.isCut || this.#world.isStoreAway ? Effect.never : Effect.void))
+    const reaches = Effect.suspend(() => {
+      if (!this.#isCut) return Effect.void
+      this.waitsUntil = this.#world.now + patience
+      return Effect.never
+    })
     return Effect.gen({ self: this }, function* () {
       yield* way
       yield* reaches

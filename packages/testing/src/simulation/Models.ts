@@ -2,14 +2,15 @@ import { Effect, Exit, Stream } from "effect"
 import * as ChatHost from "../provider/ChatHost.ts"
 import * as MessagesHost from "../provider/MessagesHost.ts"
 import { reasonOf } from "../provider/internal/reasonOf.ts"
+import { withFinish } from "../provider/internal/withFinish.ts"
 import type { Asked, Script } from "../provider/Script.ts"
 import * as Turn from "../provider/Turn.ts"
 import { Fault, type Host, type HostRequest, type HostResponse } from "../http/Host.ts"
 import { slow, split, until, wait } from "../http/Move.ts"
+import { peerTools } from "./Peers.ts"
 import { providerUrls } from "./Replica.ts"
 import type { ObservedAttempt } from "./Observed.ts"
 import type { ProviderFault, ScenarioPlan } from "./Scenario.ts"
-import { tools } from "./Tools.ts"
 import { replicaHeader, sentHeader, type Wires } from "./Wires.ts"
 import { type Open, planIn, type World } from "./World.ts"
 
@@ -19,6 +20,7 @@ type Attempt = Open<ObservedAttempt>
 interface Playing {
   readonly world: World
   readonly attempt: Attempt
+  readonly provider: keyof typeof providerUrls
   spokeAt: number
 }
 
@@ -38,10 +40,18 @@ const then = (playing: Playing, task: (attempt: Attempt) => void): Turn.TurnMove
     })
   )
 
-/** The results since the question of the plan: a continuation of an answer comes as one more message of the user. */
-const results = ({ messages }: Asked): ReadonlyArray<unknown> => {
+const keys = /\w+\/\d+\.\d+/g
+
+/**
+ * How many calls of the plan have a result: those since its question, and those that a summary tells of. A continuation of an answer comes
+ * as one more message of the user.
+ */
+export const resultsOf = (name: string, { messages, system }: Asked): number => {
   const asked = messages.findLastIndex((message) => message.role === "user" && planIn(message.text) !== "")
-  return messages.slice(asked + 1).filter(({ role }) => role === "tool")
+  const shown = messages.slice(asked + 1).filter(({ role }) => role === "tool")
+  const told = [system, ...messages.map((message) => (message.role === "user" ? message.text : ""))].join(" ")
+  const summarised = new Set(told.match(keys)?.filter((key) => key.startsWith(`${name}/`)))
+  return shown.length + summarised.size
 }
 
 const spoken = (playing: Playing, turn: Turn.Turn): Turn.Turn =>
@@ -54,15 +64,13 @@ const sayAll = (words: ReadonlyArray<string>, pauseMs: number): Turn.Turn =>
 
 /** The words and calls of a step. What is asked for once more is answered as it was. */
 const stepOf = (plan: ScenarioPlan | undefined, name: string, asked: Asked): Turn.Turn => {
+  const done = resultsOf(name, asked)
   let before = 0
   for (const [index, { calls, pauseMs, words }] of (plan?.steps ?? []).entries()) {
-    if (before === results(asked).length) {
+    if (before === done) {
       const said = Array.from({ length: words }, (_, word) => `${name}.${index}.${word} `)
       const called = calls.map(({ key, ms, tool }) =>
-        Turn.callTool(
-          tool,
-          tools.some(({ name }) => name === tool) ? { key, ms } : { input: JSON.stringify({ key, ms }) }
-        )
+        Turn.callTool(tool, peerTools.includes(tool) ? { input: JSON.stringify({ key, ms }) } : { key, ms })
       )
       return [...sayAll(said, pauseMs), ...called]
     }
@@ -78,10 +86,11 @@ const cutAtWord = (turn: Turn.Turn, words: number): readonly [Turn.Turn, Turn.Tu
   return at < 0 ? [turn, []] : [turn.slice(0, at), turn.slice(at)]
 }
 
-/** A summary says every fact of its prompt once more. */
+/** A summary says every fact of its prompt once more, and names every call. */
 const summaryOf = (asked: Asked): Turn.Turn => {
   const all = asked.messages.map((message) => (message.role === "tool" ? message.content : message.text)).join(" ")
-  return sayAll([`Facts: ${Array.from(new Set(all.match(/FACT-[\w.]+/g))).join(" ")}`], 10)
+  const named = [...(all.match(/FACT-[\w.]+/g) ?? []), ...(all.match(keys) ?? [])]
+  return sayAll([`Facts: ${Array.from(new Set(named)).join(" ")}`], 10)
 }
 
 /** A request to go on with a cut answer is no question. */
@@ -92,19 +101,40 @@ const questionOf = ({ messages }: Asked): string =>
 
 const isSummary = ({ system }: Asked): boolean => system.startsWith("You keep the memory of a conversation")
 
+/** A piece of something that has not begun. Chat drops a call without a name; Messages have an order. */
+const strays = {
+  openai: {
+    piece: { choices: [{ index: 0, delta: { tool_calls: [{ index: 7, function: { arguments: "{}" } }] } }] },
+    result: "cut"
+  },
+  anthropic: {
+    piece: { type: "content_block_delta", index: 7, delta: { type: "text_delta", text: "too early " } },
+    result: "stream_corrupt"
+  }
+}
+
 /** The answer of a provider, with the fault, and what an attempt has to make of it. */
 const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: ProviderFault | undefined): Turn.Turn => {
   const { attempt } = playing
   const usage = usageOf(asked)
-  const reported = [Turn.usage(usage), then(playing, (attempt) => void (attempt.usage = usage))]
-  const finished = then(playing, (attempt) => void (attempt.result = "finished"))
   const whole = spoken(playing, answer)
   const text = whole.filter(({ _tag }) => _tag !== "Call")
+  let finishedAt = Infinity
+  const finished = then(playing, (attempt) => {
+    attempt.result = "finished"
+    finishedAt = playing.world.now
+  })
+  const ended = withFinish(whole).flatMap((move) => (move._tag === "Finish" ? [move, finished] : [move]))
+  const used = then(playing, (attempt) => {
+    attempt.usage = usage
+    attempt.usageMs = Math.max(playing.world.now - finishedAt, 0)
+  })
+  const reported = [Turn.usage(usage), used]
   switch (fault?._tag) {
     case undefined:
     case "Cut":
     case "Reset":
-      return [...whole, ...reported, finished]
+      return [...ended, ...reported]
     case "Refuse": {
       const { code, retryAfterS, status } = fault
       const headers = retryAfterS === undefined ? {} : { "retry-after": String(retryAfterS) }
@@ -117,30 +147,34 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
       return [...begun, Turn.errorChunk({ message: "A scripted failure", type: fault.type })]
     }
     case "Stall": {
-      const [begun, rest] = cutAtWord(whole, fault.words)
-      return [...begun, wait(fault.ms), ...rest, ...reported, finished]
+      const [begun, rest] = cutAtWord(ended, fault.words)
+      return [...begun, wait(fault.ms), ...rest, ...reported]
     }
     case "SlowBytes":
-      return [split(7), slow(fault.ms), ...whole, ...reported, finished]
+      return [split(7), slow(fault.ms), ...ended, ...reported]
     case "NoFinish":
       attempt.result = "stream_truncated"
       return [...whole, Turn.noFinish]
     case "Corrupt":
       attempt.result = "stream_corrupt"
       return [...text, Turn.raw("data: {not json\n\n")]
-    case "Twice": {
-      const reason = text.length < whole.length ? "tool_calls" : "stop"
-      return [...whole, Turn.finish(reason), Turn.finish(reason), ...reported, finished]
+    case "Disorder": {
+      const { piece, result } = strays[playing.provider]
+      attempt.result = result
+      const stray = Turn.raw(`data: ${JSON.stringify(piece)}\n\n`)
+      return result === "cut" ? [...text, stray, Turn.finish("stop"), finished, ...reported] : [...text, stray]
     }
+    case "Twice":
+      return [...ended, ...ended.filter(({ _tag }) => _tag === "Finish"), ...reported]
     case "Length":
-      return [...text, Turn.finish("length"), ...reported, finished]
+      return [...text, Turn.finish("length"), finished, ...reported]
   }
 }
 
 const cutBehind = (response: HostResponse, bytes: number, kind: Fault["kind"], onCut: () => void): HostResponse => {
   let left = bytes
   const body = Stream.flatMap(response.body, (piece): Stream.Stream<Uint8Array, Fault> => {
-    if (piece.length < left) {
+    if (piece.length <= left) {
       left -= piece.length
       return Stream.succeed(piece)
     }
@@ -154,6 +188,18 @@ const cutBehind = (response: HostResponse, bytes: number, kind: Fault["kind"], o
     return rest.length === 0 ? breaks : Stream.concat(Stream.succeed(rest), breaks)
   })
   return { ...response, body }
+}
+
+/** What the provider answers at this instant to everybody, or to this credential. */
+const standingFault = (world: World, provider: string, credential: string): ProviderFault | undefined => {
+  for (const fault of world.standing) {
+    if (fault._tag === "Expire" && fault.credential === credential) return { _tag: "Refuse", status: 401 }
+    if (fault._tag === "Storm" && fault.provider === provider) {
+      const { retryAfterS } = fault
+      return { _tag: "Refuse", status: 429, ...(retryAfterS !== undefined && { retryAfterS }) }
+    }
+  }
+  return undefined
 }
 
 interface Cast {
@@ -183,13 +229,15 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
         const plan = isSummary(given) ? "" : planIn(questionOf(given))
         const number = asked.get(plan) ?? 0
         asked.set(plan, number + 1)
-        const fault = plan === "" ? undefined : faultOf(plan, number)
+        const credential = `${provider}-${keyOf(request)}`
+        const drawn = plan === "" ? undefined : faultOf(plan, number)
+        const fault = standingFault(world, provider, credential) ?? drawn
         const replica = request.headers[replicaHeader] ?? ""
         const attempt: Attempt = {
           plan,
           session_id: undefined,
           replica,
-          credential: `${provider}-${keyOf(request)}`,
+          credential,
           model: `${provider}/${given.model}`,
           asked: given,
           began: world.moment(),
@@ -197,11 +245,12 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
           result: "cut",
           quiet: 0,
           said: "",
-          usage: undefined
+          usage: undefined,
+          usageMs: 0
         }
         world.attempts.push(attempt)
         running.set(request, attempt)
-        const playing: Playing = { world, attempt, spokeAt: Number(request.headers[sentHeader]) }
+        const playing: Playing = { world, attempt, provider, spokeAt: Number(request.headers[sentHeader]) }
         world.tell(provider, plan, `is asked by ${replica}${fault === undefined ? "" : `, and will ${fault._tag}`}`)
         const answer = isSummary(given) ? summaryOf(given) : (script?.(given) ?? stepOf(plans().get(plan), plan, given))
         const turn = play(playing, given, answer, fault)
@@ -217,7 +266,8 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
           Effect.sync(() => {
             attempt.ended = world.moment()
             attempt.quiet = world.now - playing.spokeAt
-            if (Exit.isFailure(exit) && !isBroken && attempt.result !== "transport") attempt.result = "cut"
+            const isKnown = isBroken || attempt.result === "transport" || attempt.result === "finished"
+            if (Exit.isFailure(exit) && !isKnown) attempt.result = "cut"
             world.tell(provider, plan, `ends: ${attempt.result}`)
           })
         return { ...spoiled, body: Stream.onExit(spoiled.body, end) }

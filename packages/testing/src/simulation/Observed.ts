@@ -36,8 +36,6 @@ export interface ObservedReplica {
   readonly cutOff: ReadonlyArray<Span>
   /** While notices to it were lost or late. */
   readonly deaf: ReadonlyArray<Span>
-  /** How far its wall clock was from the world's, at most; in milliseconds. */
-  readonly skewMs: number
 }
 
 /** One connection of a reader. */
@@ -47,8 +45,10 @@ export interface ObservedReader {
   readonly replica: string
   /** The last `seq` that it had seen before. */
   readonly after: number
+  /** When its replica had answered. */
   readonly began: Moment
   readonly frames: ReadonlyArray<Moment & { readonly frame: PlanFrame }>
+  readonly pings: ReadonlyArray<Moment>
   /** `closed`: the gateway has ended the stream without `done`. `broken`: its replica was killed, or the network. */
   readonly ended: (Moment & { readonly how: "done" | "closed" | "left" | "broken" }) | undefined
 }
@@ -76,7 +76,7 @@ export interface ObservedPlan {
   readonly plan: Plan
   readonly request: PlanRequest
   readonly created: Moment
-  /** In milliseconds of virtual time. */
+  /** In milliseconds of virtual time, whatever wall clocks say. */
   readonly deadline: number
   readonly frames: ReadonlyArray<PlanFrame>
   readonly tasks: ReadonlyArray<StoredTask>
@@ -104,7 +104,9 @@ export interface ObservedCall {
   readonly ended: Moment | undefined
   /** When a request to cancel it has left a replica. */
   readonly cancels: ReadonlyArray<Moment>
-  /** A remote task of a peer, by the id that a replica has learned: it goes on until it is told to cancel. */
+  /** When a replica could cancel it: a peer has told it the id of its task, a request to an MCP server has one. Undefined for a local tool, and where the answer was lost. */
+  readonly named: (Moment & { readonly replica: string }) | undefined
+  /** A remote task of a peer, by the id that a replica has stored: it goes on until it is told to cancel. */
   readonly remote_task_id: string | null
 }
 
@@ -127,6 +129,8 @@ export interface ObservedAttempt {
   readonly said: string
   /** What the provider has said that it used. */
   readonly usage: Usage | undefined
+  /** How long behind its finish it has said that, in milliseconds. */
+  readonly usageMs: number
 }
 
 /** A time for which a credential was put aside, as it was stored. */

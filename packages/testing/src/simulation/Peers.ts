@@ -1,16 +1,17 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
 import { TaskId } from "@bowline/domain/tool/TaskState"
-import { Effect, Option, Schema, Scope } from "effect"
+import { Deferred, Effect, Option, Schema, Scope } from "effect"
 import * as ExchangeLog from "../exchange/ExchangeLog.ts"
 import { Fault, type Host, type HostRequest, type HostResponse, json, text } from "../http/Host.ts"
 import { Network } from "../http/Network.ts"
 import type { Ending } from "../http/RequestLog.ts"
 import { type Act, becomes, completes, fails, produces, says, stuck, works } from "../peer/Act.ts"
+import { cardOf, cardPath } from "../peer/internal/ScriptedCard.ts"
 import * as ScriptedPeer from "../peer/ScriptedPeer.ts"
 import type { ReceivedSend } from "../peer/Seen.ts"
 import type { ObservedCall } from "./Observed.ts"
 import type { PeerFault } from "./Scenario.ts"
-import type { Wires } from "./Wires.ts"
+import type { Watch, Wires } from "./Wires.ts"
 import type { Open, World } from "./World.ts"
 
 const skills = [{ id: "ask" }, { id: "again", idempotent: true }]
@@ -19,6 +20,7 @@ interface PeerKind {
   readonly name: string
   readonly dialect: Dialect
   readonly streams: boolean
+  readonly path?: string
 }
 
 const kinds: ReadonlyArray<PeerKind> = [
@@ -27,17 +29,27 @@ const kinds: ReadonlyArray<PeerKind> = [
   { name: "bindu", dialect: "bindu", streams: false }
 ]
 
-const originOf = ({ name }: PeerKind): string => `http://${name}.test`
+/** A peer of which only its card says how to speak to it: it has two dialects. */
+const carded = {
+  name: "auto",
+  first: { name: "auto", dialect: "a2a-1.0", streams: true, path: "/v1" },
+  other: { name: "auto", dialect: "a2a-0.3", streams: false }
+} satisfies { readonly name: string; readonly first: PeerKind; readonly other: PeerKind }
+
+const originOf = ({ name }: Pick<PeerKind, "name">): string => `http://${name}.test`
 
 /** The agents that a request names, and the tools that a plan has of them. */
-export const agents = kinds.map((kind) => ({
-  name: kind.name,
-  endpoint: `${originOf(kind)}/`,
-  dialect: kind.dialect,
-  streaming: kind.streams,
-  skills
-}))
-export const peerTools: ReadonlyArray<string> = kinds.flatMap(({ name }) => skills.map(({ id }) => `${name}_${id}`))
+export const agents = [
+  ...kinds.map((kind) => ({
+    name: kind.name,
+    endpoint: `${originOf(kind)}/`,
+    dialect: kind.dialect,
+    streaming: kind.streams,
+    skills
+  })),
+  { name: carded.name, endpoint: `${originOf(carded)}/`, dialect: "auto", skills }
+]
+export const peerTools: ReadonlyArray<string> = agents.flatMap(({ name }) => skills.map(({ id }) => `${name}_${id}`))
 
 const Input = Schema.fromJsonString(Schema.Struct({ key: Schema.String, ms: Schema.Number }))
 const decodeInput = Schema.decodeUnknownOption(Input)
@@ -68,6 +80,8 @@ const actsOf = (key: string, ms: number, fault: PeerFault | undefined): Readonly
 /** Peers of a world know their calls by the keys in their arguments. */
 class Book {
   readonly #world: World
+  /** The last one of each. */
+  readonly #byKey = new Map<string, Open<ObservedCall>>()
   readonly #byRemoteId = new Map<string, Open<ObservedCall>>()
 
   constructor(world: World) {
@@ -88,10 +102,12 @@ class Book {
       began: this.#world.moment(),
       ended: undefined,
       cancels: [],
-      remote_task_id: send.taskId
+      remote_task_id: send.taskId,
+      named: undefined
     }
     this.#world.calls.push(call)
     this.#byRemoteId.set(send.taskId, call)
+    this.#byKey.set(key, call)
     this.#world.tell(peer, plan, `gets ${skill} ${key}`)
     if (ends) this.#world.loop.after(ms, () => (call.ended ??= this.#world.moment()))
   }
@@ -109,6 +125,13 @@ class Book {
     if (call !== undefined) this.#world.tell(call.tool, call.plan, `is told to cancel ${call.key}`)
   }
 
+  /** The answer to a message names its task. */
+  heard({ body }: HostRequest, replica: string): void {
+    const key = keyIn(body)
+    const call = key && this.#byKey.get(key)
+    if (call) call.named ??= { ...this.#world.moment(), replica }
+  }
+
   cancelled(remoteId: string): void {
     const call = this.#byRemoteId.get(remoteId)
     if (call !== undefined) call.ended ??= this.#world.moment()
@@ -117,29 +140,71 @@ class Book {
 
 const ends = (fault: PeerFault | undefined): boolean => fault?._tag !== "Stuck"
 
-/** Serves the peers of the world, with the faults of the calls that have one. */
-export const serve = (world: World, wires: Wires, faultOf: (key: string) => PeerFault | undefined) =>
-  Effect.forEach(kinds, (kind) => {
-    const book = new Book(world)
+type FaultOf = (key: string) => PeerFault | undefined
+
+/** The host of a scripted peer. */
+const hostOf = ({ dialect, name, path, streams }: PeerKind, book: Book, faultOf: FaultOf) =>
+  Effect.gen(function* () {
+    const served = yield* Deferred.make<Host>()
     const network = Network.of({
       serve: Effect.fnUntraced(function* (host) {
-        wires.serve(originOf(kind), spoiling(host, book, faultOf), { onSent: (request) => book.sent(request) })
-        return { url: originOf(kind), requests: yield* ExchangeLog.make<HostRequest, Ending>() }
+        yield* Deferred.succeed(served, host)
+        return { url: originOf({ name }), requests: yield* ExchangeLog.make<HostRequest, Ending>() }
       })
     })
     const acts = (send: ReceivedSend) => {
       const { key, ms } = inputOf(send)
-      book.came(kind.name, send, ends(faultOf(key)))
+      book.came(name, send, ends(faultOf(key)))
       return actsOf(key, ms, faultOf(key))
     }
-    return ScriptedPeer.serve({ dialect: kind.dialect, streams: kind.streams, acts }).pipe(
+    yield* ScriptedPeer.serve({ dialect, streams, acts, ...(path !== undefined && { path }) }).pipe(
       Effect.provideService(Network, network),
       Effect.provideService(Scope.Scope, Scope.makeUnsafe())
     )
+    return spoiling(yield* Deferred.await(served), book, faultOf)
+  })
+
+const watchOf = (book: Book): Watch => ({
+  onSent: (request) => book.sent(request),
+  onHeard: (request, replica) => book.heard(request, replica)
+})
+
+/** Soon out of date, so that its changes are noticed. */
+const cardHeaders = { "cache-control": "max-age=2" }
+
+const cardAt = (world: World, { origin }: URL): Effect.Effect<HostResponse> => {
+  const becomes = Array.from(world.standing).flatMap((fault) => (fault._tag === "Card" ? [fault.becomes] : []))[0]
+  if (becomes === "missing") return Effect.succeed(text(404, ""))
+  if (becomes === "garbled") return Effect.succeed(text(200, "{no card"))
+  const { dialect, path, streams } = becomes === "other dialect" ? { path: "/", ...carded.other } : carded.first
+  const card = json(200, cardOf({ dialect, streams, url: `${origin}${path}` }, {}), cardHeaders)
+  return Effect.as(Effect.sleep(becomes === "late" ? "5 seconds" : 0), card)
+}
+
+/** Serves the peers of the world, with the faults of the calls that have one. */
+export const serve = (world: World, wires: Wires, faultOf: FaultOf) =>
+  Effect.gen(function* () {
+    for (const kind of kinds) {
+      const book = new Book(world)
+      const host = yield* hostOf(kind, book, faultOf)
+      wires.serve(originOf(kind), host, watchOf(book))
+    }
+    const book = new Book(world)
+    const first = yield* hostOf(carded.first, book, faultOf)
+    const other = yield* hostOf(carded.other, book, faultOf)
+    const host: Host = (request) => {
+      const { method, url } = request
+      if (method === "GET" && url.pathname === cardPath["a2a-1.0"]) return cardAt(world, url)
+      return url.pathname === carded.first.path ? first(request) : other(request)
+    }
+    wires.serve(originOf(carded), host, watchOf(book))
   })
 
 const isSend = (method: string): boolean => /message\/s|Send/.test(method)
 const isCancel = (method: string): boolean => /cancel$|^CancelTask$/.test(method)
+
+/** The key of the call that a message brings. */
+const keyIn = (body: string): string => /\\"key\\":\\"([^"\\]+)/.exec(body)?.[1] ?? ""
 
 const taskIdOf = (params: Readonly<Record<string, Schema.Json>>): string => {
   const id = params["id"] ?? params["taskId"] ?? params["task_id"]
@@ -154,8 +219,7 @@ const spoiling =
       if (Option.isNone(rpc)) return host(request)
       const { id, method, params } = rpc.value
       if (isSend(method)) {
-        const key = /\\"key\\":\\"([^"\\]+)/.exec(request.body)?.[1] ?? ""
-        return spoil(host(request), faultOf(key))
+        return spoil(host(request), faultOf(keyIn(request.body)))
       }
       const remoteId = taskIdOf(params)
       const fault = faultOf(book.keyOf(remoteId))

@@ -1,4 +1,5 @@
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
+import { inPlace, SchemaChecks } from "@bowline/runtime/unstable/tool/SchemaChecks"
 import { Cause, Clock, Context, Duration, Effect, Logger, Metric, Random, References, Scheduler } from "effect"
 import type { Draws } from "./Draws.ts"
 import type { Loop } from "./Loop.ts"
@@ -9,6 +10,12 @@ type Task = () => void
 export const epoch = Date.UTC(2026, 0, 1)
 
 const nanos = (ms: number): bigint => BigInt(Math.floor(ms * 1_000)) * 1_000n
+
+/** How much goes on in a process. */
+export interface Load {
+  readonly fibers: number
+  readonly timers: number
+}
 
 const planOf = ({ plan_id }: Readonly<Record<string, unknown>>): string => (typeof plan_id === "string" ? plan_id : "")
 
@@ -31,7 +38,10 @@ export class Process {
   readonly context: Context.Context<never>
   /** How many of its fibers have not ended, by the plan that they say in their logs; the others under an empty name. */
   readonly fibers = new Map<string, number>()
-  #state: "running" | "paused" | "dead" = "running"
+  #isAlive = true
+  /** Of those that have not ended yet. */
+  #pauses = 0
+  #timers = 0
   #queue: Array<Task> = []
   #at = 0
   /** By priority; what comes later than the usual ones. */
@@ -49,11 +59,11 @@ export class Process {
   }
 
   get isAlive(): boolean {
-    return this.#state !== "dead"
+    return this.#isAlive
   }
 
   readonly isReady = (): boolean =>
-    this.#state === "running" && (this.#at < this.#queue.length || this.#later.length > 0)
+    this.#isAlive && this.#pauses === 0 && (this.#at < this.#queue.length || this.#later.length > 0)
 
   readonly step = (): void => {
     if (this.#tasksLeft-- <= 0) {
@@ -75,7 +85,7 @@ export class Process {
 
   /** Does it next, behind what is there already. */
   readonly post = (task: Task): void => {
-    if (this.#state !== "dead") this.#queue.push(task)
+    if (this.#isAlive) this.#queue.push(task)
   }
 
   /** Runs an effect in a fiber of this process. */
@@ -85,8 +95,8 @@ export class Process {
 
   /** Nothing of it runs any more, as after `kill -9`. */
   kill(): void {
-    if (this.#state === "dead") return
-    this.#state = "dead"
+    if (!this.#isAlive) return
+    this.#isAlive = false
     this.loop.remove(this)
     this.#queue = []
     this.#later = []
@@ -100,12 +110,18 @@ export class Process {
     this.#tasksLeft = tasks
   }
 
+  /** Until as many have resumed it. */
   pause(): void {
-    if (this.#state === "running") this.#state = "paused"
+    this.#pauses++
   }
 
   resume(): void {
-    if (this.#state === "paused") this.#state = "running"
+    this.#pauses--
+  }
+
+  /** What of it goes on that is no plan's: fibers, and waits for a time. */
+  get load(): Load {
+    return { fibers: this.fibers.get("") ?? 0, timers: this.#timers }
   }
 
   /** Its wall clock jumps. Its timers do not notice. */
@@ -123,7 +139,7 @@ export class Process {
     const dispatcher: Scheduler.SchedulerDispatcher = {
       scheduleTask: (task, priority) => {
         if (priority <= 0) this.post(task)
-        else if (this.#state !== "dead") {
+        else if (this.#isAlive) {
           this.#later.push({ priority, task })
           this.#later.sort((one, other) => one.priority - other.priority)
         }
@@ -142,6 +158,7 @@ export class Process {
       Context.add(Clock.Clock, this.#makeClock()),
       Context.add(Random.Random, random),
       Context.add(UuidGenerator, () => this.draws.uuid()),
+      Context.add(SchemaChecks, inPlace),
       Context.add(References.TracerEnabled, false),
       Context.add(References.MinimumLogLevel, "Warn"),
       Context.add(Logger.CurrentLoggers, new Set([logger])),
@@ -171,8 +188,20 @@ export class Process {
         if (ms <= 0) return Effect.yieldNow
         if (!Number.isFinite(ms)) return Effect.never
         return Effect.callback<void>((resume) => {
-          const cancel = this.loop.after(ms, () => this.post(() => resume(Effect.void)))
-          return Effect.sync(cancel)
+          this.#timers++
+          let isOpen = true
+          const end = () => {
+            if (isOpen) this.#timers--
+            isOpen = false
+          }
+          const cancel = this.loop.after(ms, () => {
+            end()
+            this.post(() => resume(Effect.void))
+          })
+          return Effect.sync(() => {
+            end()
+            cancel()
+          })
         })
       }
     }

@@ -1,8 +1,15 @@
-import { syncBuiltinESMExports } from "node:module"
-import * as net from "node:net"
+import nodeChildProcess from "node:child_process"
 import nodeCrypto from "node:crypto"
+import nodeDgram from "node:dgram"
 import nodeDns from "node:dns"
 import nodeFs from "node:fs"
+import { syncBuiltinESMExports } from "node:module"
+import nodeNet from "node:net"
+import nodeTimers from "node:timers"
+import timersPromises from "node:timers/promises"
+import nodeWorkers from "node:worker_threads"
+import type { Loop } from "./Loop.ts"
+import { epoch } from "./Process.ts"
 
 /** The line of our sources, or of an app's, that did it; undefined for the machinery of Node.js and of tests. */
 const placeOf = (stack: string): string | undefined =>
@@ -10,84 +17,159 @@ const placeOf = (stack: string): string | undefined =>
     .split("\n")
     .slice(1)
     .map((line) => line.trim())
-    .find((line) => !/RealWorld\.ts|node:internal|\(<anonymous>\)$|at new Promise/.test(line))
+    .find((line) => !/RealWorld\.ts|node:internal|node:|\(<anonymous>\)$|at new Promise/.test(line))
 
-const isMachinery = (stack: string): boolean => /node_modules\/(vitest|@vitest|vite|tinyp|@voidzero)/.test(stack)
+/** Tests; and the turn for which Effect waits when it drops a stream of Node.js. Nothing of a run depends on it. */
+const isMachinery = (stack: string): boolean =>
+  /node_modules\/(vitest|@vitest|vite|tinyp|@voidzero)|platform-node-shared\/dist\/internal\/stream/.test(stack)
 
 /** Effect hashes objects by random numbers. The order of its maps must not depend on them. */
 const isHashing = (place: string): boolean => /\/effect\/(dist|src)\/Hash\./.test(place)
 
-type Restore = () => void
+/** The client of MCP takes no clock of ours: it gets the time of the run. */
+const isForeign = (place: string): boolean => /node_modules\/@modelcontextprotocol\//.test(place)
 
-/** Replaces a property of an object, and gives what puts it back. */
-const replace = <Holder extends object, Key extends keyof Holder>(
-  holder: Holder,
-  key: Key,
-  make: (real: Holder[Key]) => Holder[Key]
-): Restore => {
+type Restore = () => void
+type Call = (...args: ReadonlyArray<never>) => unknown
+
+/** Gives a property of an object another value, and gives what puts the old one back. */
+const redefine = (holder: object, key: PropertyKey, value: unknown): Restore => {
   const own = Object.getOwnPropertyDescriptor(holder, key)
-  Object.defineProperty(holder, key, { configurable: true, writable: true, value: make(holder[key]) })
+  Object.defineProperty(holder, key, { configurable: true, writable: true, value })
   return () => {
     if (own === undefined) Reflect.deleteProperty(holder, key)
     else Object.defineProperty(holder, key, own)
   }
 }
 
+const replace = <Holder extends object, Key extends keyof Holder>(
+  holder: Holder,
+  key: Key,
+  make: (real: Holder[Key]) => Holder[Key]
+): Restore => redefine(holder, key, make(holder[key]))
+
+const isCall = (value: unknown): value is Call => typeof value === "function"
+
+/** The functions of a module, without its classes. */
+const callsOf = (module: object): ReadonlyArray<string> =>
+  Object.entries(module).flatMap(([name, value]: [string, unknown]) =>
+    isCall(value) && /^[a-z]/.test(name) && Object.getOwnPropertyDescriptor(module, name)?.configurable === true
+      ? [name]
+      : []
+  )
+
+/** Those of `node:crypto` that are random. */
+const randoms = callsOf(nodeCrypto).filter((name) => /^(random|generate|pseudoRandom|prng|rng)/.test(name))
+
+/** By the name under which a use of them is told. */
+const watched: ReadonlyArray<readonly [string, object, ReadonlyArray<string>]> = [
+  ["", globalThis, ["setInterval", "setImmediate", "fetch"]],
+  ["performance", performance, ["now"]],
+  ["process", process, ["hrtime", "uptime"]],
+  ["process.hrtime", process.hrtime, ["bigint"]],
+  ["timers", nodeTimers, ["setInterval", "setImmediate"]],
+  ["timers/promises", timersPromises, callsOf(timersPromises)],
+  ["timers/promises.scheduler", timersPromises.scheduler, ["wait", "yield"]],
+  ["crypto", globalThis.crypto, ["randomUUID", "getRandomValues"]],
+  ["crypto.subtle", globalThis.crypto.subtle, ["generateKey"]],
+  ["crypto", nodeCrypto, randoms],
+  ["dns", nodeDns, callsOf(nodeDns)],
+  ["dns.promises", nodeDns.promises, callsOf(nodeDns.promises)],
+  ["net", nodeNet.Socket.prototype, ["connect"]],
+  ["net", nodeNet.Server.prototype, ["listen"]],
+  ["dgram", nodeDgram.Socket.prototype, ["bind", "connect", "send"]],
+  ["child_process", nodeChildProcess, callsOf(nodeChildProcess)],
+  ["fs", nodeFs, callsOf(nodeFs)],
+  ["fs.promises", nodeFs.promises, callsOf(nodeFs.promises)]
+]
+
 /**
- * Until the result is called, every use of a real timer, clock, random, socket or file is noted with its place. It happens all the same: the run
- * goes on, and fails in the end.
+ * Until the result is called, every use of a real timer, clock, random, socket, file, process or thread is noted with its place. It happens all
+ * the same: the run goes on, and fails in the end.
  */
-export const watch = (note: (misuse: string) => void): Restore => {
+export const watch = (note: (misuse: string) => void, loop: Loop): Restore => {
   /** Notes the call, unless it is none of ours. */
   const caught = (what: string): string | undefined => {
     const { stack = "" } = new Error(what)
     const place = placeOf(stack)
     if (place === undefined || isMachinery(stack)) return undefined
-    if (!isHashing(place)) note(`${what} ${place}`)
+    if (!isHashing(place) && !isForeign(place)) note(`${what} ${place}`)
     return place
   }
-  const noting = <Call extends (...args: ReadonlyArray<never>) => unknown>(what: string, real: Call): Call =>
-    new Proxy(real, {
+  const noting = (holder: object, name: string, what: string): Restore => {
+    const real: unknown = Reflect.get(holder, name)
+    if (!isCall(real)) return () => {}
+    const noted = new Proxy(real, {
       apply: (target, self, args: Array<unknown>): unknown => {
         caught(what)
         return Reflect.apply(target, self, args)
       }
     })
+    return redefine(holder, name, noted)
+  }
+  const timers = new WeakMap<object, () => void>()
+  const timeout = (real: typeof setTimeout): typeof setTimeout =>
+    new Proxy(real, {
+      apply: (target, self, args: Array<unknown>): unknown => {
+        const [ring, ms] = args
+        const place = caught("setTimeout")
+        if (place === undefined || !isForeign(place) || !isCall(ring)) return Reflect.apply(target, self, args)
+        const timer = { unref: () => timer }
+        timers.set(
+          timer,
+          loop.after(Number(ms), () => void ring())
+        )
+        return timer
+      }
+    })
+  const clear = (real: typeof clearTimeout): typeof clearTimeout =>
+    new Proxy(real, {
+      apply: (target, self, args: Array<unknown>): unknown => {
+        const [timer] = args
+        const cancel = typeof timer === "object" && timer !== null ? timers.get(timer) : undefined
+        return cancel === undefined ? Reflect.apply(target, self, args) : cancel()
+      }
+    })
+  const dateNow = (real: () => number) => (): number => {
+    const place = caught("Date.now")
+    return place !== undefined && isForeign(place) ? epoch + loop.now : real()
+  }
   const date = (real: DateConstructor): DateConstructor =>
     new Proxy(real, {
+      apply: (target, self, args: Array<unknown>): unknown => {
+        caught("Date()")
+        return Reflect.apply(target, self, args)
+      },
       construct: (target, args: Array<unknown>, made) => {
         if (args.length === 0) caught("new Date()")
         const date: unknown = Reflect.construct(target, args, made)
         return typeof date === "object" && date !== null ? date : new target(Number.NaN)
       },
       get: (target, key, receiver): unknown =>
-        key === "now" ? noting("Date.now", target.now) : Reflect.get(target, key, receiver)
+        key === "now" ? dateNow(target.now) : Reflect.get(target, key, receiver)
     })
   const random = (real: () => number) => (): number => {
     const place = caught("Math.random")
     return place !== undefined && isHashing(place) ? 0 : real()
   }
+  const worker = (real: typeof nodeWorkers.Worker): typeof nodeWorkers.Worker =>
+    new Proxy(real, {
+      construct: (target, args: Array<unknown>, made) => {
+        caught("new Worker()")
+        const worker: unknown = Reflect.construct(target, args, made)
+        return typeof worker === "object" && worker !== null ? worker : {}
+      }
+    })
   const restores: ReadonlyArray<Restore> = [
-    replace(globalThis, "setTimeout", (real) => noting("setTimeout", real)),
-    replace(globalThis, "setInterval", (real) => noting("setInterval", real)),
-    replace(globalThis, "setImmediate", (real) => noting("setImmediate", real)),
-    replace(globalThis, "fetch", (real) => noting("fetch", real)),
+    ...watched.flatMap(([module, holder, names]) =>
+      names.map((name) => noting(holder, name, module === "" ? name : `${module}.${name}`))
+    ),
+    replace(globalThis, "setTimeout", timeout),
+    replace(nodeTimers, "setTimeout", timeout),
+    replace(globalThis, "clearTimeout", clear),
     replace(globalThis, "Date", date),
-    replace(performance, "now", (real) => noting("performance.now", real)),
-    replace(process.hrtime, "bigint", (real) => noting("process.hrtime.bigint", real)),
     replace(Math, "random", random),
-    replace(globalThis.crypto, "randomUUID", (real) => noting("crypto.randomUUID", real)),
-    replace(globalThis.crypto, "getRandomValues", (real) => noting("crypto.getRandomValues", real)),
-    replace(nodeCrypto, "randomUUID", (real) => noting("randomUUID", real)),
-    replace(nodeCrypto, "randomBytes", (real) => noting("randomBytes", real)),
-    replace(nodeDns, "lookup", (real) => noting("dns.lookup", real)),
-    replace(net.Socket.prototype, "connect", (real) => noting("net.connect", real)),
-    replace(net.Server.prototype, "listen", (real) => noting("net.listen", real)),
-    replace(nodeFs, "openSync", (real) => noting("fs.openSync", real)),
-    replace(nodeFs, "readFileSync", (real) => noting("fs.readFileSync", real)),
-    replace(nodeFs, "readFile", (real) => noting("fs.readFile", real)),
-    replace(nodeFs.promises, "readFile", (real) => noting("fs.promises.readFile", real)),
-    replace(nodeFs.promises, "open", (real) => noting("fs.promises.open", real))
+    replace(nodeWorkers, "Worker", worker)
   ]
   syncBuiltinESMExports()
   return () => {

@@ -5,10 +5,10 @@ import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { type PlanChange, PlanStore, type StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
 import { SessionStore } from "@bowline/runtime/unstable/store/SessionStore"
 import { Context, Duration, Effect, Option } from "effect"
-import type { Cluster } from "./Cluster.ts"
+import { type Cluster, excess } from "./Cluster.ts"
 import type { CreatedPlan, Database } from "./Database.ts"
-import type { Left, Observed, ObservedPlan, ObservedSession } from "./Observed.ts"
-import { epoch } from "./Process.ts"
+import type { Left, Observed, ObservedCall, ObservedPlan, ObservedSession } from "./Observed.ts"
+import type { Load } from "./Process.ts"
 import type { Wires } from "./Wires.ts"
 import type { Open, World } from "./World.ts"
 
@@ -18,6 +18,8 @@ interface Parts {
   readonly cluster: Cluster
   readonly wires: Wires
   readonly faultsEnd: number
+  /** What goes on in a process that has not had a plan yet. */
+  readonly idle: Load
 }
 
 /** The least of the two limits on a provider's silence, in milliseconds. */
@@ -59,7 +61,7 @@ const planOf = ({ database, world }: Parts, id: PlanId, created: CreatedPlan) =>
       plan: found.value,
       request,
       created: { at, order },
-      deadline: Date.parse(found.value.deadline_at) - epoch,
+      deadline: at + (request.preferences.timeout_ms ?? 0),
       frames: rows.flatMap(toFrames),
       tasks: tasksOf(changes)
     }
@@ -82,7 +84,7 @@ const leaseLeft = ({ database }: Parts, session: CreatedPlan["session_id"]) =>
       Option.isSome(granted) && Option.isNone(granted.value) ? [{ what: "lease", replica: "", detail: session }] : []
   )
 
-const runningOf = ({ cluster, database, wires, world }: Parts): ReadonlyArray<Left> => [
+const runningOf = ({ cluster, database, idle, wires, world }: Parts): ReadonlyArray<Left> => [
   ...cluster.all.flatMap(({ name: replica, process }) =>
     process.isAlive
       ? [
@@ -91,6 +93,7 @@ const runningOf = ({ cluster, database, wires, world }: Parts): ReadonlyArray<Le
               ? []
               : [{ what: "fiber", replica, detail: `${count} of ${database.nameOf(PlanId.make(plan))}` }]
           ),
+          ...excess(process.load, idle).map((more): Left => ({ ...more, replica })),
           ...wires.openOf(process).map((url): Left => ({ what: "socket", replica, detail: url.href }))
         ]
       : []
@@ -98,10 +101,15 @@ const runningOf = ({ cluster, database, wires, world }: Parts): ReadonlyArray<Le
   ...world.readers.flatMap(({ ended, reader, replica }): ReadonlyArray<Left> =>
     ended === undefined ? [{ what: "reader", replica, detail: reader }] : []
   ),
-  ...world.calls.flatMap(({ ended, key, replica }): ReadonlyArray<Left> =>
-    ended === undefined ? [{ what: "task", replica, detail: key }] : []
+  ...world.calls.flatMap((call): ReadonlyArray<Left> =>
+    call.ended === undefined && isOurs(world, call) ? [{ what: "task", replica: call.replica, detail: call.key }] : []
   )
 ]
+
+/** A task of a peer is the gateway's as long as a process lives that knows it, and has not told the peer to cancel. */
+const isOurs = ({ replicas }: World, { cancels, named, replica }: ObservedCall): boolean =>
+  replica !== "" ||
+  (cancels.length === 0 && replicas.some((one) => one.replica === named?.replica && one.ended === undefined))
 
 /** What is known in the end. */
 export const collect = (parts: Parts): Observed => {

@@ -1,17 +1,19 @@
 import * as A2aPeerClient from "@bowline/a2a/peer/A2aPeerClient"
 import * as AnthropicProvider from "@bowline/provider-anthropic/provider/AnthropicProvider"
+import * as SdkMcpClient from "@bowline/mcp/server/SdkMcpClient"
 import * as OpenAiProvider from "@bowline/provider-openai/provider/OpenAiProvider"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { CredentialPool } from "@bowline/runtime/asking/CredentialPool"
 import { PlansConfig } from "@bowline/runtime/config/PlansConfig"
-import { McpClient } from "@bowline/runtime/mcp/McpClient"
+import type { McpClient } from "@bowline/runtime/mcp/McpClient"
+import type { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
-import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
-import { Cause, Context, Data, Effect, Exit, Layer, Redacted, Scope } from "effect"
+import { Cause, Context, Effect, Exit, Layer, Redacted, Scope } from "effect"
 import { HttpClient } from "effect/http"
 import type { Database, Stores } from "./Database.ts"
+import * as Door from "./Door.ts"
 import { Link } from "./Link.ts"
 import { across, Process } from "./Process.ts"
 import * as Tools from "./Tools.ts"
@@ -25,8 +27,17 @@ export const providerUrls = { openai: "http://openai.test", anthropic: "http://a
 /** Of the models, in tokens: a few long questions fill it. */
 const contextWindow = 8_000
 
-/** What a replica says when it is gone in the middle of an answer. */
-export class Broken extends Data.TaggedError("Broken") {}
+/** What the graph of a replica brings. */
+export type Inside =
+  | Layer.Success<typeof Plans.layer>
+  | CredentialPool
+  | PeerClient
+  | McpClient
+  | HttpClient.HttpClient
+  | Stores
+
+/** How callers come in, on the graph of a replica. */
+export type MakeDoor = (site: Door.Site) => Layer.Layer<Door.Door, never, Inside>
 
 /** What a test puts in the place of parts of every replica. */
 export interface Plant {
@@ -42,6 +53,7 @@ export interface Surroundings {
   readonly database: Database
   readonly config: Partial<PlansConfig["Service"]>
   readonly plant: Plant
+  readonly door: MakeDoor
   /** The local tools of every replica: each builds its own. */
   readonly tools: Layer.Layer<never>
 }
@@ -53,11 +65,13 @@ export class Replica {
   readonly link: Link
   readonly observed: Open<ObservedReplica>
   /** Undefined until it has started. */
-  services: { readonly plans: Plans["Service"]; readonly streams: PlanStreams["Service"] } | undefined
+  door: Door.Door["Service"] | undefined
   readonly #world: World
   readonly #scope = Scope.makeUnsafe()
+  #drain: Effect.Effect<void> = Effect.void
 
-  constructor(name: string, { config, database, plant, tools, wires, world }: Surroundings) {
+  /** `failed` is called when it could not start, and has ended. */
+  constructor(name: string, { config, database, door, plant, tools, wires, world }: Surroundings, failed: () => void) {
     this.name = name
     this.#world = world
     this.process = new Process(name, world.loop, world.draws.of(name), (line, plan) =>
@@ -70,8 +84,7 @@ export class Replica {
       ended: undefined,
       pauses: [],
       cutOff: [],
-      deaf: [],
-      skewMs: 0
+      deaf: []
     }
     world.replicas.push(this.observed)
     database.board.links.add(this.link)
@@ -85,13 +98,12 @@ export class Replica {
     })
     const stores = database.of(name, this.link)
     const client = wires.clientOf(this.process)
-    const graph = (plant.plans ?? Plans.layer).pipe(
+    const graph = door({ process: this.process, world }).pipe(
+      Layer.provideMerge(plant.plans ?? Plans.layer),
       Layer.provideMerge(CredentialPool.layer),
       Layer.provide([
         Providers.layer(adapters),
         PlansConfig.layer({ model: "openai/sim", fallbackModels: ["anthropic/sim"], contextWindow, ...config }),
-        A2aPeerClient.layer,
-        McpClient.layerNone,
         Layer.effect(
           LocalTools,
           Effect.gen(function* () {
@@ -99,17 +111,20 @@ export class Replica {
           })
         ).pipe(Layer.provide(tools))
       ]),
-      Layer.provide(Layer.succeed(HttpClient.HttpClient, client)),
-      Layer.provide(Layer.succeedContext(plant.stores?.(stores, name) ?? stores))
+      Layer.provideMerge(Layer.merge(A2aPeerClient.layer, SdkMcpClient.layer)),
+      Layer.provideMerge(Layer.succeed(HttpClient.HttpClient, client)),
+      Layer.provideMerge(Layer.succeedContext(plant.stores?.(stores, name) ?? stores))
     )
     this.process.fork(
       Effect.matchCause(Layer.buildWithScope(graph, this.#scope), {
         onFailure: (cause) => {
           world.tell(name, "", `did not start: ${String(Cause.squash(cause))}`)
           this.process.kill()
+          failed()
         },
         onSuccess: (context) => {
-          this.services = { plans: Context.get(context, Plans), streams: Context.get(context, PlanStreams) }
+          this.door = Context.get(context, Door.Door)
+          this.#drain = Context.get(context, Plans).drain
           world.tell(name, "", "is up")
         }
       })
@@ -118,14 +133,12 @@ export class Replica {
   }
 
   get isUp(): boolean {
-    return this.process.isAlive && this.services !== undefined && this.observed.ended === undefined
+    return this.process.isAlive && this.door !== undefined && this.observed.ended === undefined
   }
 
   /** Shuts it down in order, as on SIGTERM. */
   drain(): Effect.Effect<void> {
-    const closing = Effect.suspend(() => this.services?.plans.drain ?? Effect.void).pipe(
-      Effect.andThen(Scope.close(this.#scope, Exit.void))
-    )
+    const closing = Effect.suspend(() => this.#drain).pipe(Effect.andThen(Scope.close(this.#scope, Exit.void)))
     return Effect.map(across(this.#world.process, this.process, closing, Effect.void), () => {
       if (!this.process.isAlive) return
       this.observed.ended = { ...this.#world.moment(), how: "drained" }

@@ -44,6 +44,22 @@ export interface ScenarioPlan {
   readonly acts: ReadonlyArray<CallerAct>
 }
 
+/** A plan to which nothing happens: the first of its session, answered at once. */
+export const plainPlan: ScenarioPlan = {
+  name: "p0",
+  session: "s0",
+  at: 0,
+  replica: 0,
+  onDisconnect: "continue",
+  onBusy: "queue",
+  hasKey: true,
+  timeoutMs: 120_000,
+  readMs: 0,
+  ballast: 0,
+  steps: [{ words: 1, pauseMs: 1, calls: [] }],
+  acts: []
+}
+
 /** What a provider does instead of its answer, or in the middle of it: behind so many words of it. */
 export type ProviderFault =
   | { readonly _tag: "Refuse"; readonly status: number; readonly code?: string; readonly retryAfterS?: number }
@@ -52,7 +68,8 @@ export type ProviderFault =
   | { readonly _tag: "Cut" | "Reset"; readonly bytes: number }
   | { readonly _tag: "Stall"; readonly words: number; readonly ms: number }
   | { readonly _tag: "SlowBytes"; readonly ms: number }
-  | { readonly _tag: "NoFinish" | "Twice" | "Corrupt" | "Length" }
+  /** `Disorder`: a piece of a call comes before the call begins. */
+  | { readonly _tag: "NoFinish" | "Twice" | "Corrupt" | "Disorder" | "Length" }
 
 /** What a peer does with a call: instead of its answer, or behind it. */
 export type PeerFault =
@@ -61,6 +78,19 @@ export type PeerFault =
   | { readonly _tag: "State"; readonly state: string }
   | { readonly _tag: "Refuse"; readonly status: number }
   | { readonly _tag: "Break"; readonly kind: "cut" | "reset" }
+
+/** What an MCP server does with a call: instead of its answer, or behind it. */
+export type McpFault =
+  | { readonly _tag: "Silent" | "IgnoreCancel" | "Fail" | "Garbled" }
+  | { readonly _tag: "Late"; readonly ms: number }
+  | { readonly _tag: "Refuse"; readonly status: number }
+  | { readonly _tag: "Break"; readonly kind: "cut" | "reset" }
+
+/** The card of the peer `auto` for a while: in the other dialect, not there, no card at all, or late. */
+export type CardFault = "other dialect" | "missing" | "garbled" | "late"
+
+/** The MCP server for a while: it knows no session from before, lists other tools, or answers nothing. */
+export type McpServerFault = "forgets" | "changes its tools" | "silent"
 
 /** What goes wrong, and when, in milliseconds since the run began. A replica is named by its number, from 0. */
 export type Fault =
@@ -100,7 +130,23 @@ export type Fault =
   | { readonly _tag: "NetworkReset" | "HalfOpen"; readonly at: number; readonly replica: number }
   /** At the so-manieth request of this plan, from 0. */
   | { readonly _tag: "Provider"; readonly plan: string; readonly request: number; readonly does: ProviderFault }
+  /** For a while the provider takes the credential for none of its own. */
+  | { readonly _tag: "Expire"; readonly at: number; readonly ms: number; readonly credential: string }
+  /** For a while the provider takes no request. */
+  | {
+      readonly _tag: "Storm"
+      readonly at: number
+      readonly ms: number
+      readonly provider: string
+      readonly retryAfterS: number | undefined
+    }
   | { readonly _tag: "Peer"; readonly key: string; readonly does: PeerFault }
+  | { readonly _tag: "Card"; readonly at: number; readonly ms: number; readonly becomes: CardFault }
+  | { readonly _tag: "Mcp"; readonly key: string; readonly does: McpFault }
+  | { readonly _tag: "McpServer"; readonly at: number; readonly ms: number; readonly does: McpServerFault }
+
+/** Something that is wrong for a while with what surrounds the gateway. */
+export type StandingFault = Extract<Fault, { readonly _tag: "Expire" | "Storm" | "Card" | "McpServer" }>
 
 /** All that happens to a world: drawn from a seed, as data that can be cut down and printed. `seed` draws only what is not here, such as latencies and the order of tasks. */
 export interface Scenario {

@@ -3,7 +3,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Data, Effect, Layer, Option, Runtime } from "effect"
 import { CliConfig, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
 import manifest from "../../package.json" with { type: "json" }
-import { simulate } from "./Simulation.ts"
+import { type Options, simulate } from "./Simulation.ts"
 import { tellFailure } from "./Story.ts"
 import { print } from "./Trace.ts"
 
@@ -39,24 +39,25 @@ const flags = {
   trace: Flag.Boolean("trace").pipe(Flag.withDescription("Print what happens, line by line"), Flag.withDefault(false))
 }
 
-const command = Command.make(
-  "bowline-simulate",
-  flags,
-  Effect.fnUntraced(function* ({ seed, trace, until }) {
-    const steps = Option.getOrUndefined(until)
-    const options = { seed, ...(steps !== undefined && { steps }) }
-    const run = yield* Effect.promise(() => simulate(options))
-    if (trace) yield* say(run.trace.map(print))
-    const isWhole = steps === undefined || run.tasks < steps
-    const time = `${(run.virtualMs / 1_000).toFixed(3)} s of virtual time, ${run.tasks} steps`
-    if (!isWhole || run.violations.length === 0) {
-      return yield* say([`Seed ${seed}: ${time}${isWhole ? ", and every rule holds" : ""}`])
-    }
-    yield* tell(`Seed ${seed}: ${time}, and ${run.violations.length} violations; looking for a smaller scenario …`)
-    yield* say(yield* Effect.promise(() => tellFailure(run, options)))
-    return yield* new Ended({ code: exitCodes.broken })
-  })
-).pipe(Command.withDescription("Run the whole gateway in virtual time, with the faults that a seed draws"))
+const commandOf = (given: Omit<Options, "seed" | "steps">) =>
+  Command.make(
+    "bowline-simulate",
+    flags,
+    Effect.fnUntraced(function* ({ seed, trace, until }) {
+      const steps = Option.getOrUndefined(until)
+      const options = { ...given, seed, ...(steps !== undefined && { steps }) }
+      const run = yield* Effect.promise(() => simulate(options))
+      if (trace) yield* say(run.trace.map(print))
+      const isWhole = steps === undefined || run.tasks < steps
+      const time = `${(run.virtualMs / 1_000).toFixed(3)} s of virtual time, ${run.tasks} steps`
+      if (!isWhole || run.violations.length === 0) {
+        return yield* say([`Seed ${seed}: ${time}${isWhole ? ", and every rule holds" : ""}`])
+      }
+      yield* tell(`Seed ${seed}: ${time}, and ${run.violations.length} violations; looking for a smaller scenario …`)
+      yield* say(yield* Effect.promise(() => tellFailure(run, options)))
+      return yield* new Ended({ code: exitCodes.broken })
+    })
+  ).pipe(Command.withDescription("Run the whole gateway in virtual time, with the faults that a seed draws"))
 
 /** Reports a wrong command line as one line on stderr. */
 const usage = CliOutput.layerPresenter({
@@ -72,8 +73,11 @@ const { Help, Version } = GlobalFlag
 const misused = ({ errors }: { readonly errors: ReadonlyArray<unknown> }) =>
   errors.length === 0 ? Effect.void : new Ended({ code: exitCodes.usage })
 
-const layer = Layer.effectDiscard(
-  Effect.catchTag(Command.run(command, { version: manifest.version }), "ShowHelp", misused)
-).pipe(Layer.provide([NodeServices.layer, usage, CliConfig.layer({ builtIns: [Help, Version] })]))
-
-NodeRuntime.runMain(Effect.scoped(Layer.build(layer)), { disableErrorReporting: true })
+/** The command line of this process, on runs with what is given. */
+export const main = (given: Omit<Options, "seed" | "steps"> = {}): void => {
+  const run = Command.run(commandOf(given), { version: manifest.version })
+  const layer = Layer.effectDiscard(Effect.catchTag(run, "ShowHelp", misused)).pipe(
+    Layer.provide([NodeServices.layer, usage, CliConfig.layer({ builtIns: [Help, Version] })])
+  )
+  NodeRuntime.runMain(Effect.scoped(Layer.build(layer)), { disableErrorReporting: true })
+}

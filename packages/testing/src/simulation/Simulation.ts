@@ -3,28 +3,34 @@ import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
-import { type Array as Arrays, Cause, Context, Effect, Layer } from "effect"
+import { type Array as Arrays, Cause, Context, Effect, Fiber, Layer } from "effect"
 import { check, type Checker, checkers, type Violation } from "./check/Checkers.ts"
 import { Caller } from "./Callers.ts"
 import { Cluster } from "./Cluster.ts"
 import { Database } from "./Database.ts"
-import { allFaults, draw, type FaultKinds } from "./Draw.ts"
+import { draw } from "./Draw.ts"
+import { allFaults, type FaultKinds } from "./DrawFault.ts"
 import { Draws } from "./Draws.ts"
+import * as Door from "./Door.ts"
 import * as Faults from "./Faults.ts"
 import { Loop } from "./Loop.ts"
 import * as Models from "./Models.ts"
 import type { Observed } from "./Observed.ts"
 import * as Peers from "./Peers.ts"
+import type { Load } from "./Process.ts"
 import * as RealWorld from "./RealWorld.ts"
 import * as Record from "./Record.ts"
-import type { Plant } from "./Replica.ts"
-import type { Scenario, ScenarioPlan } from "./Scenario.ts"
+import type { MakeDoor, Plant } from "./Replica.ts"
+import { plainPlan, type Scenario, type ScenarioPlan } from "./Scenario.ts"
+import * as Servers from "./Servers.ts"
 import type { TraceLine } from "./Trace.ts"
 import * as Tools from "./Tools.ts"
 import type { Asked } from "../provider/Script.ts"
 import type { Turn } from "../provider/Turn.ts"
 import { Wires } from "./Wires.ts"
 import { World } from "./World.ts"
+
+export type { Checker, FaultKinds, Observed, Plant, Scenario, TraceLine, Violation }
 
 /** What an app brings. */
 export interface AppWorld {
@@ -48,6 +54,8 @@ export interface Options {
   readonly config?: Partial<PlansConfig["Service"]>
   /** What a test puts in the place of parts of the gateway. */
   readonly plant?: Plant
+  /** How callers come in. By themselves they call the services. */
+  readonly door?: MakeDoor
   /** Rules of an app, beside those of the gateway. */
   readonly rules?: Readonly<Record<string, Checker>>
 }
@@ -72,19 +80,11 @@ const tooLate = 90_000
 const rest = 12_000
 
 const probeOf = (session: string, index: number, question: string | undefined): ScenarioPlan => ({
+  ...plainPlan,
   ...(question !== undefined && { question }),
   name: `probe${index}`,
   session,
-  at: 0,
-  replica: index,
-  onDisconnect: "continue",
-  onBusy: "queue",
-  hasKey: true,
-  timeoutMs: 120_000,
-  readMs: 0,
-  ballast: 0,
-  steps: [{ words: 2, pauseMs: 5, calls: [] }],
-  acts: []
+  replica: index
 })
 
 const defaultTools = Layer.succeed(LocalTools, Tools.tools)
@@ -113,7 +113,7 @@ const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Sc
  * ```
  */
 export const simulate = async (options: Options): Promise<Outcome> => {
-  const { config = {}, faults = allFaults, plant = {}, seed, steps = Infinity } = options
+  const { config = {}, door = Door.layerServices, faults = allFaults, plant = {}, seed, steps = Infinity } = options
   const { questions, script, tools = defaultTools } = options.world ?? {}
   const scenario = options.scenario ?? withQuestions(draw(seed, faults), questions)
   const draws = new Draws(`run ${scenario.seed}`)
@@ -121,7 +121,7 @@ export const simulate = async (options: Options): Promise<Outcome> => {
   const world = new World(loop, draws)
   // The first compaction would read it from the disk.
   await import("gpt-tokenizer/encoding/o200k_base")
-  const restore = RealWorld.watch((misuse) => void world.misuse.push(misuse))
+  const restore = RealWorld.watch((misuse) => void world.misuse.push(misuse), loop)
   try {
     const wires = new Wires(world)
     const database = new Database(world)
@@ -141,28 +141,35 @@ export const simulate = async (options: Options): Promise<Outcome> => {
         (key) => scenario.faults.flatMap((fault) => (fault._tag === "Peer" && fault.key === key ? [fault.does] : []))[0]
       )
     )
-    const cluster = new Cluster({ world, wires, database, config, plant, tools }, scenario.replicas)
+    world.process.fork(
+      Servers.serve(
+        world,
+        wires,
+        (key) => scenario.faults.flatMap((fault) => (fault._tag === "Mcp" && fault.key === key ? [fault.does] : []))[0]
+      )
+    )
+    const cluster = new Cluster({ world, wires, database, config, plant, door, tools }, scenario.replicas)
     const stage = { world, cluster }
     let faultsEnd = 0
+    let idle: Load = { fibers: Infinity, timers: Infinity }
 
     const run = Effect.gen(function* () {
-      yield* cluster.awaitUp(0)
+      idle = (yield* cluster.awaitUp(0)).process.load
       const theatre = { world, wires, cluster }
       const callers = Effect.forEach(scenario.plans, (plan) => new Caller(stage, plan).run, {
         concurrency: "unbounded",
         discard: true
       })
-      // A replica whose clock is behind gives a plan so much more time.
-      const skew = Math.max(0, ...scenario.faults.map((fault) => (fault._tag === "ClockStep" ? -fault.byMs : 0)))
-      const patience = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs)) + skew + tooLate
-      yield* Effect.all([Faults.run(theatre, scenario.faults), Effect.timeoutOption(callers, patience)], {
-        concurrency: "unbounded"
-      })
+      const patience = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs)) + tooLate
+      const calling = yield* Effect.forkChild(Effect.timeoutOption(callers, 2 * patience))
+      yield* Faults.run(theatre, scenario.faults)
+      yield* Effect.raceFirst(Fiber.await(calling), cluster.awaitGone)
       faultsEnd = world.now
       world.tell("world", "", "no more faults")
       yield* Effect.forEach(cluster.all, ({ process }, place) =>
         Effect.sync(() => void (process.isAlive || cluster.start(place)))
       )
+      yield* Fiber.await(calling)
       yield* awaitEnds(database, world.now + patience)
       // As an operator does: the windows of long ago are no reason why a probe fails.
       const credentials = Context.get(database.stores, CredentialStore)
@@ -176,6 +183,7 @@ export const simulate = async (options: Options): Promise<Outcome> => {
         Effect.timeoutOption(240_000)
       )
       yield* Effect.sleep(rest)
+      yield* cluster.awaitIdle(idle)
     })
     let isOver = false
     world.process.fork(
@@ -187,7 +195,7 @@ export const simulate = async (options: Options): Promise<Outcome> => {
       )
     )
     await loop.run(() => isOver || loop.tasks >= steps)
-    const observed = Record.collect({ world, database, cluster, wires, faultsEnd })
+    const observed = Record.collect({ world, database, cluster, wires, faultsEnd, idle })
     const { misuse, trace } = world
     const rules = isOver ? { ...checkers, ...options.rules, "real world": () => misuse } : {}
     return {

@@ -53,7 +53,8 @@ export const noted = (world: World, database: Database, replica: string, tool: T
         began: world.moment(),
         ended: undefined,
         cancels: [],
-        remote_task_id: null
+        remote_task_id: null,
+        named: undefined
       }
       world.calls.push(call)
       world.tell(replica, plan, `calls ${tool.name} ${key}`)

@@ -13,8 +13,9 @@ export const replicaHeader = "x-simulated-replica"
 /** The header with the virtual time in milliseconds at which a request has left its replica. */
 export const sentHeader = "x-simulated-sent"
 
-/** Who looks at the requests for a host: when one leaves, whether it arrives or not, and when the network resets the connection of one. */
-interface Watch {
+/** Who looks at the requests for a host: when one leaves, whether it arrives or not, when a replica has got the first piece of its answer, and when the network resets the connection of one. */
+export interface Watch {
+  readonly onHeard?: (request: HostRequest, replica: string) => void
   readonly onSent?: (request: HostRequest) => void
   readonly onReset?: (request: HostRequest) => void
 }
@@ -65,7 +66,9 @@ export class Wires {
   }
 
   resetAll(process: Process): void {
-    for (const exchange of Array.from(this.#open)) if (exchange.process === process) exchange.reset()
+    for (const exchange of Array.from(this.#open)) {
+      if (exchange.process === process && !exchange.isSilent) exchange.reset()
+    }
   }
 
   /** From now on not another byte comes on any open connection of the process. */
@@ -73,7 +76,7 @@ export class Wires {
     for (const exchange of this.#open) if (exchange.process === process) exchange.isSilent = true
   }
 
-  #connect(process: Process, { host, onReset }: Served, sent: HostRequest): Connection {
+  #connect(process: Process, { host, onHeard, onReset }: Served, sent: HostRequest): Connection {
     const head = Deferred.makeUnsafe<HostResponse, Fault>()
     const pieces = Effect.runSync(Queue.unbounded<Uint8Array, Fault | Cause.Done>())
     const { draws } = this.#world.process
@@ -89,7 +92,14 @@ export class Wires {
       arrive(() => Deferred.doneUnsafe(head, Exit.succeed(response)))
       // Behind a dead connection the host fills its buffers, and then it waits.
       yield* Stream.runForEach(response.body, (bytes) =>
-        exchange.isSilent ? Effect.never : Effect.sync(() => arrive(() => void Queue.offerUnsafe(pieces, bytes)))
+        exchange.isSilent
+          ? Effect.never
+          : Effect.sync(() =>
+              arrive(() => {
+                Queue.offerUnsafe(pieces, bytes)
+                onHeard?.(sent, process.name)
+              })
+            )
       )
     })
     let fiber: Fiber.Fiber<void, Fault> | undefined
@@ -108,6 +118,8 @@ export class Wires {
       url: request.url,
       isSilent: false,
       reset: () => {
+        // Over a dead connection no reset comes either.
+        if (exchange.isSilent) return
         onReset?.(request)
         breakOff(new Fault({ kind: "reset" }))
         close()

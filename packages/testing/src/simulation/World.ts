@@ -13,6 +13,7 @@ import type {
   Span
 } from "./Observed.ts"
 import { Process } from "./Process.ts"
+import type { StandingFault } from "./Scenario.ts"
 import type { TraceLine } from "./Trace.ts"
 
 /** An observation while it is being made. */
@@ -20,7 +21,7 @@ export type Open<A> = {
   -readonly [Key in keyof A]: A[Key] extends ReadonlyArray<infer Item> ? Array<Item> : A[Key]
 }
 
-export type OpenSpan = Open<Span>
+type OpenSpan = Open<Span>
 
 /** What surrounds the gateway: providers, peers, callers, the store and the network run in its process. It notes what they see. */
 export class World {
@@ -39,6 +40,8 @@ export class World {
   readonly attempts: Array<Open<ObservedAttempt>> = []
   readonly windows: Array<ObservedWindow> = []
   readonly storeAway: Array<OpenSpan> = []
+  /** What is wrong at this instant with providers, cards and MCP servers. */
+  readonly standing = new Set<StandingFault>()
 
   constructor(loop: Loop, draws: Draws) {
     this.loop = loop
@@ -52,7 +55,7 @@ export class World {
 
   /** Whether no replica reaches the store, not even one that has just started. */
   get isStoreAway(): boolean {
-    return this.storeAway.at(-1)?.to === Infinity
+    return this.storeAway.some(({ to }) => to === Infinity)
   }
 
   moment(): Moment {

@@ -1,9 +1,26 @@
 import { assert, describe, it } from "@effect/vitest"
+import type { Scenario } from "../../src/simulation/Scenario.ts"
+import { shrink } from "../../src/simulation/Shrink.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
-import { bugs } from "./Bugs.ts"
+import { type Bug, bugs } from "./Bugs.ts"
+import { isSearch } from "./Seeds.ts"
+
+/** The first of these seeds that finds the bug, in what it draws. */
+const find = async (seeds: Iterable<number>, { plant, rule }: Bug): Promise<Scenario | undefined> => {
+  for (const seed of seeds) {
+    const { scenario, violations } = await simulate({ seed, plant: plant() })
+    if (violations.some((violation) => violation.rule === rule)) return scenario
+  }
+  return undefined
+}
+
+function* upTo(count: number): Generator<number> {
+  for (let seed = 1; seed <= count; seed++) yield seed
+}
 
 describe("the rules of the simulation", () => {
-  for (const [name, { plant, rule, scenario }] of Object.entries(bugs)) {
+  for (const [name, bug] of Object.entries(bugs)) {
+    const { plant, rule, scenario, seeds } = bug
     it(`find ${name}, and nothing where it is not`, async () => {
       const { seed } = scenario
       const planted = await simulate({ seed, scenario, plant: plant() })
@@ -14,5 +31,25 @@ describe("the rules of the simulation", () => {
       const { violations } = await simulate({ seed, scenario })
       assert.deepStrictEqual(violations, [])
     })
+
+    it(`find ${name} in what a seed draws`, async () => {
+      assert.isDefined(await find(seeds, bug))
+    })
+
+    it.runIf(isSearch)(
+      `find ${name} within 2,000 seeds, and shrink it to what a reader sees at once`,
+      async () => {
+        const found = await find(upTo(2_000), bug)
+        if (found === undefined) return assert.fail("no seed finds it")
+        const smallest = await shrink(found, async (scenario) => {
+          const { violations } = await simulate({ seed: scenario.seed, scenario, plant: plant() })
+          return violations.some((violation) => violation.rule === rule)
+        })
+        process.stdout.write(`${name}, seed ${found.seed}: ${JSON.stringify(smallest)}\n`)
+        assert.isAtMost(smallest.plans.length, 2)
+        assert.isAtMost(smallest.faults.length, 2)
+      },
+      36_000_000
+    )
   }
 })

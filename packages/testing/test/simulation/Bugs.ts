@@ -7,7 +7,7 @@ import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type PlanChange, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Context, Effect } from "effect"
 import type { Plant } from "../../src/simulation/Replica.ts"
-import type { Scenario, ScenarioPlan } from "../../src/simulation/Scenario.ts"
+import { plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
 
 type Plans = PlanStore["Service"]
 type Leases = LeaseStore["Service"]
@@ -158,30 +158,15 @@ const readerUncounted = (): Plant => ({
   }
 })
 
-const plan: ScenarioPlan = {
-  name: "p0",
-  session: "s0",
-  at: 1,
-  replica: 0,
-  onDisconnect: "continue",
-  onBusy: "queue",
-  hasKey: true,
-  timeoutMs: 120_000,
-  readMs: 0,
-  ballast: 0,
-  steps: [{ words: 1, pauseMs: 1, calls: [] }],
-  acts: []
-}
-
 /** A plan whose only call takes so long. */
 const working = (ms: number): ScenarioPlan => ({
-  ...plan,
-  steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "work", ms }] }, ...plan.steps]
+  ...plainPlan,
+  steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "work", ms }] }, ...plainPlan.steps]
 })
 
 /** A plan that talks for so many seconds. */
 const talking = (seconds: number): ScenarioPlan => ({
-  ...plan,
+  ...plainPlan,
   steps: [{ words: seconds, pauseMs: 1_000, calls: [] }]
 })
 
@@ -192,10 +177,12 @@ const scenarioOf = (only: ScenarioPlan, replicas: number, ...faults: Scenario["f
   faults
 })
 
-interface Bug {
+export interface Bug {
   readonly plant: () => Plant
   /** The rule that finds it. */
   readonly rule: string
+  /** Drawn seeds that have found it. */
+  readonly seeds: ReadonlyArray<number>
   /** What it takes to find it: what is left of a seed that was shrunk, in round numbers. */
   readonly scenario: Scenario
 }
@@ -205,24 +192,43 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a missing fence": {
     plant: missingFence,
     rule: "streams",
+    seeds: [246, 261, 300],
     scenario: scenarioOf(talking(30), 2, { _tag: "Pause", at: 3_000, replica: 0, ms: 22_000 })
   },
   "a retry of a commit taken for stored": {
     plant: lostAnswerBelieved,
     rule: "streams",
+    seeds: [6, 17, 33],
     scenario: scenarioOf(talking(5), 1, { _tag: "Partition", at: 2_000, replica: 0, ms: 900 })
   },
-  "a finalizer skipped": { plant: skippedFinalizer, rule: "oneEnd", scenario: scenarioOf(plan, 1) },
-  "a lease renewed too late": { plant: lateRenewal, rule: "trueEnd", scenario: scenarioOf(working(20_000), 2) },
-  "a delta published before it is stored": { plant: earlyFrames, rule: "streams", scenario: scenarioOf(plan, 1) },
+  "a finalizer skipped": {
+    plant: skippedFinalizer,
+    rule: "oneEnd",
+    seeds: [1, 2, 3],
+    scenario: scenarioOf(plainPlan, 1)
+  },
+  "a lease renewed too late": {
+    plant: lateRenewal,
+    rule: "trueEnd",
+    seeds: [9, 10, 14],
+    scenario: scenarioOf(working(20_000), 2)
+  },
+  "a delta published before it is stored": {
+    plant: earlyFrames,
+    rule: "streams",
+    seeds: [1, 2, 3],
+    scenario: scenarioOf(plainPlan, 1)
+  },
   "a double dispatch after a take-over": {
     plant: secondDispatch,
     rule: "calls",
+    seeds: [44, 67, 73],
     scenario: scenarioOf(working(5_000), 2, { _tag: "Kill", at: 1_000, replica: 0, tasks: 0, backMs: undefined })
   },
   "a lost notice believed": {
     plant: noticeBelieved,
     rule: "inTime",
+    seeds: [81, 91, 108],
     scenario: scenarioOf({ ...talking(20), acts: [{ _tag: "Cancel", at: 2_000, replica: 1 }] }, 2, {
       _tag: "Notices",
       at: 1_000,
@@ -234,7 +240,8 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a window put on the wrong credential": {
     plant: wrongCredential,
     rule: "spending",
-    scenario: scenarioOf(plan, 1, {
+    seeds: [44, 47, 60],
+    scenario: scenarioOf(plainPlan, 1, {
       _tag: "Provider",
       plan: "p0",
       request: 0,
@@ -244,11 +251,13 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a compaction that cuts a turn": {
     plant: cutTurn,
     rule: "histories",
-    scenario: scenarioOf({ ...plan, ballast: 5_000 }, 1)
+    seeds: [2, 7, 13],
+    scenario: scenarioOf({ ...plainPlan, ballast: 5_000 }, 1)
   },
   "a reader counted as gone": {
     plant: readerUncounted,
     rule: "trueEnd",
+    seeds: [146, 161, 193],
     scenario: scenarioOf(
       {
         ...talking(10),

@@ -103,6 +103,22 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
       frames: one.frames.map((seen) => ({ ...seen, frame: { ...seen.frame, payload: `${seen.frame.payload} ` } }))
     }))
   ],
+  [
+    "a connection that is silent",
+    "readers",
+    first("readers", () => ({ frames: [], ended: { at: 12_000, order: 80, how: "broken" as const } }))
+  ],
+  [
+    "a plan that runs on without its last reader",
+    "readers",
+    (run) => ({
+      ...first("plans", (one) => ({
+        request: { ...one.request, preferences: { ...one.request.preferences, on_disconnect: "cancel" as const } }
+      }))(run),
+      requests: [],
+      readers: run.readers.map((one) => ({ ...one, ended: { at: -1_000, order: 3, how: "left" } }))
+    })
+  ],
   ["an answer that is not what was shown", "streams", frames((all) => all.filter((_, index) => index !== 8))],
   ["a task without an end", "calls", frames((all) => all.filter(({ event }) => event !== "task.finished"))],
   ["a call that comes twice", "calls", (run) => ({ ...run, calls: [...run.calls, ...run.calls] })],
@@ -116,6 +132,11 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ],
   ["a call before its intent", "calls", first("calls", () => ({ began: { at: 100, order: 11 } }))],
   ["a peer that is not told", "calls", first("calls", () => ({ replica: "", ended: undefined, remote_task_id: "r" }))],
+  [
+    "a peer that is not told, though it has named its task",
+    "calls",
+    first("calls", () => ({ replica: "", ended: undefined, named: { at: 220, order: 22, replica: "a" } }))
+  ],
   [
     "a result before its call",
     "histories",

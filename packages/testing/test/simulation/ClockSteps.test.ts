@@ -1,20 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { Fault, Scenario, ScenarioPlan } from "../../src/simulation/Scenario.ts"
+import { type Fault, plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 
 const plan: ScenarioPlan = {
-  name: "p0",
-  session: "s0",
-  at: 0,
-  replica: 0,
-  onDisconnect: "continue",
-  onBusy: "queue",
-  hasKey: true,
+  ...plainPlan,
   timeoutMs: 1_800_000,
-  readMs: 0,
-  ballast: 0,
-  steps: [{ words: 9, pauseMs: 20_000, calls: [] }],
-  acts: []
+  steps: [{ words: 9, pauseMs: 20_000, calls: [] }]
 }
 
 const scenario = (faults: ReadonlyArray<Fault>): Scenario => ({ seed: 1, replicas: 2, plans: [plan], faults })
@@ -56,5 +47,35 @@ describe("a gateway whose wall clock is set", () => {
     const [taken] = observed.takeOvers
     assert.strictEqual(taken?.replica, "b.1")
     assert.isBelow(taken?.at ?? Infinity, 15_250 + 25_000)
+  })
+
+  it("ends a plan at its deadline that a replica whose clock is behind has taken over", async () => {
+    const { observed } = await simulate({
+      seed: 1,
+      scenario: {
+        ...scenario([
+          { _tag: "Provider", plan: "p0", request: 0, does: { _tag: "Stall", words: 0, ms: 3_000_000 } },
+          { _tag: "Provider", plan: "p0", request: 1, does: { _tag: "Stall", words: 0, ms: 3_000_000 } },
+          { _tag: "ClockStep", at: 1_000, replica: 1, byMs: -900_000 },
+          { _tag: "Kill", at: 15_000, replica: 0, tasks: 0, backMs: undefined }
+        ]),
+        plans: [{ ...plan, timeoutMs: 90_000 }]
+      }
+    })
+    assert.strictEqual(observed.takeOvers[0]?.replica, "b.1")
+    const end = observed.commits.find(({ changes }) => changes.some(({ _tag }) => _tag === "Settled"))
+    assert.strictEqual(Math.round((end?.at ?? 0) / 1_000), 90)
+    assert.strictEqual(observed.plans[0]?.plan.error?.reason, "deadline")
+  })
+
+  it("asks a provider again that has failed, though the clock was set behind the deadline", async () => {
+    const { observed } = await simulate({
+      seed: 1,
+      scenario: scenario([
+        { _tag: "Provider", plan: "p0", request: 0, does: { _tag: "NoFinish" } },
+        { _tag: "ClockStep", at: 60_000, replica: 0, byMs: 3_600_000 }
+      ])
+    })
+    assert.strictEqual(observed.plans[0]?.plan.state, "completed")
   })
 })

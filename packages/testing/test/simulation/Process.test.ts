@@ -22,6 +22,23 @@ describe("a simulated process", () => {
     assert.deepStrictEqual(rung, ["1 at 1", "2 at 2", "3 at 3"])
   })
 
+  it("takes turns with the others in an order that is drawn", async () => {
+    const orders = await Promise.all(
+      ["one seed", "another seed"].map(async (seed) => {
+        const loop = new Loop(new Draws(seed))
+        const seen: Array<string> = []
+        for (const name of ["a", "b"]) {
+          const process = new Process(name, loop, new Draws(name), () => {})
+          for (let task = 0; task < 20; task++) process.post(() => void seen.push(name))
+        }
+        await loop.run(() => seen.length === 40)
+        return seen.join("")
+      })
+    )
+    assert.match(orders[0] ?? "", /^a*b+a+b+a/)
+    assert.notStrictEqual(orders[0], orders[1])
+  })
+
   it("runs not even a finalizer when it is killed, and whoever waits for it is told", async () => {
     const { loop, one, other } = make()
     const seen: Array<string> = []

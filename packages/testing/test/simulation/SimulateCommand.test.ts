@@ -4,9 +4,11 @@ import { join } from "node:path"
 
 const command = join(import.meta.dirname, "../../bin/bowline-simulate.mjs")
 
-const run = (...args: ReadonlyArray<string>) =>
+const run = (...args: ReadonlyArray<string>) => execute(command, ...args)
+
+const execute = (script: string, ...args: ReadonlyArray<string>) =>
   new Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }>((resolve) => {
-    execFile(process.execPath, [command, ...args], (error, stdout, stderr) => {
+    execFile(process.execPath, [script, ...args], (error, stdout, stderr) => {
       resolve({ code: typeof error?.code === "number" ? error.code : 0, stdout, stderr })
     })
   })
@@ -22,6 +24,15 @@ describe("bowline-simulate", () => {
     const [one, other] = await Promise.all([1, 2].map(() => run("--seed", "6", "--trace", "--until", "300")))
     assert.strictEqual(one?.stdout, other?.stdout)
     assert.match(one?.stdout ?? "", / 0\.000 a\.1 {10}starts\n[^]*, 300 steps\n$/)
+  })
+
+  it("ends with 1 where a rule is broken, and tells the smallest scenario that breaks it", async () => {
+    const { code, stderr, stdout } = await execute(new URL("brokenRule.ts", import.meta.url).pathname, "--seed", "1")
+    assert.strictEqual(code, 1)
+    assert.match(stderr, /^Seed 1: .*, and 4 violations; looking for a smaller scenario …\n$/)
+    const [wrong, smaller] = stdout.split("A smaller scenario that breaks the rule, too:")
+    assert.include(wrong, "nothing is asked: p1 is asked")
+    assert.match(smaller ?? "", /^\n {2}1 replicas\n {2}plan [^\n]*\nWhat is wrong there:\n[^]* is asked by a\.1\n/)
   })
 
   it("refuses a wrong command line with 64, and names what is wrong", async () => {

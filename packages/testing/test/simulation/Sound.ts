@@ -133,7 +133,8 @@ const attempt = {
   result: "finished",
   quiet: 0,
   said: "",
-  usage
+  usage,
+  usageMs: 0
 } as const satisfies Observed["attempts"][number]
 
 const commit = (
@@ -165,7 +166,13 @@ const intent = {
 const progress = { model: "scripted/model", steps: 2, tool_calls: 1, retries: 0, usage: final.usage, cost_usd: null }
 const settled = { _tag: "Settled", outcome: { state: "completed", final }, progress, at } as const
 
-const replica = { started: { at: 0, order: 0 }, ended: undefined, pauses: [], cutOff: [], deaf: [], skewMs: 0 }
+const replica = {
+  started: { at: 0, order: 0 },
+  ended: undefined,
+  pauses: [],
+  cutOff: [],
+  deaf: []
+}
 
 /** A run in which nothing is wrong: one plan of two steps with one call, read from its beginning to its end. */
 export const sound: Observed = {
@@ -183,6 +190,7 @@ export const sound: Observed = {
       after: 0,
       began: { at: 0, order: 2 },
       frames: plan.frames.map((frame, index) => ({ frame, at: 600, order: 60 + index })),
+      pings: [],
       ended: { at: 600, order: 80, how: "done" }
     }
   ],
@@ -200,7 +208,8 @@ export const sound: Observed = {
       began: { at: 210, order: 21 },
       ended: { at: 300, order: 30 },
       cancels: [],
-      remote_task_id: null
+      remote_task_id: null,
+      named: undefined
     }
   ],
   attempts: [

@@ -13,6 +13,7 @@ import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { Compaction } from "../../store/SessionStore.ts"
 import { MemoryBound } from "./MemoryBound.ts"
+import { unanswered } from "../../history/LegalHistory.ts"
 import type { Task, PlanRecord, SessionRecord, Approval, KnownTool, PushRecord } from "./MemoryRecords.ts"
 
 const tokensOf = ({ input_tokens, output_tokens }: Usage.Usage): number => input_tokens + output_tokens
@@ -181,7 +182,7 @@ export const makeSession = (memory: Memory, plan: NewPlan): SessionRecord => ({
   tasks: []
 })
 
-export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord): PlanRecord => ({
+export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord, now: number): PlanRecord => ({
   plan: {
     plan_id: plan.plan_id,
     session_id: session.session_id,
@@ -216,6 +217,7 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord):
   route: plan.route,
   message: plan.request.task_message ?? null,
   cancelledAt: null,
+  endsAt: now + plan.deadline - plan.createdAt,
   deaths: 0,
   isHandedOver: false,
   events: [],
@@ -229,16 +231,23 @@ const tailOf = (events: ReadonlyArray<EventRow>): ReadonlyArray<EventRow> => {
 }
 
 /** A plan that was just taken over, for the replica that has it now. */
-export const abandoned = (record: PlanRecord, guard: Guard): AbandonedPlan => ({
+export const abandoned = (
+  record: PlanRecord,
+  { messages }: SessionRecord,
+  guard: Guard,
+  now: number
+): AbandonedPlan => ({
   plan: record.plan,
   owner: record.owner,
   guard,
   request: record.request,
   preferences: record.preferences,
   route: record.route,
+  leftMs: record.endsAt - now,
   deaths: record.deaths,
   tail: tailOf(record.events),
-  tasks: Array.from(record.tasks.values(), Struct.omit(["preset", "reverted"]))
+  tasks: Array.from(record.tasks.values(), Struct.omit(["preset", "reverted"])),
+  unanswered: unanswered(messages.filter(({ plan_id }) => plan_id === record.plan.plan_id))
 })
 
 /** The number of the last message that the compaction covers, if the session still has the history that it summarises. */

@@ -34,6 +34,8 @@ export interface PlanRecord {
   readonly message: TaskMessage | null
   /** When the task was cancelled that waited behind it. */
   cancelledAt: string | null
+  /** When it has to be over, by the clock of the store. */
+  readonly endsAt: number
   deaths: number
   isHandedOver: boolean
   readonly events: Array<EventRow>

@@ -210,3 +210,6 @@ export const logins: Statements = [
   )`,
   `create index logins_expiry on logins (expires_at)`
 ]
+
+/** When a plan has to be over, by the clock of the database. A plan that an earlier version has stored has no such time. */
+export const planEnds: Statements = [`alter table plans add column ends_at timestamptz(3)`]

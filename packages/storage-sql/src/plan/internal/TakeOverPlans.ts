@@ -1,5 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { Message } from "@bowline/domain/session/Message"
+import { unanswered } from "@bowline/runtime/unstable/history/LegalHistory"
 import { direct } from "@bowline/runtime/peer/PeerClient"
 import type { AbandonedPlan, StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
 import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
@@ -16,6 +18,7 @@ type TakenRow = PlanRow & {
   readonly request_secrets: string | null
   readonly preferences: Preferences
   readonly deaths: number
+  readonly left_ms: number
 }
 
 interface OfPlan {
@@ -93,7 +96,8 @@ with alive as (
   where p.id = a.id and (a.state = 'queued' or l.session_id is not null)
   returning p.*
 )
-select ${sql.literal(planColumns)}, p.fence, p.owner, p.request, p.request_secrets, p.preferences, p.deaths
+select ${sql.literal(planColumns)}, p.fence, p.owner, p.request, p.request_secrets, p.preferences, p.deaths,
+  extract(epoch from coalesce(p.ends_at, p.deadline_at) - clock_timestamp())::float8 * 1000 as left_ms
 from taken p order by p.ordinal`
 }
 
@@ -119,9 +123,26 @@ const readTasks = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sq
 select plan_id, id as task_id, tool, kind, agent, endpoint, skill, state, remote_task_id, remote_context_id, started_at
 from tasks where ${sql.in("plan_id", plans)} order by ordinal`
 
+type StepRow = OfPlan & Pick<Message, "parts">
+
+/** Reads the messages of the last step, which alone can have calls without a result. Walks back row by row along the primary key. */
+const readSteps = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<StepRow>`
+with recursive step as (
+  select p.id as plan, last.* from plans p
+  cross join lateral (select * from messages m where m.session_id = p.session_id order by m.seq desc limit 1) last
+  where ${sql.in("p.id", plans)} and last.plan_id = p.id
+  union all
+  select s.plan, before.* from step s
+  cross join lateral (
+    select * from messages m where m.session_id = s.session_id and m.seq < s.seq order by m.seq desc limit 1
+  ) before
+  where s.role = 'tool' and before.plan_id = s.plan
+)
+select plan_id, parts from step order by plan_id, seq`
+
 const byPlan = <Row extends OfPlan>(rows: ReadonlyArray<Row>) => Map.groupBy(rows, ({ plan_id }) => plan_id)
 
-/** Reads events and tasks in statements of their own, behind the locks: a statement does not see what commits after it began. */
+/** Reads events, tasks and messages in statements of their own, behind the locks: a statement does not see what commits after it began. */
 export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
   sql.withTransaction(
     Effect.gen(function* () {
@@ -130,6 +151,7 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
       const ids = taken.map(({ plan_id }) => plan_id)
       const tails = byPlan(yield* readTails(sql, ids))
       const tasks = byPlan(yield* readTasks(sql, ids))
+      const steps = byPlan(yield* readSteps(sql, ids))
       return taken.map((row): AbandonedPlan => ({
         plan: toPlan(row),
         owner: row.owner,
@@ -140,9 +162,11 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
         request: row.request === null ? null : { request: row.request, secrets: row.request_secrets },
         preferences: row.preferences,
         route: row.route ?? direct,
+        leftMs: row.left_ms,
         deaths: row.deaths,
         tail: (tails.get(row.plan_id) ?? []).map((event) => toEventRow(Struct.omit(event, ["plan_id"]))),
-        tasks: (tasks.get(row.plan_id) ?? []).map(toTask)
+        tasks: (tasks.get(row.plan_id) ?? []).map(toTask),
+        unanswered: unanswered(steps.get(row.plan_id) ?? [])
       }))
     })
   )

@@ -2,7 +2,7 @@ import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { isSettled } from "@bowline/domain/plan/Plan"
 import type { Observed, ObservedCall, ObservedPlan } from "../Observed.ts"
 import { replicaFitBy } from "./Fitness.ts"
-import { endsOf, eventsOf, named, seconds } from "./PlanEnd.ts"
+import { endsOf, eventsOf, named as nameOf, type PlanEnd, seconds } from "./PlanEnd.ts"
 
 /** How long a cancel may take, in milliseconds: each has 5 s. */
 const cancelWithin = 6_000
@@ -31,23 +31,31 @@ const tasksEnd = (events: ReadonlyArray<PlanEvent>, isOver: boolean): ReadonlyAr
   return problems
 }
 
-/** Whether somebody has to be told that nobody waits for the call any more: its remote task runs when its plan ends. */
-const isLeftOpen = ({ ended, remote_task_id }: ObservedCall, order: number): boolean =>
-  remote_task_id !== null && (ended === undefined || ended.order > order)
+/** Whether the replica has waited for the call until its plan ended. */
+const isAwaited = ({ commits }: Observed, { began, task_id }: ObservedCall, { order }: PlanEnd): boolean =>
+  began.order < order &&
+  !commits.some(
+    (commit) =>
+      commit.order < order &&
+      commit.changes.some((change) => change._tag === "TaskFinished" && change.task_id === task_id)
+  )
+
+/** Whether its work elsewhere goes on when its plan ends, and whoever ends the plan knows it: it is stored, or it can be named there. */
+const isLeftOpen = (observed: Observed, call: ObservedCall, end: PlanEnd): boolean =>
+  (call.remote_task_id !== null || (call.named?.replica === end.replica && isAwaited(observed, call, end))) &&
+  (call.ended === undefined || call.ended.order > end.order)
 
 const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
   const [end] = endsOf(observed, plan)
   if (end === undefined) return []
-  // Who settles a plan tells its peers. If it dies at that, nobody does.
-  const by = replicaFitBy(observed, end.replica, end.at, cancelWithin)
   return observed.calls
-    .filter((call) => call.plan === plan.name && isLeftOpen(call, end.order))
-    .filter(({ cancels, ended }) => !cancels.some(({ at }) => at <= by) && (ended?.at ?? Infinity) > by)
-    .filter(() => by !== Infinity)
-    .map(
-      ({ key, remote_task_id }) =>
-        `the peer of call ${key} is not told to cancel ${remote_task_id}, though the plan ended at ${seconds(end.at)}`
-    )
+    .filter((call) => call.plan === plan.name && isLeftOpen(observed, call, end))
+    .filter(({ cancels, ended, named }) => {
+      // Who settles a plan tells its peers. If it dies at that, nobody does.
+      const by = replicaFitBy(observed, end.replica, Math.max(end.at, named?.at ?? 0), cancelWithin)
+      return by !== Infinity && !cancels.some(({ at }) => at <= by) && (ended?.at ?? Infinity) > by
+    })
+    .map(({ key, tool }) => `${tool} is not told to cancel call ${key}, though the plan ended at ${seconds(end.at)}`)
 }
 
 /** No call twice, and no id for two calls. A call of an idempotent tool may come again: with the same id. */
@@ -94,7 +102,7 @@ export const calls = (observed: Observed): ReadonlyArray<string> => [
       ...tasksEnd(eventsOf(plan), isOver),
       ...running.map(({ task_id }) => `task ${task_id} is stored as running`),
       ...peersAreTold(observed, plan)
-    ].map((what) => `${named(plan)}: ${what}`)
+    ].map((what) => `${nameOf(plan)}: ${what}`)
   }),
   ...callsAreOnce(observed.calls),
   ...intentsAreStored(observed)

@@ -4,6 +4,7 @@ import { histories } from "./Histories.ts"
 import { inTime } from "./InTime.ts"
 import { liveness } from "./Liveness.ts"
 import { oneEnd } from "./OneEnd.ts"
+import { readers } from "./Readers.ts"
 import { spending } from "./Spending.ts"
 import { streams } from "./Streams.ts"
 import { trueEnd } from "./TrueEnd.ts"
@@ -18,10 +19,17 @@ export interface Violation {
 export type Checker = (observed: Observed) => ReadonlyArray<string>
 
 /** What must hold of every run, whatever happens in it. */
-export const checkers = { oneEnd, trueEnd, streams, calls, histories, inTime, spending, liveness } satisfies Record<
-  string,
-  Checker
->
+export const checkers = {
+  oneEnd,
+  trueEnd,
+  streams,
+  readers,
+  calls,
+  histories,
+  inTime,
+  spending,
+  liveness
+} satisfies Record<string, Checker>
 
 /** All that is wrong with a run, by these rules. */
 export const check = (

@@ -17,7 +17,8 @@ const fitBy = (
   which: Hindrance = "any"
 ): number => {
   const spans = hindrances(replica, observed, which)
-  const starts = [Math.max(from, replica.started.at), ...spans.map(({ to }) => to)].filter((start) => start >= from)
+  const since = Math.max(from, replica.started.at)
+  const starts = [since, ...spans.map(({ to }) => to)].filter((start) => start >= since)
   const fit = starts.filter((start) => !spans.some((span) => overlaps(span, start, start + ms)))
   const by = Math.min(...fit) + ms
   return by <= endOf(replica, observed) ? by : Infinity

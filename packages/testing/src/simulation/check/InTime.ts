@@ -1,6 +1,6 @@
 import type { Observed, ObservedPlan } from "../Observed.ts"
 import { anyFitBy, hinderedAt, takeOverMs, wasHindered } from "./Fitness.ts"
-import { endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
+import { askedAt, endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
 
 /** How late behind its deadline a plan may end, in milliseconds. */
 const deadlineSlack = 1_000
@@ -8,21 +8,11 @@ const deadlineSlack = 1_000
 /** When the plan has to be over: by its deadline, or when it could be taken over from the last replica that was hindered. */
 const endsBy = (observed: Observed, plan: ObservedPlan, ended: number): number => {
   const owners = ownersOf(observed, plan)
-  const skew = Math.max(
-    0,
-    ...observed.replicas.flatMap(({ replica, skewMs }) =>
-      owners.some((owner) => owner.replica === replica) ? [skewMs] : []
-    )
-  )
-  const asked = observed.requests.filter(({ plan: of, what }) => of === plan.name && what === "ask")
-  const since = Math.min(plan.created.at, ...asked.map(({ began }) => began.at))
+  const since = askedAt(observed, plan)
   const troubles = owners.flatMap(({ at, replica }, index) =>
     hinderedAt(observed, replica, index === 0 ? since : at, ended)
   )
-  return Math.max(
-    plan.deadline + skew + deadlineSlack,
-    ...troubles.map((at) => anyFitBy(observed, at, takeOverMs(observed)))
-  )
+  return Math.max(plan.deadline + deadlineSlack, ...troubles.map((at) => anyFitBy(observed, at, takeOverMs(observed))))
 }
 
 const endsInTime = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {

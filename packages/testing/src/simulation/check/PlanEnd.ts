@@ -35,6 +35,13 @@ export const ownersOf = (
   ...takeOvers.filter(({ plan_id }) => plan_id === plan.plan_id)
 ]
 
+/** When the plan was asked for first. */
+export const askedAt = ({ requests }: Observed, { created, name }: ObservedPlan): number =>
+  Math.min(
+    created.at,
+    ...requests.flatMap(({ began, plan, what }) => (plan === name && what === "ask" ? began.at : []))
+  )
+
 /** A plan, as a violation names it. */
 export const named = ({ name, plan }: ObservedPlan): string => `plan ${name} (${plan.plan_id})`
 

@@ -41,6 +41,9 @@ const windowsAreEarned = ({ attempts, silence, windows }: Observed): ReadonlyArr
         `credential ${credential} is put aside at ${seconds(at)} for ${reason} of ${model ?? "any model"}, which it has not done`
     )
 
+/** A gateway waits 1 s for the usage behind a finish. */
+const usageWithin = 900
+
 const total = (usages: ReadonlyArray<Usage>): Usage => usages.reduce(add, empty)
 
 const same = (a: Usage, b: Usage): boolean =>
@@ -67,11 +70,13 @@ const usageIsReported = (observed: Observed): ReadonlyArray<string> => {
   const sum = total(observed.plans.map(told))
   const reported = total(observed.attempts.flatMap(({ usage }) => usage ?? []))
   const isMore = sum.input_tokens > reported.input_tokens || sum.output_tokens > reported.output_tokens
-  const isWhole = observed.plans.every(
-    (plan) =>
-      plan.plan.state === "completed" &&
-      ownersOf(observed, plan).every(({ replica }) => !wasHindered(observed, replica, 0, observed.end))
-  )
+  const isWhole =
+    observed.attempts.every(({ usageMs }) => usageMs <= usageWithin) &&
+    observed.plans.every(
+      (plan) =>
+        plan.plan.state === "completed" &&
+        ownersOf(observed, plan).every(({ replica }) => !wasHindered(observed, replica, 0, observed.end))
+    )
   return isMore || (isWhole && !same(sum, reported))
     ? [`plans tell of ${JSON.stringify(sum)}, providers have reported ${JSON.stringify(reported)}`]
     : []

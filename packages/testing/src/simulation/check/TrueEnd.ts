@@ -2,7 +2,7 @@ import type { AbortReason } from "@bowline/domain/plan/Outcome"
 import type { Observed, ObservedPlan, ObservedReader } from "../Observed.ts"
 import { wasHindered } from "./Fitness.ts"
 import { onTheWay } from "./Spending.ts"
-import { endsOf, named, ownersOf, type PlanEnd, seconds } from "./PlanEnd.ts"
+import { askedAt, endsOf, named, ownersOf, type PlanEnd, seconds } from "./PlanEnd.ts"
 
 /** How long a plan that was taken over runs on without a reader, in milliseconds. */
 const takeoverGrace = 60_000
@@ -13,11 +13,16 @@ const isConnected = ({ began, ended }: ObservedReader, order: number): boolean =
 /** Somebody left at some time, and then nobody was there; or nobody came to a plan that was taken over. */
 const wasLeftAlone = (observed: Observed, plan: ObservedPlan, end: PlanEnd): boolean => {
   const readers = observed.readers.filter(({ plan_id }) => plan_id === plan.plan.plan_id)
-  // A reader at a replica that is cut off cannot be told from one that has left.
+  // Nobody tells, or hears, of a reader at another replica while one of the two is cut off.
   const isKnown = ({ replica, began }: ObservedReader) =>
-    !wasHindered(observed, replica, began.at, end.at) &&
-    !observed.replicas.some((one) => one.replica === replica && one.deaf.some(({ from }) => from < end.at))
-  const others = readers.filter(isKnown)
+    Array.from(new Set([replica, end.replica])).every(
+      (name) =>
+        !wasHindered(observed, name, began.at, end.at) &&
+        !observed.replicas.some((one) => one.replica === name && one.deaf.some(({ from }) => from < end.at))
+    )
+  // The gateway has ended the stream of this reader, who learns it a moment later.
+  const isSentAway = ({ ended }: ObservedReader) => ended?.how === "closed" && Math.abs(ended.at - end.at) < 100
+  const others = readers.filter((reader) => isKnown(reader) && !isSentAway(reader))
   if (readers.length === 0) return true
   const departures = readers.flatMap(({ ended }) => (ended !== undefined && ended.order < end.order ? [ended] : []))
   const isUnread = observed.takeOvers.some(
@@ -31,12 +36,12 @@ const wasLeftAlone = (observed: Observed, plan: ObservedPlan, end: PlanEnd): boo
 }
 
 const abortIsTrue = (observed: Observed, plan: ObservedPlan, end: PlanEnd, reason: AbortReason): boolean => {
-  const skew = Math.max(0, ...observed.replicas.map(({ skewMs }) => skewMs))
   switch (reason) {
     case "disconnect":
       return plan.request.preferences.on_disconnect === "cancel" && wasLeftAlone(observed, plan, end)
     case "deadline":
-      return end.at + skew >= plan.deadline
+      // Its time began when it was asked for, and not when it was stored.
+      return end.at >= plan.deadline - (plan.created.at - askedAt(observed, plan))
     case "cancelled":
       return observed.requests.some(
         ({ began, what, plan: of }) => what === "cancel" && of === plan.name && began.order < end.order

@@ -1,0 +1,47 @@
+import { MayLeave } from "@bowline/runtime/unstable/http/Exchange"
+import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
+import { Network } from "@bowline/testing/http/Network"
+import { text } from "@bowline/testing/http/Host"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Layer, Scope } from "effect"
+import { HttpClient } from "effect/http"
+import * as Outbound from "../../src/egress/Outbound.ts"
+
+describe("the client for hosts that callers name", () => {
+  it.live("asks whether a request may still leave when its connection is there, and drops one that may not", () =>
+    Effect.gen(function* () {
+      const network = yield* Network
+      const client = yield* HttpClient.HttpClient
+      const { requests, url } = yield* network.serve(() => Effect.succeed(text(200, "ok")))
+      const scope = yield* Scope.make()
+      const gone = yield* Scope.provide(
+        network.serve(() => Effect.never),
+        scope
+      )
+      yield* Scope.close(scope, Exit.void)
+      let asked = 0
+      const answerOf = (at: string, mayLeave: boolean) =>
+        Effect.provideService(Effect.exit(client.post(at)), MayLeave, () => {
+          asked++
+          return mayLeave
+        })
+      assert.isTrue(Exit.isFailure(yield* answerOf(gone.url, true)))
+      assert.strictEqual(asked, 0)
+      assert.isTrue(Exit.isFailure(yield* answerOf(url, false)))
+      assert.isTrue(Exit.isSuccess(yield* answerOf(`${url}/wanted`, true)))
+      assert.strictEqual(asked, 2)
+      assert.deepStrictEqual(
+        (yield* requests.all).map((request) => request.url.pathname),
+        ["/wanted"]
+      )
+    }).pipe(
+      Effect.scoped,
+      Effect.provide(
+        Layer.merge(
+          Outbound.layerWithin({ allow: [], deny: [], allowsLocal: true }, () => new Map()),
+          LoopbackNetwork.layer
+        )
+      )
+    )
+  )
+})

@@ -1,0 +1,121 @@
+import { PlanId } from "@bowline/domain/plan/Plan"
+import { toEvent } from "@bowline/runtime/unstable/store/EventRow"
+import type { Options } from "@bowline/testing/simulation/Simulation"
+import type { Door } from "@bowline/testing/unstable/simulation/Door"
+import { Effect, Schema } from "effect"
+import { acceptedChat, decodeQuestion, onBlocks } from "./Answers.ts"
+import type { Wire } from "./MemoryServer.ts"
+
+type Rule = NonNullable<Options["rules"]>[string]
+type Plan = Parameters<Rule>[0]["plans"][number]
+
+/** A stream of Chat Completions as its client has read it. */
+export interface HeardChat {
+  readonly plan: PlanId
+  text: string
+  /** `[DONE]`, or the code of the error; undefined as long as neither has come. */
+  end: string | undefined
+  /** The gateway has ended the answer. */
+  isClosed: boolean
+}
+
+const Chunk = Schema.fromJsonString(
+  Schema.Union([
+    Schema.Struct({ error: Schema.Struct({ code: Schema.String }) }),
+    Schema.Struct({
+      choices: Schema.Array(Schema.Struct({ delta: Schema.Struct({ content: Schema.optionalKey(Schema.String) }) }))
+    })
+  ])
+)
+const decodeChunk = Schema.decodeUnknownSync(Chunk)
+const planOf = Schema.decodeUnknownSync(PlanId)
+
+/** Ends that are not the plan's own. */
+const ofStream: ReadonlyArray<string | undefined> = ["draining", "interrupted", "text_retracted"]
+
+const hear = (heard: HeardChat, block: string): void => {
+  if (block.startsWith(":")) return
+  if (heard.end !== undefined) throw new Error(`Something comes behind the end ${heard.end}: ${block}`)
+  const data = block.slice("data: ".length)
+  if (data === "[DONE]") {
+    heard.end = data
+    return
+  }
+  const chunk = decodeChunk(data)
+  if ("error" in chunk) heard.end = chunk.error.code
+  else for (const { delta } of chunk.choices) heard.text += delta.content ?? ""
+}
+
+/** Asks as a client of OpenAI's API does. What comes shows only that the connection lives: behind the end of its plan the caller reads the plan. */
+export const make =
+  (wire: Wire["Service"], all: Array<HeardChat>, read: Door["Service"]["read"]): Door["Service"]["start"] =>
+  ({ body, key }, { begin, take }) =>
+    Effect.gen(function* () {
+      const { agents, preferences, question, session_id } = decodeQuestion(body)
+      const headers = {
+        "content-type": "application/json",
+        "x-bowline-session": session_id,
+        ...(key !== undefined && { "idempotency-key": key })
+      }
+      const sent = JSON.stringify({
+        model: "bowline",
+        stream: true,
+        messages: [{ role: "user", content: question }],
+        bowline: { agents, preferences }
+      })
+      const answer = yield* acceptedChat(
+        yield* wire.ask({ method: "POST", path: "/v1/chat/completions", headers }, sent)
+      )
+      const heard: HeardChat = {
+        plan: planOf(answer.headers["x-bowline-plan-id"]),
+        text: "",
+        end: undefined,
+        isClosed: false
+      }
+      all.push(heard)
+      yield* begin(heard.plan)
+      yield* onBlocks(answer, (blocks) => {
+        for (const block of blocks) hear(heard, block)
+        return take(["ping"])
+      })
+      heard.isClosed = true
+      if (!ofStream.includes(heard.end)) yield* read(heard.plan, 0, { begin: () => Effect.void, take })
+    }).pipe(Effect.scoped)
+
+/** The text of all steps, without what was retracted, with a blank line between two. */
+const textOf = ({ frames }: Plan): string => {
+  const steps = new Map<number, Map<number, string>>()
+  for (const { data, event } of frames.map(toEvent)) {
+    if (event !== "text.delta" && event !== "text.retract") continue
+    const attempts = steps.get(data.step) ?? new Map<number, string>()
+    steps.set(data.step, attempts)
+    if (event === "text.delta") attempts.set(data.attempt, (attempts.get(data.attempt) ?? "") + data.delta)
+    else attempts.delete(data.attempt)
+  }
+  return Array.from(steps.values(), (attempts) => Array.from(attempts.values()).join(""))
+    .filter((text) => text !== "")
+    .join("\n\n")
+}
+
+/** The code for which clients of OpenAI's API look. */
+const codeOf = (code: string | undefined) => (code === "context_overflow" ? "context_length_exceeded" : code)
+
+/** A stream of Chat Completions ends, and says the truth: the whole answer in front of `[DONE]`, or the error of its plan. */
+export const rule =
+  (all: Array<HeardChat>): Rule =>
+  ({ plans }) =>
+    // The next run begins with none.
+    all.splice(0).flatMap(({ end, isClosed, plan: id, text }) => {
+      const plan = plans.find(({ plan }) => plan.plan_id === id)
+      if (!isClosed || plan === undefined) return []
+      if (end === undefined) return [`the chat of ${plan.name} ends in silence`]
+      const { error, state } = plan.plan
+      if (end !== "[DONE]") {
+        return ofStream.includes(end) || codeOf(error?.code) === end
+          ? []
+          : [`the chat of ${plan.name} ends with ${end}`]
+      }
+      if (state !== "completed") return [`the chat of ${plan.name} is done, and the plan is ${state}`]
+      const said = textOf(plan)
+      return text === said ? [] : [`the chat of ${plan.name} says "${text}", the plan "${said}"`]
+    })

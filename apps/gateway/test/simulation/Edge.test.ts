@@ -1,0 +1,74 @@
+import { type Options, simulate } from "@bowline/testing/simulation/Simulation"
+import { tellFailure } from "@bowline/testing/unstable/simulation/Story"
+import { assert, describe, it } from "@effect/vitest"
+import { Config, Effect } from "effect"
+import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
+import * as A2aStart from "./A2aStart.ts"
+import * as ChatStart from "./ChatStart.ts"
+import { bugs } from "./EdgeBugs.ts"
+import * as HttpDoor from "./HttpDoor.ts"
+
+const config = Effect.map(
+  // Without a key it would draw one.
+  fromEnvironment({ BOWLINE_SECRET_KEY: Buffer.alloc(32).toString("base64") }, false),
+  (config) => ({ ...config, consoleEnabled: false })
+)
+
+/** The options of a run through the routes. */
+const through = Effect.fnUntraced(function* (options: Options, plant?: HttpDoor.Plant) {
+  const heard: HttpDoor.Heard = { chats: [], tasks: [] }
+  const door = HttpDoor.make(yield* config, heard, plant)
+  return { ...options, door, rules: { chats: ChatStart.rule(heard.chats), tasks: A2aStart.rule(heard.tasks) } }
+})
+
+const run = (...given: Parameters<typeof through>) =>
+  Effect.flatMap(through(...given), (options) => Effect.promise(() => simulate(options)))
+
+/** The first of the fixed seeds, and how many there are. */
+const seeds = Config.all({
+  first: Config.Int("BOWLINE_SEED").pipe(Config.withDefault(1)),
+  count: Config.Int("BOWLINE_SEEDS").pipe(Config.withDefault(40))
+})
+
+describe("the whole gateway behind its HTTP routes, under the faults of seeds", () => {
+  it.live(
+    "keeps every rule, and its callers see on the wire what is stored",
+    () =>
+      Effect.gen(function* () {
+        const { count, first } = yield* seeds
+        for (let seed = first; seed < first + count; seed++) {
+          const options = yield* through({ seed })
+          const ended = yield* Effect.promise(() => simulate(options))
+          if (ended.violations.length === 0) continue
+          const story = yield* Effect.promise(() => tellFailure(ended, options))
+          assert.fail([`To repeat it: BOWLINE_SEED=${seed} BOWLINE_SEEDS=1`, ...story].join("\n"))
+        }
+      }),
+    3_600_000
+  )
+
+  it.live("is the same for the same seed", () =>
+    Effect.gen(function* () {
+      const [first, second] = [yield* run({ seed: 4 }), yield* run({ seed: 4 })]
+      assert.include(
+        first.trace.map(({ what }) => what),
+        "is killed"
+      )
+      assert.deepStrictEqual(second.trace, first.trace)
+    })
+  )
+
+  for (const [name, { plant, rule, scenario }] of Object.entries(bugs)) {
+    it.live(`finds ${name}, and nothing where it is not`, () =>
+      Effect.gen(function* () {
+        const { seed } = scenario
+        const planted = yield* run({ seed, scenario }, plant)
+        assert.include(
+          planted.violations.map((violation) => violation.rule),
+          rule
+        )
+        assert.deepStrictEqual((yield* run({ seed, scenario })).violations, [])
+      })
+    )
+  }
+})

@@ -1,0 +1,108 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import type { Decision } from "@bowline/domain/plan/Approval"
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import { PlanRequest } from "@bowline/domain/plan/PlanRequest"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
+import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
+import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
+import { Context, Data, Effect, Layer, Schema, type Scope, Stream } from "effect"
+import { across, type Process } from "./Process.ts"
+import type { World } from "./World.ts"
+
+/** The connection is gone, and with it the answer: the replica was killed, or the network has broken. */
+export class Broken extends Data.TaggedError("Broken") {}
+
+/** The replica refuses the request. `isPassing`: the same request may have another answer a little later. */
+export class Refused extends Data.TaggedError("Refused")<{ readonly code: string; readonly isPassing: boolean }> {}
+
+/** What a caller does with the answer to a question. Both run in the world. */
+export interface Audience {
+  /** The answer has begun, and names the plan. */
+  readonly begin: (plan: PlanId) => Effect.Effect<void>
+  /** As long as it lasts, the caller reads nothing more. */
+  readonly take: (items: ReadonlyArray<ReaderItem>) => Effect.Effect<void>
+}
+
+/** A question as a caller posts it. */
+export interface Question {
+  readonly body: Schema.Json
+  /** The idempotency key. */
+  readonly key: string | undefined
+}
+
+type Answered = Effect.Effect<void, Refused | Broken>
+
+/**
+ * How callers reach one replica. Its effects run in the world. `start` and `read` end when the gateway ends the stream; who interrupts
+ * them closes the connection.
+ */
+export class Door extends Context.Service<
+  Door,
+  {
+    readonly start: (question: Question, audience: Audience) => Answered
+    readonly read: (plan: PlanId, after: number, audience: Audience) => Answered
+    readonly cancel: (plan: PlanId) => Answered
+    /** Decides about every call of the plan that waits. */
+    readonly decide: (plan: PlanId, decision: Decision["decision"]) => Answered
+  }
+>()("@bowline/testing/simulation/Door") {}
+
+/** Whose door it is, and who stands in front of it. */
+export interface Site {
+  readonly process: Process
+  readonly world: World
+}
+
+const decode = Schema.decodeUnknownSync(PlanRequest)
+
+type Opened = Effect.Success<ReturnType<PlanStreams["Service"]["read"]>>
+
+const refusedBy = ({ _tag: code }: { readonly _tag: string }): Refused | Broken =>
+  new Refused({ code, isPassing: code === "StorageError" || code === "NotAccepting" })
+
+/** Callers call the services themselves. */
+export const layerServices = ({ process, world }: Site) =>
+  Layer.effect(
+    Door,
+    Effect.gen(function* () {
+      const plans = yield* Plans
+      const streams = yield* PlanStreams
+      const outside = <A>(effect: Effect.Effect<A>) => across(process, world.process, effect)
+      const inside = <E extends { readonly _tag: string }>(effect: Effect.Effect<unknown, E>): Answered =>
+        across(world.process, process, Effect.asVoid(Effect.mapError(effect, refusedBy)), Effect.fail(new Broken()))
+
+      const connect = <E extends { readonly _tag: string }>(
+        open: Effect.Effect<Opened, E, Scope.Scope>,
+        { begin, take }: Audience
+      ) =>
+        Effect.gen(function* () {
+          const opened = yield* open
+          yield* outside(begin(opened.plan_id))
+          yield* Effect.raceFirst(
+            Stream.runForEachArray(opened.frames, (items) => outside(take(items))),
+            Effect.callback<void>((resume) => {
+              opened.connect(() => resume(Effect.void))
+            })
+          )
+        }).pipe(Effect.scoped, inside)
+
+      return {
+        start: ({ body, key }, audience) => {
+          const request = decode(body)
+          const asked = { caller: anonymous, request, ...(key && { idempotency: idempotency(key, request) }) }
+          return connect(streams.start(asked), audience)
+        },
+        read: (plan, after, audience) => connect(streams.read(anonymous, plan, after), audience),
+        cancel: (plan) => inside(plans.cancel(anonymous, plan)),
+        decide: (plan, decision) =>
+          Effect.gen(function* () {
+            const { items } = yield* plans.approvals(anonymous, { limit: 100 })
+            const decider = { caller: anonymous, isAdmin: false }
+            for (const approval of items) {
+              if (approval.plan_id === plan) yield* plans.decide(decider, approval, { decision })
+            }
+          }).pipe(inside)
+      }
+    })
+  )

@@ -1,0 +1,170 @@
+import { TaskId } from "@bowline/domain/tool/TaskState"
+import { Deferred, Effect, Option, Schema, Scope } from "effect"
+import * as ExchangeLog from "../exchange/ExchangeLog.ts"
+import { Fault, type Host, type HostRequest, type HostResponse, text } from "../http/Host.ts"
+import { Network } from "../http/Network.ts"
+import type { Ending } from "../http/RequestLog.ts"
+import * as ScriptedMcpServer from "../mcp/ScriptedMcpServer.ts"
+import type { ObservedCall } from "./Observed.ts"
+import type { McpFault, McpServerFault } from "./Scenario.ts"
+import { replicaHeader, type Wires } from "./Wires.ts"
+import type { Open, World } from "./World.ts"
+
+const name = "desk"
+const origin = `http://${name}.test`
+const names: ReadonlyArray<string> = ["note", "find"]
+
+/** The MCP servers that a request names, and the tools that a plan has of them. */
+export const mcpServers = [{ name, url: `${origin}/mcp` }]
+export const mcpTools: ReadonlyArray<string> = names.map((tool) => `${name}_${tool}`)
+
+const inputSchema = {
+  type: "object",
+  properties: { key: { type: "string" }, ms: { type: "integer" } },
+  required: ["key", "ms"]
+}
+
+const Message = Schema.fromJsonString(
+  Schema.Struct({
+    method: Schema.String,
+    params: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json))
+  })
+)
+const decodeMessage = Schema.decodeUnknownOption(Message)
+
+const Call = Schema.Struct({
+  name: Schema.String,
+  arguments: Schema.Struct({ key: Schema.String, ms: Schema.Number }),
+  _meta: Schema.Struct({ "bowline/task_id": Schema.String })
+})
+const decodeCall = Schema.decodeUnknownOption(Call)
+type Call = typeof Call.Type
+
+/** The number of a call in its session. */
+const numberOf = ({ headers }: HostRequest, id: unknown): string => `${headers["mcp-session-id"] ?? ""}/${String(id)}`
+
+/** The server knows its calls by their keys, and a request to cancel names one by its session and its number there. */
+class Book {
+  readonly #world: World
+  readonly #byNumber = new Map<string, Open<ObservedCall>>()
+
+  constructor(world: World) {
+    this.#world = world
+  }
+
+  /** `ms`: how long the server has to do with it, unless it is cancelled. */
+  came({ _meta, arguments: { key }, name: tool }: Call, number: string, replica: string, ms: number): void {
+    const plan = key.split("/")[0] ?? ""
+    const began = this.#world.moment()
+    const call: Open<ObservedCall> = {
+      key,
+      plan,
+      task_id: TaskId.make(_meta["bowline/task_id"]),
+      tool: `${name}_${tool}`,
+      isIdempotent: false,
+      replica: "",
+      began,
+      ended: undefined,
+      cancels: [],
+      remote_task_id: null,
+      named: { ...began, replica }
+    }
+    this.#world.calls.push(call)
+    this.#byNumber.set(number, call)
+    this.#world.tell(name, plan, `gets ${tool} ${key}`)
+    this.#world.loop.after(ms, () => (call.ended ??= this.#world.moment()))
+  }
+
+  /** The call that a request cancels. */
+  cancelledBy(request: HostRequest): Open<ObservedCall> | undefined {
+    const message = decodeMessage(request.body)
+    if (Option.isNone(message) || message.value.method !== "notifications/cancelled") return undefined
+    return this.#byNumber.get(numberOf(request, message.value.params?.["requestId"]))
+  }
+}
+
+const standingOf = ({ standing }: World, does: McpServerFault) =>
+  Array.from(standing).find((fault) => fault._tag === "McpServer" && fault.does === does)
+
+/** How much longer the server works at a call that it does not answer in time, unless it is cancelled; in milliseconds. */
+const longer = 8_000
+
+const lateBy = (fault: McpFault | undefined): number =>
+  fault?._tag === "Silent" || fault?._tag === "Late" ? longer : 0
+
+/** What becomes of the answer to a call. */
+const spoil = (answer: HostResponse, fault: McpFault | undefined): Effect.Effect<HostResponse, Fault> => {
+  switch (fault?._tag) {
+    case "Silent":
+      return Effect.never
+    case "Late":
+      return Effect.as(Effect.sleep(fault.ms), answer)
+    case "Break":
+      return Effect.fail(new Fault({ kind: fault.kind }))
+    default:
+      return Effect.succeed(answer)
+  }
+}
+
+/** Serves the MCP server of the world, with the faults of the calls that have one. */
+export const serve = (world: World, wires: Wires, faultOf: (key: string) => McpFault | undefined) =>
+  Effect.gen(function* () {
+    const book = new Book(world)
+    const served = yield* Deferred.make<Host>()
+    const network = Network.of({
+      serve: Effect.fnUntraced(function* (host) {
+        yield* Deferred.succeed(served, host)
+        return { url: origin, requests: yield* ExchangeLog.make<HostRequest, Ending>() }
+      })
+    })
+    const script: ScriptedMcpServer.McpScript = {
+      list: () => {
+        const description = standingOf(world, "changes its tools") === undefined ? "Does it" : "Does it otherwise"
+        return { tools: names.map((name) => ({ name, description, inputSchema })) }
+      },
+      call: (request, sent) =>
+        Effect.gen(function* () {
+          const given = decodeCall(request.params)
+          if (Option.isNone(given)) return text(400, "no call")
+          const { key, ms } = given.value.arguments
+          const fault = faultOf(key)
+          if (fault?._tag === "Refuse") return text(fault.status, "refused")
+          book.came(given.value, numberOf(sent, request.id), sent.headers[replicaHeader] ?? "", ms + lateBy(fault))
+          yield* Effect.sleep(ms)
+          const content = fault?._tag === "Garbled" ? "?" : [{ type: "text", text: `did ${key}` }]
+          const result = { content, isError: fault?._tag === "Fail" }
+          const answer =
+            standingOf(world, "changes its tools") === undefined
+              ? ScriptedMcpServer.result(request, result)
+              : ScriptedMcpServer.announced(request, result, 1)
+          return yield* spoil(answer, fault)
+        })
+    }
+    const server = yield* ScriptedMcpServer.serve(script).pipe(
+      Effect.provideService(Network, network),
+      Effect.provideService(Scope.Scope, Scope.makeUnsafe())
+    )
+    const host = yield* Deferred.await(served)
+    const forgot = new WeakSet<object>()
+    const troubled: Host = (request) =>
+      Effect.gen(function* () {
+        if (standingOf(world, "silent") !== undefined) return yield* Effect.never
+        const forgets = standingOf(world, "forgets")
+        if (forgets !== undefined && !forgot.has(forgets)) {
+          forgot.add(forgets)
+          yield* server.forgetSessions
+        }
+        const cancelled = book.cancelledBy(request)
+        if (cancelled !== undefined && faultOf(cancelled.key)?._tag === "IgnoreCancel") return yield* Effect.never
+        if (cancelled !== undefined) cancelled.ended ??= world.moment()
+        return yield* host(request)
+      })
+    wires.serve(origin, troubled, {
+      // A request to cancel counts when it leaves its replica.
+      onSent: (request) => {
+        const call = book.cancelledBy(request)
+        call?.cancels.push(world.moment())
+        if (call !== undefined) world.tell(name, call.plan, `is told to cancel ${call.key}`)
+      }
+    })
+  })

@@ -1,0 +1,45 @@
+import type { Observed, ObservedPlan, ObservedReader } from "../Observed.ts"
+import { wasHindered } from "./Fitness.ts"
+import { endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
+
+/** How soon the end of the last connection ends its plan on whatever replica, in milliseconds. */
+const leaveReach = 500
+
+/** How long a connection may be silent, in milliseconds: a ping comes every 10 s, and 1 s later behind frames that a protocol does not show. */
+const maxSilence = 11_500
+
+const isDeaf = (observed: Observed, name: string, to: number): boolean =>
+  observed.replicas.some(({ deaf, replica }) => replica === name && deaf.some(({ from }) => from < to))
+
+/** A plan that ends with its readers ends as soon as the last one has left, unless something kept that from it. */
+const endsUnread = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
+  const readers = observed.readers.filter(({ plan_id }) => plan_id === plan.plan.plan_id)
+  const asks = observed.requests.filter(({ plan: of, what }) => what === "ask" && of === plan.name)
+  const isLeft = readers.length > 0 && readers.every(({ ended }) => ended?.how === "left")
+  if (plan.request.preferences.on_disconnect !== "cancel" || !isLeft) return []
+  const left = Math.max(...[...readers, ...asks].map(({ ended }) => ended?.at ?? observed.end))
+  const ended = endsOf(observed, plan)[0]?.at ?? observed.end
+  const places = [...ownersOf(observed, plan), ...readers].map(({ replica }) => replica)
+  const isHindered = places.some((name) => wasHindered(observed, name, 0, ended) || isDeaf(observed, name, ended))
+  return ended <= left + leaveReach || isHindered
+    ? []
+    : [`its last reader leaves at ${seconds(left)}, and it ends at ${seconds(ended)}`]
+}
+
+/** A connection that is open says so. */
+const isHeard = (observed: Observed, { began, ended, frames, pings, reader, replica }: ObservedReader) => {
+  const heard = [...frames, ...pings].map(({ at }) => at).sort((one, other) => one - other)
+  const moments = [began.at, ...heard, ended?.at ?? observed.end]
+  return moments.flatMap((to, index) => {
+    const from = moments[index - 1] ?? to
+    return to - from <= maxSilence || wasHindered(observed, replica, from, to)
+      ? []
+      : [`${reader} hears nothing of ${replica} from ${seconds(from)} to ${seconds(to)}`]
+  })
+}
+
+/** A plan notices that nobody reads it any more, and a reader that its connection is still there. */
+export const readers = (observed: Observed): ReadonlyArray<string> => [
+  ...observed.plans.flatMap((plan) => endsUnread(observed, plan).map((what) => `${named(plan)}: ${what}`)),
+  ...observed.readers.flatMap((reader) => isHeard(observed, reader))
+]
