@@ -1,5 +1,4 @@
 import type { Message, MessagePart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
-import type { TaskId } from "@bowline/domain/tool/TaskState"
 import type { Schema } from "effect"
 import * as ToolName from "../tool/ToolName.ts"
 
@@ -21,18 +20,6 @@ const missing = (call: ToolCallPart): ToolResultPart => ({
   state: "interrupted",
   content: unknownEffect
 })
-
-/** The calls of these messages that have no result in them, in their order. */
-export const unanswered = (messages: Iterable<Pick<Entry, "parts">>): ReadonlyArray<TaskId> => {
-  const calls = new Set<TaskId>()
-  for (const { parts } of messages) {
-    for (const part of parts) {
-      if (part.type === "tool_call") calls.add(part.task_id)
-      if (part.type === "tool_result") calls.delete(part.task_id)
-    }
-  }
-  return Array.from(calls)
-}
 
 /** Whether the part has content for the model. */
 const says = (part: MessagePart): boolean =>
