@@ -1,4 +1,5 @@
 import type { Message, MessagePart, ToolCallPart, ToolResultPart } from "@bowline/domain/session/Message"
+import type { TaskId } from "@bowline/domain/tool/TaskState"
 import type { Schema } from "effect"
 import * as ToolName from "../tool/ToolName.ts"
 

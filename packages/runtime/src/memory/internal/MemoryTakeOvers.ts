@@ -1,21 +1,7 @@
-import type { Message } from "@bowline/domain/session/Message"
-import type { TaskId } from "@bowline/domain/tool/TaskState"
 import { Struct } from "effect"
 import type { EventRow } from "../../store/EventRow.ts"
-import type { AbandonedPlan, Guard } from "../../store/PlanStore.ts"
+import { type AbandonedPlan, type Guard, unanswered } from "../../store/PlanStore.ts"
 import type { PlanRecord, SessionRecord } from "./MemoryRecords.ts"
-
-/** The calls of these messages that have no result in them, in their order. */
-const unanswered = (messages: Iterable<Pick<Message, "parts">>): ReadonlyArray<TaskId> => {
-  const calls = new Set<TaskId>()
-  for (const { parts } of messages) {
-    for (const part of parts) {
-      if (part.type === "tool_call") calls.add(part.task_id)
-      if (part.type === "tool_result") calls.delete(part.task_id)
-    }
-  }
-  return Array.from(calls)
-}
 
 /** Of a plan's events those from its last step on. */
 const tailOf = (events: ReadonlyArray<EventRow>): ReadonlyArray<EventRow> => {
