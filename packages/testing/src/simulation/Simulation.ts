@@ -46,6 +46,7 @@ export interface Options {
   /** Ends the run behind so many tasks. */
   readonly steps?: number
   readonly faults?: FaultKinds
+  /** Rules expect the defaults of `leaseTtl`, the graces, and the limits on a provider's silence. */
   readonly config?: Partial<PlansConfig["Service"]>
   /** What a test puts in the place of parts of the gateway. */
   readonly plant?: Plant
