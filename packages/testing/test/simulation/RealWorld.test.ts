@@ -11,6 +11,7 @@ import net from "node:net"
 import timers from "node:timers/promises"
 import { Worker } from "node:worker_threads"
 import zlib from "node:zlib"
+import { plainPlan } from "../../src/simulation/Scenario.ts"
 import * as Tools from "../../src/simulation/Tools.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 
@@ -83,21 +84,8 @@ const run = () =>
       replicas: 1,
       plans: [
         {
-          name: "p0",
-          session: "s0",
-          at: 1,
-          replica: 0,
-          onDisconnect: "continue",
-          onBusy: "queue",
-          hasKey: true,
-          timeoutMs: 60_000,
-          readMs: 0,
-          ballast: 0,
-          steps: [
-            { words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "use", ms: 0 }] },
-            { words: 1, pauseMs: 1, calls: [] }
-          ],
-          acts: []
+          ...plainPlan,
+          steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "use", ms: 0 }] }, ...plainPlan.steps]
         }
       ],
       faults: []
