@@ -25,7 +25,7 @@ import type { Turn } from "../provider/Turn.ts"
 import { Wires } from "./Wires.ts"
 import { World } from "./World.ts"
 
-export type { Checker, FaultKinds, Observed, Plant, Scenario, TraceLine, Violation }
+export type { Checker, FaultKinds, MakeDoor, Observed, Plant, Scenario, TraceLine, Violation }
 
 /** What an app brings. */
 export interface AppWorld {
@@ -77,7 +77,9 @@ const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Sc
         ...scenario,
         plans: scenario.plans.map((plan, index) => ({
           ...plan,
-          question: questions[index % questions.length] ?? questions[0]
+          question: questions[index % questions.length] ?? questions[0],
+          // Its own script answers: it calls the tools of the app, and no agents of the world.
+          steps: []
         }))
       }
 

@@ -99,4 +99,15 @@ describe("a gateway whose wall clock is set", () => {
     })
     assert.strictEqual(observed.plans[0]?.plan.state, "completed")
   })
+
+  it("says to readers that their connections are there, though the clock was set back", async () => {
+    const { violations } = await simulate({
+      seed: 1,
+      scenario: {
+        ...scenario([0, 1].map((replica) => ({ _tag: "ClockStep", at: 27_000, replica, byMs: -6_000 }))),
+        plans: [{ ...plan, acts: [{ _tag: "AskAgain", at: 1_000, replica: 1 }] }]
+      }
+    })
+    assert.deepStrictEqual(violations, [])
+  })
 })

@@ -21,7 +21,8 @@ const wasLeftAlone = (observed: Observed, plan: ObservedPlan, end: PlanEnd): boo
         !observed.replicas.some((one) => one.replica === name && one.deaf.some(({ from }) => from < end.at))
     )
   // The gateway has ended the stream of this reader, who learns it a moment later.
-  const isSentAway = ({ ended }: ObservedReader) => ended?.how === "closed" && Math.abs(ended.at - end.at) < 100
+  const isSentAway = ({ ended }: ObservedReader) =>
+    ended !== undefined && ended.how !== "done" && Math.abs(ended.at - end.at) < 100
   const others = readers.filter((reader) => isKnown(reader) && !isSentAway(reader))
   if (readers.length === 0) return true
   const departures = readers.flatMap(({ ended }) => (ended !== undefined && ended.order < end.order ? [ended] : []))
