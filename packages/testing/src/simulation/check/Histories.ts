@@ -2,7 +2,7 @@ import type { MessagePart } from "@bowline/domain/session/Message"
 import { legalHistory, unknownEffect } from "@bowline/runtime/unstable/history/LegalHistory"
 import type { Asked } from "../../provider/Script.ts"
 import { faults } from "../../session/RandomHistory.ts"
-import type { Observed, ObservedAttempt, ObservedSession } from "../Observed.ts"
+import type { Moment, Observed, ObservedAttempt, ObservedSession } from "../Observed.ts"
 import { wasHindered } from "./Fitness.ts"
 import { seconds } from "./PlanEnd.ts"
 
@@ -74,6 +74,16 @@ const summaryKnows = ({ messages, summary }: ObservedSession): ReadonlyArray<str
 const known = ({ messages, system }: Asked): ReadonlySet<string> =>
   factsIn([system, ...messages.flatMap((message) => (message.role === "user" ? [message.text] : []))].join("\n"))
 
+/** Whether a summary of what has these facts failed before: then a prompt that does not fit is shortened. */
+const couldNotSummarise = ({ attempts }: Observed, facts: ReadonlySet<string>, { order }: Moment): boolean =>
+  attempts.some(
+    ({ asked, began, plan, result }) =>
+      plan === "" &&
+      result !== "finished" &&
+      began.order < order &&
+      Array.from(factsIn(JSON.stringify(asked.messages))).some((fact) => facts.has(fact))
+  )
+
 /** What a plan's prompt says is what was there before it: the order of the history is that of the plans. */
 const promptsAreSerial = (
   observed: Observed,
@@ -107,7 +117,7 @@ const promptsAreSerial = (
       : []
   )
   return [
-    ...(lost === "" ? [] : [`${when} lacks ${lost}`]),
+    ...(lost === "" || couldNotSummarise(observed, facts, began) ? [] : [`${when} lacks ${lost}`]),
     ...(early === "" ? [] : [`${when} knows ${early}, which comes later in the history`]),
     ...unknown,
     ...faults(asked, JSON.stringify(asked.messages)).map((fault) => `${when} is refused by a provider: ${fault}`)
