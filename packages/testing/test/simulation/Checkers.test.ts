@@ -106,7 +106,7 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   [
     "a connection that is silent",
     "readers",
-    first("readers", () => ({ frames: [], ended: { at: 11_000, order: 80, how: "broken" as const } }))
+    first("readers", () => ({ frames: [], ended: { at: 12_000, order: 80, how: "broken" as const } }))
   ],
   [
     "a plan that runs on without its last reader",
