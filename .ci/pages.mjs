@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, renameSync, rmSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { bin, builtConsole, builtDocs, capture, locked, root, setup } from "./setup.mjs"
+import { bin, builtConsole, builtDocs, capture, environment, locked, root, setup } from "./setup.mjs"
 
 /** What a build puts where, with which command in which folder, and out of which sources. */
 const consolePage = {
@@ -46,7 +46,9 @@ const build = async (site, options) => {
     if (isBuilt(site)) return undefined
     const next = `${site.to}.new`
     const args = ["build", "--outDir", next, "--emptyOutDir"]
-    const { code, output } = await capture(site.command, args, { ...options, cwd: site.folder })
+    // Tests build, too, and theirs is "test": the page would have paths of this machine.
+    const env = { ...environment(), NODE_ENV: "production" }
+    const { code, output } = await capture(site.command, args, { env, ...options, cwd: site.folder })
     if (code !== 0) return output
     rmSync(site.to, { recursive: true, force: true })
     renameSync(next, site.to)

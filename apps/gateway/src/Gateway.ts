@@ -167,7 +167,9 @@ const push = (config: Config) =>
  * Ends the plans while their callers are still connected. It is built on top of the server, so it closes first: the server
  * would cut the streams.
  */
-const draining = Layer.effectDiscard(Effect.flatMap(Plans, (plans) => Effect.addFinalizer(() => plans.drain)))
+const draining = Layer.effectDiscard(
+  Effect.flatMap(Plans, (plans) => Effect.addFinalizer(() => Effect.andThen(Effect.logInfo("draining"), plans.drain)))
+)
 
 /** Says which variables have no effect. */
 const ineffective = (config: Config) =>

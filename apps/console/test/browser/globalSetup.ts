@@ -1,7 +1,8 @@
 import { chromium } from "playwright-core"
-import { build } from "vite"
 import type { TestProject } from "vitest/node"
+import { execFile } from "node:child_process"
 import { join } from "node:path"
+import { promisify } from "node:util"
 import { find } from "./Chromium.ts"
 
 declare module "vitest" {
@@ -17,7 +18,10 @@ const noBrowser =
 /** Builds the page, unless `npm test` has done so, and starts one browser for all tests. */
 export default async (project: TestProject) => {
   if (process.env["BOWLINE_TEST_BUNDLE"] === undefined) {
-    await build({ configFile: join(import.meta.dirname, "../../vite.config.ts") })
+    // In the environment of the tests it would be another page, with paths of this machine, and would be packed.
+    const env = { ...process.env, NODE_ENV: "production" }
+    const folder = join(import.meta.dirname, "../..")
+    await promisify(execFile)(join(folder, "../../node_modules/.bin/vite"), ["build"], { cwd: folder, env })
   }
   const found = await find()
   if (found === undefined) {

@@ -46,7 +46,7 @@ export const explain = (url: string, error: BowlineError | Ended): Ended => {
   if (isRefusal(error)) return failed(formatRefusal(error))
   if (error.code === "network" || error.code === "timeout") {
     return failed(
-      `Cannot reach ${url}: ${reasonOf(error)}. Start a gateway with \`npm start\`, or name another one with BOWLINE_URL`
+      `Cannot reach ${url}: ${reasonOf(error)}. Start a gateway with \`bowline serve\`, or name another one with BOWLINE_URL`
     )
   }
   if (error.code === "incomplete") {

@@ -66,7 +66,7 @@ describe("bowline ask", () => {
         [
           ask("http://127.0.0.1:2", "What?"),
           1,
-          /^Cannot reach http:\/\/127\.0\.0\.1:2: .+ECONNREFUSED.+npm start.+BOWLINE_URL\n$/
+          /^Cannot reach http:\/\/127\.0\.0\.1:2: .+ECONNREFUSED.+bowline serve.+BOWLINE_URL\n$/
         ],
         [
           ask(`${provider.url}/v1`, "What?"),

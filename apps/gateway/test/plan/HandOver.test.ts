@@ -72,6 +72,10 @@ const handOver = Effect.fnUntraced(function* (
     assert.lengthOf(cancels, isMemory && name !== "unanswered" ? size : 0)
     assert.isEmpty(refused)
   }
+  assert.lengthOf(
+    first.lines.filter((line) => line.includes('"draining"')),
+    1
+  )
   const handed = first.lines.filter((line) => line.includes("plan_handed_over"))
   assert.lengthOf(handed, isMemory ? 0 : 4 * size)
   const resumed = next.lines.filter((line) => line.includes("plan_resumed"))

@@ -150,6 +150,28 @@ describe("oauth2_client_credentials", () => {
     }).pipe(Effect.provide(memory.pipe(Layer.provide(secrets))))
   )
 
+  it.effect(
+    "sends no message once its call is interrupted: neither when its first token comes, nor with a new one",
+    () =>
+      Effect.gen(function* () {
+        const network = yield* Network
+        const issuer = yield* network.serve(() =>
+          Effect.delay(Effect.succeed(json(200, { access_token: "token", token_type: "bearer" })), "1 second")
+        )
+        const peer = yield* network.serve(() => Effect.delay(Effect.succeed(json(401, {})), "1 second"))
+        for (const [before, sent] of [
+          ["500 millis", 0],
+          ["1500 millis", 1]
+        ] as const) {
+          const { fiber } = yield* start(question(peer.url, { auth: granted(issuer.url) }))
+          yield* TestClock.adjust(before)
+          yield* Fiber.interrupt(fiber)
+          yield* TestClock.adjust("10 seconds")
+          assert.lengthOf(yield* peer.requests.all, sent)
+        }
+      }).pipe(Effect.provide(memory.pipe(Layer.provide(secrets))))
+  )
+
   it.effect("ends as auth when the new token is refused, too", () =>
     Effect.gen(function* () {
       const issuer = yield* tokenEndpoint

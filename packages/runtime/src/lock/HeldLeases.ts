@@ -78,10 +78,15 @@ export class HeldLeases {
     return new Map(this.#held)
   }
 
-  /** Holds a lease that the store has granted, until the scope closes. */
-  hold(session: SessionId, fence: number, lost: Listener["onLost"]): Effect.Effect<void, never, Scope.Scope> {
-    const own = { fence, lost }
-    const hold = Effect.sync(() => void this.#held.set(session, own))
+  /** Holds a lease that the store has granted, until the scope closes. An earlier lease of the session is lost. */
+  hold(session: SessionId, fence: number, onLost: Listener["onLost"]): Effect.Effect<void, never, Scope.Scope> {
+    const own = { fence, lost: onLost }
+    const hold = Effect.suspend(() => {
+      const earlier = this.#held.get(session)
+      this.#held.set(session, own)
+      // While this process was away, another one had the session, and has left it. No renewal tells of two leases of a session.
+      return earlier?.lost() === true ? lost.update(1, {}) : Effect.void
+    })
     return claim(hold, () => {
       const free = Effect.sync(() => this.#free(session))
       // The next holder may be in this process.

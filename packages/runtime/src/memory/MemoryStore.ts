@@ -13,7 +13,8 @@ import * as MemoryLoginStore from "./MemoryLoginStore.ts"
 import { ApprovalStore } from "../store/ApprovalStore.ts"
 import { fromEvents } from "../store/EventRow.ts"
 import { type Notice, Notices } from "../store/Notices.ts"
-import { abandoned, append, apply, coverage, makePlan, makeSession, Memory } from "./internal/Memory.ts"
+import { append, apply, coverage, makePlan, makeSession, Memory } from "./internal/Memory.ts"
+import { abandoned } from "./internal/MemoryTakeOvers.ts"
 import type { PlanRecord, SessionRecord } from "./internal/MemoryRecords.ts"
 import { makeApprovalStore } from "./internal/MemoryApprovals.ts"
 import { makeLeaseStore } from "./internal/MemoryLeases.ts"
@@ -232,7 +233,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
         record.fence = isQueued ? record.fence + 1 : memory.lease(session, replica, now + Duration.toMillis(leaseTtl))
         if (!isQueued && isDead) record.deaths++
         record.isHandedOver = false
-        return abandoned(record, guardOf(record), now)
+        return abandoned(record, session, guardOf(record), now)
       })
     }),
   requestAbort: (id, reason) =>

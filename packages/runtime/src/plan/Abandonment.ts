@@ -5,7 +5,7 @@ import { type MessagePart, type NewMessage, MessageId } from "@bowline/domain/se
 import { notMade, unknownEffect } from "../history/LegalHistory.ts"
 import { fromEvents } from "../store/EventRow.ts"
 import type { AbandonedPlan, PlanChange, PlanCommit } from "../store/PlanStore.ts"
-import { headOf, read } from "../planner/Resumption.ts"
+import { headOf } from "../planner/Resumption.ts"
 
 const error = { code: "interrupted", message: "The process that ran the call is gone" }
 
@@ -14,7 +14,7 @@ const error = { code: "interrupted", message: "The process that ran the call is 
  * unfinished answer that readers have seen. The history keeps it as partial text.
  */
 export const settlement = (abandoned: AbandonedPlan, text: string, now: number, uuid: () => string): PlanCommit => {
-  const { plan, guard, tasks } = abandoned
+  const { plan, guard, tasks, unanswered } = abandoned
   const open = tasks.filter(({ state }) => state === "running")
   const at = fromMillis(now)
   const head = headOf(abandoned)
@@ -35,13 +35,19 @@ export const settlement = (abandoned: AbandonedPlan, text: string, now: number, 
     at
   })
   const partial = text === "" ? [] : [append("assistant", { type: "text", text, partial: true })]
-  const changes = open.flatMap(({ task_id }): ReadonlyArray<PlanChange> => [
-    { _tag: "TaskFinished", task_id, state: "interrupted", result: unknownEffect, error, at },
-    append("tool", { type: "tool_result", task_id, state: "interrupted", content: unknownEffect })
-  ])
-  const unmade = Array.from(read(abandoned).approvals.keys())
-    .filter((task_id) => tasks.every((task) => task.task_id !== task_id))
-    .map((task_id) => append("tool", { type: "tool_result", task_id, state: "interrupted", content: notMade }))
+  const begun = new Set(tasks.map(({ task_id }) => task_id))
+  const changes = open.map(({ task_id }): PlanChange => ({
+    _tag: "TaskFinished",
+    task_id,
+    state: "interrupted",
+    result: unknownEffect,
+    error,
+    at
+  }))
+  const results = unanswered.map((task_id) => {
+    const content = begun.has(task_id) ? unknownEffect : notMade
+    return append("tool", { type: "tool_result", task_id, state: "interrupted", content })
+  })
   const finished = open.map((task): PlanEvent => ({
     event: "task.finished",
     data: {
@@ -63,7 +69,7 @@ export const settlement = (abandoned: AbandonedPlan, text: string, now: number, 
     plan_id,
     session_id,
     guard,
-    changes: [...changes, ...unmade, ...partial, { _tag: "Settled", outcome, progress, at }],
+    changes: [...changes, ...results, ...partial, { _tag: "Settled", outcome, progress, at }],
     events: fromEvents(head.seq + 1, at > head.at ? at : head.at, events)
   }
 }

@@ -4,7 +4,7 @@ import type { InvalidRequest } from "@bowline/domain/plan/Refusal"
 import { hostOf } from "../config/Permissions.ts"
 import type { Preset } from "../config/Presets.ts"
 import { maxTools } from "../planner/GatheredTools.ts"
-import { toolName as recipeTool } from "../prompt/Recipes.ts"
+import { toolName as recipeTool } from "../prompt/RecipeTool.ts"
 import * as ToolName from "../tool/ToolName.ts"
 import * as ToolSchema from "../tool/ToolSchema.ts"
 

@@ -31,8 +31,8 @@ interface Reach {
 }
 
 /**
- * Asks peers to cancel the tasks that are still open with them, once and in the background. Skips tasks of other agents than these, and
- * those whose host the caller may not use.
+ * Asks peers to cancel the tasks that are still open with them, once and in the background. Skips tasks of other agents than these, those
+ * whose host the caller may not use, and those that nobody knows the id of: the log says so.
  */
 export const cancelAll = (
   peers: PeerClient["Service"],
@@ -43,7 +43,15 @@ export const cancelAll = (
     left,
     (task) => {
       const { agent: name, endpoint, remote_context_id: contextId, remote_task_id: taskId } = task
-      if (taskId === null) return Effect.void
+      const notCancelled = (reason: string) =>
+        Effect.annotateLogs(Effect.logWarning("remote_task_not_cancelled"), {
+          reason,
+          agent: name,
+          endpoint,
+          remote_task_id: taskId
+        })
+      // Of no peer, or of one that a dead process has called.
+      if (taskId === null) return name === null ? Effect.void : notCancelled("The peer has not told its id")
       const agent = agents.find(
         (agent) =>
           agent.name === name &&
@@ -52,12 +60,7 @@ export const cancelAll = (
           allowsUrl(permission, agent.endpoint, agent.auth)
       )
       return agent === undefined
-        ? Effect.annotateLogs(Effect.logWarning("remote_task_not_cancelled"), {
-            reason: "It needs a secret that is not kept or not readable, or a host that its caller may not use",
-            agent: name,
-            endpoint,
-            remote_task_id: taskId
-          })
+        ? notCancelled("It needs a secret that is not kept or not readable, or a host that its caller may not use")
         : peers.cancel({ agent, taskId, contextId, route })
     },
     { discard: true }

@@ -5,7 +5,8 @@ import type { McpClient } from "../mcp/McpClient.ts"
 import { allowsUrl, type Permission } from "../config/Permissions.ts"
 import { agentsOf } from "../config/Presets.ts"
 import type { PeerClient } from "../peer/PeerClient.ts"
-import * as Recipes from "../prompt/Recipes.ts"
+import type { RecipeTable } from "../prompt/Recipes.ts"
+import * as RecipeTool from "../prompt/RecipeTool.ts"
 import type { ApprovalStore } from "../store/ApprovalStore.ts"
 import { retryWhileAway } from "../store/RetryWhileAway.ts"
 import type { SessionStore } from "../store/SessionStore.ts"
@@ -29,7 +30,7 @@ export interface Catalog extends Remarks {
   /** What the caller may not use: the model does not know of it, but an earlier process may have offered it. */
   readonly withheld: ReadonlyMap<string, Tool>
   /** The recipes that the plan may load. */
-  readonly recipes: Recipes.RecipeTable
+  readonly recipes: RecipeTable
   /** Lists the tools of the MCP servers that have changed them. Returns what the caller should know of it; undefined where none has. */
   readonly refresh: Effect.Effect<ReadonlyArray<Notice> | undefined, StorageError | PlannerError>
 }
@@ -81,7 +82,7 @@ export interface Given {
   readonly mcp: McpServers.Given & { readonly client: McpClient["Service"] }
   readonly approvals: ApprovalStore["Service"]
   readonly local: ReadonlyArray<Tool>
-  readonly recipes: Recipes.RecipeTable
+  readonly recipes: RecipeTable
   /** Whether the caller may load the recipe of this name. It is asked again when a recipe is loaded. */
   readonly allowsRecipe: (name: string) => boolean
   readonly sessions: SessionStore["Service"]
@@ -93,15 +94,15 @@ const nothing: Remarks = { unreachable: [], notices: [] }
 const addRecipes = (tools: GatheredTools, run: PlanRun, given: Given): Pick<Catalog, "recipes" | "notices"> => {
   const none = { recipes: new Map(), notices: [] }
   const { resumed } = run.given
-  const recipes = Recipes.allowed(given.recipes, given.allowsRecipe)
+  const recipes = RecipeTool.allowed(given.recipes, given.allowsRecipe)
   const isBegun = resumed?.tasks.some(({ kind, state }) => kind === "recipe" && state === "running") ?? false
-  if ((recipes.size === 0 && !isBegun) || tools.has(Recipes.toolName)) return none
+  if ((recipes.size === 0 && !isBegun) || tools.has(RecipeTool.toolName)) return none
   const skills = agentsOf(run.given).reduce((count, { skills = [] }) => count + skills.length, 0)
   if (tools.offered.size + skills < maxTools) {
-    return tools.add(Recipes.toTool(recipes, given.allowsRecipe)) === undefined ? { recipes, notices: [] } : none
+    return tools.add(RecipeTool.toTool(recipes, given.allowsRecipe)) === undefined ? { recipes, notices: [] } : none
   }
-  const message = `A tool is missing: ${Recipes.toolName}`
-  const data = { tools: [{ tool: Recipes.toolName, reason: tooMany }] }
+  const message = `A tool is missing: ${RecipeTool.toolName}`
+  const data = { tools: [{ tool: RecipeTool.toolName, reason: tooMany }] }
   return { ...none, notices: [{ event: "notice", data: { code: "tool_missing", message, data } }] }
 }
 

@@ -81,9 +81,8 @@ export class PlanRun {
     this.#counts = resumed?.progress ?? { steps: 0, tool_calls: 0, retries: 0, usage: Usage.empty, cost_usd }
     if (resumed === undefined) return
     this.tasks.inherit(resumed.tasks)
-    // The plan may end before it comes to the calls that wait for approvals.
-    const begun = new Set(resumed.tasks.map(({ task_id }) => task_id))
-    this.tasks.expect(Array.from(resumed.approvals.keys()).filter((task_id) => !begun.has(task_id)))
+    // The plan may end before it comes to those that have not started.
+    this.tasks.expect(resumed.unanswered)
   }
 
   /** The models that may still be asked, the one in use first. */

@@ -24,6 +24,8 @@ export interface Resumed {
   readonly attempts: Attempts | undefined
   /** All its calls, open or ended. */
   readonly tasks: ReadonlyArray<StoredTask>
+  /** The calls that its history has no result for. */
+  readonly unanswered: ReadonlyArray<TaskId>
   /** What readers have seen of the calls of its last step: the payloads of those events. */
   readonly seen: ReadonlySet<string>
   /** The calls of its last step whose approval was requested, with the decisions that readers have seen. */
@@ -109,7 +111,12 @@ const approvalsOf = (rows: ReadonlyArray<EventRow>): Resumed["approvals"] => {
 }
 
 /** Reads from the store how far the plan has come. */
-export const read = ({ plan, tail, tasks }: Pick<AbandonedPlan, "plan" | "tail" | "tasks">): Resumed => {
+export const read = ({
+  plan,
+  tail,
+  tasks,
+  unanswered
+}: Pick<AbandonedPlan, "plan" | "tail" | "tasks" | "unanswered">): Resumed => {
   const { model, steps, tool_calls, retries, usage, cost_usd } = plan
   const has = (event: EventRow["event"]) => tail.some((row) => row.event === event)
   const isOfTask = ({ event }: EventRow) => event === "task.progress" || event === "task.artifact"
@@ -118,6 +125,7 @@ export const read = ({ plan, tail, tasks }: Pick<AbandonedPlan, "plan" | "tail" 
     isAsked: has("plan") || has("step"),
     attempts: has("step") && !has("task.started") && !has("approval.requested") ? attemptsOf(tail) : undefined,
     tasks,
+    unanswered,
     seen: new Set(tail.filter(isOfTask).map(({ payload }) => payload)),
     approvals: approvalsOf(tail)
   }
@@ -131,7 +139,7 @@ const Deltas = Schema.Struct({
 const decodeDeltas = Schema.decodeUnknownSync(Schema.fromJsonString(Deltas))
 
 /** The text that readers have seen of a step that has no answer. */
-export const shownText = (plan: Pick<AbandonedPlan, "plan" | "tail" | "tasks">): string => {
+export const shownText = (plan: Parameters<typeof read>[0]): string => {
   const shown = new Set(read(plan).attempts?.shown)
   return plan.tail
     .filter(({ event }) => event === "text.delta")

@@ -1,5 +1,6 @@
 import type { ResponseFormat } from "@bowline/domain/plan/PlanRequest"
-import { type Recipe, toolName } from "../prompt/Recipes.ts"
+import type { Recipe } from "../prompt/Recipes.ts"
+import { toolName } from "../prompt/RecipeTool.ts"
 
 /**
  * The system prompt of a plan: the operator's texts, which are the same for many plans, then what is the plan's own. `delimiter` marks the

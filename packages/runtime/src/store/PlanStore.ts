@@ -5,7 +5,7 @@ import type { Plan, PlanFacts, PlanState, PlanId, PlanSummary } from "@bowline/d
 import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import type { IdempotencyConflict, InvalidRequest, NotFound, SessionBusy } from "@bowline/domain/plan/Refusal"
 import type { Cost, Usage } from "@bowline/domain/plan/Usage"
-import type { NewMessage } from "@bowline/domain/session/Message"
+import type { Message, NewMessage } from "@bowline/domain/session/Message"
 import type { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskError } from "@bowline/domain/plan/PlanEvent"
@@ -181,6 +181,20 @@ export interface AbandonedPlan {
   readonly tail: ReadonlyArray<EventRow>
   /** Its calls, in the order in which they started. */
   readonly tasks: ReadonlyArray<StoredTask>
+  /** The calls that its history has no result for, in their order: some of them may not have started. */
+  readonly unanswered: ReadonlyArray<TaskId>
+}
+
+/** The calls of these messages that have no result in them, in their order. */
+export const unanswered = (messages: Iterable<Pick<Message, "parts">>): ReadonlyArray<TaskId> => {
+  const calls = new Set<TaskId>()
+  for (const { parts } of messages) {
+    for (const part of parts) {
+      if (part.type === "tool_call") calls.add(part.task_id)
+      if (part.type === "tool_result") calls.delete(part.task_id)
+    }
+  }
+  return Array.from(calls)
 }
 
 /**

@@ -61,21 +61,21 @@ interface Reader {
   /** Frames that are waiting in the queue, and their size. */
   frames: number
   characters: number
+  /** In milliseconds of its clock's `Monotonic` time. */
   lastSent: number
   leavesRunning: boolean
   isGone: boolean
   isCut: boolean
   readonly context: Context.Context<never>
+  readonly clock: Clock.Clock
   /** Cancels the alarm that is set: for the next ping or, once the reader is cut off, for its connection. */
   cancelAlarm: () => void
   close: () => void
 }
 
-const nowOf = (context: Context.Context<never>): number => Monotonic.millis(Context.get(context, Clock.Clock))
-
 /** Says `ping` whenever nothing was sent for a while. */
 const awaitSilence = (reader: Reader): void => {
-  const idle = nowOf(reader.context) - reader.lastSent
+  const idle = Monotonic.millis(reader.clock) - reader.lastSent
   if (idle >= silenceMs) {
     Queue.offerUnsafe(reader.queue, "ping")
     reader.lastSent += idle
@@ -114,15 +114,15 @@ export class LivePlan {
     this.#grace = grace
   }
 
-  /** Frames that are stored: they go to every reader. `now` is the time of `Monotonic`. */
-  publish(frames: ReadonlyArray<PlanFrame>, now: number): void {
+  /** Frames that are stored: they go to every reader. */
+  publish(frames: ReadonlyArray<PlanFrame>): void {
     const last = frames.at(-1)
     if (last === undefined) return
     this.head = last.seq
     this.#keep(frames)
     for (const reader of this.#readers) {
       this.#give(reader, frames)
-      reader.lastSent = now
+      reader.lastSent = Monotonic.millis(reader.clock)
     }
     for (const tell of this.#watchers) tell()
   }
@@ -160,16 +160,18 @@ export class LivePlan {
   > {
     return Effect.flatMap(Queue.unbounded<ReaderItem, Cause.Done>(), (queue) =>
       Effect.contextWith((context) => {
+        const clock = Context.get(context, Clock.Clock)
         const reader: Reader = {
           after,
           queue,
           frames: 0,
           characters: 0,
-          lastSent: nowOf(context),
+          lastSent: Monotonic.millis(clock),
           leavesRunning: false,
           isGone: false,
           isCut: false,
           context,
+          clock,
           cancelAlarm: () => undefined,
           close: () => undefined
         }

@@ -4,7 +4,7 @@ import type { Asked, Script } from "@bowline/testing/unstable/provider/Script"
 import { say } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, post, readAll, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Exit, Fiber, Option, Redacted, Scope, Stream } from "effect"
+import { Duration, Effect, Exit, Fiber, Logger, Option, Redacted, Scope, Stream } from "effect"
 import type { PeerClient } from "../../src/peer/PeerClient.ts"
 import { PlanStore } from "../../src/store/PlanStore.ts"
 import { SecretKey } from "../../src/store/SecretKey.ts"
@@ -94,6 +94,10 @@ describe("a plan whose process has died", () => {
         call: (call, onEvent) => (calls++ === 0 ? known : unknown).peers.call?.(call, onEvent) ?? Effect.never
       }
       const ready = peer()
+      const warnings: Array<unknown> = []
+      const logger = Logger.make(({ message }) => {
+        if (String(message) === "remote_task_not_cancelled") warnings.push(String(message))
+      })
       return Effect.gen(function* () {
         const first = yield* mortal({ script: [[...askBob, ...askBob]], peers: stuck })
         const second = yield* mortal({ script: [[say("next")]], peers: ready.peers })
@@ -109,10 +113,11 @@ describe("a plan whose process has died", () => {
         )
         assert.lengthOf(ready.calls, 0)
         assert.deepStrictEqual(ready.cancelled, ["remote-1"])
+        assert.deepStrictEqual(warnings, ["remote_task_not_cancelled"])
         assert.lengthOf(yield* history(session_id), 4)
         const next = yield* second.on(post({ question: "And now?", session_id: "s" }))
         assert.strictEqual(single(yield* readAll(next.frames), "final").text, "next")
-      }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+      }).pipe(Effect.scoped, Effect.provide([MemoryStore.layer, Logger.layer([logger])]))
     }
   )
 

@@ -52,7 +52,8 @@ class Book {
     this.#world = world
   }
 
-  came({ _meta, arguments: { key, ms }, name: tool }: Call, number: string, replica: string): void {
+  /** `ms`: how long the server has to do with it, unless it is cancelled. */
+  came({ _meta, arguments: { key }, name: tool }: Call, number: string, replica: string, ms: number): void {
     const plan = key.split("/")[0] ?? ""
     const began = this.#world.moment()
     const call: Open<ObservedCall> = {
@@ -84,6 +85,12 @@ class Book {
 
 const standingOf = ({ standing }: World, does: McpServerFault) =>
   Array.from(standing).find((fault) => fault._tag === "McpServer" && fault.does === does)
+
+/** How much longer the server works at a call that it does not answer in time, unless it is cancelled; in milliseconds. */
+const longer = 8_000
+
+const lateBy = (fault: McpFault | undefined): number =>
+  fault?._tag === "Silent" || fault?._tag === "Late" ? longer : 0
 
 /** What becomes of the answer to a call. */
 const spoil = (answer: HostResponse, fault: McpFault | undefined): Effect.Effect<HostResponse, Fault> => {
@@ -122,7 +129,7 @@ export const serve = (world: World, wires: Wires, faultOf: (key: string) => McpF
           const { key, ms } = given.value.arguments
           const fault = faultOf(key)
           if (fault?._tag === "Refuse") return text(fault.status, "refused")
-          book.came(given.value, numberOf(sent, request.id), sent.headers[replicaHeader] ?? "")
+          book.came(given.value, numberOf(sent, request.id), sent.headers[replicaHeader] ?? "", ms + lateBy(fault))
           yield* Effect.sleep(ms)
           const content = fault?._tag === "Garbled" ? "?" : [{ type: "text", text: `did ${key}` }]
           const result = { content, isError: fault?._tag === "Fail" }

@@ -4,7 +4,7 @@ import type { Outcome } from "@bowline/domain/plan/Outcome"
 import type { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { PlanId } from "@bowline/domain/plan/Plan"
 import type { Preferences, ResolvedRequest, TaskMessage } from "@bowline/domain/plan/PlanRequest"
-import { MessageId } from "@bowline/domain/session/Message"
+import { MessageId, type MessagePart, type NewMessage } from "@bowline/domain/session/Message"
 import { ExternalSessionId, SessionId } from "@bowline/domain/session/Session"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
@@ -144,15 +144,14 @@ export const newPlan = Effect.fnUntraced(function* (given: GivenPlan = {}) {
   return plan
 })
 
-/** The change that appends a message of the user to the history. */
-export const appended = Effect.fnUntraced(function* (text: string) {
-  const change: PlanChange = {
-    _tag: "MessageAppended",
-    message: { message_id: yield* newMessage, role: "user", parts: [{ type: "text", text }] },
-    at
-  }
+/** The change that appends a message to the history. */
+export const message = Effect.fnUntraced(function* (role: NewMessage["role"], ...parts: ReadonlyArray<MessagePart>) {
+  const change: PlanChange = { _tag: "MessageAppended", message: { message_id: yield* newMessage, role, parts }, at }
   return change
 })
+
+/** The same for a text of the user. */
+export const appended = (text: string) => message("user", { type: "text", text })
 
 /** A call of a skill. */
 interface Called {

@@ -1,5 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type Fault, plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
+import {
+  type CallerAct,
+  type Fault,
+  plainPlan,
+  type Scenario,
+  type ScenarioPlan
+} from "../../src/simulation/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 
 const plan: ScenarioPlan = {
@@ -66,6 +72,21 @@ describe("a gateway whose wall clock is set", () => {
     const end = observed.commits.find(({ changes }) => changes.some(({ _tag }) => _tag === "Settled"))
     assert.strictEqual(Math.round((end?.at ?? 0) / 1_000), 90)
     assert.strictEqual(observed.plans[0]?.plan.error?.reason, "deadline")
+  })
+
+  it("pings its readers every 10 s of silence, here and at another replica, though the clock was set back", async () => {
+    for (const replica of [0, 1]) {
+      const back: CallerAct = { _tag: "ComeBack", at: 500, replica, from: "last" }
+      const { observed, violations } = await simulate({
+        seed: 1,
+        scenario: {
+          ...scenario([{ _tag: "ClockStep", at: 9_000, replica, byMs: -8_000 }]),
+          plans: [{ ...plan, acts: [back] }]
+        }
+      })
+      assert.strictEqual(observed.readers[1]?.replica, ["a.1", "b.1"][replica])
+      assert.deepStrictEqual(violations, [])
+    }
   })
 
   it("asks a provider again that has failed, though the clock was set behind the deadline", async () => {

@@ -32,5 +32,51 @@ export const found: Readonly<Record<string, Scenario>> = {
       { _tag: "AnswerLost", at: 6_679, replica: 0, isApplied: false },
       { _tag: "Pause", at: 9_405, replica: 0, ms: 30_155 }
     ]
+  },
+  "a call that its process was still preparing when it died gets its result with the end of its plan": {
+    seed: 100_060,
+    replicas: 1,
+    plans: [
+      {
+        ...plainPlan,
+        name: "p1",
+        at: 331,
+        onDisconnect: "cancel",
+        onBusy: "interrupt",
+        hasKey: false,
+        timeoutMs: 173_211,
+        steps: [
+          {
+            words: 3,
+            pauseMs: 10,
+            calls: [
+              { key: "p1/0.0", tool: "repeat", ms: 1 },
+              { key: "p1/0.1", tool: "work", ms: 0 },
+              { key: "p1/0.2", tool: "auto_ask", ms: 1 }
+            ]
+          },
+          ...plainPlan.steps
+        ]
+      }
+    ],
+    faults: [{ _tag: "Kill", at: 370, replica: 0, tasks: 25, backMs: 342 }]
+  },
+  "a process that gets a session again stops what it ran there before another one had it": {
+    seed: 100_318,
+    replicas: 2,
+    plans: [
+      {
+        ...plainPlan,
+        name: "p2",
+        at: 1,
+        timeoutMs: 103_821,
+        steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p2/0.1", tool: "desk_note", ms: 1_543 }] }, ...plainPlan.steps],
+        acts: [{ _tag: "ComeBack", at: 1, replica: 1, from: "start" }]
+      }
+    ],
+    faults: [
+      { _tag: "HalfOpen", at: 633, replica: 0 },
+      { _tag: "Partition", at: 4_591, replica: 0, ms: 42_759 }
+    ]
   }
 }

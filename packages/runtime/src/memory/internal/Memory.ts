@@ -5,11 +5,9 @@ import type { NewMessage } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { fromMillis } from "@bowline/domain/unstable/time/Timestamp"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
-import { Struct } from "effect"
 import { traceIdOf } from "../../peer/PeerClient.ts"
-import type { AbandonedPlan, Guard, NewPlan, PlanChange, Progress, Spent } from "../../store/PlanStore.ts"
+import type { Guard, NewPlan, PlanChange, Progress, Spent } from "../../store/PlanStore.ts"
 import { type KnownToolId, knownUntil } from "../../store/ApprovalStore.ts"
-import type { EventRow } from "../../store/EventRow.ts"
 import type { ReplicaId } from "../../store/LeaseStore.ts"
 import type { Compaction } from "../../store/SessionStore.ts"
 import { MemoryBound } from "./MemoryBound.ts"
@@ -221,26 +219,6 @@ export const makePlan = (memory: Memory, plan: NewPlan, session: SessionRecord, 
   isHandedOver: false,
   events: [],
   tasks: new Map()
-})
-
-/** Of a plan's events those from its last step on. */
-const tailOf = (events: ReadonlyArray<EventRow>): ReadonlyArray<EventRow> => {
-  const step = events.findLastIndex(({ event }) => event === "step")
-  return step === -1 ? [...events] : events.slice(step)
-}
-
-/** A plan that was just taken over, for the replica that has it now. */
-export const abandoned = (record: PlanRecord, guard: Guard, now: number): AbandonedPlan => ({
-  plan: record.plan,
-  owner: record.owner,
-  guard,
-  request: record.request,
-  preferences: record.preferences,
-  route: record.route,
-  leftMs: record.endsAt - now,
-  deaths: record.deaths,
-  tail: tailOf(record.events),
-  tasks: Array.from(record.tasks.values(), Struct.omit(["preset", "reverted"]))
 })
 
 /** The number of the last message that the compaction covers, if the session still has the history that it summarises. */

@@ -1,7 +1,8 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { CallerName } from "@bowline/domain/caller/CallerName"
+import type { Message } from "@bowline/domain/session/Message"
 import { direct } from "@bowline/runtime/peer/PeerClient"
-import type { AbandonedPlan, StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
+import { type AbandonedPlan, type StoredTask, unanswered } from "@bowline/runtime/unstable/store/PlanStore"
 import type { ReplicaId } from "@bowline/runtime/unstable/store/LeaseStore"
 import type { Preferences } from "@bowline/domain/plan/PlanRequest"
 import { Duration, Effect, type Schema, Struct } from "effect"
@@ -121,9 +122,26 @@ const readTasks = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sq
 select plan_id, id as task_id, tool, kind, agent, endpoint, skill, state, remote_task_id, remote_context_id, started_at
 from tasks where ${sql.in("plan_id", plans)} order by ordinal`
 
+type StepRow = OfPlan & Pick<Message, "parts">
+
+/** Reads the messages of the last step, which alone can have calls without a result. Walks back row by row along the primary key. */
+const readSteps = (sql: SqlClient.SqlClient, plans: ReadonlyArray<PlanId>) => sql<StepRow>`
+with recursive step as (
+  select p.id as plan, last.* from plans p
+  cross join lateral (select * from messages m where m.session_id = p.session_id order by m.seq desc limit 1) last
+  where ${sql.in("p.id", plans)} and last.plan_id = p.id
+  union all
+  select s.plan, before.* from step s
+  cross join lateral (
+    select * from messages m where m.session_id = s.session_id and m.seq < s.seq order by m.seq desc limit 1
+  ) before
+  where s.role = 'tool' and before.plan_id = s.plan
+)
+select plan_id, parts from step order by plan_id, seq`
+
 const byPlan = <Row extends OfPlan>(rows: ReadonlyArray<Row>) => Map.groupBy(rows, ({ plan_id }) => plan_id)
 
-/** Reads events and tasks in statements of their own, behind the locks: a statement does not see what commits after it began. */
+/** Reads events, tasks and messages in statements of their own, behind the locks: a statement does not see what commits after it began. */
 export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
   sql.withTransaction(
     Effect.gen(function* () {
@@ -132,6 +150,7 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
       const ids = taken.map(({ plan_id }) => plan_id)
       const tails = byPlan(yield* readTails(sql, ids))
       const tasks = byPlan(yield* readTasks(sql, ids))
+      const steps = byPlan(yield* readSteps(sql, ids))
       return taken.map((row): AbandonedPlan => ({
         plan: toPlan(row),
         owner: row.owner,
@@ -145,7 +164,8 @@ export const takeOverPlans = (sql: SqlClient.SqlClient, taking: Taking) =>
         leftMs: row.left_ms,
         deaths: row.deaths,
         tail: (tails.get(row.plan_id) ?? []).map((event) => toEventRow(Struct.omit(event, ["plan_id"]))),
-        tasks: (tasks.get(row.plan_id) ?? []).map(toTask)
+        tasks: (tasks.get(row.plan_id) ?? []).map(toTask),
+        unanswered: unanswered(steps.get(row.plan_id) ?? [])
       }))
     })
   )

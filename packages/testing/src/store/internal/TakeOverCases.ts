@@ -70,7 +70,8 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
         leftMs: taken.abandoned.leftMs,
         deaths: 0,
         tail: yield* Given.eventsOf(stored),
-        tasks: []
+        tasks: [],
+        unanswered: []
       })
       assert.deepEqual(
         taken.abandoned.tail.map(({ event }) => event),
@@ -84,17 +85,29 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
-    title: "takes a running plan over with the lease of its session, its request, its last step, and all its tasks",
+    title:
+      "takes a running plan over with the lease of its session, its request, its last step, all its tasks, and the calls without a result",
     test: Effect.gen(function* () {
       const store = yield* PlanStore
       const leases = yield* LeaseStore
       const held = yield* Given.createHeld({ storedRequest: { request: { question: "\u0000" }, secrets: null } })
       const { caller: owner, storedRequest: request, route } = held.plan
       const [open, sent, done] = [yield* Given.newTask, yield* Given.newTask, yield* Given.newTask]
-      const called = { agent: "eve", endpoint: "http://eve.test/", skill: "ask" }
+      const [first, unmade] = [yield* Given.newTask, yield* Given.newTask]
+      const called = (task_id: TaskId) => ({ type: "tool_call", task_id, tool: "eve_ask", input: {} }) as const
+      const answered = (task_id: TaskId) =>
+        Given.message("tool", { type: "tool_result", task_id, state: "completed", content: "yes" })
+      const skill = { agent: "eve", endpoint: "http://eve.test/", skill: "ask" }
       yield* Given.write(
         held,
-        [Given.started(done, "eve_ask", called), Given.started(sent, "eve_ask", called)],
+        [
+          yield* Given.appended("and now?"),
+          yield* Given.message("assistant", called(first)),
+          yield* answered(first),
+          yield* Given.message("assistant", called(unmade), called(sent), called(done), called(open)),
+          Given.started(done, "eve_ask", skill),
+          Given.started(sent, "eve_ask", skill)
+        ],
         [Given.row(2, "step", '{"step":1}'), Given.row(3, "text.delta", "{}", 4)]
       )
       const finished: PlanChange = {
@@ -116,13 +129,13 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
         Given.row(8, "text.delta", "{}", 4),
         Given.row(12, "task.started")
       ]
-      yield* Given.write(held, [accepted(done), finished, accepted(sent)], tail.slice(0, 2))
+      yield* Given.write(held, [accepted(done), finished, yield* answered(done), accepted(sent)], tail.slice(0, 2))
       yield* Given.write(held, [Given.started(open, "bob_ask \uFFFD")], tail.slice(2))
       yield* Given.abandon
       const replica = yield* Given.newReplica
       const taken = yield* Given.takeOver(held, replica)
 
-      const task = { tool: "eve_ask", kind: "peer", ...called, started_at: Given.at }
+      const task = { tool: "eve_ask", kind: "peer", ...skill, started_at: Given.at }
       const remote = (id: TaskId) => ({ task_id: id, remote_task_id: `remote ${id}`, remote_context_id: "context" })
       assert.deepEqual(taken.abandoned, {
         plan: yield* Given.factsOf(held),
@@ -148,7 +161,8 @@ export const takeOverCases: ReadonlyArray<StoreCase> = [
             remote_context_id: null,
             state: "running"
           }
-        ]
+        ],
+        unanswered: [unmade, sent, open]
       })
       assert.deepEqual(yield* leases.acquire(held.session_id, yield* Given.newReplica, Given.ttl), Option.none())
       assert.equal((yield* leases.renew(replica, Given.ttl)).get(held.session_id), taken.fence)

@@ -1,7 +1,7 @@
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
-import * as Recipes from "../../src/prompt/Recipes.ts"
+import * as RecipeTool from "../../src/prompt/RecipeTool.ts"
 
 const table = new Map(
   ["refund", "greet"].map((name) => [name, { name, description: `How to ${name}`, body: `Body of ${name}` }])
@@ -11,7 +11,7 @@ it.effect("a recipe that its caller may not have is neither listed nor loaded, a
   Effect.gen(function* () {
     const permitted = new Set(["refund", "greet"])
     const isAllowed = (name: string) => permitted.has(name)
-    const { call } = Recipes.toTool(Recipes.allowed(table, isAllowed), isAllowed)
+    const { call } = RecipeTool.toTool(RecipeTool.allowed(table, isAllowed), isAllowed)
     const load = (name: string) =>
       call({
         taskId: TaskId.make("00000000-0000-0000-0000-000000000000"),
@@ -23,6 +23,6 @@ it.effect("a recipe that its caller may not have is neither listed nor loaded, a
     permitted.delete("refund")
     const content = 'There is no recipe "refund". The nearest: greet'
     assert.deepInclude(yield* load("refund"), { state: "invalid", content })
-    assert.deepStrictEqual(Array.from(Recipes.allowed(table, isAllowed).keys()), ["greet"])
+    assert.deepStrictEqual(Array.from(RecipeTool.allowed(table, isAllowed).keys()), ["greet"])
   })
 )
