@@ -35,7 +35,7 @@ const measured = (method: (typeof methods)[number]) =>
   })
 
 /** A message. `mayLeave` is called when a request with it is about to leave. */
-interface SentMessage {
+export interface SentMessage {
   readonly id: string
   readonly mayLeave: () => boolean
 }
