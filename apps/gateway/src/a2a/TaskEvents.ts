@@ -1,5 +1,6 @@
 import { A2aError } from "@bowline/a2a/unstable/server/A2aError"
-import { type Cause, Clock, Effect, Option, Queue, Stream } from "effect"
+import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
+import { type Cause, Effect, Option, Queue, Stream } from "effect"
 import type { HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as PlanArrival from "../http/PlanArrival.ts"
 import * as SseAnswer from "../http/SseAnswer.ts"
@@ -33,7 +34,7 @@ export const respond = Effect.fnUntraced(function* (
   request: HttpServerRequest.HttpServerRequest,
   { comesBack, isPatient }: Reading
 ) {
-  const events = new TaskEventText(binding, opened.fold.task, yield* Clock.currentTimeMillis)
+  const events = new TaskEventText(binding, opened.fold.task, yield* Monotonic.now)
   const later = Stream.unwrap(
     Effect.gen(function* () {
       const changes = yield* Queue.bounded<Change | A2aError, Cause.Done>(64)
@@ -58,13 +59,13 @@ export const respond = Effect.fnUntraced(function* (
       const pull: Effect.Effect<readonly [Uint8Array], Cause.Done> = Effect.gen(function* () {
         for (;;) {
           if (isOver) return yield* Queue.take(changes).pipe(Effect.as([bytes("")] as const))
-          const wait = events.dueAt - (yield* Clock.currentTimeMillis)
+          const wait = events.dueAt - (yield* Monotonic.now)
           const change = yield* Queue.take(changes).pipe(
             Effect.map((change): Change | A2aError | "over" => change),
             Effect.orElseSucceed(() => "over" as const),
             Effect.timeoutOption(Math.max(0, wait))
           )
-          const now = yield* Clock.currentTimeMillis
+          const now = yield* Monotonic.now
           isOver = Option.contains(change, "over")
           const text = Option.match(change, {
             onNone: () => events.due(now),

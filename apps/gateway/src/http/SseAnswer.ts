@@ -2,6 +2,7 @@ import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { SessionId } from "@bowline/domain/session/Session"
 import { encoder, ping, reconnect } from "@bowline/protocol/stream/SseFrame"
+import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
 import type { PlanReader, ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import { Cause, Clock, Effect, Option, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
@@ -40,11 +41,10 @@ const unseenMs = 1_000
 export const toTexts = (frames: PlanReader, toText: (items: ReadonlyArray<ReaderItem>) => string) =>
   Stream.unwrap(
     Effect.map(Clock.Clock, (clock) => {
-      const now = () => Number(clock.monotonicTimeNanosUnsafe()) / 1_000_000
-      let written = now()
+      let written = Monotonic.millis(clock)
       return StreamMetrics.writing(frames, (items) => {
         const text = toText(items)
-        const at = now()
+        const at = Monotonic.millis(clock)
         if (text === "" && at - written < unseenMs) return nothing
         written = at
         return Buffer.from(text === "" ? ping : text)

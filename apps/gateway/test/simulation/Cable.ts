@@ -31,7 +31,18 @@ class CableEnd extends Duplex {
   }
 
   override _write(bytes: Uint8Array, _: BufferEncoding, callback: Taken): void {
+    const { draws, loop } = this.#process
     const taken: Taken = (error) => this.#process.post(() => callback(error))
+    if (bytes.length < 2 || !draws.chance(20)) return this.#deliver(bytes, taken)
+    // The network cuts it in two, anywhere.
+    const cut = draws.int(1, bytes.length - 1)
+    this.#deliver(bytes.subarray(0, cut), (error) => {
+      if (error !== undefined) return taken(error)
+      loop.after(draws.int(0, 20), () => this.#deliver(bytes.subarray(cut), taken))
+    })
+  }
+
+  #deliver(bytes: Uint8Array, taken: Taken): void {
     this.#atOther((other) => {
       if (other.destroyed) taken(reset())
       else if (other.push(bytes)) taken()

@@ -20,7 +20,7 @@ export class Wire extends Context.Service<
 >()("@bowline/gateway/test/simulation/Wire") {}
 
 /** An HTTP server of Node.js that listens nowhere: each request comes over a cable of its own. */
-export const layer = ({ process, world }: Site) =>
+export const layer = ({ connections, process, world }: Site) =>
   Layer.effectContext(
     Effect.gen(function* () {
       const server = createServer({ requireHostHeader: false })
@@ -39,7 +39,15 @@ export const layer = ({ process, world }: Site) =>
           cable.server.removeAllListeners()
           world.process.post(() => cable.client.destroy(new Error("killed")))
         })
-        cable.client.once("close", forget)
+        const reset = () => {
+          cable.client.destroy(new Error("reset"))
+          process.post(() => cable.server.destroy(new Error("reset")))
+        }
+        connections.add(reset)
+        cable.client.once("close", () => {
+          forget()
+          connections.delete(reset)
+        })
         process.post(() => server.emit("connection", cable.server))
         return yield* Effect.callback<IncomingMessage, Broken>((resume) => {
           sent.once("response", (answer) => resume(Effect.succeed(answer)))

@@ -61,14 +61,13 @@ export const make = Effect.fnUntraced(function* (calls: TaskCalls) {
       if (state._tag === "none") return Effect.void
       return state._tag === "open" ? ask(link, state.taskId) : Effect.fail(notTold)
     })
-    switch (remote.state._tag) {
-      case "none":
-        return remote.drop
-      case "open":
-        return Effect.andThen(remote.drop, run(link.endpoint, taskId, askOpen))
-      case "unnamed":
-        return run(link.endpoint, taskId, Effect.ensuring(Effect.andThen(remote.answered, askOpen), remote.drop))
-    }
+    const answered = remote.abandon()
+    if (remote.state._tag === "none") return remote.drop
+    const askNamed = answered === undefined ? askOpen : Effect.andThen(answered, askOpen)
+    // Where the client made the id, the cancel may arrive before the message: then the peer does not know the task yet.
+    const cancel =
+      remote.state._tag === "open" && answered !== undefined ? askOpen.pipe(Effect.catch(() => askNamed)) : askNamed
+    return run(link.endpoint, taskId, Effect.ensuring(cancel, remote.drop))
   }
   return {
     /** Cancels the task of a call that ends without a result, if it is open, as soon as the peer has named it. */

@@ -81,16 +81,15 @@ export class RemoteTask {
   }
 
   /**
-   * Waits for the answer to the request that starts the task, after the call has been interrupted, so that `state` names the
-   * task. Nothing more is sent: the request is dropped where it still waits for its connection, and neither a redirect nor a refusal of the token
-   * is followed.
+   * Lets nothing more leave, after the call has been interrupted: the message is dropped where it still waits for its connection, and neither
+   * a redirect nor a refusal of the token is followed. What it returns waits for the answer to a message that has left, so that `state`
+   * names the task; undefined if the call had its answer.
    */
-  readonly answered: Effect.Effect<void> = Effect.suspend(() => {
-    if (this.#starting === undefined) return Effect.void
+  abandon(): Effect.Effect<void> | undefined {
     this.#isAbandoned = true
-    const { connection, request } = this.#starting
-    return Effect.flatMap(Fiber.await(request), (exit) => Scope.close(connection, exit))
-  })
+    const starting = this.#starting
+    return starting && Effect.asVoid(Fiber.await(starting.request))
+  }
 
   /** Ends the request that starts the task, if the call has been interrupted before its answer came. */
   readonly drop: Effect.Effect<void> = Effect.suspend(() => {
@@ -144,7 +143,7 @@ export class RemoteTask {
 
   /**
    * Makes a request that may start the task. Where it never arrived or was refused, there is no task. The request runs in a
-   * fiber of its own: where the call is interrupted, `answered` or `drop` ends it.
+   * fiber of its own: where the call is interrupted, `drop` ends it.
    */
   #starts<A>(request: Effect.Effect<A, ExchangeError, Scope.Scope>): Effect.Effect<A, ExchangeError, Scope.Scope> {
     return Effect.uninterruptibleMask((restore) =>

@@ -138,6 +138,24 @@ it.effect("a bindu task is cancelled also when its send was cut before the answe
   }).pipe(Effect.provide(memory))
 )
 
+it.effect("a bindu task that its peer does not know yet is cancelled once more when the message is answered", () =>
+  Effect.gen(function* () {
+    const peer = yield* serve({ dialect: "bindu", acts: [stuck] })
+    const unknown = `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"Task not found"}}`
+    yield* peer.disturb("message/send", Trouble.late("3 seconds"))
+    yield* peer.disturb("tasks/cancel", Trouble.answers(200, {}, unknown))
+    const { fiber } = yield* start(question(peer.url, { dialect: "bindu" }))
+    const { sends } = yield* peer.awaitSeen(({ sends }) => sends.length > 0)
+    yield* Fiber.interrupt(fiber)
+    const ids = sends.map(({ taskId }) => taskId)
+    yield* TestClock.adjust("2999 millis")
+    assert.deepStrictEqual((yield* peer.seen).cancels, ids)
+    yield* TestClock.adjust("10 seconds")
+    assert.deepStrictEqual((yield* peer.seen).cancels, [...ids, ...ids])
+    assert.strictEqual(yield* peer.requests.open, 0)
+  }).pipe(Effect.provide(memory))
+)
+
 it.effect("a message that waits for its connection is dropped when its call is interrupted", () => {
   const lines: Array<string> = []
   const logger = Logger.make(({ message }) => lines.push(String(message)))

@@ -7,6 +7,7 @@ import {
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Duration, Effect } from "effect"
 import type { PlansConfig } from "../config/PlansConfig.ts"
+import * as Monotonic from "../clock/Monotonic.ts"
 import * as Attempt from "../provider/Attempt.ts"
 import { costOf, type Model } from "../provider/ModelTable.ts"
 import type { FinishReason, ProviderPart, ProviderRequest } from "../provider/Provider.ts"
@@ -68,7 +69,7 @@ export const make = (pool: CredentialPool["Service"], config: PlansConfig["Servi
 
     const take = (parts: ReadonlyArray<ProviderPart>): Effect.Effect<void, StorageError> => {
       if (assembly.firstContentAt === undefined && parts.some(Attempt.isContent)) {
-        assembly.firstContentAt = clock.currentTimeMillisUnsafe()
+        assembly.firstContentAt = Monotonic.millis(clock)
       }
       const { usage } = assembly
       for (const part of parts) assembly.take(part)

@@ -32,7 +32,7 @@ export class Assembly {
   /** The model that has answered, if the provider has named it. */
   responseModel: string | undefined
   usage: Usage.Usage | undefined
-  /** When the first content came, in milliseconds since 1970. */
+  /** When the first content came, in milliseconds of the `Monotonic` clock. */
   firstContentAt: number | undefined
   /** How many parts stood in front of a call when it began. */
   readonly #places = new Map<number, number>()

@@ -1,7 +1,8 @@
 import type { Message } from "@bowline/domain/session/Message"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
-import { Clock, type Duration, Effect, Result } from "effect"
+import { type Duration, Effect, Result } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 import type { Asker } from "../asking/Asker.ts"
 import { type Account, silent } from "../asking/Listener.ts"
 import * as ModelLimits from "../asking/ModelLimits.ts"
@@ -111,14 +112,14 @@ export const make = (parts: Parts) => {
     summaries: ReadonlyArray<string>
   ): Effect.fn.Return<string | undefined, StorageError> {
     const { session, models } = wanted
-    if (health.isPaused(session, yield* Clock.currentTimeMillis)) return undefined
+    if (health.isPaused(session, yield* Monotonic.now)) return undefined
     const asked = [...new Set([config.summaryModel ?? models[0] ?? "", ...models])].slice(0, maxModels)
     const summary = yield* ask(wanted, asked, yield* requestOf(parts, wanted, head, summaries))
     if (Result.isSuccess(summary)) {
       health.succeeded(session)
       return summary.success
     }
-    const now = yield* Clock.currentTimeMillis
+    const now = yield* Monotonic.now
     health.failed(session, now)
     yield* ProviderMetrics.compactionFailed(Target.asked(asked[0] ?? ""), summary.failure)
     yield* Effect.annotateLogs(Effect.logWarning("compaction_failed"), {

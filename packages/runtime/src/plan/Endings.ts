@@ -1,6 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
 import { Clock, Effect, Exit, Predicate, Scope } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { Presets } from "../config/Presets.ts"
 import { UuidGenerator } from "../config/UuidGenerator.ts"
@@ -88,7 +89,7 @@ export class Endings {
     if (earlier !== undefined) yield* this.#drop(earlier)
     const scope = yield* Scope.fork(parent)
     const commit = Abandonment.settlement(abandoned, Resumption.shownText(abandoned), now, uuid)
-    const ending: Ending = { abandoned, scope, commit, pause: 0, due: now }
+    const ending: Ending = { abandoned, scope, commit, pause: 0, due: yield* Monotonic.now }
     this.#endings.set(plan.plan_id, ending)
     if (guard._tag !== "Held") return
     // The replica that has the session now ends the plan. The next write here is refused.
@@ -121,7 +122,7 @@ export class Endings {
   /** The store would reject the same commit again. The next commit has no text, and the pauses between later tries grow. */
   readonly #postpone = Effect.fnUntraced(function* (this: Endings, ending: Ending) {
     const now = yield* Clock.currentTimeMillis
-    ending.due = now + ending.pause
+    ending.due = (yield* Monotonic.now) + ending.pause
     ending.pause = Math.min(Math.max(2 * ending.pause, leastPause), mostPause)
     ending.commit = Abandonment.settlement(ending.abandoned, "", now, this.#parts.uuid)
   })

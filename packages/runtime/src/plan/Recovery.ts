@@ -1,5 +1,5 @@
 import { type PlanRequest, resolve } from "@bowline/domain/plan/PlanRequest"
-import { Clock, Duration, Effect, Latch, Layer, Option } from "effect"
+import { Duration, Effect, Latch, Layer, Option } from "effect"
 import * as Monotonic from "../clock/Monotonic.ts"
 import { Permissions } from "../config/Permissions.ts"
 import { PlansConfig } from "../config/PlansConfig.ts"
@@ -137,7 +137,7 @@ export const layer = Layer.effectDiscard(
 
     const recover = Effect.gen(function* () {
       if (yield* lock.isSteady) yield* takeOver()
-      const due = endings.due(yield* Clock.currentTimeMillis)
+      const due = endings.due(yield* Monotonic.now)
       yield* Effect.forEach(due, (ending) => caring(ending.abandoned, endings.write(ending)), {
         concurrency,
         discard: true

@@ -180,7 +180,7 @@ const makeOpen = Effect.gen(function* () {
       isKept: () => config.resume && store.isDurable && StoredRequest.isWhole(request, secretKey)
     })
     live.head = head.seq
-    live.publish(recent, start.createdAt)
+    live.publish(recent)
     return { run, live }
   }
 })

@@ -23,7 +23,7 @@ const longestWait = 1_000
 /** All that one plan has to write at this time. One of its three ends is called; `refused` also when `stored` throws. */
 export interface Taken {
   readonly commit: PlanCommit
-  readonly stored: (now: number) => void
+  readonly stored: () => void
   readonly refused: () => void
   readonly failed: (error: StorageError) => void
 }
@@ -82,7 +82,7 @@ export class GroupCommit extends Context.Service<
 
       const write = (batch: ReadonlyArray<Taken>): Effect.Effect<void> =>
         commit(batch.map(({ commit }) => commit)).pipe(
-          Effect.flatMap((refused) => complete(batch, refused, clock.currentTimeMillisUnsafe())),
+          Effect.flatMap((refused) => complete(batch, refused)),
           Effect.catchTag("StorageError", (error) => {
             const [first, ...others] = batch
             // A plan whose rows are rejected must not fail the other plans of the batch.
@@ -141,10 +141,10 @@ const inRounds = (batch: ReadonlyArray<Taken>): ReadonlyArray<ReadonlyArray<Take
   return rounds
 }
 
-const complete = (batch: ReadonlyArray<Taken>, refused: ReadonlySet<PlanId>, now: number): Effect.Effect<void> => {
+const complete = (batch: ReadonlyArray<Taken>, refused: ReadonlySet<PlanId>): Effect.Effect<void> => {
   const bugs: Array<unknown> = []
   for (const taken of batch) {
-    const told = Result.try(() => (refused.has(taken.commit.plan_id) ? taken.refused() : taken.stored(now)))
+    const told = Result.try(() => (refused.has(taken.commit.plan_id) ? taken.refused() : taken.stored()))
     if (Result.isSuccess(told)) continue
     // A bug in one plan must not keep the others from their ends. Its rows are stored: it stops, and is resumed from them.
     bugs.push(told.failure)

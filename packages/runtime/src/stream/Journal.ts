@@ -212,12 +212,9 @@ export class Journal implements Source {
     }
     return {
       commit: { ...this.#plan, guard: this.#guard, changes, events: rows.success },
-      stored: (now) => {
+      stored: () => {
         this.#stored = until
-        this.#live.publish(
-          events.map((event, index) => toFrame(first + index, at, event)),
-          now
-        )
+        this.#live.publish(events.map((event, index) => toFrame(first + index, at, event)))
         this.#advance()
       },
       refused: () => this.lose(),

@@ -1,5 +1,6 @@
 import { type Cause, Clock, Context, Deferred, Duration, Effect, Queue, type Scope, Stream } from "effect"
 import * as Alarm from "../clock/Alarm.ts"
+import * as Monotonic from "../clock/Monotonic.ts"
 import { claim } from "../lock/Claim.ts"
 import type { PlanFrame } from "../store/EventRow.ts"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
@@ -60,11 +61,13 @@ interface Reader {
   /** Frames that are waiting in the queue, and their size. */
   frames: number
   characters: number
+  /** In milliseconds of its clock's `Monotonic` time. */
   lastSent: number
   leavesRunning: boolean
   isGone: boolean
   isCut: boolean
   readonly context: Context.Context<never>
+  readonly clock: Clock.Clock
   /** Cancels the alarm that is set: for the next ping or, once the reader is cut off, for its connection. */
   cancelAlarm: () => void
   close: () => void
@@ -72,17 +75,12 @@ interface Reader {
 
 /** Says `ping` whenever nothing was sent for a while. */
 const awaitSilence = (reader: Reader): void => {
-  const idle = Context.get(reader.context, Clock.Clock).currentTimeMillisUnsafe() - reader.lastSent
-  // Somebody may have set the clock back.
-  if (idle >= silenceMs || idle < 0) {
+  const idle = Monotonic.millis(reader.clock) - reader.lastSent
+  if (idle >= silenceMs) {
     Queue.offerUnsafe(reader.queue, "ping")
     reader.lastSent += idle
   }
-  reader.cancelAlarm = Alarm.set(
-    silenceMs - (Math.max(idle, 0) % silenceMs),
-    () => awaitSilence(reader),
-    reader.context
-  )
+  reader.cancelAlarm = Alarm.set(silenceMs - (idle % silenceMs), () => awaitSilence(reader), reader.context)
 }
 
 /**
@@ -117,14 +115,14 @@ export class LivePlan {
   }
 
   /** Frames that are stored: they go to every reader. */
-  publish(frames: ReadonlyArray<PlanFrame>, now: number): void {
+  publish(frames: ReadonlyArray<PlanFrame>): void {
     const last = frames.at(-1)
     if (last === undefined) return
     this.head = last.seq
     this.#keep(frames)
     for (const reader of this.#readers) {
       this.#give(reader, frames)
-      reader.lastSent = now
+      reader.lastSent = Monotonic.millis(reader.clock)
     }
     for (const tell of this.#watchers) tell()
   }
@@ -162,16 +160,18 @@ export class LivePlan {
   > {
     return Effect.flatMap(Queue.unbounded<ReaderItem, Cause.Done>(), (queue) =>
       Effect.contextWith((context) => {
+        const clock = Context.get(context, Clock.Clock)
         const reader: Reader = {
           after,
           queue,
           frames: 0,
           characters: 0,
-          lastSent: Context.get(context, Clock.Clock).currentTimeMillisUnsafe(),
+          lastSent: Monotonic.millis(clock),
           leavesRunning: false,
           isGone: false,
           isCut: false,
           context,
+          clock,
           cancelAlarm: () => undefined,
           close: () => undefined
         }

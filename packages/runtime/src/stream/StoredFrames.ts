@@ -1,6 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { StorageError } from "@bowline/domain/storage/StorageError"
-import { Clock, Effect, Option, Stream } from "effect"
+import { Effect, Option, Stream } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 import type { PlanStore } from "../store/PlanStore.ts"
 import { type PlanFrame, toFrames } from "../store/EventRow.ts"
 import type { PlanReader, ReaderItem } from "./LivePlan.ts"
@@ -38,26 +39,24 @@ export const follow = (
   elsewhere: RemotePlan | undefined
 ): PlanReader =>
   Stream.unwrap(
-    Effect.map(Clock.currentTimeMillis, (start) => {
+    Effect.map(Monotonic.now, (start) => {
       let lastSent = start
       return Stream.paginate(after, (cursor) =>
         Effect.gen(function* () {
           const frames: ReadonlyArray<ReaderItem> = yield* page(store, id, cursor)
           const last = frames.at(-1)
-          const now = yield* Clock.currentTimeMillis
+          const now = yield* Monotonic.now
           if (typeof last === "object") {
             lastSent = now
             return [frames, last.event === "done" ? Option.none() : Option.some(last.seq)] as const
           }
           if (elsewhere === undefined) return [[], Option.none()] as const
           if (elsewhere.isClosed()) return [["reconnect" as const], Option.none()] as const
-          // Not longer, also where somebody has set the clock back.
-          const rest = Math.min(lastSent + silenceMs - now, silenceMs)
-          const silence = yield* Effect.timeoutOption(elsewhere.news, rest)
+          const silence = yield* Effect.timeoutOption(elsewhere.news, lastSent + silenceMs - now)
           if (Option.isSome(silence)) return [[], Option.some(cursor)] as const
           // Its session may have been deleted before the end was read.
           if ((yield* store.events(id, 0, 1)).length === 0) return [["reconnect" as const], Option.none()] as const
-          lastSent = yield* Clock.currentTimeMillis
+          lastSent = yield* Monotonic.now
           return [["ping" as const], Option.some(cursor)] as const
         })
       )

@@ -1,6 +1,7 @@
 import type { Usage } from "@bowline/domain/plan/Usage"
 import type { ProviderError } from "@bowline/domain/provider/ProviderError"
 import { Clock, Context, Effect, type Exit, type Tracer } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 import type { FinishReason, Provider } from "../provider/Provider.ts"
 import * as GenAi from "./GenAi.ts"
 import * as ProviderMetrics from "./ProviderMetrics.ts"
@@ -21,7 +22,7 @@ export interface Told {
   readonly isInferred: boolean
   readonly responseModel: string | undefined
   readonly usage: Usage | undefined
-  /** Milliseconds since 1970. */
+  /** Milliseconds of the `Monotonic` clock. */
   readonly firstContentAt: number | undefined
 }
 
@@ -49,9 +50,9 @@ export const observe = <A, E extends ProviderError | { readonly _tag: string }, 
     (span) =>
       Effect.withFiber(({ context }) => {
         const clock = Context.get(context, Clock.Clock)
-        const startedAt = clock.currentTimeMillisUnsafe()
+        const startedAt = Monotonic.millis(clock)
         const end = (exit: Exit.Exit<A, E>) => {
-          const durationMs = clock.currentTimeMillisUnsafe() - startedAt
+          const durationMs = Monotonic.millis(clock) - startedAt
           const result = told()
           const errorType = Spans.errorTypeOf(exit)
           const firstContentMs = result.firstContentAt === undefined ? undefined : result.firstContentAt - startedAt

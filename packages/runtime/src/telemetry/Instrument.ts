@@ -1,4 +1,5 @@
 import { Clock, Context, Effect, type Exit, Metric, type Scope } from "effect"
+import * as Monotonic from "../clock/Monotonic.ts"
 
 /** The values of a label: all of them, or in words what bounds their number. Never what a caller, a model or a peer writes. */
 export type LabelValues = ReadonlyArray<string> | string
@@ -157,8 +158,8 @@ export const timed =
   <A extends Result, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.contextWith((context: Context.Context<R>) => {
       const clock = Context.get(context, Clock.Clock)
-      const since = clock.currentTimeMillisUnsafe()
+      const since = Monotonic.millis(clock)
       return Effect.onExit(self, (exit) =>
-        Effect.sync(() => record((clock.currentTimeMillisUnsafe() - since) / 1_000, exit, context))
+        Effect.sync(() => record((Monotonic.millis(clock) - since) / 1_000, exit, context))
       )
     })

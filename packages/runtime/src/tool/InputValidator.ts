@@ -1,8 +1,9 @@
 import type { CallerName } from "@bowline/domain/caller/CallerName"
 import * as JsonText from "@bowline/domain/unstable/json/JsonText"
 import * as JsonValue from "@bowline/domain/unstable/json/JsonValue"
-import { Clock, Context, Effect, Layer, Option, PartitionedSemaphore, Result, type Schema } from "effect"
+import { Context, Effect, Layer, Option, PartitionedSemaphore, Result, type Schema } from "effect"
 import { createHash } from "node:crypto"
+import * as Monotonic from "../clock/Monotonic.ts"
 import { LruCache } from "../cache/LruCache.ts"
 import { truncate } from "./Envelope.ts"
 import * as Validation from "./internal/Validation.ts"
@@ -118,14 +119,14 @@ export class InputValidator extends Context.Service<
     Effect.gen(function* () {
       const thread = yield* yield* SchemaChecks
       const turns = yield* PartitionedSemaphore.make<CallerName>({ permits: 1 })
-      /** Until when a schema is put aside for a caller, in milliseconds since 1970, and why. */
+      /** Until when a schema is put aside for a caller, in milliseconds of the `Monotonic` clock, and why. */
       const putAside = new LruCache<string, { readonly until: number; readonly verdict: Validation.Verdict }>(
         maxPutAside
       )
 
       const put = Effect.fnUntraced(function* (key: string, tool: string, reason: string) {
         const verdict: Validation.Verdict = { _tag: "Unusable", reason }
-        putAside.set(key, { until: (yield* Clock.currentTimeMillis) + restMs, verdict })
+        putAside.set(key, { until: (yield* Monotonic.now) + restMs, verdict })
         yield* Effect.annotateLogs(Effect.logWarning("input_schema_put_aside"), { tool, reason })
         return verdict
       })
@@ -138,7 +139,7 @@ export class InputValidator extends Context.Service<
         ) {
           const candidate = { schema: JSON.stringify(schema), input: JSON.stringify(value) }
           const key = createHash("sha256").update(`${caller}\n${candidate.schema}`).digest("base64")
-          const now = yield* Clock.currentTimeMillis
+          const now = yield* Monotonic.now
           const known = putAside.peek(key)
           if (known !== undefined && known.until > now) return known.verdict
           return yield* Effect.catchTag(thread.check(candidate), "CheckEnded", ({ reason }) => put(key, name, reason))

@@ -45,7 +45,7 @@ describe("LivePlan", () => {
       const quick = yield* live.attach(0)
       const reading = yield* Effect.forkChild(Stream.runCollect(quick.frames), { startImmediately: true })
       for (let seq = 1; seq <= 1_100; seq++) {
-        live.publish([frame(seq)], 0)
+        live.publish([frame(seq)])
         yield* Effect.yieldNow
       }
       live.close("done")
@@ -61,8 +61,8 @@ describe("LivePlan", () => {
     Effect.gen(function* () {
       const { live } = yield* make
       const { frames } = yield* live.attach(0)
-      live.publish([frame(1, 3_000_000)], 0)
-      live.publish([frame(2)], 0)
+      live.publish([frame(1, 3_000_000)])
+      live.publish([frame(2)])
       assert.deepStrictEqual(seqs(yield* Stream.runCollect(frames)), [1, "reconnect"])
     })
   )
@@ -72,11 +72,11 @@ describe("LivePlan", () => {
     () =>
       Effect.gen(function* () {
         const { live } = yield* make
-        live.publish(frames(1, 3), 0)
+        live.publish(frames(1, 3))
         const late = yield* live.attach(1)
         const ahead = yield* live.attach(4)
         assert.deepStrictEqual([late.head, ahead.head], [1, 4])
-        live.publish(frames(4, 5), 0)
+        live.publish(frames(4, 5))
         live.close("done")
         assert.deepStrictEqual(seqs(yield* Stream.runCollect(late.frames)), [2, 3, 4, 5])
         assert.deepStrictEqual(seqs(yield* Stream.runCollect(ahead.frames)), [5])
@@ -87,7 +87,7 @@ describe("LivePlan", () => {
     Effect.gen(function* () {
       const { live } = yield* make
       const { frames } = yield* live.attach(0)
-      live.publish([frame(1), frame(2, 3_000_000), { ...frame(3), event: "done", payload: "{}" }], 0)
+      live.publish([frame(1), frame(2, 3_000_000), { ...frame(3), event: "done", payload: "{}" }])
       live.close("done")
       assert.deepStrictEqual(seqs(yield* Stream.runCollect(frames)), [1, 2, 3])
     })
@@ -99,9 +99,9 @@ describe("LivePlan", () => {
       let isClosed = false
       const { connect } = yield* live.attach(0)
       connect(() => (isClosed = true))
-      live.publish(frames(1, 1_024), 0)
+      live.publish(frames(1, 1_024))
       yield* TestClock.adjust("1 hour")
-      live.publish([frame(1_025)], 0)
+      live.publish([frame(1_025)])
       yield* TestClock.adjust("9999 millis")
       assert.isFalse(isClosed)
       yield* TestClock.adjust("1 millis")
@@ -113,7 +113,7 @@ describe("LivePlan", () => {
     Effect.gen(function* () {
       const { live } = yield* make
       const slow = yield* comes(readers.reader(live))
-      live.publish(frames(1, 1_100), 0)
+      live.publish(frames(1, 1_100))
       const late = yield* comes(readers.reader(live))
       yield* late.leaves
       yield* slow.leaves
@@ -126,7 +126,7 @@ describe("LivePlan", () => {
       const { live, abandoned } = yield* make
       const connection = yield* Scope.make()
       yield* live.attach(0).pipe(Scope.provide(connection))
-      live.publish(frames(1, 1_025), 0)
+      live.publish(frames(1, 1_025))
       yield* Scope.close(connection, Exit.void)
       yield* TestClock.adjust("59 seconds")
       assert.strictEqual(abandoned(), 0)
@@ -144,7 +144,7 @@ describe("LivePlan", () => {
       Effect.gen(function* () {
         const { live, abandoned } = yield* makeWith(grace)
         const { leaves } = yield* comes(Effect.asVoid(live.attach(0)))
-        live.publish(frames(1, 1_025), 0)
+        live.publish(frames(1, 1_025))
         yield* leaves
         yield* TestClock.adjust(until - 1)
         assert.strictEqual(abandoned(), 0)
@@ -263,7 +263,7 @@ describe("LivePlan", () => {
   it.effect("keeps the last frames, and says when older ones are gone", () =>
     Effect.gen(function* () {
       const { live } = yield* make
-      live.publish(frames(1, 600), 0)
+      live.publish(frames(1, 600))
       assert.deepStrictEqual(seqs(live.recent(597, 600) ?? []), [598, 599, 600])
       assert.deepStrictEqual(live.recent(600, 600), [])
       assert.isUndefined(live.recent(0, 600))

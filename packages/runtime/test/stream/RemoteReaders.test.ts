@@ -26,7 +26,7 @@ const setUp = Effect.gen(function* () {
   return {
     ...word,
     leave: Scope.close(reader, Exit.void),
-    publish: () => live.publish([{ seq: ++seq, at: "2026-01-02T03:04:05.678Z", event: "step", payload: "{}" }], 0),
+    publish: () => live.publish([{ seq: ++seq, at: "2026-01-02T03:04:05.678Z", event: "step", payload: "{}" }]),
     abandoned: () => abandoned
   }
 })

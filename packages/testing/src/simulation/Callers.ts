@@ -110,7 +110,8 @@ export class Caller {
         : door.read(plan, after, audience)
     return Effect.map(reading.follow(open), (ending) => {
       const how = typeof ending === "object" ? "closed" : ending
-      if (request !== undefined && request.ended === undefined && how !== "broken") request.ended = world.moment()
+      const isOver = how !== "broken" || replica.process.isAlive
+      if (request !== undefined && request.ended === undefined && isOver) request.ended = world.moment()
       world.tell("caller", name, `${how === "done" ? "has seen the end" : how} at ${replica.name}`)
       return ending
     })
@@ -170,9 +171,8 @@ export class Caller {
       if (plan === undefined || door === undefined) return
       const request = this.#requested(what, replica)
       yield* Effect.match(ask(door, plan), {
-        onFailure: ({ _tag }) => {
-          if (_tag === "Refused") request.isRefused = true
-        },
+        // Behind a connection that has broken nobody knows whether it is done.
+        onFailure: () => void (request.isRefused = true),
         onSuccess: () => {}
       })
       if (replica.process.isAlive) request.ended = this.#stage.world.moment()

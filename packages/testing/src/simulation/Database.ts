@@ -98,10 +98,6 @@ export class Database {
     }
   }
 
-  get now(): number {
-    return this.#world.now
-  }
-
   /** The name of a plan in the scenario. */
   nameOf(id: PlanId): string {
     return this.created.get(id)?.name ?? ""
@@ -135,7 +131,7 @@ export class Database {
             )
             if (!isOpened || row?.window === undefined || row.window === null) return
             const credential = scope.credential ?? scope.provider
-            const until = row.window.until
+            const until = world.now + row.window.leftMs
             world.windows.push({ ...world.moment(), credential, model: scope.model, reason, until })
             world.tell("store", "", `puts ${credential} aside: ${reason}`)
           })

@@ -52,6 +52,8 @@ export class Door extends Context.Service<
 export interface Site {
   readonly process: Process
   readonly world: World
+  /** What resets the connections of callers that are open, one by one. */
+  readonly connections: Set<() => void>
 }
 
 const decode = Schema.decodeUnknownSync(PlanRequest)

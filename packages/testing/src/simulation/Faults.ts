@@ -120,7 +120,10 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
         return both(end, () => void (link.notices = "heard"))
       })
     case "NetworkReset":
-      return Effect.sync(() => wires.resetAll(process))
+      return Effect.sync(() => {
+        wires.resetAll(process)
+        for (const reset of Array.from(replica.connections)) reset()
+      })
     case "HalfOpen":
       return Effect.sync(() => wires.silenceAll(process))
   }

@@ -63,6 +63,8 @@ export class Replica {
   readonly name: string
   readonly process: Process
   readonly link: Link
+  /** What resets the connections of callers: see `Site`. */
+  readonly connections = new Set<() => void>()
   readonly observed: Open<ObservedReplica>
   /** Undefined until it has started. */
   door: Door.Door["Service"] | undefined
@@ -98,7 +100,7 @@ export class Replica {
     })
     const stores = database.of(name, this.link)
     const client = wires.clientOf(this.process)
-    const graph = door({ process: this.process, world }).pipe(
+    const graph = door({ process: this.process, world, connections: this.connections }).pipe(
       Layer.provideMerge(plant.plans ?? Plans.layer),
       Layer.provideMerge(CredentialPool.layer),
       Layer.provide([

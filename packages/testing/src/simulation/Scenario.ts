@@ -126,7 +126,7 @@ export type Fault =
       readonly become: "lost" | "late" | "twice"
     }
   | { readonly _tag: "NetworkSlow"; readonly at: number; readonly ms: number; readonly delayMs: number }
-  /** Every connection of the replica to providers and peers is reset, or goes on without another byte. */
+  /** Every connection of the replica to providers and peers is reset, or goes on without another byte. Those of callers are reset, too, if they have any. */
   | { readonly _tag: "NetworkReset" | "HalfOpen"; readonly at: number; readonly replica: number }
   /** At the so-manieth request of this plan, from 0. */
   | { readonly _tag: "Provider"; readonly plan: string; readonly request: number; readonly does: ProviderFault }

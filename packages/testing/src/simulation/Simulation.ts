@@ -1,27 +1,22 @@
-import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
-import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
-import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
-import { type Array as Arrays, Cause, Context, Effect, Fiber, Layer } from "effect"
+import { type Array as Arrays, Cause, Effect, Layer } from "effect"
 import { check, type Checker, checkers, type Violation } from "./check/Checkers.ts"
-import { Caller } from "./Callers.ts"
 import { Cluster } from "./Cluster.ts"
+import { Course } from "./Course.ts"
 import { Database } from "./Database.ts"
 import { draw } from "./Draw.ts"
 import { allFaults, type FaultKinds } from "./DrawFault.ts"
 import { Draws } from "./Draws.ts"
 import * as Door from "./Door.ts"
-import * as Faults from "./Faults.ts"
 import { Loop } from "./Loop.ts"
 import * as Models from "./Models.ts"
 import type { Observed } from "./Observed.ts"
 import * as Peers from "./Peers.ts"
-import type { Load } from "./Process.ts"
 import * as RealWorld from "./RealWorld.ts"
 import * as Record from "./Record.ts"
 import type { MakeDoor, Plant } from "./Replica.ts"
-import { plainPlan, type Scenario, type ScenarioPlan } from "./Scenario.ts"
+import type { Scenario } from "./Scenario.ts"
 import * as Servers from "./Servers.ts"
 import type { TraceLine } from "./Trace.ts"
 import * as Tools from "./Tools.ts"
@@ -30,7 +25,7 @@ import type { Turn } from "../provider/Turn.ts"
 import { Wires } from "./Wires.ts"
 import { World } from "./World.ts"
 
-export type { Checker, FaultKinds, Observed, Plant, Scenario, TraceLine, Violation }
+export type { Checker, FaultKinds, MakeDoor, Observed, Plant, Scenario, TraceLine, Violation }
 
 /** What an app brings. */
 export interface AppWorld {
@@ -73,20 +68,6 @@ export interface Outcome {
   readonly tasks: number
 }
 
-/** How long after its deadline a plan may still be open before the run goes on without it, in milliseconds. */
-const tooLate = 90_000
-
-/** How long everything has to come to rest behind the last plan, in milliseconds. */
-const rest = 12_000
-
-const probeOf = (session: string, index: number, question: string | undefined): ScenarioPlan => ({
-  ...plainPlan,
-  ...(question !== undefined && { question }),
-  name: `probe${index}`,
-  session,
-  replica: index
-})
-
 const defaultTools = Layer.succeed(LocalTools, Tools.tools)
 
 const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Scenario =>
@@ -96,7 +77,9 @@ const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Sc
         ...scenario,
         plans: scenario.plans.map((plan, index) => ({
           ...plan,
-          question: questions[index % questions.length] ?? questions[0]
+          question: questions[index % questions.length] ?? questions[0],
+          // Its own script answers: it calls the tools of the app, and no agents of the world.
+          steps: []
         }))
       }
 
@@ -149,45 +132,10 @@ export const simulate = async (options: Options): Promise<Outcome> => {
       )
     )
     const cluster = new Cluster({ world, wires, database, config, plant, door, tools }, scenario.replicas)
-    const stage = { world, cluster }
-    let faultsEnd = 0
-    let idle: Load = { fibers: Infinity, timers: Infinity }
-
-    const run = Effect.gen(function* () {
-      idle = (yield* cluster.awaitUp(0)).process.load
-      const theatre = { world, wires, cluster }
-      const callers = Effect.forEach(scenario.plans, (plan) => new Caller(stage, plan).run, {
-        concurrency: "unbounded",
-        discard: true
-      })
-      const patience = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs)) + tooLate
-      const calling = yield* Effect.forkChild(Effect.timeoutOption(callers, 2 * patience))
-      yield* Faults.run(theatre, scenario.faults)
-      yield* Effect.raceFirst(Fiber.await(calling), cluster.awaitGone)
-      faultsEnd = world.now
-      world.tell("world", "", "no more faults")
-      yield* Effect.forEach(cluster.all, ({ process }, place) =>
-        Effect.sync(() => void (process.isAlive || cluster.start(place)))
-      )
-      yield* Fiber.await(calling)
-      yield* awaitEnds(database, world.now + patience)
-      // As an operator does: the windows of long ago are no reason why a probe fails.
-      const credentials = Context.get(database.stores, CredentialStore)
-      for (const { credential, provider } of yield* Effect.orDie(credentials.list)) {
-        if (credential !== null) yield* Effect.orDie(credentials.clear(provider, credential))
-      }
-      const sessions = Array.from(new Set(scenario.plans.map(({ session }) => session)))
-      const probes = sessions.map((session, index) => probeOf(session, index, questions?.[0]))
-      for (const probe of probes) plans.set(probe.name, probe)
-      yield* Effect.forEach(probes, (probe) => new Caller(stage, probe).run, { concurrency: "unbounded" }).pipe(
-        Effect.timeoutOption(240_000)
-      )
-      yield* Effect.sleep(rest)
-      yield* cluster.awaitIdle(idle)
-    })
+    const course = new Course({ world, wires, database, cluster, scenario, plans, question: questions?.[0] })
     let isOver = false
     world.process.fork(
-      Effect.onExit(run, (exit) =>
+      Effect.onExit(course.run, (exit) =>
         Effect.sync(() => {
           isOver = true
           if (exit._tag === "Failure") world.misuse.push(`The simulation failed: ${Cause.pretty(exit.cause)}`)
@@ -195,7 +143,7 @@ export const simulate = async (options: Options): Promise<Outcome> => {
       )
     )
     await loop.run(() => isOver || loop.tasks >= steps)
-    const observed = Record.collect({ world, database, cluster, wires, faultsEnd, idle })
+    const observed = Record.collect({ world, database, cluster, wires, faultsEnd: course.faultsEnd, idle: course.idle })
     const { misuse, trace } = world
     const rules = isOver ? { ...checkers, ...options.rules, "real world": () => misuse } : {}
     return {
@@ -211,19 +159,3 @@ export const simulate = async (options: Options): Promise<Outcome> => {
     restore()
   }
 }
-
-/** Waits until every plan is over, or until the time has passed. */
-const awaitEnds = (database: Database, until: number): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    const states = ["queued", "running"] as const
-    return Effect.orDie(Context.get(database.stores, PlanStore).list(anonymous, { states }, { limit: 1 })).pipe(
-      Effect.flatMap(({ items }) =>
-        items.length === 0 || database.now >= until
-          ? Effect.void
-          : Effect.andThen(
-              Effect.sleep(500),
-              Effect.suspend(() => awaitEnds(database, until))
-            )
-      )
-    )
-  })

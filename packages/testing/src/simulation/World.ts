@@ -75,4 +75,4 @@ export class World {
 }
 
 /** The name of the plan that a text names last: each question has it as `FACT-<name>`, and questions without answers are sent together. */
-export const planIn = (text: string): string => Array.from(text.matchAll(/FACT-([\w.]+)/g)).at(-1)?.[1] ?? ""
+export const planIn = (text: string): string => /^.*FACT-([\w.]+)/s.exec(text)?.[1] ?? ""

@@ -1,5 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type Fault, plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
+import {
+  type CallerAct,
+  type Fault,
+  plainPlan,
+  type Scenario,
+  type ScenarioPlan
+} from "../../src/simulation/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 
 const plan: ScenarioPlan = {
@@ -68,6 +74,21 @@ describe("a gateway whose wall clock is set", () => {
     assert.strictEqual(observed.plans[0]?.plan.error?.reason, "deadline")
   })
 
+  it("pings its readers every 10 s of silence, here and at another replica, though the clock was set back", async () => {
+    for (const replica of [0, 1]) {
+      const back: CallerAct = { _tag: "ComeBack", at: 500, replica, from: "last" }
+      const { observed, violations } = await simulate({
+        seed: 1,
+        scenario: {
+          ...scenario([{ _tag: "ClockStep", at: 9_000, replica, byMs: -8_000 }]),
+          plans: [{ ...plan, acts: [back] }]
+        }
+      })
+      assert.strictEqual(observed.readers[1]?.replica, ["a.1", "b.1"][replica])
+      assert.deepStrictEqual(violations, [])
+    }
+  })
+
   it("asks a provider again that has failed, though the clock was set behind the deadline", async () => {
     const { observed } = await simulate({
       seed: 1,
@@ -77,5 +98,16 @@ describe("a gateway whose wall clock is set", () => {
       ])
     })
     assert.strictEqual(observed.plans[0]?.plan.state, "completed")
+  })
+
+  it("says to readers that their connections are there, though the clock was set back", async () => {
+    const { violations } = await simulate({
+      seed: 1,
+      scenario: {
+        ...scenario([0, 1].map((replica) => ({ _tag: "ClockStep", at: 27_000, replica, byMs: -6_000 }))),
+        plans: [{ ...plan, acts: [{ _tag: "AskAgain", at: 1_000, replica: 1 }] }]
+      }
+    })
+    assert.deepStrictEqual(violations, [])
   })
 })

@@ -21,7 +21,8 @@ const wasLeftAlone = (observed: Observed, plan: ObservedPlan, end: PlanEnd): boo
         !observed.replicas.some((one) => one.replica === name && one.deaf.some(({ from }) => from < end.at))
     )
   // The gateway has ended the stream of this reader, who learns it a moment later.
-  const isSentAway = ({ ended }: ObservedReader) => ended?.how === "closed" && Math.abs(ended.at - end.at) < 100
+  const isSentAway = ({ ended }: ObservedReader) =>
+    ended !== undefined && ended.how !== "done" && Math.abs(ended.at - end.at) < 100
   const others = readers.filter((reader) => isKnown(reader) && !isSentAway(reader))
   if (readers.length === 0) return true
   const departures = readers.flatMap(({ ended }) => (ended !== undefined && ended.order < end.order ? [ended] : []))
@@ -67,12 +68,23 @@ const providerHasFailed = ({ attempts, silence }: Observed, reason: string): boo
       (result === "cut" && (reason === "transport" || (reason.endsWith("timeout") && quiet >= silence - onTheWay)))
   )
 
+/** Whether a credential of the plan's model was put aside: an attempt that finds none free has no provider to blame. */
+const isNoneFree = ({ windows }: Observed, { plan: { model } }: ObservedPlan, { at, order }: PlanEnd): boolean =>
+  windows.some(
+    (window) => window.order < order && window.until > at && window.credential.startsWith(model.split("/")[0] ?? "")
+  )
+
 const failureIsTrue = (observed: Observed, plan: ObservedPlan, end: PlanEnd, code: string): boolean => {
   const hindered = ownersOf(observed, plan).some(({ replica, at }) => wasHindered(observed, replica, at, end.at))
   if (code === "interrupted" || code === "storage") return hindered
   if (code === "internal") return false
   const reason = /^provider_(.*)$/.exec(code)?.[1]
-  return reason === undefined || reason === "empty_answer" || providerHasFailed(observed, reason)
+  return (
+    reason === undefined ||
+    reason === "empty_answer" ||
+    providerHasFailed(observed, reason) ||
+    (reason === "rate_limited" && isNoneFree(observed, plan, end))
+  )
 }
 
 /** The last words that the provider has said in a finished answer are those of the plan's answer. */

@@ -1,0 +1,119 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
+import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
+import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
+import { Context, Effect, Fiber } from "effect"
+import { Caller } from "./Callers.ts"
+import type { Cluster } from "./Cluster.ts"
+import type { Database } from "./Database.ts"
+import * as Faults from "./Faults.ts"
+import type { Load } from "./Process.ts"
+import { plainPlan, type Scenario, type ScenarioPlan } from "./Scenario.ts"
+import type { Wires } from "./Wires.ts"
+import type { World } from "./World.ts"
+
+/** How long after its deadline a plan may still be open before the run goes on without it, in milliseconds. */
+const tooLate = 90_000
+
+/** How long everything has to come to rest behind the last plan, in milliseconds. */
+const rest = 12_000
+
+/** How long the last questions have, in milliseconds. */
+const probing = 240_000
+
+interface Parts {
+  readonly world: World
+  readonly wires: Wires
+  readonly database: Database
+  readonly cluster: Cluster
+  readonly scenario: Scenario
+  /** The plans that providers know: the probes come to them. */
+  readonly plans: Map<string, ScenarioPlan>
+  /** What is asked in the end, if an app says so. */
+  readonly question: string | undefined
+}
+
+/** As an operator does: the windows of long ago are no reason why a probe fails. */
+const clearWindows = ({ database }: Parts): Effect.Effect<void> => {
+  const credentials = Context.get(database.stores, CredentialStore)
+  return Effect.flatMap(Effect.orDie(credentials.list), (rows) =>
+    Effect.forEach(
+      rows,
+      ({ credential, provider }) =>
+        credential === null ? Effect.void : Effect.orDie(credentials.clear(provider, credential)),
+      { discard: true }
+    )
+  )
+}
+
+/**
+ * What a run goes through: callers ask while faults strike; then all processes run, and everything ends; then every session is asked once
+ * more, and everything comes to rest.
+ */
+export class Course {
+  /** When the last fault was over, in milliseconds of virtual time. */
+  faultsEnd = 0
+  /** What goes on in a process that has not had a plan yet. */
+  idle: Load = { fibers: Infinity, timers: Infinity }
+  readonly #parts: Parts
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  readonly run: Effect.Effect<void> = Effect.suspend(() => this.#run())
+
+  readonly #run = Effect.fnUntraced(function* (this: Course) {
+    const { cluster, scenario, world } = this.#parts
+    this.idle = (yield* cluster.awaitUp(0)).process.load
+    const patience = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs)) + tooLate
+    const calling = yield* Effect.forkChild(Effect.timeoutOption(this.#ask(scenario.plans), 2 * patience))
+    yield* Faults.run(this.#parts, scenario.faults)
+    yield* Effect.raceFirst(Fiber.await(calling), cluster.awaitGone)
+    this.faultsEnd = world.now
+    world.tell("world", "", "no more faults")
+    for (const [place, { process }] of cluster.all.entries()) if (!process.isAlive) cluster.start(place)
+    yield* Fiber.await(calling)
+    yield* this.#awaitEnds(world.now + patience)
+    yield* clearWindows(this.#parts)
+    yield* Effect.timeoutOption(this.#ask(this.#probes()), probing)
+    yield* Effect.sleep(rest)
+    yield* cluster.awaitIdle(this.idle)
+  })
+
+  #ask(plans: ReadonlyArray<ScenarioPlan>): Effect.Effect<void> {
+    return Effect.forEach(plans, (plan) => new Caller(this.#parts, plan).run, {
+      concurrency: "unbounded",
+      discard: true
+    })
+  }
+
+  /** A question for each session. */
+  #probes(): ReadonlyArray<ScenarioPlan> {
+    const { plans, question, scenario } = this.#parts
+    const sessions = Array.from(new Set(scenario.plans.map(({ session }) => session)))
+    return sessions.map((session, index) => {
+      const asked = question === undefined ? {} : { question }
+      const probe = { ...plainPlan, ...asked, name: `probe${index}`, session, replica: index }
+      plans.set(probe.name, probe)
+      return probe
+    })
+  }
+
+  /** Waits until every plan is over, or until the time has passed. */
+  #awaitEnds(until: number): Effect.Effect<void> {
+    const { database, world } = this.#parts
+    const open = Context.get(database.stores, PlanStore).list(
+      anonymous,
+      { states: ["queued", "running"] },
+      { limit: 1 }
+    )
+    return Effect.flatMap(Effect.orDie(open), ({ items }) =>
+      items.length === 0 || world.now >= until
+        ? Effect.void
+        : Effect.andThen(
+            Effect.sleep(500),
+            Effect.suspend(() => this.#awaitEnds(until))
+          )
+    )
+  }
+}
