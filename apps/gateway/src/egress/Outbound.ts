@@ -38,6 +38,7 @@ const asked: Dispatcher.DispatcherComposeInterceptor =
 const asking = HttpClient.transformResponse(
   (response: Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError>) =>
     Effect.flatMap(MayLeave, (mayLeave) => {
+      if (mayLeave === undefined) return response
       const options: Partial<Dispatcher.RequestOptions> & Question = { mayLeave }
       return Effect.provideService(response, NodeHttpClient.UndiciOptions, options)
     })

@@ -166,7 +166,7 @@ it.effect("a message that waits for its connection is dropped when its call is i
       Effect.gen(function* () {
         yield* Deferred.succeed(waiting, undefined)
         yield* Deferred.await(connected)
-        return (yield* MayLeave)() ? yield* client.execute(request) : yield* Effect.interrupt
+        return (yield* MayLeave)?.() === true ? yield* client.execute(request) : yield* Effect.interrupt
       })
     )
   )

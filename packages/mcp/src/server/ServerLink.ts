@@ -241,7 +241,7 @@ export const open = Effect.fnUntraced(function* (
       client.connect(transport, { signal, timeout, ...(era === "legacy" && { prior: { kind: era } }) })
     )
     // Until it has an answer to its first question, the client does not close the transport.
-    .pipe(Effect.onError(() => Effect.promise(() => transport.close().then(() => client.close()))))
+    .pipe(Effect.onError(() => Effect.promise(() => Promise.allSettled([transport.close(), client.close()]))))
   carryTasks(transport)
   refuseLongLists(transport)
   return link

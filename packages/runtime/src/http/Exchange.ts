@@ -16,8 +16,8 @@ export interface Answer {
  * Asked when the connection of a request is there, before its first byte leaves: where it says no, the request is dropped. A client that does not
  * know when that is asks nothing.
  */
-export const MayLeave = Context.Reference<() => boolean>("@bowline/runtime/http/MayLeave", {
-  defaultValue: () => () => true
+export const MayLeave = Context.Reference<(() => boolean) | undefined>("@bowline/runtime/http/MayLeave", {
+  defaultValue: () => undefined
 })
 
 export const maxBytes = 8 * 1024 * 1024

@@ -78,13 +78,15 @@ export class HeldLeases {
     return new Map(this.#held)
   }
 
-  /** Holds a lease that the store has granted, until the scope closes. An earlier lease of the session is lost. */
+  /** Holds a lease that the store has granted, until the scope closes. Of two leases of a session, the earlier one is lost: also when its grant is heard of last. */
   hold(session: SessionId, fence: number, onLost: Listener["onLost"]): Effect.Effect<void, never, Scope.Scope> {
     const own = { fence, lost: onLost }
     const hold = Effect.suspend(() => {
-      const earlier = this.#held.get(session)
-      this.#held.set(session, own)
+      const other = this.#held.get(session)
+      const isLate = other !== undefined && other.fence > fence
+      if (!isLate) this.#held.set(session, own)
       // While this process was away, another one had the session, and has left it. No renewal tells of two leases of a session.
+      const earlier = isLate ? own : other
       return earlier?.lost() === true ? lost.update(1, {}) : Effect.void
     })
     return claim(hold, () => {

@@ -117,6 +117,19 @@ describe("SessionLock", () => {
     }).pipe(Effect.scoped, Effect.provide(layer))
   })
 
+  it.effect("takes a lease for lost that it hears of behind a later one of the same session", () => {
+    const { layer, state } = setUp()
+    return Effect.gen(function* () {
+      const lock = yield* SessionLock
+      const [first, second] = [listener(), listener()]
+      yield* lock.adopt(session, 9, second.onLost)
+      state.held.set(session, 9)
+      yield* Effect.scoped(lock.adopt(session, 7, first.onLost))
+      yield* pass("6 seconds", "1 second")
+      assert.deepStrictEqual([first.told.lost, second.told.lost, state.released], [1, 0, []])
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+
   it.effect("holds no lease whose adoption is never run", () => {
     const { state, layer } = setUp()
     return Effect.gen(function* () {
