@@ -130,6 +130,15 @@ const ask = async (questions, options) => {
   return problems
 }
 
+/** Npm may be gone before the gateway is. The program `kill` is no way: some of them take `-123` for `-1`, which is every process there is. */
+const killGroup = (pid) => {
+  try {
+    process.kill(-pid, "SIGKILL")
+  } catch (error) {
+    if (error.code !== "ESRCH") throw error
+  }
+}
+
 /** Starts the demo, asks what it prints, and ends it as Ctrl-C does: by a signal for the whole group of processes. */
 export const runDemo = async (folder, [command, ...args], settings) => {
   const options = { cwd: folder, env: { ...environment(), BOWLINE_PORT: "0", ...settings } }
@@ -154,7 +163,6 @@ export const runDemo = async (folder, [command, ...args], settings) => {
     }
     return [`bowline serve did not print ${printed} questions:\n${lines.join("\n")}`]
   } finally {
-    // Npm may be gone before the gateway is.
-    await capture("kill", ["-KILL", `-${child.pid}`])
+    killGroup(child.pid)
   }
 }

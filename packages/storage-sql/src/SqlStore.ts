@@ -44,7 +44,7 @@ const endLeases = Effect.gen(function* () {
  *
  * // On a client that the app has anyway.
  * export const Stores = SqlStore.layerNoDeps({ sessionTtl: Duration.days(30), isShared: true }).pipe(
- *   Layer.provide(PgClient.layer({ url: Redacted.make("postgres://127.0.0.1/bowline") }))
+ *   Layer.provide(PgClient.layer({ url: Redacted.make("postgres://bowline@127.0.0.1/bowline") }))
  * )
  * ```
  */
@@ -104,7 +104,7 @@ const defaultTtl = Duration.days(30)
  * import { layerPostgres } from "@bowline/storage-sql/SqlStore"
  * import { Redacted } from "effect"
  *
- * export const Stores = layerPostgres({ url: Redacted.make("postgres://127.0.0.1/bowline"), maxConnections: 20 })
+ * export const Stores = layerPostgres({ url: Redacted.make("postgres://bowline@127.0.0.1/bowline"), maxConnections: 20 })
  * ```
  */
 export const layerPostgres = ({ url, maxConnections = 10, sessionTtl = defaultTtl }: PostgresOptions) =>

@@ -1,6 +1,6 @@
 import * as Given from "@bowline/testing/unstable/store/Given"
 import { assert, describe, it } from "@effect/vitest"
-import { Config, ConfigProvider, Effect, Layer, Redacted, Schedule } from "effect"
+import { Cause, Config, ConfigProvider, Effect, Exit, Layer, Redacted, Schedule } from "effect"
 import { readFileSync } from "node:fs"
 import * as SqlStore from "../src/SqlStore.ts"
 import { cutWire } from "./postgres/cutWire.ts"
@@ -24,6 +24,14 @@ describe("the stores on a Postgres server", () => {
       )
       assert.include(String(error), "MY_DATABASE")
     }).pipe(Effect.scoped, Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromUnknown({})))
+  )
+
+  it.live("say why the server cannot be reached", () =>
+    Effect.gen(function* () {
+      const url = Redacted.make("postgres://bowline@127.0.0.1:1/bowline")
+      const exit = yield* Effect.exit(Layer.build(SqlStore.layerPostgres({ url })))
+      assert.include(Exit.isFailure(exit) ? Cause.pretty(exit.cause) : "", "ECONNREFUSED")
+    }).pipe(Effect.scoped)
   )
 
   it.live("have the system ask on every idle connection whether the server is still there", () =>

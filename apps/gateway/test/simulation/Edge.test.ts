@@ -49,12 +49,10 @@ describe("the whole gateway behind its HTTP routes, under the faults of seeds", 
 
   it.live("is the same for the same seed", () =>
     Effect.gen(function* () {
-      const [first, second] = [yield* run({ seed: 4 }), yield* run({ seed: 4 })]
-      assert.include(
-        first.trace.map(({ what }) => what),
-        "is killed"
-      )
-      assert.deepStrictEqual(second.trace, first.trace)
+      let seed = 1
+      let first = yield* run({ seed })
+      while (first.trace.every(({ what }) => what !== "is killed")) first = yield* run({ seed: ++seed })
+      assert.deepStrictEqual((yield* run({ seed })).trace, first.trace)
     })
   )
 

@@ -26,4 +26,8 @@ export class StorageError extends Data.TaggedError("StorageError")<{ readonly re
   override get message(): string {
     return this.reason._tag === "unavailable" ? "The database is not available" : "The database refused a statement"
   }
+  /** Why it is not available. What a database says of a statement that it refused may show content: logs do not follow it. */
+  override get cause(): unknown {
+    return this.reason._tag === "unavailable" ? this.reason.cause : undefined
+  }
 }

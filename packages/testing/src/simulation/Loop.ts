@@ -63,6 +63,9 @@ class Timers {
   }
 }
 
+/** How many tasks may run at one instant. Beyond that somebody waits for nothing in a circle. */
+const maxTasksAtOnce = 1_000_000
+
 /** Captured before a run forbids them. */
 const realImmediate = setImmediate
 // @effect-diagnostics-next-line newPromise:off
@@ -107,17 +110,20 @@ export class Loop {
     return () => void (timer.isCancelled = true)
   }
 
-  /** Runs until it is over. Fails when nothing will ever happen any more. */
+  /** Runs until it is over. Fails when nothing will ever happen any more, and when time does not pass any more. */
   async run(isOver: () => boolean): Promise<void> {
+    let before = this.tasks
     while (!isOver()) {
       const runner = this.#pick()
       if (runner !== undefined) {
+        if (this.tasks - before >= maxTasksAtOnce) throw new Error(`Time does not pass any more, at ${this.now} ms`)
         this.tasks++
         runner.step()
         continue
       }
       await microtasks()
       if (this.#runners.some(({ isReady }) => isReady())) continue
+      before = this.tasks
       if (!this.#passTime()) throw new Error(`Nothing will ever happen any more, at ${this.now} ms`)
     }
   }

@@ -174,6 +174,7 @@ const cardHeaders = { "cache-control": "max-age=2" }
 
 const cardAt = (world: World, { origin }: URL): Effect.Effect<HostResponse> => {
   const becomes = Array.from(world.standing).flatMap((fault) => (fault._tag === "Card" ? [fault.becomes] : []))[0]
+  world.tell(carded.name, "", `shows its card${becomes === undefined ? "" : `: ${becomes}`}`)
   if (becomes === "missing") return Effect.succeed(text(404, ""))
   if (becomes === "garbled") return Effect.succeed(text(200, "{no card"))
   const { dialect, path, streams } = becomes === "other dialect" ? { path: "/", ...carded.other } : carded.first

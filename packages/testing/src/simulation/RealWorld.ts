@@ -8,6 +8,7 @@ import nodeNet from "node:net"
 import nodeTimers from "node:timers"
 import timersPromises from "node:timers/promises"
 import nodeWorkers from "node:worker_threads"
+import nodeZlib from "node:zlib"
 import type { Loop } from "./Loop.ts"
 import { epoch } from "./Process.ts"
 
@@ -23,12 +24,12 @@ const placeOf = (stack: string): string | undefined =>
 const isMachinery = (stack: string): boolean =>
   /node_modules\/(vitest|@vitest|vite|tinyp|@voidzero)|platform-node-shared\/dist\/internal\/stream/.test(stack)
 
-/** Effect hashes objects by random numbers. The order of its maps must not depend on them. */
+/** Effect hashes objects by random numbers, which are 0 here: the order of its maps must not depend on them. */
 const isHashing = (place: string): boolean => /\/effect\/(dist|src)\/Hash\./.test(place)
 
 /**
- * These get the time of the run: the client of MCP takes no clock of ours, and the cache of Effect asks the clock of a fiber that is over
- * when whoever asked for the value first has left.
+ * Their `setTimeout` and their `Date.now` get the time of the run: the client of MCP takes no clock of ours, and the cache of Effect asks
+ * the clock of a fiber that is over when whoever asked for the value first has left.
  */
 const isForeign = (place: string): boolean =>
   /node_modules\/@modelcontextprotocol\/|\/effect\/(dist|src)\/Cache\./.test(place)
@@ -68,6 +69,7 @@ const randoms = callsOf(nodeCrypto).filter((name) => /^(random|generate|pseudoRa
 /** By the name under which a use of them is told. */
 const watched: ReadonlyArray<readonly [string, object, ReadonlyArray<string>]> = [
   ["", globalThis, ["setInterval", "setImmediate", "fetch"]],
+  ["AbortSignal", AbortSignal, ["timeout"]],
   ["performance", performance, ["now"]],
   ["process", process, ["hrtime", "uptime"]],
   ["process.hrtime", process.hrtime, ["bigint"]],
@@ -75,8 +77,10 @@ const watched: ReadonlyArray<readonly [string, object, ReadonlyArray<string>]> =
   ["timers/promises", timersPromises, callsOf(timersPromises)],
   ["timers/promises.scheduler", timersPromises.scheduler, ["wait", "yield"]],
   ["crypto", globalThis.crypto, ["randomUUID", "getRandomValues"]],
-  ["crypto.subtle", globalThis.crypto.subtle, ["generateKey"]],
+  ["crypto.subtle", globalThis.crypto.subtle, Object.keys(SubtleCrypto.prototype)],
   ["crypto", nodeCrypto, randoms],
+  ["crypto", nodeCrypto, ["scrypt", "pbkdf2", "hkdf"]],
+  ["zlib", nodeZlib, callsOf(nodeZlib).filter((name) => !/Sync$|^crc32$/.test(name))],
   ["dns", nodeDns, callsOf(nodeDns)],
   ["dns.promises", nodeDns.promises, callsOf(nodeDns.promises)],
   ["net", nodeNet.Socket.prototype, ["connect"]],
@@ -92,12 +96,12 @@ const watched: ReadonlyArray<readonly [string, object, ReadonlyArray<string>]> =
  * the same: the run goes on, and fails in the end.
  */
 export const watch = (note: (misuse: string) => void, loop: Loop): Restore => {
-  /** Notes the call, unless it is none of ours. */
-  const caught = (what: string): string | undefined => {
+  /** Notes the call, unless it is none of ours, or the run answers it. */
+  const caught = (what: string, isAnswered: (place: string) => boolean = () => false): string | undefined => {
     const { stack = "" } = new Error(what)
     const place = placeOf(stack)
     if (place === undefined || isMachinery(stack)) return undefined
-    if (!isHashing(place) && !isForeign(place)) note(`${what} ${place}`)
+    if (!isAnswered(place)) note(`${what} ${place}`)
     return place
   }
   const noting = (holder: object, name: string, what: string): Restore => {
@@ -116,7 +120,7 @@ export const watch = (note: (misuse: string) => void, loop: Loop): Restore => {
     new Proxy(real, {
       apply: (target, self, args: Array<unknown>): unknown => {
         const [ring, ms] = args
-        const place = caught("setTimeout")
+        const place = caught("setTimeout", isForeign)
         if (place === undefined || !isForeign(place) || !isCall(ring)) return Reflect.apply(target, self, args)
         const timer = { unref: () => timer }
         timers.set(
@@ -135,7 +139,7 @@ export const watch = (note: (misuse: string) => void, loop: Loop): Restore => {
       }
     })
   const dateNow = (real: () => number) => (): number => {
-    const place = caught("Date.now")
+    const place = caught("Date.now", isForeign)
     return place !== undefined && isForeign(place) ? epoch + loop.now : real()
   }
   const date = (real: DateConstructor): DateConstructor =>
@@ -153,7 +157,7 @@ export const watch = (note: (misuse: string) => void, loop: Loop): Restore => {
         key === "now" ? dateNow(target.now) : Reflect.get(target, key, receiver)
     })
   const random = (real: () => number) => (): number => {
-    const place = caught("Math.random")
+    const place = caught("Math.random", isHashing)
     return place !== undefined && isHashing(place) ? 0 : real()
   }
   const worker = (real: typeof nodeWorkers.Worker): typeof nodeWorkers.Worker =>

@@ -46,6 +46,7 @@ export interface Options {
   /** Ends the run behind so many tasks. */
   readonly steps?: number
   readonly faults?: FaultKinds
+  /** Rules expect the defaults of `leaseTtl`, the graces, and the limits on a provider's silence. */
   readonly config?: Partial<PlansConfig["Service"]>
   /** What a test puts in the place of parts of the gateway. */
   readonly plant?: Plant
@@ -85,7 +86,8 @@ const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Sc
 
 /**
  * Runs a world of callers, replicas of the gateway, a store, providers and peers in virtual time, by what the seed draws. The same seed gives
- * the same trace, byte for byte, in every process. Only one run at a time: while it lasts, real clocks and sockets are watched.
+ * the same trace, byte for byte, in every process. Only one run at a time: while it lasts, real clocks and sockets are watched. Rejects, and names
+ * the seed, where the run breaks off: nothing will ever happen any more, time does not pass any more, or a rule throws.
  *
  * @example
  * ```ts
@@ -155,6 +157,8 @@ export const simulate = async (options: Options): Promise<Outcome> => {
       virtualMs: loop.now,
       tasks: loop.tasks
     }
+  } catch (cause) {
+    throw new Error(`The run of seed ${seed} broke off`, { cause })
   } finally {
     restore()
   }

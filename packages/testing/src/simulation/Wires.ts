@@ -49,10 +49,10 @@ export class Wires {
     this.#hosts.set(origin, { host, ...watch })
   }
 
-  /** The client of a process. */
+  /** The client of a process. Promises of one that was killed may still ask: nothing leaves. */
   clientOf(process: Process): HttpClient.HttpClient {
     return clientOf((request) => {
-      const served = this.#hosts.get(request.url.origin)
+      const served = process.isAlive ? this.#hosts.get(request.url.origin) : undefined
       served?.onSent?.(request)
       const connection = served && this.#connect(process, served, request)
       this.#kept.push(connection)

@@ -102,15 +102,21 @@ describe("a simulated process", () => {
     assert.deepStrictEqual([drawn, logged], [[new Draws("one").next()], ["logs careful"]])
   })
 
-  it("says so when nothing will ever happen any more", async () => {
-    const { loop, one } = make()
-    one.fork(Effect.never)
-    const failed = await loop
-      .run(() => false)
-      .then(
-        () => "",
-        (error: unknown) => String(error)
-      )
-    assert.include(failed, "Nothing will ever happen any more")
+  it("says so when nothing will ever happen any more, or time does not pass", async () => {
+    const endless = {
+      "Nothing will ever happen any more": Effect.never,
+      "Time does not pass any more, at 5 ms": Effect.andThen(Effect.sleep(5), Effect.forever(Effect.yieldNow))
+    }
+    for (const [message, effect] of Object.entries(endless)) {
+      const { loop, one } = make()
+      one.fork(effect)
+      const failed = await loop
+        .run(() => false)
+        .then(
+          () => "",
+          (error: unknown) => String(error)
+        )
+      assert.include(failed, message)
+    }
   })
 })

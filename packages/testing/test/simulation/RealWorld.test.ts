@@ -2,7 +2,7 @@ import { LocalTools } from "@bowline/runtime/tool/LocalTools"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import childProcess from "node:child_process"
-import { randomBytes, randomInt } from "node:crypto"
+import { randomBytes, randomInt, scrypt } from "node:crypto"
 import dgram from "node:dgram"
 import dns from "node:dns"
 import fs, { existsSync } from "node:fs"
@@ -10,6 +10,8 @@ import { readFile } from "node:fs/promises"
 import net from "node:net"
 import timers from "node:timers/promises"
 import { Worker } from "node:worker_threads"
+import zlib from "node:zlib"
+import { plainPlan } from "../../src/simulation/Scenario.ts"
 import * as Tools from "../../src/simulation/Tools.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 
@@ -28,9 +30,12 @@ const uses: Readonly<Record<string, () => unknown>> = {
   setInterval: () => clearInterval(setInterval(nothing, 1_000)),
   setImmediate: () => setImmediate(nothing),
   "timers/promises.setTimeout": () => timers.setTimeout(0),
+  "AbortSignal.timeout": () => AbortSignal.timeout(1),
   "Math.random": () => Math.random(),
   "crypto.randomUUID": () => crypto.randomUUID(),
   "crypto.getRandomValues": () => crypto.getRandomValues(new Uint8Array(1)),
+  "crypto.subtle.digest": () => crypto.subtle.digest("SHA-256", new Uint8Array(1)),
+  "crypto.scrypt": () => scrypt("", "", 8, nothing),
   "crypto.randomInt": () => randomInt(2),
   "crypto.randomBytes": () => randomBytes(1),
   "fs.readFileSync": () => fs.readFileSync(import.meta.filename),
@@ -46,6 +51,7 @@ const uses: Readonly<Record<string, () => unknown>> = {
   fetch: () => fetch("data:,").catch(nothing),
   "child_process.spawn": () => childProcess.spawn(missing).on("error", nothing),
   "child_process.execFileSync": () => childProcess.execFileSync("true"),
+  "zlib.gzip": () => zlib.gzip("", nothing),
   "new Worker()": () => new Worker("", { eval: true })
 }
 
@@ -78,21 +84,8 @@ const run = () =>
       replicas: 1,
       plans: [
         {
-          name: "p0",
-          session: "s0",
-          at: 1,
-          replica: 0,
-          onDisconnect: "continue",
-          onBusy: "queue",
-          hasKey: true,
-          timeoutMs: 60_000,
-          readMs: 0,
-          ballast: 0,
-          steps: [
-            { words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "use", ms: 0 }] },
-            { words: 1, pauseMs: 1, calls: [] }
-          ],
-          acts: []
+          ...plainPlan,
+          steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "use", ms: 0 }] }, ...plainPlan.steps]
         }
       ],
       faults: []

@@ -17,7 +17,7 @@ describe("a simulated run", () => {
   it("is the same for the same seed, byte for byte, twice in a process and in another process", async () => {
     const first = await tracesOf(seeds)
     assert.include(first, "is killed")
-    assert.strictEqual(await tracesOf(seeds.toReversed().toReversed()), first)
+    assert.strictEqual(await tracesOf(seeds), first)
     const script = new URL("printTraces.ts", import.meta.url).pathname
     const { stdout } = await promisify(execFile)(process.execPath, [script, ...seeds.map(String)])
     assert.strictEqual(stdout, first)

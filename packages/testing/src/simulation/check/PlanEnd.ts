@@ -16,7 +16,7 @@ export const endsOf = (observed: Observed, { plan }: ObservedPlan): ReadonlyArra
     if (plan_id !== plan.plan_id) continue
     for (const change of changes) {
       if (change._tag !== "Settled") continue
-      const key = `${change.at} ${change.outcome.state}`
+      const key = `${replica} ${change.at} ${change.outcome.state}`
       if (!ends.has(key)) ends.set(key, { at, order, replica, outcome: change.outcome })
     }
   }

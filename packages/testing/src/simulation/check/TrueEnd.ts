@@ -56,7 +56,9 @@ const abortIsTrue = (observed: Observed, plan: ObservedPlan, end: PlanEnd, reaso
           other.created.order < end.order
       )
     case "shutdown":
-      return observed.requests.some(({ began, what }) => what === "drain" && began.order < end.order)
+      return observed.requests.some(
+        ({ began, replica, what }) => what === "drain" && replica === end.replica && began.order < end.order
+      )
   }
 }
 

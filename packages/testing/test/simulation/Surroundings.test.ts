@@ -1,0 +1,92 @@
+import { assert, describe, it } from "@effect/vitest"
+import type { Observed } from "../../src/simulation/Observed.ts"
+import { type Fault, plainPlan } from "../../src/simulation/Scenario.ts"
+import { simulate } from "../../src/simulation/Simulation.ts"
+import type { TraceLine } from "../../src/simulation/Trace.ts"
+
+/** What is seen of one plan whose steps call this tool, one behind the other, with these faults. */
+const run = async (
+  tool: string,
+  calls: number,
+  ...faults: ReadonlyArray<Fault>
+): Promise<Observed & { readonly trace: ReadonlyArray<TraceLine> }> => {
+  const steps = Array.from({ length: calls }, (_, step) => ({
+    words: 1,
+    pauseMs: 1,
+    calls: [{ key: `p0/${step}.0`, tool, ms: 500 }]
+  }))
+  const { observed, trace, violations } = await simulate({
+    seed: 1,
+    scenario: {
+      seed: 1,
+      replicas: 1,
+      plans: [{ ...plainPlan, timeoutMs: 20_000, steps: [...steps, ...plainPlan.steps] }],
+      faults
+    }
+  })
+  assert.deepStrictEqual(violations, [])
+  return { ...observed, trace }
+}
+
+const states = ({ plans }: Observed) => plans.flatMap(({ tasks }) => tasks.map(({ state }) => state))
+const called = ({ calls }: Observed) => calls.map(({ key }) => key)
+const results = ({ attempts }: Observed) => attempts.map(({ credential, result }) => `${credential} ${result}`)
+
+describe("what surrounds a simulated gateway", () => {
+  const mcp = (does: Extract<Fault, { _tag: "Mcp" }>["does"]) =>
+    run("desk_note", 1, { _tag: "Mcp", key: "p0/0.0", does })
+
+  it("answers calls of MCP tools, and breaks those that a scenario breaks", async () => {
+    assert.deepStrictEqual(states(await run("desk_note", 2)), ["completed", "completed"])
+    assert.deepStrictEqual(states(await mcp({ _tag: "Fail" })), ["failed"])
+    assert.deepStrictEqual(states(await mcp({ _tag: "Garbled" })), ["failed"])
+    assert.deepStrictEqual(states(await mcp({ _tag: "Break", kind: "reset" })), ["failed"])
+    assert.deepStrictEqual(states(await mcp({ _tag: "Late", ms: 5_000 })), ["completed"])
+    const refused = await mcp({ _tag: "Refuse", status: 503 })
+    assert.deepStrictEqual([states(refused), called(refused)], [["failed"], []])
+  })
+
+  it("is told to cancel a call of an MCP tool that never ends", async () => {
+    const { calls, plans } = await mcp({ _tag: "Silent" })
+    assert.strictEqual(plans[0]?.plan.state, "aborted")
+    assert.strictEqual(calls[0]?.cancels.length, 1)
+  })
+
+  it("has an MCP server that forgets its sessions, changes its tools, or is silent", async () => {
+    const server = (does: Extract<Fault, { _tag: "McpServer" }>["does"], at: number) =>
+      run("desk_note", 2, { _tag: "McpServer", at, ms: 15_000, does })
+    // It is connected to once more, and is called once.
+    const forgetful = await server("forgets", 700)
+    assert.deepStrictEqual(
+      [states(forgetful), called(forgetful)],
+      [
+        ["completed", "completed"],
+        ["p0/0.0", "p0/1.0"]
+      ]
+    )
+    assert.deepStrictEqual(states(await server("changes its tools", 700)), ["completed", "completed"])
+    const silent = await server("silent", 0)
+    assert.deepStrictEqual(called(silent), [])
+    assert.isTrue(silent.plans[0]?.frames.some(({ event }) => event === "notice"))
+  })
+
+  it("has a peer that is spoken to as its card says at that moment", async () => {
+    for (const becomes of ["other dialect", "missing", "garbled", "late"] as const) {
+      const ran = await run("auto_ask", 2, { _tag: "Card", at: 0, ms: 400, becomes })
+      assert.deepStrictEqual(states(ran), ["completed", "completed"], becomes)
+      const cards = ran.trace.filter(({ where }) => where === "auto").map(({ what }) => what)
+      assert.include(cards, `shows its card: ${becomes}`)
+    }
+  })
+
+  it("has providers that take no request, or not this credential, for a while", async () => {
+    const expired = await run("work", 3, { _tag: "Expire", at: 200, ms: 3_000, credential: "openai-1" })
+    assert.include(results(expired), "openai-1 auth")
+    assert.deepStrictEqual(
+      expired.windows.map(({ credential, reason }) => `${credential} ${reason}`),
+      ["openai-1 auth"]
+    )
+    const storm = await run("work", 3, { _tag: "Storm", at: 200, ms: 3_000, provider: "openai", retryAfterS: 2 })
+    assert.includeMembers(results(storm), ["openai-1 rate_limited", "openai-2 rate_limited"])
+  })
+})

@@ -1,0 +1,26 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { text } from "../../src/http/Host.ts"
+import { Draws } from "../../src/simulation/Draws.ts"
+import { Loop } from "../../src/simulation/Loop.ts"
+import { Process } from "../../src/simulation/Process.ts"
+import { Wires } from "../../src/simulation/Wires.ts"
+import { World } from "../../src/simulation/World.ts"
+
+describe("the network of a simulated process", () => {
+  it("carries nothing from a process that was killed, though a promise of it asks", () => {
+    const loop = new Loop(new Draws("order"))
+    const wires = new Wires(new World(loop, new Draws("wires")))
+    const process = new Process("a.1", loop, new Draws("a.1"), () => {})
+    const sent: Array<string> = []
+    wires.serve("http://one.test", () => Effect.succeed(text(200, "")), {
+      onSent: ({ url }) => void sent.push(url.pathname)
+    })
+    const client = wires.clientOf(process)
+    const ask = (path: string) => void Effect.runForkWith(process.context)(client.get(`http://one.test${path}`))
+    ask("/alive")
+    process.kill()
+    ask("/killed")
+    assert.deepStrictEqual(sent, ["/alive"])
+  })
+})
