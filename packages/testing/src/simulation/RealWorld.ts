@@ -18,7 +18,7 @@ const placeOf = (stack: string): string | undefined =>
     .split("\n")
     .slice(1)
     .map((line) => line.trim())
-    .find((line) => !/RealWorld\.ts|node:internal|node:|\(<anonymous>\)$|at new Promise/.test(line))
+    .find((line) => !/RealWorld\.ts|node:internal|node:|\(<anonymous>\)$|at new Promise|at ClockImpl\./.test(line))
 
 /** Tests; and the turn for which Effect waits when it drops a stream of Node.js. Nothing of a run depends on it. */
 const isMachinery = (stack: string): boolean =>
@@ -27,8 +27,12 @@ const isMachinery = (stack: string): boolean =>
 /** Effect hashes objects by random numbers, which are 0 here: the order of its maps must not depend on them. */
 const isHashing = (place: string): boolean => /\/effect\/(dist|src)\/Hash\./.test(place)
 
-/** The client of MCP takes no clock of ours: its `setTimeout` and its `Date.now` get the time of the run. */
-const isForeign = (place: string): boolean => /node_modules\/@modelcontextprotocol\//.test(place)
+/**
+ * Their `setTimeout` and their `Date.now` get the time of the run: the client of MCP takes no clock of ours, and the cache of Effect asks
+ * the clock of a fiber that is over when whoever asked for the value first has left.
+ */
+const isForeign = (place: string): boolean =>
+  /node_modules\/@modelcontextprotocol\/|\/effect\/(dist|src)\/Cache\./.test(place)
 
 type Restore = () => void
 type Call = (...args: ReadonlyArray<never>) => unknown
