@@ -72,7 +72,7 @@ export class Course {
     this.faultsEnd = world.now
     world.tell("world", "", "no more faults")
     for (const [place, { process }] of cluster.all.entries()) if (!process.isAlive) cluster.start(place)
-    yield* Fiber.await(calling)
+    yield* Fiber.join(calling)
     yield* this.#awaitEnds(world.now + patience)
     yield* clearWindows(this.#parts)
     yield* Effect.timeoutOption(this.#ask(this.#probes()), probing)
