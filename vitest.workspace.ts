@@ -5,8 +5,16 @@ const project = (
   folder: string,
   {
     globalSetup = [],
-    processes = false
-  }: { readonly globalSetup?: ReadonlyArray<string>; readonly processes?: boolean } = {}
+    processes = false,
+    ...others
+  }: {
+    readonly globalSetup?: ReadonlyArray<string>
+    readonly processes?: boolean
+    readonly name?: string
+    readonly include?: Array<string>
+    readonly exclude?: Array<string>
+    readonly isolate?: boolean
+  } = {}
 ): TestProjectInlineConfiguration => ({
   extends: true,
   root: folder,
@@ -14,11 +22,14 @@ const project = (
     name: folder.split("/").at(-1) ?? folder,
     include: ["test/**/*.test.ts"],
     ...(processes ? { testTimeout: 120_000, hookTimeout: 120_000 } : {}),
-    globalSetup: globalSetup.map((path) => `${import.meta.dirname}/${path}`)
+    globalSetup: globalSetup.map((path) => `${import.meta.dirname}/${path}`),
+    ...others
   }
 })
 
 const postgres = ["packages/storage-sql/test/postgres/globalSetup.ts"]
+
+const simulation = "test/simulation/**/*.test.ts"
 
 export default [
   project("packages/domain"),
@@ -31,6 +42,8 @@ export default [
   project("packages/storage-sql", { globalSetup: postgres, processes: true }),
   project("packages/testing"),
   project("packages/client"),
-  project("apps/gateway", { globalSetup: postgres, processes: true }),
+  project("apps/gateway", { globalSetup: postgres, processes: true, exclude: [simulation] }),
+  // It watches everything that happens in its process, so no other file may have begun something there.
+  project("apps/gateway", { name: "gateway simulation", include: [simulation], isolate: true, processes: true }),
   project("apps/console", { globalSetup: [...postgres, "apps/console/test/browser/globalSetup.ts"], processes: true })
 ]

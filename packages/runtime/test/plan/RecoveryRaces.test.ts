@@ -74,7 +74,8 @@ describe("a remote task", () => {
       call: (...given) => Effect.delay(stuck.peers.call?.(...given) ?? Effect.never, "3500 millis")
     }
     return Effect.gen(function* () {
-      const first = yield* mortal({ script: [askBob], peers: slow })
+      const leaving = yield* disturbed(() => ({ takeOver: () => Effect.succeed([]) }))
+      const first = yield* Effect.provideService(mortal({ script: [askBob], peers: slow }), PlanStore, leaving)
       yield* mortal({ script: [[say("ok")]], peers: peer().peers })
       const { session_id } = yield* first.on(post({ question: "?", agents: [bob], ...stays }))
       yield* pass("1 second")

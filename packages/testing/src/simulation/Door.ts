@@ -6,7 +6,7 @@ import { Plans } from "@bowline/runtime/plan/Plans"
 import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { idempotency } from "@bowline/runtime/unstable/store/Idempotency"
 import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
-import { Context, Data, Effect, Layer, Schema, type Scope, Stream } from "effect"
+import { Cause, Context, Data, Effect, Layer, Schema, type Scope, Stream } from "effect"
 import { across, type Process } from "./Process.ts"
 import type { World } from "./World.ts"
 
@@ -72,7 +72,15 @@ export const layerServices = ({ process, world }: Site) =>
       const streams = yield* PlanStreams
       const outside = <A>(effect: Effect.Effect<A>) => across(process, world.process, effect)
       const inside = <E extends { readonly _tag: string }>(effect: Effect.Effect<unknown, E>): Answered =>
-        across(world.process, process, Effect.asVoid(Effect.mapError(effect, refusedBy)), Effect.fail(new Broken()))
+        across(
+          world.process,
+          process,
+          Effect.asVoid(Effect.mapError(effect, refusedBy)),
+          Effect.fail(new Broken())
+        ).pipe(
+          // A replica that shuts down interrupts what it has not answered: its callers see that the connection is gone.
+          Effect.catchCauseIf(Cause.hasInterrupts, () => Effect.fail(new Broken()))
+        )
 
       const connect = <E extends { readonly _tag: string }>(
         open: Effect.Effect<Opened, E, Scope.Scope>,

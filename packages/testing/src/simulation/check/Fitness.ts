@@ -55,6 +55,9 @@ export const wasHindered = (observed: Observed, name: string, from: number, to: 
         hindrances(replica, observed, "any").some((span) => overlaps(span, from, to)))
   )
 
+/** For how long a fault may still show behind its end, in milliseconds: a lease runs out, and a statement that nobody answers is given up. */
+export const aftermath = 30_000
+
 /** When faults began to hinder the replica between these times. */
 export const hinderedAt = (observed: Observed, name: string, from: number, to: number): ReadonlyArray<number> =>
   observed.replicas.flatMap((replica) => {

@@ -1,5 +1,5 @@
 import type { Observed, ObservedPlan } from "../Observed.ts"
-import { anyFitBy, hinderedAt, takeOverMs, wasHindered } from "./Fitness.ts"
+import { aftermath, anyFitBy, hinderedAt, takeOverMs, wasHindered } from "./Fitness.ts"
 import { askedAt, endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
 
 /** How late behind its deadline a plan may end, in milliseconds. */
@@ -51,7 +51,7 @@ const isCancelled = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
     const isDeaf = observed.replicas.some(
       (one) => asked.includes(one.replica) && one.deaf.some(({ from }) => from < to)
     )
-    const isHindered = asked.some((name) => wasHindered(observed, name, 0, to))
+    const isHindered = asked.some((name) => wasHindered(observed, name, began.at - aftermath, to))
     return isHindered || (isDeaf && ended <= to)
       ? []
       : [`is cancelled at ${seconds(began.at)}, and ends at ${seconds(ended)}`]

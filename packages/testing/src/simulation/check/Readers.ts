@@ -1,5 +1,5 @@
 import type { Observed, ObservedPlan, ObservedReader } from "../Observed.ts"
-import { wasHindered } from "./Fitness.ts"
+import { aftermath, wasHindered } from "./Fitness.ts"
 import { endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
 
 /** How soon the end of the last connection ends its plan on whatever replica, in milliseconds. */
@@ -20,7 +20,9 @@ const endsUnread = (observed: Observed, plan: ObservedPlan): ReadonlyArray<strin
   const left = Math.max(...[...readers, ...asks].map(({ ended }) => ended?.at ?? observed.end))
   const ended = endsOf(observed, plan)[0]?.at ?? observed.end
   const places = [...ownersOf(observed, plan), ...readers].map(({ replica }) => replica)
-  const isHindered = places.some((name) => wasHindered(observed, name, 0, ended) || isDeaf(observed, name, ended))
+  const isHindered = places.some(
+    (name) => wasHindered(observed, name, left - aftermath, ended) || isDeaf(observed, name, ended)
+  )
   return ended <= left + leaveReach || isHindered
     ? []
     : [`its last reader leaves at ${seconds(left)}, and it ends at ${seconds(ended)}`]
