@@ -104,7 +104,7 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
     case "StoreSlow":
       return lasting(theatre, fault.ms, () => {
         link.slowMs += fault.delayMs
-        const end = link.slowMs > slowMs ? world.span(observed.cutOff) : () => {}
+        const end = 2 * link.slowMs > slowMs ? world.span(observed.cutOff) : () => {}
         // What was asked just before is answered so much later.
         const later = () => void world.loop.after(fault.delayMs, end)
         return both(later, () => void (link.slowMs -= fault.delayMs))
