@@ -173,6 +173,8 @@ export interface Observed {
   readonly calls: ReadonlyArray<ObservedCall>
   readonly attempts: ReadonlyArray<ObservedAttempt>
   readonly windows: ReadonlyArray<ObservedWindow>
+  /** When the network reset all connections of a replica. */
+  readonly resets: ReadonlyArray<Moment & { readonly replica: string }>
   /** While no replica reached the store. */
   readonly storeAway: ReadonlyArray<Span>
   /** The time of a lease, in milliseconds. */

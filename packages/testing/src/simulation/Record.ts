@@ -106,10 +106,18 @@ const runningOf = ({ cluster, database, idle, wires, world }: Parts): ReadonlyAr
   )
 ]
 
-/** A task of a peer is the gateway's as long as a process lives that knows it, and has not told the peer to cancel. */
-const isOurs = ({ replicas }: World, { cancels, named, replica }: ObservedCall): boolean =>
-  replica !== "" ||
-  (cancels.length === 0 && replicas.some((one) => one.replica === named?.replica && one.ended === undefined))
+const hasResult = ({ commits }: World, { task_id }: ObservedCall): boolean =>
+  commits.some(({ changes }) => changes.some((change) => change._tag === "TaskFinished" && change.task_id === task_id))
+
+/**
+ * A task of a peer is the gateway's as long as a process lives that knows it, and has not told the peer to cancel. A call of an MCP server is no
+ * longer, once the connection that should bring its result is broken.
+ */
+const isOurs = (world: World, call: ObservedCall): boolean => {
+  if (call.replica !== "") return true
+  const isAlive = world.replicas.some(({ ended, replica }) => replica === call.named?.replica && ended === undefined)
+  return isAlive && call.cancels.length === 0 && (call.remote_task_id !== null || !hasResult(world, call))
+}
 
 /** What is known in the end. */
 export const collect = (parts: Parts): Observed => {
@@ -140,6 +148,7 @@ export const collect = (parts: Parts): Observed => {
     })),
     attempts: world.attempts,
     windows: world.windows,
+    resets: world.resets,
     storeAway: world.storeAway,
     leaseTtl,
     silence,

@@ -39,6 +39,7 @@ export class World {
   readonly calls: Array<Open<ObservedCall>> = []
   readonly attempts: Array<Open<ObservedAttempt>> = []
   readonly windows: Array<ObservedWindow> = []
+  readonly resets: Array<Observed["resets"][number]> = []
   readonly storeAway: Array<OpenSpan> = []
   /** What is wrong at this instant with providers, cards and MCP servers. */
   readonly standing = new Set<StandingFault>()

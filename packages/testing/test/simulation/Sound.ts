@@ -230,6 +230,7 @@ export const sound: Observed = {
     }
   ],
   windows: [],
+  resets: [],
   storeAway: [],
   leaseTtl: 15_000,
   silence: 120_000,

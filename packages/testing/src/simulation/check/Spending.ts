@@ -65,13 +65,18 @@ const usageAddsUp = (plan: ObservedPlan): ReadonlyArray<string> => {
   ]
 }
 
-/** What plans tell is what providers reported: never more, and never less where no process lost what it knew. */
+/** Whether the end of the answer was on its way when the network reset the connection. */
+const isLostOnTheWay = ({ resets }: Observed, { ended, replica }: ObservedAttempt): boolean =>
+  ended !== undefined &&
+  resets.some((reset) => reset.replica === replica && reset.at >= ended.at && reset.at <= ended.at + onTheWay)
+
+/** What plans tell is what providers reported: never more, and never less where no process lost what it knew, and no answer was lost. */
 const usageIsReported = (observed: Observed): ReadonlyArray<string> => {
   const sum = total(observed.plans.map(told))
   const reported = total(observed.attempts.flatMap(({ usage }) => usage ?? []))
   const isMore = sum.input_tokens > reported.input_tokens || sum.output_tokens > reported.output_tokens
   const isWhole =
-    observed.attempts.every(({ usageMs }) => usageMs <= usageWithin) &&
+    observed.attempts.every((attempt) => attempt.usageMs <= usageWithin && !isLostOnTheWay(observed, attempt)) &&
     observed.plans.every(
       (plan) =>
         plan.plan.state === "completed" &&

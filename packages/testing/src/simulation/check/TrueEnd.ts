@@ -85,6 +85,7 @@ const failureIsTrue = (observed: Observed, plan: ObservedPlan, end: PlanEnd, cod
     reason === undefined ||
     reason === "empty_answer" ||
     providerHasFailed(observed, reason) ||
+    (reason === "transport" && observed.resets.some(({ order }) => order < end.order)) ||
     (reason === "rate_limited" && isNoneFree(observed, plan, end))
   )
 }
