@@ -76,9 +76,9 @@ export class Course {
     yield* this.#awaitEnds(world.now + patience)
     yield* clearWindows(this.#parts)
     yield* Effect.timeoutOption(this.#ask(this.#probes()), probing)
+    yield* Effect.sleep(rest)
     // What was asked at a slow store may have been created since.
     yield* this.#awaitEnds(world.now + patience)
-    yield* Effect.sleep(rest)
     yield* cluster.awaitIdle(this.idle)
   })
 

@@ -31,9 +31,14 @@ const tasksEnd = (events: ReadonlyArray<PlanEvent>, isOver: boolean): ReadonlyAr
   return problems
 }
 
-/** Whether the replica has waited for the call until its plan ended. */
-const isAwaited = ({ commits }: Observed, { began, task_id }: ObservedCall, { order }: PlanEnd): boolean =>
+/** Whether the replica has waited for the call until its plan ended: it has had no result, and its connection was not reset. */
+const isAwaited = (
+  { commits, resets }: Observed,
+  { began, named, task_id }: ObservedCall,
+  { order }: PlanEnd
+): boolean =>
   began.order < order &&
+  !resets.some((reset) => reset.replica === named?.replica && reset.order > began.order && reset.order < order) &&
   !commits.some(
     (commit) =>
       commit.order < order &&
