@@ -53,8 +53,9 @@ const passes = (plan: PlanFacts, { error_code, model, q, session, since, states,
   (until === undefined || plan.created_at < until) &&
   (q === undefined || plan.question.toLowerCase().includes(q.toLowerCase()))
 
-/** Whether an earlier try of the same commit has ended the plan. */
-const isSettledBy = ({ plan }: PlanRecord, changes: ReadonlyArray<PlanChange>): boolean =>
+/** Whether an earlier try of the same commit has ended the plan. Another replica may have ended it at the same time: behind other events. */
+const isSettledBy = ({ events: stored, plan }: PlanRecord, { changes, events }: PlanCommit): boolean =>
+  (events.length === 0 || events.at(-1)?.seq === stored.at(-1)?.seq) &&
   changes.some(
     (change) => change._tag === "Settled" && change.at === plan.finished_at && change.outcome.state === plan.state
   )
@@ -139,7 +140,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
         const { plan_id, session_id, guard, changes, events } = commit
         const record = memory.plans.get(plan_id)
         const session = memory.sessions.get(session_id)
-        if (record !== undefined && isSettledBy(record, changes)) return
+        if (record !== undefined && isSettledBy(record, commit)) return
         if (record === undefined || session === undefined || !memory.holds(record, guard)) {
           refused.add(plan_id)
           return

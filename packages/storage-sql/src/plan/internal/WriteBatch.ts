@@ -68,9 +68,11 @@ export const writeBatch = (
 with ${sql.join(", ", false)(ctes)}
 select i.plan_id, null as released from input i
 where not exists (select from held h where h.plan_id = i.plan_id)
-  -- An earlier try of this very commit has settled it.
+  -- An earlier try of this very commit has settled it. Another replica may have settled it at the same time: behind other events.
   and not coalesce((
-    select p.state = i.settled_as and p.finished_at = i.settled_at from plans p where p.id = i.plan_id), false)
+    select p.state = i.settled_as and p.finished_at = i.settled_at
+      and (i.last_seq is null or i.last_seq = (select max(e.seq) from events e where e.plan_id = p.id))
+    from plans p where p.id = i.plan_id), false)
 ${
   isReleasing
     ? sql`union all

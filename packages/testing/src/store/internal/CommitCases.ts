@@ -135,6 +135,21 @@ export const commitCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title: "refuses the end of a plan that another replica has ended at the same time, and not the same end again",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const queued = yield* Given.create()
+      yield* Given.abandon
+      const taken = yield* Given.takeOver(queued, yield* Given.newReplica)
+      const end = [Given.settled(aborted)]
+      const stored = Given.commitOf(taken, end, [Given.row(2, "queued"), Given.row(3, "error"), Given.row(4, "done")])
+      assert.deepEqual(yield* store.commit([stored]), new Set())
+      const other = Given.commitOf(queued, end, [Given.row(2, "error"), Given.row(3, "done")])
+      assert.deepEqual(yield* store.commit([other]), new Set([queued.plan.plan_id]))
+      assert.deepEqual(yield* store.commit([stored]), new Set())
+    })
+  },
+  {
     title: "keeps the first reason to abort a plan, for the replica that has it, until it is over",
     test: Effect.gen(function* () {
       const store = yield* PlanStore
