@@ -43,7 +43,8 @@ export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> 
   await Promise.all([over(url, full), over(url, retracted)])
   const { session_id } = await bowline.plans.get(full)
   return [
-    { name: "ask", path: "/", ready: "tbody tr" },
+    // What can be asked comes with the configuration, the table with the plans: so both are waited for.
+    { name: "ask", path: "/", ready: "main:has(.samples):has(tbody tr)" },
     { name: "plans", path: "/plans", ready: "tbody tr" },
     { name: "plan", path: `/plans/${full}`, ready: ".prose" },
     { name: "running", path: `/plans/${stuck}`, ready: "[role=row] >> text=stuck" },
