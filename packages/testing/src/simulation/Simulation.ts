@@ -18,12 +18,11 @@ import * as Record from "./Record.ts"
 import type { MakeDoor, Plant } from "./Replica.ts"
 import type { Scenario } from "./Scenario.ts"
 import * as Servers from "./Servers.ts"
-import type { TraceLine } from "./Trace.ts"
 import * as Tools from "./Tools.ts"
 import type { Asked } from "../provider/Script.ts"
 import type { Turn } from "../provider/Turn.ts"
 import { Wires } from "./Wires.ts"
-import { World } from "./World.ts"
+import { type TraceLine, World } from "./World.ts"
 
 export type { Checker, FaultKinds, MakeDoor, Observed, Plant, Scenario, TraceLine, Violation }
 
@@ -57,7 +56,7 @@ export interface Options {
 }
 
 /** What a run has shown. */
-export interface Outcome {
+export interface SimulationResult {
   readonly scenario: Scenario
   readonly observed: Observed
   readonly trace: ReadonlyArray<TraceLine>
@@ -97,7 +96,7 @@ const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Sc
  * console.log(`${virtualMs} ms, ${violations.length} violations`)
  * ```
  */
-export const simulate = async (options: Options): Promise<Outcome> => {
+export const simulate = async (options: Options): Promise<SimulationResult> => {
   const { config = {}, door = Door.layerServices, faults = allFaults, plant = {}, seed, steps = Infinity } = options
   const { questions, script, tools = defaultTools } = options.world ?? {}
   const scenario = options.scenario ?? withQuestions(draw(seed, faults), questions)

@@ -1,5 +1,5 @@
 import { simulate } from "../../src/simulation/Simulation.ts"
-import { print } from "../../src/simulation/Trace.ts"
+import { print } from "../../src/simulation/World.ts"
 
 /** The story of each seed, as text. */
 export const tracesOf = async (seeds: ReadonlyArray<number>): Promise<string> => {
