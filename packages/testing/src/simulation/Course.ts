@@ -75,6 +75,7 @@ export class Course {
     yield* Fiber.join(calling)
     yield* this.#awaitEnds(world.now + patience)
     yield* clearWindows(this.#parts)
+    if (world.day !== undefined) world.day.lifted = world.moment()
     yield* Effect.timeoutOption(this.#ask(this.#probes()), probing)
     yield* Effect.sleep(rest)
     // What was asked at a slow store may have been created since.

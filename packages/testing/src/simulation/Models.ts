@@ -24,8 +24,8 @@ interface Playing {
   spokeAt: number
 }
 
-const usageOf = (asked: Asked) => ({
-  input_tokens: Math.ceil(JSON.stringify(asked.messages).length / 4),
+const usageOf = ({ messages, system, tools }: Asked) => ({
+  input_tokens: Math.ceil(JSON.stringify([system, tools, messages]).length / 4),
   output_tokens: 7,
   cached_input_tokens: 0,
   reasoning_tokens: 0

@@ -4,10 +4,12 @@ import type { Usage } from "@bowline/domain/plan/Usage"
 import type { Message } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
+import type { DailyBudget } from "@bowline/runtime/config/PlansConfig"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import type { PlanChange, StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
 import type { SessionSummary } from "@bowline/runtime/unstable/store/SessionStore"
 import type { Asked } from "../provider/Script.ts"
+import type { Budget } from "./Scenario.ts"
 
 /**
  * When something was observed: in milliseconds of virtual time since the run began. `order` counts all observations of a run, so that
@@ -64,6 +66,11 @@ export interface ObservedCommit extends Moment {
   readonly events: { readonly first: number; readonly last: number } | undefined
 }
 
+/** What the plans of a day may use up, until it is lifted for the questions that are asked when all is over. */
+export interface ObservedDay extends DailyBudget {
+  readonly lifted: Moment | undefined
+}
+
 /** What is known of a plan in the end. */
 export interface ObservedPlan {
   /** The name in the scenario; the question has it as `FACT-<name>`. */
@@ -75,6 +82,8 @@ export interface ObservedPlan {
   /** As it is stored. */
   readonly plan: Plan
   readonly request: PlanRequest
+  /** As its caller has asked for it. */
+  readonly budget: Budget
   readonly created: Moment
   /** In milliseconds of virtual time, whatever wall clocks say. */
   readonly deadline: number
@@ -177,6 +186,7 @@ export interface Observed {
   readonly resets: ReadonlyArray<Moment & { readonly replica: string }>
   /** While no replica reached the store. */
   readonly storeAway: ReadonlyArray<Span>
+  readonly day: ObservedDay | undefined
   /** The time of a lease, in milliseconds. */
   readonly leaseTtl: number
   /** The shortest time in milliseconds after which a replica gives up a provider that says nothing. */

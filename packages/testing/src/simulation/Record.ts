@@ -9,6 +9,7 @@ import { type Cluster, excess } from "./Cluster.ts"
 import type { CreatedPlan, Database } from "./Database.ts"
 import type { Left, Observed, ObservedCall, ObservedPlan, ObservedSession } from "./Observed.ts"
 import type { Load } from "./Process.ts"
+import type { ScenarioPlan } from "./Scenario.ts"
 import type { Wires } from "./Wires.ts"
 import type { Open, World } from "./World.ts"
 
@@ -20,6 +21,7 @@ interface Parts {
   readonly faultsEnd: number
   /** What goes on in a process that has not had a plan yet. */
   readonly idle: Load
+  readonly plans: ReadonlyMap<string, ScenarioPlan>
 }
 
 /** The least of the two limits on a provider's silence, in milliseconds. */
@@ -46,7 +48,7 @@ const tasksOf = (changes: ReadonlyArray<PlanChange>): ReadonlyArray<StoredTask> 
   return Array.from(tasks.values())
 }
 
-const planOf = ({ database, world }: Parts, id: PlanId, created: CreatedPlan) =>
+const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedPlan) =>
   Effect.gen(function* () {
     const store = Context.get(database.stores, PlanStore)
     const found = yield* Effect.option(store.get(anonymous, id))
@@ -60,6 +62,7 @@ const planOf = ({ database, world }: Parts, id: PlanId, created: CreatedPlan) =>
       replica,
       plan: found.value,
       request,
+      budget: plans.get(name)?.budget ?? {},
       created: { at, order },
       deadline: at + (request.preferences.timeout_ms ?? 0),
       frames: rows.flatMap(toFrames),
@@ -150,6 +153,7 @@ export const collect = (parts: Parts): Observed => {
     windows: world.windows,
     resets: world.resets,
     storeAway: world.storeAway,
+    day: world.day,
     leaseTtl,
     silence,
     faultsEnd,

@@ -1,3 +1,4 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
 import { type Array as Arrays, Cause, Effect, Layer } from "effect"
@@ -133,7 +134,11 @@ export const simulate = async (options: Options): Promise<Outcome> => {
         (key) => scenario.faults.flatMap((fault) => (fault._tag === "Mcp" && fault.key === key ? [fault.does] : []))[0]
       )
     )
-    const cluster = new Cluster({ world, wires, database, config, plant, door, tools }, scenario.replicas)
+    const day = config.budgetOf === undefined ? scenario.day : config.budgetOf(anonymous)
+    world.day = day && { ...day, lifted: undefined }
+    const budgetOf = () => (world.day?.lifted === undefined ? world.day : undefined)
+    const surroundings = { world, wires, database, config: { ...config, budgetOf }, plant, door, tools }
+    const cluster = new Cluster(surroundings, scenario.replicas)
     const course = new Course({ world, wires, database, cluster, scenario, plans, question: questions?.[0] })
     let isOver = false
     world.process.fork(
@@ -145,7 +150,15 @@ export const simulate = async (options: Options): Promise<Outcome> => {
       )
     )
     await loop.run(() => isOver || loop.tasks >= steps)
-    const observed = Record.collect({ world, database, cluster, wires, faultsEnd: course.faultsEnd, idle: course.idle })
+    const observed = Record.collect({
+      world,
+      database,
+      cluster,
+      wires,
+      plans,
+      faultsEnd: course.faultsEnd,
+      idle: course.idle
+    })
     const { misuse, trace } = world
     const rules = isOver ? { ...checkers, ...options.rules, "real world": () => misuse } : {}
     return {

@@ -39,6 +39,24 @@ const aborted = (reason: "disconnect" | "deadline" | "cancelled") => (run: Obser
   }
 }
 
+const budget = (budget: Observed["plans"][number]["budget"]) => first("plans", () => ({ budget }))
+
+const day =
+  (day: { readonly tokens: number; readonly tool_calls: number }) =>
+  (run: Observed): Observed => ({ ...run, day: { ...day, lifted: undefined } })
+
+/** The call is made by the second step. */
+const usedBefore = first("calls", () => ({ began: { at: 420, order: 42 }, ended: { at: 440, order: 44 } }))
+
+/** Another plan, behind the end of the first one. */
+const later = {
+  name: "p1",
+  plan_id: "plan_later" as never,
+  created: { at: 700, order: 70 },
+  began: { at: 700, order: 71 },
+  ended: { at: 800, order: 79 }
+}
+
 const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Observed]> = [
   [
     "a plan with two ends",
@@ -226,12 +244,31 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ],
   ["usage that the stream does not tell", "spending", plan(() => ({ usage: sound.attempts[0]?.usage }))],
   ["usage that no provider has reported", "spending", first("attempts", () => ({ usage: undefined }))],
+  ["more steps than allowed", "budgets", budget({ max_steps: 1 })],
   [
-    "more steps than allowed",
-    "spending",
-    first("plans", (one) => ({
-      request: { ...one.request, preferences: { ...one.request.preferences, max_steps: 1 } }
-    }))
+    "a call in the last step",
+    "budgets",
+    (run) => budget({ max_steps: 1 })({ ...run, attempts: run.attempts.slice(0, 1) })
+  ],
+  ["more calls than allowed", "budgets", budget({ max_tool_calls: 0 })],
+  ["a call for which no token is left", "budgets", (run) => budget({ max_total_tokens: 6 })(usedBefore(run))],
+  ["a request that is longer than the plan's tokens", "budgets", budget({ max_total_tokens: 3 })],
+  ["more calls than a day has", "budgets", day({ tokens: 1_000, tool_calls: 0 })],
+  ["a question on a day that has no token left", "budgets", day({ tokens: 0, tool_calls: 1_000 })],
+  [
+    "a call for which no token of the day is left",
+    "budgets",
+    (run) => day({ tokens: 6, tool_calls: 1_000 })(usedBefore(run))
+  ],
+  [
+    "a question behind another plan that has used up the day",
+    "budgets",
+    (run) =>
+      day({ tokens: 12, tool_calls: 1_000 })({
+        ...run,
+        plans: [...run.plans, ...run.plans.map((one) => ({ ...one, ...later, plan: { ...one.plan, ...later } }))],
+        attempts: [...run.attempts, ...run.attempts.map((one) => ({ ...one, plan: "p1", ...later }))]
+      })
   ],
   ["a plan that never ends", "liveness", plan(() => ({ state: "running" }))],
   ["a stream that never ends", "liveness", first("readers", () => ({ ended: undefined }))],
