@@ -4,7 +4,8 @@ import type { Usage } from "@bowline/domain/plan/Usage"
 import type { Message } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
-import type { DailyBudget } from "@bowline/runtime/config/PlansConfig"
+import type { DailyBudget, PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import type { FinishReason } from "@bowline/runtime/provider/Provider"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import type { PlanChange, StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
 import type { SessionSummary } from "@bowline/runtime/unstable/store/SessionStore"
@@ -132,6 +133,8 @@ export interface ObservedAttempt {
   readonly ended: Moment | undefined
   /** `finished`, or the reason of `ProviderError` that the provider's fault has to become; `cut` if the gateway ended it. */
   readonly result: string
+  /** Why the provider says that it has finished. */
+  readonly finish: FinishReason | undefined
   /** How long the provider had said nothing when it ended, in milliseconds. */
   readonly quiet: number
   /** The text that the provider has said. */
@@ -187,8 +190,8 @@ export interface Observed {
   /** While no replica reached the store. */
   readonly storeAway: ReadonlyArray<Span>
   readonly day: ObservedDay | undefined
-  /** The time of a lease, in milliseconds. */
-  readonly leaseTtl: number
+  /** As every replica has it. */
+  readonly config: PlansConfig["Service"]
   /** The shortest time in milliseconds after which a replica gives up a provider that says nothing. */
   readonly silence: number
   /** When the last fault was over. */

@@ -1,5 +1,6 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PlanId } from "@bowline/domain/plan/Plan"
+import * as ModelLimits from "@bowline/runtime/unstable/asking/ModelLimits"
 import { toFrames } from "@bowline/runtime/unstable/store/EventRow"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { type PlanChange, PlanStore, type StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
@@ -24,11 +25,14 @@ interface Parts {
   readonly plans: ReadonlyMap<string, ScenarioPlan>
 }
 
-/** The least of the two limits on a provider's silence, in milliseconds. */
-const silence = 120_000
-
-/** The time of a lease, in milliseconds. */
-const leaseTtl = 15_000
+/** The least limit on a provider's silence, in milliseconds. */
+const silenceOf = (config: Observed["config"]): number =>
+  Math.min(
+    ...[config.model, ...config.fallbackModels].flatMap((model) => {
+      const { firstToken, idle } = ModelLimits.of(config, model).timers
+      return [Duration.toMillis(firstToken), Duration.toMillis(idle)]
+    })
+  )
 
 const all = 1_000_000
 
@@ -124,7 +128,8 @@ const isOurs = (world: World, call: ObservedCall): boolean => {
 
 /** What is known in the end. */
 export const collect = (parts: Parts): Observed => {
-  const { database, faultsEnd, world } = parts
+  const { cluster, database, faultsEnd, world } = parts
+  const { config } = cluster.surroundings
   const sessions = Array.from(new Set(Array.from(database.created.values(), ({ session_id }) => session_id)))
   const stored = Effect.gen(function* () {
     const plans = yield* Effect.forEach(database.created, ([id, created]) => planOf(parts, id, created))
@@ -154,8 +159,8 @@ export const collect = (parts: Parts): Observed => {
     resets: world.resets,
     storeAway: world.storeAway,
     day: world.day,
-    leaseTtl,
-    silence,
+    config,
+    silence: silenceOf(config),
     faultsEnd,
     end: world.now
   }

@@ -16,7 +16,7 @@ import type { Observed } from "./Observed.ts"
 import * as Peers from "./Peers.ts"
 import * as RealWorld from "./RealWorld.ts"
 import * as Record from "./Record.ts"
-import type { MakeDoor, Plant } from "./Replica.ts"
+import { configOf, type MakeDoor, type Plant } from "./Replica.ts"
 import type { Scenario } from "./Scenario.ts"
 import * as Servers from "./Servers.ts"
 import type { TraceLine } from "./Trace.ts"
@@ -47,7 +47,6 @@ export interface Options {
   /** Ends the run behind so many tasks. */
   readonly steps?: number
   readonly faults?: FaultKinds
-  /** Rules expect the defaults of `leaseTtl`, the graces, and the limits on a provider's silence. */
   readonly config?: Partial<PlansConfig["Service"]>
   /** What a test puts in the place of parts of the gateway. */
   readonly plant?: Plant
@@ -137,7 +136,7 @@ export const simulate = async (options: Options): Promise<Outcome> => {
     const day = config.budgetOf === undefined ? scenario.day : config.budgetOf(anonymous)
     world.day = day && { ...day, lifted: undefined }
     const budgetOf = () => (world.day?.lifted === undefined ? world.day : undefined)
-    const surroundings = { world, wires, database, config: { ...config, budgetOf }, plant, door, tools }
+    const surroundings = { world, wires, database, config: configOf({ ...config, budgetOf }), plant, door, tools }
     const cluster = new Cluster(surroundings, scenario.replicas)
     const course = new Course({ world, wires, database, cluster, scenario, plans, question: questions?.[0] })
     let isOver = false

@@ -316,13 +316,13 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a day that is never spent": {
     plant: endlessDay,
     rule: "budgets",
-    seeds: [49],
+    seeds: [49, 138, 143],
     scenario: { ...scenarioOf(workingTwice, 1), day: { tokens: 100_000, tool_calls: 1 } }
   },
   "a reader counted as gone": {
     plant: readerUncounted,
     rule: "trueEnd",
-    seeds: [161],
+    seeds: [161, 220, 324],
     scenario: scenarioOf(
       {
         ...talking(10),

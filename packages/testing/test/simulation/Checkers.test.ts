@@ -1,43 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { check } from "../../src/simulation/check/Checkers.ts"
 import type { Observed } from "../../src/simulation/Observed.ts"
-import { events, framesOf, sound } from "./Sound.ts"
-
-/** The run with its only member of a list changed, or the first one. */
-const first =
-  <Key extends "plans" | "sessions" | "readers" | "calls" | "attempts" | "replicas">(
-    key: Key,
-    change: (one: Observed[Key][number]) => Partial<Observed[Key][number]>
-  ) =>
-  (run: Observed): Observed => ({
-    ...run,
-    [key]: run[key].map((one, index) => (index === 0 ? { ...one, ...change(one) } : one))
-  })
-
-const frames = (change: (all: typeof events) => typeof events) =>
-  first("plans", () => ({ frames: framesOf(change([...events])) }))
-
-const plan = (change: (one: Observed["plans"][number]["plan"]) => object) =>
-  first("plans", (one) => ({ plan: { ...one.plan, ...change(one.plan) } }))
-
-const aborted = (reason: "disconnect" | "deadline" | "cancelled") => (run: Observed) => {
-  const outcome = {
-    state: "aborted",
-    error: { code: "aborted", message: "", retryable: false, stage: null, reason }
-  } as const
-  const end = first("plans", (one) => ({
-    plan: { ...one.plan, state: "aborted" as const, final: null, error: outcome.error },
-    frames: framesOf([...events.slice(0, -2), { event: "error", data: outcome.error }, ...events.slice(-1)])
-  }))
-  return {
-    ...end(run),
-    readers: [],
-    commits: run.commits.map((commit) => ({
-      ...commit,
-      changes: commit.changes.map((change) => (change._tag === "Settled" ? { ...change, outcome } : change))
-    }))
-  }
-}
+import { sound } from "./Sound.ts"
+import { first, frames, plan } from "./Spoil.ts"
 
 const budget = (budget: Observed["plans"][number]["budget"]) => first("plans", () => ({ budget }))
 
@@ -84,21 +49,6 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ["a stream without done", "oneEnd", frames((all) => all.slice(0, -1))],
   ["a call that runs on behind the end", "oneEnd", first("calls", () => ({ ended: { at: 700, order: 90 } }))],
   ["a lease that is left", "oneEnd", (run) => ({ ...run, left: [{ what: "lease", replica: "a", detail: "s" }] })],
-  [
-    "an answer that the provider has not said",
-    "trueEnd",
-    (run) => ({
-      ...run,
-      attempts: run.attempts.map((attempt) => ({ ...attempt, said: "else" }))
-    })
-  ],
-  ["a deadline before its time", "trueEnd", aborted("deadline")],
-  ["a cancel that nobody asked for", "trueEnd", aborted("cancelled")],
-  [
-    "a disconnect of a plan that is read",
-    "trueEnd",
-    (run) => ({ ...aborted("disconnect")(run), readers: run.readers })
-  ],
   [
     "a frame that is seen before it is stored",
     "streams",

@@ -1,3 +1,4 @@
+import { resolve } from "@bowline/domain/plan/PlanRequest"
 import { resultsOf } from "../Models.ts"
 import type { Moment, Observed, ObservedAttempt, ObservedCall, ObservedPlan } from "../Observed.ts"
 import { wasHindered } from "./Fitness.ts"
@@ -11,7 +12,7 @@ const storedWithin = 2_000
 const estimateMargin = 1.1
 
 /** The first request of each step, in order. A retry, a continuation and a process that takes over ask with the same results. */
-const stepsOf = ({ attempts }: Observed, { name }: ObservedPlan): ReadonlyArray<ObservedAttempt> => {
+export const stepsOf = ({ attempts }: Observed, { name }: ObservedPlan): ReadonlyArray<ObservedAttempt> => {
   const steps = new Map<number, ObservedAttempt>()
   for (const attempt of attempts) {
     if (attempt.plan !== name) continue
@@ -41,11 +42,14 @@ const isKnown = (observed: Observed, { plan }: ObservedPlan, attempt: ObservedAt
   )
 }
 
+const tokensOf = ({ usage }: ObservedAttempt): number =>
+  usage === undefined ? 0 : usage.input_tokens + usage.output_tokens
+
 /** What the providers of a plan have reported until then, as far as its process knows it for certain. */
 const tokensBy = (observed: Observed, plan: ObservedPlan, by: Moment): number =>
   observed.attempts
     .filter((attempt) => attempt.plan === plan.name && isKnown(observed, plan, attempt, by))
-    .reduce((sum, { usage }) => sum + (usage === undefined ? 0 : usage.input_tokens + usage.output_tokens), 0)
+    .reduce((sum, attempt) => sum + tokensOf(attempt), 0)
 
 /** No more steps, calls and tokens than the request allows. In the last step, and when the tokens are used up, no call is made. */
 const planBudget = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
@@ -114,6 +118,33 @@ const dayBudget = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string
       ...(isOver ? [`makes ${made.length} calls behind ${before} of the day's ${day.tool_calls}`] : [])
     ]
   })
+}
+
+/** Whether the plan, or the day, may have used up its tokens by then. A summary is of any plan. */
+export const isSpent = ({ attempts, day }: Observed, plan: ObservedPlan, by: Moment): boolean => {
+  const used = (isCounted: (attempt: ObservedAttempt) => boolean) =>
+    attempts.reduce(
+      (sum, attempt) => sum + (attempt.began.order < by.order && isCounted(attempt) ? tokensOf(attempt) : 0),
+      0
+    )
+  const { max_total_tokens = Infinity } = plan.budget
+  return (
+    used((attempt) => attempt.plan === plan.name || attempt.plan === "") >= max_total_tokens ||
+    used(() => true) >= (day?.tokens ?? Infinity)
+  )
+}
+
+/** Whether the plan, or the day, may have used up its calls by then: those of which a model has read the result, or that are stored. */
+export const areCallsSpent = ({ attempts, commits, day, plans }: Observed, plan: ObservedPlan, by: Moment): boolean => {
+  const made = ({ name, plan: { plan_id } }: ObservedPlan): number => {
+    const read = attempts.map(({ asked, plan: of }) => (of === name ? resultsOf(name, asked) : 0))
+    const stored = commits.flatMap(({ changes, order, plan_id: of }) =>
+      of === plan_id && order < by.order ? changes.filter(({ _tag }) => _tag === "TaskStarted") : []
+    )
+    return Math.max(0, ...read, stored.length)
+  }
+  const { max_tool_calls } = { ...resolve(plan.request).preferences, ...plan.budget }
+  return made(plan) >= max_tool_calls || plans.reduce((sum, one) => sum + made(one), 0) >= (day?.tool_calls ?? Infinity)
 }
 
 /** Budgets are not exceeded, neither those of plans nor that of the day: by what providers have reported, and by the calls that tools got. */
