@@ -76,6 +76,18 @@ export const found: Readonly<Record<string, Scenario>> = {
     ],
     faults: []
   },
+  "a plan that learns nothing new of its MCP server goes on at once, though it looks up what is left of the day": {
+    seed: 20_223,
+    day: { tokens: 100_000, tool_calls: 10 },
+    replicas: 1,
+    plans: [
+      {
+        ...plainPlan,
+        steps: [{ words: 6, pauseMs: 54, calls: [{ key: "p0/0.0", tool: "desk_find", ms: 0 }] }, ...plainPlan.steps]
+      }
+    ],
+    faults: [{ _tag: "McpServer", at: 200, ms: 207, does: "forgets" }]
+  },
   "a process that gets a session again stops what it ran there before another one had it": {
     seed: 100_318,
     replicas: 2,
