@@ -125,6 +125,7 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
     then(playing, (attempt) => {
       attempt.result = "finished"
       attempt.finish = reason
+      attempt.calls = whole.filter(({ _tag }) => _tag === "Call").length
       finishedAt = playing.world.now
     })
   const ended = withFinish(whole).flatMap((move) => (move._tag === "Finish" ? [move, finished(move.reason)] : [move]))
@@ -247,6 +248,7 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
           ended: undefined,
           result: "cut",
           finish: undefined,
+          calls: 0,
           quiet: 0,
           said: "",
           usage: undefined,

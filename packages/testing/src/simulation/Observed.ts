@@ -135,6 +135,8 @@ export interface ObservedAttempt {
   readonly result: string
   /** Why the provider says that it has finished. */
   readonly finish: FinishReason | undefined
+  /** How many calls its finished answer has. */
+  readonly calls: number
   /** How long the provider had said nothing when it ended, in milliseconds. */
   readonly quiet: number
   /** The text that the provider has said. */

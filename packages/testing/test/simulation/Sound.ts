@@ -134,6 +134,7 @@ const attempt = {
   ended: { at: 100, order: 19 },
   result: "finished",
   finish: "stop",
+  calls: 0,
   quiet: 0,
   said: "",
   usage,
@@ -216,7 +217,7 @@ export const sound: Observed = {
     }
   ],
   attempts: [
-    attempt,
+    { ...attempt, finish: "tool_calls", calls: 1 },
     {
       ...attempt,
       began: { at: 410, order: 41 },

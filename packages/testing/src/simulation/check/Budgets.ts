@@ -134,17 +134,15 @@ export const isSpent = ({ attempts, day }: Observed, plan: ObservedPlan, by: Mom
   )
 }
 
-/** Whether the plan, or the day, may have used up its calls by then: those of which a model has read the result, or that are stored. */
-export const areCallsSpent = ({ attempts, commits, day, plans }: Observed, plan: ObservedPlan, by: Moment): boolean => {
-  const made = ({ name, plan: { plan_id } }: ObservedPlan): number => {
-    const read = attempts.map(({ asked, plan: of }) => (of === name ? resultsOf(name, asked) : 0))
-    const stored = commits.flatMap(({ changes, order, plan_id: of }) =>
-      of === plan_id && order < by.order ? changes.filter(({ _tag }) => _tag === "TaskStarted") : []
+/** Whether the plan, or the day, may have used up its calls by then: those in the answers of providers. */
+export const areCallsSpent = ({ attempts, day }: Observed, plan: ObservedPlan, by: Moment): boolean => {
+  const made = (isCounted: (attempt: ObservedAttempt) => boolean) =>
+    attempts.reduce(
+      (sum, attempt) => sum + (attempt.began.order < by.order && isCounted(attempt) ? attempt.calls : 0),
+      0
     )
-    return Math.max(0, ...read, stored.length)
-  }
   const { max_tool_calls } = { ...resolve(plan.request).preferences, ...plan.budget }
-  return made(plan) >= max_tool_calls || plans.reduce((sum, one) => sum + made(one), 0) >= (day?.tool_calls ?? Infinity)
+  return made(({ plan: of }) => of === plan.name) >= max_tool_calls || made(() => true) >= (day?.tool_calls ?? Infinity)
 }
 
 /** Budgets are not exceeded, neither those of plans nor that of the day: by what providers have reported, and by the calls that tools got. */
