@@ -24,8 +24,16 @@ import type { ObservedReplica } from "./Observed.ts"
 /** Where the providers are. */
 export const providerUrls = { openai: "http://openai.test", anthropic: "http://anthropic.test" } as const
 
-/** Of the models, in tokens: a few long questions fill it. */
-const contextWindow = 8_000
+/** What every replica is configured with, besides what is given. A few long questions fill the window of its models. */
+export const configOf = (given: Partial<PlansConfig["Service"]>): PlansConfig["Service"] => {
+  const layer = PlansConfig.layer({
+    model: "openai/sim",
+    fallbackModels: ["anthropic/sim"],
+    contextWindow: 8_000,
+    ...given
+  })
+  return Context.get(Effect.runSync(Effect.scoped(Layer.build(layer))), PlansConfig)
+}
 
 /** What the graph of a replica brings. */
 export type Inside =
@@ -51,7 +59,7 @@ export interface Surroundings {
   readonly world: World
   readonly wires: Wires
   readonly database: Database
-  readonly config: Partial<PlansConfig["Service"]>
+  readonly config: PlansConfig["Service"]
   readonly plant: Plant
   readonly door: MakeDoor
   /** The local tools of every replica: each builds its own. */
@@ -105,7 +113,7 @@ export class Replica {
       Layer.provideMerge(CredentialPool.layer),
       Layer.provide([
         Providers.layer(adapters),
-        PlansConfig.layer({ model: "openai/sim", fallbackModels: ["anthropic/sim"], contextWindow, ...config }),
+        Layer.succeed(PlansConfig, config),
         Layer.effect(
           LocalTools,
           Effect.gen(function* () {

@@ -5,6 +5,7 @@ import type {
   ObservedAttempt,
   ObservedCall,
   ObservedCommit,
+  ObservedDay,
   ObservedReader,
   ObservedReplica,
   ObservedRequest,
@@ -52,6 +53,7 @@ export class World {
   readonly storeAway: Array<OpenSpan> = []
   /** What is wrong at this instant with providers, cards and MCP servers. */
   readonly standing = new Set<StandingFault>()
+  day: Open<ObservedDay> | undefined
 
   constructor(loop: Loop, draws: Draws) {
     this.loop = loop

@@ -75,7 +75,7 @@ const known = ({ messages, system }: Asked): ReadonlySet<string> =>
   factsIn([system, ...messages.flatMap((message) => (message.role === "user" ? [message.text] : []))].join("\n"))
 
 /** Whether a summary of what has these facts failed before: then a prompt that does not fit is shortened. */
-const couldNotSummarise = ({ attempts }: Observed, facts: ReadonlySet<string>, { order }: Moment): boolean =>
+export const couldNotSummarise = ({ attempts }: Observed, facts: ReadonlySet<string>, { order }: Moment): boolean =>
   attempts.some(
     ({ asked, began, plan, result }) =>
       plan === "" &&
