@@ -138,6 +138,14 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     first("calls", () => ({ replica: "", ended: undefined, named: { at: 220, order: 22, replica: "a" } }))
   ],
   [
+    "a peer that is not told, though only the connection of another call was reset",
+    "calls",
+    (run) => ({
+      ...first("calls", () => ({ replica: "", ended: undefined, named: { at: 220, order: 22, replica: "a" } }))(run),
+      resets: [{ at: 250, order: 25, replica: "a", plan: "p0", call: "p0.1" }]
+    })
+  ],
+  [
     "a result before its call",
     "histories",
     first("sessions", ({ messages }) => ({
@@ -191,6 +199,25 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ],
   ["an end behind the deadline", "inTime", first("plans", () => ({ deadline: -600 }))],
   [
+    "an end later behind the deadline than the answer to a slow take-over was on its way",
+    "inTime",
+    (run) => ({
+      ...first("plans", () => ({ deadline: -600 }))(run),
+      replicas: run.replicas.map((one) => ({
+        ...one,
+        started: { at: -60_000, order: 0 },
+        cutOff: [{ from: -40_010, to: -39_940 }]
+      })),
+      takeOvers: run.plans.map(({ plan: { plan_id } }) => ({
+        at: -40_000,
+        order: 0,
+        replica: "b",
+        plan_id,
+        heard: -39_950
+      }))
+    })
+  ],
+  [
     "a plan whose process is dead, and that nobody takes over",
     "inTime",
     (run) => ({
@@ -225,6 +252,14 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     })
   ],
   ["usage that the stream does not tell", "spending", plan(() => ({ usage: sound.attempts[0]?.usage }))],
+  [
+    "usage that no plan tells, though only another one has lost its connection",
+    "spending",
+    (run) => ({
+      ...first("attempts", (one) => ({ usage: one.usage && { ...one.usage, output_tokens: 9 } }))(run),
+      resets: [{ at: 100, order: 19, replica: "a", plan: "p1", call: undefined }]
+    })
+  ],
   ["usage that no provider has reported", "spending", first("attempts", () => ({ usage: undefined }))],
   [
     "more steps than allowed",

@@ -70,6 +70,10 @@ const providerHasFailed = ({ attempts, silence }: Observed, reason: string): boo
       (result === "cut" && (reason === "transport" || (reason.endsWith("timeout") && quiet >= silence - onTheWay)))
   )
 
+/** Whether the network has reset a request of the plan to a provider. */
+const wasReset = ({ resets }: Observed, { name }: ObservedPlan, { order }: PlanEnd): boolean =>
+  resets.some((reset) => reset.call === undefined && reset.plan === name && reset.order < order)
+
 /** Whether a credential of the plan's model was put aside: an attempt that finds none free has no provider to blame. */
 const isNoneFree = ({ windows }: Observed, { plan: { model } }: ObservedPlan, { at, order }: PlanEnd): boolean =>
   windows.some(
@@ -85,7 +89,7 @@ const failureIsTrue = (observed: Observed, plan: ObservedPlan, end: PlanEnd, cod
     reason === undefined ||
     reason === "empty_answer" ||
     providerHasFailed(observed, reason) ||
-    (reason === "transport" && observed.resets.some(({ order }) => order < end.order)) ||
+    (reason === "transport" && wasReset(observed, plan, end)) ||
     (reason === "rate_limited" && isNoneFree(observed, plan, end))
   )
 }
