@@ -39,6 +39,11 @@ const aborted = (reason: "disconnect" | "deadline" | "cancelled") => (run: Obser
   }
 }
 
+/** Faults that were over before the run. */
+const longAgo = [{ from: -90_000, to: -60_000 }]
+
+const fact = { type: "text", text: "FACT-p9" } as const
+
 const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Observed]> = [
   [
     "a plan with two ends",
@@ -116,6 +121,7 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
         request: { ...one.request, preferences: { ...one.request.preferences, on_disconnect: "cancel" as const } }
       }))(run),
       requests: [],
+      replicas: run.replicas.map((one) => ({ ...one, deaf: longAgo })),
       readers: run.readers.map((one) => ({ ...one, ended: { at: -1_000, order: 3, how: "left" } }))
     })
   ],
@@ -169,6 +175,19 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ],
   ["a prompt that lacks a fact", "histories", first("attempts", (one) => ({ asked: { ...one.asked, messages: [] } }))],
   [
+    "a prompt that lacks a fact, though the summary of another one has failed",
+    "histories",
+    (run) => ({
+      ...first("sessions", ({ messages }) => ({
+        messages: messages.map((one) => (one.seq === 1 ? { ...one, parts: [...one.parts, fact] } : one))
+      }))(run),
+      attempts: run.attempts.flatMap((one) => [
+        { ...one, plan: "", began: { at: 0, order: 3 }, result: "server_error" },
+        one
+      ])
+    })
+  ],
+  [
     "a prompt that knows what comes later",
     "histories",
     first("attempts", (one) => ({
@@ -215,6 +234,15 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
         plan_id,
         heard: -39_950
       }))
+    })
+  ],
+  [
+    "a cancel that comes late",
+    "inTime",
+    (run) => ({
+      ...run,
+      replicas: run.replicas.map((one) => ({ ...one, deaf: longAgo })),
+      requests: run.requests.map((one) => ({ ...one, what: "cancel", began: { at: -1_000, order: 0.5 } }))
     })
   ],
   [

@@ -8,8 +8,10 @@ const leaveReach = 500
 /** How long a connection may be silent, in milliseconds: a ping comes every 10 s, and 1 s later behind frames that a protocol does not show. */
 const maxSilence = 11_500
 
-const isDeaf = (observed: Observed, name: string, to: number): boolean =>
-  observed.replicas.some(({ deaf, replica }) => replica === name && deaf.some(({ from }) => from < to))
+const isDeaf = (observed: Observed, name: string, from: number, to: number): boolean =>
+  observed.replicas.some(
+    ({ deaf, replica }) => replica === name && deaf.some((span) => span.from < to && span.to > from)
+  )
 
 /** A plan that ends with its readers ends as soon as the last one has left, unless something kept that from it. */
 const endsUnread = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
@@ -21,7 +23,7 @@ const endsUnread = (observed: Observed, plan: ObservedPlan): ReadonlyArray<strin
   const ended = endsOf(observed, plan)[0]?.at ?? observed.end
   const places = [...ownersOf(observed, plan), ...readers].map(({ replica }) => replica)
   const isHindered = places.some(
-    (name) => wasHindered(observed, name, left - aftermath, ended) || isDeaf(observed, name, ended)
+    (name) => wasHindered(observed, name, left - aftermath, ended) || isDeaf(observed, name, left - aftermath, ended)
   )
   return ended <= left + leaveReach || isHindered
     ? []
