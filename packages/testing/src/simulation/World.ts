@@ -9,8 +9,9 @@ import type {
   ObservedReader,
   ObservedReplica,
   ObservedRequest,
+  ObservedReset,
+  ObservedTakeOver,
   ObservedWindow,
-  Observed,
   Span
 } from "./Observed.ts"
 import { Process } from "./Process.ts"
@@ -44,12 +45,12 @@ export class World {
   readonly replicas: Array<Open<ObservedReplica>> = []
   readonly readers: Array<Open<ObservedReader>> = []
   readonly commits: Array<ObservedCommit> = []
-  readonly takeOvers: Array<Observed["takeOvers"][number]> = []
+  readonly takeOvers: Array<Open<ObservedTakeOver>> = []
   readonly requests: Array<Open<ObservedRequest>> = []
   readonly calls: Array<Open<ObservedCall>> = []
   readonly attempts: Array<Open<ObservedAttempt>> = []
   readonly windows: Array<ObservedWindow> = []
-  readonly resets: Array<Observed["resets"][number]> = []
+  readonly resets: Array<ObservedReset> = []
   readonly storeAway: Array<OpenSpan> = []
   /** What is wrong at this instant with providers, cards and MCP servers. */
   readonly standing = new Set<StandingFault>()
