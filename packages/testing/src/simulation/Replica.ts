@@ -10,6 +10,7 @@ import type { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
+import type { PgClient } from "@effect/sql-pg/PgClient"
 import { Cause, Context, Effect, Exit, Layer, Redacted, Scope } from "effect"
 import { HttpClient } from "effect/http"
 import type { Database, Stores } from "./Database.ts"
@@ -51,6 +52,8 @@ export type MakeDoor = (site: Door.Site) => Layer.Layer<Door.Door, never, Inside
 export interface Plant {
   /** Wraps the stores as one replica sees them, in front of what happens to its connection. */
   readonly stores?: (stores: Context.Context<Stores>, replica: string) => Context.Context<Stores>
+  /** Wraps the client of the database that all replicas share, where the store is `pglite`. */
+  readonly client?: (client: PgClient) => PgClient
   /** In the place of `Plans.layer`. */
   readonly plans?: typeof Plans.layer
 }
