@@ -40,6 +40,8 @@ const Call = Schema.Struct({
 const decodeCall = Schema.decodeUnknownOption(Call)
 type Call = typeof Call.Type
 
+const planOf = (key: string): string => key.split("/")[0] ?? ""
+
 /** The number of a call in its session. */
 const numberOf = ({ headers }: HostRequest, id: unknown): string => `${headers["mcp-session-id"] ?? ""}/${String(id)}`
 
@@ -54,7 +56,7 @@ class ServerCalls {
 
   /** `ms`: how long the server has to do with it, unless it is cancelled. */
   came({ _meta, arguments: { key }, name: tool }: Call, number: string, replica: string, ms: number): void {
-    const plan = key.split("/")[0] ?? ""
+    const plan = planOf(key)
     const began = this.#world.moment()
     const call: Open<ObservedCall> = {
       key,
@@ -73,6 +75,17 @@ class ServerCalls {
     this.#byNumber.set(number, call)
     this.#world.tell(name, plan, `gets ${tool} ${key}`)
     this.#world.loop.after(ms, () => (call.ended ??= this.#world.moment()))
+  }
+
+  /** The network takes the answer to a call. */
+  reset({ body }: HostRequest, replica: string): void {
+    const message = decodeMessage(body)
+    const call = Option.flatMap(message, ({ method, params }) =>
+      method === "tools/call" ? decodeCall(params) : Option.none()
+    )
+    if (Option.isNone(call)) return
+    const { key } = call.value.arguments
+    this.#world.resets.push({ ...this.#world.moment(), replica, plan: planOf(key), call: key })
   }
 
   /** The call that a request cancels. */
@@ -160,6 +173,7 @@ export const serve = (world: World, wires: Wires, faultOf: (key: string) => McpF
         return yield* host(request)
       })
     wires.serve(origin, troubled, {
+      onReset: (request, replica) => book.reset(request, replica),
       // A request to cancel counts when it leaves its replica.
       onSent: (request) => {
         const call = calls.cancelledBy(request)

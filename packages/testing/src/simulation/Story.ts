@@ -33,8 +33,9 @@ export const tellFailure = async (
   const breaksTheSame = ({ violations }: SimulationResult) => violations.some(({ rule }) => rules.has(rule))
   const scenario = await shrink(failed.scenario, async (smaller) => breaksTheSame(await run(smaller)), tries)
   const smallest = await run(scenario)
+  const flags = options.store === "pglite" ? "--store pglite --trace" : "--trace"
   return [
-    `Seed ${options.seed} breaks a rule. To repeat it: bowline-simulate --seed ${options.seed} --trace`,
+    `Seed ${options.seed} breaks a rule. To repeat it: bowline-simulate --seed ${options.seed} ${flags}`,
     ...list("What is wrong", shown(failed.violations)),
     ...list("A smaller scenario that breaks the rule, too", parts(scenario)),
     ...list("What is wrong there", shown(smallest.violations)),

@@ -5,11 +5,13 @@ import type {
   ObservedAttempt,
   ObservedCall,
   ObservedCommit,
+  ObservedDay,
   ObservedReader,
   ObservedReplica,
   ObservedRequest,
+  ObservedReset,
+  ObservedTakeOver,
   ObservedWindow,
-  Observed,
   Span
 } from "./Observed.ts"
 import { Process } from "./Process.ts"
@@ -43,15 +45,16 @@ export class World {
   readonly replicas: Array<Open<ObservedReplica>> = []
   readonly readers: Array<Open<ObservedReader>> = []
   readonly commits: Array<ObservedCommit> = []
-  readonly takeOvers: Array<Observed["takeOvers"][number]> = []
+  readonly takeOvers: Array<Open<ObservedTakeOver>> = []
   readonly requests: Array<Open<ObservedRequest>> = []
   readonly calls: Array<Open<ObservedCall>> = []
   readonly attempts: Array<Open<ObservedAttempt>> = []
   readonly windows: Array<ObservedWindow> = []
-  readonly resets: Array<Observed["resets"][number]> = []
+  readonly resets: Array<ObservedReset> = []
   readonly storeAway: Array<OpenSpan> = []
   /** What is wrong at this instant with providers, cards and MCP servers. */
   readonly standing = new Set<StandingFault>()
+  day: Open<ObservedDay> | undefined
 
   constructor(loop: Loop, draws: Draws) {
     this.loop = loop
