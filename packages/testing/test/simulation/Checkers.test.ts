@@ -112,11 +112,11 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     first("calls", () => ({ replica: "", ended: undefined, named: { at: 220, order: 22, replica: "a" } }))
   ],
   [
-    "a peer that is not told, though only the connection of another call was reset",
+    "a server that is not told of a lost connection",
     "calls",
     (run) => ({
-      ...first("calls", () => ({ replica: "", ended: undefined, named: { at: 220, order: 22, replica: "a" } }))(run),
-      resets: [{ at: 250, order: 25, replica: "a", plan: "p0", call: "p0.1" }]
+      ...first("calls", () => ({ ended: undefined, named: { at: 220, order: 22, replica: "a" } }))(run),
+      resets: [{ at: 250, order: 25, replica: "a", plan: "p0", call: "p0.0" }]
     })
   ],
   [

@@ -52,6 +52,13 @@ describe("what surrounds a simulated gateway", () => {
     assert.strictEqual(calls[0]?.cancels.length, 1)
   })
 
+  it("is told to cancel a call of an MCP tool whose connection is lost", async () => {
+    const silent: Fault = { _tag: "Mcp", key: "p0/0.0", does: { _tag: "Silent" } }
+    const ran = await run("desk_note", 1, silent, { _tag: "NetworkReset", at: 1_500, replica: 0 })
+    assert.deepStrictEqual([states(ran), ran.resets.map(({ call }) => call)], [["failed"], ["p0/0.0"]])
+    assert.strictEqual(ran.calls[0]?.cancels.length, 1)
+  })
+
   it("has an MCP server that forgets its sessions, changes its tools, or is silent", async () => {
     const server = (does: Extract<Fault, { _tag: "McpServer" }>["does"], at: number) =>
       run("desk_note", 2, { _tag: "McpServer", at, ms: 15_000, does })
