@@ -2,6 +2,7 @@ import type { FinishReason } from "@bowline/runtime/provider/Provider"
 import { Effect, Exit, Stream } from "effect"
 import * as ChatHost from "../provider/ChatHost.ts"
 import * as MessagesHost from "../provider/MessagesHost.ts"
+import * as ResponsesHost from "../provider/ResponsesHost.ts"
 import { reasonOf } from "../provider/internal/reasonOf.ts"
 import { withFinish } from "../provider/internal/withFinish.ts"
 import type { Asked, Script } from "../provider/Script.ts"
@@ -110,6 +111,16 @@ const strays = {
   },
   anthropic: {
     piece: { type: "content_block_delta", index: 7, delta: { type: "text_delta", text: "too early " } },
+    result: "stream_corrupt"
+  },
+  responses: {
+    piece: {
+      type: "response.output_text.delta",
+      item_id: "none",
+      output_index: 7,
+      content_index: 0,
+      delta: "too early "
+    },
     result: "stream_corrupt"
   }
 }
@@ -281,6 +292,7 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
 
   wires.serve(providerUrls.openai, hostOf("openai", ChatHost), { onReset })
   wires.serve(providerUrls.anthropic, hostOf("anthropic", MessagesHost), { onReset })
+  wires.serve(providerUrls.responses, hostOf("responses", ResponsesHost), { onReset })
 }
 
 const keyOf = ({ headers }: HostRequest): string =>
