@@ -13,7 +13,7 @@ import { peerTools } from "./Peers.ts"
 import { providerUrls } from "./Replica.ts"
 import type { ObservedAttempt } from "./Observed.ts"
 import type { ProviderFault, ScenarioPlan } from "./Scenario.ts"
-import { replicaHeader, sentHeader, type Wires } from "./Wires.ts"
+import { replicaHeader, sentHeader, type Watch, type Wires } from "./Wires.ts"
 import { type Open, planIn, type World } from "./World.ts"
 
 type Attempt = Open<ObservedAttempt>
@@ -102,6 +102,9 @@ const questionOf = ({ messages }: Asked): string =>
     .at(-1) ?? ""
 
 const isSummary = ({ system }: Asked): boolean => system.startsWith("You keep the memory of a conversation")
+
+/** The name of the plan that asks; empty for a summary. */
+const askedBy = (asked: Asked): string => (isSummary(asked) ? "" : planIn(questionOf(asked)))
 
 /** A piece of something that has not begun. Chat drops a call without a name; Messages have an order. */
 const strays = {
@@ -228,10 +231,14 @@ interface Cast {
 export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Cast): void => {
   const asked = new Map<string, number>()
   const running = new WeakMap<HostRequest, Attempt>()
-  const onReset = (request: HostRequest) => {
-    const attempt = running.get(request)
-    if (attempt?.ended === undefined && attempt?.result === "cut") attempt.result = "transport"
-  }
+  const watchOf = (kind: { readonly asked: typeof ChatHost.asked }): Watch => ({
+    onReset: (request, replica) => {
+      const attempt = running.get(request)
+      if (attempt?.ended === undefined && attempt?.result === "cut") attempt.result = "transport"
+      const plan = attempt?.plan ?? askedBy(Effect.runSync(kind.asked(request)))
+      world.resets.push({ ...world.moment(), replica, plan, call: undefined })
+    }
+  })
 
   const hostOf =
     (
@@ -241,7 +248,7 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
     (request) =>
       Effect.gen(function* () {
         const given = yield* kind.asked(request)
-        const plan = isSummary(given) ? "" : planIn(questionOf(given))
+        const plan = askedBy(given)
         const number = asked.get(plan) ?? 0
         asked.set(plan, number + 1)
         const credential = `${provider}-${keyOf(request)}`
@@ -290,9 +297,9 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
         return { ...spoiled, body: Stream.onExit(spoiled.body, end) }
       })
 
-  wires.serve(providerUrls.openai, hostOf("openai", ChatHost), { onReset })
-  wires.serve(providerUrls.anthropic, hostOf("anthropic", MessagesHost), { onReset })
-  wires.serve(providerUrls.responses, hostOf("responses", ResponsesHost), { onReset })
+  wires.serve(providerUrls.openai, hostOf("openai", ChatHost), watchOf(ChatHost))
+  wires.serve(providerUrls.anthropic, hostOf("anthropic", MessagesHost), watchOf(MessagesHost))
+  wires.serve(providerUrls.responses, hostOf("responses", ResponsesHost), watchOf(ResponsesHost))
 }
 
 const keyOf = ({ headers }: HostRequest): string =>

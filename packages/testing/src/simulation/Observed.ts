@@ -154,6 +154,23 @@ export interface ObservedWindow extends Moment {
   readonly until: number
 }
 
+/** A request whose connection the network reset before its answer was over. */
+export interface ObservedReset extends Moment {
+  readonly replica: string
+  /** The name of the plan that asks; empty for a summary. */
+  readonly plan: string
+  /** The key of the call of an MCP server; undefined for a request to a provider. */
+  readonly call: string | undefined
+}
+
+/** A replica that takes a plan over. */
+export interface ObservedTakeOver extends Moment {
+  readonly replica: string
+  readonly plan_id: PlanId
+  /** When the store's answer reached the replica, in milliseconds; undefined if it never did. */
+  readonly heard: number | undefined
+}
+
 /** A request of a caller that waits for an answer: a question, a cancel, a decision. */
 export interface ObservedRequest {
   readonly what: "ask" | "cancel" | "decide" | "drain"
@@ -180,13 +197,12 @@ export interface Observed {
   readonly sessions: ReadonlyArray<ObservedSession>
   readonly readers: ReadonlyArray<ObservedReader>
   readonly commits: ReadonlyArray<ObservedCommit>
-  readonly takeOvers: ReadonlyArray<Moment & { readonly replica: string; readonly plan_id: PlanId }>
+  readonly takeOvers: ReadonlyArray<ObservedTakeOver>
   readonly requests: ReadonlyArray<ObservedRequest>
   readonly calls: ReadonlyArray<ObservedCall>
   readonly attempts: ReadonlyArray<ObservedAttempt>
   readonly windows: ReadonlyArray<ObservedWindow>
-  /** When the network reset all connections of a replica. */
-  readonly resets: ReadonlyArray<Moment & { readonly replica: string }>
+  readonly resets: ReadonlyArray<ObservedReset>
   /** While no replica reached the store. */
   readonly storeAway: ReadonlyArray<Span>
   /** The names of the questions that were asked when all faults were over. */

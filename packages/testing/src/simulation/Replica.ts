@@ -10,6 +10,7 @@ import type { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
+import type { PgClient } from "@effect/sql-pg/PgClient"
 import { Cause, Context, Effect, Exit, Layer, Redacted, Scope } from "effect"
 import { HttpClient } from "effect/http"
 import type { Database, Stores } from "./Database.ts"
@@ -60,7 +61,9 @@ export interface Plant {
   /** Wraps the stores as one replica sees them, in front of what happens to its connection. */
   readonly stores?: (stores: Context.Context<Stores>, replica: string) => Context.Context<Stores>
   /** Wraps the HTTP client of every replica. */
-  readonly client?: (client: HttpClient.HttpClient) => HttpClient.HttpClient
+  readonly network?: (client: HttpClient.HttpClient) => HttpClient.HttpClient
+  /** Wraps the client of the database that all replicas share, where the store is `pglite`. */
+  readonly client?: (client: PgClient) => PgClient
   /** In the place of `Plans.layer`. */
   readonly plans?: typeof Plans.layer
 }
@@ -118,7 +121,7 @@ export class Replica {
     })
     const stores = database.of(name, this.link)
     const wire = wires.clientOf(this.process)
-    const client = plant.client?.(wire) ?? wire
+    const client = plant.network?.(wire) ?? wire
     const graph = door({ process: this.process, world, connections: this.connections }).pipe(
       Layer.provideMerge(plant.plans ?? Plans.layer),
       Layer.provideMerge(CredentialPool.layer),

@@ -19,12 +19,11 @@ import * as Record from "./Record.ts"
 import { configOf, type MakeDoor, type Plant } from "./Replica.ts"
 import type { Scenario } from "./Scenario.ts"
 import * as Servers from "./Servers.ts"
-import type { TraceLine } from "./Trace.ts"
 import * as Tools from "./Tools.ts"
 import type { Asked } from "../provider/Script.ts"
 import type { Turn } from "../provider/Turn.ts"
 import { Wires } from "./Wires.ts"
-import { World } from "./World.ts"
+import { type TraceLine, World } from "./World.ts"
 
 export type { Checker, FaultKinds, MakeDoor, Observed, Plant, Scenario, TraceLine, Violation }
 
@@ -38,6 +37,10 @@ export interface AppWorld {
   readonly questions?: Arrays.NonEmptyReadonlyArray<string>
 }
 
+/** The stores that a run may have. */
+export const storeNames = ["memory", "pglite"] as const
+export type StoreName = (typeof storeNames)[number]
+
 /** What a run begins with. */
 export interface Options {
   readonly seed: number
@@ -50,6 +53,8 @@ export interface Options {
   readonly config?: Partial<PlansConfig["Service"]>
   /** What a test puts in the place of parts of the gateway. */
   readonly plant?: Plant
+  /** What all replicas share: the stores in memory, or those of SQL on PGlite, which take about five times as long. `memory`, unless it is given. */
+  readonly store?: StoreName
   /** How callers come in. By themselves they call the services. */
   readonly door?: MakeDoor
   /** Rules of an app, beside those of the gateway. */
@@ -57,7 +62,7 @@ export interface Options {
 }
 
 /** What a run has shown. */
-export interface Outcome {
+export interface SimulationResult {
   readonly scenario: Scenario
   readonly observed: Observed
   readonly trace: ReadonlyArray<TraceLine>
@@ -97,7 +102,7 @@ const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Sc
  * console.log(`${virtualMs} ms, ${violations.length} violations`)
  * ```
  */
-export const simulate = async (options: Options): Promise<Outcome> => {
+export const simulate = async (options: Options): Promise<SimulationResult> => {
   const { config = {}, door = Door.layerServices, faults = allFaults, plant = {}, seed, steps = Infinity } = options
   const { questions, script, tools = defaultTools } = options.world ?? {}
   const scenario = options.scenario ?? withQuestions(draw(seed, faults), questions)
@@ -106,10 +111,12 @@ export const simulate = async (options: Options): Promise<Outcome> => {
   const world = new World(loop, draws)
   // The first compaction would read it from the disk.
   await import("gpt-tokenizer/encoding/o200k_base")
+  // PGlite is loaded by runs on it alone.
+  const pglite = options.store === "pglite" ? await (await import("./PgliteStore.ts")).open(plant.client) : undefined
   const restore = RealWorld.watch((misuse) => void world.misuse.push(misuse), loop)
   try {
     const wires = new Wires(world)
-    const database = new Database(world)
+    const database = await Database.open(world, pglite?.layer)
     const plans = new Map(scenario.plans.map((plan) => [plan.name, plan]))
     Models.serve(world, wires, {
       script,
@@ -173,5 +180,6 @@ export const simulate = async (options: Options): Promise<Outcome> => {
     throw new Error(`The run of seed ${seed} broke off`, { cause })
   } finally {
     restore()
+    await pglite?.close()
   }
 }

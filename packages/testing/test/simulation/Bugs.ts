@@ -164,7 +164,7 @@ const readerUncounted = (): Plant => ({
 
 /** Requests that call one of these methods never leave. */
 const unsent = (...methods: ReadonlyArray<string>): Plant => ({
-  client: HttpClient.mapRequestEffect((request) => {
+  network: HttpClient.mapRequestEffect((request) => {
     const { body } = request
     const text = body._tag === "Uint8Array" ? new TextDecoder().decode(body.body) : ""
     return methods.some((method) => text.includes(`"${method}"`)) ? Effect.never : Effect.succeed(request)

@@ -32,6 +32,11 @@ const later = {
   ended: { at: 800, order: 79 }
 }
 
+/** Faults that were over before the run. */
+const longAgo = [{ from: -90_000, to: -60_000 }]
+
+const fact = { type: "text", text: "FACT-p9" } as const
+
 const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Observed]> = [
   [
     "a plan with two ends",
@@ -108,6 +113,7 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
         request: { ...one.request, preferences: { ...one.request.preferences, on_disconnect: "cancel" as const } }
       }))(run),
       requests: [],
+      replicas: run.replicas.map((one) => ({ ...one, deaf: longAgo })),
       readers: run.readers.map((one) => ({ ...one, ended: { at: -1_000, order: 3, how: "left" } }))
     })
   ],
@@ -148,6 +154,14 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     "a peer that is not told, though it has named its task",
     "calls",
     first("calls", () => ({ replica: "", ended: undefined, named: { at: 220, order: 22, replica: "a" } }))
+  ],
+  [
+    "a peer that is not told, though only the connection of another call was reset",
+    "calls",
+    (run) => ({
+      ...first("calls", () => ({ replica: "", ended: undefined, named: { at: 220, order: 22, replica: "a" } }))(run),
+      resets: [{ at: 250, order: 25, replica: "a", plan: "p0", call: "p0.1" }]
+    })
   ],
   [
     "a result before its call",
@@ -195,6 +209,19 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     first("sessions", ({ messages }) => ({ messages: messages.map((one, index) => ({ ...one, seq: 10 - index })) }))
   ],
   [
+    "a prompt that lacks a fact, though the summary of another one has failed",
+    "histories",
+    (run) => ({
+      ...first("sessions", ({ messages }) => ({
+        messages: messages.map((one) => (one.seq === 1 ? { ...one, parts: [...one.parts, fact] } : one))
+      }))(run),
+      attempts: run.attempts.flatMap((one) => [
+        { ...one, plan: "", began: { at: 0, order: 3 }, result: "server_error" },
+        one
+      ])
+    })
+  ],
+  [
     "a prompt that knows what comes later",
     "histories",
     first("attempts", (one) => ({
@@ -224,6 +251,34 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     })
   ],
   ["an end behind the deadline", "inTime", first("plans", () => ({ deadline: -600 }))],
+  [
+    "an end later behind the deadline than the answer to a slow take-over was on its way",
+    "inTime",
+    (run) => ({
+      ...first("plans", () => ({ deadline: -600 }))(run),
+      replicas: run.replicas.map((one) => ({
+        ...one,
+        started: { at: -60_000, order: 0 },
+        cutOff: [{ from: -40_010, to: -39_940 }]
+      })),
+      takeOvers: run.plans.map(({ plan: { plan_id } }) => ({
+        at: -40_000,
+        order: 0,
+        replica: "b",
+        plan_id,
+        heard: -39_950
+      }))
+    })
+  ],
+  [
+    "a cancel that comes late",
+    "inTime",
+    (run) => ({
+      ...run,
+      replicas: run.replicas.map((one) => ({ ...one, deaf: longAgo })),
+      requests: run.requests.map((one) => ({ ...one, what: "cancel", began: { at: -1_000, order: 0.5 } }))
+    })
+  ],
   [
     "a plan whose process is dead, and that nobody takes over",
     "inTime",
@@ -274,6 +329,14 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     "a final frame with another usage",
     "spending",
     plan(({ final }) => ({ final: final && { ...final, usage: sound.attempts[0]?.usage } }))
+  ],
+  [
+    "usage that no plan tells, though only another one has lost its connection",
+    "spending",
+    (run) => ({
+      ...first("attempts", (one) => ({ usage: one.usage && { ...one.usage, output_tokens: 9 } }))(run),
+      resets: [{ at: 100, order: 19, replica: "a", plan: "p1", call: undefined }]
+    })
   ],
   ["usage that no provider has reported", "spending", first("attempts", () => ({ usage: undefined }))],
   ["more steps than allowed", "budgets", budget({ max_steps: 1 })],

@@ -2,6 +2,7 @@ import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Duration, Effect } from "effect"
 import { execFile } from "node:child_process"
+import { tmpdir } from "node:os"
 import { promisify } from "node:util"
 import { draw } from "../../src/simulation/Draw.ts"
 import { type Fault, plainPlan, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
@@ -13,18 +14,30 @@ const seeds = Array.from({ length: 50 }, (_, index) => index + 1)
   .filter((seed) => draw(seed).faults.some(({ _tag }) => _tag === "Kill"))
   .slice(0, 4)
 
+const runs = [...seeds.map((seed) => ({ seed, store: "memory" }) as const), { seed: 3, store: "pglite" } as const]
+
 describe("a simulated run", () => {
-  it("is the same for the same seed, byte for byte, twice in a process and in another process", async () => {
-    const first = await tracesOf(seeds)
+  it("is the same for the same seed, byte for byte, twice in a process and in another one elsewhere, in both stores", async () => {
+    const first = await tracesOf(runs)
     assert.include(first, "is killed")
-    assert.strictEqual(await tracesOf(seeds), first)
+    assert.strictEqual(await tracesOf(runs), first)
     const script = new URL("printTraces.ts", import.meta.url).pathname
-    const { stdout } = await promisify(execFile)(process.execPath, [script, ...seeds.map(String)])
+    const { stdout } = await promisify(execFile)(process.execPath, [script, JSON.stringify(runs)], {
+      cwd: tmpdir(),
+      env: {
+        TZ: "Pacific/Chatham",
+        LC_ALL: "tr_TR.UTF-8",
+        NODE_OPTIONS: "--max-semi-space-size=1 --stack-trace-limit=1"
+      }
+    })
     assert.strictEqual(stdout, first)
   })
 
   it("is another one for another seed", async () => {
-    assert.notStrictEqual(await tracesOf([1]), (await tracesOf([2])).replace("seed 2", "seed 1"))
+    assert.notStrictEqual(
+      await tracesOf([{ seed: 1, store: "memory" }]),
+      (await tracesOf([{ seed: 2, store: "memory" }])).replace("seed 2", "seed 1")
+    )
   })
 
   it("ends behind so many tasks, with the story of the whole run up to there", async () => {

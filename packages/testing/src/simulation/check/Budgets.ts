@@ -3,7 +3,7 @@ import { resultsOf } from "../Models.ts"
 import type { Moment, Observed, ObservedAttempt, ObservedCall, ObservedPlan } from "../Observed.ts"
 import { wasHindered } from "./Fitness.ts"
 import { endsOf, named } from "./PlanEnd.ts"
-import { isLostOnTheWay, usageWithin } from "./Spending.ts"
+import { isReset, usageWithin } from "./Spending.ts"
 
 /** How long a replica may take to store what an attempt has used, in milliseconds. */
 const storedWithin = 2_000
@@ -37,8 +37,7 @@ const isKnown = (observed: Observed, { plan }: ObservedPlan, attempt: ObservedAt
     ({ order, plan_id }) => plan_id === plan.plan_id && order > began.order && order < by.order
   )
   return (
-    !isLostOnTheWay(observed, attempt) &&
-    (isSameProcess || !wasHindered(observed, replica, began.at, ended.at + storedWithin))
+    !isReset(observed, attempt) && (isSameProcess || !wasHindered(observed, replica, began.at, ended.at + storedWithin))
   )
 }
 

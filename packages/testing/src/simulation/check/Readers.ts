@@ -9,8 +9,10 @@ const leaveReach = 500
 /** How long a connection may be silent, in milliseconds: a ping comes every 10 s, and 1 s later behind frames that a protocol does not show. */
 const maxSilence = 11_500
 
-const isDeaf = (observed: Observed, name: string, to: number): boolean =>
-  observed.replicas.some(({ deaf, replica }) => replica === name && deaf.some(({ from }) => from < to))
+const isDeaf = (observed: Observed, name: string, from: number, to: number): boolean =>
+  observed.replicas.some(
+    ({ deaf, replica }) => replica === name && deaf.some((span) => span.from < to && span.to > from)
+  )
 
 /** A plan that ends with its readers ends as soon as the last one has left, unless something kept that from it. */
 const endsUnread = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
@@ -23,7 +25,9 @@ const endsUnread = (observed: Observed, plan: ObservedPlan): ReadonlyArray<strin
   const ended = endsOf(observed, plan)[0]?.at ?? observed.end
   const places = [...ownersOf(observed, plan), ...readers].map(({ replica }) => replica)
   const isHindered = places.some(
-    (name) => wasHindered(observed, name, left - aftermath(observed), ended) || isDeaf(observed, name, ended)
+    (name) =>
+      wasHindered(observed, name, left - aftermath(observed), ended) ||
+      isDeaf(observed, name, left - aftermath(observed), ended)
   )
   const grace = preferences.disconnect_grace_ms ?? Duration.toMillis(observed.config.streamGrace)
   return ended <= left + grace + leaveReach || isHindered

@@ -65,10 +65,11 @@ const usageAddsUp = (plan: ObservedPlan): ReadonlyArray<string> => {
   ]
 }
 
-/** Whether the end of the answer was on its way when the network reset the connection. */
-export const isLostOnTheWay = ({ resets }: Observed, { ended, replica }: ObservedAttempt): boolean =>
-  ended !== undefined &&
-  resets.some((reset) => reset.replica === replica && reset.at >= ended.at && reset.at <= ended.at + onTheWay)
+/** Whether the network reset its connection. */
+export const isReset = ({ resets }: Observed, { ended, plan, replica }: ObservedAttempt): boolean =>
+  resets.some(
+    (reset) => reset.call === undefined && reset.plan === plan && reset.replica === replica && reset.at === ended?.at
+  )
 
 /** What plans tell is what providers reported: never more, and never less where no process lost what it knew, and no answer was lost. */
 const usageIsReported = (observed: Observed): ReadonlyArray<string> => {
@@ -76,7 +77,7 @@ const usageIsReported = (observed: Observed): ReadonlyArray<string> => {
   const reported = total(observed.attempts.flatMap(({ usage }) => usage ?? []))
   const isMore = sum.input_tokens > reported.input_tokens || sum.output_tokens > reported.output_tokens
   const isWhole =
-    observed.attempts.every((attempt) => attempt.usageMs <= usageWithin && !isLostOnTheWay(observed, attempt)) &&
+    observed.attempts.every((attempt) => attempt.usageMs <= usageWithin && !isReset(observed, attempt)) &&
     observed.plans.every(
       (plan) =>
         plan.plan.state === "completed" &&

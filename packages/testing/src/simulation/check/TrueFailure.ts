@@ -3,9 +3,9 @@ import { Duration } from "effect"
 import type { Observed, ObservedAttempt, ObservedPlan } from "../Observed.ts"
 import { isSpent } from "./Budgets.ts"
 import { wasAway, wasHindered } from "./Fitness.ts"
-import { couldNotSummarise } from "./Histories.ts"
+import { notSummarised } from "./Histories.ts"
 import { ownersOf, type PlanEnd } from "./PlanEnd.ts"
-import { isLostOnTheWay, onTheWay } from "./Spending.ts"
+import { onTheWay } from "./Spending.ts"
 
 /** Whether this has happened to the plan, which it names as the reason of its end. */
 type Cause = (observed: Observed, plan: ObservedPlan, end: PlanEnd) => boolean
@@ -28,8 +28,11 @@ const sessionOf = ({ sessions }: Observed, { plan }: ObservedPlan) =>
 const lastAttempt = ({ attempts }: Observed, { name }: ObservedPlan, { order }: PlanEnd) =>
   attempts.findLast(({ began, plan }) => plan === name && began.order < order)
 
-const isCutByNetwork = ({ resets }: Observed, { began, replica }: ObservedAttempt, { order }: PlanEnd): boolean =>
-  resets.some((reset) => reset.replica === replica && reset.order > began.order && reset.order < order)
+const isCutByNetwork = ({ resets }: Observed, { began, plan, replica }: ObservedAttempt, end: PlanEnd): boolean =>
+  resets.some(
+    ({ call, order, plan: of, replica: at }) =>
+      call === undefined && of === plan && at === replica && order > began.order && order < end.order
+  )
 
 /** Whether a replica sees this failure in what the provider, or the network, has done with the request. */
 const isFault = (observed: Observed, attempt: ObservedAttempt, reason: string, end: PlanEnd): boolean => {
@@ -37,7 +40,7 @@ const isFault = (observed: Observed, attempt: ObservedAttempt, reason: string, e
   if (result === reason) return true
   switch (reason) {
     case "transport":
-      return isCutByNetwork(observed, attempt, end) || isLostOnTheWay(observed, attempt)
+      return isCutByNetwork(observed, attempt, end)
     case "first_token_timeout":
     case "idle_timeout":
       return result === "cut" && quiet >= observed.silence - onTheWay
@@ -80,12 +83,11 @@ const isTooLong: Cause = (observed, plan, end) => {
   const most = 0.65 * observed.config.contextWindow - frameOf(observed)
   const messages = sessionOf(observed, plan)
   const own = messages.filter(({ plan_id }) => plan_id === plan.plan.plan_id)
-  const facts = new Set(
-    observed.plans.flatMap(({ name, plan: { session_id } }) =>
-      session_id === plan.plan.session_id ? [`FACT-${name}`] : []
-    )
+  const missing = notSummarised(observed, end)
+  const isMissing = observed.plans.some(
+    ({ name, plan: { session_id } }) => session_id === plan.plan.session_id && missing.has(`FACT-${name}`)
   )
-  return lengthOf(own) >= most || (lengthOf(messages) >= most && couldNotSummarise(observed, facts, end))
+  return lengthOf(own) >= most || (lengthOf(messages) >= most && isMissing)
 }
 
 /** The plan has been taken over, and cannot be resumed: a call may have had an effect that nobody knows, or too many processes have died. */
