@@ -36,6 +36,7 @@ const questionOf = (plan: ScenarioPlan) => ({
     on_busy: plan.onBusy,
     timeout_ms: plan.timeoutMs,
     approval: plan.approval ?? "sensitive",
+    ...(plan.model !== undefined && { model: plan.model }),
     ...plan.budget
   }
 })

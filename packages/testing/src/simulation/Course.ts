@@ -7,6 +7,7 @@ import type { Cluster } from "./Cluster.ts"
 import type { Database } from "./Database.ts"
 import * as Faults from "./Faults.ts"
 import type { Load } from "./Process.ts"
+import { models } from "./Replica.ts"
 import { plainPlan, type Scenario, type ScenarioPlan } from "./Scenario.ts"
 import type { Wires } from "./Wires.ts"
 import type { World } from "./World.ts"
@@ -92,14 +93,17 @@ export class Course {
     })
   }
 
-  /** A question for each session. */
+  /** A question for each session, on any of the wires: what is stored can be sent on each. */
   #probes(): ReadonlyArray<ScenarioPlan> {
-    const { plans, question, scenario } = this.#parts
+    const { plans, question, scenario, world } = this.#parts
+    const draws = world.draws.of("probes")
     const sessions = Array.from(new Set(scenario.plans.map(({ session }) => session)))
     return sessions.map((session, index) => {
       const asked = question === undefined ? {} : { question }
-      const probe = { ...plainPlan, ...asked, name: `probe${index}`, session, replica: index }
+      const model = draws.pick(models)
+      const probe = { ...plainPlan, ...asked, name: `probe${index}`, session, replica: index, model }
       plans.set(probe.name, probe)
+      world.probes.push(probe.name)
       return probe
     })
   }

@@ -2,6 +2,7 @@ import type { FinishReason } from "@bowline/runtime/provider/Provider"
 import { Effect, Exit, Stream } from "effect"
 import * as ChatHost from "../provider/ChatHost.ts"
 import * as MessagesHost from "../provider/MessagesHost.ts"
+import * as ResponsesHost from "../provider/ResponsesHost.ts"
 import { reasonOf } from "../provider/internal/reasonOf.ts"
 import { withFinish } from "../provider/internal/withFinish.ts"
 import type { Asked, Script } from "../provider/Script.ts"
@@ -113,6 +114,16 @@ const strays = {
   },
   anthropic: {
     piece: { type: "content_block_delta", index: 7, delta: { type: "text_delta", text: "too early " } },
+    result: "stream_corrupt"
+  },
+  responses: {
+    piece: {
+      type: "response.output_text.delta",
+      item_id: "none",
+      output_index: 7,
+      content_index: 0,
+      delta: "too early "
+    },
     result: "stream_corrupt"
   }
 }
@@ -288,6 +299,7 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
 
   wires.serve(providerUrls.openai, hostOf("openai", ChatHost), watchOf(ChatHost))
   wires.serve(providerUrls.anthropic, hostOf("anthropic", MessagesHost), watchOf(MessagesHost))
+  wires.serve(providerUrls.responses, hostOf("responses", ResponsesHost), watchOf(ResponsesHost))
 }
 
 const keyOf = ({ headers }: HostRequest): string =>

@@ -76,8 +76,6 @@ export interface ObservedDay extends DailyBudget {
 export interface ObservedPlan {
   /** The name in the scenario; the question has it as `FACT-<name>`. */
   readonly name: string
-  /** It was asked when all faults were over: nothing may keep it from its answer. */
-  readonly isProbe: boolean
   /** Where it was created. */
   readonly replica: string
   /** As it is stored. */
@@ -207,6 +205,8 @@ export interface Observed {
   readonly resets: ReadonlyArray<ObservedReset>
   /** While no replica reached the store. */
   readonly storeAway: ReadonlyArray<Span>
+  /** The names of the questions that were asked when all faults were over. */
+  readonly probes: ReadonlyArray<string>
   readonly day: ObservedDay | undefined
   /** As every replica has it. */
   readonly config: PlansConfig["Service"]

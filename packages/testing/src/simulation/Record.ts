@@ -62,7 +62,6 @@ const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedP
     const changes = world.commits.flatMap(({ changes, plan_id }) => (plan_id === id ? changes : []))
     const observed: ObservedPlan = {
       name,
-      isProbe: name.startsWith("probe"),
       replica,
       plan: found.value,
       request,
@@ -158,6 +157,7 @@ export const collect = (parts: Parts): Observed => {
     windows: world.windows,
     resets: world.resets,
     storeAway: world.storeAway,
+    probes: world.probes,
     day: world.day,
     config,
     silence: silenceOf(config),

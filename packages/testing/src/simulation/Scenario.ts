@@ -41,6 +41,8 @@ export interface ScenarioPlan {
   /** Whether every call waits for a decision. */
   readonly approval?: "always"
   readonly budget?: Budget
+  /** As `provider/model`. */
+  readonly model?: string
   /** How long the caller takes for each frame. */
   readonly readMs: number
   /** How many characters of no meaning the question has, so that a session has to be compacted. */

@@ -55,6 +55,7 @@ export class World {
   /** What is wrong at this instant with providers, cards and MCP servers. */
   readonly standing = new Set<StandingFault>()
   day: Open<ObservedDay> | undefined
+  readonly probes: Array<string> = []
 
   constructor(loop: Loop, draws: Draws) {
     this.loop = loop

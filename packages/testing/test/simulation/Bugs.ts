@@ -9,6 +9,7 @@ import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type PlanChange, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Context, Effect, Layer } from "effect"
+import { HttpClient } from "effect/http"
 import type { Plant } from "../../src/simulation/Replica.ts"
 import { plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
 
@@ -161,6 +162,15 @@ const readerUncounted = (): Plant => ({
   }
 })
 
+/** Requests that call one of these methods never leave. */
+const unsent = (...methods: ReadonlyArray<string>): Plant => ({
+  network: HttpClient.mapRequestEffect((request) => {
+    const { body } = request
+    const text = body._tag === "Uint8Array" ? new TextDecoder().decode(body.body) : ""
+    return methods.some((method) => text.includes(`"${method}"`)) ? Effect.never : Effect.succeed(request)
+  })
+})
+
 /** Every limit of a request is checked a little late. */
 const lateBudget = (): Plant => {
   const later = ({ max_steps, max_tool_calls, max_total_tokens, ...rest }: GivenPreferences): GivenPreferences => ({
@@ -195,6 +205,12 @@ const endlessDay = (): Plant => onPlans(() => ({ spent: () => Effect.succeed({ t
 const working = (ms: number): ScenarioPlan => ({
   ...plainPlan,
   steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "work", ms }] }, ...plainPlan.steps]
+})
+
+/** A plan whose only call takes 20 s elsewhere. */
+const calling = (tool: string): ScenarioPlan => ({
+  ...plainPlan,
+  steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool, ms: 20_000 }] }, ...plainPlan.steps]
 })
 
 const workingTwice: ScenarioPlan = {
@@ -318,6 +334,18 @@ export const bugs: Readonly<Record<string, Bug>> = {
     rule: "budgets",
     seeds: [49, 138, 143],
     scenario: { ...scenarioOf(workingTwice, 1), day: { tokens: 100_000, tool_calls: 1 } }
+  },
+  "a peer that is not told to cancel": {
+    plant: () => unsent("tasks/cancel", "CancelTask"),
+    rule: "calls",
+    seeds: [6, 111, 145],
+    scenario: scenarioOf({ ...calling("auto_ask"), acts: [{ _tag: "Cancel", at: 2_000, replica: 0 }] }, 1)
+  },
+  "an MCP server that is not told to cancel": {
+    plant: () => unsent("notifications/cancelled"),
+    rule: "calls",
+    seeds: [438, 559, 829],
+    scenario: scenarioOf({ ...calling("desk_note"), acts: [{ _tag: "Cancel", at: 2_000, replica: 0 }] }, 1)
   },
   "a reader counted as gone": {
     plant: readerUncounted,

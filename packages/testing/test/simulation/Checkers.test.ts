@@ -1,14 +1,24 @@
+import { unknownEffect } from "@bowline/runtime/unstable/history/LegalHistory"
 import { assert, describe, it } from "@effect/vitest"
 import { check } from "../../src/simulation/check/Checkers.ts"
+import { streams } from "../../src/simulation/check/Streams.ts"
 import type { Observed } from "../../src/simulation/Observed.ts"
 import { sound } from "./Sound.ts"
-import { first, frames, plan } from "./Spoil.ts"
+import { first, frames, lastAttempt, plan } from "./Spoil.ts"
 
 const budget = (budget: Observed["plans"][number]["budget"]) => first("plans", () => ({ budget }))
 
 const day =
   (day: { readonly tokens: number; readonly tool_calls: number }) =>
   (run: Observed): Observed => ({ ...run, day: { ...day, lifted: undefined } })
+
+/** The answer of an attempt that failed. */
+const half = { event: "text.delta", data: { step: 2, attempt: 0, delta: "to" } } as const
+
+const moving = {
+  event: "task.progress",
+  data: { task_id: sound.calls[0]?.task_id ?? ("" as never), state: "working" }
+} as const
 
 /** The call is made by the second step. */
 const usedBefore = first("calls", () => ({ began: { at: 420, order: 42 }, ended: { at: 440, order: 44 } }))
@@ -53,7 +63,21 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ],
   ["a stream without done", "oneEnd", frames((all) => all.slice(0, -1))],
   ["a call that runs on behind the end", "oneEnd", first("calls", () => ({ ended: { at: 700, order: 90 } }))],
-  ["a lease that is left", "oneEnd", (run) => ({ ...run, left: [{ what: "lease", replica: "a", detail: "s" }] })],
+  ...(["fiber", "socket", "timer", "lease", "task", "reader"] as const).map(
+    (what) =>
+      [
+        `a ${what} that is left`,
+        "oneEnd",
+        (run: Observed) => ({ ...run, left: [{ what, replica: "a", detail: "" }] })
+      ] as const
+  ),
+  [
+    "a request to a provider that runs on behind the end",
+    "oneEnd",
+    first("attempts", () => ({ ended: { at: 700, order: 90 } }))
+  ],
+  ["a stream that ends otherwise than its plan", "oneEnd", plan(() => ({ state: "failed" }))],
+  ["a stream that begins twice", "oneEnd", frames((all) => [...all.slice(0, 1), ...all])],
   [
     "a frame that is seen before it is stored",
     "streams",
@@ -93,8 +117,28 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
       readers: run.readers.map((one) => ({ ...one, ended: { at: -1_000, order: 3, how: "left" } }))
     })
   ],
+  ["a frame that is not stored", "streams", first("plans", ({ frames: all }) => ({ frames: all.toSpliced(3, 1) }))],
+  [
+    "a frame that is older than the one before",
+    "streams",
+    first("plans", ({ frames: all }) => ({
+      frames: all.map((frame, index) => (index === 3 ? { ...frame, at: "2025-12-31T00:00:00.000Z" } : frame))
+    }))
+  ],
+  ["an answer that repeats what was not retracted", "streams", frames((all) => all.toSpliced(7, 0, half))],
   ["an answer that is not what was shown", "streams", frames((all) => all.filter((_, index) => index !== 8))],
   ["a task without an end", "calls", frames((all) => all.filter(({ event }) => event !== "task.finished"))],
+  ["a task that goes on behind its end", "calls", frames((all) => all.toSpliced(6, 0, moving))],
+  [
+    "a task that is stored as running",
+    "calls",
+    first("plans", ({ tasks }) => ({ tasks: [...tasks, { task_id: "t", state: "running" }] as never }))
+  ],
+  [
+    "two calls with one id",
+    "calls",
+    (run) => ({ ...run, calls: [...run.calls, ...run.calls.map((call) => ({ ...call, key: "else" }))] })
+  ],
   ["a call that comes twice", "calls", (run) => ({ ...run, calls: [...run.calls, ...run.calls] })],
   [
     "one call with two ids",
@@ -142,6 +186,28 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     }))
   ],
   ["a prompt that lacks a fact", "histories", first("attempts", (one) => ({ asked: { ...one.asked, messages: [] } }))],
+  [
+    "a prompt that a provider refuses",
+    "histories",
+    lastAttempt(({ asked }) => ({ asked: { ...asked, messages: asked.messages.slice(0, -1) } }))
+  ],
+  [
+    "a prompt that lacks a result that is known",
+    "histories",
+    lastAttempt(({ asked }) => ({
+      asked: {
+        ...asked,
+        messages: asked.messages.map((message) =>
+          message.role === "tool" ? { ...message, content: unknownEffect } : message
+        )
+      }
+    }))
+  ],
+  [
+    "messages that are out of order",
+    "histories",
+    first("sessions", ({ messages }) => ({ messages: messages.map((one, index) => ({ ...one, seq: 10 - index })) }))
+  ],
   [
     "a prompt that lacks a fact, though the summary of another one has failed",
     "histories",
@@ -222,10 +288,21 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     })
   ],
   [
-    "a session that does not take the next question",
+    "a cancel that does not reach its plan",
+    "inTime",
+    (run) => ({
+      ...run,
+      requests: [
+        ...run.requests,
+        ...run.requests.map((one) => ({ ...one, what: "cancel" as const, began: { at: -100, order: 0 } }))
+      ]
+    })
+  ],
+  ["a session that refuses the next question", "inTime", (run) => ({ ...run, probes: [...run.probes, "probe1"] })],
+  [
+    "a session that does not answer the next question",
     "inTime",
     first("plans", (one) => ({
-      isProbe: true,
       plan: { ...one.plan, state: "failed" as const }
     }))
   ],
@@ -248,6 +325,11 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     })
   ],
   ["usage that the stream does not tell", "spending", plan(() => ({ usage: sound.attempts[0]?.usage }))],
+  [
+    "a final frame with another usage",
+    "spending",
+    plan(({ final }) => ({ final: final && { ...final, usage: sound.attempts[0]?.usage } }))
+  ],
   [
     "usage that no plan tells, though only another one has lost its connection",
     "spending",
@@ -284,6 +366,8 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
       })
   ],
   ["a plan that never ends", "liveness", plan(() => ({ state: "running" }))],
+  ["a request to a provider that never ends", "liveness", first("attempts", () => ({ ended: undefined }))],
+  ["a call that never ends", "liveness", first("calls", () => ({ ended: undefined }))],
   ["a stream that never ends", "liveness", first("readers", () => ({ ended: undefined }))],
   [
     "a request that is never answered",
@@ -298,6 +382,14 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
 describe("the checkers of a simulated run", () => {
   it("find nothing in a run in which nothing is wrong", () => {
     assert.deepStrictEqual(check(sound), [])
+  })
+
+  it("find nothing in an answer that repeats what was retracted", () => {
+    const retracted = { event: "text.retract", data: { step: 2, attempt: 0 } } as const
+    assert.deepStrictEqual(
+      streams(frames((all) => all.toSpliced(7, 0, half, retracted))({ ...sound, readers: [] })),
+      []
+    )
   })
 
   for (const [what, rule, spoil] of violations) {

@@ -105,7 +105,6 @@ const stored: Plan = {
 
 const plan: ObservedPlan = {
   name: "p0",
-  isProbe: false,
   replica: "a",
   plan: stored,
   request,
@@ -236,6 +235,7 @@ export const sound: Observed = {
   windows: [],
   resets: [],
   storeAway: [],
+  probes: ["p0"],
   day: undefined,
   config: configOf({}),
   silence: 120_000,

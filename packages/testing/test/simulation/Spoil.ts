@@ -19,6 +19,14 @@ export const frames = (change: (all: typeof events) => typeof events) =>
 export const plan = (change: (one: Observed["plans"][number]["plan"]) => object) =>
   first("plans", (one) => ({ plan: { ...one.plan, ...change(one.plan) } }))
 
+/** The run with its last request to a provider changed. */
+export const lastAttempt =
+  (change: (one: Observed["attempts"][number]) => Partial<Observed["attempts"][number]>) =>
+  (run: Observed): Observed => ({
+    ...run,
+    attempts: run.attempts.map((one, index) => (index === run.attempts.length - 1 ? { ...one, ...change(one) } : one))
+  })
+
 /** The run with another end of its plan. */
 const ended =
   (outcome: Outcome) =>

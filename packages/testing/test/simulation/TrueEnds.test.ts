@@ -4,17 +4,9 @@ import { trueEnd } from "../../src/simulation/check/TrueEnd.ts"
 import { configOf } from "../../src/simulation/Replica.ts"
 import type { Observed } from "../../src/simulation/Observed.ts"
 import { sound } from "./Sound.ts"
-import { aborted, failed, first, stopped } from "./Spoil.ts"
+import { aborted, failed, first, lastAttempt, stopped } from "./Spoil.ts"
 
 type Change = (run: Observed) => Observed
-
-/** The run with its last request to a provider changed. */
-const lastAttempt =
-  (change: Partial<Observed["attempts"][number]>): Change =>
-  (run) => ({
-    ...run,
-    attempts: run.attempts.map((one, index) => (index === run.attempts.length - 1 ? { ...one, ...change } : one))
-  })
 
 const request = (change: Partial<Observed["plans"][number]["request"]>) =>
   first("plans", (one) => ({ request: { ...one.request, ...change } }))
@@ -83,18 +75,18 @@ const aside: Change = (run) => ({
 
 /** A code, and what has to have happened if a plan ends with it. */
 const failures: ReadonlyArray<readonly [string, Change]> = [
-  ["provider_rate_limited", lastAttempt({ result: "rate_limited" })],
+  ["provider_rate_limited", lastAttempt(() => ({ result: "rate_limited" }))],
   ["provider_rate_limited", aside],
-  ["provider_auth", lastAttempt({ result: "auth" })],
+  ["provider_auth", lastAttempt(() => ({ result: "auth" }))],
   [
     "provider_transport",
     (run) => ({ ...run, resets: [{ at: 440, order: 44, replica: "a", plan: "p0", call: undefined }] })
   ],
-  ["provider_idle_timeout", lastAttempt({ result: "cut", quiet: 120_000 })],
+  ["provider_idle_timeout", lastAttempt(() => ({ result: "cut", quiet: 120_000 }))],
   ["provider_attempt_timeout", (run) => ({ ...run, config: configOf({ attemptTimeout: 10 as never }) })],
-  ["provider_empty_answer", lastAttempt({ said: "" })],
+  ["provider_empty_answer", lastAttempt(() => ({ said: "" }))],
   ["context_overflow", longQuestion],
-  ["context_overflow", lastAttempt({ result: "context_overflow" })],
+  ["context_overflow", lastAttempt(() => ({ result: "context_overflow" }))],
   ["storage", (run) => ({ ...run, storeAway: [{ from: 100, to: 400 }] })],
   ["interrupted", takenOver],
   ["budget_exceeded", first("plans", () => ({ budget: { max_total_tokens: 1 } }))],
@@ -113,7 +105,7 @@ const aborts: ReadonlyArray<readonly [AbortReason, Change]> = [
   ["shutdown", asked("drain")]
 ]
 
-const finish = (reason: "length" | "content_filter" | "refusal" | "pause") => lastAttempt({ finish: reason })
+const finish = (reason: "length" | "content_filter" | "refusal" | "pause") => lastAttempt(() => ({ finish: reason }))
 
 const stops: ReadonlyArray<readonly [StopReason, Change]> = [
   ["max_steps", first("plans", () => ({ budget: { max_steps: 2 } }))],
@@ -152,8 +144,8 @@ describe("the end of a plan", () => {
   }
 
   for (const [what, spoil] of [
-    ["an answer that the provider has not said", lastAttempt({ said: "else" })],
-    ["an answer of which the provider has said less", lastAttempt({ finish: "length" })],
+    ["an answer that the provider has not said", lastAttempt(() => ({ said: "else" }))],
+    ["an answer of which the provider has said less", lastAttempt(() => ({ finish: "length" }))],
     [
       "the disconnect of a reader that is there",
       (run: Observed) => ({

@@ -68,18 +68,20 @@ const isCancelled = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
 }
 
 /** The session takes the next question: what is asked when all is over is answered. */
-const isAnswered = ({ isProbe, plan }: ObservedPlan): ReadonlyArray<string> =>
-  isProbe && plan.state !== "completed"
-    ? [`was asked when all was over, and is ${plan.state}: ${plan.error?.message ?? ""}`]
-    : []
+const areAnswered = ({ plans, probes }: Observed): ReadonlyArray<string> =>
+  probes.flatMap((name) => {
+    const plan = plans.find((one) => one.name === name)?.plan
+    return plan?.state === "completed"
+      ? []
+      : [`${name} was asked when all was over, and is ${plan?.state ?? "refused"}: ${plan?.error?.message ?? ""}`]
+  })
 
 /** Plans end within the deadline plus 1 s, and within the lease's time plus 10 s after a death; the session takes the next question. */
-export const inTime = (observed: Observed): ReadonlyArray<string> =>
-  observed.plans.flatMap((plan) =>
-    [
-      ...endsInTime(observed, plan),
-      ...isTakenOver(observed, plan),
-      ...isCancelled(observed, plan),
-      ...isAnswered(plan)
-    ].map((what) => `${named(plan)} ${what}`)
-  )
+export const inTime = (observed: Observed): ReadonlyArray<string> => [
+  ...observed.plans.flatMap((plan) =>
+    [...endsInTime(observed, plan), ...isTakenOver(observed, plan), ...isCancelled(observed, plan)].map(
+      (what) => `${named(plan)} ${what}`
+    )
+  ),
+  ...areAnswered(observed)
+]
