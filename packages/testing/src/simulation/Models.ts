@@ -1,3 +1,4 @@
+import type { FinishReason } from "@bowline/runtime/provider/Provider"
 import { Effect, Exit, Stream } from "effect"
 import * as ChatHost from "../provider/ChatHost.ts"
 import * as MessagesHost from "../provider/MessagesHost.ts"
@@ -24,8 +25,8 @@ interface Playing {
   spokeAt: number
 }
 
-const usageOf = (asked: Asked) => ({
-  input_tokens: Math.ceil(JSON.stringify(asked.messages).length / 4),
+const usageOf = ({ messages, system, tools }: Asked) => ({
+  input_tokens: Math.ceil(JSON.stringify([system, tools, messages]).length / 4),
   output_tokens: 7,
   cached_input_tokens: 0,
   reasoning_tokens: 0
@@ -123,11 +124,14 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
   const whole = spoken(playing, answer)
   const text = whole.filter(({ _tag }) => _tag !== "Call")
   let finishedAt = Infinity
-  const finished = then(playing, (attempt) => {
-    attempt.result = "finished"
-    finishedAt = playing.world.now
-  })
-  const ended = withFinish(whole).flatMap((move) => (move._tag === "Finish" ? [move, finished] : [move]))
+  const finished = (reason: FinishReason) =>
+    then(playing, (attempt) => {
+      attempt.result = "finished"
+      attempt.finish = reason
+      attempt.calls = whole.filter(({ _tag }) => _tag === "Call").length
+      finishedAt = playing.world.now
+    })
+  const ended = withFinish(whole).flatMap((move) => (move._tag === "Finish" ? [move, finished(move.reason)] : [move]))
   const used = then(playing, (attempt) => {
     attempt.usage = usage
     attempt.usageMs = Math.max(playing.world.now - finishedAt, 0)
@@ -165,12 +169,12 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
       const { piece, result } = strays[playing.provider]
       attempt.result = result
       const stray = Turn.raw(`data: ${JSON.stringify(piece)}\n\n`)
-      return result === "cut" ? [...text, stray, Turn.finish("stop"), finished, ...reported] : [...text, stray]
+      return result === "cut" ? [...text, stray, Turn.finish("stop"), finished("stop"), ...reported] : [...text, stray]
     }
     case "Twice":
       return [...ended, ...ended.filter(({ _tag }) => _tag === "Finish"), ...reported]
     case "Length":
-      return [...text, Turn.finish("length"), finished, ...reported]
+      return [...text, Turn.finish("length"), finished("length"), ...reported]
   }
 }
 
@@ -250,6 +254,8 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
           began: world.moment(),
           ended: undefined,
           result: "cut",
+          finish: undefined,
+          calls: 0,
           quiet: 0,
           said: "",
           usage: undefined,

@@ -46,7 +46,7 @@ const planOf = (key: string): string => key.split("/")[0] ?? ""
 const numberOf = ({ headers }: HostRequest, id: unknown): string => `${headers["mcp-session-id"] ?? ""}/${String(id)}`
 
 /** The server knows its calls by their keys, and a request to cancel names one by its session and its number there. */
-class Book {
+class ServerCalls {
   readonly #world: World
   readonly #byNumber = new Map<string, Open<ObservedCall>>()
 
@@ -122,7 +122,7 @@ const spoil = (answer: HostResponse, fault: McpFault | undefined): Effect.Effect
 /** Serves the MCP server of the world, with the faults of the calls that have one. */
 export const serve = (world: World, wires: Wires, faultOf: (key: string) => McpFault | undefined) =>
   Effect.gen(function* () {
-    const book = new Book(world)
+    const calls = new ServerCalls(world)
     const served = yield* Deferred.make<Host>()
     const network = Network.of({
       serve: Effect.fnUntraced(function* (host) {
@@ -142,7 +142,7 @@ export const serve = (world: World, wires: Wires, faultOf: (key: string) => McpF
           const { key, ms } = given.value.arguments
           const fault = faultOf(key)
           if (fault?._tag === "Refuse") return text(fault.status, "refused")
-          book.came(given.value, numberOf(sent, request.id), sent.headers[replicaHeader] ?? "", ms + lateBy(fault))
+          calls.came(given.value, numberOf(sent, request.id), sent.headers[replicaHeader] ?? "", ms + lateBy(fault))
           yield* Effect.sleep(ms)
           const content = fault?._tag === "Garbled" ? "?" : [{ type: "text", text: `did ${key}` }]
           const result = { content, isError: fault?._tag === "Fail" }
@@ -167,7 +167,7 @@ export const serve = (world: World, wires: Wires, faultOf: (key: string) => McpF
           forgot.add(forgets)
           yield* server.forgetSessions
         }
-        const cancelled = book.cancelledBy(request)
+        const cancelled = calls.cancelledBy(request)
         if (cancelled !== undefined && faultOf(cancelled.key)?._tag === "IgnoreCancel") return yield* Effect.never
         if (cancelled !== undefined) cancelled.ended ??= world.moment()
         return yield* host(request)
@@ -176,7 +176,7 @@ export const serve = (world: World, wires: Wires, faultOf: (key: string) => McpF
       onReset: (request, replica) => book.reset(request, replica),
       // A request to cancel counts when it leaves its replica.
       onSent: (request) => {
-        const call = book.cancelledBy(request)
+        const call = calls.cancelledBy(request)
         call?.cancels.push(world.moment())
         if (call !== undefined) world.tell(name, call.plan, `is told to cancel ${call.key}`)
       }

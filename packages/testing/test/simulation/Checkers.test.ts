@@ -1,42 +1,25 @@
 import { assert, describe, it } from "@effect/vitest"
 import { check } from "../../src/simulation/check/Checkers.ts"
 import type { Observed } from "../../src/simulation/Observed.ts"
-import { events, framesOf, sound } from "./Sound.ts"
+import { sound } from "./Sound.ts"
+import { first, frames, plan } from "./Spoil.ts"
 
-/** The run with its only member of a list changed, or the first one. */
-const first =
-  <Key extends "plans" | "sessions" | "readers" | "calls" | "attempts" | "replicas">(
-    key: Key,
-    change: (one: Observed[Key][number]) => Partial<Observed[Key][number]>
-  ) =>
-  (run: Observed): Observed => ({
-    ...run,
-    [key]: run[key].map((one, index) => (index === 0 ? { ...one, ...change(one) } : one))
-  })
+const budget = (budget: Observed["plans"][number]["budget"]) => first("plans", () => ({ budget }))
 
-const frames = (change: (all: typeof events) => typeof events) =>
-  first("plans", () => ({ frames: framesOf(change([...events])) }))
+const day =
+  (day: { readonly tokens: number; readonly tool_calls: number }) =>
+  (run: Observed): Observed => ({ ...run, day: { ...day, lifted: undefined } })
 
-const plan = (change: (one: Observed["plans"][number]["plan"]) => object) =>
-  first("plans", (one) => ({ plan: { ...one.plan, ...change(one.plan) } }))
+/** The call is made by the second step. */
+const usedBefore = first("calls", () => ({ began: { at: 420, order: 42 }, ended: { at: 440, order: 44 } }))
 
-const aborted = (reason: "disconnect" | "deadline" | "cancelled") => (run: Observed) => {
-  const outcome = {
-    state: "aborted",
-    error: { code: "aborted", message: "", retryable: false, stage: null, reason }
-  } as const
-  const end = first("plans", (one) => ({
-    plan: { ...one.plan, state: "aborted" as const, final: null, error: outcome.error },
-    frames: framesOf([...events.slice(0, -2), { event: "error", data: outcome.error }, ...events.slice(-1)])
-  }))
-  return {
-    ...end(run),
-    readers: [],
-    commits: run.commits.map((commit) => ({
-      ...commit,
-      changes: commit.changes.map((change) => (change._tag === "Settled" ? { ...change, outcome } : change))
-    }))
-  }
+/** Another plan, behind the end of the first one. */
+const later = {
+  name: "p1",
+  plan_id: "plan_later" as never,
+  created: { at: 700, order: 70 },
+  began: { at: 700, order: 71 },
+  ended: { at: 800, order: 79 }
 }
 
 /** Faults that were over before the run. */
@@ -71,21 +54,6 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ["a stream without done", "oneEnd", frames((all) => all.slice(0, -1))],
   ["a call that runs on behind the end", "oneEnd", first("calls", () => ({ ended: { at: 700, order: 90 } }))],
   ["a lease that is left", "oneEnd", (run) => ({ ...run, left: [{ what: "lease", replica: "a", detail: "s" }] })],
-  [
-    "an answer that the provider has not said",
-    "trueEnd",
-    (run) => ({
-      ...run,
-      attempts: run.attempts.map((attempt) => ({ ...attempt, said: "else" }))
-    })
-  ],
-  ["a deadline before its time", "trueEnd", aborted("deadline")],
-  ["a cancel that nobody asked for", "trueEnd", aborted("cancelled")],
-  [
-    "a disconnect of a plan that is read",
-    "trueEnd",
-    (run) => ({ ...aborted("disconnect")(run), readers: run.readers })
-  ],
   [
     "a frame that is seen before it is stored",
     "streams",
@@ -289,12 +257,31 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     })
   ],
   ["usage that no provider has reported", "spending", first("attempts", () => ({ usage: undefined }))],
+  ["more steps than allowed", "budgets", budget({ max_steps: 1 })],
   [
-    "more steps than allowed",
-    "spending",
-    first("plans", (one) => ({
-      request: { ...one.request, preferences: { ...one.request.preferences, max_steps: 1 } }
-    }))
+    "a call in the last step",
+    "budgets",
+    (run) => budget({ max_steps: 1 })({ ...run, attempts: run.attempts.slice(0, 1) })
+  ],
+  ["more calls than allowed", "budgets", budget({ max_tool_calls: 0 })],
+  ["a call for which no token is left", "budgets", (run) => budget({ max_total_tokens: 6 })(usedBefore(run))],
+  ["a request that is longer than the plan's tokens", "budgets", budget({ max_total_tokens: 3 })],
+  ["more calls than a day has", "budgets", day({ tokens: 1_000, tool_calls: 0 })],
+  ["a question on a day that has no token left", "budgets", day({ tokens: 0, tool_calls: 1_000 })],
+  [
+    "a call for which no token of the day is left",
+    "budgets",
+    (run) => day({ tokens: 6, tool_calls: 1_000 })(usedBefore(run))
+  ],
+  [
+    "a question behind another plan that has used up the day",
+    "budgets",
+    (run) =>
+      day({ tokens: 12, tool_calls: 1_000 })({
+        ...run,
+        plans: [...run.plans, ...run.plans.map((one) => ({ ...one, ...later, plan: { ...one.plan, ...later } }))],
+        attempts: [...run.attempts, ...run.attempts.map((one) => ({ ...one, plan: "p1", ...later }))]
+      })
   ],
   ["a plan that never ends", "liveness", plan(() => ({ state: "running" }))],
   ["a stream that never ends", "liveness", first("readers", () => ({ ended: undefined }))],

@@ -75,7 +75,7 @@ const known = ({ messages, system }: Asked): ReadonlySet<string> =>
   factsIn([system, ...messages.flatMap((message) => (message.role === "user" ? [message.text] : []))].join("\n"))
 
 /** The facts whose summary failed before: a prompt that does not fit is shortened by what has them. */
-const notSummarised = ({ attempts }: Observed, { order }: Moment): ReadonlySet<string> =>
+export const notSummarised = ({ attempts }: Observed, { order }: Moment): ReadonlySet<string> =>
   new Set(
     attempts.flatMap(({ asked, began, plan, result }) =>
       plan === "" && result !== "finished" && began.order < order ? [...factsIn(JSON.stringify(asked))] : []
@@ -96,7 +96,7 @@ const promptsAreSerial = (
   const when = `the prompt of ${name} at ${seconds(began.at)}`
   if (own === -1) {
     // A process may die while it stores the question, and asks the provider already.
-    return wasHindered(observed, replica, began.at - aftermath, began.at + aftermath)
+    return wasHindered(observed, replica, began.at - aftermath(observed), began.at + aftermath(observed))
       ? []
       : [`${when} is asked, but its question is not in the history`]
   }

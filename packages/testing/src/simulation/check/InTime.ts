@@ -57,7 +57,7 @@ const isCancelled = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
     const isDeaf = observed.replicas.some(
       (one) => asked.includes(one.replica) && one.deaf.some((span) => span.from < to && span.to > began.at - aftermath)
     )
-    const isHindered = asked.some((name) => wasHindered(observed, name, began.at - aftermath, to))
+    const isHindered = asked.some((name) => wasHindered(observed, name, began.at - aftermath(observed), to))
     return isHindered || (isDeaf && ended <= to)
       ? []
       : [`is cancelled at ${seconds(began.at)}, and ends at ${seconds(ended)}`]
