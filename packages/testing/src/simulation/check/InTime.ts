@@ -55,7 +55,9 @@ const isCancelled = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
     const to = began.at + cancelReach.lost
     const asked = [...places, replica]
     const isDeaf = observed.replicas.some(
-      (one) => asked.includes(one.replica) && one.deaf.some((span) => span.from < to && span.to > began.at - aftermath)
+      (one) =>
+        asked.includes(one.replica) &&
+        one.deaf.some((span) => span.from < to && span.to > began.at - aftermath(observed))
     )
     const isHindered = asked.some((name) => wasHindered(observed, name, began.at - aftermath(observed), to))
     return isHindered || (isDeaf && ended <= to)
