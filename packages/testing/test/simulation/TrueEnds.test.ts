@@ -29,7 +29,7 @@ const preferences =
 /** Replica b takes the plan over from a, which is dead, and ends it. */
 const takenOver: Change = (run) => ({
   ...first("replicas", () => ({ ended: { at: 300, order: 31, how: "killed" as const } }))(run),
-  takeOvers: run.plans.map(({ plan: { plan_id } }) => ({ at: 450, order: 45, replica: "b", plan_id, heard: 451 })),
+  takeOvers: run.plans.map(({ plan: { plan_id } }) => ({ at: 450, order: 45, replica: "b", plan_id, heard: 450 })),
   commits: run.commits.map((commit, index) => (index === run.commits.length - 1 ? { ...commit, replica: "b" } : commit))
 })
 
