@@ -31,7 +31,7 @@ describe("a simulated run", () => {
       }
     })
     assert.strictEqual(stdout, first)
-  })
+  }, 180_000)
 
   it("is another one for another seed", async () => {
     assert.notStrictEqual(
