@@ -7,10 +7,9 @@ const deadlineSlack = 1_000
 
 /** When the plan has to be over: by its deadline, or when it could be taken over from the last replica that was hindered. */
 const endsBy = (observed: Observed, plan: ObservedPlan, ended: number): number => {
-  const owners = ownersOf(observed, plan)
-  const since = askedAt(observed, plan)
-  const troubles = owners.flatMap(({ at, replica }, index) =>
-    hinderedAt(observed, replica, index === 0 ? since : at, ended)
+  // What nobody has stored yet, nobody takes over.
+  const troubles = ownersOf(observed, plan).flatMap(({ at, replica }, index) =>
+    hinderedAt(observed, replica, index === 0 ? askedAt(observed, plan) : at, ended).map((since) => Math.max(since, at))
   )
   // The time that is left, as the store tells it at a take-over, is as old as the store's answer.
   const ages = observed.takeOvers.flatMap(({ at, heard, plan_id }) =>
