@@ -35,7 +35,8 @@ const questionOf = (plan: ScenarioPlan) => ({
     on_disconnect: plan.onDisconnect,
     on_busy: plan.onBusy,
     timeout_ms: plan.timeoutMs,
-    approval: plan.approval ?? "sensitive"
+    approval: plan.approval ?? "sensitive",
+    ...plan.budget
   }
 })
 

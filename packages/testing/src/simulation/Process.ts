@@ -7,7 +7,7 @@ import type { Loop } from "./Loop.ts"
 type Task = () => void
 
 /** When a run begins, in milliseconds since 1970. */
-export const epoch = Date.UTC(2026, 0, 1)
+export const epoch = Date.UTC(2026, 0, 1, 12)
 
 const nanos = (ms: number): bigint => BigInt(Math.floor(ms * 1_000)) * 1_000n
 

@@ -10,6 +10,7 @@ import type { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
+import type { PgClient } from "@effect/sql-pg/PgClient"
 import { Cause, Context, Effect, Exit, Layer, Redacted, Scope } from "effect"
 import { HttpClient } from "effect/http"
 import type { Database, Stores } from "./Database.ts"
@@ -24,8 +25,16 @@ import type { ObservedReplica } from "./Observed.ts"
 /** Where the providers are. */
 export const providerUrls = { openai: "http://openai.test", anthropic: "http://anthropic.test" } as const
 
-/** Of the models, in tokens: a few long questions fill it. */
-const contextWindow = 8_000
+/** What every replica is configured with, besides what is given. A few long questions fill the window of its models. */
+export const configOf = (given: Partial<PlansConfig["Service"]>): PlansConfig["Service"] => {
+  const layer = PlansConfig.layer({
+    model: "openai/sim",
+    fallbackModels: ["anthropic/sim"],
+    contextWindow: 8_000,
+    ...given
+  })
+  return Context.get(Effect.runSync(Effect.scoped(Layer.build(layer))), PlansConfig)
+}
 
 /** What the graph of a replica brings. */
 export type Inside =
@@ -43,6 +52,8 @@ export type MakeDoor = (site: Door.Site) => Layer.Layer<Door.Door, never, Inside
 export interface Plant {
   /** Wraps the stores as one replica sees them, in front of what happens to its connection. */
   readonly stores?: (stores: Context.Context<Stores>, replica: string) => Context.Context<Stores>
+  /** Wraps the client of the database that all replicas share, where the store is `pglite`. */
+  readonly client?: (client: PgClient) => PgClient
   /** In the place of `Plans.layer`. */
   readonly plans?: typeof Plans.layer
 }
@@ -51,7 +62,7 @@ export interface Surroundings {
   readonly world: World
   readonly wires: Wires
   readonly database: Database
-  readonly config: Partial<PlansConfig["Service"]>
+  readonly config: PlansConfig["Service"]
   readonly plant: Plant
   readonly door: MakeDoor
   /** The local tools of every replica: each builds its own. */
@@ -105,7 +116,7 @@ export class Replica {
       Layer.provideMerge(CredentialPool.layer),
       Layer.provide([
         Providers.layer(adapters),
-        PlansConfig.layer({ model: "openai/sim", fallbackModels: ["anthropic/sim"], contextWindow, ...config }),
+        Layer.succeed(PlansConfig, config),
         Layer.effect(
           LocalTools,
           Effect.gen(function* () {

@@ -17,7 +17,7 @@ export const sentHeader = "x-simulated-sent"
 export interface Watch {
   readonly onHeard?: (request: HostRequest, replica: string) => void
   readonly onSent?: (request: HostRequest) => void
-  readonly onReset?: (request: HostRequest) => void
+  readonly onReset?: (request: HostRequest, replica: string) => void
 }
 
 interface Served extends Watch {
@@ -119,7 +119,7 @@ export class Wires {
       reset: () => {
         // Over a dead connection no reset comes either.
         if (exchange.isSilent) return
-        onReset?.(request)
+        onReset?.(request, process.name)
         breakOff(new Fault({ kind: "reset" }))
         close()
       }

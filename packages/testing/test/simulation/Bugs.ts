@@ -1,11 +1,14 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { GivenPreferences } from "@bowline/domain/plan/PlanRequest"
 import type { MessageId } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
+import { Plans as PlanService } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type PlanChange, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
-import { Context, Effect } from "effect"
+import { Context, Effect, Layer } from "effect"
 import type { Plant } from "../../src/simulation/Replica.ts"
 import { plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
 
@@ -158,11 +161,49 @@ const readerUncounted = (): Plant => ({
   }
 })
 
+/** Every limit of a request is checked a little late. */
+const lateBudget = (): Plant => {
+  const later = ({ max_steps, max_tool_calls, max_total_tokens, ...rest }: GivenPreferences): GivenPreferences => ({
+    ...rest,
+    ...(max_steps !== undefined && { max_steps: max_steps + 1 }),
+    ...(max_tool_calls !== undefined && { max_tool_calls: max_tool_calls + 1 }),
+    ...(max_total_tokens !== undefined && { max_total_tokens: 2 * max_total_tokens })
+  })
+  return {
+    plans: Layer.flatMap(PlanService.layer, (context) => {
+      const streams = Context.get(context, PlanStreams)
+      const start: typeof streams.start = (asked) =>
+        streams.start({ ...asked, request: { ...asked.request, preferences: later(asked.request.preferences) } })
+      return Layer.succeedContext(Context.add(context, PlanStreams, { ...streams, start }))
+    })
+  }
+}
+
+/** Whoever takes over a plan begins to count once more. */
+const forgottenBudget = (): Plant =>
+  onPlans((store) => ({
+    takeOver: (...given) =>
+      Effect.map(store.takeOver(...given), (taken) =>
+        taken.map((one) => ({ ...one, plan: { ...one.plan, steps: 0, tool_calls: 0 } }))
+      )
+  }))
+
+/** What is left of a day does not become less. */
+const endlessDay = (): Plant => onPlans(() => ({ spent: () => Effect.succeed({ tokens: 0, tool_calls: 0 }) }))
+
 /** A plan whose only call takes so long. */
 const working = (ms: number): ScenarioPlan => ({
   ...plainPlan,
   steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "work", ms }] }, ...plainPlan.steps]
 })
+
+const workingTwice: ScenarioPlan = {
+  ...plainPlan,
+  steps: [
+    ...["p0/0.0", "p0/1.0"].map((key) => ({ words: 1, pauseMs: 1, calls: [{ key, tool: "repeat", ms: 2_000 }] })),
+    ...plainPlan.steps
+  ]
+}
 
 /** A plan that talks for so many seconds. */
 const talking = (seconds: number): ScenarioPlan => ({
@@ -192,7 +233,7 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a missing fence": {
     plant: missingFence,
     rule: "streams",
-    seeds: [246, 261, 300],
+    seeds: [54, 246, 362],
     scenario: scenarioOf(talking(30), 2, { _tag: "Pause", at: 3_000, replica: 0, ms: 22_000 })
   },
   "a retry of a commit taken for stored": {
@@ -222,7 +263,7 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a double dispatch after a take-over": {
     plant: secondDispatch,
     rule: "calls",
-    seeds: [44, 67, 73],
+    seeds: [62, 67, 73],
     scenario: scenarioOf(working(5_000), 2, { _tag: "Kill", at: 1_000, replica: 0, tasks: 0, backMs: undefined })
   },
   "a lost notice believed": {
@@ -240,7 +281,7 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a window put on the wrong credential": {
     plant: wrongCredential,
     rule: "spending",
-    seeds: [44, 47, 60],
+    seeds: [44, 60, 70],
     scenario: scenarioOf(plainPlan, 1, {
       _tag: "Provider",
       plan: "p0",
@@ -254,10 +295,34 @@ export const bugs: Readonly<Record<string, Bug>> = {
     seeds: [2, 7, 13],
     scenario: scenarioOf({ ...plainPlan, ballast: 5_000 }, 1)
   },
+  "a limit checked too late": {
+    plant: lateBudget,
+    rule: "budgets",
+    seeds: [2, 3, 5],
+    scenario: scenarioOf({ ...working(100), budget: { max_tool_calls: 0 } }, 1)
+  },
+  "a limit forgotten at a take-over": {
+    plant: forgottenBudget,
+    rule: "budgets",
+    seeds: [275, 736, 1_684],
+    scenario: scenarioOf({ ...workingTwice, budget: { max_tool_calls: 1 } }, 2, {
+      _tag: "Kill",
+      at: 1_000,
+      replica: 0,
+      tasks: 0,
+      backMs: undefined
+    })
+  },
+  "a day that is never spent": {
+    plant: endlessDay,
+    rule: "budgets",
+    seeds: [49, 138, 143],
+    scenario: { ...scenarioOf(workingTwice, 1), day: { tokens: 100_000, tool_calls: 1 } }
+  },
   "a reader counted as gone": {
     plant: readerUncounted,
     rule: "trueEnd",
-    seeds: [161, 193, 146],
+    seeds: [161, 220, 324],
     scenario: scenarioOf(
       {
         ...talking(10),

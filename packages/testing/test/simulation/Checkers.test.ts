@@ -1,43 +1,31 @@
 import { assert, describe, it } from "@effect/vitest"
 import { check } from "../../src/simulation/check/Checkers.ts"
 import type { Observed } from "../../src/simulation/Observed.ts"
-import { events, framesOf, sound } from "./Sound.ts"
+import { sound } from "./Sound.ts"
+import { first, frames, plan } from "./Spoil.ts"
 
-/** The run with its only member of a list changed, or the first one. */
-const first =
-  <Key extends "plans" | "sessions" | "readers" | "calls" | "attempts" | "replicas">(
-    key: Key,
-    change: (one: Observed[Key][number]) => Partial<Observed[Key][number]>
-  ) =>
-  (run: Observed): Observed => ({
-    ...run,
-    [key]: run[key].map((one, index) => (index === 0 ? { ...one, ...change(one) } : one))
-  })
+const budget = (budget: Observed["plans"][number]["budget"]) => first("plans", () => ({ budget }))
 
-const frames = (change: (all: typeof events) => typeof events) =>
-  first("plans", () => ({ frames: framesOf(change([...events])) }))
+const day =
+  (day: { readonly tokens: number; readonly tool_calls: number }) =>
+  (run: Observed): Observed => ({ ...run, day: { ...day, lifted: undefined } })
 
-const plan = (change: (one: Observed["plans"][number]["plan"]) => object) =>
-  first("plans", (one) => ({ plan: { ...one.plan, ...change(one.plan) } }))
+/** The call is made by the second step. */
+const usedBefore = first("calls", () => ({ began: { at: 420, order: 42 }, ended: { at: 440, order: 44 } }))
 
-const aborted = (reason: "disconnect" | "deadline" | "cancelled") => (run: Observed) => {
-  const outcome = {
-    state: "aborted",
-    error: { code: "aborted", message: "", retryable: false, stage: null, reason }
-  } as const
-  const end = first("plans", (one) => ({
-    plan: { ...one.plan, state: "aborted" as const, final: null, error: outcome.error },
-    frames: framesOf([...events.slice(0, -2), { event: "error", data: outcome.error }, ...events.slice(-1)])
-  }))
-  return {
-    ...end(run),
-    readers: [],
-    commits: run.commits.map((commit) => ({
-      ...commit,
-      changes: commit.changes.map((change) => (change._tag === "Settled" ? { ...change, outcome } : change))
-    }))
-  }
+/** Another plan, behind the end of the first one. */
+const later = {
+  name: "p1",
+  plan_id: "plan_later" as never,
+  created: { at: 700, order: 70 },
+  began: { at: 700, order: 71 },
+  ended: { at: 800, order: 79 }
 }
+
+/** Faults that were over before the run. */
+const longAgo = [{ from: -90_000, to: -60_000 }]
+
+const fact = { type: "text", text: "FACT-p9" } as const
 
 const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Observed]> = [
   [
@@ -66,21 +54,6 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ["a stream without done", "oneEnd", frames((all) => all.slice(0, -1))],
   ["a call that runs on behind the end", "oneEnd", first("calls", () => ({ ended: { at: 700, order: 90 } }))],
   ["a lease that is left", "oneEnd", (run) => ({ ...run, left: [{ what: "lease", replica: "a", detail: "s" }] })],
-  [
-    "an answer that the provider has not said",
-    "trueEnd",
-    (run) => ({
-      ...run,
-      attempts: run.attempts.map((attempt) => ({ ...attempt, said: "else" }))
-    })
-  ],
-  ["a deadline before its time", "trueEnd", aborted("deadline")],
-  ["a cancel that nobody asked for", "trueEnd", aborted("cancelled")],
-  [
-    "a disconnect of a plan that is read",
-    "trueEnd",
-    (run) => ({ ...aborted("disconnect")(run), readers: run.readers })
-  ],
   [
     "a frame that is seen before it is stored",
     "streams",
@@ -116,6 +89,7 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
         request: { ...one.request, preferences: { ...one.request.preferences, on_disconnect: "cancel" as const } }
       }))(run),
       requests: [],
+      replicas: run.replicas.map((one) => ({ ...one, deaf: longAgo })),
       readers: run.readers.map((one) => ({ ...one, ended: { at: -1_000, order: 3, how: "left" } }))
     })
   ],
@@ -136,6 +110,14 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     "a peer that is not told, though it has named its task",
     "calls",
     first("calls", () => ({ replica: "", ended: undefined, named: { at: 220, order: 22, replica: "a" } }))
+  ],
+  [
+    "a peer that is not told, though only the connection of another call was reset",
+    "calls",
+    (run) => ({
+      ...first("calls", () => ({ replica: "", ended: undefined, named: { at: 220, order: 22, replica: "a" } }))(run),
+      resets: [{ at: 250, order: 25, replica: "a", plan: "p0", call: "p0.1" }]
+    })
   ],
   [
     "a result before its call",
@@ -160,6 +142,19 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     }))
   ],
   ["a prompt that lacks a fact", "histories", first("attempts", (one) => ({ asked: { ...one.asked, messages: [] } }))],
+  [
+    "a prompt that lacks a fact, though the summary of another one has failed",
+    "histories",
+    (run) => ({
+      ...first("sessions", ({ messages }) => ({
+        messages: messages.map((one) => (one.seq === 1 ? { ...one, parts: [...one.parts, fact] } : one))
+      }))(run),
+      attempts: run.attempts.flatMap((one) => [
+        { ...one, plan: "", began: { at: 0, order: 3 }, result: "server_error" },
+        one
+      ])
+    })
+  ],
   [
     "a prompt that knows what comes later",
     "histories",
@@ -190,6 +185,34 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     })
   ],
   ["an end behind the deadline", "inTime", first("plans", () => ({ deadline: -600 }))],
+  [
+    "an end later behind the deadline than the answer to a slow take-over was on its way",
+    "inTime",
+    (run) => ({
+      ...first("plans", () => ({ deadline: -600 }))(run),
+      replicas: run.replicas.map((one) => ({
+        ...one,
+        started: { at: -60_000, order: 0 },
+        cutOff: [{ from: -40_010, to: -39_940 }]
+      })),
+      takeOvers: run.plans.map(({ plan: { plan_id } }) => ({
+        at: -40_000,
+        order: 0,
+        replica: "b",
+        plan_id,
+        heard: -39_950
+      }))
+    })
+  ],
+  [
+    "a cancel that comes late",
+    "inTime",
+    (run) => ({
+      ...run,
+      replicas: run.replicas.map((one) => ({ ...one, deaf: longAgo })),
+      requests: run.requests.map((one) => ({ ...one, what: "cancel", began: { at: -1_000, order: 0.5 } }))
+    })
+  ],
   [
     "a plan whose process is dead, and that nobody takes over",
     "inTime",
@@ -225,13 +248,40 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     })
   ],
   ["usage that the stream does not tell", "spending", plan(() => ({ usage: sound.attempts[0]?.usage }))],
-  ["usage that no provider has reported", "spending", first("attempts", () => ({ usage: undefined }))],
   [
-    "more steps than allowed",
+    "usage that no plan tells, though only another one has lost its connection",
     "spending",
-    first("plans", (one) => ({
-      request: { ...one.request, preferences: { ...one.request.preferences, max_steps: 1 } }
-    }))
+    (run) => ({
+      ...first("attempts", (one) => ({ usage: one.usage && { ...one.usage, output_tokens: 9 } }))(run),
+      resets: [{ at: 100, order: 19, replica: "a", plan: "p1", call: undefined }]
+    })
+  ],
+  ["usage that no provider has reported", "spending", first("attempts", () => ({ usage: undefined }))],
+  ["more steps than allowed", "budgets", budget({ max_steps: 1 })],
+  [
+    "a call in the last step",
+    "budgets",
+    (run) => budget({ max_steps: 1 })({ ...run, attempts: run.attempts.slice(0, 1) })
+  ],
+  ["more calls than allowed", "budgets", budget({ max_tool_calls: 0 })],
+  ["a call for which no token is left", "budgets", (run) => budget({ max_total_tokens: 6 })(usedBefore(run))],
+  ["a request that is longer than the plan's tokens", "budgets", budget({ max_total_tokens: 3 })],
+  ["more calls than a day has", "budgets", day({ tokens: 1_000, tool_calls: 0 })],
+  ["a question on a day that has no token left", "budgets", day({ tokens: 0, tool_calls: 1_000 })],
+  [
+    "a call for which no token of the day is left",
+    "budgets",
+    (run) => day({ tokens: 6, tool_calls: 1_000 })(usedBefore(run))
+  ],
+  [
+    "a question behind another plan that has used up the day",
+    "budgets",
+    (run) =>
+      day({ tokens: 12, tool_calls: 1_000 })({
+        ...run,
+        plans: [...run.plans, ...run.plans.map((one) => ({ ...one, ...later, plan: { ...one.plan, ...later } }))],
+        attempts: [...run.attempts, ...run.attempts.map((one) => ({ ...one, plan: "p1", ...later }))]
+      })
   ],
   ["a plan that never ends", "liveness", plan(() => ({ state: "running" }))],
   ["a stream that never ends", "liveness", first("readers", () => ({ ended: undefined }))],

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import type { Observed } from "../../src/simulation/Observed.ts"
 import { type Fault, plainPlan } from "../../src/simulation/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
-import type { TraceLine } from "../../src/simulation/Trace.ts"
+import type { TraceLine } from "../../src/simulation/World.ts"
 
 /** What is seen of one plan whose steps call this tool, one behind the other, with these faults. */
 const run = async (

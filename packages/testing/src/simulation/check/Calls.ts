@@ -32,13 +32,9 @@ const tasksEnd = (events: ReadonlyArray<PlanEvent>, isOver: boolean): ReadonlyAr
 }
 
 /** Whether the replica has waited for the call until its plan ended: it has had no result, and its connection was not reset. */
-const isAwaited = (
-  { commits, resets }: Observed,
-  { began, named, task_id }: ObservedCall,
-  { order }: PlanEnd
-): boolean =>
+const isAwaited = ({ commits, resets }: Observed, { began, key, task_id }: ObservedCall, { order }: PlanEnd): boolean =>
   began.order < order &&
-  !resets.some((reset) => reset.replica === named?.replica && reset.order > began.order && reset.order < order) &&
+  !resets.some((reset) => reset.call === key && reset.order > began.order && reset.order < order) &&
   !commits.some(
     (commit) =>
       commit.order < order &&

@@ -5,9 +5,6 @@ import { askedAt, endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
 /** How late behind its deadline a plan may end, in milliseconds. */
 const deadlineSlack = 1_000
 
-/** The time that a plan has left, as the store tells it at a take-over, is as old as the store's answer: at most so many milliseconds. */
-const oldestAnswer = 10_000
-
 /** When the plan has to be over: by its deadline, or when it could be taken over from the last replica that was hindered. */
 const endsBy = (observed: Observed, plan: ObservedPlan, ended: number): number => {
   const owners = ownersOf(observed, plan)
@@ -15,9 +12,14 @@ const endsBy = (observed: Observed, plan: ObservedPlan, ended: number): number =
   const troubles = owners.flatMap(({ at, replica }, index) =>
     hinderedAt(observed, replica, index === 0 ? since : at, ended)
   )
-  const isLate = owners.slice(1).some(({ at, replica }) => wasHindered(observed, replica, at, at))
-  const slack = deadlineSlack + (isLate ? oldestAnswer : 0)
-  return Math.max(plan.deadline + slack, ...troubles.map((at) => anyFitBy(observed, at, takeOverMs(observed))))
+  // The time that is left, as the store tells it at a take-over, is as old as the store's answer.
+  const ages = observed.takeOvers.flatMap(({ at, heard, plan_id }) =>
+    plan_id === plan.plan.plan_id && heard !== undefined ? [heard - at] : []
+  )
+  return Math.max(
+    plan.deadline + deadlineSlack + Math.max(0, ...ages),
+    ...troubles.map((at) => anyFitBy(observed, at, takeOverMs(observed)))
+  )
 }
 
 const endsInTime = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
@@ -54,9 +56,9 @@ const isCancelled = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
     const to = began.at + cancelReach.lost
     const asked = [...places, replica]
     const isDeaf = observed.replicas.some(
-      (one) => asked.includes(one.replica) && one.deaf.some(({ from }) => from < to)
+      (one) => asked.includes(one.replica) && one.deaf.some((span) => span.from < to && span.to > began.at - aftermath)
     )
-    const isHindered = asked.some((name) => wasHindered(observed, name, began.at - aftermath, to))
+    const isHindered = asked.some((name) => wasHindered(observed, name, began.at - aftermath(observed), to))
     return isHindered || (isDeaf && ended <= to)
       ? []
       : [`is cancelled at ${seconds(began.at)}, and ends at ${seconds(ended)}`]

@@ -1,3 +1,4 @@
+import { Duration } from "effect"
 import type { Observed, ObservedPlan, ObservedReader } from "../Observed.ts"
 import { aftermath, wasHindered } from "./Fitness.ts"
 import { endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
@@ -8,22 +9,26 @@ const leaveReach = 500
 /** How long a connection may be silent, in milliseconds: a ping comes every 10 s, and 1 s later behind frames that a protocol does not show. */
 const maxSilence = 11_500
 
-const isDeaf = (observed: Observed, name: string, to: number): boolean =>
-  observed.replicas.some(({ deaf, replica }) => replica === name && deaf.some(({ from }) => from < to))
+const isDeaf = (observed: Observed, name: string, from: number, to: number): boolean =>
+  observed.replicas.some(
+    ({ deaf, replica }) => replica === name && deaf.some((span) => span.from < to && span.to > from)
+  )
 
 /** A plan that ends with its readers ends as soon as the last one has left, unless something kept that from it. */
 const endsUnread = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
   const readers = observed.readers.filter(({ plan_id }) => plan_id === plan.plan.plan_id)
   const asks = observed.requests.filter(({ plan: of, what }) => what === "ask" && of === plan.name)
   const isLeft = readers.length > 0 && readers.every(({ ended }) => ended?.how === "left")
-  if (plan.request.preferences.on_disconnect !== "cancel" || !isLeft) return []
+  const { preferences } = plan.request
+  if (preferences.on_disconnect !== "cancel" || !isLeft) return []
   const left = Math.max(...[...readers, ...asks].map(({ ended }) => ended?.at ?? observed.end))
   const ended = endsOf(observed, plan)[0]?.at ?? observed.end
   const places = [...ownersOf(observed, plan), ...readers].map(({ replica }) => replica)
   const isHindered = places.some(
-    (name) => wasHindered(observed, name, left - aftermath, ended) || isDeaf(observed, name, ended)
+    (name) => wasHindered(observed, name, left - aftermath(observed), ended) || isDeaf(observed, name, left - aftermath(observed), ended)
   )
-  return ended <= left + leaveReach || isHindered
+  const grace = preferences.disconnect_grace_ms ?? Duration.toMillis(observed.config.streamGrace)
+  return ended <= left + grace + leaveReach || isHindered
     ? []
     : [`its last reader leaves at ${seconds(left)}, and it ends at ${seconds(ended)}`]
 }
