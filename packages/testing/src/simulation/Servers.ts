@@ -173,7 +173,7 @@ export const serve = (world: World, wires: Wires, faultOf: (key: string) => McpF
         return yield* host(request)
       })
     wires.serve(origin, troubled, {
-      onReset: (request, replica) => book.reset(request, replica),
+      onReset: (request, replica) => calls.reset(request, replica),
       // A request to cancel counts when it leaves its replica.
       onSent: (request) => {
         const call = calls.cancelledBy(request)

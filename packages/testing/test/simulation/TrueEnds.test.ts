@@ -29,7 +29,7 @@ const preferences =
 /** Replica b takes the plan over from a, which is dead, and ends it. */
 const takenOver: Change = (run) => ({
   ...first("replicas", () => ({ ended: { at: 300, order: 31, how: "killed" as const } }))(run),
-  takeOvers: run.plans.map(({ plan: { plan_id } }) => ({ at: 450, order: 45, replica: "b", plan_id })),
+  takeOvers: run.plans.map(({ plan: { plan_id } }) => ({ at: 450, order: 45, replica: "b", plan_id, heard: 451 })),
   commits: run.commits.map((commit, index) => (index === run.commits.length - 1 ? { ...commit, replica: "b" } : commit))
 })
 
@@ -86,7 +86,10 @@ const failures: ReadonlyArray<readonly [string, Change]> = [
   ["provider_rate_limited", lastAttempt({ result: "rate_limited" })],
   ["provider_rate_limited", aside],
   ["provider_auth", lastAttempt({ result: "auth" })],
-  ["provider_transport", (run) => ({ ...run, resets: [{ at: 440, order: 44, replica: "a" }] })],
+  [
+    "provider_transport",
+    (run) => ({ ...run, resets: [{ at: 440, order: 44, replica: "a", plan: "p0", call: undefined }] })
+  ],
   ["provider_idle_timeout", lastAttempt({ result: "cut", quiet: 120_000 })],
   ["provider_attempt_timeout", (run) => ({ ...run, config: configOf({ attemptTimeout: 10 as never }) })],
   ["provider_empty_answer", lastAttempt({ said: "" })],

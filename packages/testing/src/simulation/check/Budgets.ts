@@ -37,8 +37,7 @@ const isKnown = (observed: Observed, { plan }: ObservedPlan, attempt: ObservedAt
     ({ order, plan_id }) => plan_id === plan.plan_id && order > began.order && order < by.order
   )
   return (
-    !isReset(observed, attempt) &&
-    (isSameProcess || !wasHindered(observed, replica, began.at, ended.at + storedWithin))
+    !isReset(observed, attempt) && (isSameProcess || !wasHindered(observed, replica, began.at, ended.at + storedWithin))
   )
 }
 

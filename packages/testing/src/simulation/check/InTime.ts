@@ -7,10 +7,9 @@ const deadlineSlack = 1_000
 
 /** When the plan has to be over: by its deadline, or when it could be taken over from the last replica that was hindered. */
 const endsBy = (observed: Observed, plan: ObservedPlan, ended: number): number => {
-  const owners = ownersOf(observed, plan)
-  const since = askedAt(observed, plan)
-  const troubles = owners.flatMap(({ at, replica }, index) =>
-    hinderedAt(observed, replica, index === 0 ? since : at, ended)
+  // What nobody has stored yet, nobody takes over.
+  const troubles = ownersOf(observed, plan).flatMap(({ at, replica }, index) =>
+    hinderedAt(observed, replica, index === 0 ? askedAt(observed, plan) : at, ended).map((since) => Math.max(since, at))
   )
   // The time that is left, as the store tells it at a take-over, is as old as the store's answer.
   const ages = observed.takeOvers.flatMap(({ at, heard, plan_id }) =>
@@ -56,7 +55,9 @@ const isCancelled = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
     const to = began.at + cancelReach.lost
     const asked = [...places, replica]
     const isDeaf = observed.replicas.some(
-      (one) => asked.includes(one.replica) && one.deaf.some((span) => span.from < to && span.to > began.at - aftermath)
+      (one) =>
+        asked.includes(one.replica) &&
+        one.deaf.some((span) => span.from < to && span.to > began.at - aftermath(observed))
     )
     const isHindered = asked.some((name) => wasHindered(observed, name, began.at - aftermath(observed), to))
     return isHindered || (isDeaf && ended <= to)

@@ -25,7 +25,9 @@ const endsUnread = (observed: Observed, plan: ObservedPlan): ReadonlyArray<strin
   const ended = endsOf(observed, plan)[0]?.at ?? observed.end
   const places = [...ownersOf(observed, plan), ...readers].map(({ replica }) => replica)
   const isHindered = places.some(
-    (name) => wasHindered(observed, name, left - aftermath(observed), ended) || isDeaf(observed, name, left - aftermath(observed), ended)
+    (name) =>
+      wasHindered(observed, name, left - aftermath(observed), ended) ||
+      isDeaf(observed, name, left - aftermath(observed), ended)
   )
   const grace = preferences.disconnect_grace_ms ?? Duration.toMillis(observed.config.streamGrace)
   return ended <= left + grace + leaveReach || isHindered
