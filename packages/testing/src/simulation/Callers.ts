@@ -84,6 +84,7 @@ export class Caller {
         if (this.#isAway) return
         const ending = yield* this.#connect(replica)
         if (ending === "done" || ending === "left") return
+        if (typeof ending === "object") this.#progress.plan ??= ending.plan
         // Without a key, nobody knows whether the plan is stored: to ask again may start it twice.
         const mayAsk = this.#progress.plan !== undefined || this.#plan.hasKey
         if (!mayAsk || (typeof ending === "object" && !ending.isPassing)) {
@@ -117,7 +118,10 @@ export class Caller {
     return Effect.map(reading.follow(open), (ending) => {
       const how = typeof ending === "object" ? "closed" : ending
       const isOver = how !== "broken" || replica.process.isAlive
-      if (request !== undefined && request.ended === undefined && isOver) request.ended = world.moment()
+      if (request !== undefined && request.ended === undefined && isOver) {
+        request.ended = world.moment()
+        request.hasLeft = how === "left"
+      }
       world.tell("caller", name, `${how === "done" ? "has seen the end" : how} at ${replica.name}`)
       return ending
     })

@@ -181,6 +181,8 @@ export interface ObservedRequest {
   readonly ended: Moment | undefined
   /** The answer was an error: it is not done. */
   readonly isRefused?: boolean
+  /** The caller of a question left before the answer named its plan. */
+  readonly hasLeft?: boolean
 }
 
 /** What runs though nothing should. */
