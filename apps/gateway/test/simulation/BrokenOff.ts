@@ -13,7 +13,7 @@ export interface BrokenOff {
 
 /** Whether the world has a cause for it: a replica that shuts down, or that could not read what is stored. */
 export const isExplained = (observed: Observed, { at, code, replica }: BrokenOff): boolean => {
-  if (code !== "draining") return wasHindered(observed, replica, at - aftermath, at)
+  if (code !== "draining") return wasHindered(observed, replica, at - aftermath(observed), at)
   return observed.requests.some(
     (request) => request.what === "drain" && request.replica === replica && request.began.at <= at
   )
