@@ -59,7 +59,8 @@ export class Reading {
     this.#isOpen = false
     this.#onLeave()
     const { ended } = this.observed
-    if (ended !== undefined && ended.how !== "done") this.observed.ended = { ...ended, how: "left" }
+    if (ended === undefined || ended.how === "done") return
+    this.observed.ended = { ...ended, how: ended.how === "closed" ? "given up" : "left" }
   }
 
   /** Reads until the connection ends, by whomever. */
