@@ -1,129 +1,132 @@
-import { PlanId } from "@bowline/domain/plan/Plan"
-import type { Options } from "@bowline/testing/simulation/Simulation"
-import type { Door } from "@bowline/testing/unstable/simulation/Door"
-import { Effect, Schema } from "effect"
-import { acceptedRpc, decodeQuestion, onBlocks } from "./Answers.ts"
+import type { PlanId } from "@bowline/domain/plan/Plan"
+import { type Door, Refused, type Site } from "@bowline/testing/unstable/simulation/Door"
+import { Effect, type Schema } from "effect"
+import type { IncomingMessage } from "node:http"
+import { acceptedRpc, decodeQuestion, onBlocks, resultOf } from "./Answers.ts"
+import { decodeTask, decodeUpdate, hear, type HeardCancel, type HeardTask, isOver, newTask, update } from "./A2aTask.ts"
 import type { Wire } from "./MemoryServer.ts"
 
-type Rule = NonNullable<Options["rules"]>[string]
+type Start = Door["Service"]["start"]
+type Audience = Parameters<Start>[1]
 
-/** A task as the client that has sent its message has read it. */
-export interface HeardTask {
-  plan: PlanId | undefined
-  /** The artifact `answer`. */
-  text: string
-  /** The last state; `error` if the gateway breaks the stream off. */
-  state: string
-  /** The last `seq`. */
-  seq: number
-  isClosed: boolean
-}
+const headers = { "content-type": "application/json", "a2a-version": "1.0" }
 
-const Status = Schema.Struct({ state: Schema.String })
-const Artifact = Schema.Struct({
-  artifactId: Schema.String,
-  parts: Schema.Array(Schema.Struct({ text: Schema.optionalKey(Schema.String) }))
-})
-const decodeData = Schema.decodeUnknownSync(
-  Schema.fromJsonString(
-    Schema.Union([
-      Schema.Struct({ error: Schema.Struct({ code: Schema.Int }) }),
-      Schema.Struct({
-        result: Schema.Struct({
-          task: Schema.optionalKey(
-            Schema.Struct({ id: PlanId, status: Status, artifacts: Schema.optionalKey(Schema.Array(Artifact)) })
-          ),
-          statusUpdate: Schema.optionalKey(Schema.Struct({ status: Status })),
-          artifactUpdate: Schema.optionalKey(
-            Schema.Struct({ append: Schema.optionalKey(Schema.Boolean), artifact: Artifact })
-          )
-        })
-      })
-    ])
-  )
-)
-
-const hear = (heard: HeardTask, block: string): void => {
-  if (block.startsWith(":")) return
-  const [, id, data = ""] = /^(?:id: (\d+)\n)?data: (.*)$/.exec(block) ?? []
-  if (id !== undefined) {
-    if (Number(id) < heard.seq) throw new Error(`The event ${id} comes behind ${heard.seq}`)
-    heard.seq = Number(id)
-  }
-  const told = decodeData(data)
-  if ("error" in told) {
-    heard.state = "error"
-    return
-  }
-  const { artifactUpdate, statusUpdate, task } = told.result
-  heard.plan ??= task?.id
-  heard.state = (task ?? statusUpdate)?.status.state ?? heard.state
-  const isAppended = artifactUpdate?.append === true
-  for (const artifact of [...(task?.artifacts ?? []), ...(artifactUpdate ? [artifactUpdate.artifact] : [])]) {
-    if (artifact.artifactId !== "answer") continue
-    const text = artifact.parts.map((part) => part.text ?? "").join("")
-    heard.text = isAppended ? heard.text + text : text
-  }
-}
-
-const ends = ["TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"]
-const waits = ["TASK_STATE_INPUT_REQUIRED", "TASK_STATE_AUTH_REQUIRED"]
+const nothing = () => Effect.void
 
 /** Asks as a client of A2A 1.0 does. What comes shows only that the connection lives: behind the end of its task the caller reads the plan. */
 export const make = (
+  site: Site,
   wire: Wire["Service"],
-  all: Array<HeardTask>,
+  { cancels, tasks: all }: { readonly tasks: Array<HeardTask>; readonly cancels: Array<HeardCancel> },
   read: Door["Service"]["read"]
-): Door["Service"]["start"] => {
+) => {
   let count = 0
-  return ({ body, key }, { begin, take }) =>
-    Effect.gen(function* () {
-      const { agents, preferences, question, session_id } = decodeQuestion(body)
-      const message = {
-        messageId: key ?? `message-${count++}`,
-        contextId: session_id,
-        role: "ROLE_USER",
-        parts: [{ text: question }],
-        metadata: { bowline: { agents, preferences, idempotent: key !== undefined } }
-      }
-      const headers = { "content-type": "application/json", "a2a-version": "1.0" }
-      const sent = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "SendStreamingMessage", params: { message } })
-      const answer = yield* acceptedRpc(yield* wire.ask({ method: "POST", path: "/a2a", headers }, sent))
-      const heard: HeardTask = { plan: undefined, text: "", state: "", seq: 0, isClosed: false }
-      all.push(heard)
-      yield* onBlocks(answer, (blocks) =>
-        Effect.gen(function* () {
-          const isNew = heard.plan === undefined
-          for (const block of blocks) hear(heard, block)
-          if (isNew && heard.plan !== undefined) yield* begin(heard.plan)
-          yield* take(["ping"])
-        })
-      )
-      heard.isClosed = true
-      if (heard.plan !== undefined && ends.includes(heard.state)) {
-        yield* read(heard.plan, 0, { begin: () => Effect.void, take })
-      }
-    }).pipe(Effect.scoped)
-}
+  const call = (method: string, params: Schema.Json) =>
+    wire.ask({ method: "POST", path: "/a2a", headers }, JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }))
 
-/** A stream of A2A ends with a state that is over or waits, or with an error, and it says the truth. */
-export const rule =
-  (all: Array<HeardTask>): Rule =>
-  ({ plans }) =>
-    // The next run begins with none.
-    all.splice(0).flatMap(({ isClosed, plan: id, state, text }) => {
-      const plan = plans.find(({ plan }) => plan.plan_id === id)
-      if (!isClosed || plan === undefined) return []
-      const { final, ...ended } = plan.plan
-      if (state === "error" || waits.includes(state)) return []
-      const isTrue =
-        state === "TASK_STATE_COMPLETED"
-          ? ended.state === "completed"
-          : state === "TASK_STATE_CANCELED"
-            ? ended.state === "aborted"
-            : ends.includes(state) && ended.state !== "completed"
-      if (!isTrue) return [`the task of ${plan.name} ends as ${state}, and the plan is ${ended.state}`]
-      return final === null || text === final.text
-        ? []
-        : [`the task of ${plan.name} answers "${text}", the plan "${final.text}"`]
-    })
+  const messageOf = ({ body, key }: Parameters<Start>[0], more = {}) => {
+    const { agents, mcp_servers, question, session_id, ...asked } = decodeQuestion(body)
+    const preferences = { ...asked.preferences, ...more }
+    return {
+      messageId: key ?? `message-${count++}`,
+      contextId: session_id,
+      role: "ROLE_USER",
+      parts: [{ text: question }],
+      metadata: { bowline: { agents, mcp_servers, preferences, idempotent: key !== undefined } }
+    }
+  }
+
+  /** Reads a stream to its end. */
+  const follow = (answer: IncomingMessage, heard: HeardTask, { begin, take }: Audience) =>
+    onBlocks(answer, (blocks) =>
+      Effect.gen(function* () {
+        const isNew = heard.plan === undefined
+        for (const block of blocks) hear(heard, block, site)
+        if (isNew && heard.plan !== undefined) yield* begin(heard.plan)
+        yield* take(["ping"])
+      })
+    )
+
+  const close = (heard: HeardTask, { take }: Audience) => {
+    heard.isClosed = true
+    return heard.plan !== undefined && isOver(heard) ? read(heard.plan, 0, { begin: nothing, take }) : Effect.void
+  }
+
+  /** Sends a message, and reads the stream of its task. */
+  const streamed: Start = (question, audience) =>
+    Effect.gen(function* () {
+      const answer = yield* acceptedRpc(yield* call("SendStreamingMessage", { message: messageOf(question) }))
+      const heard = newTask()
+      all.push(heard)
+      yield* follow(answer, heard, audience)
+      yield* close(heard, audience)
+    }).pipe(Effect.scoped)
+
+  /** Sends a message, and waits for its task. */
+  const sent: Start = (question, audience) =>
+    Effect.gen(function* () {
+      const answer = yield* call("SendMessage", { message: messageOf(question) })
+      const heard = newTask(Infinity)
+      update(heard, decodeUpdate(yield* resultOf(answer)))
+      all.push(heard)
+      if (heard.plan !== undefined) yield* audience.begin(heard.plan)
+      yield* close(heard, audience)
+    }).pipe(Effect.scoped)
+
+  /** The task as a whole. */
+  const get = (plan: PlanId) => Effect.map(Effect.flatMap(call("GetTask", { id: plan }), resultOf), decodeTask)
+
+  /** Sends a message without waiting, and subscribes to its task. Behind the end it gets the task once more. */
+  const subscribed: Start = (question, audience) =>
+    Effect.gen(function* () {
+      // The answer is all that is sent over this connection: the task goes on behind it.
+      const message = messageOf(question, { on_disconnect: "continue" })
+      const answer = yield* call("SendMessage", { message, configuration: { returnImmediately: true } })
+      const { task } = decodeUpdate(yield* resultOf(answer))
+      if (task === undefined) return yield* Effect.die("The answer has no task")
+      const heard = { ...newTask(), plan: task.id }
+      yield* audience.begin(task.id)
+      yield* call("SubscribeToTask", { id: task.id }).pipe(
+        Effect.flatMap(acceptedRpc),
+        Effect.flatMap((answer) => {
+          all.push(heard)
+          return follow(answer, heard, audience)
+        }),
+        // It is over already.
+        Effect.catchIf(
+          (error) => error instanceof Refused && error.code.startsWith("-32004"),
+          () => Effect.void
+        )
+      )
+      if (heard.broken === undefined && (heard.state === "" || isOver(heard))) {
+        const whole = newTask(Infinity)
+        update(whole, { task: yield* get(task.id) })
+        whole.isClosed = true
+        all.push(whole)
+        if (heard.state !== "" && heard.state !== whole.state) {
+          return yield* Effect.die(`${task.id} is ${heard.state} in its stream, and ${whole.state} behind it`)
+        }
+        heard.state = whole.state
+      }
+      yield* close(heard, audience)
+    }).pipe(Effect.scoped)
+
+  return {
+    streamed,
+    sent,
+    subscribed,
+    cancel: (plan: PlanId) =>
+      Effect.gen(function* () {
+        const told = (isCancelled: boolean) => void cancels.push({ plan, isCancelled, at: site.world.now })
+        const answer = yield* call("CancelTask", { id: plan })
+        const { status } = decodeTask(
+          yield* Effect.tapError(resultOf(answer), (error) =>
+            Effect.sync(() => {
+              if (error instanceof Refused && error.code.startsWith("-32002")) told(false)
+            })
+          )
+        )
+        told(status.state === "TASK_STATE_CANCELED")
+      }).pipe(Effect.scoped)
+  }
+}

@@ -1,6 +1,7 @@
+import { PlanId } from "@bowline/domain/plan/Plan"
 import { contentType, Problem } from "@bowline/protocol/unstable/api/Problem"
 import { Broken, Refused } from "@bowline/testing/unstable/simulation/Door"
-import { Effect, Schema, Stream } from "effect"
+import { Effect, Option, Schema, Stream } from "effect"
 import type { IncomingMessage } from "node:http"
 
 const decodeProblem = Schema.decodeUnknownEffect(Schema.fromJsonString(Problem))
@@ -8,9 +9,24 @@ const decodeOpenAi = Schema.decodeUnknownEffect(
   Schema.fromJsonString(Schema.Struct({ error: Schema.Struct({ code: Schema.String, message: Schema.String }) }))
 )
 
+/** What refuses a request in JSON-RPC. */
+export const RpcError = Schema.Struct({
+  error: Schema.Struct({ code: Schema.Int, message: Schema.String, data: Schema.optionalKey(Schema.Json) })
+})
 const decodeRpc = Schema.decodeUnknownEffect(
-  Schema.fromJsonString(Schema.Struct({ error: Schema.Struct({ code: Schema.Int, message: Schema.String }) }))
+  Schema.fromJsonString(Schema.Union([RpcError, Schema.Struct({ result: Schema.Json })]))
 )
+const Cause = Schema.Tuple([
+  Schema.Struct({ metadata: Schema.Struct({ code: Schema.String, plan_id: Schema.optionalKey(PlanId) }) })
+])
+const decodeCause = Schema.decodeUnknownOption(Cause)
+
+/** The code of the gateway in an error of A2A, if it has one, and the plan that may still run. */
+export const causeOf = ({ error }: typeof RpcError.Type): Refusal =>
+  Option.match(decodeCause(error.data), {
+    onNone: () => ({ code: `${error.code} ${error.message}` }),
+    onSome: ([{ metadata }]) => metadata
+  })
 
 /** A question as a caller of the simulation posts it. */
 export const decodeQuestion = Schema.decodeUnknownSync(
@@ -18,7 +34,8 @@ export const decodeQuestion = Schema.decodeUnknownSync(
     question: Schema.String,
     session_id: Schema.String,
     agents: Schema.Json,
-    preferences: Schema.Json
+    mcp_servers: Schema.Json,
+    preferences: Schema.Record(Schema.String, Schema.Json)
   })
 )
 
@@ -42,33 +59,49 @@ export const onBlocks = <E>(
     }).pipe(Effect.andThen(Effect.suspend(() => (rest === "" ? Effect.void : Effect.fail(new Broken())))))
   })
 
-const notRefused = <E>(answer: IncomingMessage, codeOf: (text: string) => Effect.Effect<string, E>) =>
+interface Refusal {
+  readonly code: string
+  readonly plan_id?: PlanId
+}
+
+const notRefused = <E>(answer: IncomingMessage, refusalOf: (text: string) => Effect.Effect<Refusal, E>) =>
   Effect.gen(function* () {
     if ((answer.statusCode ?? 0) < 300) return answer
     const text = yield* textOf(answer)
-    const code = yield* Effect.orElseSucceed(codeOf(text), () => undefined)
-    if (code === undefined) return yield* Effect.die(`No problem document: ${answer.statusCode} ${text}`)
-    return yield* new Refused({ code, isPassing: code === "unavailable" || code === "draining" })
+    const refusal = yield* Effect.orElseSucceed(refusalOf(text), () => undefined)
+    if (refusal === undefined) return yield* Effect.die(`No problem document: ${answer.statusCode} ${text}`)
+    const { code, plan_id: plan } = refusal
+    return yield* new Refused({ code, isPassing: code === "unavailable" || code === "draining", plan })
   })
 
 /** The answer, if the request is not refused. A refusal that is no problem document is a bug. */
 export const accepted = (answer: IncomingMessage) =>
   notRefused(answer, (text) =>
-    Effect.flatMap(decodeProblem(text), ({ code, status }) =>
-      answer.headers["content-type"] === contentType && answer.statusCode === status
-        ? Effect.succeed(code)
+    Effect.flatMap(decodeProblem(text), (problem) =>
+      answer.headers["content-type"] === contentType && answer.statusCode === problem.status
+        ? Effect.succeed(problem)
         : Effect.fail("Another status")
     )
   )
 
 /** The same of an answer in the words of OpenAI's API. */
 export const acceptedChat = (answer: IncomingMessage) =>
-  notRefused(answer, (text) => Effect.map(decodeOpenAi(text), ({ error }) => error.code))
+  notRefused(answer, (text) => Effect.map(decodeOpenAi(text), ({ error }) => error))
 
-/** The same of an answer in JSON-RPC, whose refusals may have the status of success. */
-export const acceptedRpc = (answer: IncomingMessage) =>
+const refusedRpc = (answer: IncomingMessage, failed: typeof RpcError.Type) => {
+  const { code, plan_id: plan } = causeOf(failed)
+  return new Refused({ code, isPassing: answer.statusCode === 503, plan })
+}
+
+/** The result of an answer in JSON-RPC, whose refusals may have the status of success. */
+export const resultOf = (answer: IncomingMessage) =>
   Effect.gen(function* () {
-    if (answer.headers["content-type"] === "text/event-stream") return answer
-    const { error } = yield* Effect.orDie(decodeRpc(yield* textOf(answer)))
-    return yield* new Refused({ code: `${error.code} ${error.message}`, isPassing: answer.statusCode === 503 })
+    const body = yield* Effect.orDie(decodeRpc(yield* textOf(answer)))
+    return "result" in body ? body.result : yield* refusedRpc(answer, body)
   })
+
+/** The same of a stream. */
+export const acceptedRpc = (answer: IncomingMessage) =>
+  answer.headers["content-type"] === "text/event-stream"
+    ? Effect.succeed(answer)
+    : Effect.flatMap(resultOf(answer), (result) => Effect.die(`No stream: ${JSON.stringify(result)}`))

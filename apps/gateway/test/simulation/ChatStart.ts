@@ -1,9 +1,10 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { toEvent } from "@bowline/runtime/unstable/store/EventRow"
 import type { Options } from "@bowline/testing/simulation/Simulation"
-import type { Door } from "@bowline/testing/unstable/simulation/Door"
+import type { Door, Site } from "@bowline/testing/unstable/simulation/Door"
 import { Effect, Schema } from "effect"
 import { acceptedChat, decodeQuestion, onBlocks } from "./Answers.ts"
+import { type BrokenOff, isExplained } from "./BrokenOff.ts"
 import type { Wire } from "./MemoryServer.ts"
 
 type Rule = NonNullable<Options["rules"]>[string]
@@ -15,6 +16,8 @@ export interface HeardChat {
   text: string
   /** `[DONE]`, or the code of the error; undefined as long as neither has come. */
   end: string | undefined
+  /** Why the stream ends before its plan, if it does. */
+  broken: BrokenOff | undefined
   /** The gateway has ended the answer. */
   isClosed: boolean
 }
@@ -33,7 +36,7 @@ const planOf = Schema.decodeUnknownSync(PlanId)
 /** Ends that are not the plan's own. */
 const ofStream: ReadonlyArray<string | undefined> = ["draining", "interrupted", "text_retracted"]
 
-const hear = (heard: HeardChat, block: string): void => {
+const hear = (heard: HeardChat, block: string, { process, world }: Site): void => {
   if (block.startsWith(":")) return
   if (heard.end !== undefined) throw new Error(`Something comes behind the end ${heard.end}: ${block}`)
   const data = block.slice("data: ".length)
@@ -42,16 +45,18 @@ const hear = (heard: HeardChat, block: string): void => {
     return
   }
   const chunk = decodeChunk(data)
-  if ("error" in chunk) heard.end = chunk.error.code
-  else for (const { delta } of chunk.choices) heard.text += delta.content ?? ""
+  if ("error" in chunk) {
+    heard.end = chunk.error.code
+    if (ofStream.includes(heard.end)) heard.broken = { code: heard.end, replica: process.name, at: world.now }
+  } else for (const { delta } of chunk.choices) heard.text += delta.content ?? ""
 }
 
 /** Asks as a client of OpenAI's API does. What comes shows only that the connection lives: behind the end of its plan the caller reads the plan. */
 export const make =
-  (wire: Wire["Service"], all: Array<HeardChat>, read: Door["Service"]["read"]): Door["Service"]["start"] =>
+  (site: Site, wire: Wire["Service"], all: Array<HeardChat>, read: Door["Service"]["read"]): Door["Service"]["start"] =>
   ({ body, key }, { begin, take }) =>
     Effect.gen(function* () {
-      const { agents, preferences, question, session_id } = decodeQuestion(body)
+      const { agents, mcp_servers, preferences, question, session_id } = decodeQuestion(body)
       const headers = {
         "content-type": "application/json",
         "x-bowline-session": session_id,
@@ -61,7 +66,7 @@ export const make =
         model: "bowline",
         stream: true,
         messages: [{ role: "user", content: question }],
-        bowline: { agents, preferences }
+        bowline: { agents, mcp_servers, preferences }
       })
       const answer = yield* acceptedChat(
         yield* wire.ask({ method: "POST", path: "/v1/chat/completions", headers }, sent)
@@ -70,16 +75,17 @@ export const make =
         plan: planOf(answer.headers["x-bowline-plan-id"]),
         text: "",
         end: undefined,
+        broken: undefined,
         isClosed: false
       }
       all.push(heard)
       yield* begin(heard.plan)
       yield* onBlocks(answer, (blocks) => {
-        for (const block of blocks) hear(heard, block)
+        for (const block of blocks) hear(heard, block, site)
         return take(["ping"])
       })
       heard.isClosed = true
-      if (!ofStream.includes(heard.end)) yield* read(heard.plan, 0, { begin: () => Effect.void, take })
+      if (heard.broken === undefined) yield* read(heard.plan, 0, { begin: () => Effect.void, take })
     }).pipe(Effect.scoped)
 
 /** The text of all steps, without what was retracted, with a blank line between two. */
@@ -103,17 +109,21 @@ const codeOf = (code: string | undefined) => (code === "context_overflow" ? "con
 /** A stream of Chat Completions ends, and says the truth: the whole answer in front of `[DONE]`, or the error of its plan. */
 export const rule =
   (all: Array<HeardChat>): Rule =>
-  ({ plans }) =>
+  (observed) =>
     // The next run begins with none.
-    all.splice(0).flatMap(({ end, isClosed, plan: id, text }) => {
-      const plan = plans.find(({ plan }) => plan.plan_id === id)
+    all.splice(0).flatMap(({ broken, end, isClosed, plan: id, text }) => {
+      const plan = observed.plans.find(({ plan }) => plan.plan_id === id)
       if (!isClosed || plan === undefined) return []
       if (end === undefined) return [`the chat of ${plan.name} ends in silence`]
+      if (broken !== undefined) {
+        const isRetracted = end === "text_retracted" && plan.frames.some(({ event }) => event === "text.retract")
+        return isRetracted || (end !== "text_retracted" && isExplained(observed, broken))
+          ? []
+          : [`the chat of ${plan.name} breaks off with ${end}`]
+      }
       const { error, state } = plan.plan
       if (end !== "[DONE]") {
-        return ofStream.includes(end) || codeOf(error?.code) === end
-          ? []
-          : [`the chat of ${plan.name} ends with ${end}`]
+        return codeOf(error?.code) === end ? [] : [`the chat of ${plan.name} ends with ${end}`]
       }
       if (state !== "completed") return [`the chat of ${plan.name} is done, and the plan is ${state}`]
       const said = textOf(plan)

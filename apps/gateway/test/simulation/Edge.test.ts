@@ -3,8 +3,6 @@ import { tellFailure } from "@bowline/testing/unstable/simulation/Story"
 import { assert, describe, it } from "@effect/vitest"
 import { Config, Effect } from "effect"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
-import * as A2aStart from "./A2aStart.ts"
-import * as ChatStart from "./ChatStart.ts"
 import { bugs } from "./EdgeBugs.ts"
 import * as HttpDoor from "./HttpDoor.ts"
 
@@ -15,10 +13,9 @@ const config = Effect.map(
 )
 
 /** The options of a run through the routes. */
-const through = Effect.fnUntraced(function* (options: Options, plant?: HttpDoor.Plant) {
-  const heard: HttpDoor.Heard = { chats: [], tasks: [] }
-  const door = HttpDoor.make(yield* config, heard, plant)
-  return { ...options, door, rules: { chats: ChatStart.rule(heard.chats), tasks: A2aStart.rule(heard.tasks) } }
+const through = Effect.fnUntraced(function* (options: Options, planted?: HttpDoor.Planted) {
+  const heard = HttpDoor.makeHeard()
+  return { ...options, door: HttpDoor.make(yield* config, heard, planted), rules: HttpDoor.rulesOf(heard) }
 })
 
 const run = (...given: Parameters<typeof through>) =>
@@ -56,16 +53,16 @@ describe("the whole gateway behind its HTTP routes, under the faults of seeds", 
     })
   )
 
-  for (const [name, { plant, rule, scenario }] of Object.entries(bugs)) {
+  for (const [name, { plant, rule, scenario, way }] of Object.entries(bugs)) {
     it.live(`finds ${name}, and nothing where it is not`, () =>
       Effect.gen(function* () {
         const { seed } = scenario
-        const planted = yield* run({ seed, scenario }, plant)
+        const planted = yield* run({ seed, scenario }, { plant, way })
         assert.include(
           planted.violations.map((violation) => violation.rule),
           rule
         )
-        assert.deepStrictEqual((yield* run({ seed, scenario })).violations, [])
+        assert.deepStrictEqual((yield* run({ seed, scenario }, { way })).violations, [])
       })
     )
   }

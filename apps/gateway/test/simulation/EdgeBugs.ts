@@ -3,7 +3,9 @@ import { type TaskPlan, TaskStore } from "@bowline/runtime/unstable/store/TaskSt
 import type { ReaderItem } from "@bowline/runtime/unstable/stream/LivePlan"
 import type { Options } from "@bowline/testing/simulation/Simulation"
 import { Effect, Layer, Scope, Stream } from "effect"
-import type { Plant } from "./HttpDoor.ts"
+import { Plans } from "@bowline/runtime/plan/Plans"
+import * as Usage from "@bowline/domain/plan/Usage"
+import type { Plant, Way } from "./HttpDoor.ts"
 
 type Scenario = NonNullable<Options["scenario"]>
 type Streams = PlanStreams["Service"]
@@ -48,14 +50,51 @@ const noPings = on(({ start }) => ({
     )
 }))
 
-/** The frame of the first word is not shown. */
-const lostWord = on(({ start }) => ({
-  start: (asked) => {
-    let words = 0
-    const isFirst = (item: ReaderItem) => typeof item !== "string" && item.event === "text.delta" && words++ === 0
-    return Effect.map(start(asked), without(isFirst))
-  }
+/** Leaves out the frame of the first word. */
+const withoutFirstWord = <E, R>(opening: Effect.Effect<Opened, E, R>) => {
+  let words = 0
+  const isFirst = (item: ReaderItem) => typeof item !== "string" && item.event === "text.delta" && words++ === 0
+  return Effect.map(opening, without(isFirst))
+}
+
+/** The frame of the first word is not shown to the caller that asks. */
+const lostWord = on(({ start }) => ({ start: (asked) => withoutFirstWord(start(asked)) }))
+
+/** Changes what the first one sees that reads a plan behind its start. */
+const onFirstRead = (bug: (frames: Opened["frames"]) => Opened["frames"]): Plant =>
+  on(({ read }) => {
+    let reads = 0
+    return {
+      read: (...given) =>
+        Effect.map(read(...given), (opened) => (reads++ === 0 ? { ...opened, frames: bug(opened.frames) } : opened))
+    }
+  })
+
+/** The reader of a task fails. */
+const brokenTask = onFirstRead(() => Stream.die("A bug"))
+
+/** A word is taken for a call that waits for an approval. */
+const approvedWord = onFirstRead(
+  Stream.map((item) => {
+    if (typeof item === "string" || item.event !== "text.delta") return item
+    const payload = { task_id: "task_1", tool: "work", input: {}, reason: "sensitive", expires_at: item.at }
+    return { ...item, event: "approval.requested", payload: JSON.stringify(payload) }
+  })
+)
+
+const onPlans = (bug: (plans: Plans["Service"]) => Partial<Plans["Service"]>): Plant =>
+  Layer.effect(
+    Plans,
+    Effect.map(Plans, (plans) => ({ ...plans, ...bug(plans) }))
+  )
+
+/** A plan that is over says that it has used nothing. */
+const noUsage = onPlans(({ get }) => ({
+  get: (...given) => Effect.map(get(...given), (plan) => ({ ...plan, usage: Usage.empty }))
 }))
+
+/** A cancel does nothing. */
+const deafToCancels = onPlans(({ get }) => ({ cancel: (...given) => get(...given) }))
 
 const asFailed = (task: TaskPlan): TaskPlan => ({ ...task, plan: { ...task.plan, state: "failed" } })
 
@@ -74,7 +113,6 @@ const falseEnd: Plant = Layer.effect(
 
 /** A plan that says a word every so many milliseconds. */
 const talking = (
-  name: "p0" | "p1" | "p2",
   words: number,
   pauseMs: number,
   onDisconnect: "cancel" | "continue",
@@ -84,7 +122,7 @@ const talking = (
   replicas: 1,
   plans: [
     {
-      name,
+      name: "p0",
       session: "s0",
       at: 1,
       replica: 0,
@@ -105,6 +143,7 @@ interface Bug {
   readonly plant: Plant
   /** The rule that finds it. */
   readonly rule: string
+  readonly way: Way
   readonly scenario: Scenario
 }
 
@@ -113,8 +152,8 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a cursor that is off by one": {
     plant: offByOne,
     rule: "streams",
+    way: "stream",
     scenario: talking(
-      "p0",
       5,
       1_000,
       "continue",
@@ -125,9 +164,68 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a disconnect that does not reach the plan": {
     plant: deafToTheEnd,
     rule: "readers",
-    scenario: talking("p0", 20, 1_000, "cancel", { _tag: "Leave", at: 2_500 })
+    way: "stream",
+    scenario: talking(20, 1_000, "cancel", { _tag: "Leave", at: 2_500 })
   },
-  "pings that nobody writes": { plant: noPings, rule: "readers", scenario: talking("p0", 2, 25_000, "continue") },
-  "a word that a chat lacks": { plant: lostWord, rule: "chats", scenario: talking("p1", 4, 100, "continue") },
-  "a task that fails, unlike its plan": { plant: falseEnd, rule: "tasks", scenario: talking("p2", 4, 100, "continue") }
+  "pings that nobody writes": {
+    plant: noPings,
+    rule: "readers",
+    way: "stream",
+    scenario: talking(2, 25_000, "continue")
+  },
+  "a word that a chat lacks": { plant: lostWord, rule: "chats", way: "chat", scenario: talking(4, 100, "continue") },
+  "a task that fails, unlike its plan": {
+    plant: falseEnd,
+    rule: "tasks",
+    way: "task",
+    scenario: talking(4, 100, "continue")
+  },
+  "a result that lacks the usage": {
+    plant: noUsage,
+    rule: "results",
+    way: "json",
+    scenario: talking(4, 100, "continue")
+  },
+  "a word that a response lacks": {
+    plant: lostWord,
+    rule: "responses",
+    way: "response",
+    scenario: talking(4, 100, "continue")
+  },
+  "a task that has failed for the client that waits for it": {
+    plant: falseEnd,
+    rule: "tasks",
+    way: "sent task",
+    scenario: talking(4, 100, "continue")
+  },
+  "a stream of a task that breaks off": {
+    plant: brokenTask,
+    rule: "tasks",
+    way: "subscribed task",
+    scenario: talking(4, 100, "continue")
+  },
+  "a task that waits for nothing": {
+    plant: approvedWord,
+    rule: "tasks",
+    way: "task",
+    scenario: talking(4, 100, "continue")
+  },
+  "a cancel of a task that does not reach its plan": {
+    plant: deafToCancels,
+    rule: "cancels",
+    way: "task",
+    scenario: talking(20, 1_000, "continue", { _tag: "Cancel", at: 2_500, replica: 0 })
+  },
+  "a call of a tool that lacks the usage": {
+    plant: noUsage,
+    rule: "answers",
+    way: "call",
+    scenario: talking(4, 100, "continue")
+  },
+  "a call whose caller leaves, and whose plan goes on": {
+    plant: deafToCancels,
+    rule: "answers",
+    way: "call",
+    scenario: talking(40, 1_000, "continue", { _tag: "Leave", at: 2_500 })
+  }
 }

@@ -1,115 +1,112 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
-import { PlanEvent } from "@bowline/domain/plan/PlanEvent"
 import { TaskId } from "@bowline/domain/tool/TaskState"
-import { type Audience, Door, type Site } from "@bowline/testing/unstable/simulation/Door"
+import { Door, type Question, type Site } from "@bowline/testing/unstable/simulation/Door"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import type { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import type { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
-import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
+import type { Plans } from "@bowline/runtime/plan/Plans"
 import { Effect, Layer, Schema } from "effect"
 import * as RateLimiter from "effect/persistence/RateLimiter"
-import type { IncomingMessage } from "node:http"
 import { PushNotifications } from "../../src/a2a/PushNotifications.ts"
 import { GatewayConfig } from "../../src/config/GatewayConfig.ts"
 import * as HttpGateway from "../../src/route/HttpGateway.ts"
 import * as A2aStart from "./A2aStart.ts"
-import { accepted, onBlocks, textOf } from "./Answers.ts"
+import * as A2aTask from "./A2aTask.ts"
+import { accepted, textOf } from "./Answers.ts"
 import * as ChatStart from "./ChatStart.ts"
+import * as McpStart from "./McpStart.ts"
 import * as MemoryServer from "./MemoryServer.ts"
+import * as PlanStart from "./PlanStart.ts"
+import * as ResponseStart from "./ResponseStart.ts"
 
-const Head = Schema.Struct({ plan_id: PlanId, session_id: Schema.String, at: Schema.String })
-const decodeData = Schema.decodeUnknownSync(
-  Schema.fromJsonString(Schema.StructWithRest(Head, [Schema.Record(Schema.String, Schema.Json)]))
-)
 const Waiting = Schema.fromJsonString(
   Schema.Struct({ approvals: Schema.Array(Schema.Struct({ plan_id: PlanId, task_id: TaskId })) })
 )
-const isEvent = Schema.is(Schema.Literals(PlanEvent.members.map(({ fields }) => fields.event.schema.literal)))
-
-interface Item {
-  readonly plan: PlanId | undefined
-  readonly item: PlanFrame | "ping" | "reconnect"
-}
-
-/** A block of the stream, byte for byte as the reference says. */
-const toItem = (block: string): Item => {
-  if (block === ": ping") return { plan: undefined, item: "ping" }
-  if (block === ": reconnect") return { plan: undefined, item: "reconnect" }
-  const [, id = "", event = "", data = ""] = /^id: (\d+)\nevent: (\S+)\ndata: (.*)$/.exec(block) ?? []
-  if (!isEvent(event)) throw new Error(`No frame: ${block}`)
-  const { at, plan_id, session_id: _, ...payload } = decodeData(data)
-  return { plan: plan_id, item: { seq: Number(id), at, event, payload: JSON.stringify(payload) } }
-}
-
-/** Reads the stream to its end. The first frame names the plan that is not known yet. */
-const listen = (answer: IncomingMessage, { begin, take }: Audience, known?: PlanId) =>
-  Effect.gen(function* () {
-    let plan = known
-    if (plan !== undefined) yield* begin(plan)
-    yield* onBlocks(answer, (blocks) =>
-      Effect.gen(function* () {
-        const items = blocks.map(toItem)
-        const named = items.find(({ plan }) => plan !== undefined)?.plan
-        if (plan === undefined && named !== undefined) yield* begin((plan = named))
-        if (items.some((one) => one.plan !== undefined && one.plan !== plan)) {
-          return yield* Effect.die("A frame of another plan")
-        }
-        yield* take(items.map(({ item }) => item))
-      })
-    )
-  })
-
 /** A bug of the routes: another service in the place of the one that they use. */
-export type Plant = Layer.Layer<never, never, PlanStreams | TaskStore>
+export type Plant = Layer.Layer<never, never, Plans | PlanStreams | TaskStore>
 
-const json = { "content-type": "application/json" }
+/** The ways in which a caller may ask. */
+export type Way = "stream" | "json" | "call" | "chat" | "response" | "task" | "sent task" | "subscribed task"
 
-/** What callers hear who ask in other protocols. */
-export interface Heard {
-  readonly chats: Array<ChatStart.HeardChat>
-  readonly tasks: Array<A2aStart.HeardTask>
+type Ways = readonly [Way, ...ReadonlyArray<Way>]
+
+const waysOfPlan: Ways = ["stream", "json", "call", "call"]
+const ways: ReadonlyArray<Ways> = [waysOfPlan, ["chat", "response"], ["task", "sent task", "subscribed task"]]
+
+/** By the number in the name of its plan; within that the seed draws it, from a stream of its own. */
+const wayOf = (question: Question, draws: Site["process"]["draws"]): Way => {
+  const [, name = "", number = 0] = /FACT-(\D*(\d+))/.exec(JSON.stringify(question.body)) ?? []
+  const way: Way = draws.of(`way of ${name}`).pick(ways[Number(number) % ways.length] ?? waysOfPlan)
+  return way === "call" && !McpStart.canAsk(question) ? "stream" : way
 }
 
-/** By the number in the name of its plan. */
-const protocolOf = (body: Schema.Json) =>
-  (["plan", "chat", "a2a"] as const)[Number(/FACT-\D*(\d+)/.exec(JSON.stringify(body))?.[1] ?? 0) % 3]
+/** What callers hear. */
+export const makeHeard = () => ({
+  answers: new Array<McpStart.HeardAnswer>(),
+  results: new Array<PlanStart.HeardResult>(),
+  chats: new Array<ChatStart.HeardChat>(),
+  responses: new Array<ResponseStart.HeardResponse>(),
+  tasks: new Array<A2aTask.HeardTask>(),
+  cancels: new Array<A2aTask.HeardCancel>()
+})
+export type Heard = ReturnType<typeof makeHeard>
 
-/** Callers speak HTTP to the gateway's own routes: every third one as a client of OpenAI's API, and of A2A. */
+/** What must hold of it. */
+export const rulesOf = ({ answers, cancels, chats, responses, results, tasks }: Heard) => ({
+  answers: McpStart.rule(answers),
+  results: PlanStart.rule(results),
+  chats: ChatStart.rule(chats),
+  responses: ResponseStart.rule(responses),
+  tasks: A2aTask.rule(tasks),
+  cancels: A2aTask.cancelRule(cancels)
+})
+
+export interface Planted {
+  /** A bug. */
+  readonly plant?: Plant
+  /** In which way all callers ask. */
+  readonly way?: Way
+}
+
+/** Callers speak HTTP to the gateway's own routes, in several protocols. */
 export const make =
-  (config: GatewayConfig["Service"], heard: Heard, plant: Plant = Layer.empty) =>
+  (config: GatewayConfig["Service"], heard: Heard, { plant = Layer.empty, way }: Planted = {}) =>
   (site: Site) =>
     Layer.effect(
       Door,
       Effect.gen(function* () {
         const wire = yield* MemoryServer.Wire
         const ask = (...given: Parameters<typeof wire.ask>) => Effect.flatMap(wire.ask(...given), accepted)
-        const post = (path: string, body?: Schema.Json, headers = {}) => {
-          const sent = body === undefined ? {} : json
-          return ask(
-            { method: "POST", path, headers: { ...sent, ...headers } },
+        const post = (path: string, body?: Schema.Json) =>
+          ask(
+            { method: "POST", path, headers: body === undefined ? {} : { "content-type": "application/json" } },
             body === undefined ? "" : JSON.stringify(body)
           )
+        const read = PlanStart.read(wire)
+        const a2a = A2aStart.make(site, wire, heard, read)
+        const waitMs = site.world.process.draws.of("wait of MCP").int(0, 20_000)
+        const mcp = McpStart.make(site, wire, heard.answers, waitMs, read)
+        const starts: Readonly<Record<Way, Door["Service"]["start"]>> = {
+          stream: PlanStart.streamed(wire),
+          call: mcp.start,
+          json: PlanStart.whole(wire, heard.results, read),
+          chat: ChatStart.make(site, wire, heard.chats, read),
+          response: ResponseStart.make(site, wire, heard.responses, read),
+          task: a2a.streamed,
+          "sent task": a2a.sent,
+          "subscribed task": a2a.subscribed
         }
-        const read: Door["Service"]["read"] = (plan, after, audience) =>
-          ask({ path: `/plans/${plan}/events`, headers: { "last-event-id": String(after) } }).pipe(
-            Effect.flatMap((answer) => listen(answer, audience, plan)),
-            Effect.scoped
-          )
-        const chat = ChatStart.make(wire, heard.chats, read)
-        const a2a = A2aStart.make(wire, heard.tasks, read)
         return {
-          start: (question, audience) => {
-            const { body, key } = question
-            const protocol = protocolOf(body)
-            if (protocol === "chat") return chat(question, audience)
-            if (protocol === "a2a") return a2a(question, audience)
-            return post("/plan", body, key === undefined ? {} : { "idempotency-key": key }).pipe(
-              Effect.flatMap((answer) => listen(answer, audience)),
-              Effect.scoped
-            )
-          },
+          start: (question, audience) => starts[way ?? wayOf(question, site.world.process.draws)](question, audience),
           read,
-          cancel: (plan) => Effect.scoped(Effect.asVoid(Effect.flatMap(post(`/plans/${plan}/cancel`), textOf))),
+          cancel: (plan) => {
+            if (heard.answers.some((answer) => answer.plan === plan)) return mcp.cancel(plan)
+            if (heard.tasks.some((task) => task.plan === plan)) return a2a.cancel(plan)
+            const path = heard.responses.some((response) => response.plan === plan)
+              ? `/v1/responses/resp_${plan}/cancel`
+              : `/plans/${plan}/cancel`
+            return Effect.scoped(Effect.asVoid(Effect.flatMap(post(path), textOf)))
+          },
           decide: (plan, decision) =>
             Effect.gen(function* () {
               const text = yield* textOf(yield* ask({ path: "/approvals?limit=100" }))

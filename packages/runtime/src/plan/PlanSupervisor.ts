@@ -56,6 +56,8 @@ const hold = Effect.fnUntraced(function* ({ given, stages }: PlanRun, lock: Sess
       timed((seconds, _, context) => PlanMetrics.queueWait.updateUnsafe(seconds, {}, context))
     )
   journal.hold(fence)
+  // While it waited, this process may have been cut off from the store, and another one has the plan. Only that write says so.
+  yield* journal.flush
 })
 
 /** Closes the readers' streams when the end is stored, or when they have waited long enough, and returns when it is stored. */

@@ -4,7 +4,7 @@ import { stall } from "@bowline/testing/http/Move"
 import { callTool, say } from "@bowline/testing/provider/Turn"
 import { all, pass, post, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Exit, Fiber, Scope, Stream } from "effect"
+import { Duration, Effect, Exit, Fiber, Option, Scope, Stream } from "effect"
 import type { PeerClient } from "../../src/peer/PeerClient.ts"
 import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
 import { LeaseStore } from "../../src/store/LeaseStore.ts"
@@ -208,6 +208,40 @@ describe("a process", () => {
       assert.strictEqual(single(yield* replayed(third, plan_id), "final").text, "whole")
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
+
+  it.effect("asks no provider for a plan that another one has taken over while it waited", () => {
+    let isAway = false
+    let asked = 0
+    const unlessAway = <A, E>(effect: Effect.Effect<A, E>) => Effect.suspend(() => (isAway ? Effect.never : effect))
+    return Effect.gen(function* () {
+      const leases = yield* LeaseStore
+      const plans = yield* PlanStore
+      const cutOff = yield* disturbed(() => ({
+        takeOver: (...given) => unlessAway(plans.takeOver(...given)),
+        commit: (batch) => Effect.delay(plans.commit(batch), "100 millis")
+      }))
+      const first = yield* mortal({ script: () => (asked++, [say("ok")]) }).pipe(
+        Effect.provideService(PlanStore, cutOff),
+        Effect.provideService(LeaseStore, { ...leases, renew: (...given) => unlessAway(leases.renew(...given)) })
+      )
+      const { session_id } = yield* first.on(post({ question: "1", session_id: "s", ...stays }))
+      yield* pass("1 second")
+      const fence = Option.getOrThrow(yield* leases.acquire(session_id, "other", Duration.minutes(1)))
+      const { plan_id } = yield* first.on(post({ question: "2", session_id: "s", ...stays }))
+      isAway = true
+      yield* pass("20 seconds", "1 second")
+      const taken = yield* plans.takeOver("other", Duration.seconds(15), 10)
+      assert.deepStrictEqual(
+        taken.map(({ plan }) => plan.plan_id),
+        [plan_id]
+      )
+      isAway = false
+      yield* leases.release(session_id, fence)
+      yield* pass("10 seconds", "1 second")
+      assert.strictEqual(asked, 1)
+      assert.isTrue(Option.isSome(yield* leases.acquire(session_id, "other", Duration.minutes(1))))
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  })
 
   it.effect("stores a refused call together with its end, or not at all", () => {
     let isTorn = false

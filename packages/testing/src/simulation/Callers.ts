@@ -35,7 +35,9 @@ const questionOf = (plan: ScenarioPlan) => ({
     on_disconnect: plan.onDisconnect,
     on_busy: plan.onBusy,
     timeout_ms: plan.timeoutMs,
-    approval: plan.approval ?? "sensitive"
+    approval: plan.approval ?? "sensitive",
+    ...(plan.model !== undefined && { model: plan.model }),
+    ...plan.budget
   }
 })
 
@@ -51,8 +53,9 @@ export class Caller {
   readonly #name: string
   readonly #progress: Progress = { plan: undefined, seen: 0, isDone: false }
   #isAway = false
-  /** The last connection. */
+  /** The last connection, and the last one that was answered. */
   #reading: Reading | undefined
+  #answered: Reading | undefined
 
   constructor(stage: Stage, plan: ScenarioPlan, name = plan.name) {
     this.#stage = stage
@@ -77,8 +80,11 @@ export class Caller {
     const { cluster, world } = this.#stage
     return Effect.gen({ self: this }, function* () {
       for (let tries = 0; tries < 200 && !this.#progress.isDone && !this.#isAway; tries++) {
-        const ending = yield* this.#connect(yield* cluster.awaitUp(place + tries))
+        const replica = yield* cluster.awaitUp(place + tries)
+        if (this.#isAway) return
+        const ending = yield* this.#connect(replica)
         if (ending === "done" || ending === "left") return
+        if (typeof ending === "object") this.#progress.plan ??= ending.plan
         // Without a key, nobody knows whether the plan is stored: to ask again may start it twice.
         const mayAsk = this.#progress.plan !== undefined || this.#plan.hasKey
         if (!mayAsk || (typeof ending === "object" && !ending.isPassing)) {
@@ -101,6 +107,7 @@ export class Caller {
     world.tell("caller", name, plan === undefined ? `asks ${replica.name}` : `reads at ${replica.name} behind ${after}`)
     const request = plan === undefined ? this.#requested("ask", replica) : undefined
     const reading = new Reading(world, { name: this.#name, readMs, progress }, replica, () => {
+      this.#answered = reading
       if (request !== undefined) request.ended = world.moment()
     })
     this.#reading = reading
@@ -111,7 +118,10 @@ export class Caller {
     return Effect.map(reading.follow(open), (ending) => {
       const how = typeof ending === "object" ? "closed" : ending
       const isOver = how !== "broken" || replica.process.isAlive
-      if (request !== undefined && request.ended === undefined && isOver) request.ended = world.moment()
+      if (request !== undefined && request.ended === undefined && isOver) {
+        request.ended = world.moment()
+        request.hasLeft = how === "left"
+      }
       world.tell("caller", name, `${how === "done" ? "has seen the end" : how} at ${replica.name}`)
       return ending
     })
@@ -131,13 +141,13 @@ export class Caller {
       switch (act._tag) {
         case "Leave":
           this.#isAway = true
-          this.#reading?.leave()
+          this.#leave()
           return
         case "ComeBack": {
           if (act.from === "last" && this.#progress.isDone) return
           if (act.from === "start") this.#progress.seen = 0
           this.#progress.isDone = false
-          this.#reading?.leave()
+          this.#leave()
           this.#isAway = false
           if (this.#progress.plan === undefined && !this.#plan.hasKey) return
           return yield* this.#follow(act.replica)
@@ -156,6 +166,11 @@ export class Caller {
         }
       }
     })
+  }
+
+  #leave(): void {
+    this.#reading?.leave()
+    this.#answered?.leave()
   }
 
   /** A request about the plan, if the caller knows it. */

@@ -61,7 +61,7 @@ export class Database {
     const { over } = link
     const get = <Id extends Stores, Shape>(key: Context.Key<Id, Shape>): Shape => Context.get(this.stores, key)
     return this.stores.pipe(
-      Context.add(PlanStore, { ...over(this.#plans(replica), ["reading"]), isDurable: true }),
+      Context.add(PlanStore, { ...this.#heard(replica, over(this.#plans(replica), ["reading"])), isDurable: true }),
       Context.add(TaskStore, over(get(TaskStore))),
       Context.add(PushStore, over(get(PushStore))),
       Context.add(ApprovalStore, over(get(ApprovalStore))),
@@ -101,8 +101,25 @@ export class Database {
         Effect.tap(store.takeOver(...given), (taken) =>
           Effect.sync(() => {
             for (const { plan } of taken) {
-              world.takeOvers.push({ ...world.moment(), replica, plan_id: plan.plan_id })
+              world.takeOvers.push({ ...world.moment(), replica, plan_id: plan.plan_id, heard: undefined })
               world.tell(replica, this.nameOf(plan.plan_id), `takes over, it was ${plan.state}`)
+            }
+          })
+        )
+    }
+  }
+
+  /** Notes when an answer has reached the replica. */
+  #heard(replica: string, store: PlanStore["Service"]): PlanStore["Service"] {
+    const { takeOvers } = this.#world
+    return {
+      ...store,
+      takeOver: (...given) =>
+        Effect.tap(store.takeOver(...given), (taken) =>
+          Effect.sync(() => {
+            for (const { plan } of taken) {
+              const told = takeOvers.findLast((one) => one.replica === replica && one.plan_id === plan.plan_id)
+              if (told !== undefined) told.heard ??= this.#world.now
             }
           })
         )

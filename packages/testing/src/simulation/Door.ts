@@ -13,8 +13,12 @@ import type { World } from "./World.ts"
 /** The connection is gone, and with it the answer: the replica was killed, or the network has broken. */
 export class Broken extends Data.TaggedError("Broken") {}
 
-/** The replica refuses the request. `isPassing`: the same request may have another answer a little later. */
-export class Refused extends Data.TaggedError("Refused")<{ readonly code: string; readonly isPassing: boolean }> {}
+/** The replica refuses the request. `isPassing`: the same request may have another answer a little later. `plan` may still run, if one is named. */
+export class Refused extends Data.TaggedError("Refused")<{
+  readonly code: string
+  readonly isPassing: boolean
+  readonly plan?: PlanId | undefined
+}> {}
 
 /** What a caller does with the answer to a question. Both run in the world. */
 export interface Audience {

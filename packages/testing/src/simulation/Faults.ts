@@ -121,7 +121,6 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
       })
     case "NetworkReset":
       return Effect.sync(() => {
-        world.resets.push({ ...world.moment(), replica: observed.replica })
         wires.resetAll(process)
         for (const reset of Array.from(replica.connections)) reset()
       })

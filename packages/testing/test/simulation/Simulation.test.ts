@@ -1,11 +1,11 @@
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect } from "effect"
+import { Context, Duration, Effect } from "effect"
 import { execFile } from "node:child_process"
 import { tmpdir } from "node:os"
 import { promisify } from "node:util"
 import { draw } from "../../src/simulation/Draw.ts"
-import { plainPlan } from "../../src/simulation/Scenario.ts"
+import { type Fault, plainPlan, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 import { tracesOf } from "./printTraces.ts"
 
@@ -47,6 +47,33 @@ describe("a simulated run", () => {
     assert.strictEqual(part.tasks, steps)
     assert.deepStrictEqual(part.trace, whole.trace.slice(0, part.trace.length))
     assert.isAbove(whole.trace.length, part.trace.length)
+  })
+
+  it("is held to the lease, the graces and the silence that are configured", async () => {
+    const config = {
+      leaseTtl: Duration.seconds(40),
+      streamGrace: Duration.seconds(5),
+      takeoverGrace: Duration.seconds(5),
+      idleTimeout: Duration.seconds(20)
+    }
+    const plan = { ...plainPlan, steps: [{ words: 20, pauseMs: 1_000, calls: [] }] }
+    const leaves: ScenarioPlan = { ...plan, onDisconnect: "cancel", acts: [{ _tag: "Leave", at: 2_000 }] }
+    const kill: Fault = { _tag: "Kill", at: 3_000, replica: 0, tasks: 0, backMs: undefined }
+    const stall: Fault = { _tag: "Provider", plan: "p0", request: 0, does: { _tag: "Stall", words: 2, ms: 60_000 } }
+    const told = async (one: ScenarioPlan, replicas: number, ...faults: ReadonlyArray<Fault>) => {
+      const scenario = { seed: 1, replicas, plans: [one], faults }
+      const { observed, violations } = await simulate({ seed: 1, scenario, config })
+      assert.deepStrictEqual(violations, [])
+      return observed
+    }
+    const { plans } = await told(leaves, 1)
+    assert.strictEqual(plans[0]?.plan.error?.reason, "disconnect")
+    const { takeOvers } = await told(plan, 2, kill)
+    assert.isAbove(takeOvers[0]?.at ?? 0, 40_000)
+    const { windows } = await told(plan, 1, stall)
+    assert.strictEqual(windows[0]?.reason, "idle_timeout")
+    const unread = await told({ ...leaves, acts: [{ _tag: "Leave", at: 2_900 }] }, 2, kill)
+    assert.strictEqual(unread.plans[0]?.plan.error?.reason, "disconnect")
   })
 
   it("finds what goes on in a process though every plan is over, whatever plan began it", async () => {

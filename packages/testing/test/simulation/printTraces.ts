@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { simulate, storeNames } from "../../src/simulation/Simulation.ts"
-import { print } from "../../src/simulation/Trace.ts"
+import { print } from "../../src/simulation/World.ts"
 
 const Runs = Schema.Array(Schema.Struct({ seed: Schema.Int, store: Schema.Literals(storeNames) }))
 

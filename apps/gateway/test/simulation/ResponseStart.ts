@@ -1,0 +1,165 @@
+import { PlanId } from "@bowline/domain/plan/Plan"
+import type { Options } from "@bowline/testing/simulation/Simulation"
+import type { Door, Site } from "@bowline/testing/unstable/simulation/Door"
+import { Effect, Schema } from "effect"
+import { acceptedChat, decodeQuestion, onBlocks } from "./Answers.ts"
+import { type BrokenOff, isExplained } from "./BrokenOff.ts"
+import type { Wire } from "./MemoryServer.ts"
+
+type Rule = NonNullable<Options["rules"]>[string]
+
+const Item = Schema.Struct({
+  id: Schema.String,
+  type: Schema.String,
+  phase: Schema.optionalKey(Schema.String),
+  content: Schema.optionalKey(Schema.NullOr(Schema.Array(Schema.Struct({ text: Schema.String }))))
+})
+const Response = Schema.Struct({
+  status: Schema.String,
+  error: Schema.NullOr(Schema.Struct({ code: Schema.String })),
+  output: Schema.Array(Item)
+})
+const Event = Schema.Struct({
+  type: Schema.String,
+  sequence_number: Schema.Int,
+  code: Schema.optionalKey(Schema.String),
+  item_id: Schema.optionalKey(Schema.String),
+  delta: Schema.optionalKey(Schema.String),
+  text: Schema.optionalKey(Schema.String),
+  response: Schema.optionalKey(Response)
+})
+const decodeEvent = Schema.decodeUnknownSync(Schema.fromJsonString(Event))
+const planOf = Schema.decodeUnknownSync(PlanId)
+
+/** A stream of Responses as its client has read it. */
+export interface HeardResponse {
+  readonly plan: PlanId
+  /** The blocks, without pings. */
+  readonly blocks: Array<string>
+  /** The texts that have come in deltas, by the ids of their items. */
+  readonly texts: Map<string, string>
+  /** The response in the last event that has one. */
+  response: typeof Response.Type | undefined
+  /** The type of the event that ends the stream. */
+  end: string | undefined
+  /** Why the stream breaks off, if it does. */
+  broken: BrokenOff | undefined
+  /** The gateway has ended the answer. */
+  isClosed: boolean
+}
+
+const ends = ["response.completed", "response.incomplete", "response.failed", "error"]
+
+const hear = (heard: HeardResponse, block: string, { process, world }: Site): void => {
+  if (block.startsWith(":")) return
+  if (heard.end !== undefined) throw new Error(`Something comes behind the end ${heard.end}: ${block}`)
+  const [, type, data = ""] = /^event: (\S+)\ndata: (.*)$/.exec(block) ?? []
+  const event = decodeEvent(data)
+  if (event.type !== type) throw new Error(`No event: ${block}`)
+  const { code = "", delta, item_id: id = "", response, sequence_number: number, text } = event
+  const isEnd = ends.includes(type)
+  const isPaused = response?.status === "in_progress" && isEnd
+  // What the stream says for itself has the number of the event before it.
+  const expected = heard.blocks.length - (isPaused || type === "error" ? 1 : 0)
+  if (number !== Math.max(0, expected)) throw new Error(`Expected the number ${expected}: ${block}`)
+  heard.blocks.push(block)
+  if (delta !== undefined) heard.texts.set(id, (heard.texts.get(id) ?? "") + delta)
+  if (type === "response.output_text.done" && text !== heard.texts.get(id)) throw new Error(`Another text: ${block}`)
+  heard.response = response ?? heard.response
+  if (isEnd) heard.end = isPaused ? "pause" : type
+  if (type === "error") heard.broken = { code, replica: process.name, at: world.now }
+}
+
+/**
+ * Asks as a client of OpenAI's Responses does. What comes shows only that the connection lives: behind the end of its plan the caller asks for the second half of
+ * the events once more, and reads the plan.
+ */
+export const make =
+  (
+    site: Site,
+    wire: Wire["Service"],
+    all: Array<HeardResponse>,
+    read: Door["Service"]["read"]
+  ): Door["Service"]["start"] =>
+  ({ body, key }, { begin, take }) =>
+    Effect.gen(function* () {
+      const { agents, mcp_servers, preferences, question, session_id } = decodeQuestion(body)
+      const headers = {
+        "content-type": "application/json",
+        "x-bowline-session": session_id,
+        ...(key !== undefined && { "idempotency-key": key })
+      }
+      const sent = {
+        model: "bowline",
+        stream: true,
+        input: question,
+        background: preferences["on_disconnect"] === "continue" && key !== undefined,
+        bowline: { agents, mcp_servers, preferences }
+      }
+      const answer = yield* acceptedChat(
+        yield* wire.ask({ method: "POST", path: "/v1/responses", headers }, JSON.stringify(sent))
+      )
+      const heard: HeardResponse = {
+        plan: planOf(answer.headers["x-bowline-plan-id"]),
+        blocks: [],
+        texts: new Map(),
+        response: undefined,
+        end: undefined,
+        broken: undefined,
+        isClosed: false
+      }
+      all.push(heard)
+      yield* begin(heard.plan)
+      yield* onBlocks(answer, (blocks) => {
+        for (const block of blocks) hear(heard, block, site)
+        return take(["ping"])
+      })
+      heard.isClosed = true
+      if (heard.broken !== undefined || heard.end === "pause") return
+      const half = Math.floor(heard.blocks.length / 2)
+      const path = `/v1/responses/resp_${heard.plan}?stream=true&starting_after=${half - 1}`
+      const replayed: Array<string> = []
+      yield* onBlocks(yield* acceptedChat(yield* wire.ask({ path })), (blocks) => {
+        replayed.push(...blocks.filter((block) => !block.startsWith(":")))
+        return take(["ping"])
+      })
+      const expected = heard.blocks.slice(half)
+      if (!replayed.at(-1)?.startsWith("event: error") && replayed.join("\n") !== expected.join("\n")) {
+        return yield* Effect.die(
+          `The events of ${heard.plan} differ: ${replayed.join("\n")} are not ${expected.join("\n")}`
+        )
+      }
+      yield* read(heard.plan, 0, { begin: () => Effect.void, take })
+    }).pipe(Effect.scoped)
+
+/** A stream of Responses ends, and says the truth: the whole answer, the error of its plan, the calls that wait, or why it breaks off. */
+export const rule =
+  (all: Array<HeardResponse>): Rule =>
+  (observed) =>
+    // The next run begins with none.
+    all.splice(0).flatMap(({ broken, end, isClosed, plan: id, response, texts }) => {
+      const plan = observed.plans.find(({ plan }) => plan.plan_id === id)
+      if (!isClosed || plan === undefined) return []
+      const said = (what: string) => [`the response of ${plan.name} ${what}`]
+      if (end === undefined) return said("ends in silence")
+      if (broken !== undefined) return isExplained(observed, broken) ? [] : said(`breaks off with ${broken.code}`)
+      const waits = response?.output.some(({ type }) => type === "mcp_approval_request") === true
+      if (end === "pause") return waits ? [] : said("pauses, and nothing waits for a decision")
+      const { error, final, state } = plan.plan
+      if (final === null) {
+        const code = response?.error?.code
+        return end === "response.failed" && code === error?.code
+          ? []
+          : said(`ends with ${end} ${code}, the plan is ${state}`)
+      }
+      if (end === "response.failed") return said(`has failed, and the plan is ${state}`)
+      const messages = (response?.output ?? []).filter(({ type }) => type === "message")
+      const texted = ({ content }: (typeof messages)[number]) => (content ?? []).map(({ text }) => text).join("")
+      const untold = messages.filter((message) => texted(message) !== (texts.get(message.id) ?? ""))
+      if (untold.length > 0) return said(`has texts that no event has told: ${JSON.stringify(untold)}`)
+      const answer = messages
+        .filter(({ phase }) => phase === "final_answer")
+        .map(texted)
+        .join("")
+      return answer === final.text ? [] : said(`answers "${answer}", the plan "${final.text}"`)
+    })
