@@ -51,8 +51,8 @@ export class Database {
     const build = Effect.map(Layer.buildWithScope(layer, Scope.makeUnsafe()), (built) => void (stores = built))
     world.process.fork(build)
     const isListening = () => stores !== undefined && Context.get(stores, Notices).isListening()
-    await world.loop.run(isListening)
-    if (stores === undefined) throw new Error("The store was not built")
+    await world.loop.run(() => isListening() || world.now > 0)
+    if (stores === undefined || !isListening()) throw new Error("The stores were not ready at once")
     return new Database(world, stores)
   }
 

@@ -11,13 +11,16 @@ const layerOn = (client: MemoryDatabase.MemoryDatabase["client"]) =>
     Layer.provideMerge(PgClient.layerFrom(client))
   )
 
-/** A database with all tables, and nothing in them. */
+/** A database with all tables, and nothing in them. Its statements can draw nothing: no seed would repeat that. */
 const makeImage = Effect.gen(function* () {
   const database = yield* MemoryDatabase.open()
-  const migrate = Effect.map(Layer.build(layerOn(database.client)), (context) =>
-    Context.get(context, PgClient.PgClient)
-  )
-  yield* Effect.scoped(Effect.flatMap(migrate, (sql) => sql`update gateway set id = ${gatewayId}`))
+  const prepare = Effect.gen(function* () {
+    const sql = Context.get(yield* Layer.build(layerOn(database.client)), PgClient.PgClient)
+    yield* sql`update gateway set id = ${gatewayId}`
+    yield* sql`alter function gen_random_uuid() rename to uuid_of_no_seed`
+    yield* sql`alter function random() rename to number_of_no_seed`
+  })
+  yield* Effect.scoped(prepare)
   return yield* database.dump
 })
 

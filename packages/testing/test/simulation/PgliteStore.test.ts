@@ -32,5 +32,5 @@ describe("a simulated run on PGlite", () => {
       rule
     )
     assert.deepStrictEqual((await simulate(run)).violations, [])
-  })
+  }, 300_000)
 })
