@@ -106,13 +106,10 @@ export class Caller {
     const { plan, seen: after } = progress
     world.tell("caller", name, plan === undefined ? `asks ${replica.name}` : `reads at ${replica.name} behind ${after}`)
     const request = plan === undefined ? this.#requested("ask", replica) : undefined
-    let hasBegun = false
     const reading = new Reading(world, { name: this.#name, readMs, progress }, replica, () => {
       this.#answered = reading
-      hasBegun = true
       if (request !== undefined) request.ended = world.moment()
     })
-    const before = this.#reading
     this.#reading = reading
     const open = (audience: Audience) =>
       plan === undefined
@@ -120,8 +117,6 @@ export class Caller {
         : door.read(plan, after, audience)
     return Effect.map(reading.follow(open), (ending) => {
       const how = typeof ending === "object" ? "closed" : ending
-      // It leaves before the gateway answers: the connection that it had before is its last one.
-      if (how === "left" && !hasBegun) before?.leave()
       const isOver = how !== "broken" || replica.process.isAlive
       if (request !== undefined && request.ended === undefined && isOver) {
         request.ended = world.moment()
