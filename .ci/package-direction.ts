@@ -32,7 +32,7 @@ const mayImport: Record<string, ReadonlyArray<string>> = {
   mcp: ["domain", "runtime"],
   "storage-sql": ["domain", "runtime"],
   // Only its tests import it, and it runs the adapters.
-  testing: ["domain", "runtime", "a2a", "mcp", "provider-openai", "provider-anthropic"],
+  testing: ["domain", "runtime", "a2a", "mcp", "provider-openai", "provider-anthropic", "storage-sql"],
   client: []
 }
 

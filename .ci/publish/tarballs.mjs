@@ -41,10 +41,18 @@ const secret =
 const isText = (path) => /\.([cm]?[jt]sx?|json|md|map|txt|css|html|svg)$|(^|\/)LICENSE$/.test(path)
 
 const ofManifest = ({ manifest }) => {
-  const { dependencies = {}, peerDependencies = {}, devDependencies = {} } = manifest
+  const { dependencies = {}, peerDependencies = {}, devDependencies = {}, peerDependenciesMeta = {} } = manifest
   const problems = Object.entries({ ...devDependencies, ...peerDependencies, ...dependencies })
     .filter(([, range]) => /^(workspace|catalog|file|link):/.test(range))
     .map(([name, range]) => `package.json asks for ${name} ${range}`)
+  for (const [name, range] of Object.entries(peerDependencies)) {
+    // Npm refuses to install a package beside another version of its peer, also of one that the app does not need.
+    if (peerDependenciesMeta[name]?.optional && !range.endsWith("|| *")) {
+      problems.push(
+        `package.json asks for the optional peer ${name} ${range}: an app may have any, so put "|| *" behind`
+      )
+    }
+  }
   if (manifest.type !== "module") problems.push("package.json is not of type module")
   if (manifest.engines?.node !== ">=22.19") problems.push("package.json has no engines.node of >=22.19")
   for (const [entry, target] of Object.entries(manifest.exports)) {

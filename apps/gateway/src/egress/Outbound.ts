@@ -1,7 +1,7 @@
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
 import { Agent, type Dispatcher } from "@effect/platform-node/Undici"
 import type { EgressPolicy } from "@bowline/runtime/unstable/egress/Egress"
-import { MayLeave } from "@bowline/runtime/unstable/http/Exchange"
+import { TryLeave } from "@bowline/runtime/unstable/http/Exchange"
 import { Sender } from "@bowline/runtime/unstable/provider/HttpAttempt"
 import * as EgressRule from "@bowline/runtime/unstable/egress/EgressRule"
 import * as TraceContext from "@bowline/runtime/unstable/telemetry/TraceContext"
@@ -19,27 +19,27 @@ const unwanted = new Error("The request is not wanted any more")
 
 /** What the options of a request carry besides: the dispatcher does not see the fiber of the request. */
 interface Question {
-  readonly mayLeave?: () => boolean
+  readonly tryLeave?: () => boolean
 }
 
 /** Asks whether a request may still leave, once there is a connection for it. */
 const asked: Dispatcher.DispatcherComposeInterceptor =
   (dispatch) =>
-  ({ mayLeave, ...options }: Dispatcher.DispatchOptions & Question, handler) => {
-    if (mayLeave === undefined) return dispatch(options, handler)
+  ({ tryLeave, ...options }: Dispatcher.DispatchOptions & Question, handler) => {
+    if (tryLeave === undefined) return dispatch(options, handler)
     const begin = handler.onRequestStart?.bind(handler)
     handler.onRequestStart = (controller, context) => {
       begin?.(controller, context)
-      if (!mayLeave()) controller.abort(unwanted)
+      if (!tryLeave()) controller.abort(unwanted)
     }
     return dispatch(options, handler)
   }
 
 const asking = HttpClient.transformResponse(
   (response: Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError>) =>
-    Effect.flatMap(MayLeave, (mayLeave) => {
-      if (mayLeave === undefined) return response
-      const options: Partial<Dispatcher.RequestOptions> & Question = { mayLeave }
+    Effect.flatMap(TryLeave, (tryLeave) => {
+      if (tryLeave === undefined) return response
+      const options: Partial<Dispatcher.RequestOptions> & Question = { tryLeave }
       return Effect.provideService(response, NodeHttpClient.UndiciOptions, options)
     })
 )

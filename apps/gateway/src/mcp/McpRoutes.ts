@@ -44,12 +44,20 @@ const isCall = (served: Response | RunningCall): served is RunningCall => "run" 
 
 const invalidRequest = (message: string) => new RpcError({ code: code.invalidRequest, status: 400, message })
 
-/** The messages of a body. */
-const messagesOf = (value: unknown, headers: Headers.Headers): Result.Result<ReadonlyArray<unknown>, RpcError> => {
+/** The messages of a body. A batch of more than `rateLimit` could never be let in. */
+const messagesOf = (
+  value: unknown,
+  headers: Headers.Headers,
+  rateLimit: number
+): Result.Result<ReadonlyArray<unknown>, RpcError> => {
   if (!Array.isArray(value)) return Result.succeed([value])
   if (!hasBatches(headers)) return Result.fail(invalidRequest("Expected one message: only 2025-03-26 has batches"))
   if (value.length === 0 || value.length > maxBatch) {
     return Result.fail(invalidRequest(`Expected a batch of 1..${maxBatch} messages`))
+  }
+  if (value.length > rateLimit) {
+    const limit = `each counts as a request, and you may make ${rateLimit} at once (BOWLINE_RATE_LIMIT)`
+    return Result.fail(invalidRequest(`Expected a batch of at most ${rateLimit} messages: ${limit}`))
   }
   return value.some((message) => Predicate.hasProperty(message, "method") && message.method === "initialize")
     ? Result.fail(invalidRequest("Expected initialize alone, not in a batch"))
@@ -82,7 +90,7 @@ export const layer = HttpApiBuilder.group(
   Api,
   "mcp",
   Effect.fnUntraced(function* (handlers) {
-    const { maxBody } = yield* GatewayConfig
+    const { maxBody, rateLimit: [rateLimit] = [Infinity] } = yield* GatewayConfig
     const uuid = yield* UuidGenerator
     const { cancelElsewhere, serve } = yield* McpServer.make
     const readBody = readSentJson(Schema.Unknown, maxBody)
@@ -158,7 +166,7 @@ export const layer = HttpApiBuilder.group(
         const { headers } = request
         const from: From = { caller: yield* Caller, route: PlanArrival.routeOf(sent) }
         const { value } = yield* readBody(request)
-        const messages = messagesOf(value, headers)
+        const messages = messagesOf(value, headers, rateLimit)
         if (Result.isFailure(messages)) {
           const { body, status } = failed(null, messages.failure)
           return HttpServerResponse.jsonUnsafe(body, { status })

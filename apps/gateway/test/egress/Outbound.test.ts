@@ -1,4 +1,4 @@
-import { MayLeave } from "@bowline/runtime/unstable/http/Exchange"
+import { TryLeave } from "@bowline/runtime/unstable/http/Exchange"
 import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import { text } from "@bowline/testing/http/Host"
@@ -20,10 +20,10 @@ describe("the client for hosts that callers name", () => {
       )
       yield* Scope.close(scope, Exit.void)
       let asked = 0
-      const answerOf = (at: string, mayLeave: boolean) =>
-        Effect.provideService(Effect.exit(client.post(at)), MayLeave, () => {
+      const answerOf = (at: string, isWanted: boolean) =>
+        Effect.provideService(Effect.exit(client.post(at)), TryLeave, () => {
           asked++
-          return mayLeave
+          return isWanted
         })
       assert.isTrue(Exit.isFailure(yield* answerOf(gone.url, true)))
       assert.strictEqual(asked, 0)

@@ -132,6 +132,21 @@ describe("a revision", () => {
     })
   )
 
+  it.live(
+    "refuses a batch that the rate limit never lets in as an error that names the limit, and asks for no other try",
+    () =>
+      Effect.gen(function* () {
+        const { url } = yield* start(() => [say("ok")], { BOWLINE_RATE_LIMIT: "5/1h" })
+        const batchOf = (length: number) => Array.from({ length }, (_, id) => request("ping", {}, id))
+        const refused = yield* post(`${url}/mcp`, batchOf(6))
+        assert.deepStrictEqual([...errorOf(refused), refused.headers.get("retry-after")], [400, -32_600, null])
+        assert.include(refused.text, "at most 5 messages")
+        assert.include(refused.text, "BOWLINE_RATE_LIMIT")
+        const other = yield* start(() => [say("ok")], { BOWLINE_RATE_LIMIT: "5/1h" })
+        assert.strictEqual((yield* post(`${other.url}/mcp`, batchOf(5))).status, 200)
+      })
+  )
+
   it.live("of 2025-03-26 has batches, and no other one has", () =>
     Effect.gen(function* () {
       const { url } = yield* start(() => [say("ok")])

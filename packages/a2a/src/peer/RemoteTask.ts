@@ -134,11 +134,11 @@ export class RemoteTask {
 
   /** A request that may start the task leaves only while the call runs. */
   #message(ids: RemoteIds) {
-    const mayLeave = () => {
+    const tryLeave = () => {
       this.#state = this.#isAbandoned ? none : sent(ids.taskId)
       return !this.#isAbandoned
     }
-    return { id: this.#messageId, mayLeave }
+    return { id: this.#messageId, tryLeave }
   }
 
   /**

@@ -5,7 +5,7 @@ import { Effect, Exit } from "effect"
 import { HttpClient } from "effect/http"
 import { maxPeers } from "../card/AgentCard.ts"
 import type { Params } from "../dialect/Codec.ts"
-import { MayLeave } from "@bowline/runtime/unstable/http/Exchange"
+import { TryLeave } from "@bowline/runtime/unstable/http/Exchange"
 import type { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
 import { callMethod, streamMethod } from "../rpc/JsonRpc.ts"
 import type { PeerLink } from "./PeerLink.ts"
@@ -34,10 +34,10 @@ const measured = (method: (typeof methods)[number]) =>
     duration.updateUnsafe(seconds, { method }, context)
   })
 
-/** A message. `mayLeave` is called when a request with it is about to leave. */
+/** A message. `tryLeave` is called when a request with it is about to leave: it notes that, or says that the request must not. */
 export interface SentMessage {
   readonly id: string
-  readonly mayLeave: () => boolean
+  readonly tryLeave: () => boolean
 }
 
 /**
@@ -53,8 +53,8 @@ export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
   const stream = (link: PeerLink, name: "stream" | "subscribe", params: Params, via = client) =>
     Effect.suspend(() => streamMethod(via, link.target, uuid(), link.codec.methods[name], params)).pipe(measured(name))
 
-  const asking = ({ mayLeave }: SentMessage) =>
-    HttpClient.tapRequest(client, () => Effect.suspend(() => (mayLeave() ? Effect.void : Effect.interrupt)))
+  const asking = ({ tryLeave }: SentMessage) =>
+    HttpClient.tapRequest(client, () => Effect.suspend(() => (tryLeave() ? Effect.void : Effect.interrupt)))
 
   /** A message carries its id as the idempotency key, too: what stands in front of the peer may know the header. */
   const keyed = (link: PeerLink, { id }: SentMessage): PeerLink => {
@@ -80,12 +80,12 @@ export const make = (client: HttpClient.HttpClient, uuid: () => string) => {
 
   return {
     send: (link: PeerLink, message: SentMessage, params: Params) =>
-      Effect.provideService(call(keyed(link, message), "send", params, asking(message)), MayLeave, message.mayLeave),
+      Effect.provideService(call(keyed(link, message), "send", params, asking(message)), TryLeave, message.tryLeave),
     stream: (link: PeerLink, message: SentMessage, params: Params) =>
       Effect.provideService(
         stream(keyed(link, message), "stream", params, asking(message)),
-        MayLeave,
-        message.mayLeave
+        TryLeave,
+        message.tryLeave
       ),
     get: (link: PeerLink, taskId: string) =>
       onTask(link, taskId, (name) => call(link, "get", { ...name, ...link.codec.getParams })),

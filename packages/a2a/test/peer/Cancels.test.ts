@@ -4,7 +4,7 @@ import * as MemoryNetwork from "@bowline/testing/http/MemoryNetwork"
 import { becomes, completes, replies, says, stuck } from "@bowline/testing/peer/Act"
 import { serve } from "@bowline/testing/peer/ScriptedPeer"
 import * as Trouble from "@bowline/testing/unstable/peer/Trouble"
-import { MayLeave } from "@bowline/runtime/unstable/http/Exchange"
+import { TryLeave } from "@bowline/runtime/unstable/http/Exchange"
 import { Deferred, Effect, Exit, Fiber, Layer, Logger, Scope } from "effect"
 import { HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
@@ -166,7 +166,7 @@ it.effect("a message that waits for its connection is dropped when its call is i
       Effect.gen(function* () {
         yield* Deferred.succeed(waiting, undefined)
         yield* Deferred.await(connected)
-        return (yield* MayLeave)?.() === true ? yield* client.execute(request) : yield* Effect.interrupt
+        return (yield* TryLeave)?.() === true ? yield* client.execute(request) : yield* Effect.interrupt
       })
     )
   )

@@ -38,7 +38,7 @@ const reasonOf = (error: unknown, redaction: Redaction): PeerErrorReason => {
   const said = excerpt(redaction.text(error instanceof Error ? error.message : String(error)))
   if (ProtocolError.isInstance(error)) {
     // The gateway's own error: what a server sends is plain JSON.
-    if (error.data instanceof ResponseTooLarge) return error.data
+    if (error.data instanceof ResponseTooLarge || error.data instanceof Unreachable) return error.data
     const data = error.data === undefined || !isJson(error.data) ? undefined : redaction.json(error.data)
     return new Rpc({ message: `The server answered with an error: ${said}`, code: error.code, data })
   }

@@ -9,6 +9,7 @@ import { Effect, Option, Queue, type Schema } from "effect"
 import manifest from "../../package.json" with { type: "json" }
 import type { ExchangeError } from "@bowline/runtime/unstable/http/ExchangeError"
 import { Announcements } from "./Announcements.ts"
+import { Cancels } from "./Cancels.ts"
 import { toResult, toTool } from "./Content.ts"
 import { ServerFailure, toFailure } from "./Failure.ts"
 import { refuseLongLists } from "./LongLists.ts"
@@ -83,12 +84,14 @@ export class ServerLink {
   readonly #options: Options
   readonly #tasks: TaskCalls
   readonly #announcements: Announcements
+  readonly #cancels: Cancels
 
   constructor(client: Client, transport: LinkTransport, options: Options) {
     this.#client = client
     this.#transport = transport
     this.#options = options
-    this.#tasks = new TaskCalls(client, (request) => this.ask("", request))
+    this.#cancels = new Cancels(transport, () => client.getProtocolEra() === "legacy")
+    this.#tasks = new TaskCalls(client, this.#cancels, (request) => this.ask("", request))
     this.#announcements = new Announcements(client)
   }
 
@@ -111,13 +114,21 @@ export class ServerLink {
     return revision === null ? undefined : { pin: revision }
   }
 
-  /** Ends the session with the server, and closes what is still open. */
-  readonly end = Effect.suspend(() =>
-    Effect.ignore(Effect.promise(async () => this.#transport.terminateSession?.().catch(() => undefined))).pipe(
-      Effect.timeoutOption("5 seconds"),
+  /** Follows the messages of the server, which has answered the first question. */
+  attach(): void {
+    carryTasks(this.#transport)
+    refuseLongLists(this.#transport)
+    this.#cancels.watch()
+  }
+
+  /** Ends the session with the server, behind the cancels that are on their way, and closes what is still open. */
+  readonly end = Effect.suspend(() => {
+    const terminate = Effect.promise(async () => this.#transport.terminateSession?.().catch(() => undefined))
+    return this.#cancels.told.pipe(
+      Effect.andThen(Effect.timeoutOption(terminate, "5 seconds")),
       Effect.andThen(Effect.promise(() => this.#client.close()))
     )
-  )
+  })
 
   /** Makes a request of the protocol's client. It is aborted, not awaited, when it is interrupted. */
   ask<A>(call: string, request: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, ServerFailure> {
@@ -171,16 +182,18 @@ export class ServerLink {
     const _meta = { ...meta, traceparent: trace.traceparent ?? (yield* unrecorded), "bowline/task_id": taskId }
     const tell = (message: string) => void Queue.offerUnsafe(progress, redaction.text(message))
     const params = { name: tool.name, arguments: input, _meta }
+    const options = {
+      timeout,
+      headers: { ...wire.headersOf(taskId), ...trace },
+      onprogress: (told: Progress) => tell(progressText(told))
+    }
     const asked = this.ask(taskId, (signal) => {
-      const headers = { ...wire.headersOf(taskId), ...trace }
-      const options = { signal, timeout, headers, onprogress: (told: Progress) => tell(progressText(told)) }
-      if (tool.needsTask === true) return this.#tasks.begin(params, options)
+      if (tool.needsTask === true) return this.#tasks.begin(params, { ...options, signal })
       // Without its output schema: the client would compile it, and it is a stranger's.
       const toolDefinition = { name: tool.name, inputSchema: { ...tool.inputSchema, type: "object" as const } }
-      return this.#client.callTool(params, { ...options, allowInputRequired: true, toolDefinition })
-    })
-    const first = yield* asked.pipe(
-      Effect.onInterrupt(() => wire.close(taskId)),
+      return this.#client.callTool(params, { ...options, signal, allowInputRequired: true, toolDefinition })
+    }).pipe(Effect.onInterrupt(() => wire.close(taskId)))
+    const first = yield* (tool.needsTask === true ? this.#tasks.named(asked) : asked).pipe(
       Effect.catchIf(isInputRequired, () => Effect.undefined)
     )
     if (first === undefined || isInputRequiredResult(first)) return inputRequired
@@ -242,7 +255,6 @@ export const open = Effect.fnUntraced(function* (
     )
     // Until it has an answer to its first question, the client does not close the transport.
     .pipe(Effect.onError(() => Effect.promise(() => Promise.allSettled([transport.close(), client.close()]))))
-  carryTasks(transport)
-  refuseLongLists(transport)
+  link.attach()
   return link
 })

@@ -9,7 +9,8 @@ import {
   type RequestOptions,
   type Transport
 } from "@modelcontextprotocol/client"
-import { Effect, Exit, Option, Schema } from "effect"
+import { Effect, Exit, Fiber, Option, Schema } from "effect"
+import { type Cancels, cancelTimeout } from "./Cancels.ts"
 import { ServerFailure } from "./Failure.ts"
 import { awaitEnd, ServerTask } from "./ServerTask.ts"
 
@@ -24,9 +25,6 @@ const ttl = 21_600_000
 
 /** Whoever asks has a timer of its own. This is the longest one that the protocol's client takes. */
 export const timeout = 2_147_483_647
-
-/** A cancel that nobody waits for may take so long, in milliseconds. */
-const cancelTimeout = 5_000
 
 const Task = Schema.toStandardSchemaV1(ServerTask)
 const Created = Schema.toStandardSchemaV1(Schema.Struct({ task: ServerTask }))
@@ -59,13 +57,16 @@ const notAResult = ServerFailure.of(new Protocol({ message: "The result of the s
 /** The calls that a server runs as tasks of its own: they are asked for until they end, as the tasks of peers are. */
 export class TaskCalls {
   readonly #client: Client
+  readonly #cancels: Cancels
   readonly #ask: <A>(request: (signal: AbortSignal) => Promise<A>) => Effect.Effect<A, ServerFailure>
 
   constructor(
     client: Client,
+    cancels: Cancels,
     ask: <A>(request: (signal: AbortSignal) => Promise<A>) => Effect.Effect<A, ServerFailure>
   ) {
     this.#client = client
+    this.#cancels = cancels
     this.#ask = ask
   }
 
@@ -79,6 +80,29 @@ export class TaskCalls {
     const request = { method: "tools/call", params: { ...params, task: { ttl } } }
     const { task } = await this.#client.request(request, Created, options)
     return { content: [], _meta: { [taskKey]: task } }
+  }
+
+  /**
+   * The answer to a call that asks for a task. Such a call is cancelled by the name of its task, so where it is interrupted, its answer is awaited in
+   * the background, for 5 s at most.
+   */
+  named<E>(asked: Effect.Effect<CallToolResult, E>): Effect.Effect<CallToolResult, E> {
+    return Effect.uninterruptibleMask((restore) =>
+      Effect.gen({ self: this }, function* () {
+        // It ends with its answer. Where the call is interrupted, its cancel ends it.
+        const asking = yield* Effect.forkDetach(Effect.interruptible(asked), { startImmediately: true })
+        const cancel = Fiber.join(asking).pipe(
+          Effect.tap((answer) => Effect.sync(() => Option.map(taskIn(answer), (task) => this.#cancel(task)))),
+          Effect.timeoutOption(cancelTimeout),
+          Effect.ensuring(Fiber.interrupt(asking)),
+          Effect.ignore
+        )
+        const run = Effect.runPromiseWith(yield* Effect.context())
+        return yield* Effect.onInterrupt(restore(Fiber.join(asking)), () =>
+          Effect.sync(() => void this.#cancels.track(run(cancel)))
+        )
+      })
+    )
   }
 
   /** The result of a task; undefined where the server asks for input. A task that has not ended by itself is cancelled. */
@@ -123,8 +147,8 @@ export class TaskCalls {
   }
 
   /** Tells the server that nobody wants the task any more, and waits for nothing. */
-  #cancel(params: { readonly taskId: string }): void {
-    const request = { method: "tasks/cancel", params }
+  #cancel({ taskId }: { readonly taskId: string }): void {
+    const request = { method: "tasks/cancel", params: { taskId } }
     void this.#client.request(request, Anything, { timeout: cancelTimeout }).catch(() => undefined)
   }
 }

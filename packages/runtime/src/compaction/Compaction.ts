@@ -109,7 +109,7 @@ const weigh = Effect.fnUntraced(function* (
   }
 })
 
-/** The tokens that the prompt may have, and the share of its messages. */
+/** The tokens that the prompt may have, and the share of its messages: `room`, or `most` if nothing shorter can stay. */
 const roomOf = (
   { tokens, frame: { bare, summarised } }: WeighedSession,
   limits: ContextBudget.Limits,
@@ -121,7 +121,9 @@ const roomOf = (
   const summaryTokens = summarised - bare
   const fits = budget - bare - Math.max(Math.min(summaryTokens, reserve), summaryShare * limits.contextWindow)
   const estimated = summaryTokens > reserve ? Math.min(fits, mostKept * tokens) : fits
-  return { budget, room: isRefused ? Math.max(estimated, mostKept * tokens) : estimated }
+  if (isRefused) return { budget, room: Math.max(estimated, mostKept * tokens), most: 0 }
+  const limit = limits.contextWindow - reserve
+  return { budget, room: estimated, most: bare + summaryTokens + tokens > limit ? estimated + limit - budget : 0 }
 }
 
 /** The prompt after a cut. `frame` is the number of tokens of the prompt's frame with these summaries. */
@@ -166,8 +168,9 @@ export class Compaction extends Context.Service<
         const session = yield* weigh(sessions, wanted)
         const { count, history, messages, summaries, summary } = session
         const { facts } = ModelLimits.of(config, models[0] ?? "")
-        const { budget, room } = roomOf(session, { ...facts, contextWindow: size }, isRefused)
-        const cut = Cut.decide({ messages, question: session.question, size, room })
+        const { budget, most, room } = roomOf(session, { ...facts, contextWindow: size }, isRefused)
+        const cutTo = (room: number) => Cut.decide({ messages, question: session.question, size, room })
+        const cut = cutTo(room) ?? (most > 0 ? cutTo(most) : undefined)
         if (cut === undefined) return { _tag: "NothingToGain" }
         if (cut.covered === 0) {
           return { _tag: "Shortened", prompt: promptOf(session, question, cut, summaries, session.frame.summarised) }

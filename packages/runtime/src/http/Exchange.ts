@@ -13,10 +13,10 @@ export interface Answer {
 }
 
 /**
- * Asked when the connection of a request is there, before its first byte leaves: where it says no, the request is dropped. A client that does not
- * know when that is asks nothing.
+ * Called when the connection of a request is there, before its first byte leaves: it notes that the request leaves, or says no, and then the
+ * request is dropped. A client that does not know when that is calls nothing.
  */
-export const MayLeave = Context.Reference<(() => boolean) | undefined>("@bowline/runtime/http/MayLeave", {
+export const TryLeave = Context.Reference<(() => boolean) | undefined>("@bowline/runtime/http/TryLeave", {
   defaultValue: () => undefined
 })
 

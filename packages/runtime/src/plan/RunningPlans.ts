@@ -76,7 +76,7 @@ export class RunningPlans extends Context.Service<
     readonly room: () => number
     /**
      * Refuses new plans, and lets plans run on for the grace. Then it hands over those that another process can resume, and aborts
-     * the rest. Those that only wait for approvals are handed over within a second: a decision may come in days.
+     * the rest. Those that only wait, for a session or for approvals, are handed over within a second: they would wait on elsewhere.
      */
     readonly drain: Effect.Effect<void>
     readonly isDraining: () => boolean
@@ -141,7 +141,7 @@ const makeKeeper = Effect.gen(function* () {
   return yield* Keeper.make<PlanId, RunningPlan>({
     capacity: maxPlans,
     end: ({ run }) => run.end("shutdown"),
-    isWaiting: ({ run }) => run.stage === "approval" && run.isResumable,
+    isWaiting: ({ run }) => (run.stage === "approval" || run.stage === "queue") && run.isResumable,
     replace: ({ run }) => run.given.journal.lose(),
     endWithin: shutdownTimeout,
     abandon: ({ live }) => live.close("reconnect")

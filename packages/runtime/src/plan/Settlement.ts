@@ -146,6 +146,6 @@ export const handOver = (run: PlanRun, why: "handed over" | "lost"): void => {
   const { journal } = run.given
   run.leave(why)
   run.countUsage()
-  if (why === "handed over" && journal.guard._tag === "Held") journal.append([{ _tag: "HandedOver" }], [])
+  if (why === "handed over") journal.append([{ _tag: "HandedOver" }], [])
   journal.seal()
 }

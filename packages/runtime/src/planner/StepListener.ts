@@ -41,7 +41,7 @@ export const tellRetry = (
   const follows = { attempt: attempt + 1, delay_ms: delayMs, credential: credential.id, model }
   run.count({ retries: run.progress.retries + 1 })
   run.given.journal.append(
-    [run.progressed(run.stage)],
+    [run.progressed(delayMs > 0 ? "backoff" : "provider")],
     [{ event: "retry", data: { step, ...follows, error: { code, message } } }]
   )
 }
@@ -103,7 +103,11 @@ export const make = (run: PlanRun, state: StepState, shorten: Listener["shorten"
         if (isShorter) journal.append([run.progressed("provider")], [])
       })
     ),
-    within: (stage) => run.stages.within(stage),
+    within: (stage) => (wait) => {
+      const waited = run.stages.within(stage)(wait)
+      if (stage === "provider") return waited
+      return Effect.tap(waited, () => Effect.sync(() => journal.append([run.progressed("provider")], [])))
+    },
     isDeadline: () => run.ending?._tag === "Aborted" && run.ending.reason === "deadline"
   }
 }

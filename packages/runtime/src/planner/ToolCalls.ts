@@ -114,9 +114,10 @@ class StepCalls {
     const did = yield* this.#identify(prepared)
     if (prepared._tag === "Begun") {
       const { remote_task_id, started_at } = prepared.task
-      // Another process has started it, whose clock may be ahead.
-      const before =
-        remote_task_id === null ? 0 : Math.max((yield* Clock.currentTimeMillis) - Date.parse(started_at), 0)
+      const { deadline, endsAt } = this.#run.given
+      // Another process has started it, by another clock. What is left of the plan says how late it is by the clock of the deadline.
+      const now = deadline - (endsAt - begun)
+      const before = remote_task_id === null ? 0 : Math.max(now - Date.parse(started_at), 0)
       return yield* this.#dispatch(prepared, did, begun - before)
     }
     // Before it starts: what is refused is stored with its end, or not at all.

@@ -107,7 +107,10 @@ export type PlanChange =
       readonly tool_digest: string | null
       readonly known_tool: KnownToolId | null
     } & Pick<PendingApproval, "task_id" | "tool" | "agent" | "input" | "why">)
-  /** The plan's process shuts down in order and hands the plan over: that take-over does not count in `deaths`. */
+  /**
+   * The plan's process shuts down in order and hands the plan over: that take-over does not count in `deaths`. A queued plan may be taken over
+   * from now on.
+   */
   | { readonly _tag: "HandedOver" }
   | { readonly _tag: "Settled"; readonly outcome: Outcome; readonly progress: Progress; readonly at: string }
   /** Comes with `Settled`: the lease of the session ends, too, and the other replicas are told (`LeaseReleased`). */
@@ -255,7 +258,8 @@ export class PlanStore extends Context.Service<
     readonly reading: (id: PlanId) => Effect.Effect<void, never, Scope.Scope>
     /**
      * Takes over plans that nobody runs, at most `limit` at once. It is a compare-and-swap: each plan goes to one replica. A queued
-     * plan may be taken over when its replica has not been recorded alive for the time of a lease; it gets a new fence of its own.
+     * plan may be taken over when its replica has not been recorded alive for the time of a lease, or has handed it over; it gets a new
+     * fence of its own.
      * A running plan may be taken over when nobody holds a lease on its session, also by the replica that had it, if that was
      * paused; the new replica gets the session's lease with a new fence. A replica gets its own queued plans only if it names them
      * in `forgotten`. The call also records that the replica which asks is alive.

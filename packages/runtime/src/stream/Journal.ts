@@ -87,7 +87,8 @@ export class Journal implements Source {
 
   /** The same for what is to be written together with what is appended next. A flush does not wait for that. */
   defer(changes: ReadonlyArray<PlanChange>, events: ReadonlyArray<PlanEvent>): void {
-    if (this.#sealed) return
+    // What is nothing is never written: a flush would wait for it in vain.
+    if (this.#sealed || changes.length + events.length === 0) return
     this.#changes.push(...changes)
     this.#events.push(...events)
     if (changes.some(({ _tag }) => _tag === "Released")) this.#releases = true

@@ -6,9 +6,9 @@ import { createHash } from "node:crypto"
 import * as Monotonic from "../clock/Monotonic.ts"
 import { LruCache } from "../cache/LruCache.ts"
 import { truncate } from "./Envelope.ts"
-import * as Validation from "./internal/Validation.ts"
+import type * as Validation from "./internal/Validation.ts"
 import { textInput } from "./PeerTools.ts"
-import { SchemaChecks } from "./SchemaChecks.ts"
+import { SchemaChecks, validationOf } from "./SchemaChecks.ts"
 import type { JsonSchema, Tool, ToolInput } from "./Tool.ts"
 
 /** How many characters the arguments of a call, or a final answer, may have. */
@@ -55,7 +55,7 @@ const isOwn = ({ inputSchema, kind }: Tool): boolean =>
 const ownValidations = new WeakMap<JsonSchema, Validation.Validation>()
 
 const checkOwn = (schema: JsonSchema, input: ToolInput): Validation.Verdict => {
-  const validation = ownValidations.get(schema) ?? Validation.make(schema)
+  const validation = ownValidations.get(schema) ?? validationOf(JSON.stringify(schema))
   ownValidations.set(schema, validation)
   return validation.check(input)
 }

@@ -75,6 +75,35 @@ describe("a plan that runs at a shutdown", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   })
 
+  it.effect("is handed over without the grace while it waits for its session, and waits on elsewhere", () =>
+    Effect.gen(function* () {
+      const config = { shutdownGrace: Duration.hours(1) }
+      const first = yield* mortal({ script: () => [say("here")], config })
+      const second = yield* mortal({ script: () => [wait("30 seconds"), say("there")] })
+      const ahead = yield* second.on(post({ question: "1", session_id: "s", ...stays }))
+      const { plan_id, read } = yield* askAndDrain(first, { question: "2" })
+      assert.deepStrictEqual(names(read), ["session", "queued", "reconnect"])
+      // The replica that drains is still alive.
+      assert.deepInclude(yield* second.plans.get(anonymous, plan_id), { state: "queued" })
+      const events = yield* replayed(second, plan_id, "2 minutes")
+      assert.deepInclude(single(events, "final"), { text: "there" })
+      assert.deepInclude(yield* second.plans.get(anonymous, ahead.plan_id), { state: "completed" })
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
+
+  it.effect("has the grace for its session where nobody can resume it", () =>
+    Effect.gen(function* () {
+      const script = () => [wait("30 seconds"), say("whole")]
+      const process = yield* mortal({ script, config: { shutdownGrace: Duration.hours(1), resume: false } })
+      yield* process.on(post({ question: "1", session_id: "s", ...stays }))
+      const { plan_id } = yield* process.on(post({ question: "2", session_id: "s", ...stays }))
+      yield* pass("1 second")
+      yield* Effect.forkChild(process.plans.drain)
+      yield* pass("2 minutes", "10 seconds")
+      assert.deepInclude(yield* process.plans.get(anonymous, plan_id), { state: "completed" })
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
+
   it.effect("has the grace for its approval where nobody can resume it", () =>
     Effect.gen(function* () {
       const agents = [{ ...bob, skills: [{ id: "ask", approval: "always" }] }]

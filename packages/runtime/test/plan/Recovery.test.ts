@@ -48,6 +48,15 @@ describe("a plan whose process has died", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
+  it.effect("waits for the provider, as its stage says", () =>
+    Effect.gen(function* () {
+      const { plan_id } = yield* askAndKill(yield* mortal({ script: () => [stall] }))
+      const second = yield* mortal({ script: () => [stall] })
+      yield* pass("20 seconds", "1 second")
+      assert.deepInclude(yield* second.plans.get(anonymous, plan_id), { retries: 1, stage: "provider" })
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
+
   it.effect("keeps waiting for a task that its peer knows, and sends nothing again", () => {
     const stuck = peer(Effect.never)
     const ready = peer()

@@ -5,7 +5,7 @@ import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, error, finish, say, usage } from "@bowline/testing/provider/Turn"
 import * as TestKit from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Stream } from "effect"
+import { type Duration, Effect, Fiber, Layer, Stream } from "effect"
 import { Plans } from "../../src/plan/Plans.ts"
 import { CredentialPool } from "../../src/asking/CredentialPool.ts"
 import { Provider, type ProviderPart } from "../../src/provider/Provider.ts"
@@ -172,6 +172,22 @@ describe("Step", () => {
       ),
       Effect.scoped
     )
+  )
+
+  it.effect("is told to wait for a retry, and then for the provider again", () =>
+    Effect.gen(function* () {
+      const plans = yield* Plans
+      const { plan_id } = yield* TestKit.post({ question: "?" })
+      const stageAfter = (time: Duration.Input) =>
+        Effect.andThen(
+          TestKit.pass(time, "1 second"),
+          Effect.map(plans.get(anonymous, plan_id), ({ stage }) => stage)
+        )
+      assert.deepStrictEqual(yield* Effect.all([stageAfter("10 seconds"), stageAfter("50 seconds")]), [
+        "backoff",
+        "provider"
+      ])
+    }).pipe(provide([[error(503, {}, { "retry-after": "50" })], [stall]]), Effect.scoped)
   )
 
   it.effect("is cancelled in the middle of a wait, and asks nobody any more", () =>

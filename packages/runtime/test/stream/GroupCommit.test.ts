@@ -199,6 +199,16 @@ describe("GroupCommit", () => {
     }).pipe(Effect.provide(layer))
   })
 
+  it.effect("waits for no database where a plan has nothing to write", () => {
+    const { batches, make, layer } = setUp(() => accept)
+    return Effect.gen(function* () {
+      const { one } = yield* make
+      one.journal.append([], [])
+      yield* one.journal.flush
+      assert.deepStrictEqual(batches, [])
+    }).pipe(Effect.provide(layer))
+  })
+
   it.effect("leaves asleep who waits for the second of two batches when the first one is stored", () => {
     const first = Deferred.makeUnsafe<void>()
     const second = Deferred.makeUnsafe<void>()

@@ -1,4 +1,5 @@
 import { Rejected, StorageError } from "@bowline/domain/storage/StorageError"
+import type { PGliteOptions } from "@electric-sql/pglite"
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Predicate } from "effect"
 import { existsSync, renameSync, rmSync } from "node:fs"
@@ -26,7 +27,7 @@ const describe = (cause: unknown): unknown =>
     ? cause
     : new Error(wasi.get(cause.errno) ?? `The file system failed with ${String(cause.errno)}`)
 
-const attempt = <A>(promise: () => Promise<A>) =>
+export const attempt = <A>(promise: () => Promise<A>) =>
   Effect.tryPromise({
     try: promise,
     catch: (cause) => new StorageError({ reason: new Rejected({ cause: describe(cause) }) })
@@ -35,13 +36,14 @@ const attempt = <A>(promise: () => Promise<A>) =>
 /** PGlite has one session; by default Postgres reserves, and soon touches, 128 MB of buffers for a hundred. */
 const settings = ["shared_buffers=16MB", "wal_buffers=512kB", "max_connections=5"]
 
-const start = Effect.fnUntraced(function* (folder: string) {
+/** A Postgres in this process. */
+export const start = Effect.fnUntraced(function* (options: PGliteOptions) {
   // V8 takes 575 MB to optimize one function of Postgres, its parser. Only both flags together count for a process that runs.
   setFlagsFromString("--no-wasm-tier-up")
   setFlagsFromString("--no-wasm-dynamic-tiering")
   const { PGlite } = yield* Effect.promise(() => import("@electric-sql/pglite"))
   const startParams = [...PGlite.defaultStartParams, ...settings.flatMap((setting) => ["-c", setting])]
-  return yield* attempt(() => PGlite.create(folder, { startParams }))
+  return yield* attempt(() => PGlite.create({ ...options, startParams }))
 })
 
 /** Makes the folder under another name and renames it when it is complete, in case the process dies meanwhile. */
@@ -58,7 +60,7 @@ const open = Effect.fnUntraced(function* (dataDir: string) {
   if (!existsSync(folder)) yield* makeFolder(folder)
   // PGlite creates files that everybody may write.
   yield* DataDir.closeToOthers(folder)
-  return yield* start(folder)
+  return yield* start({ dataDir: folder })
 })
 
 /**

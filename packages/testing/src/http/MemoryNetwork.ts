@@ -1,8 +1,8 @@
-import { type Cause, Context, Deferred, Effect, Exit, type Fiber, FiberSet, Layer, Queue, Stream } from "effect"
+import { Context, Deferred, Effect, Exit, type Fiber, FiberSet, Layer, Queue, Stream } from "effect"
 import { HttpClient } from "effect/http"
 import * as ExchangeLog from "../exchange/ExchangeLog.ts"
 import { Fault, type Host, type HostRequest, type HostResponse } from "./Host.ts"
-import { clientOf, type Connection } from "./internal/MemoryClient.ts"
+import { clientOf, type Connection, type Pieces } from "./internal/MemoryClient.ts"
 import { respond } from "./internal/respond.ts"
 import { Network } from "./Network.ts"
 import * as RequestLog from "./RequestLog.ts"
@@ -23,7 +23,7 @@ import * as RequestLog from "./RequestLog.ts"
  */
 export const layer: Layer.Layer<Network | HttpClient.HttpClient> = Layer.effectContext(
   Effect.sync(() => {
-    const hosts = new Map<string, (request: HostRequest) => Connection>()
+    const hosts = new Map<string, (request: HostRequest, pieces: Pieces) => Connection>()
     let served = 0
     const network = Network.of({
       serve: Effect.fnUntraced(function* (host) {
@@ -31,13 +31,13 @@ export const layer: Layer.Layer<Network | HttpClient.HttpClient> = Layer.effectC
         const run = yield* FiberSet.makeRuntime<never, void>()
         const url = `http://host-${++served}.test`
         yield* Effect.acquireRelease(
-          Effect.sync(() => hosts.set(url, (request) => connect(host, requests, request, run))),
+          Effect.sync(() => hosts.set(url, (request, pieces) => connect(host, requests, run, request, pieces))),
           () => Effect.sync(() => hosts.delete(url))
         )
         return { url, requests }
       })
     })
-    const client = clientOf((request) => hosts.get(request.url.origin)?.(request))
+    const client = clientOf((request, pieces) => hosts.get(request.url.origin)?.(request, pieces))
     return Context.make(Network, network).pipe(Context.add(HttpClient.HttpClient, client))
   })
 )
@@ -45,11 +45,11 @@ export const layer: Layer.Layer<Network | HttpClient.HttpClient> = Layer.effectC
 const connect = (
   host: Host,
   requests: RequestLog.RequestLog,
+  run: (exchange: Effect.Effect<void>) => Fiber.Fiber<void>,
   request: HostRequest,
-  run: (exchange: Effect.Effect<void>) => Fiber.Fiber<void>
+  pieces: Pieces
 ): Connection => {
   const head = Deferred.makeUnsafe<HostResponse, Fault>()
-  const pieces = Effect.runSync(Queue.unbounded<Uint8Array, Fault | Cause.Done>())
   const answer = Effect.gen(function* () {
     const response = yield* respond(host, request)
     yield* Deferred.succeed(head, response)
@@ -61,5 +61,5 @@ const connect = (
     return Effect.andThen(Deferred.fail(head, fault), Queue.fail(pieces, fault))
   })
   const fiber = run(Effect.ignore(exchange))
-  return { head, pieces, close: () => fiber.interruptUnsafe() }
+  return { head, close: () => fiber.interruptUnsafe() }
 }

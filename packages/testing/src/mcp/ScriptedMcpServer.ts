@@ -24,6 +24,8 @@ export interface McpScript {
     readonly nextCursor?: string
   }
   readonly call?: (request: Request, sent: HostRequest) => Answer
+  /** Whether calls may ask for tasks, which `call` makes. A cancel of one is answered with `{}`. */
+  readonly runsTasks?: boolean
   /** Whether a cancel is left without an answer. */
   readonly ignoresCancels?: boolean
   /** Whether the client's own replies are left without an answer. */
@@ -146,7 +148,8 @@ export const serve = Effect.fnUntraced(function* (
       case "initialize": {
         if (script.isSilent === true) return Effect.never
         const serverInfo = { name: "scripted", version: "1.0.0" }
-        const about = { protocolVersion: "2025-11-25", capabilities: { tools: {} }, serverInfo }
+        const tasks = script.runsTasks === true ? { tasks: { requests: { tools: { call: {} } }, cancel: {} } } : {}
+        const about = { protocolVersion: "2025-11-25", capabilities: { tools: {}, ...tasks }, serverInfo }
         const head = result(request, about)
         return Effect.succeed({ ...head, headers: { ...head.headers, "mcp-session-id": `${++sessions}` } })
       }
@@ -154,6 +157,8 @@ export const serve = Effect.fnUntraced(function* (
         return Effect.succeed(result(request, script.list(request.params?.["cursor"])))
       case "tools/call":
         return script.call?.(request, sent) ?? Effect.succeed(text(500, "unexpected"))
+      case "tasks/cancel":
+        return Effect.succeed(result(request, {}))
       case "notifications/cancelled":
         return Effect.andThen(
           Queue.offer(cancels, undefined),

@@ -35,7 +35,9 @@ const questionOf = (plan: ScenarioPlan) => ({
     on_disconnect: plan.onDisconnect,
     on_busy: plan.onBusy,
     timeout_ms: plan.timeoutMs,
-    approval: plan.approval ?? "sensitive"
+    approval: plan.approval ?? "sensitive",
+    ...(plan.model !== undefined && { model: plan.model }),
+    ...plan.budget
   }
 })
 
@@ -51,8 +53,9 @@ export class Caller {
   readonly #name: string
   readonly #progress: Progress = { plan: undefined, seen: 0, isDone: false }
   #isAway = false
-  /** The last connection. */
+  /** The last connection, and the last one that was answered. */
   #reading: Reading | undefined
+  #answered: Reading | undefined
 
   constructor(stage: Stage, plan: ScenarioPlan, name = plan.name) {
     this.#stage = stage
@@ -77,7 +80,9 @@ export class Caller {
     const { cluster, world } = this.#stage
     return Effect.gen({ self: this }, function* () {
       for (let tries = 0; tries < 200 && !this.#progress.isDone && !this.#isAway; tries++) {
-        const ending = yield* this.#connect(yield* cluster.awaitUp(place + tries))
+        const replica = yield* cluster.awaitUp(place + tries)
+        if (this.#isAway) return
+        const ending = yield* this.#connect(replica)
         if (ending === "done" || ending === "left") return
         if (typeof ending === "object") this.#progress.plan ??= ending.plan
         // Without a key, nobody knows whether the plan is stored: to ask again may start it twice.
@@ -101,12 +106,10 @@ export class Caller {
     const { plan, seen: after } = progress
     world.tell("caller", name, plan === undefined ? `asks ${replica.name}` : `reads at ${replica.name} behind ${after}`)
     const request = plan === undefined ? this.#requested("ask", replica) : undefined
-    let hasBegun = false
     const reading = new Reading(world, { name: this.#name, readMs, progress }, replica, () => {
-      hasBegun = true
+      this.#answered = reading
       if (request !== undefined) request.ended = world.moment()
     })
-    const before = this.#reading
     this.#reading = reading
     const open = (audience: Audience) =>
       plan === undefined
@@ -114,8 +117,6 @@ export class Caller {
         : door.read(plan, after, audience)
     return Effect.map(reading.follow(open), (ending) => {
       const how = typeof ending === "object" ? "closed" : ending
-      // It leaves before the gateway answers: the connection that it had before is its last one.
-      if (how === "left" && !hasBegun) before?.leave()
       const isOver = how !== "broken" || replica.process.isAlive
       if (request !== undefined && request.ended === undefined && isOver) {
         request.ended = world.moment()
@@ -140,13 +141,13 @@ export class Caller {
       switch (act._tag) {
         case "Leave":
           this.#isAway = true
-          this.#reading?.leave()
+          this.#leave()
           return
         case "ComeBack": {
           if (act.from === "last" && this.#progress.isDone) return
           if (act.from === "start") this.#progress.seen = 0
           this.#progress.isDone = false
-          this.#reading?.leave()
+          this.#leave()
           this.#isAway = false
           if (this.#progress.plan === undefined && !this.#plan.hasKey) return
           return yield* this.#follow(act.replica)
@@ -165,6 +166,11 @@ export class Caller {
         }
       }
     })
+  }
+
+  #leave(): void {
+    this.#reading?.leave()
+    this.#answered?.leave()
   }
 
   /** A request about the plan, if the caller knows it. */

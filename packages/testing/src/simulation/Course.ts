@@ -1,18 +1,19 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
-import { Context, Effect, Fiber } from "effect"
+import { Context, Duration, Effect, Fiber } from "effect"
 import { Caller } from "./Callers.ts"
 import type { Cluster } from "./Cluster.ts"
 import type { Database } from "./Database.ts"
 import * as Faults from "./Faults.ts"
 import type { Load } from "./Process.ts"
+import { models } from "./Replica.ts"
 import { plainPlan, type Scenario, type ScenarioPlan } from "./Scenario.ts"
 import type { Wires } from "./Wires.ts"
 import type { World } from "./World.ts"
 
-/** How long after its deadline a plan may still be open before the run goes on without it, in milliseconds. */
-const tooLate = 90_000
+/** How long after its deadline, and the time of a lease, a plan may still be open before the run goes on without it, in milliseconds. */
+const tooLate = 75_000
 
 /** How long everything has to come to rest behind the last plan, in milliseconds. */
 const rest = 12_000
@@ -65,7 +66,9 @@ export class Course {
   readonly #run = Effect.fnUntraced(function* (this: Course) {
     const { cluster, scenario, world } = this.#parts
     this.idle = (yield* cluster.awaitUp(0)).process.load
-    const patience = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs)) + tooLate
+    const { leaseTtl, streamGrace } = cluster.surroundings.config
+    const longest = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs))
+    const patience = longest + Duration.toMillis(leaseTtl) + tooLate
     const calling = yield* Effect.forkChild(Effect.timeoutOption(this.#ask(scenario.plans), 2 * patience))
     yield* Faults.run(this.#parts, scenario.faults)
     yield* Effect.raceFirst(Fiber.await(calling), cluster.awaitGone)
@@ -75,8 +78,9 @@ export class Course {
     yield* Fiber.join(calling)
     yield* this.#awaitEnds(world.now + patience)
     yield* clearWindows(this.#parts)
+    if (world.day !== undefined) world.day.lifted = world.moment()
     yield* Effect.timeoutOption(this.#ask(this.#probes()), probing)
-    yield* Effect.sleep(rest)
+    yield* Effect.sleep(rest + Duration.toMillis(streamGrace))
     // What was asked at a slow store may have been created since.
     yield* this.#awaitEnds(world.now + patience)
     yield* cluster.awaitIdle(this.idle)
@@ -89,14 +93,17 @@ export class Course {
     })
   }
 
-  /** A question for each session. */
+  /** A question for each session, on any of the wires: what is stored can be sent on each. */
   #probes(): ReadonlyArray<ScenarioPlan> {
-    const { plans, question, scenario } = this.#parts
+    const { plans, question, scenario, world } = this.#parts
+    const draws = world.draws.of("probes")
     const sessions = Array.from(new Set(scenario.plans.map(({ session }) => session)))
     return sessions.map((session, index) => {
       const asked = question === undefined ? {} : { question }
-      const probe = { ...plainPlan, ...asked, name: `probe${index}`, session, replica: index }
+      const model = draws.pick(models)
+      const probe = { ...plainPlan, ...asked, name: `probe${index}`, session, replica: index, model }
       plans.set(probe.name, probe)
+      world.probes.push(probe.name)
       return probe
     })
   }

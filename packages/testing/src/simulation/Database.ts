@@ -19,6 +19,8 @@ import { planIn, type World } from "./World.ts"
 /** What a store brings. */
 export type Stores = Layer.Success<typeof MemoryStore.layer>
 
+const memory = MemoryStore.layerWith({ sessionTtl: Duration.days(30), maxBytes: Infinity })
+
 /** A plan when it was stored. */
 export interface CreatedPlan extends Moment {
   readonly name: string
@@ -34,15 +36,24 @@ export class Database {
   readonly created = new Map<PlanId, CreatedPlan>()
   readonly #world: World
 
-  constructor(world: World) {
+  private constructor(world: World, stores: Context.Context<Stores>) {
     this.#world = world
-    const scope = Scope.makeUnsafe()
-    const layer = MemoryStore.layerWith({ sessionTtl: Duration.days(30), maxBytes: Infinity })
-    this.stores = Effect.runSyncWith(world.process.context)(Layer.buildWithScope(layer, scope))
+    this.stores = stores
     const hear = Context.get(this.stores, Notices).subscribe((heard) => {
       if (heard._tag !== "ListeningChanged") this.board.publish([heard])
     })
-    Effect.runSync(Scope.provide(hear, scope))
+    Effect.runSync(Scope.provide(hear, Scope.makeUnsafe()))
+  }
+
+  /** Builds the stores in the process of the world, and waits until they hear each other's notices. */
+  static async open(world: World, layer: Layer.Layer<Stores> = memory): Promise<Database> {
+    let stores: Context.Context<Stores> | undefined
+    const build = Effect.map(Layer.buildWithScope(layer, Scope.makeUnsafe()), (built) => void (stores = built))
+    world.process.fork(build)
+    const isListening = () => stores !== undefined && Context.get(stores, Notices).isListening()
+    await world.loop.run(isListening)
+    if (stores === undefined) throw new Error("The store was not built")
+    return new Database(world, stores)
   }
 
   /** The stores as a replica sees them. */
@@ -50,7 +61,7 @@ export class Database {
     const { over } = link
     const get = <Id extends Stores, Shape>(key: Context.Key<Id, Shape>): Shape => Context.get(this.stores, key)
     return this.stores.pipe(
-      Context.add(PlanStore, { ...over(this.#plans(replica), ["reading"]), isDurable: true }),
+      Context.add(PlanStore, { ...this.#heard(replica, over(this.#plans(replica), ["reading"])), isDurable: true }),
       Context.add(TaskStore, over(get(TaskStore))),
       Context.add(PushStore, over(get(PushStore))),
       Context.add(ApprovalStore, over(get(ApprovalStore))),
@@ -90,8 +101,25 @@ export class Database {
         Effect.tap(store.takeOver(...given), (taken) =>
           Effect.sync(() => {
             for (const { plan } of taken) {
-              world.takeOvers.push({ ...world.moment(), replica, plan_id: plan.plan_id })
+              world.takeOvers.push({ ...world.moment(), replica, plan_id: plan.plan_id, heard: undefined })
               world.tell(replica, this.nameOf(plan.plan_id), `takes over, it was ${plan.state}`)
+            }
+          })
+        )
+    }
+  }
+
+  /** Notes when an answer has reached the replica. */
+  #heard(replica: string, store: PlanStore["Service"]): PlanStore["Service"] {
+    const { takeOvers } = this.#world
+    return {
+      ...store,
+      takeOver: (...given) =>
+        Effect.tap(store.takeOver(...given), (taken) =>
+          Effect.sync(() => {
+            for (const { plan } of taken) {
+              const told = takeOvers.findLast((one) => one.replica === replica && one.plan_id === plan.plan_id)
+              if (told !== undefined) told.heard ??= this.#world.now
             }
           })
         )

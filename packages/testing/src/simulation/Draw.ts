@@ -1,5 +1,5 @@
 import { drawFault, allFaults, type FaultKinds } from "./DrawFault.ts"
-import { drawPlan, type Frame, lengthOf, times } from "./DrawPlan.ts"
+import { drawBudget, drawDay, drawPlan, type Frame, lengthOf, times } from "./DrawPlan.ts"
 import { Draws } from "./Draws.ts"
 import type { CallerAct, Fault, Scenario, ScenarioPlan } from "./Scenario.ts"
 
@@ -77,10 +77,12 @@ export const draw = (seed: number, kinds: FaultKinds = allFaults): Scenario => {
     index === 0 && plot !== undefined ? plot.plan : drawPlan(draws, `p${index}`, frame)
   )
   const faults = times(draws.int(0, 6), () => drawFault(draws, kinds, frame.replicas, plans))
+  const budgets = draws.of("budget")
   return {
     seed,
     replicas: frame.replicas,
-    plans,
-    faults: [...(plot?.faults ?? []), ...faults.filter((fault) => fault !== undefined)]
+    plans: plans.map((plan) => ({ ...plan, ...drawBudget(budgets) })),
+    faults: [...(plot?.faults ?? []), ...faults.filter((fault) => fault !== undefined)],
+    ...drawDay(budgets, count)
   }
 }

@@ -1,6 +1,6 @@
 import type { Draws } from "./Draws.ts"
 import { peerTools } from "./Peers.ts"
-import type { CallerAct, ScenarioCall, ScenarioPlan, ScenarioStep } from "./Scenario.ts"
+import type { Budget, CallerAct, Scenario, ScenarioCall, ScenarioPlan, ScenarioStep } from "./Scenario.ts"
 import { mcpTools } from "./Servers.ts"
 
 /** What plans spend their time with: `quick` ones are over in a few seconds, others outlast the lease of a writer that is gone. */
@@ -67,7 +67,7 @@ const drawDecisions = (draws: Draws, replicas: number): ReadonlyArray<CallerAct>
     _tag: "Decide",
     at: draws.int(200, 20_000),
     replica: draws.int(0, replicas - 1),
-    approves: draws.chance(75)
+    approves: draws.chance(80)
   }))
 
 /** A plan, and what its caller does. */
@@ -96,3 +96,22 @@ export const drawPlan = (
   const acts = hasActs && draws.chance(35) ? drawActs(draws, replicas, lengthOf(plan)) : []
   return { ...plan, acts: [...plan.acts, ...acts] }
 }
+
+/** A request of a plan with tools has about 1,000 tokens. */
+const drawTokens = (draws: Draws): number => draws.int(1_000, 3_500)
+
+/** What a plan may use up: mostly what it likes. */
+export const drawBudget = (draws: Draws): { readonly budget?: Budget } =>
+  draws.chance(75)
+    ? {}
+    : {
+        budget: draws.pick<Budget>([
+          { max_steps: draws.int(1, 3) },
+          { max_tool_calls: draws.int(0, 5) },
+          { max_total_tokens: drawTokens(draws) }
+        ])
+      }
+
+/** What so many plans may use up together. */
+export const drawDay = (draws: Draws, plans: number): Pick<Scenario, "day"> =>
+  draws.chance(92) ? {} : { day: { tokens: plans * drawTokens(draws), tool_calls: draws.int(0, 4 * plans) } }

@@ -2,7 +2,7 @@ import { StorageError, Unavailable } from "@bowline/domain/storage/StorageError"
 import type { Notice } from "@bowline/runtime/unstable/store/Notices"
 import { Audience, Notices } from "@bowline/runtime/unstable/store/Notices"
 import { Effect } from "effect"
-import { across, type Process } from "./Process.ts"
+import type { Process } from "./Process.ts"
 import type { World } from "./World.ts"
 
 /** How long a replica waits for an answer of the store, as for a database; in milliseconds. */
@@ -91,32 +91,64 @@ export class Link {
     this.process.post(() => this.#audience.tell({ _tag: "ListeningChanged" }))
   }
 
-  /** A statement that nobody waits for any more may be done all the same. Neither does it stop where its replica dies. */
+  /**
+   * A statement that nobody waits for any more may be done all the same. Neither does it stop where its replica dies. A run has hundreds of
+   * statements, so none but the statement itself has a fiber.
+   */
   #ask<A, E>(statement: Effect.Effect<A, E>): Effect.Effect<A, E | StorageError> {
-    return across(this.process, this.#world.process, this.#roundTrip(statement)).pipe(
-      Effect.timeoutOrElse({ duration: patience, orElse: () => Effect.fail(noAnswer("no answer in time")) })
-    )
+    return Effect.callback<A, E | StorageError>((resume) => {
+      const store = this.#world.process
+      let isAnswered = false
+      let stop = () => {}
+      const giveUp = () =>
+        store.post(() => {
+          stop()
+          answer(Effect.never)
+        })
+      store.post(() => {
+        stop = this.#travel(() => {
+          const loss = this.losses.shift()
+          if (loss?.isApplied === false) return answer(noAnswer("the connection was lost on the way to the store"))
+          const isPatient = store.draws.chance(50)
+          const fiber = Effect.runForkWith(store.context)(statement)
+          stop = () => fiber.interruptUnsafe()
+          fiber.addObserver((exit) => {
+            if (loss !== undefined) answer(noAnswer("the connection was lost on the way back"))
+            else if (isPatient) stop = this.#travel(() => answer(exit))
+            else this.#arrive(() => answer(exit))
+          })
+        })
+      })
+      const forget = this.process.after(patience, () => {
+        giveUp()
+        resume(noAnswer("no answer in time"))
+      })
+      const answer = (given: Effect.Effect<A, E | StorageError>) => {
+        if (!isAnswered) {
+          this.process.post(() => {
+            forget()
+            resume(given)
+          })
+        }
+        isAnswered = true
+      }
+      return Effect.sync(() => {
+        giveUp()
+        forget()
+      })
+    })
   }
 
-  #roundTrip<A, E>(statement: Effect.Effect<A, E>): Effect.Effect<A, E | StorageError> {
-    const way = Effect.suspend(() => Effect.sleep(this.#world.process.draws.int(0, 2) + this.slowMs))
-    const reaches = Effect.suspend(() => {
-      if (!this.#isCut) return Effect.void
-      this.waitsUntil = this.#world.now + patience
-      return Effect.never
-    })
-    return Effect.gen({ self: this }, function* () {
-      yield* way
-      yield* reaches
-      const loss = this.losses.shift()
-      if (loss?.isApplied === false) return yield* noAnswer("the connection was lost on the way to the store")
-      const isPatient = this.#world.process.draws.chance(50)
-      const answer = yield* Effect.exit(statement)
-      if (loss !== undefined) return yield* noAnswer("the connection was lost on the way back")
-      yield* isPatient ? way : Effect.void
-      yield* reaches
-      return yield* answer
-    })
+  /** Goes to the store, or back. Gives what ends it on the way. */
+  #travel(arrived: () => void): () => void {
+    const { process } = this.#world
+    return process.after(process.draws.int(0, 2) + this.slowMs, () => this.#arrive(arrived))
+  }
+
+  /** Behind a connection that is cut, nothing ever arrives. */
+  #arrive(arrived: () => void): void {
+    if (this.#isCut) this.waitsUntil = this.#world.now + patience
+    else arrived()
   }
 }
 

@@ -1,6 +1,8 @@
+import type { FinishReason } from "@bowline/runtime/provider/Provider"
 import { Effect, Exit, Stream } from "effect"
 import * as ChatHost from "../provider/ChatHost.ts"
 import * as MessagesHost from "../provider/MessagesHost.ts"
+import * as ResponsesHost from "../provider/ResponsesHost.ts"
 import { reasonOf } from "../provider/internal/reasonOf.ts"
 import { withFinish } from "../provider/internal/withFinish.ts"
 import type { Asked, Script } from "../provider/Script.ts"
@@ -11,7 +13,7 @@ import { peerTools } from "./Peers.ts"
 import { providerUrls } from "./Replica.ts"
 import type { ObservedAttempt } from "./Observed.ts"
 import type { ProviderFault, ScenarioPlan } from "./Scenario.ts"
-import { replicaHeader, sentHeader, type Wires } from "./Wires.ts"
+import { replicaHeader, sentHeader, type Watch, type Wires } from "./Wires.ts"
 import { type Open, planIn, type World } from "./World.ts"
 
 type Attempt = Open<ObservedAttempt>
@@ -24,8 +26,8 @@ interface Playing {
   spokeAt: number
 }
 
-const usageOf = (asked: Asked) => ({
-  input_tokens: Math.ceil(JSON.stringify(asked.messages).length / 4),
+const usageOf = ({ messages, system, tools }: Asked) => ({
+  input_tokens: Math.ceil(JSON.stringify([system, tools, messages]).length / 4),
   output_tokens: 7,
   cached_input_tokens: 0,
   reasoning_tokens: 0
@@ -101,6 +103,9 @@ const questionOf = ({ messages }: Asked): string =>
 
 const isSummary = ({ system }: Asked): boolean => system.startsWith("You keep the memory of a conversation")
 
+/** The name of the plan that asks; empty for a summary. */
+const askedBy = (asked: Asked): string => (isSummary(asked) ? "" : planIn(questionOf(asked)))
+
 /** A piece of something that has not begun. Chat drops a call without a name; Messages have an order. */
 const strays = {
   openai: {
@@ -109,6 +114,16 @@ const strays = {
   },
   anthropic: {
     piece: { type: "content_block_delta", index: 7, delta: { type: "text_delta", text: "too early " } },
+    result: "stream_corrupt"
+  },
+  responses: {
+    piece: {
+      type: "response.output_text.delta",
+      item_id: "none",
+      output_index: 7,
+      content_index: 0,
+      delta: "too early "
+    },
     result: "stream_corrupt"
   }
 }
@@ -120,11 +135,14 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
   const whole = spoken(playing, answer)
   const text = whole.filter(({ _tag }) => _tag !== "Call")
   let finishedAt = Infinity
-  const finished = then(playing, (attempt) => {
-    attempt.result = "finished"
-    finishedAt = playing.world.now
-  })
-  const ended = withFinish(whole).flatMap((move) => (move._tag === "Finish" ? [move, finished] : [move]))
+  const finished = (reason: FinishReason) =>
+    then(playing, (attempt) => {
+      attempt.result = "finished"
+      attempt.finish = reason
+      attempt.calls = whole.filter(({ _tag }) => _tag === "Call").length
+      finishedAt = playing.world.now
+    })
+  const ended = withFinish(whole).flatMap((move) => (move._tag === "Finish" ? [move, finished(move.reason)] : [move]))
   const used = then(playing, (attempt) => {
     attempt.usage = usage
     attempt.usageMs = Math.max(playing.world.now - finishedAt, 0)
@@ -162,12 +180,12 @@ const play = (playing: Playing, asked: Asked, answer: Turn.Turn, fault: Provider
       const { piece, result } = strays[playing.provider]
       attempt.result = result
       const stray = Turn.raw(`data: ${JSON.stringify(piece)}\n\n`)
-      return result === "cut" ? [...text, stray, Turn.finish("stop"), finished, ...reported] : [...text, stray]
+      return result === "cut" ? [...text, stray, Turn.finish("stop"), finished("stop"), ...reported] : [...text, stray]
     }
     case "Twice":
       return [...ended, ...ended.filter(({ _tag }) => _tag === "Finish"), ...reported]
     case "Length":
-      return [...text, Turn.finish("length"), finished, ...reported]
+      return [...text, Turn.finish("length"), finished("length"), ...reported]
   }
 }
 
@@ -213,10 +231,14 @@ interface Cast {
 export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Cast): void => {
   const asked = new Map<string, number>()
   const running = new WeakMap<HostRequest, Attempt>()
-  const onReset = (request: HostRequest) => {
-    const attempt = running.get(request)
-    if (attempt?.ended === undefined && attempt?.result === "cut") attempt.result = "transport"
-  }
+  const watchOf = (kind: { readonly asked: typeof ChatHost.asked }): Watch => ({
+    onReset: (request, replica) => {
+      const attempt = running.get(request)
+      if (attempt?.ended === undefined && attempt?.result === "cut") attempt.result = "transport"
+      const plan = attempt?.plan ?? askedBy(Effect.runSync(kind.asked(request)))
+      world.resets.push({ ...world.moment(), replica, plan, call: undefined })
+    }
+  })
 
   const hostOf =
     (
@@ -226,7 +248,7 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
     (request) =>
       Effect.gen(function* () {
         const given = yield* kind.asked(request)
-        const plan = isSummary(given) ? "" : planIn(questionOf(given))
+        const plan = askedBy(given)
         const number = asked.get(plan) ?? 0
         asked.set(plan, number + 1)
         const credential = `${provider}-${keyOf(request)}`
@@ -243,6 +265,8 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
           began: world.moment(),
           ended: undefined,
           result: "cut",
+          finish: undefined,
+          calls: 0,
           quiet: 0,
           said: "",
           usage: undefined,
@@ -273,8 +297,9 @@ export const serve = (world: World, wires: Wires, { faultOf, plans, script }: Ca
         return { ...spoiled, body: Stream.onExit(spoiled.body, end) }
       })
 
-  wires.serve(providerUrls.openai, hostOf("openai", ChatHost), { onReset })
-  wires.serve(providerUrls.anthropic, hostOf("anthropic", MessagesHost), { onReset })
+  wires.serve(providerUrls.openai, hostOf("openai", ChatHost), watchOf(ChatHost))
+  wires.serve(providerUrls.anthropic, hostOf("anthropic", MessagesHost), watchOf(MessagesHost))
+  wires.serve(providerUrls.responses, hostOf("responses", ResponsesHost), watchOf(ResponsesHost))
 }
 
 const keyOf = ({ headers }: HostRequest): string =>

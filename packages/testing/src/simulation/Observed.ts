@@ -4,10 +4,13 @@ import type { Usage } from "@bowline/domain/plan/Usage"
 import type { Message } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
 import type { TaskId } from "@bowline/domain/tool/TaskState"
+import type { DailyBudget, PlansConfig } from "@bowline/runtime/config/PlansConfig"
+import type { FinishReason } from "@bowline/runtime/provider/Provider"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
 import type { PlanChange, StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
 import type { SessionSummary } from "@bowline/runtime/unstable/store/SessionStore"
 import type { Asked } from "../provider/Script.ts"
+import type { Budget } from "./Scenario.ts"
 
 /**
  * When something was observed: in milliseconds of virtual time since the run began. `order` counts all observations of a run, so that
@@ -67,17 +70,22 @@ export interface ObservedCommit extends Moment {
   readonly events: { readonly first: number; readonly last: number } | undefined
 }
 
+/** What the plans of a day may use up, until it is lifted for the questions that are asked when all is over. */
+export interface ObservedDay extends DailyBudget {
+  readonly lifted: Moment | undefined
+}
+
 /** What is known of a plan in the end. */
 export interface ObservedPlan {
   /** The name in the scenario; the question has it as `FACT-<name>`. */
   readonly name: string
-  /** It was asked when all faults were over: nothing may keep it from its answer. */
-  readonly isProbe: boolean
   /** Where it was created. */
   readonly replica: string
   /** As it is stored. */
   readonly plan: Plan
   readonly request: PlanRequest
+  /** As its caller has asked for it. */
+  readonly budget: Budget
   readonly created: Moment
   /** In milliseconds of virtual time, whatever wall clocks say. */
   readonly deadline: number
@@ -126,6 +134,10 @@ export interface ObservedAttempt {
   readonly ended: Moment | undefined
   /** `finished`, or the reason of `ProviderError` that the provider's fault has to become; `cut` if the gateway ended it. */
   readonly result: string
+  /** Why the provider says that it has finished. */
+  readonly finish: FinishReason | undefined
+  /** How many calls its finished answer has. */
+  readonly calls: number
   /** How long the provider had said nothing when it ended, in milliseconds. */
   readonly quiet: number
   /** The text that the provider has said. */
@@ -143,6 +155,23 @@ export interface ObservedWindow extends Moment {
   readonly model: string | null
   readonly reason: string
   readonly until: number
+}
+
+/** A request whose connection the network reset before its answer was over. */
+export interface ObservedReset extends Moment {
+  readonly replica: string
+  /** The name of the plan that asks; empty for a summary. */
+  readonly plan: string
+  /** The key of the call of an MCP server; undefined for a request to a provider. */
+  readonly call: string | undefined
+}
+
+/** A replica that takes a plan over. */
+export interface ObservedTakeOver extends Moment {
+  readonly replica: string
+  readonly plan_id: PlanId
+  /** When the store's answer reached the replica, in milliseconds; undefined if it never did. */
+  readonly heard: number | undefined
 }
 
 /** A request of a caller that waits for an answer: a question, a cancel, a decision. */
@@ -173,17 +202,21 @@ export interface Observed {
   readonly sessions: ReadonlyArray<ObservedSession>
   readonly readers: ReadonlyArray<ObservedReader>
   readonly commits: ReadonlyArray<ObservedCommit>
-  readonly takeOvers: ReadonlyArray<Moment & { readonly replica: string; readonly plan_id: PlanId }>
+  readonly takeOvers: ReadonlyArray<ObservedTakeOver>
   readonly requests: ReadonlyArray<ObservedRequest>
   readonly calls: ReadonlyArray<ObservedCall>
   readonly attempts: ReadonlyArray<ObservedAttempt>
   readonly windows: ReadonlyArray<ObservedWindow>
-  /** When the network reset all connections of a replica. */
-  readonly resets: ReadonlyArray<Moment & { readonly replica: string }>
+  readonly resets: ReadonlyArray<ObservedReset>
   /** While no replica reached the store. */
   readonly storeAway: ReadonlyArray<Span>
-  /** The time of a lease, in milliseconds. */
-  readonly leaseTtl: number
+  /** From when on the next answer of the store to a replica was lost. */
+  readonly lostAnswers: ReadonlyArray<Moment & { readonly replica: string }>
+  /** The names of the questions that were asked when all faults were over. */
+  readonly probes: ReadonlyArray<string>
+  readonly day: ObservedDay | undefined
+  /** As every replica has it. */
+  readonly config: PlansConfig["Service"]
   /** The shortest time in milliseconds after which a replica gives up a provider that says nothing. */
   readonly silence: number
   /** When the last fault was over. */

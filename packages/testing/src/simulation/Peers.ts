@@ -78,7 +78,7 @@ const actsOf = (key: string, ms: number, fault: PeerFault | undefined): Readonly
 }
 
 /** Peers of a world know their calls by the keys in their arguments. */
-class Book {
+class PeerCalls {
   readonly #world: World
   /** The last one of each. */
   readonly #byKey = new Map<string, Open<ObservedCall>>()
@@ -143,7 +143,7 @@ const ends = (fault: PeerFault | undefined): boolean => fault?._tag !== "Stuck"
 type FaultOf = (key: string) => PeerFault | undefined
 
 /** The host of a scripted peer. */
-const hostOf = ({ dialect, name, path, streams }: PeerKind, book: Book, faultOf: FaultOf) =>
+const hostOf = ({ dialect, name, path, streams }: PeerKind, calls: PeerCalls, faultOf: FaultOf) =>
   Effect.gen(function* () {
     const served = yield* Deferred.make<Host>()
     const network = Network.of({
@@ -154,19 +154,19 @@ const hostOf = ({ dialect, name, path, streams }: PeerKind, book: Book, faultOf:
     })
     const acts = (send: ReceivedSend) => {
       const { key, ms } = inputOf(send)
-      book.came(name, send, ends(faultOf(key)))
+      calls.came(name, send, ends(faultOf(key)))
       return actsOf(key, ms, faultOf(key))
     }
     yield* ScriptedPeer.serve({ dialect, streams, acts, ...(path !== undefined && { path }) }).pipe(
       Effect.provideService(Network, network),
       Effect.provideService(Scope.Scope, Scope.makeUnsafe())
     )
-    return spoiling(yield* Deferred.await(served), book, faultOf)
+    return spoiling(yield* Deferred.await(served), calls, faultOf)
   })
 
-const watchOf = (book: Book): Watch => ({
-  onSent: (request) => book.sent(request),
-  onHeard: (request, replica) => book.heard(request, replica)
+const watchOf = (calls: PeerCalls): Watch => ({
+  onSent: (request) => calls.sent(request),
+  onHeard: (request, replica) => calls.heard(request, replica)
 })
 
 /** Soon out of date, so that its changes are noticed. */
@@ -186,19 +186,19 @@ const cardAt = (world: World, { origin }: URL): Effect.Effect<HostResponse> => {
 export const serve = (world: World, wires: Wires, faultOf: FaultOf) =>
   Effect.gen(function* () {
     for (const kind of kinds) {
-      const book = new Book(world)
-      const host = yield* hostOf(kind, book, faultOf)
-      wires.serve(originOf(kind), host, watchOf(book))
+      const calls = new PeerCalls(world)
+      const host = yield* hostOf(kind, calls, faultOf)
+      wires.serve(originOf(kind), host, watchOf(calls))
     }
-    const book = new Book(world)
-    const first = yield* hostOf(carded.first, book, faultOf)
-    const other = yield* hostOf(carded.other, book, faultOf)
+    const calls = new PeerCalls(world)
+    const first = yield* hostOf(carded.first, calls, faultOf)
+    const other = yield* hostOf(carded.other, calls, faultOf)
     const host: Host = (request) => {
       const { method, url } = request
       if (method === "GET" && url.pathname === cardPath["a2a-1.0"]) return cardAt(world, url)
       return url.pathname === carded.first.path ? first(request) : other(request)
     }
-    wires.serve(originOf(carded), host, watchOf(book))
+    wires.serve(originOf(carded), host, watchOf(calls))
   })
 
 const isSend = (method: string): boolean => /message\/s|Send/.test(method)
@@ -213,7 +213,7 @@ const taskIdOf = (params: Readonly<Record<string, Schema.Json>>): string => {
 }
 
 const spoiling =
-  (host: Host, book: Book, faultOf: (key: string) => PeerFault | undefined): Host =>
+  (host: Host, calls: PeerCalls, faultOf: (key: string) => PeerFault | undefined): Host =>
   (request) =>
     Effect.suspend((): Effect.Effect<HostResponse, Fault> => {
       const rpc = decodeRequest(request.body)
@@ -223,10 +223,10 @@ const spoiling =
         return spoil(host(request), faultOf(keyIn(request.body)))
       }
       const remoteId = taskIdOf(params)
-      const fault = faultOf(book.keyOf(remoteId))
+      const fault = faultOf(calls.keyOf(remoteId))
       if (isCancel(method)) {
         if (fault?._tag === "IgnoreCancel") return Effect.never
-        book.cancelled(remoteId)
+        calls.cancelled(remoteId)
         return host(request)
       }
       return fault?._tag === "Vanish"

@@ -7,7 +7,7 @@ import type { Loop } from "./Loop.ts"
 type Task = () => void
 
 /** When a run begins, in milliseconds since 1970. */
-export const epoch = Date.UTC(2026, 0, 1)
+export const epoch = Date.UTC(2026, 0, 1, 12)
 
 const nanos = (ms: number): bigint => BigInt(Math.floor(ms * 1_000)) * 1_000n
 
@@ -86,6 +86,31 @@ export class Process {
   /** Does it next, behind what is there already. */
   readonly post = (task: Task): void => {
     if (this.#isAlive) this.#queue.push(task)
+  }
+
+  /** Does it in so many milliseconds. Gives what cancels that. */
+  after(ms: number, task: Task): () => void {
+    let isOpen = true
+    const close = () => {
+      if (isOpen) this.#timers--
+      isOpen = false
+    }
+    const ring = () =>
+      this.post(() => {
+        if (!isOpen) return
+        close()
+        task()
+      })
+    this.#timers++
+    if (ms <= 0) {
+      ring()
+      return close
+    }
+    const cancel = this.loop.after(ms, ring)
+    return () => {
+      close()
+      cancel()
+    }
   }
 
   /** Runs an effect in a fiber of this process. */
@@ -185,24 +210,8 @@ export class Process {
       monotonicTimeNanos: Effect.sync(() => nanos(this.loop.now)),
       sleep: (duration) => {
         const ms = Duration.toMillis(duration)
-        if (ms <= 0) return Effect.yieldNow
         if (!Number.isFinite(ms)) return Effect.never
-        return Effect.callback<void>((resume) => {
-          this.#timers++
-          let isOpen = true
-          const end = () => {
-            if (isOpen) this.#timers--
-            isOpen = false
-          }
-          const cancel = this.loop.after(ms, () => {
-            end()
-            this.post(() => resume(Effect.void))
-          })
-          return Effect.sync(() => {
-            end()
-            cancel()
-          })
-        })
+        return Effect.callback<void>((resume) => Effect.sync(this.after(ms, () => resume(Effect.void))))
       }
     }
   }

@@ -20,19 +20,38 @@ const placeOf = (stack: string): string | undefined =>
     .map((line) => line.trim())
     .find((line) => !/RealWorld\.ts|node:internal|node:|\(<anonymous>\)$|at new Promise|at ClockImpl\./.test(line))
 
-/** Tests; and the turn for which Effect waits when it drops a stream of Node.js. Nothing of a run depends on it. */
+/**
+ * Tests; the turn for which Effect waits when it drops a stream of Node.js; and where Node.js looks for a module that it has loaded already.
+ * Nothing of a run depends on it.
+ */
 const isMachinery = (stack: string): boolean =>
-  /node_modules\/(vitest|@vitest|vite|tinyp|@voidzero)|platform-node-shared\/dist\/internal\/stream/.test(stack)
+  /node_modules\/(vitest|@vitest|vite|tinyp|@voidzero)|platform-node-shared\/dist\/internal\/stream|node:internal\/modules\/esm/.test(
+    stack
+  )
+
+/** So many lines of it, whatever the process shows of others. */
+const stackOf = (what: string): string => {
+  const { stackTraceLimit } = Error
+  Error.stackTraceLimit = 20
+  const { stack = "" } = new Error(what)
+  Error.stackTraceLimit = stackTraceLimit
+  return stack
+}
 
 /** Effect hashes objects by random numbers, which are 0 here: the order of its maps must not depend on them. */
 const isHashing = (place: string): boolean => /\/effect\/(dist|src)\/Hash\./.test(place)
 
 /**
- * Their `setTimeout` and their `Date.now` get the time of the run: the client of MCP takes no clock of ours, and the cache of Effect asks
- * the clock of a fiber that is over when whoever asked for the value first has left.
+ * Their timers and clocks get the time of the run: the clients of MCP and of Postgres, and PGlite, take no clock of ours, and
+ * the cache of Effect asks the clock of a fiber that is over when whoever asked for the value first has left.
  */
 const isForeign = (place: string): boolean =>
-  /node_modules\/@modelcontextprotocol\/|\/effect\/(dist|src)\/Cache\./.test(place)
+  /node_modules\/@(modelcontextprotocol|effect\/sql-pg|electric-sql\/pglite)\/|\/effect\/(dist|src)\/Cache\./.test(
+    place
+  )
+
+/** The client of Postgres draws the names of its prepared statements, which nobody sees. */
+const isNaming = (place: string): boolean => /node_modules\/@effect\/sql-pg\/dist\/PgConnection\./.test(place)
 
 type Restore = () => void
 type Call = (...args: ReadonlyArray<never>) => unknown
@@ -70,7 +89,6 @@ const randoms = callsOf(nodeCrypto).filter((name) => /^(random|generate|pseudoRa
 const watched: ReadonlyArray<readonly [string, object, ReadonlyArray<string>]> = [
   ["", globalThis, ["setInterval", "setImmediate", "fetch"]],
   ["AbortSignal", AbortSignal, ["timeout"]],
-  ["performance", performance, ["now"]],
   ["process", process, ["hrtime", "uptime"]],
   ["process.hrtime", process.hrtime, ["bigint"]],
   ["timers", nodeTimers, ["setInterval", "setImmediate"]],
@@ -98,7 +116,7 @@ const watched: ReadonlyArray<readonly [string, object, ReadonlyArray<string>]> =
 export const watch = (note: (misuse: string) => void, loop: Loop): Restore => {
   /** Notes the call, unless it is none of ours, or the run answers it. */
   const caught = (what: string, isAnswered: (place: string) => boolean = () => false): string | undefined => {
-    const { stack = "" } = new Error(what)
+    const stack = stackOf(what)
     const place = placeOf(stack)
     if (place === undefined || isMachinery(stack)) return undefined
     if (!isAnswered(place)) note(`${what} ${place}`)
@@ -109,7 +127,7 @@ export const watch = (note: (misuse: string) => void, loop: Loop): Restore => {
     if (!isCall(real)) return () => {}
     const noted = new Proxy(real, {
       apply: (target, self, args: Array<unknown>): unknown => {
-        caught(what)
+        caught(what, name === "randomBytes" ? isNaming : undefined)
         return Reflect.apply(target, self, args)
       }
     })
@@ -141,6 +159,10 @@ export const watch = (note: (misuse: string) => void, loop: Loop): Restore => {
   const dateNow = (real: () => number) => (): number => {
     const place = caught("Date.now", isForeign)
     return place !== undefined && isForeign(place) ? epoch + loop.now : real()
+  }
+  const performanceNow = (real: () => number) => (): number => {
+    const place = caught("performance.now", isForeign)
+    return place !== undefined && isForeign(place) ? loop.now : real.call(performance)
   }
   const date = (real: DateConstructor): DateConstructor =>
     new Proxy(real, {
@@ -176,6 +198,7 @@ export const watch = (note: (misuse: string) => void, loop: Loop): Restore => {
     replace(nodeTimers, "setTimeout", timeout),
     replace(globalThis, "clearTimeout", clear),
     replace(globalThis, "Date", date),
+    replace(performance, "now", performanceNow),
     replace(Math, "random", random),
     replace(nodeWorkers, "Worker", worker)
   ]

@@ -1,5 +1,6 @@
 import { anonymous } from "@bowline/domain/caller/CallerName"
 import { PlanId } from "@bowline/domain/plan/Plan"
+import * as ModelLimits from "@bowline/runtime/unstable/asking/ModelLimits"
 import { toFrames } from "@bowline/runtime/unstable/store/EventRow"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { type PlanChange, PlanStore, type StoredTask } from "@bowline/runtime/unstable/store/PlanStore"
@@ -9,6 +10,7 @@ import { type Cluster, excess } from "./Cluster.ts"
 import type { CreatedPlan, Database } from "./Database.ts"
 import type { Left, Observed, ObservedCall, ObservedPlan, ObservedSession } from "./Observed.ts"
 import type { Load } from "./Process.ts"
+import type { ScenarioPlan } from "./Scenario.ts"
 import type { Wires } from "./Wires.ts"
 import type { Open, World } from "./World.ts"
 
@@ -20,13 +22,17 @@ interface Parts {
   readonly faultsEnd: number
   /** What goes on in a process that has not had a plan yet. */
   readonly idle: Load
+  readonly plans: ReadonlyMap<string, ScenarioPlan>
 }
 
-/** The least of the two limits on a provider's silence, in milliseconds. */
-const silence = 120_000
-
-/** The time of a lease, in milliseconds. */
-const leaseTtl = 15_000
+/** The least limit on a provider's silence, in milliseconds. */
+const silenceOf = (config: Observed["config"]): number =>
+  Math.min(
+    ...[config.model, ...config.fallbackModels].flatMap((model) => {
+      const { firstToken, idle } = ModelLimits.of(config, model).timers
+      return [Duration.toMillis(firstToken), Duration.toMillis(idle)]
+    })
+  )
 
 const all = 1_000_000
 
@@ -46,7 +52,7 @@ const tasksOf = (changes: ReadonlyArray<PlanChange>): ReadonlyArray<StoredTask> 
   return Array.from(tasks.values())
 }
 
-const planOf = ({ database, world }: Parts, id: PlanId, created: CreatedPlan) =>
+const planOf = ({ database, plans, world }: Parts, id: PlanId, created: CreatedPlan) =>
   Effect.gen(function* () {
     const store = Context.get(database.stores, PlanStore)
     const found = yield* Effect.option(store.get(anonymous, id))
@@ -56,10 +62,10 @@ const planOf = ({ database, world }: Parts, id: PlanId, created: CreatedPlan) =>
     const changes = world.commits.flatMap(({ changes, plan_id }) => (plan_id === id ? changes : []))
     const observed: ObservedPlan = {
       name,
-      isProbe: name.startsWith("probe"),
       replica,
       plan: found.value,
       request,
+      budget: plans.get(name)?.budget ?? {},
       created: { at, order },
       deadline: at + (request.preferences.timeout_ms ?? 0),
       frames: rows.flatMap(toFrames),
@@ -121,7 +127,8 @@ const isOurs = (world: World, call: ObservedCall): boolean => {
 
 /** What is known in the end. */
 export const collect = (parts: Parts): Observed => {
-  const { database, faultsEnd, world } = parts
+  const { cluster, database, faultsEnd, world } = parts
+  const { config } = cluster.surroundings
   const sessions = Array.from(new Set(Array.from(database.created.values(), ({ session_id }) => session_id)))
   const stored = Effect.gen(function* () {
     const plans = yield* Effect.forEach(database.created, ([id, created]) => planOf(parts, id, created))
@@ -150,8 +157,11 @@ export const collect = (parts: Parts): Observed => {
     windows: world.windows,
     resets: world.resets,
     storeAway: world.storeAway,
-    leaseTtl,
-    silence,
+    lostAnswers: world.lostAnswers,
+    probes: world.probes,
+    day: world.day,
+    config,
+    silence: silenceOf(config),
     faultsEnd,
     end: world.now
   }

@@ -10,6 +10,7 @@ import type { PeerClient } from "@bowline/runtime/peer/PeerClient"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import { Providers } from "@bowline/runtime/provider/Providers"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
+import type { PgClient } from "@effect/sql-pg/PgClient"
 import { Cause, Context, Effect, Exit, Layer, Redacted, Scope } from "effect"
 import { HttpClient } from "effect/http"
 import type { Database, Stores } from "./Database.ts"
@@ -22,10 +23,26 @@ import type { Open, World } from "./World.ts"
 import type { ObservedReplica } from "./Observed.ts"
 
 /** Where the providers are. */
-export const providerUrls = { openai: "http://openai.test", anthropic: "http://anthropic.test" } as const
+export const providerUrls = {
+  openai: "http://openai.test",
+  anthropic: "http://anthropic.test",
+  responses: "http://responses.test"
+} as const
 
-/** Of the models, in tokens: a few long questions fill it. */
-const contextWindow = 8_000
+/** A model for each wire. Only the first one, and where it fails the second one, answer what names no model. */
+export const models = ["openai/sim", "anthropic/sim", "responses/sim"] as const
+
+/** What every replica is configured with, besides what is given. A few long questions fill the window of its models. */
+export const configOf = (given: Partial<PlansConfig["Service"]>): PlansConfig["Service"] => {
+  const layer = PlansConfig.layer({
+    model: models[0],
+    fallbackModels: [models[1]],
+    allowsModel: () => true,
+    contextWindow: 8_000,
+    ...given
+  })
+  return Context.get(Effect.runSync(Effect.scoped(Layer.build(layer))), PlansConfig)
+}
 
 /** What the graph of a replica brings. */
 export type Inside =
@@ -43,6 +60,10 @@ export type MakeDoor = (site: Door.Site) => Layer.Layer<Door.Door, never, Inside
 export interface Plant {
   /** Wraps the stores as one replica sees them, in front of what happens to its connection. */
   readonly stores?: (stores: Context.Context<Stores>, replica: string) => Context.Context<Stores>
+  /** Wraps the HTTP client of every replica. */
+  readonly network?: (client: HttpClient.HttpClient) => HttpClient.HttpClient
+  /** Wraps the client of the database that all replicas share, where the store is `pglite`. */
+  readonly client?: (client: PgClient) => PgClient
   /** In the place of `Plans.layer`. */
   readonly plans?: typeof Plans.layer
 }
@@ -51,7 +72,7 @@ export interface Surroundings {
   readonly world: World
   readonly wires: Wires
   readonly database: Database
-  readonly config: Partial<PlansConfig["Service"]>
+  readonly config: PlansConfig["Service"]
   readonly plant: Plant
   readonly door: MakeDoor
   /** The local tools of every replica: each builds its own. */
@@ -99,13 +120,14 @@ export class Replica {
       for (const call of world.calls) if (call.replica === name && call.ended === undefined) call.ended = world.moment()
     })
     const stores = database.of(name, this.link)
-    const client = wires.clientOf(this.process)
+    const wire = wires.clientOf(this.process)
+    const client = plant.network?.(wire) ?? wire
     const graph = door({ process: this.process, world, connections: this.connections }).pipe(
       Layer.provideMerge(plant.plans ?? Plans.layer),
       Layer.provideMerge(CredentialPool.layer),
       Layer.provide([
         Providers.layer(adapters),
-        PlansConfig.layer({ model: "openai/sim", fallbackModels: ["anthropic/sim"], contextWindow, ...config }),
+        Layer.succeed(PlansConfig, config),
         Layer.effect(
           LocalTools,
           Effect.gen(function* () {
@@ -154,5 +176,10 @@ const adapters = [
   ...["key-1", "key-2"].map((key) =>
     OpenAiProvider.layerChat({ baseUrl: `${providerUrls.openai}/v1`, apiKey: Redacted.make(key) })
   ),
-  AnthropicProvider.layer({ baseUrl: providerUrls.anthropic, apiKey: Redacted.make("key-1") })
+  AnthropicProvider.layer({ baseUrl: providerUrls.anthropic, apiKey: Redacted.make("key-1") }),
+  OpenAiProvider.layerResponses({
+    name: "responses",
+    baseUrl: `${providerUrls.responses}/v1`,
+    apiKey: Redacted.make("key-1")
+  })
 ]

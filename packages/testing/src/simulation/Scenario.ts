@@ -1,3 +1,6 @@
+import type { GivenPreferences } from "@bowline/domain/plan/PlanRequest"
+import type { DailyBudget } from "@bowline/runtime/config/PlansConfig"
+
 /** A call of a tool. No other call of the scenario has its `key`, which stands in the arguments. `ms`: how long the tool works. */
 export interface ScenarioCall {
   readonly key: string
@@ -22,6 +25,9 @@ export type CallerAct =
   /** Decides about all calls that wait. A second decision may say the contrary. */
   | { readonly _tag: "Decide"; readonly at: number; readonly replica: number; readonly approves: boolean }
 
+/** What a plan may use up, as its request says it. */
+export type Budget = Pick<GivenPreferences, "max_steps" | "max_tool_calls" | "max_total_tokens">
+
 /** A question, and what becomes of it where nothing happens to it. The last step calls nothing. */
 export interface ScenarioPlan {
   readonly name: string
@@ -34,6 +40,9 @@ export interface ScenarioPlan {
   readonly timeoutMs: number
   /** Whether every call waits for a decision. */
   readonly approval?: "always"
+  readonly budget?: Budget
+  /** As `provider/model`. */
+  readonly model?: string
   /** How long the caller takes for each frame. */
   readonly readMs: number
   /** How many characters of no meaning the question has, so that a session has to be compacted. */
@@ -154,4 +163,6 @@ export interface Scenario {
   readonly replicas: number
   readonly plans: ReadonlyArray<ScenarioPlan>
   readonly faults: ReadonlyArray<Fault>
+  /** What all plans together may use up on a day. Nothing limits the questions that are asked when all is over. */
+  readonly day?: DailyBudget
 }

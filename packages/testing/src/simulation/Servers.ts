@@ -40,11 +40,13 @@ const Call = Schema.Struct({
 const decodeCall = Schema.decodeUnknownOption(Call)
 type Call = typeof Call.Type
 
+const planOf = (key: string): string => key.split("/")[0] ?? ""
+
 /** The number of a call in its session. */
 const numberOf = ({ headers }: HostRequest, id: unknown): string => `${headers["mcp-session-id"] ?? ""}/${String(id)}`
 
 /** The server knows its calls by their keys, and a request to cancel names one by its session and its number there. */
-class Book {
+class ServerCalls {
   readonly #world: World
   readonly #byNumber = new Map<string, Open<ObservedCall>>()
 
@@ -54,7 +56,7 @@ class Book {
 
   /** `ms`: how long the server has to do with it, unless it is cancelled. */
   came({ _meta, arguments: { key }, name: tool }: Call, number: string, replica: string, ms: number): void {
-    const plan = key.split("/")[0] ?? ""
+    const plan = planOf(key)
     const began = this.#world.moment()
     const call: Open<ObservedCall> = {
       key,
@@ -73,6 +75,17 @@ class Book {
     this.#byNumber.set(number, call)
     this.#world.tell(name, plan, `gets ${tool} ${key}`)
     this.#world.loop.after(ms, () => (call.ended ??= this.#world.moment()))
+  }
+
+  /** The network takes the answer to a call. */
+  reset({ body }: HostRequest, replica: string): void {
+    const message = decodeMessage(body)
+    const call = Option.flatMap(message, ({ method, params }) =>
+      method === "tools/call" ? decodeCall(params) : Option.none()
+    )
+    if (Option.isNone(call)) return
+    const { key } = call.value.arguments
+    this.#world.resets.push({ ...this.#world.moment(), replica, plan: planOf(key), call: key })
   }
 
   /** The call that a request cancels. */
@@ -109,7 +122,7 @@ const spoil = (answer: HostResponse, fault: McpFault | undefined): Effect.Effect
 /** Serves the MCP server of the world, with the faults of the calls that have one. */
 export const serve = (world: World, wires: Wires, faultOf: (key: string) => McpFault | undefined) =>
   Effect.gen(function* () {
-    const book = new Book(world)
+    const calls = new ServerCalls(world)
     const served = yield* Deferred.make<Host>()
     const network = Network.of({
       serve: Effect.fnUntraced(function* (host) {
@@ -129,7 +142,7 @@ export const serve = (world: World, wires: Wires, faultOf: (key: string) => McpF
           const { key, ms } = given.value.arguments
           const fault = faultOf(key)
           if (fault?._tag === "Refuse") return text(fault.status, "refused")
-          book.came(given.value, numberOf(sent, request.id), sent.headers[replicaHeader] ?? "", ms + lateBy(fault))
+          calls.came(given.value, numberOf(sent, request.id), sent.headers[replicaHeader] ?? "", ms + lateBy(fault))
           yield* Effect.sleep(ms)
           const content = fault?._tag === "Garbled" ? "?" : [{ type: "text", text: `did ${key}` }]
           const result = { content, isError: fault?._tag === "Fail" }
@@ -154,15 +167,16 @@ export const serve = (world: World, wires: Wires, faultOf: (key: string) => McpF
           forgot.add(forgets)
           yield* server.forgetSessions
         }
-        const cancelled = book.cancelledBy(request)
+        const cancelled = calls.cancelledBy(request)
         if (cancelled !== undefined && faultOf(cancelled.key)?._tag === "IgnoreCancel") return yield* Effect.never
         if (cancelled !== undefined) cancelled.ended ??= world.moment()
         return yield* host(request)
       })
     wires.serve(origin, troubled, {
+      onReset: (request, replica) => calls.reset(request, replica),
       // A request to cancel counts when it leaves its replica.
       onSent: (request) => {
-        const call = book.cancelledBy(request)
+        const call = calls.cancelledBy(request)
         call?.cancels.push(world.moment())
         if (call !== undefined) world.tell(name, call.plan, `is told to cancel ${call.key}`)
       }

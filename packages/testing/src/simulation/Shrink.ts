@@ -1,3 +1,4 @@
+import { Struct } from "effect"
 import type { Fault, Scenario, ScenarioPlan, ScenarioStep } from "./Scenario.ts"
 
 /** The list without a part of it: first without its halves, in the end without single members. */
@@ -32,6 +33,7 @@ function* smallerPlans(plan: ScenarioPlan): Generator<ScenarioPlan> {
   const { acts, steps } = plan
   for (const fewer of without(steps.slice(0, -1))) yield { ...plan, steps: [...fewer, ...steps.slice(-1)] }
   for (const fewer of without(acts)) yield { ...plan, acts: fewer }
+  if (plan.budget !== undefined) yield Struct.omit(plan, ["budget"])
   if (plan.ballast > 0) yield { ...plan, ballast: 0 }
   for (const less of withSmaller(steps, smallerSteps)) yield { ...plan, steps: less }
   yield* sooner(plan, ["at", "readMs"])
@@ -47,10 +49,10 @@ const onFewer = <A extends object>(value: A, replicas: number): A =>
     ? { ...value, replica: 0 }
     : value
 
-const withFewerReplicas = ({ faults, plans, replicas, seed }: Scenario): Scenario => {
+const withFewerReplicas = ({ faults, plans, replicas, ...rest }: Scenario): Scenario => {
   const fewer = replicas - 1
   return {
-    seed,
+    ...rest,
     replicas: fewer,
     plans: plans.map((plan) => ({ ...onFewer(plan, fewer), acts: plan.acts.map((act) => onFewer(act, fewer)) })),
     faults: faults.map((fault) => onFewer(fault, fewer))
@@ -61,6 +63,7 @@ const withFewerReplicas = ({ faults, plans, replicas, seed }: Scenario): Scenari
 function* smaller(scenario: Scenario): Generator<Scenario> {
   for (const plans of without(scenario.plans)) if (plans.length > 0) yield { ...scenario, plans }
   for (const faults of without(scenario.faults)) yield { ...scenario, faults }
+  if (scenario.day !== undefined) yield Struct.omit(scenario, ["day"])
   if (scenario.replicas > 1) yield withFewerReplicas(scenario)
   for (const plans of withSmaller(scenario.plans, smallerPlans)) yield { ...scenario, plans }
   for (const faults of withSmaller(scenario.faults, smallerFaults)) yield { ...scenario, faults }

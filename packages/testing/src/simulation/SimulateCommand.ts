@@ -3,9 +3,9 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Data, Effect, Layer, Option, Runtime } from "effect"
 import { CliConfig, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
 import manifest from "../../package.json" with { type: "json" }
-import { type Options, simulate } from "./Simulation.ts"
+import { type Options, simulate, storeNames } from "./Simulation.ts"
 import { tellFailure } from "./Story.ts"
-import { print } from "./Trace.ts"
+import { print } from "./World.ts"
 
 /** 1: a rule is broken. 64 is `EX_USAGE` of `sysexits.h`. */
 const exitCodes = { broken: 1, usage: 64 } as const
@@ -28,6 +28,10 @@ const tell = (line: string): Effect.Effect<void> =>
 
 const flags = {
   seed: Flag.Int("seed").pipe(Flag.withDescription("The number of the run: the same number, the same run")),
+  store: Flag.Literals("store", storeNames).pipe(
+    Flag.withDescription("The stores in memory, or those of SQL on PGlite, which are slower"),
+    Flag.withDefault("memory")
+  ),
   until: Flag.Int("until").pipe(
     Flag.filter(
       (step) => step > 0,
@@ -43,9 +47,9 @@ const commandOf = (given: Omit<Options, "seed" | "steps">) =>
   Command.make(
     "bowline-simulate",
     flags,
-    Effect.fnUntraced(function* ({ seed, trace, until }) {
+    Effect.fnUntraced(function* ({ seed, store, trace, until }) {
       const steps = Option.getOrUndefined(until)
-      const options = { ...given, seed, ...(steps !== undefined && { steps }) }
+      const options = { ...given, seed, store, ...(steps !== undefined && { steps }) }
       const run = yield* Effect.promise(() => simulate(options))
       if (trace) yield* say(run.trace.map(print))
       const isWhole = steps === undefined || run.tasks < steps

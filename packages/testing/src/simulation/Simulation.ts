@@ -1,3 +1,4 @@
+import { anonymous } from "@bowline/domain/caller/CallerName"
 import type { PlansConfig } from "@bowline/runtime/config/PlansConfig"
 import { LocalTools } from "@bowline/runtime/tool/LocalTools"
 import { type Array as Arrays, Cause, Effect, Layer } from "effect"
@@ -15,15 +16,14 @@ import type { Observed } from "./Observed.ts"
 import * as Peers from "./Peers.ts"
 import * as RealWorld from "./RealWorld.ts"
 import * as Record from "./Record.ts"
-import type { MakeDoor, Plant } from "./Replica.ts"
+import { configOf, type MakeDoor, type Plant } from "./Replica.ts"
 import type { Scenario } from "./Scenario.ts"
 import * as Servers from "./Servers.ts"
-import type { TraceLine } from "./Trace.ts"
 import * as Tools from "./Tools.ts"
 import type { Asked } from "../provider/Script.ts"
 import type { Turn } from "../provider/Turn.ts"
 import { Wires } from "./Wires.ts"
-import { World } from "./World.ts"
+import { type TraceLine, World } from "./World.ts"
 
 export type { Checker, FaultKinds, MakeDoor, Observed, Plant, Scenario, TraceLine, Violation }
 
@@ -37,6 +37,10 @@ export interface AppWorld {
   readonly questions?: Arrays.NonEmptyReadonlyArray<string>
 }
 
+/** The stores that a run may have. */
+export const storeNames = ["memory", "pglite"] as const
+export type StoreName = (typeof storeNames)[number]
+
 /** What a run begins with. */
 export interface Options {
   readonly seed: number
@@ -46,10 +50,11 @@ export interface Options {
   /** Ends the run behind so many tasks. */
   readonly steps?: number
   readonly faults?: FaultKinds
-  /** Rules expect the defaults of `leaseTtl`, the graces, and the limits on a provider's silence. */
   readonly config?: Partial<PlansConfig["Service"]>
   /** What a test puts in the place of parts of the gateway. */
   readonly plant?: Plant
+  /** What all replicas share: the stores in memory, or those of SQL on PGlite, which take about five times as long. `memory`, unless it is given. */
+  readonly store?: StoreName
   /** How callers come in. By themselves they call the services. */
   readonly door?: MakeDoor
   /** Rules of an app, beside those of the gateway. */
@@ -57,7 +62,7 @@ export interface Options {
 }
 
 /** What a run has shown. */
-export interface Outcome {
+export interface SimulationResult {
   readonly scenario: Scenario
   readonly observed: Observed
   readonly trace: ReadonlyArray<TraceLine>
@@ -97,7 +102,7 @@ const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Sc
  * console.log(`${virtualMs} ms, ${violations.length} violations`)
  * ```
  */
-export const simulate = async (options: Options): Promise<Outcome> => {
+export const simulate = async (options: Options): Promise<SimulationResult> => {
   const { config = {}, door = Door.layerServices, faults = allFaults, plant = {}, seed, steps = Infinity } = options
   const { questions, script, tools = defaultTools } = options.world ?? {}
   const scenario = options.scenario ?? withQuestions(draw(seed, faults), questions)
@@ -106,10 +111,12 @@ export const simulate = async (options: Options): Promise<Outcome> => {
   const world = new World(loop, draws)
   // The first compaction would read it from the disk.
   await import("gpt-tokenizer/encoding/o200k_base")
+  // PGlite is loaded by runs on it alone.
+  const pglite = options.store === "pglite" ? await (await import("./PgliteStore.ts")).open(plant.client) : undefined
   const restore = RealWorld.watch((misuse) => void world.misuse.push(misuse), loop)
   try {
     const wires = new Wires(world)
-    const database = new Database(world)
+    const database = await Database.open(world, pglite?.layer)
     const plans = new Map(scenario.plans.map((plan) => [plan.name, plan]))
     Models.serve(world, wires, {
       script,
@@ -133,7 +140,11 @@ export const simulate = async (options: Options): Promise<Outcome> => {
         (key) => scenario.faults.flatMap((fault) => (fault._tag === "Mcp" && fault.key === key ? [fault.does] : []))[0]
       )
     )
-    const cluster = new Cluster({ world, wires, database, config, plant, door, tools }, scenario.replicas)
+    const day = config.budgetOf === undefined ? scenario.day : config.budgetOf(anonymous)
+    world.day = day && { ...day, lifted: undefined }
+    const budgetOf = () => (world.day?.lifted === undefined ? world.day : undefined)
+    const surroundings = { world, wires, database, config: configOf({ ...config, budgetOf }), plant, door, tools }
+    const cluster = new Cluster(surroundings, scenario.replicas)
     const course = new Course({ world, wires, database, cluster, scenario, plans, question: questions?.[0] })
     let isOver = false
     world.process.fork(
@@ -145,7 +156,15 @@ export const simulate = async (options: Options): Promise<Outcome> => {
       )
     )
     await loop.run(() => isOver || loop.tasks >= steps)
-    const observed = Record.collect({ world, database, cluster, wires, faultsEnd: course.faultsEnd, idle: course.idle })
+    const observed = Record.collect({
+      world,
+      database,
+      cluster,
+      wires,
+      plans,
+      faultsEnd: course.faultsEnd,
+      idle: course.idle
+    })
     const { misuse, trace } = world
     const rules = isOver ? { ...checkers, ...options.rules, "real world": () => misuse } : {}
     return {
@@ -161,5 +180,6 @@ export const simulate = async (options: Options): Promise<Outcome> => {
     throw new Error(`The run of seed ${seed} broke off`, { cause })
   } finally {
     restore()
+    await pglite?.close()
   }
 }

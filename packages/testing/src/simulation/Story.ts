@@ -1,8 +1,8 @@
 import type { Violation } from "./check/Checkers.ts"
 import type { Scenario } from "./Scenario.ts"
 import { shrink } from "./Shrink.ts"
-import { type Options, type Outcome, simulate } from "./Simulation.ts"
-import { print } from "./Trace.ts"
+import { type Options, type SimulationResult, simulate } from "./Simulation.ts"
+import { print } from "./World.ts"
 
 const list = (what: string, lines: ReadonlyArray<string>): ReadonlyArray<string> => [
   `${what}:`,
@@ -24,17 +24,18 @@ const parts = ({ faults, plans, replicas }: Scenario): ReadonlyArray<string> => 
  * what happens in it. It runs the seed again and again, up to `tries` times.
  */
 export const tellFailure = async (
-  failed: Outcome,
+  failed: SimulationResult,
   options: Options,
   tries?: number
 ): Promise<ReadonlyArray<string>> => {
   const rules = new Set(failed.violations.map(({ rule }) => rule))
   const run = (scenario: Scenario) => simulate({ ...options, scenario })
-  const breaksTheSame = ({ violations }: Outcome) => violations.some(({ rule }) => rules.has(rule))
+  const breaksTheSame = ({ violations }: SimulationResult) => violations.some(({ rule }) => rules.has(rule))
   const scenario = await shrink(failed.scenario, async (smaller) => breaksTheSame(await run(smaller)), tries)
   const smallest = await run(scenario)
+  const flags = options.store === "pglite" ? "--store pglite --trace" : "--trace"
   return [
-    `Seed ${options.seed} breaks a rule. To repeat it: bowline-simulate --seed ${options.seed} --trace`,
+    `Seed ${options.seed} breaks a rule. To repeat it: bowline-simulate --seed ${options.seed} ${flags}`,
     ...list("What is wrong", shown(failed.violations)),
     ...list("A smaller scenario that breaks the rule, too", parts(scenario)),
     ...list("What is wrong there", shown(smallest.violations)),

@@ -1,7 +1,7 @@
 import { Cause, Deferred, Effect, Exit, type Fiber, Queue, Stream } from "effect"
 import type { HttpClient } from "effect/http"
 import { Fault, type Host, type HostRequest, type HostResponse } from "../http/Host.ts"
-import { clientOf, type Connection } from "../http/internal/MemoryClient.ts"
+import { clientOf, type Connection, type Pieces } from "../http/internal/MemoryClient.ts"
 import { respond } from "../http/internal/respond.ts"
 import * as RequestLog from "../http/RequestLog.ts"
 import type { Process } from "./Process.ts"
@@ -17,7 +17,7 @@ export const sentHeader = "x-simulated-sent"
 export interface Watch {
   readonly onHeard?: (request: HostRequest, replica: string) => void
   readonly onSent?: (request: HostRequest) => void
-  readonly onReset?: (request: HostRequest) => void
+  readonly onReset?: (request: HostRequest, replica: string) => void
 }
 
 interface Served extends Watch {
@@ -51,11 +51,11 @@ export class Wires {
 
   /** The client of a process. Promises of one that was killed may still ask: nothing leaves. */
   clientOf(process: Process): HttpClient.HttpClient {
-    return clientOf((request) => {
+    return clientOf((request, pieces) => {
       const served = process.isAlive ? this.#hosts.get(request.url.origin) : undefined
       served?.onSent?.(request)
-      const connection = served && this.#connect(process, served, request)
-      this.#kept.push(connection)
+      const connection = served && this.#connect(process, served, request, pieces)
+      this.#kept.push(connection, pieces)
       return connection
     })
   }
@@ -76,9 +76,8 @@ export class Wires {
     for (const exchange of this.#open) if (exchange.process === process) exchange.isSilent = true
   }
 
-  #connect(process: Process, { host, onHeard, onReset }: Served, sent: HostRequest): Connection {
+  #connect(process: Process, { host, onHeard, onReset }: Served, sent: HostRequest, pieces: Pieces): Connection {
     const head = Deferred.makeUnsafe<HostResponse, Fault>()
-    const pieces = Effect.runSync(Queue.unbounded<Uint8Array, Fault | Cause.Done>())
     const { draws } = this.#world.process
     const stamps = { [replicaHeader]: process.name, [sentHeader]: String(this.#world.now) }
     const request = { ...sent, headers: { ...sent.headers, ...stamps } }
@@ -120,7 +119,7 @@ export class Wires {
       reset: () => {
         // Over a dead connection no reset comes either.
         if (exchange.isSilent) return
-        onReset?.(request)
+        onReset?.(request, process.name)
         breakOff(new Fault({ kind: "reset" }))
         close()
       }
@@ -137,6 +136,6 @@ export class Wires {
       })
       if (isClosed) fiber.interruptUnsafe()
     })
-    return { head, pieces, close }
+    return { head, close }
   }
 }

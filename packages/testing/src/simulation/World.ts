@@ -2,19 +2,31 @@ import type { Draws } from "./Draws.ts"
 import type { Loop } from "./Loop.ts"
 import type {
   Moment,
+  Observed,
   ObservedAttempt,
   ObservedCall,
   ObservedCommit,
+  ObservedDay,
   ObservedReader,
   ObservedReplica,
   ObservedRequest,
+  ObservedReset,
+  ObservedTakeOver,
   ObservedWindow,
-  Observed,
   Span
 } from "./Observed.ts"
 import { Process } from "./Process.ts"
 import type { StandingFault } from "./Scenario.ts"
-import type { TraceLine } from "./Trace.ts"
+
+/** One line of the story of a run. `at` is in milliseconds of virtual time since the run began. */
+export interface TraceLine {
+  readonly at: number
+  /** Who it happened to: a replica such as `a.1`, or `world`. */
+  readonly where: string
+  /** The name of a plan; empty where it is about none. */
+  readonly plan: string
+  readonly what: string
+}
 
 /** An observation while it is being made. */
 export type Open<A> = {
@@ -34,15 +46,18 @@ export class World {
   readonly replicas: Array<Open<ObservedReplica>> = []
   readonly readers: Array<Open<ObservedReader>> = []
   readonly commits: Array<ObservedCommit> = []
-  readonly takeOvers: Array<Observed["takeOvers"][number]> = []
+  readonly takeOvers: Array<Open<ObservedTakeOver>> = []
   readonly requests: Array<Open<ObservedRequest>> = []
   readonly calls: Array<Open<ObservedCall>> = []
   readonly attempts: Array<Open<ObservedAttempt>> = []
   readonly windows: Array<ObservedWindow> = []
-  readonly resets: Array<Observed["resets"][number]> = []
+  readonly resets: Array<ObservedReset> = []
   readonly storeAway: Array<OpenSpan> = []
+  readonly lostAnswers: Array<Observed["lostAnswers"][number]> = []
   /** What is wrong at this instant with providers, cards and MCP servers. */
   readonly standing = new Set<StandingFault>()
+  day: Open<ObservedDay> | undefined
+  readonly probes: Array<string> = []
 
   constructor(loop: Loop, draws: Draws) {
     this.loop = loop
@@ -77,3 +92,9 @@ export class World {
 
 /** The name of the plan that a text names last: each question has it as `FACT-<name>`, and questions without answers are sent together. */
 export const planIn = (text: string): string => /^.*FACT-([\w.]+)/s.exec(text)?.[1] ?? ""
+
+const time = (at: number): string => `${Math.floor(at / 1_000)}.${String(Math.floor(at % 1_000)).padStart(3, "0")}`
+
+/** A line as it is printed: seconds, who, which plan, what. */
+export const print = ({ at, plan, what, where }: TraceLine): string =>
+  `${time(at).padStart(9)} ${where.padEnd(6)} ${plan.padEnd(5)} ${what}`

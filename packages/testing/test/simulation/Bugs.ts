@@ -1,11 +1,15 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
+import type { GivenPreferences } from "@bowline/domain/plan/PlanRequest"
 import type { MessageId } from "@bowline/domain/session/Message"
 import type { SessionId } from "@bowline/domain/session/Session"
+import { Plans as PlanService } from "@bowline/runtime/plan/Plans"
+import { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { LeaseStore } from "@bowline/runtime/unstable/store/LeaseStore"
 import { Notices } from "@bowline/runtime/unstable/store/Notices"
 import { type PlanChange, type PlanCommit, PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
-import { Context, Effect } from "effect"
+import { Context, Effect, Layer } from "effect"
+import { HttpClient } from "effect/http"
 import type { Plant } from "../../src/simulation/Replica.ts"
 import { plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
 
@@ -158,11 +162,64 @@ const readerUncounted = (): Plant => ({
   }
 })
 
+/** Requests that call one of these methods never leave. */
+const unsent = (...methods: ReadonlyArray<string>): Plant => ({
+  network: HttpClient.mapRequestEffect((request) => {
+    const { body } = request
+    const text = body._tag === "Uint8Array" ? new TextDecoder().decode(body.body) : ""
+    return methods.some((method) => text.includes(`"${method}"`)) ? Effect.never : Effect.succeed(request)
+  })
+})
+
+/** Every limit of a request is checked a little late. */
+const lateBudget = (): Plant => {
+  const later = ({ max_steps, max_tool_calls, max_total_tokens, ...rest }: GivenPreferences): GivenPreferences => ({
+    ...rest,
+    ...(max_steps !== undefined && { max_steps: max_steps + 1 }),
+    ...(max_tool_calls !== undefined && { max_tool_calls: max_tool_calls + 1 }),
+    ...(max_total_tokens !== undefined && { max_total_tokens: 2 * max_total_tokens })
+  })
+  return {
+    plans: Layer.flatMap(PlanService.layer, (context) => {
+      const streams = Context.get(context, PlanStreams)
+      const start: typeof streams.start = (asked) =>
+        streams.start({ ...asked, request: { ...asked.request, preferences: later(asked.request.preferences) } })
+      return Layer.succeedContext(Context.add(context, PlanStreams, { ...streams, start }))
+    })
+  }
+}
+
+/** Whoever takes over a plan begins to count once more. */
+const forgottenBudget = (): Plant =>
+  onPlans((store) => ({
+    takeOver: (...given) =>
+      Effect.map(store.takeOver(...given), (taken) =>
+        taken.map((one) => ({ ...one, plan: { ...one.plan, steps: 0, tool_calls: 0 } }))
+      )
+  }))
+
+/** What is left of a day does not become less. */
+const endlessDay = (): Plant => onPlans(() => ({ spent: () => Effect.succeed({ tokens: 0, tool_calls: 0 }) }))
+
 /** A plan whose only call takes so long. */
 const working = (ms: number): ScenarioPlan => ({
   ...plainPlan,
   steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "work", ms }] }, ...plainPlan.steps]
 })
+
+/** A plan whose only call takes 20 s elsewhere. */
+const calling = (tool: string): ScenarioPlan => ({
+  ...plainPlan,
+  steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool, ms: 20_000 }] }, ...plainPlan.steps]
+})
+
+const workingTwice: ScenarioPlan = {
+  ...plainPlan,
+  steps: [
+    ...["p0/0.0", "p0/1.0"].map((key) => ({ words: 1, pauseMs: 1, calls: [{ key, tool: "repeat", ms: 2_000 }] })),
+    ...plainPlan.steps
+  ]
+}
 
 /** A plan that talks for so many seconds. */
 const talking = (seconds: number): ScenarioPlan => ({
@@ -192,7 +249,7 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a missing fence": {
     plant: missingFence,
     rule: "streams",
-    seeds: [246, 261, 300],
+    seeds: [54, 246, 362],
     scenario: scenarioOf(talking(30), 2, { _tag: "Pause", at: 3_000, replica: 0, ms: 22_000 })
   },
   "a retry of a commit taken for stored": {
@@ -222,7 +279,7 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a double dispatch after a take-over": {
     plant: secondDispatch,
     rule: "calls",
-    seeds: [44, 67, 73],
+    seeds: [62, 67, 73],
     scenario: scenarioOf(working(5_000), 2, { _tag: "Kill", at: 1_000, replica: 0, tasks: 0, backMs: undefined })
   },
   "a lost notice believed": {
@@ -240,7 +297,7 @@ export const bugs: Readonly<Record<string, Bug>> = {
   "a window put on the wrong credential": {
     plant: wrongCredential,
     rule: "spending",
-    seeds: [44, 47, 60],
+    seeds: [44, 60, 70],
     scenario: scenarioOf(plainPlan, 1, {
       _tag: "Provider",
       plan: "p0",
@@ -254,10 +311,46 @@ export const bugs: Readonly<Record<string, Bug>> = {
     seeds: [2, 7, 13],
     scenario: scenarioOf({ ...plainPlan, ballast: 5_000 }, 1)
   },
+  "a limit checked too late": {
+    plant: lateBudget,
+    rule: "budgets",
+    seeds: [2, 3, 5],
+    scenario: scenarioOf({ ...working(100), budget: { max_tool_calls: 0 } }, 1)
+  },
+  "a limit forgotten at a take-over": {
+    plant: forgottenBudget,
+    rule: "budgets",
+    seeds: [275, 736, 1_684],
+    scenario: scenarioOf({ ...workingTwice, budget: { max_tool_calls: 1 } }, 2, {
+      _tag: "Kill",
+      at: 1_000,
+      replica: 0,
+      tasks: 0,
+      backMs: undefined
+    })
+  },
+  "a day that is never spent": {
+    plant: endlessDay,
+    rule: "budgets",
+    seeds: [49, 138, 143],
+    scenario: { ...scenarioOf(workingTwice, 1), day: { tokens: 100_000, tool_calls: 1 } }
+  },
+  "a peer that is not told to cancel": {
+    plant: () => unsent("tasks/cancel", "CancelTask"),
+    rule: "calls",
+    seeds: [6, 111, 145],
+    scenario: scenarioOf({ ...calling("auto_ask"), acts: [{ _tag: "Cancel", at: 2_000, replica: 0 }] }, 1)
+  },
+  "an MCP server that is not told to cancel": {
+    plant: () => unsent("notifications/cancelled"),
+    rule: "calls",
+    seeds: [438, 559, 829],
+    scenario: scenarioOf({ ...calling("desk_note"), acts: [{ _tag: "Cancel", at: 2_000, replica: 0 }] }, 1)
+  },
   "a reader counted as gone": {
     plant: readerUncounted,
     rule: "trueEnd",
-    seeds: [161, 193, 146],
+    seeds: [161, 220, 324],
     scenario: scenarioOf(
       {
         ...talking(10),

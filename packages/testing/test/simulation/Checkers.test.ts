@@ -1,43 +1,41 @@
+import { unknownEffect } from "@bowline/runtime/unstable/history/LegalHistory"
 import { assert, describe, it } from "@effect/vitest"
 import { check } from "../../src/simulation/check/Checkers.ts"
+import { streams } from "../../src/simulation/check/Streams.ts"
 import type { Observed } from "../../src/simulation/Observed.ts"
-import { events, framesOf, sound } from "./Sound.ts"
+import { sound } from "./Sound.ts"
+import { first, frames, lastAttempt, plan } from "./Spoil.ts"
 
-/** The run with its only member of a list changed, or the first one. */
-const first =
-  <Key extends "plans" | "sessions" | "readers" | "calls" | "attempts" | "replicas">(
-    key: Key,
-    change: (one: Observed[Key][number]) => Partial<Observed[Key][number]>
-  ) =>
-  (run: Observed): Observed => ({
-    ...run,
-    [key]: run[key].map((one, index) => (index === 0 ? { ...one, ...change(one) } : one))
-  })
+const budget = (budget: Observed["plans"][number]["budget"]) => first("plans", () => ({ budget }))
 
-const frames = (change: (all: typeof events) => typeof events) =>
-  first("plans", () => ({ frames: framesOf(change([...events])) }))
+const day =
+  (day: { readonly tokens: number; readonly tool_calls: number }) =>
+  (run: Observed): Observed => ({ ...run, day: { ...day, lifted: undefined } })
 
-const plan = (change: (one: Observed["plans"][number]["plan"]) => object) =>
-  first("plans", (one) => ({ plan: { ...one.plan, ...change(one.plan) } }))
+/** The answer of an attempt that failed. */
+const half = { event: "text.delta", data: { step: 2, attempt: 0, delta: "to" } } as const
 
-const aborted = (reason: "disconnect" | "deadline" | "cancelled") => (run: Observed) => {
-  const outcome = {
-    state: "aborted",
-    error: { code: "aborted", message: "", retryable: false, stage: null, reason }
-  } as const
-  const end = first("plans", (one) => ({
-    plan: { ...one.plan, state: "aborted" as const, final: null, error: outcome.error },
-    frames: framesOf([...events.slice(0, -2), { event: "error", data: outcome.error }, ...events.slice(-1)])
-  }))
-  return {
-    ...end(run),
-    readers: [],
-    commits: run.commits.map((commit) => ({
-      ...commit,
-      changes: commit.changes.map((change) => (change._tag === "Settled" ? { ...change, outcome } : change))
-    }))
-  }
+const moving = {
+  event: "task.progress",
+  data: { task_id: sound.calls[0]?.task_id ?? ("" as never), state: "working" }
+} as const
+
+/** The call is made by the second step. */
+const usedBefore = first("calls", () => ({ began: { at: 420, order: 42 }, ended: { at: 440, order: 44 } }))
+
+/** Another plan, behind the end of the first one. */
+const later = {
+  name: "p1",
+  plan_id: "plan_later" as never,
+  created: { at: 700, order: 70 },
+  began: { at: 700, order: 71 },
+  ended: { at: 800, order: 79 }
 }
+
+/** Faults that were over before the run. */
+const longAgo = [{ from: -90_000, to: -60_000 }]
+
+const fact = { type: "text", text: "FACT-p9" } as const
 
 const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Observed]> = [
   [
@@ -65,22 +63,21 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ],
   ["a stream without done", "oneEnd", frames((all) => all.slice(0, -1))],
   ["a call that runs on behind the end", "oneEnd", first("calls", () => ({ ended: { at: 700, order: 90 } }))],
-  ["a lease that is left", "oneEnd", (run) => ({ ...run, left: [{ what: "lease", replica: "a", detail: "s" }] })],
+  ...(["fiber", "socket", "timer", "lease", "task", "reader"] as const).map(
+    (what) =>
+      [
+        `a ${what} that is left`,
+        "oneEnd",
+        (run: Observed) => ({ ...run, left: [{ what, replica: "a", detail: "" }] })
+      ] as const
+  ),
   [
-    "an answer that the provider has not said",
-    "trueEnd",
-    (run) => ({
-      ...run,
-      attempts: run.attempts.map((attempt) => ({ ...attempt, said: "else" }))
-    })
+    "a request to a provider that runs on behind the end",
+    "oneEnd",
+    first("attempts", () => ({ ended: { at: 700, order: 90 } }))
   ],
-  ["a deadline before its time", "trueEnd", aborted("deadline")],
-  ["a cancel that nobody asked for", "trueEnd", aborted("cancelled")],
-  [
-    "a disconnect of a plan that is read",
-    "trueEnd",
-    (run) => ({ ...aborted("disconnect")(run), readers: run.readers })
-  ],
+  ["a stream that ends otherwise than its plan", "oneEnd", plan(() => ({ state: "failed" }))],
+  ["a stream that begins twice", "oneEnd", frames((all) => [...all.slice(0, 1), ...all])],
   [
     "a frame that is seen before it is stored",
     "streams",
@@ -116,6 +113,7 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
         request: { ...one.request, preferences: { ...one.request.preferences, on_disconnect: "cancel" as const } }
       }))(run),
       requests: [],
+      replicas: run.replicas.map((one) => ({ ...one, deaf: longAgo })),
       readers: run.readers.map((one) => ({ ...one, ended: { at: -1_000, order: 3, how: "left" } }))
     })
   ],
@@ -130,8 +128,28 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
       readers: []
     })
   ],
+  ["a frame that is not stored", "streams", first("plans", ({ frames: all }) => ({ frames: all.toSpliced(3, 1) }))],
+  [
+    "a frame that is older than the one before",
+    "streams",
+    first("plans", ({ frames: all }) => ({
+      frames: all.map((frame, index) => (index === 3 ? { ...frame, at: "2025-12-31T00:00:00.000Z" } : frame))
+    }))
+  ],
+  ["an answer that repeats what was not retracted", "streams", frames((all) => all.toSpliced(7, 0, half))],
   ["an answer that is not what was shown", "streams", frames((all) => all.filter((_, index) => index !== 8))],
   ["a task without an end", "calls", frames((all) => all.filter(({ event }) => event !== "task.finished"))],
+  ["a task that goes on behind its end", "calls", frames((all) => all.toSpliced(6, 0, moving))],
+  [
+    "a task that is stored as running",
+    "calls",
+    first("plans", ({ tasks }) => ({ tasks: [...tasks, { task_id: "t", state: "running" }] as never }))
+  ],
+  [
+    "two calls with one id",
+    "calls",
+    (run) => ({ ...run, calls: [...run.calls, ...run.calls.map((call) => ({ ...call, key: "else" }))] })
+  ],
   ["a call that comes twice", "calls", (run) => ({ ...run, calls: [...run.calls, ...run.calls] })],
   [
     "one call with two ids",
@@ -147,6 +165,14 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     "a peer that is not told, though it has named its task",
     "calls",
     first("calls", () => ({ replica: "", ended: undefined, named: { at: 220, order: 22, replica: "a" } }))
+  ],
+  [
+    "a server that is not told of a lost connection",
+    "calls",
+    (run) => ({
+      ...first("calls", () => ({ ended: undefined, named: { at: 220, order: 22, replica: "a" } }))(run),
+      resets: [{ at: 250, order: 25, replica: "a", plan: "p0", call: "p0.0" }]
+    })
   ],
   [
     "a result before its call",
@@ -171,6 +197,41 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     }))
   ],
   ["a prompt that lacks a fact", "histories", first("attempts", (one) => ({ asked: { ...one.asked, messages: [] } }))],
+  [
+    "a prompt that a provider refuses",
+    "histories",
+    lastAttempt(({ asked }) => ({ asked: { ...asked, messages: asked.messages.slice(0, -1) } }))
+  ],
+  [
+    "a prompt that lacks a result that is known",
+    "histories",
+    lastAttempt(({ asked }) => ({
+      asked: {
+        ...asked,
+        messages: asked.messages.map((message) =>
+          message.role === "tool" ? { ...message, content: unknownEffect } : message
+        )
+      }
+    }))
+  ],
+  [
+    "messages that are out of order",
+    "histories",
+    first("sessions", ({ messages }) => ({ messages: messages.map((one, index) => ({ ...one, seq: 10 - index })) }))
+  ],
+  [
+    "a prompt that lacks a fact, though the summary of another one has failed",
+    "histories",
+    (run) => ({
+      ...first("sessions", ({ messages }) => ({
+        messages: messages.map((one) => (one.seq === 1 ? { ...one, parts: [...one.parts, fact] } : one))
+      }))(run),
+      attempts: run.attempts.flatMap((one) => [
+        { ...one, plan: "", began: { at: 0, order: 3 }, result: "server_error" },
+        one
+      ])
+    })
+  ],
   [
     "a prompt that knows what comes later",
     "histories",
@@ -202,6 +263,34 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
   ],
   ["an end behind the deadline", "inTime", first("plans", () => ({ deadline: -600 }))],
   [
+    "an end later behind the deadline than the answer to a slow take-over was on its way",
+    "inTime",
+    (run) => ({
+      ...first("plans", () => ({ deadline: -600 }))(run),
+      replicas: run.replicas.map((one) => ({
+        ...one,
+        started: { at: -60_000, order: 0 },
+        cutOff: [{ from: -40_010, to: -39_940 }]
+      })),
+      takeOvers: run.plans.map(({ plan: { plan_id } }) => ({
+        at: -40_000,
+        order: 0,
+        replica: "b",
+        plan_id,
+        heard: -39_950
+      }))
+    })
+  ],
+  [
+    "a cancel that comes late",
+    "inTime",
+    (run) => ({
+      ...run,
+      replicas: run.replicas.map((one) => ({ ...one, deaf: longAgo })),
+      requests: run.requests.map((one) => ({ ...one, what: "cancel", began: { at: -1_000, order: 0.5 } }))
+    })
+  ],
+  [
     "a plan whose process is dead, and that nobody takes over",
     "inTime",
     (run) => ({
@@ -210,10 +299,21 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     })
   ],
   [
-    "a session that does not take the next question",
+    "a cancel that does not reach its plan",
+    "inTime",
+    (run) => ({
+      ...run,
+      requests: [
+        ...run.requests,
+        ...run.requests.map((one) => ({ ...one, what: "cancel" as const, began: { at: -100, order: 0 } }))
+      ]
+    })
+  ],
+  ["a session that refuses the next question", "inTime", (run) => ({ ...run, probes: [...run.probes, "probe1"] })],
+  [
+    "a session that does not answer the next question",
     "inTime",
     first("plans", (one) => ({
-      isProbe: true,
       plan: { ...one.plan, state: "failed" as const }
     }))
   ],
@@ -236,15 +336,49 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     })
   ],
   ["usage that the stream does not tell", "spending", plan(() => ({ usage: sound.attempts[0]?.usage }))],
-  ["usage that no provider has reported", "spending", first("attempts", () => ({ usage: undefined }))],
   [
-    "more steps than allowed",
+    "a final frame with another usage",
     "spending",
-    first("plans", (one) => ({
-      request: { ...one.request, preferences: { ...one.request.preferences, max_steps: 1 } }
-    }))
+    plan(({ final }) => ({ final: final && { ...final, usage: sound.attempts[0]?.usage } }))
+  ],
+  [
+    "usage that no plan tells, though only another one has lost its connection",
+    "spending",
+    (run) => ({
+      ...first("attempts", (one) => ({ usage: one.usage && { ...one.usage, output_tokens: 9 } }))(run),
+      resets: [{ at: 100, order: 19, replica: "a", plan: "p1", call: undefined }]
+    })
+  ],
+  ["usage that no provider has reported", "spending", first("attempts", () => ({ usage: undefined }))],
+  ["more steps than allowed", "budgets", budget({ max_steps: 1 })],
+  [
+    "a call in the last step",
+    "budgets",
+    (run) => budget({ max_steps: 1 })({ ...run, attempts: run.attempts.slice(0, 1) })
+  ],
+  ["more calls than allowed", "budgets", budget({ max_tool_calls: 0 })],
+  ["a call for which no token is left", "budgets", (run) => budget({ max_total_tokens: 6 })(usedBefore(run))],
+  ["a request that is longer than the plan's tokens", "budgets", budget({ max_total_tokens: 3 })],
+  ["more calls than a day has", "budgets", day({ tokens: 1_000, tool_calls: 0 })],
+  ["a question on a day that has no token left", "budgets", day({ tokens: 0, tool_calls: 1_000 })],
+  [
+    "a call for which no token of the day is left",
+    "budgets",
+    (run) => day({ tokens: 6, tool_calls: 1_000 })(usedBefore(run))
+  ],
+  [
+    "a question behind another plan that has used up the day",
+    "budgets",
+    (run) =>
+      day({ tokens: 12, tool_calls: 1_000 })({
+        ...run,
+        plans: [...run.plans, ...run.plans.map((one) => ({ ...one, ...later, plan: { ...one.plan, ...later } }))],
+        attempts: [...run.attempts, ...run.attempts.map((one) => ({ ...one, plan: "p1", ...later }))]
+      })
   ],
   ["a plan that never ends", "liveness", plan(() => ({ state: "running" }))],
+  ["a request to a provider that never ends", "liveness", first("attempts", () => ({ ended: undefined }))],
+  ["a call that never ends", "liveness", first("calls", () => ({ ended: undefined }))],
   ["a stream that never ends", "liveness", first("readers", () => ({ ended: undefined }))],
   [
     "a request that is never answered",
@@ -259,6 +393,14 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
 describe("the checkers of a simulated run", () => {
   it("find nothing in a run in which nothing is wrong", () => {
     assert.deepStrictEqual(check(sound), [])
+  })
+
+  it("find nothing in an answer that repeats what was retracted", () => {
+    const retracted = { event: "text.retract", data: { step: 2, attempt: 0 } } as const
+    assert.deepStrictEqual(
+      streams(frames((all) => all.toSpliced(7, 0, half, retracted))({ ...sound, readers: [] })),
+      []
+    )
   })
 
   for (const [what, rule, spoil] of violations) {

@@ -74,6 +74,27 @@ describe("a gateway whose wall clock is set", () => {
     assert.strictEqual(observed.plans[0]?.plan.error?.reason, "deadline")
   })
 
+  it("gives a call that it resumes the time that is left of it, though its clock is ahead of the one that started it", async () => {
+    const call = { key: "p0/0.0", tool: "bindu_ask", ms: 60_000 }
+    const { observed, violations } = await simulate({
+      seed: 1,
+      scenario: {
+        ...scenario([
+          { _tag: "ClockStep", at: 1_000, replica: 1, byMs: 900_000 },
+          { _tag: "Kill", at: 15_000, replica: 0, tasks: 0, backMs: undefined }
+        ]),
+        plans: [{ ...plan, steps: [{ words: 1, pauseMs: 1, calls: [call] }, ...plan.steps] }]
+      }
+    })
+    assert.strictEqual(observed.takeOvers[0]?.replica, "b.1")
+    const ended = observed.commits.flatMap(({ changes }) => changes.filter((change) => change._tag === "TaskFinished"))
+    assert.deepStrictEqual(
+      ended.map(({ state }) => state),
+      ["completed"]
+    )
+    assert.deepStrictEqual(violations, [])
+  })
+
   it("pings its readers every 10 s of silence, here and at another replica, though the clock was set back", async () => {
     for (const replica of [0, 1]) {
       const back: CallerAct = { _tag: "ComeBack", at: 500, replica, from: "last" }

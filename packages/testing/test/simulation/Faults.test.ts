@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type Fault, plainPlan, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
+import { type Fault, plainPlan, type Scenario, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 
 const play = (plan: Partial<ScenarioPlan>, ...faults: ReadonlyArray<Fault>) =>
@@ -74,5 +74,53 @@ describe("a supervisor", () => {
       observed.readers.filter(({ reader }) => reader === "p0").map(({ ended }) => ended?.how),
       ["broken", "done"]
     )
+  })
+})
+
+describe("a caller", () => {
+  it("that leaves while it comes back waits for no end", async () => {
+    const steps = [{ words: 1, pauseMs: 1, calls: [{ key: "p0/0.0", tool: "three_again", ms: 1 }] }]
+    const { observed, violations } = await play(
+      {
+        onDisconnect: "cancel",
+        approval: "always",
+        timeoutMs: 238_624,
+        steps: [...steps, ...plainPlan.steps],
+        acts: [{ _tag: "Leave", at: 9_324 }]
+      },
+      { _tag: "StoreSlow", at: 1_526, replica: 0, ms: 6_378, delayMs: 964 },
+      { _tag: "StoreSlow", at: 3_690, replica: 0, ms: 7_562, delayMs: 820 },
+      { _tag: "Drain", at: 3_803, replica: 0, backMs: 13_814 }
+    )
+    assert.deepStrictEqual(violations, [])
+    assert.deepStrictEqual(
+      observed.readers.filter(({ reader }) => reader === "p0").map(({ ended }) => ended?.how),
+      ["left"]
+    )
+  })
+
+  it("that leaves before a process runs asks nothing", async () => {
+    const { observed, violations } = await play(
+      { at: 1_900, acts: [{ _tag: "Leave", at: 1 }] },
+      { _tag: "Drain", at: 1_116, replica: 0, backMs: 5_000 }
+    )
+    assert.deepStrictEqual(violations, [])
+    assert.isFalse(observed.plans.some(({ name }) => name === "p0"))
+  })
+
+  it("that asks again at a slow store has its plan as late as that stores it", async () => {
+    const acts: ScenarioPlan["acts"] = [
+      { _tag: "Leave", at: 1 },
+      { _tag: "ComeBack", at: 15_883, replica: 1, from: "last" }
+    ]
+    const scenario: Scenario = {
+      seed: 930_173,
+      replicas: 2,
+      plans: [{ ...plainPlan, name: "p1", at: 1, replica: 1, timeoutMs: 1_665, acts }],
+      faults: [{ _tag: "StoreSlow", at: 18, replica: 1, ms: 53_151, delayMs: 3_035 }]
+    }
+    const { observed, violations } = await simulate({ seed: scenario.seed, scenario })
+    assert.deepStrictEqual(violations, [])
+    assert.isAbove(observed.plans.find(({ name }) => name === "p1")?.created.at ?? 0, 25_000)
   })
 })

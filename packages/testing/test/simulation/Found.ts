@@ -61,6 +61,33 @@ export const found: Readonly<Record<string, Scenario>> = {
     ],
     faults: [{ _tag: "Kill", at: 370, replica: 0, tasks: 25, backMs: 342 }]
   },
+  "a question that fits is asked, though what stays of the session fills more than a compaction leaves it": {
+    seed: 116,
+    replicas: 1,
+    plans: [
+      { ...plainPlan, ballast: 4_900 },
+      {
+        ...plainPlan,
+        name: "p1",
+        at: 1_000,
+        ballast: 3_100,
+        steps: [{ words: 1, pauseMs: 1, calls: [{ key: "p1/0.0", tool: "auto_ask", ms: 1 }] }, ...plainPlan.steps]
+      }
+    ],
+    faults: []
+  },
+  "a plan that learns nothing new of its MCP server goes on at once, though it looks up what is left of the day": {
+    seed: 20_223,
+    day: { tokens: 100_000, tool_calls: 10 },
+    replicas: 1,
+    plans: [
+      {
+        ...plainPlan,
+        steps: [{ words: 6, pauseMs: 54, calls: [{ key: "p0/0.0", tool: "desk_find", ms: 0 }] }, ...plainPlan.steps]
+      }
+    ],
+    faults: [{ _tag: "McpServer", at: 200, ms: 207, does: "forgets" }]
+  },
   "a process that gets a session again stops what it ran there before another one had it": {
     seed: 100_318,
     replicas: 2,

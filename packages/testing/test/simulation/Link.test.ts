@@ -16,7 +16,7 @@ describe("the stores behind a simulated connection", () => {
         const loop = new Loop(new Draws("order"))
         const world = new World(loop, new Draws(title))
         const process = new Process("a.1", loop, new Draws("a.1"), () => {})
-        const stores = new Database(world).of("a.1", new Link(world, process))
+        const stores = (await Database.open(world)).of("a.1", new Link(world, process))
         const context = Context.add(stores, LeaseTime, { advance: Effect.sleep })
         let ended: Exit.Exit<void, unknown> | undefined
         process.fork(Effect.map(Effect.exit(Effect.provideContext(test, context)), (exit) => void (ended = exit)))

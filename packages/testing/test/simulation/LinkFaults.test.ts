@@ -12,12 +12,12 @@ import { World } from "../../src/simulation/World.ts"
 const window = { provider: "openai", credential: "openai-1", model: null } as const
 
 /** A store, and the connection of one process to it. */
-const make = () => {
+const make = async () => {
   const loop = new Loop(new Draws("order"))
   const world = new World(loop, new Draws("link"))
   const process = new Process("a.1", loop, new Draws("a.1"), () => {})
   const link = new Link(world, process)
-  const database = new Database(world)
+  const database = await Database.open(world)
   database.board.links.add(link)
   const stores = database.of("a.1", link)
   const run = async <A, E>(effect: Effect.Effect<A, E>): Promise<Exit.Exit<A, E>> => {
@@ -38,7 +38,7 @@ const make = () => {
 }
 
 const heardBy = async (become: Link["notices"], ms: number): Promise<ReadonlyArray<string>> => {
-  const { link, notices, run, wait } = make()
+  const { link, notices, run, wait } = await make()
   const heard: Array<string> = []
   await run(
     Scope.provide(
@@ -55,7 +55,7 @@ const heardBy = async (become: Link["notices"], ms: number): Promise<ReadonlyArr
 describe("the simulated connection of a process to its store", () => {
   it("loses an answer, whether the statement was done or not", async () => {
     for (const isApplied of [true, false]) {
-      const { link, rows, run, write } = make()
+      const { link, rows, run, write } = await make()
       link.losses.push({ isApplied })
       assert.isTrue(Exit.isFailure(await run(write)))
       assert.deepStrictEqual(await rows(), Exit.succeed(isApplied ? 1 : 0))
@@ -63,7 +63,7 @@ describe("the simulated connection of a process to its store", () => {
   })
 
   it("gives a statement up when it has had no answer for 10 s, and passes the next one when the cut is over", async () => {
-    const { link, loop, rows, run, write } = make()
+    const { link, loop, rows, run, write } = await make()
     const heal = link.cut()
     assert.isTrue(Exit.isFailure(await run(write)))
     assert.isAtLeast(loop.now, 10_000)
@@ -74,7 +74,7 @@ describe("the simulated connection of a process to its store", () => {
   })
 
   it("takes so much longer each way while the store is slow", async () => {
-    const { link, loop, run, write } = make()
+    const { link, loop, run, write } = await make()
     link.slowMs = 700
     assert.isTrue(Exit.isSuccess(await run(write)))
     assert.isAtLeast(loop.now, 700)
@@ -89,7 +89,7 @@ describe("the simulated connection of a process to its store", () => {
   })
 
   it("notices after 5 s that it hears nothing, and once more when the last of its cuts is over", async () => {
-    const { link, notices, run, wait } = make()
+    const { link, notices, run, wait } = await make()
     const heard: Array<string> = []
     await run(
       Scope.provide(

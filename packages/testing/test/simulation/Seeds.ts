@@ -1,19 +1,19 @@
 import { assert } from "@effect/vitest"
 import { Config, ConfigProvider, Effect, Random } from "effect"
-import { simulate } from "../../src/simulation/Simulation.ts"
+import { simulate, type StoreName } from "../../src/simulation/Simulation.ts"
 import { tellFailure } from "../../src/simulation/Story.ts"
 
 /** How many files share the seeds, so that they run at once. */
 const files = 4
 
 /** Runs its share of these seeds, and says how much time has passed in them. A seed that fails is shrunk, and told. */
-const runAll = async (what: string, seeds: ReadonlyArray<number>): Promise<void> => {
+const runAll = async (what: string, seeds: ReadonlyArray<number>, store: StoreName = "memory"): Promise<void> => {
   const began = performance.now()
   let virtualMs = 0
   for (const seed of seeds) {
-    const run = await simulate({ seed })
+    const run = await simulate({ seed, store })
     virtualMs += run.virtualMs
-    if (run.violations.length > 0) assert.fail((await tellFailure(run, { seed })).join("\n"))
+    if (run.violations.length > 0) assert.fail((await tellFailure(run, { seed, store })).join("\n"))
   }
   const [hours, seconds] = [virtualMs / 3_600_000, (performance.now() - began) / 1_000]
   process.stdout.write(
@@ -29,6 +29,15 @@ export const fixed = (file: number) => runAll("fixed", shareOf(file, 1, 300))
 
 /** Whether somebody looks for bugs with new seeds: that takes its time. */
 export const isSearch = process.env["BOWLINE_SEEDS"] !== undefined
+
+/** Seeds on PGlite, from the first one, or `BOWLINE_SEED`, on: 3, or `BOWLINE_PGLITE_SEEDS`. */
+export const onPglite = () =>
+  Effect.gen(function* () {
+    const count = yield* Config.Int("BOWLINE_PGLITE_SEEDS").pipe(Config.withDefault(3))
+    const first = yield* Config.Int("BOWLINE_SEED").pipe(Config.withDefault(1))
+    const seeds = Array.from({ length: count }, (_, index) => first + index)
+    yield* Effect.promise(() => runAll("PGlite", seeds, "pglite"))
+  }).pipe(Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv()), Effect.runPromise)
 
 /** Its share of seeds that nobody has run yet: 100, or `BOWLINE_SEEDS`; from a random one on, or from `BOWLINE_SEED`. */
 export const fresh = (file: number) =>

@@ -1,10 +1,11 @@
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect } from "effect"
+import { Context, Duration, Effect } from "effect"
 import { execFile } from "node:child_process"
+import { tmpdir } from "node:os"
 import { promisify } from "node:util"
 import { draw } from "../../src/simulation/Draw.ts"
-import { plainPlan } from "../../src/simulation/Scenario.ts"
+import { type Fault, plainPlan, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 import { tracesOf } from "./printTraces.ts"
 
@@ -13,18 +14,30 @@ const seeds = Array.from({ length: 50 }, (_, index) => index + 1)
   .filter((seed) => draw(seed).faults.some(({ _tag }) => _tag === "Kill"))
   .slice(0, 4)
 
+const runs = [...seeds.map((seed) => ({ seed, store: "memory" }) as const), { seed: 3, store: "pglite" } as const]
+
 describe("a simulated run", () => {
-  it("is the same for the same seed, byte for byte, twice in a process and in another process", async () => {
-    const first = await tracesOf(seeds)
+  it("is the same for the same seed, byte for byte, twice in a process and in another one elsewhere, in both stores", async () => {
+    const first = await tracesOf(runs)
     assert.include(first, "is killed")
-    assert.strictEqual(await tracesOf(seeds), first)
+    assert.strictEqual(await tracesOf(runs), first)
     const script = new URL("printTraces.ts", import.meta.url).pathname
-    const { stdout } = await promisify(execFile)(process.execPath, [script, ...seeds.map(String)])
+    const { stdout } = await promisify(execFile)(process.execPath, [script, JSON.stringify(runs)], {
+      cwd: tmpdir(),
+      env: {
+        TZ: "Pacific/Chatham",
+        LC_ALL: "tr_TR.UTF-8",
+        NODE_OPTIONS: "--max-semi-space-size=1 --stack-trace-limit=1"
+      }
+    })
     assert.strictEqual(stdout, first)
-  })
+  }, 180_000)
 
   it("is another one for another seed", async () => {
-    assert.notStrictEqual(await tracesOf([1]), (await tracesOf([2])).replace("seed 2", "seed 1"))
+    assert.notStrictEqual(
+      await tracesOf([{ seed: 1, store: "memory" }]),
+      (await tracesOf([{ seed: 2, store: "memory" }])).replace("seed 2", "seed 1")
+    )
   })
 
   it("ends behind so many tasks, with the story of the whole run up to there", async () => {
@@ -34,6 +47,33 @@ describe("a simulated run", () => {
     assert.strictEqual(part.tasks, steps)
     assert.deepStrictEqual(part.trace, whole.trace.slice(0, part.trace.length))
     assert.isAbove(whole.trace.length, part.trace.length)
+  })
+
+  it("is held to the lease, the graces and the silence that are configured", async () => {
+    const config = {
+      leaseTtl: Duration.seconds(40),
+      streamGrace: Duration.seconds(5),
+      takeoverGrace: Duration.seconds(5),
+      idleTimeout: Duration.seconds(20)
+    }
+    const plan = { ...plainPlan, steps: [{ words: 20, pauseMs: 1_000, calls: [] }] }
+    const leaves: ScenarioPlan = { ...plan, onDisconnect: "cancel", acts: [{ _tag: "Leave", at: 2_000 }] }
+    const kill: Fault = { _tag: "Kill", at: 3_000, replica: 0, tasks: 0, backMs: undefined }
+    const stall: Fault = { _tag: "Provider", plan: "p0", request: 0, does: { _tag: "Stall", words: 2, ms: 60_000 } }
+    const told = async (one: ScenarioPlan, replicas: number, ...faults: ReadonlyArray<Fault>) => {
+      const scenario = { seed: 1, replicas, plans: [one], faults }
+      const { observed, violations } = await simulate({ seed: 1, scenario, config })
+      assert.deepStrictEqual(violations, [])
+      return observed
+    }
+    const { plans } = await told(leaves, 1)
+    assert.strictEqual(plans[0]?.plan.error?.reason, "disconnect")
+    const { takeOvers } = await told(plan, 2, kill)
+    assert.isAbove(takeOvers[0]?.at ?? 0, 40_000)
+    const { windows } = await told(plan, 1, stall)
+    assert.strictEqual(windows[0]?.reason, "idle_timeout")
+    const unread = await told({ ...leaves, acts: [{ _tag: "Leave", at: 2_900 }] }, 2, kill)
+    assert.strictEqual(unread.plans[0]?.plan.error?.reason, "disconnect")
   })
 
   it("finds what goes on in a process though every plan is over, whatever plan began it", async () => {

@@ -7,6 +7,7 @@ import { SessionId } from "@bowline/domain/session/Session"
 import { TaskId } from "@bowline/domain/tool/TaskState"
 import { toFrame } from "@bowline/runtime/unstable/store/EventRow"
 import { Schema } from "effect"
+import { configOf } from "../../src/simulation/Replica.ts"
 import type { Observed, ObservedPlan } from "../../src/simulation/Observed.ts"
 
 const uuid = (digit: number) => `${String(digit).repeat(8)}-0000-4000-8000-000000000000`
@@ -16,7 +17,7 @@ const session_id = SessionId.make(`session_${uuid(2)}`)
 const task_id = TaskId.make(uuid(3))
 const at = "2026-01-01T00:00:00.000Z"
 
-const request = Schema.decodeUnknownSync(PlanRequest)({ question: "FACT-p0 ask?", preferences: { max_steps: 2 } })
+const request = Schema.decodeUnknownSync(PlanRequest)({ question: "FACT-p0 ask?", preferences: { max_steps: 3 } })
 const usage = { input_tokens: 4, output_tokens: 2, cached_input_tokens: 0, reasoning_tokens: 0 }
 const final = {
   stop_reason: "stop",
@@ -104,10 +105,10 @@ const stored: Plan = {
 
 const plan: ObservedPlan = {
   name: "p0",
-  isProbe: false,
   replica: "a",
   plan: stored,
   request,
+  budget: {},
   created: { at: 0, order: 1 },
   deadline: 60_000,
   frames: framesOf(events),
@@ -131,6 +132,8 @@ const attempt = {
   began: { at: 10, order: 10 },
   ended: { at: 100, order: 19 },
   result: "finished",
+  finish: "stop",
+  calls: 0,
   quiet: 0,
   said: "",
   usage,
@@ -213,7 +216,7 @@ export const sound: Observed = {
     }
   ],
   attempts: [
-    attempt,
+    { ...attempt, finish: "tool_calls", calls: 1 },
     {
       ...attempt,
       began: { at: 410, order: 41 },
@@ -232,7 +235,10 @@ export const sound: Observed = {
   windows: [],
   resets: [],
   storeAway: [],
-  leaseTtl: 15_000,
+  lostAnswers: [],
+  probes: ["p0"],
+  day: undefined,
+  config: configOf({}),
   silence: 120_000,
   faultsEnd: 0,
   end: 90_000,

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import type { Observed } from "../../src/simulation/Observed.ts"
 import { type Fault, plainPlan } from "../../src/simulation/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
-import type { TraceLine } from "../../src/simulation/Trace.ts"
+import type { TraceLine } from "../../src/simulation/World.ts"
 
 /** What is seen of one plan whose steps call this tool, one behind the other, with these faults. */
 const run = async (
@@ -50,6 +50,13 @@ describe("what surrounds a simulated gateway", () => {
     const { calls, plans } = await mcp({ _tag: "Silent" })
     assert.strictEqual(plans[0]?.plan.state, "aborted")
     assert.strictEqual(calls[0]?.cancels.length, 1)
+  })
+
+  it("is told to cancel a call of an MCP tool whose connection is lost", async () => {
+    const silent: Fault = { _tag: "Mcp", key: "p0/0.0", does: { _tag: "Silent" } }
+    const ran = await run("desk_note", 1, silent, { _tag: "NetworkReset", at: 1_500, replica: 0 })
+    assert.deepStrictEqual([states(ran), ran.resets.map(({ call }) => call)], [["failed"], ["p0/0.0"]])
+    assert.strictEqual(ran.calls[0]?.cancels.length, 1)
   })
 
   it("has an MCP server that forgets its sessions, changes its tools, or is silent", async () => {

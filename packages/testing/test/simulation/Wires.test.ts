@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Stream } from "effect"
 import { text } from "../../src/http/Host.ts"
 import { Draws } from "../../src/simulation/Draws.ts"
 import { Loop } from "../../src/simulation/Loop.ts"
@@ -22,5 +22,28 @@ describe("the network of a simulated process", () => {
     process.kill()
     ask("/killed")
     assert.deepStrictEqual(sent, ["/alive"])
+  })
+  it("gives what comes of an answer to a process as tasks of it: one that was killed reads nothing", async () => {
+    const loop = new Loop(new Draws("order"))
+    const wires = new Wires(new World(loop, new Draws("wires")))
+    const read: Array<string> = []
+    for (const name of ["alive", "killed"]) {
+      const process = new Process(name, loop, new Draws(name), () => {})
+      wires.serve(`http://${name}.test`, () => Effect.succeed(text(200, name)), {
+        onHeard: () => {
+          if (name === "killed") process.kill()
+        }
+      })
+      process.fork(
+        Effect.orDie(
+          Effect.flatMap(wires.clientOf(process).get(`http://${name}.test`), ({ stream }) =>
+            Stream.runForEach(Stream.decodeText(stream), (heard) => Effect.sync(() => void read.push(heard)))
+          )
+        )
+      )
+    }
+    loop.after(100, () => void read.push("over"))
+    await loop.run(() => read.includes("over"))
+    assert.deepStrictEqual(read, ["alive", "over"])
   })
 })

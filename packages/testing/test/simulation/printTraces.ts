@@ -1,14 +1,22 @@
-import { simulate } from "../../src/simulation/Simulation.ts"
-import { print } from "../../src/simulation/Trace.ts"
+import { Schema } from "effect"
+import { simulate, storeNames } from "../../src/simulation/Simulation.ts"
+import { print } from "../../src/simulation/World.ts"
 
-/** The story of each seed, as text. */
-export const tracesOf = async (seeds: ReadonlyArray<number>): Promise<string> => {
+const Runs = Schema.Array(Schema.Struct({ seed: Schema.Int, store: Schema.Literals(storeNames) }))
+
+type Runs = typeof Runs.Type
+
+/** The story of each run, as text. */
+export const tracesOf = async (runs: Runs): Promise<string> => {
   const stories: Array<string> = []
-  for (const seed of seeds) {
-    const { misuse, tasks, trace } = await simulate({ seed })
-    stories.push([`seed ${seed}, ${tasks} tasks`, ...misuse, ...trace.map(print)].join("\n"))
+  for (const { seed, store } of runs) {
+    const { misuse, tasks, trace } = await simulate({ seed, store })
+    stories.push([`seed ${seed} in ${store}, ${tasks} tasks`, ...misuse, ...trace.map(print)].join("\n"))
   }
   return stories.join("\n")
 }
 
-if (import.meta.main) process.stdout.write(await tracesOf(process.argv.slice(2).map(Number)))
+if (import.meta.main) {
+  const runs = Schema.decodeUnknownSync(Schema.fromJsonString(Runs))(process.argv[2])
+  process.stdout.write(await tracesOf(runs))
+}

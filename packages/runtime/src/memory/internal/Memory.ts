@@ -145,9 +145,10 @@ export class Memory {
     return lease !== undefined && lease.expires > now
   }
 
-  /** Whether the plan's replica is dead or, of a running plan, nobody holds its session. */
-  isLeft({ plan, replica }: PlanRecord, session: SessionRecord, asking: ReplicaId, now: number): boolean {
-    return plan.state === "running" ? !this.hasLease(session, now) : replica !== asking && !this.isAlive(replica, now)
+  /** Whether the plan's replica is dead or has handed the plan over or, of a running plan, nobody holds its session. */
+  isLeft(record: PlanRecord, session: SessionRecord, asking: ReplicaId, now: number): boolean {
+    if (record.plan.state === "running") return !this.hasLease(session, now)
+    return record.replica !== asking && (record.isHandedOver || !this.isAlive(record.replica, now))
   }
 
   isAlive(replica: ReplicaId, now: number): boolean {

@@ -21,10 +21,13 @@ function* entriesOf(tar: Buffer) {
 /** Made by `test/embedded/makeNewFolder.ts`. */
 const packed = new URL("newFolder.tar.br", import.meta.url)
 
+/** The folder of a new database, as a tar archive. */
+export const archive = (from: URL | string = packed): Buffer => brotliDecompressSync(readFileSync(from), { chunkSize })
+
 /** Unpacks the folder of a new database. It is synchronous: nothing else runs yet, and a thousand small waits take longer. */
-export const unpack = (folder: string, from: URL | string = packed): void => {
+export const unpack = (folder: string, from?: URL | string): void => {
   mkdirSync(folder, { mode: 0o700 })
-  for (const { path, content } of entriesOf(brotliDecompressSync(readFileSync(from), { chunkSize }))) {
+  for (const { path, content } of entriesOf(archive(from))) {
     if (content === undefined) mkdirSync(join(folder, path), { recursive: true, mode: 0o700 })
     else writeFileSync(join(folder, path), content, { mode: 0o600 })
   }

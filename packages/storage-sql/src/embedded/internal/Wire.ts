@@ -1,10 +1,12 @@
 import type { PGlite } from "@electric-sql/pglite"
 import { Duplex } from "node:stream"
 
-const cancelRequest = 80877102
-const terminate = 0x58
+/** Whether the first message of a connection is one. */
+export const isCancelRequest = (first: Buffer): boolean => first.readUInt32BE(4) === 80877102
 
-const simpleQuery = (text: string): Buffer => {
+export const terminate = 0x58
+
+export const simpleQuery = (text: string): Buffer => {
   const body = Buffer.from(`${text}\0`)
   const head = Buffer.from("Q____")
   head.writeUInt32BE(4 + body.length, 1)
@@ -15,7 +17,7 @@ const simpleQuery = (text: string): Buffer => {
 const reset = ["rollback", "discard all"].map(simpleQuery)
 
 /** How many of these bytes are whole messages: a type, a length that counts itself, and a body. */
-const lengthOfWhole = (bytes: Buffer): number => {
+export const lengthOfWhole = (bytes: Buffer): number => {
   let end = 0
   while (bytes.length >= end + 5) {
     const next = end + 1 + bytes.readUInt32BE(end + 1)
@@ -39,7 +41,7 @@ export const connect = (db: PGlite, onMessages: () => void): Duplex =>
       if (!isStarted) {
         const length = bytes.length < 8 ? Infinity : bytes.readUInt32BE(0)
         if (length > bytes.length) continue
-        if (bytes.readUInt32BE(4) === cancelRequest) return
+        if (isCancelRequest(bytes)) return
         const startup = bytes.subarray(0, length)
         bytes = bytes.subarray(length)
         isStarted = true

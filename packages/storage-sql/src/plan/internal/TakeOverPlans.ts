@@ -40,7 +40,7 @@ interface Taking {
 }
 
 /**
- * A queued plan is abandoned when its replica is dead, or has forgotten it; a running one when nobody holds its session, even if its replica lives:
+ * A queued plan is abandoned when its replica is dead, or has handed it over or forgotten it; a running one when nobody holds its session, even if its replica lives:
  * one that was paused for longer than a lease may not write, and its plan would never end. Rows that somebody else has locked
  * are being written, or taken over: they are skipped, so that this waits for nobody and gives each plan to one replica.
  */
@@ -62,7 +62,7 @@ with alive as (
       when p.state = 'running' then not exists (
         select from leases l where l.session_id = p.session_id and l.expires_at > now())
       when p.replica = ${replica} then ${isForgotten}
-      else not exists (
+      else p.handed_over or not exists (
         select from replicas r where r.id = p.replica and r.expires_at > now())
     end
     order by p.session_id, p.id

@@ -3,19 +3,25 @@ import { HttpClient, HttpClientError, type HttpClientRequest } from "effect/http
 import type { Fault, HostRequest, HostResponse } from "../Host.ts"
 import { MemoryResponse } from "./MemoryResponse.ts"
 
-/** A client's end of a connection: the head, then each piece when it comes. `close` is called when the client drops it. */
+/** Where a client reads what comes of a body. */
+export type Pieces = Queue.Queue<Uint8Array, Fault | Cause.Done>
+
+/** A client's end of a connection. `close` is called when the client drops it. */
 export interface Connection {
   readonly head: Deferred.Deferred<HostResponse, Fault>
-  readonly pieces: Queue.Queue<Uint8Array, Fault | Cause.Done>
   readonly close: () => void
 }
 
 /** An `HttpClient` that connects like that, and refuses connections where there is nothing. */
-export const clientOf = (connect: (request: HostRequest) => Connection | undefined): HttpClient.HttpClient =>
+export const clientOf = (
+  connect: (request: HostRequest, pieces: Pieces) => Connection | undefined
+): HttpClient.HttpClient =>
   HttpClient.make(
     Effect.fnUntraced(function* (request, url, signal) {
       const body = yield* bodyOf(request)
-      const connection = connect({ method: request.method, url, headers: headersOf(request, url), body })
+      // Made by the fiber that reads it: a queue wakes its reader by the scheduler of whoever made it.
+      const pieces: Pieces = yield* Queue.unbounded<Uint8Array, Fault | Cause.Done>()
+      const connection = connect({ method: request.method, url, headers: headersOf(request, url), body }, pieces)
       if (connection === undefined) {
         return yield* transportError(request, failure("ECONNREFUSED", "connect ECONNREFUSED"))
       }
@@ -24,7 +30,7 @@ export const clientOf = (connect: (request: HostRequest) => Connection | undefin
         transportError(request, broken(fault))
       )
       return new MemoryResponse(request, url, head, (response) =>
-        Stream.fromQueue(connection.pieces).pipe(
+        Stream.fromQueue(pieces).pipe(
           Stream.mapError(
             (fault) =>
               new HttpClientError.HttpClientError({

@@ -31,14 +31,9 @@ const tasksEnd = (events: ReadonlyArray<PlanEvent>, isOver: boolean): ReadonlyAr
   return problems
 }
 
-/** Whether the replica has waited for the call until its plan ended: it has had no result, and its connection was not reset. */
-const isAwaited = (
-  { commits, resets }: Observed,
-  { began, named, task_id }: ObservedCall,
-  { order }: PlanEnd
-): boolean =>
+/** Whether the replica has waited for the call until its plan ended: it has had no result. */
+const isAwaited = ({ commits }: Observed, { began, task_id }: ObservedCall, { order }: PlanEnd): boolean =>
   began.order < order &&
-  !resets.some((reset) => reset.replica === named?.replica && reset.order > began.order && reset.order < order) &&
   !commits.some(
     (commit) =>
       commit.order < order &&
@@ -62,6 +57,16 @@ const peersAreTold = (observed: Observed, plan: ObservedPlan): ReadonlyArray<str
     })
     .map(({ key, tool }) => `${tool} is not told to cancel call ${key}, though the plan ended at ${seconds(end.at)}`)
 }
+
+/** A server that works on a call whose connection is lost is told to cancel it, unless the replica dies at that. */
+const lostCallsAreCancelled = (observed: Observed): ReadonlyArray<string> =>
+  observed.resets.flatMap(({ at, call: lost, order, replica }) => {
+    const by = replicaFitBy(observed, replica, at, cancelWithin)
+    return observed.calls
+      .filter(({ began, key, named }) => key === lost && named?.replica === replica && began.order < order)
+      .filter(({ cancels, ended }) => (ended?.at ?? Infinity) > by && !cancels.some((cancel) => cancel.at <= by))
+      .map(({ key, tool }) => `${tool} is not told to cancel call ${key}, whose connection was lost at ${seconds(at)}`)
+  })
 
 /** No call twice, and no id for two calls. A call of an idempotent tool may come again: with the same id. */
 const callsAreOnce = (calls: ReadonlyArray<ObservedCall>): ReadonlyArray<string> => {
@@ -97,7 +102,7 @@ const intentsAreStored = ({ calls, commits }: Observed): ReadonlyArray<string> =
 
 /**
  * Every call has its result, every `task.started` its `task.finished`; a tool that is not idempotent is dispatched at most once; a peer
- * that runs a task of an ended plan was told to cancel.
+ * that runs a task of an ended plan, or a call whose connection was lost, was told to cancel.
  */
 export const calls = (observed: Observed): ReadonlyArray<string> => [
   ...observed.plans.flatMap((plan) => {
@@ -110,5 +115,6 @@ export const calls = (observed: Observed): ReadonlyArray<string> => [
     ].map((what) => `${nameOf(plan)}: ${what}`)
   }),
   ...callsAreOnce(observed.calls),
+  ...lostCallsAreCancelled(observed),
   ...intentsAreStored(observed)
 ]

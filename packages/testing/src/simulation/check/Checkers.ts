@@ -1,4 +1,5 @@
 import type { Observed } from "../Observed.ts"
+import { budgets } from "./Budgets.ts"
 import { calls } from "./Calls.ts"
 import { histories } from "./Histories.ts"
 import { inTime } from "./InTime.ts"
@@ -28,6 +29,7 @@ export const checkers = {
   histories,
   inTime,
   spending,
+  budgets,
   liveness
 } satisfies Record<string, Checker>
 

@@ -1,3 +1,4 @@
+import { Duration } from "effect"
 import type { Observed, ObservedReplica, Span } from "../Observed.ts"
 
 /** Which faults of a replica count: only those that freeze it, or also those that keep it from the store. */
@@ -55,8 +56,14 @@ export const wasHindered = (observed: Observed, name: string, from: number, to: 
         hindrances(replica, observed, "any").some((span) => overlaps(span, from, to)))
   )
 
+/** Whether the replica did not reach the store at some time between these. */
+export const wasAway = ({ replicas, storeAway }: Observed, name: string, from: number, to: number): boolean =>
+  replicas.some(
+    ({ cutOff, replica }) => replica === name && [...cutOff, ...storeAway].some((span) => overlaps(span, from, to))
+  )
+
 /** For how long a fault may still show behind its end, in milliseconds: a lease runs out, and a statement that nobody answers is given up. */
-export const aftermath = 30_000
+export const aftermath = ({ config }: Observed): number => Duration.toMillis(config.leaseTtl) + 15_000
 
 /** When faults began to hinder the replica between these times. */
 export const hinderedAt = (observed: Observed, name: string, from: number, to: number): ReadonlyArray<number> =>
@@ -69,4 +76,4 @@ export const hinderedAt = (observed: Observed, name: string, from: number, to: n
   })
 
 /** What a process that dies may cost: the time of a lease, and 10 s. */
-export const takeOverMs = ({ leaseTtl }: Observed): number => leaseTtl + 10_000
+export const takeOverMs = ({ config }: Observed): number => Duration.toMillis(config.leaseTtl) + 10_000

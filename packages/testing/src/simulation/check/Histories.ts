@@ -3,7 +3,7 @@ import { legalHistory, unknownEffect } from "@bowline/runtime/unstable/history/L
 import type { Asked } from "../../provider/Script.ts"
 import { faults } from "../../session/RandomHistory.ts"
 import type { Moment, Observed, ObservedAttempt, ObservedSession } from "../Observed.ts"
-import { wasHindered } from "./Fitness.ts"
+import { aftermath, wasHindered } from "./Fitness.ts"
 import { seconds } from "./PlanEnd.ts"
 
 /** What is planted in texts, so that it shows where it is lost. */
@@ -74,14 +74,12 @@ const summaryKnows = ({ messages, summary }: ObservedSession): ReadonlyArray<str
 const known = ({ messages, system }: Asked): ReadonlySet<string> =>
   factsIn([system, ...messages.flatMap((message) => (message.role === "user" ? [message.text] : []))].join("\n"))
 
-/** Whether a summary of what has these facts failed before: then a prompt that does not fit is shortened. */
-const couldNotSummarise = ({ attempts }: Observed, facts: ReadonlySet<string>, { order }: Moment): boolean =>
-  attempts.some(
-    ({ asked, began, plan, result }) =>
-      plan === "" &&
-      result !== "finished" &&
-      began.order < order &&
-      Array.from(factsIn(JSON.stringify(asked.messages))).some((fact) => facts.has(fact))
+/** The facts whose summary failed before: a prompt that does not fit is shortened by what has them. */
+export const notSummarised = ({ attempts }: Observed, { order }: Moment): ReadonlySet<string> =>
+  new Set(
+    attempts.flatMap(({ asked, began, plan, result }) =>
+      plan === "" && result !== "finished" && began.order < order ? [...factsIn(JSON.stringify(asked))] : []
+    )
   )
 
 /** What a plan's prompt says is what was there before it: the order of the history is that of the plans. */
@@ -98,14 +96,15 @@ const promptsAreSerial = (
   const when = `the prompt of ${name} at ${seconds(began.at)}`
   if (own === -1) {
     // A process may die while it stores the question, and asks the provider already.
-    return wasHindered(observed, replica, 0, Infinity)
+    return wasHindered(observed, replica, began.at - aftermath(observed), began.at + aftermath(observed))
       ? []
       : [`${when} is asked, but its question is not in the history`]
   }
   const before = messages.slice(0, own + 1)
   const facts = new Set(before.flatMap(({ parts, role }) => (role === "user" ? [...factsIn(textsOf(parts))] : [])))
   const prompt = known(asked)
-  const [lost, early] = [lacking(facts, prompt), lacking(prompt, facts)]
+  const lost = lacking(facts, new Set([...prompt, ...notSummarised(observed, began)]))
+  const early = lacking(prompt, facts)
   const results = new Map(
     messages.flatMap(({ parts }) =>
       parts.flatMap((part) => (part.type === "tool_result" ? [[String(part.task_id), part.content] as const] : []))
@@ -117,7 +116,7 @@ const promptsAreSerial = (
       : []
   )
   return [
-    ...(lost === "" || couldNotSummarise(observed, facts, began) ? [] : [`${when} lacks ${lost}`]),
+    ...(lost === "" ? [] : [`${when} lacks ${lost}`]),
     ...(early === "" ? [] : [`${when} knows ${early}, which comes later in the history`]),
     ...unknown,
     ...faults(asked, JSON.stringify(asked.messages)).map((fault) => `${when} is refused by a provider: ${fault}`)

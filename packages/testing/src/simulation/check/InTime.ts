@@ -5,19 +5,20 @@ import { askedAt, endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
 /** How late behind its deadline a plan may end, in milliseconds. */
 const deadlineSlack = 1_000
 
-/** The time that a plan has left, as the store tells it at a take-over, is as old as the store's answer: at most so many milliseconds. */
-const oldestAnswer = 10_000
-
 /** When the plan has to be over: by its deadline, or when it could be taken over from the last replica that was hindered. */
 const endsBy = (observed: Observed, plan: ObservedPlan, ended: number): number => {
-  const owners = ownersOf(observed, plan)
-  const since = askedAt(observed, plan)
-  const troubles = owners.flatMap(({ at, replica }, index) =>
-    hinderedAt(observed, replica, index === 0 ? since : at, ended)
+  // What nobody has stored yet, nobody takes over.
+  const troubles = ownersOf(observed, plan).flatMap(({ at, replica }, index) =>
+    hinderedAt(observed, replica, index === 0 ? askedAt(observed, plan) : at, ended).map((since) => Math.max(since, at))
   )
-  const isLate = owners.slice(1).some(({ at, replica }) => wasHindered(observed, replica, at, at))
-  const slack = deadlineSlack + (isLate ? oldestAnswer : 0)
-  return Math.max(plan.deadline + slack, ...troubles.map((at) => anyFitBy(observed, at, takeOverMs(observed))))
+  // The time that is left, as the store tells it at a take-over, is as old as the store's answer.
+  const ages = observed.takeOvers.flatMap(({ at, heard, plan_id }) =>
+    plan_id === plan.plan.plan_id && heard !== undefined ? [heard - at] : []
+  )
+  return Math.max(
+    plan.deadline + deadlineSlack + Math.max(0, ...ages),
+    ...troubles.map((at) => anyFitBy(observed, at, takeOverMs(observed)))
+  )
 }
 
 const endsInTime = (observed: Observed, plan: ObservedPlan): ReadonlyArray<string> => {
@@ -54,9 +55,11 @@ const isCancelled = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
     const to = began.at + cancelReach.lost
     const asked = [...places, replica]
     const isDeaf = observed.replicas.some(
-      (one) => asked.includes(one.replica) && one.deaf.some(({ from }) => from < to)
+      (one) =>
+        asked.includes(one.replica) &&
+        one.deaf.some((span) => span.from < to && span.to > began.at - aftermath(observed))
     )
-    const isHindered = asked.some((name) => wasHindered(observed, name, began.at - aftermath, to))
+    const isHindered = asked.some((name) => wasHindered(observed, name, began.at - aftermath(observed), to))
     return isHindered || (isDeaf && ended <= to)
       ? []
       : [`is cancelled at ${seconds(began.at)}, and ends at ${seconds(ended)}`]
@@ -64,18 +67,20 @@ const isCancelled = (observed: Observed, plan: ObservedPlan): ReadonlyArray<stri
 }
 
 /** The session takes the next question: what is asked when all is over is answered. */
-const isAnswered = ({ isProbe, plan }: ObservedPlan): ReadonlyArray<string> =>
-  isProbe && plan.state !== "completed"
-    ? [`was asked when all was over, and is ${plan.state}: ${plan.error?.message ?? ""}`]
-    : []
+const areAnswered = ({ plans, probes }: Observed): ReadonlyArray<string> =>
+  probes.flatMap((name) => {
+    const plan = plans.find((one) => one.name === name)?.plan
+    return plan?.state === "completed"
+      ? []
+      : [`${name} was asked when all was over, and is ${plan?.state ?? "refused"}: ${plan?.error?.message ?? ""}`]
+  })
 
 /** Plans end within the deadline plus 1 s, and within the lease's time plus 10 s after a death; the session takes the next question. */
-export const inTime = (observed: Observed): ReadonlyArray<string> =>
-  observed.plans.flatMap((plan) =>
-    [
-      ...endsInTime(observed, plan),
-      ...isTakenOver(observed, plan),
-      ...isCancelled(observed, plan),
-      ...isAnswered(plan)
-    ].map((what) => `${named(plan)} ${what}`)
-  )
+export const inTime = (observed: Observed): ReadonlyArray<string> => [
+  ...observed.plans.flatMap((plan) =>
+    [...endsInTime(observed, plan), ...isTakenOver(observed, plan), ...isCancelled(observed, plan)].map(
+      (what) => `${named(plan)} ${what}`
+    )
+  ),
+  ...areAnswered(observed)
+]

@@ -1,4 +1,5 @@
 import { isSettled } from "@bowline/domain/plan/Plan"
+import { Duration } from "effect"
 import type { Moment, Observed, ObservedPlan } from "../Observed.ts"
 import { replicaFitBy, wasHindered } from "./Fitness.ts"
 import { endsOf, eventsOf, named, type PlanEnd, seconds } from "./PlanEnd.ts"
@@ -43,7 +44,7 @@ interface Ran {
 const runsUntil = (observed: Observed, { at, replica: settler }: PlanEnd, replica: string, since: number): number => {
   if (replica === settler) return replicaFitBy(observed, replica, at, reach, "frozen")
   return wasHindered(observed, replica, since, at)
-    ? replicaFitBy(observed, replica, at, observed.leaseTtl / 3 + 1_000)
+    ? replicaFitBy(observed, replica, at, Duration.toMillis(observed.config.leaseTtl) / 3 + 1_000)
     : at + reach
 }
 

@@ -23,8 +23,14 @@ export const endsOf = (observed: Observed, { plan }: ObservedPlan): ReadonlyArra
   return Array.from(ends.values())
 }
 
-/** What its stream says, in order. */
-export const eventsOf = ({ frames }: ObservedPlan): ReadonlyArray<PlanEvent> => frames.map(toEvent)
+const decoded = new WeakMap<ObservedPlan, ReadonlyArray<PlanEvent>>()
+
+/** What its stream says, in order. Every rule reads it, so it is decoded once. */
+export const eventsOf = (plan: ObservedPlan): ReadonlyArray<PlanEvent> => {
+  const events = decoded.get(plan) ?? plan.frames.map(toEvent)
+  decoded.set(plan, events)
+  return events
+}
 
 /** The replicas that have had the plan, each since when, in order. */
 export const ownersOf = (

@@ -1,3 +1,4 @@
+import { Duration } from "effect"
 import type { Observed, ObservedPlan, ObservedReader } from "../Observed.ts"
 import { aftermath, wasHindered } from "./Fitness.ts"
 import { endsOf, named, ownersOf, seconds } from "./PlanEnd.ts"
@@ -8,8 +9,10 @@ const leaveReach = 500
 /** How long a connection may be silent, in milliseconds: a ping comes every 10 s, and 1 s later behind frames that a protocol does not show. */
 const maxSilence = 11_500
 
-const isDeaf = (observed: Observed, name: string, to: number): boolean =>
-  observed.replicas.some(({ deaf, replica }) => replica === name && deaf.some(({ from }) => from < to))
+const isDeaf = (observed: Observed, name: string, from: number, to: number): boolean =>
+  observed.replicas.some(
+    ({ deaf, replica }) => replica === name && deaf.some((span) => span.from < to && span.to > from)
+  )
 
 /** When a plan ends that has to soon behind this time, and does not though nothing keeps that from it; undefined if all is well. */
 export const endsLate = (observed: Observed, plan: ObservedPlan, from: number): number | undefined => {
@@ -19,7 +22,9 @@ export const endsLate = (observed: Observed, plan: ObservedPlan, from: number): 
   const asks = observed.requests.filter((request) => request.what === "ask" && request.plan === plan.name)
   const places = [...ownersOf(observed, plan), ...readers, ...asks].map(({ replica }) => replica)
   const isHindered = places.some(
-    (name) => wasHindered(observed, name, from - aftermath, ended) || isDeaf(observed, name, ended)
+    (name) =>
+      wasHindered(observed, name, from - aftermath(observed), ended) ||
+      isDeaf(observed, name, from - aftermath(observed), ended)
   )
   return ended <= from + leaveReach || isHindered ? undefined : ended
 }
@@ -30,9 +35,11 @@ const endsUnread = (observed: Observed, plan: ObservedPlan): ReadonlyArray<strin
   const asks = observed.requests.filter(({ plan: of, what }) => what === "ask" && of === plan.name)
   const isRead = readers.length > 0 || asks.some(({ hasLeft }) => hasLeft === true)
   const isLeft = isRead && readers.every(({ ended }) => ended?.how === "left")
-  if (plan.request.preferences.on_disconnect !== "cancel" || !isLeft) return []
+  const { preferences } = plan.request
+  if (preferences.on_disconnect !== "cancel" || !isLeft) return []
+  const grace = preferences.disconnect_grace_ms ?? Duration.toMillis(observed.config.streamGrace)
   const left = Math.max(...[...readers, ...asks].map(({ ended }) => ended?.at ?? observed.end))
-  const ended = endsLate(observed, plan, left)
+  const ended = endsLate(observed, plan, left + grace)
   return ended === undefined ? [] : [`its last reader leaves at ${seconds(left)}, and it ends at ${seconds(ended)}`]
 }
 

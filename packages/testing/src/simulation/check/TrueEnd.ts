@@ -1,11 +1,10 @@
 import type { AbortReason } from "@bowline/domain/plan/Outcome"
+import { Duration } from "effect"
 import type { Observed, ObservedPlan, ObservedReader } from "../Observed.ts"
 import { wasHindered } from "./Fitness.ts"
-import { onTheWay } from "./Spending.ts"
-import { askedAt, endsOf, named, ownersOf, type PlanEnd, seconds } from "./PlanEnd.ts"
-
-/** How long a plan that was taken over runs on without a reader, in milliseconds. */
-const takeoverGrace = 60_000
+import { askedAt, endsOf, named, type PlanEnd, seconds } from "./PlanEnd.ts"
+import { isTrueAnswer } from "./TrueAnswer.ts"
+import { isTrueFailure } from "./TrueFailure.ts"
 
 const isConnected = ({ began, ended }: ObservedReader, order: number): boolean =>
   began.order < order && (ended === undefined || ended.order > order)
@@ -26,8 +25,9 @@ const wasLeftAlone = (observed: Observed, plan: ObservedPlan, end: PlanEnd): boo
   const others = readers.filter((reader) => isKnown(reader) && !isSentAway(reader))
   if (readers.length === 0) return true
   const departures = readers.flatMap(({ ended }) => (ended !== undefined && ended.order < end.order ? [ended] : []))
-  const isUnread = observed.takeOvers.some(
-    ({ at, plan_id }) => plan_id === plan.plan.plan_id && at + takeoverGrace <= end.at
+  const { config, takeOvers } = observed
+  const isUnread = takeOvers.some(
+    ({ at, plan_id }) => plan_id === plan.plan.plan_id && at + Duration.toMillis(config.takeoverGrace) <= end.at
   )
   return (
     (isUnread && !others.some((reader) => isConnected(reader, end.order))) ||
@@ -53,6 +53,7 @@ const abortIsTrue = (observed: Observed, plan: ObservedPlan, end: PlanEnd, reaso
           other !== plan &&
           other.plan.session_id === plan.plan.session_id &&
           other.request.preferences.on_busy === "interrupt" &&
+          other.created.order > plan.created.order &&
           other.created.order < end.order
       )
     case "shutdown":
@@ -62,44 +63,6 @@ const abortIsTrue = (observed: Observed, plan: ObservedPlan, end: PlanEnd, reaso
   }
 }
 
-/** What the providers of a run, or the network, have done that ends a plan with this code. */
-const providerHasFailed = ({ attempts, silence }: Observed, reason: string): boolean =>
-  attempts.some(
-    ({ quiet, result }) =>
-      result === reason ||
-      (result === "cut" && (reason === "transport" || (reason.endsWith("timeout") && quiet >= silence - onTheWay)))
-  )
-
-/** Whether a credential of the plan's model was put aside: an attempt that finds none free has no provider to blame. */
-const isNoneFree = ({ windows }: Observed, { plan: { model } }: ObservedPlan, { at, order }: PlanEnd): boolean =>
-  windows.some(
-    (window) => window.order < order && window.until > at && window.credential.startsWith(model.split("/")[0] ?? "")
-  )
-
-const failureIsTrue = (observed: Observed, plan: ObservedPlan, end: PlanEnd, code: string): boolean => {
-  const hindered = ownersOf(observed, plan).some(({ replica, at }) => wasHindered(observed, replica, at, end.at))
-  if (code === "interrupted" || code === "storage") return hindered
-  if (code === "internal") return false
-  const reason = /^provider_(.*)$/.exec(code)?.[1]
-  return (
-    reason === undefined ||
-    reason === "empty_answer" ||
-    providerHasFailed(observed, reason) ||
-    (reason === "transport" && observed.resets.some(({ order }) => order < end.order)) ||
-    (reason === "rate_limited" && isNoneFree(observed, plan, end))
-  )
-}
-
-/** The last words that the provider has said in a finished answer are those of the plan's answer. */
-const answerIsSaid = ({ attempts }: Observed, plan: ObservedPlan, { order }: PlanEnd): boolean => {
-  const { final } = plan.plan
-  if (final === null || final.stop_reason !== "stop") return true
-  const last = attempts.findLast(
-    ({ began, plan: of, result }) => of === plan.name && result === "finished" && began.order < order
-  )
-  return last !== undefined && last.said !== "" && final.text.endsWith(last.said)
-}
-
 /** A plan says the truth about its end: an answer is what the provider said, an abort has the reason that it names. */
 export const trueEnd = (observed: Observed): ReadonlyArray<string> =>
   observed.plans.flatMap((plan) => {
@@ -107,13 +70,15 @@ export const trueEnd = (observed: Observed): ReadonlyArray<string> =>
     if (end === undefined) return []
     const { outcome } = end
     if (outcome.state === "completed") {
-      return answerIsSaid(observed, plan, end)
+      return isTrueAnswer(observed, plan, end, outcome.final)
         ? []
-        : [`${named(plan)} answers "${outcome.final.text}", which its provider has not said`]
+        : [
+            `${named(plan)} answers "${outcome.final.text}" and stops for ${outcome.final.stop_reason}: its provider has not said so`
+          ]
     }
     const { code, message, reason } = outcome.error
     const isTrue =
-      reason === undefined ? failureIsTrue(observed, plan, end, code) : abortIsTrue(observed, plan, end, reason)
+      reason === undefined ? isTrueFailure(observed, plan, end, code) : abortIsTrue(observed, plan, end, reason)
     return isTrue
       ? []
       : [`${named(plan)} ends at ${seconds(end.at)} with ${code} ${reason ?? ""}, which is not true: ${message}`]

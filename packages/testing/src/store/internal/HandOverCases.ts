@@ -53,6 +53,26 @@ export const handOverCases: ReadonlyArray<StoreCase> = [
     })
   },
   {
+    title:
+      "gives a queued plan that a living replica has handed over to the next that asks, once, and not back to that replica",
+    test: Effect.gen(function* () {
+      const store = yield* PlanStore
+      const [replica, next] = [yield* Given.newReplica, yield* Given.newReplica]
+      const stored = yield* Given.create({ replica })
+      yield* (yield* LeaseStore).renew(replica, Given.ttl)
+      const isTakenBy = (by: typeof replica) =>
+        Effect.map(store.takeOver(by, Given.ttl, 10_000), (taken) =>
+          taken.some(({ plan }) => plan.plan_id === stored.plan.plan_id)
+        )
+      assert.equal(yield* isTakenBy(next), false)
+      yield* Given.write(stored, [handedOver])
+      assert.deepEqual(
+        [yield* isTakenBy(replica), yield* isTakenBy(next), yield* isTakenBy(replica)],
+        [false, true, false]
+      )
+    })
+  },
+  {
     title: "lets nobody hand a plan over that is not theirs any more",
     test: Effect.gen(function* () {
       const held = yield* Given.createHeld()

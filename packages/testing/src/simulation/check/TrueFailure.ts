@@ -1,0 +1,149 @@
+import { resolve } from "@bowline/domain/plan/PlanRequest"
+import { Duration } from "effect"
+import type { Observed, ObservedAttempt, ObservedPlan } from "../Observed.ts"
+import { isSpent } from "./Budgets.ts"
+import { wasAway, wasHindered } from "./Fitness.ts"
+import { notSummarised } from "./Histories.ts"
+import { ownersOf, type PlanEnd } from "./PlanEnd.ts"
+import { onTheWay } from "./Spending.ts"
+
+/** Whether this has happened to the plan, which it names as the reason of its end. */
+type Cause = (observed: Observed, plan: ObservedPlan, end: PlanEnd) => boolean
+
+/** Characters of these messages: each has a token at most. */
+const lengthOf = (messages: Observed["sessions"][number]["messages"]): number =>
+  messages.reduce((sum, { parts }) => sum + JSON.stringify(parts).length, 0)
+
+/** Tokens of a prompt beside its messages, at most: of instructions and schemas, which are words. */
+const frameOf = ({ attempts }: Observed): number =>
+  Math.max(
+    2_000,
+    ...attempts.map(({ asked: { system, tools } }) => (system.length + JSON.stringify(tools).length) / 2.5)
+  )
+
+const sessionOf = ({ sessions }: Observed, { plan }: ObservedPlan) =>
+  sessions.find(({ session_id }) => session_id === plan.session_id)?.messages ?? []
+
+/** The last request of the plan to a provider. */
+const lastAttempt = ({ attempts }: Observed, { name }: ObservedPlan, { order }: PlanEnd) =>
+  attempts.findLast(({ began, plan }) => plan === name && began.order < order)
+
+const isCutByNetwork = ({ resets }: Observed, { began, plan, replica }: ObservedAttempt, end: PlanEnd): boolean =>
+  resets.some(
+    ({ call, order, plan: of, replica: at }) =>
+      call === undefined && of === plan && at === replica && order > began.order && order < end.order
+  )
+
+/** Whether a replica sees this failure in what the provider, or the network, has done with the request. */
+const isFault = (observed: Observed, attempt: ObservedAttempt, reason: string, end: PlanEnd): boolean => {
+  const { began, ended = end, quiet, result } = attempt
+  if (result === reason) return true
+  switch (reason) {
+    case "transport":
+      return isCutByNetwork(observed, attempt, end)
+    case "first_token_timeout":
+    case "idle_timeout":
+      return result === "cut" && quiet >= observed.silence - onTheWay
+    case "attempt_timeout":
+      return ended.at - began.at >= Duration.toMillis(observed.config.attemptTimeout)
+    case "empty_answer":
+      return result === "finished" && attempt.said === ""
+    default:
+      return false
+  }
+}
+
+/** Whether each credential for the plan's model was put aside in its time. */
+const isNoneFree = ({ windows }: Observed, { created, plan: { model } }: ObservedPlan, { order }: PlanEnd): boolean => {
+  const provider = model.split("/")[0] ?? ""
+  const aside = new Set(
+    windows.flatMap((window) =>
+      window.order < order && window.until >= created.at && window.credential.startsWith(provider)
+        ? [window.credential]
+        : []
+    )
+  )
+  return aside.has(provider) || aside.size >= (provider === "openai" ? 2 : 1)
+}
+
+/** The last request has failed like this, or none could be made. */
+const providerHasFailed =
+  (reason: string): Cause =>
+  (observed, plan, end) => {
+    const last = lastAttempt(observed, plan, end)
+    return (
+      (last !== undefined && isFault(observed, last, reason, end)) ||
+      (reason === "rate_limited" && isNoneFree(observed, plan, end))
+    )
+  }
+
+/** What the plan itself has to send fills the window; or what came before does, and there was no summary of it. */
+const isTooLong: Cause = (observed, plan, end) => {
+  // A quarter is for the answer, and a tenth for the summary of what came before.
+  const most = 0.65 * observed.config.contextWindow - frameOf(observed)
+  const messages = sessionOf(observed, plan)
+  const own = messages.filter(({ plan_id }) => plan_id === plan.plan.plan_id)
+  const missing = notSummarised(observed, end)
+  const isMissing = observed.plans.some(
+    ({ name, plan: { session_id } }) => session_id === plan.plan.session_id && missing.has(`FACT-${name}`)
+  )
+  return lengthOf(own) >= most || (lengthOf(messages) >= most && isMissing)
+}
+
+/** The plan has been taken over, and cannot be resumed: a call may have had an effect that nobody knows, or too many processes have died. */
+const isInterrupted: Cause = (observed, plan, end) => {
+  const { calls, commits, config, takeOvers } = observed
+  const taken = takeOvers.filter(({ order, plan_id }) => plan_id === plan.plan.plan_id && order < end.order)
+  const last = taken.findLast(({ replica }) => replica === end.replica)
+  if (last === undefined) return false
+  const isLeft = ownersOf(observed, plan).some(
+    (owner) => owner.order < last.order && wasHindered(observed, owner.replica, owner.at, last.at)
+  )
+  const changes = commits.flatMap((commit) =>
+    commit.plan_id === plan.plan.plan_id && commit.order < last.order ? commit.changes : []
+  )
+  const over = new Set(changes.flatMap((change) => (change._tag === "TaskFinished" ? [change.task_id] : [])))
+  const repeatable = new Set(calls.flatMap(({ isIdempotent, tool }) => (isIdempotent ? [tool] : [])))
+  const isUnknown = changes.some(
+    (change) => change._tag === "TaskStarted" && !over.has(change.task_id) && !repeatable.has(change.tool)
+  )
+  return isLeft && (isUnknown || taken.length > 2 || !config.resume)
+}
+
+/** The tokens of the plan or of the day are used up, or the next request alone has more. */
+const isBudgetSpent: Cause = (observed, plan, end) => {
+  const { max_total_tokens = Infinity } = plan.budget
+  const limit = Math.min(max_total_tokens, observed.day?.tokens ?? Infinity)
+  return isSpent(observed, plan, end) || lengthOf(sessionOf(observed, plan)) + frameOf(observed) > limit
+}
+
+/** How often the model has made the same call, as a prompt shows it: the calls of the last step are in none. */
+export const sameCalls = ({ attempts }: Observed, { name }: ObservedPlan): number => {
+  const counts = attempts.flatMap(({ asked, plan }) => {
+    if (plan !== name) return []
+    const calls = asked.messages.flatMap((message) => (message.role === "assistant" ? message.calls : []))
+    const made = calls.map(({ input, name: tool }) => `${tool} ${JSON.stringify(input)}`)
+    return made.map((call) => made.filter((other) => other === call).length)
+  })
+  return Math.max(0, ...counts)
+}
+
+/** What has to have happened for each code. A plan has no other code, and none for a bug. */
+const causes: Readonly<Record<string, Cause>> = {
+  context_overflow: (...given) => providerHasFailed("context_overflow")(...given) || isTooLong(...given),
+  storage: (observed, plan, end) =>
+    ownersOf(observed, plan).some(({ at, replica }) => wasAway(observed, replica, at, end.at)),
+  interrupted: isInterrupted,
+  budget_exceeded: isBudgetSpent,
+  loop_detected: (observed, plan) => sameCalls(observed, plan) >= observed.config.loop.failures - 1,
+  output_invalid: (_, { request }) => resolve(request).preferences.response_format !== "text",
+  tool_failed: (_, { request }) => request.call !== undefined,
+  mcp_unreachable: (_, { request }) => request.mcp_servers.some(({ required }) => required === true)
+}
+
+/** Whether a failure has the cause that its code names. */
+export const isTrueFailure = (observed: Observed, plan: ObservedPlan, end: PlanEnd, code: string): boolean => {
+  const reason = /^provider_(.*)$/.exec(code)?.[1]
+  const cause = reason === undefined ? causes[code] : providerHasFailed(reason)
+  return cause?.(observed, plan, end) === true
+}

@@ -1,0 +1,36 @@
+import type { PgClient } from "@effect/sql-pg/PgClient"
+import { assert, describe, it } from "@effect/vitest"
+import { simulate } from "../../src/simulation/Simulation.ts"
+import { bugs } from "./Bugs.ts"
+import { onPglite } from "./Seeds.ts"
+
+const isText = (text: unknown): text is TemplateStringsArray => Array.isArray(text) && "raw" in text
+
+const fence = "and (i.fence is null or s.fence = i.fence)"
+
+/** The statement that stores a batch no longer looks at the fence of its session. */
+const withoutFence = (client: PgClient): PgClient =>
+  new Proxy(client, {
+    apply: (sql, self, [text, ...values]: ReadonlyArray<unknown>): unknown => {
+      const without = (parts: TemplateStringsArray) => parts.map((part) => part.replace(fence, ""))
+      return Reflect.apply(sql, self, [
+        isText(text) ? Object.assign(without(text), { raw: text.raw }) : text,
+        ...values
+      ])
+    }
+  })
+
+describe("a simulated run on PGlite", () => {
+  it("keeps every rule under the faults of seeds", onPglite, 36_000_000)
+
+  it("finds a fence that a statement lacks, and nothing where it has it", async () => {
+    const { rule, scenario } = bugs["a missing fence"] ?? assert.fail()
+    const run = { seed: scenario.seed, scenario, store: "pglite" } as const
+    const { violations } = await simulate({ ...run, plant: { client: withoutFence } })
+    assert.include(
+      violations.map((violation) => violation.rule),
+      rule
+    )
+    assert.deepStrictEqual((await simulate(run)).violations, [])
+  })
+})

@@ -1,0 +1,183 @@
+import { assert, describe, it } from "@effect/vitest"
+import type { AbortReason, StopReason } from "@bowline/domain/plan/Outcome"
+import { trueEnd } from "../../src/simulation/check/TrueEnd.ts"
+import { configOf } from "../../src/simulation/Replica.ts"
+import type { Observed } from "../../src/simulation/Observed.ts"
+import { sound } from "./Sound.ts"
+import { aborted, failed, first, lastAttempt, stopped } from "./Spoil.ts"
+
+type Change = (run: Observed) => Observed
+
+const request = (change: Partial<Observed["plans"][number]["request"]>) =>
+  first("plans", (one) => ({ request: { ...one.request, ...change } }))
+
+const preferences =
+  (change: Observed["plans"][number]["request"]["preferences"]): Change =>
+  (run) =>
+    first("plans", (one) => ({
+      request: { ...one.request, preferences: { ...one.request.preferences, ...change } }
+    }))(run)
+
+/** Replica b takes the plan over from a, which is dead, and ends it. */
+const takenOver: Change = (run) => ({
+  ...first("replicas", () => ({ ended: { at: 300, order: 31, how: "killed" as const } }))(run),
+  takeOvers: run.plans.map(({ plan: { plan_id } }) => ({ at: 450, order: 45, replica: "b", plan_id, heard: 450 })),
+  commits: run.commits.map((commit, index) => (index === run.commits.length - 1 ? { ...commit, replica: "b" } : commit))
+})
+
+/** Its prompts say everything four times. */
+const repeated: Change = (run) => ({
+  ...run,
+  attempts: run.attempts.map((one) => ({
+    ...one,
+    asked: {
+      ...one.asked,
+      messages: [...one.asked.messages, ...one.asked.messages, ...one.asked.messages, ...one.asked.messages]
+    }
+  }))
+})
+
+const longQuestion = first("sessions", ({ messages }) => ({
+  messages: messages.map((message) => ({ ...message, parts: [{ type: "text" as const, text: "long ".repeat(800) }] }))
+}))
+
+const asked =
+  (what: "cancel" | "drain"): Change =>
+  (run) => ({
+    ...run,
+    requests: [...run.requests, ...run.requests.map((one) => ({ ...one, what, began: { at: 400, order: 40 } }))]
+  })
+
+const superseding: Change = (run) => ({
+  ...run,
+  plans: [
+    ...run.plans,
+    ...preferences({ on_busy: "interrupt" })(run).plans.map((one) => ({
+      ...one,
+      name: "p1",
+      plan: { ...one.plan, plan_id: "plan_other" as never },
+      created: { at: 400, order: 40 }
+    }))
+  ]
+})
+
+const aside: Change = (run) => ({
+  ...run,
+  windows: ["scripted-1", "scripted-2"].map((credential) => ({
+    at: 100,
+    order: 20,
+    credential,
+    model: null,
+    reason: "auth",
+    until: 90_000
+  }))
+})
+
+/** A code, and what has to have happened if a plan ends with it. */
+const failures: ReadonlyArray<readonly [string, Change]> = [
+  ["provider_rate_limited", lastAttempt(() => ({ result: "rate_limited" }))],
+  ["provider_rate_limited", aside],
+  ["provider_auth", lastAttempt(() => ({ result: "auth" }))],
+  [
+    "provider_transport",
+    (run) => ({ ...run, resets: [{ at: 440, order: 44, replica: "a", plan: "p0", call: undefined }] })
+  ],
+  ["provider_idle_timeout", lastAttempt(() => ({ result: "cut", quiet: 120_000 }))],
+  ["provider_attempt_timeout", (run) => ({ ...run, config: configOf({ attemptTimeout: 10 as never }) })],
+  ["provider_empty_answer", lastAttempt(() => ({ said: "" }))],
+  ["context_overflow", longQuestion],
+  ["context_overflow", lastAttempt(() => ({ result: "context_overflow" }))],
+  ["storage", (run) => ({ ...run, storeAway: [{ from: 100, to: 400 }] })],
+  ["interrupted", takenOver],
+  ["budget_exceeded", first("plans", () => ({ budget: { max_total_tokens: 1 } }))],
+  ["budget_exceeded", (run) => ({ ...run, day: { tokens: 12, tool_calls: 9, lifted: undefined } })],
+  ["loop_detected", repeated],
+  ["output_invalid", preferences({ response_format: { type: "json_schema", schema: {} } })],
+  ["tool_failed", request({ call: { agent: "a", skill: "s", input: {} } })],
+  ["mcp_unreachable", request({ mcp_servers: [{ name: "desk", url: "http://desk.test", required: true }] as never })]
+]
+
+const aborts: ReadonlyArray<readonly [AbortReason, Change]> = [
+  ["disconnect", preferences({ on_disconnect: "cancel" })],
+  ["deadline", first("plans", () => ({ deadline: 400 }))],
+  ["cancelled", asked("cancel")],
+  ["superseded", superseding],
+  ["shutdown", asked("drain")]
+]
+
+const finish = (reason: "length" | "content_filter" | "refusal" | "pause") => lastAttempt(() => ({ finish: reason }))
+
+const stops: ReadonlyArray<readonly [StopReason, Change]> = [
+  ["max_steps", first("plans", () => ({ budget: { max_steps: 2 } }))],
+  ["max_tool_calls", first("plans", () => ({ budget: { max_tool_calls: 1 } }))],
+  ["max_tool_calls", (run) => ({ ...run, day: { tokens: 1_000, tool_calls: 1, lifted: undefined } })],
+  ["max_total_tokens", first("plans", () => ({ budget: { max_total_tokens: 12 } }))],
+  ["max_total_tokens", (run) => ({ ...run, day: { tokens: 12, tool_calls: 9, lifted: undefined } })],
+  ["max_tokens", finish("length")],
+  ["content_filter", finish("content_filter")],
+  ["refusal", finish("refusal")],
+  ["pause", finish("pause")],
+  ["loop", repeated]
+]
+
+const ends: ReadonlyArray<readonly [string, Change, Change]> = [
+  ...failures.map(([code, cause]) => [code, failed(code), cause] as const),
+  ...aborts.map(([reason, cause]) => [reason, aborted(reason), cause] as const),
+  ...stops.map(([reason, cause]) => [reason, stopped(reason), cause] as const)
+]
+
+describe("the end of a plan", () => {
+  for (const [name, end, cause] of ends) {
+    it(`is not ${name} where nothing has happened that makes it so`, () => {
+      assert.lengthOf(trueEnd(end(sound)), 1)
+    })
+
+    it(`may be ${name} where its cause has happened`, () => {
+      assert.deepStrictEqual(trueEnd(end(cause(sound))), [])
+    })
+  }
+
+  for (const code of ["internal", "hops_exceeded", "provider_unknown", "provider_bad_request"]) {
+    it(`is never ${code} in a world that does not cause it`, () => {
+      assert.lengthOf(trueEnd(failed(code)(sound)), 1)
+    })
+  }
+
+  for (const [what, spoil] of [
+    ["an answer that the provider has not said", lastAttempt(() => ({ said: "else" }))],
+    ["an answer of which the provider has said less", lastAttempt(() => ({ finish: "length" }))],
+    [
+      "the disconnect of a reader that is there",
+      (run: Observed) => ({
+        ...aborted("disconnect")(preferences({ on_disconnect: "cancel" })(run)),
+        readers: run.readers
+      })
+    ],
+    [
+      "a provider's failure that was another plan's",
+      (run: Observed) =>
+        failed("provider_auth")({
+          ...run,
+          attempts: [...run.attempts, ...run.attempts.map((one) => ({ ...one, plan: "p1", result: "auth" }))]
+        })
+    ],
+    [
+      "the storm of long ago",
+      (run: Observed) => failed("provider_rate_limited")(first("attempts", () => ({ result: "rate_limited" }))(run))
+    ],
+    [
+      "a newer plan, which it was itself",
+      (run: Observed) => {
+        const both = superseding(run)
+        return aborted("superseded")({
+          ...both,
+          plans: both.plans.map((one) => ({ ...one, created: { at: 0, order: one.name === "p1" ? 0 : 1 } }))
+        })
+      }
+    ]
+  ] as const) {
+    it(`is not ${what}`, () => {
+      assert.lengthOf(trueEnd(spoil(sound)), 1)
+    })
+  }
+})
