@@ -168,6 +168,13 @@ describe("MessagesStream", () => {
     ])
   })
 
+  it("fails on arguments that are longer than any should be, before their end", () => {
+    const [begin = {}, piece = {}] = call(0, { id: "a", name: "x" }, "x".repeat(1_024 * 1_024))
+    const of = (pieces: number) =>
+      decode(events(message, begin), ...Array.from({ length: pieces }, () => events(piece)))
+    assert.deepStrictEqual([of(8).failure, of(9).failure], ["stream_truncated", "stream_corrupt"])
+  })
+
   it("invents ids that are missing or taken, merges two equal calls, and drops a call without a name", () => {
     const calls = [
       ...call(0, { id: "a", name: "x" }, "1"),

@@ -20,6 +20,8 @@ const events = (...chunks: ReadonlyArray<unknown>) =>
 const delta = (fields: object, finish: string | null = null) => ({
   choices: [{ index: 0, delta: fields, finish_reason: finish }]
 })
+const megabyte = "x".repeat(1_024 * 1_024)
+
 const calls = (...fragments: ReadonlyArray<object>) => delta({ tool_calls: fragments })
 const fragment = (index: number | undefined, args: string, name?: string, id?: string) => ({
   index,
@@ -96,9 +98,18 @@ describe("ChatStream", () => {
   })
 
   it("fails on an event that is larger than any should be, before its end", () => {
-    const megabyte = "x".repeat(1_024 * 1_024)
     const { failure } = decode("data: ", ...Array.from({ length: 9 }, () => megabyte))
     assert.strictEqual(failure, "stream_corrupt")
+  })
+
+  it.each([
+    ["text", delta({ content: megabyte })],
+    ["thoughts", delta({ reasoning: megabyte })],
+    ["arguments", calls({ index: 0, function: { name: "a", arguments: megabyte } })]
+  ])("fails on an answer with more %s than any should have, before its end", (_, piece) => {
+    const { failure } = decode(...Array.from({ length: 9 }, () => events(piece)))
+    assert.strictEqual(failure, "stream_corrupt")
+    assert.strictEqual(decode(...Array.from({ length: 8 }, () => events(piece))).failure, "stream_truncated")
   })
 
   it.each([

@@ -80,6 +80,13 @@ describe("ResponsesStream", () => {
     assert.deepStrictEqual([parts, failure], [[text("one")], "stream_corrupt"])
   })
 
+  it("fails on arguments that are longer than any should be, before their end", () => {
+    const piece = events(delta("function_call_arguments", "f", "x".repeat(1_024 * 1_024)))
+    const of = (pieces: number) =>
+      decode(events(added("function_call", "f", { name: "a" })), ...Array.from({ length: pieces }, () => piece))
+    assert.deepStrictEqual([of(8).failure, of(9).failure], ["stream_truncated", "stream_corrupt"])
+  })
+
   it("believes no end marker, and no end of the stream", () => {
     const one = events(message, says("m", "one"), done("message", "m"))
     for (const end of ["", "data: [DONE]\n\n", events(event("in_progress", { response: { status: "completed" } }))]) {

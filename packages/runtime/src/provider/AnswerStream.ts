@@ -10,8 +10,8 @@ export interface Fields {
 
 type Finished = Extract<ProviderPart, { readonly _tag: "Finished" }>
 
-/** Characters of one event, however many writes it comes in. */
-const maxEventSize = 8 * 1_024 * 1_024
+/** Characters of one event, however many writes it comes in, and of all texts, thoughts and arguments of an answer. */
+const maxSize = 8 * 1_024 * 1_024
 
 /**
  * The state of one answer that comes as server-sent events: bytes in, parts out. It runs no effects, since a plan spends most of
@@ -22,8 +22,9 @@ const maxEventSize = 8 * 1_024 * 1_024
  */
 export abstract class AnswerStream {
   readonly #decoder = new TextDecoder()
-  readonly #parser = Sse.makeParser((event) => event._tag === "Event" && this.#take(event), { maxEventSize })
+  readonly #parser = Sse.makeParser((event) => event._tag === "Event" && this.#take(event), { maxEventSize: maxSize })
   #parts: Array<ProviderPart> = []
+  #size = 0
   #finish: Finished | undefined
   #model: string | undefined
   #isOver = false
@@ -71,6 +72,13 @@ export abstract class AnswerStream {
 
   protected push(part: ProviderPart): void {
     this.#parts.push(part)
+    if (part._tag === "TextDelta" || part._tag === "ReasoningDelta") this.grow(part.delta)
+  }
+
+  /** The answer gets longer by this. */
+  protected grow(piece: string): void {
+    this.#size += piece.length
+    if (this.#size > maxSize) this.corrupt("an answer of over 8 MiB")
   }
 
   /** The provider names the model that answers. */

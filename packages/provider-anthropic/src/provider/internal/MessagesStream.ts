@@ -135,6 +135,7 @@ export class MessagesStream extends AnswerStream {
         return
       case "input_json_delta":
         block.json += text(delta["partial_json"])
+        this.grow(text(delta["partial_json"]))
         return this.push({ _tag: "ToolCallFragment", call: block.call })
     }
   }

@@ -22,8 +22,8 @@ export class CallAssembly {
     return this.#slots.length === 0
   }
 
-  /** Gives the number of the call that the fragment belongs to; undefined if it is not a fragment. */
-  add(fragment: unknown): number | undefined {
+  /** Gives the number of the call that the fragment belongs to, and its piece of the arguments; undefined if it is not a fragment. */
+  add(fragment: unknown): { readonly call: number; readonly piece: string } | undefined {
     if (!Predicate.isObject(fragment)) return undefined
     const written = fragment["function"] ?? {}
     if (!Predicate.isObject(written)) return undefined
@@ -31,8 +31,9 @@ export class CallAssembly {
     const slot = this.#slotOf(fragment["index"], text(fragment["id"]))
     slot.id ||= text(fragment["id"])
     slot.name ||= text(written["name"])
-    slot.arguments += Predicate.isObject(given) ? JSON.stringify(given) : text(given)
-    return this.#slots.indexOf(slot)
+    const piece = Predicate.isObject(given) ? JSON.stringify(given) : text(given)
+    slot.arguments += piece
+    return { call: this.#slots.indexOf(slot), piece }
   }
 
   #slotOf(at: unknown, id: string): Slot {

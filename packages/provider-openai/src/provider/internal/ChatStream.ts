@@ -69,9 +69,10 @@ export class ChatStream extends AnswerStream {
     if (calls === undefined || calls === null) return
     if (!Array.isArray(calls)) return this.corrupt("tool_calls that are no list")
     for (const fragment of calls) {
-      const call = this.#calls.add(fragment)
-      if (call === undefined) this.corrupt("a tool call that is no object")
-      else this.push({ _tag: "ToolCallFragment", call })
+      const added = this.#calls.add(fragment)
+      if (added === undefined) return this.corrupt("a tool call that is no object")
+      this.push({ _tag: "ToolCallFragment", call: added.call })
+      this.grow(added.piece)
     }
   }
 }

@@ -50,6 +50,7 @@ export class ResponsesStream extends AnswerStream {
       case "response.function_call_arguments.delta":
         return this.#delta(event, "function_call", (delta, item) => {
           item.write(delta)
+          this.grow(delta)
           this.push({ _tag: "ToolCallFragment", call: item.call.call })
         })
       case "response.function_call_arguments.done":
