@@ -210,6 +210,8 @@ export interface Observed {
   readonly resets: ReadonlyArray<ObservedReset>
   /** While no replica reached the store. */
   readonly storeAway: ReadonlyArray<Span>
+  /** From when on the next answer of the store to a replica was lost. */
+  readonly lostAnswers: ReadonlyArray<Moment & { readonly replica: string }>
   /** The names of the questions that were asked when all faults were over. */
   readonly probes: ReadonlyArray<string>
   readonly day: ObservedDay | undefined

@@ -87,7 +87,7 @@ describe("a simulated process", () => {
     const later: unknown = runInThisContext("(ring, ms) => Promise.resolve().then(() => setTimeout(ring, ms))", {
       filename
     })
-    if (typeof later !== "function") return assert.fail("the client has no function")
+    if (typeof later !== "function") throw new Error("is no function")
     const { loop, one, other } = make()
     const rung: Array<readonly [string, number]> = []
     for (const [name, process] of Object.entries({ one, other })) {
