@@ -95,7 +95,7 @@ describe("a caller", () => {
     assert.deepStrictEqual(violations, [])
     assert.deepStrictEqual(
       observed.readers.filter(({ reader }) => reader === "p0").map(({ ended }) => ended?.how),
-      ["left"]
+      ["given up"]
     )
   })
 
