@@ -13,8 +13,12 @@ export interface BrokenOff {
 
 /** Whether the world has a cause for it: a replica that shuts down, or that could not read what is stored. */
 export const isExplained = (observed: Observed, { at, code, replica }: BrokenOff): boolean => {
-  if (code !== "draining") return wasHindered(observed, replica, at - aftermath, at)
-  return observed.requests.some(
-    (request) => request.what === "drain" && request.replica === replica && request.began.at <= at
-  )
+  if (code === "draining") {
+    return observed.requests.some(
+      (request) => request.what === "drain" && request.replica === replica && request.began.at <= at
+    )
+  }
+  const from = at - aftermath(observed)
+  const isLost = observed.lostAnswers.some((lost) => lost.replica === replica && lost.at > from && lost.at <= at)
+  return isLost || wasHindered(observed, replica, from, at)
 }

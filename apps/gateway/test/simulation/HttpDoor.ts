@@ -28,16 +28,18 @@ export type Plant = Layer.Layer<never, never, Plans | PlanStreams | TaskStore>
 /** The ways in which a caller may ask. */
 export type Way = "stream" | "json" | "call" | "chat" | "response" | "task" | "sent task" | "subscribed task"
 
-type Ways = readonly [Way, ...ReadonlyArray<Way>]
+const ways: ReadonlyArray<readonly [Way, ...ReadonlyArray<Way>]> = [
+  ["stream", "stream", "json"],
+  ["chat", "response"],
+  ["task", "sent task", "subscribed task"]
+]
 
-const waysOfPlan: Ways = ["stream", "json", "call", "call"]
-const ways: ReadonlyArray<Ways> = [waysOfPlan, ["chat", "response"], ["task", "sent task", "subscribed task"]]
-
-/** By the number in the name of its plan; within that the seed draws it, from a stream of its own. */
+/** By the number in the name of its plan; within that the seed draws it, from a stream of its own. Few questions can be asked by MCP: half of them are. */
 const wayOf = (question: Question, draws: Site["process"]["draws"]): Way => {
   const [, name = "", number = 0] = /FACT-(\D*(\d+))/.exec(JSON.stringify(question.body)) ?? []
-  const way: Way = draws.of(`way of ${name}`).pick(ways[Number(number) % ways.length] ?? waysOfPlan)
-  return way === "call" && !McpStart.canAsk(question) ? "stream" : way
+  const own = draws.of(`way of ${name}`)
+  if (McpStart.canAsk(question) && own.chance(50)) return "call"
+  return own.pick(ways[Number(number) % ways.length] ?? ["stream"])
 }
 
 /** What callers hear. */
@@ -84,6 +86,7 @@ export const make =
           )
         const read = PlanStart.read(wire)
         const a2a = A2aStart.make(site, wire, heard, read)
+        const response = ResponseStart.make(site, wire, heard.responses, read)
         const waitMs = site.world.process.draws.of("wait of MCP").int(0, 20_000)
         const mcp = McpStart.make(site, wire, heard.answers, waitMs, read)
         const starts: Readonly<Record<Way, Door["Service"]["start"]>> = {
@@ -91,7 +94,7 @@ export const make =
           call: mcp.start,
           json: PlanStart.whole(wire, heard.results, read),
           chat: ChatStart.make(site, wire, heard.chats, read),
-          response: ResponseStart.make(site, wire, heard.responses, read),
+          response: response.start,
           task: a2a.streamed,
           "sent task": a2a.sent,
           "subscribed task": a2a.subscribed
@@ -102,10 +105,8 @@ export const make =
           cancel: (plan) => {
             if (heard.answers.some((answer) => answer.plan === plan)) return mcp.cancel(plan)
             if (heard.tasks.some((task) => task.plan === plan)) return a2a.cancel(plan)
-            const path = heard.responses.some((response) => response.plan === plan)
-              ? `/v1/responses/resp_${plan}/cancel`
-              : `/plans/${plan}/cancel`
-            return Effect.scoped(Effect.asVoid(Effect.flatMap(post(path), textOf)))
+            if (heard.responses.some((response) => response.plan === plan)) return response.cancel(plan)
+            return Effect.scoped(Effect.asVoid(Effect.flatMap(post(`/plans/${plan}/cancel`), textOf)))
           },
           decide: (plan, decision) =>
             Effect.gen(function* () {

@@ -5,6 +5,7 @@ import { endsLate } from "@bowline/testing/unstable/simulation/Readers"
 import { Effect, Exit, Schema } from "effect"
 import { isDeepStrictEqual } from "node:util"
 import { acceptedRpc, decodeQuestion, onBlocks } from "./Answers.ts"
+import { isExplained } from "./BrokenOff.ts"
 import type { Wire } from "./MemoryServer.ts"
 
 type Start = Door["Service"]["start"]
@@ -141,7 +142,12 @@ export const rule =
       // Not a number for a plan that came in another way.
       const waitMs = Number(plan.request.metadata?.["mcp_wait_ms"])
       const asks = observed.requests.filter(({ plan: of, what }) => what === "ask" && of === plan.name)
-      const [left] = asks.flatMap(({ ended, hasLeft }) => (hasLeft === true && ended !== undefined ? [ended.at] : []))
+      const [left] = asks.flatMap(({ ended, hasLeft, replica }) =>
+        // What a process that shuts down hands over goes on.
+        hasLeft === true && ended !== undefined && !isExplained(observed, { code: "draining", replica, at: ended.at })
+          ? [ended.at]
+          : []
+      )
       // Just now the answer may be on its way.
       const isHeld = left !== undefined && left < plan.created.at + waitMs - 1_000
       if (!isHeld || asks.length > 1) return []

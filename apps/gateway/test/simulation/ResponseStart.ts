@@ -2,7 +2,7 @@ import { PlanId } from "@bowline/domain/plan/Plan"
 import type { Options } from "@bowline/testing/simulation/Simulation"
 import type { Door, Site } from "@bowline/testing/unstable/simulation/Door"
 import { Effect, Schema } from "effect"
-import { acceptedChat, decodeQuestion, onBlocks } from "./Answers.ts"
+import { acceptedChat, decodeQuestion, onBlocks, textOf } from "./Answers.ts"
 import { type BrokenOff, isExplained } from "./BrokenOff.ts"
 import type { Wire } from "./MemoryServer.ts"
 
@@ -74,14 +74,8 @@ const hear = (heard: HeardResponse, block: string, { process, world }: Site): vo
  * Asks as a client of OpenAI's Responses does. What comes shows only that the connection lives: behind the end of its plan the caller asks for the second half of
  * the events once more, and reads the plan.
  */
-export const make =
-  (
-    site: Site,
-    wire: Wire["Service"],
-    all: Array<HeardResponse>,
-    read: Door["Service"]["read"]
-  ): Door["Service"]["start"] =>
-  ({ body, key }, { begin, take }) =>
+export const make = (site: Site, wire: Wire["Service"], all: Array<HeardResponse>, read: Door["Service"]["read"]) => {
+  const start: Door["Service"]["start"] = ({ body, key }, { begin, take }) =>
     Effect.gen(function* () {
       const { agents, mcp_servers, preferences, question, session_id } = decodeQuestion(body)
       const headers = {
@@ -131,6 +125,14 @@ export const make =
       }
       yield* read(heard.plan, 0, { begin: () => Effect.void, take })
     }).pipe(Effect.scoped)
+
+  const cancel = (plan: PlanId) =>
+    wire
+      .ask({ method: "POST", path: `/v1/responses/resp_${plan}/cancel` })
+      .pipe(Effect.flatMap(acceptedChat), Effect.flatMap(textOf), Effect.asVoid, Effect.scoped)
+
+  return { start, cancel }
+}
 
 /** A stream of Responses ends, and says the truth: the whole answer, the error of its plan, the calls that wait, or why it breaks off. */
 export const rule =

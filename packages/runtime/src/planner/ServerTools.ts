@@ -67,6 +67,8 @@ export const addAll = Effect.fnUntraced(function* (
   given: Given
 ) {
   const within = run.stages.within("tool")
+  // Servers may take 10 s.
+  if (offered.length > 0) run.given.journal.append([run.progressed("tool")], [])
   let servers = yield* within(McpServers.connectAll(offered, given.mcp))
   const notices = yield* offer(tools, servers, run, given)
   const told = new Set(notices.map(({ data }) => canonicalJson(data)))

@@ -149,6 +149,8 @@ export class StepLoop {
       [run.progressed("provider")],
       before === undefined ? [{ event: "step", data: { step: steps, attempt: 1 } }] : []
     )
+    // Another process may have the plan by now: only a write says so.
+    if (run.given.isOverdue()) yield* run.given.journal.flush
     const answer = yield* this.#services.askStep(run, step, {
       question: () => request(mustAnswer, corrections),
       mayCall: !mustAnswer,

@@ -10,7 +10,7 @@ import { type PlanCommit, PlanStore } from "../../src/store/PlanStore.ts"
 import { LeaseStore } from "../../src/store/LeaseStore.ts"
 import * as MemoryStore from "../../src/memory/MemoryStore.ts"
 import { askBob, bob } from "./Bob.ts"
-import { askAndKill, mortal, peer, replayed, stays } from "./Mortal.ts"
+import { askAndKill, hi, mortal, peer, replayed, stays } from "./Mortal.ts"
 
 const disturbed = (change: (store: PlanStore["Service"]) => Partial<PlanStore["Service"]>) =>
   Effect.map(PlanStore, (store) => ({ ...store, ...change(store) }))
@@ -240,6 +240,31 @@ describe("a process", () => {
       yield* pass("10 seconds", "1 second")
       assert.strictEqual(asked, 1)
       assert.isTrue(Option.isSome(yield* leases.acquire(session_id, "other", Duration.minutes(1))))
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  })
+
+  it.effect("asks no provider for the next step while it cannot renew its leases", () => {
+    const slow = peer(Effect.as(Effect.sleep("20 seconds"), hi))
+    let isAway = false
+    let asked = 0
+    const away = Effect.fail(new StorageError({ reason: new Unavailable({ cause: "down" }) }))
+    const unlessAway = <A>(effect: Effect.Effect<A, StorageError>) => Effect.suspend(() => (isAway ? away : effect))
+    return Effect.gen(function* () {
+      const leases = yield* LeaseStore
+      const plans = yield* disturbed((plans) => ({ commit: (...given) => unlessAway(plans.commit(...given)) }))
+      const process = yield* mortal({ script: () => (asked++ === 0 ? askBob : [say("ok")]), peers: slow.peers }).pipe(
+        Effect.provideService(PlanStore, plans),
+        Effect.provideService(LeaseStore, { ...leases, renew: (...given) => unlessAway(leases.renew(...given)) })
+      )
+      const { plan_id } = yield* process.on(post({ question: "?", agents: [bob], ...stays }))
+      yield* pass("1 second")
+      isAway = true
+      yield* pass("25 seconds", "1 second")
+      const askedMeanwhile = asked
+      isAway = false
+      yield* pass("5 seconds", "1 second")
+      assert.strictEqual(askedMeanwhile, 1)
+      assert.strictEqual(single(yield* replayed(process, plan_id), "final").text, "ok")
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   })
 

@@ -5,7 +5,8 @@ import { ScriptedProvider } from "@bowline/testing/provider/ScriptedProvider"
 import { callTool, say, usage } from "@bowline/testing/provider/Turn"
 import { all, layer, pass, post, readAll, seen, single } from "@bowline/testing/unstable/TestKit"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Stream } from "effect"
+import { Effect, Fiber, Layer, Stream } from "effect"
+import { McpClient } from "../../src/mcp/McpClient.ts"
 import { Plans } from "../../src/plan/Plans.ts"
 import * as Weather from "./Weather.ts"
 
@@ -42,6 +43,15 @@ const offered = Effect.map(
 )
 
 const [sky, tides] = [Weather.toolNamed("sky"), Weather.toolNamed("tides")]
+
+it.effect("a plan that waits for the tools of a server says so", () => {
+  const mcp = Layer.succeed(McpClient, { connect: () => Effect.never, servers: Effect.succeed([]) })
+  return Effect.gen(function* () {
+    const { plan_id } = yield* post({ question: "?", ...Weather.weather({}) })
+    yield* pass("1 second")
+    assert.deepInclude(yield* (yield* Plans).get(anonymous, plan_id), { state: "running", stage: "tool" })
+  }).pipe(Effect.scoped, Effect.provide(layer({ script: [[say("done")]], mcp })))
+})
 
 describe("a server that changes its tools in the middle of a plan", () => {
   it.effect("has the new ones offered in the next step, and those that are gone are unknown", () => {

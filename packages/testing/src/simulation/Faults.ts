@@ -110,7 +110,10 @@ const strikeOne = (theatre: Theatre, fault: OfReplica, replica: Replica): Effect
         return both(later, () => void (link.slowMs -= fault.delayMs))
       })
     case "AnswerLost":
-      return Effect.sync(() => void link.losses.push({ isApplied: fault.isApplied }))
+      return Effect.sync(() => {
+        link.losses.push({ isApplied: fault.isApplied })
+        world.lostAnswers.push({ ...world.moment(), replica: observed.replica })
+      })
     case "Partition":
       return lasting(theatre, fault.ms, () => cutAll(world, [replica]))
     case "Notices":

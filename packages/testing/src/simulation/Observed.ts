@@ -52,8 +52,11 @@ export interface ObservedReader {
   readonly began: Moment
   readonly frames: ReadonlyArray<Moment & { readonly frame: PlanFrame }>
   readonly pings: ReadonlyArray<Moment>
-  /** `closed`: the gateway has ended the stream without `done`. `broken`: its replica was killed, or the network. */
-  readonly ended: (Moment & { readonly how: "done" | "closed" | "left" | "broken" }) | undefined
+  /**
+   * `closed`: the gateway has ended the stream without `done`. `given up`: the same, and the reader does not come back. `broken`: its replica
+   * was killed, or the network.
+   */
+  readonly ended: (Moment & { readonly how: "done" | "closed" | "given up" | "left" | "broken" }) | undefined
 }
 
 /** One write that the store has done: what of a commit reached the plan. */
@@ -207,6 +210,8 @@ export interface Observed {
   readonly resets: ReadonlyArray<ObservedReset>
   /** While no replica reached the store. */
   readonly storeAway: ReadonlyArray<Span>
+  /** From when on the next answer of the store to a replica was lost. */
+  readonly lostAnswers: ReadonlyArray<Moment & { readonly replica: string }>
   /** The names of the questions that were asked when all faults were over. */
   readonly probes: ReadonlyArray<string>
   readonly day: ObservedDay | undefined

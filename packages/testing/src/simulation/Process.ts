@@ -1,6 +1,7 @@
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import { inPlace, SchemaChecks } from "@bowline/runtime/unstable/tool/SchemaChecks"
 import { Cause, Clock, Context, Duration, Effect, Logger, Metric, Random, References, Scheduler } from "effect"
+import { AsyncLocalStorage } from "node:async_hooks"
 import type { Draws } from "./Draws.ts"
 import type { Loop } from "./Loop.ts"
 
@@ -8,6 +9,9 @@ type Task = () => void
 
 /** When a run begins, in milliseconds since 1970. */
 export const epoch = Date.UTC(2026, 0, 1, 12)
+
+/** The process whose task runs, or whose task has made the promise that goes on. */
+export const running = new AsyncLocalStorage<Process>()
 
 const nanos = (ms: number): bigint => BigInt(Math.floor(ms * 1_000)) * 1_000n
 
@@ -80,7 +84,7 @@ export class Process {
       this.#queue = this.#queue.slice(this.#at)
       this.#at = 0
     }
-    task?.()
+    if (task !== undefined) running.run(this, task)
   }
 
   /** Does it next, behind what is there already. */

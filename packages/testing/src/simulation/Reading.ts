@@ -59,7 +59,8 @@ export class Reading {
     this.#isOpen = false
     this.#onLeave()
     const { ended } = this.observed
-    if (ended !== undefined && ended.how !== "done") this.observed.ended = { ...ended, how: "left" }
+    if (ended?.how === "broken") this.observed.ended = { ...ended, how: "left" }
+    if (ended?.how === "closed") this.observed.ended = { ...ended, how: "given up" }
   }
 
   /** Reads until the connection ends, by whomever. */

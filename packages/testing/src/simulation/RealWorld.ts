@@ -10,7 +10,7 @@ import timersPromises from "node:timers/promises"
 import nodeWorkers from "node:worker_threads"
 import nodeZlib from "node:zlib"
 import type { Loop } from "./Loop.ts"
-import { epoch } from "./Process.ts"
+import { epoch, running } from "./Process.ts"
 
 /** The line of our sources, or of an app's, that did it; undefined for the machinery of Node.js and of tests. */
 const placeOf = (stack: string): string | undefined =>
@@ -49,6 +49,9 @@ const isForeign = (place: string): boolean =>
   /node_modules\/@(modelcontextprotocol|effect\/sql-pg|electric-sql\/pglite)\/|\/effect\/(dist|src)\/Cache\./.test(
     place
   )
+
+/** The client of MCP is of one process: it stands still with it. The database is of all. */
+const isOfProcess = (place: string): boolean => place.includes("/node_modules/@modelcontextprotocol/")
 
 /** The client of Postgres draws the names of its prepared statements, which nobody sees. */
 const isNaming = (place: string): boolean => /node_modules\/@effect\/sql-pg\/dist\/PgConnection\./.test(place)
@@ -141,10 +144,14 @@ export const watch = (note: (misuse: string) => void, loop: Loop): Restore => {
         const place = caught("setTimeout", isForeign)
         if (place === undefined || !isForeign(place) || !isCall(ring)) return Reflect.apply(target, self, args)
         const timer = { unref: () => timer }
-        timers.set(
-          timer,
-          loop.after(Number(ms), () => void ring())
-        )
+        const process = isOfProcess(place) ? running.getStore() : undefined
+        let isOpen = true
+        const task = () => void (isOpen && ring())
+        const cancel = loop.after(Number(ms), () => (process === undefined ? task() : process.post(task)))
+        timers.set(timer, () => {
+          isOpen = false
+          cancel()
+        })
         return timer
       }
     })

@@ -157,6 +157,7 @@ export const collect = (parts: Parts): Observed => {
     windows: world.windows,
     resets: world.resets,
     storeAway: world.storeAway,
+    lostAnswers: world.lostAnswers,
     probes: world.probes,
     day: world.day,
     config,

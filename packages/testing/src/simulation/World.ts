@@ -2,6 +2,7 @@ import type { Draws } from "./Draws.ts"
 import type { Loop } from "./Loop.ts"
 import type {
   Moment,
+  Observed,
   ObservedAttempt,
   ObservedCall,
   ObservedCommit,
@@ -52,6 +53,7 @@ export class World {
   readonly windows: Array<ObservedWindow> = []
   readonly resets: Array<ObservedReset> = []
   readonly storeAway: Array<OpenSpan> = []
+  readonly lostAnswers: Array<Observed["lostAnswers"][number]> = []
   /** What is wrong at this instant with providers, cards and MCP servers. */
   readonly standing = new Set<StandingFault>()
   day: Open<ObservedDay> | undefined

@@ -126,6 +126,17 @@ const violations: ReadonlyArray<readonly [string, string, (run: Observed) => Obs
     }))
   ],
   ["an answer that repeats what was not retracted", "streams", frames((all) => all.toSpliced(7, 0, half))],
+  [
+    "a plan that runs on behind a caller that left before its answer",
+    "readers",
+    (run) => ({
+      ...first("plans", (one) => ({
+        request: { ...one.request, preferences: { ...one.request.preferences, on_disconnect: "cancel" as const } }
+      }))(run),
+      requests: run.requests.map((one) => ({ ...one, ended: { at: -1_000, order: 3 }, hasLeft: true })),
+      readers: []
+    })
+  ],
   ["an answer that is not what was shown", "streams", frames((all) => all.filter((_, index) => index !== 8))],
   ["a task without an end", "calls", frames((all) => all.filter(({ event }) => event !== "task.finished"))],
   ["a task that goes on behind its end", "calls", frames((all) => all.toSpliced(6, 0, moving))],

@@ -1,8 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Effect, Random } from "effect"
+import { runInThisContext } from "node:vm"
 import { Draws } from "../../src/simulation/Draws.ts"
 import { Loop } from "../../src/simulation/Loop.ts"
 import { across, epoch, Process } from "../../src/simulation/Process.ts"
+import * as RealWorld from "../../src/simulation/RealWorld.ts"
 
 const make = () => {
   const loop = new Loop(new Draws("order"))
@@ -78,6 +80,26 @@ describe("a simulated process", () => {
     loop.after(9_000, () => one.resume())
     await loop.run(() => rung.length > 0)
     assert.deepStrictEqual(rung, [9_000])
+  })
+
+  it("stands still with the timers of its client of MCP", async () => {
+    const filename = "/node_modules/@modelcontextprotocol/client.js"
+    const later: unknown = runInThisContext("(ring, ms) => Promise.resolve().then(() => setTimeout(ring, ms))", {
+      filename
+    })
+    if (typeof later !== "function") throw new Error("is no function")
+    const { loop, one, other } = make()
+    const rung: Array<readonly [string, number]> = []
+    for (const [name, process] of Object.entries({ one, other })) {
+      process.post(() => void Reflect.apply(later, undefined, [() => rung.push([name, loop.now]), 1_000]))
+    }
+    loop.after(500, () => one.pause())
+    loop.after(900, () => other.kill())
+    loop.after(9_000, () => one.resume())
+    const misuse: Array<string> = []
+    const restore = RealWorld.watch((what) => void misuse.push(what), loop)
+    await loop.run(() => rung.length > 0).finally(restore)
+    assert.deepStrictEqual([rung, misuse], [[["one", 9_000]], []])
   })
 
   it("sees its wall clock jump, while its timers do not", async () => {

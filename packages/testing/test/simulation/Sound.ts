@@ -235,6 +235,7 @@ export const sound: Observed = {
   windows: [],
   resets: [],
   storeAway: [],
+  lostAnswers: [],
   probes: ["p0"],
   day: undefined,
   config: configOf({}),
