@@ -3,7 +3,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Data, Effect, Layer, Option, Runtime } from "effect"
 import { CliConfig, CliOutput, Command, Flag, GlobalFlag } from "effect/cli"
 import manifest from "../../package.json" with { type: "json" }
-import { type Options, simulate, storeNames } from "./Simulation.ts"
+import { type Options, simulate } from "./Simulation.ts"
 import { tellFailure } from "./Story.ts"
 import { print } from "./World.ts"
 
@@ -28,7 +28,7 @@ const tell = (line: string): Effect.Effect<void> =>
 
 const flags = {
   seed: Flag.Int("seed").pipe(Flag.withDescription("The number of the run: the same number, the same run")),
-  store: Flag.Literals("store", storeNames).pipe(
+  store: Flag.Literals("store", ["memory", "pglite"]).pipe(
     Flag.withDescription("The stores in memory, or those of SQL on PGlite, which are slower"),
     Flag.withDefault("memory")
   ),

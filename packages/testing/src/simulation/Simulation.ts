@@ -37,10 +37,6 @@ export interface AppWorld {
   readonly questions?: Arrays.NonEmptyReadonlyArray<string>
 }
 
-/** The stores that a run may have. */
-export const storeNames = ["memory", "pglite"] as const
-export type StoreName = (typeof storeNames)[number]
-
 /** What a run begins with. */
 export interface Options {
   readonly seed: number
@@ -54,7 +50,7 @@ export interface Options {
   /** What a test puts in the place of parts of the gateway. */
   readonly plant?: Plant
   /** What all replicas share: the stores in memory, or those of SQL on PGlite, which take about five times as long. `memory`, unless it is given. */
-  readonly store?: StoreName
+  readonly store?: "memory" | "pglite"
   /** How callers come in. By themselves they call the services. */
   readonly door?: MakeDoor
   /** Rules of an app, beside those of the gateway. */

@@ -1,13 +1,17 @@
 import { assert } from "@effect/vitest"
 import { Config, ConfigProvider, Effect, Random } from "effect"
-import { simulate, type StoreName } from "../../src/simulation/Simulation.ts"
+import { type Options, simulate } from "../../src/simulation/Simulation.ts"
 import { tellFailure } from "../../src/simulation/Story.ts"
 
 /** How many files share the seeds, so that they run at once. */
 const files = 4
 
 /** Runs its share of these seeds, and says how much time has passed in them. A seed that fails is shrunk, and told. */
-const runAll = async (what: string, seeds: ReadonlyArray<number>, store: StoreName = "memory"): Promise<void> => {
+const runAll = async (
+  what: string,
+  seeds: ReadonlyArray<number>,
+  store: Options["store"] = "memory"
+): Promise<void> => {
   const began = performance.now()
   let virtualMs = 0
   for (const seed of seeds) {

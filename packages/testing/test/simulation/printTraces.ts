@@ -1,8 +1,8 @@
 import { Schema } from "effect"
-import { simulate, storeNames } from "../../src/simulation/Simulation.ts"
+import { simulate } from "../../src/simulation/Simulation.ts"
 import { print } from "../../src/simulation/World.ts"
 
-const Runs = Schema.Array(Schema.Struct({ seed: Schema.Int, store: Schema.Literals(storeNames) }))
+const Runs = Schema.Array(Schema.Struct({ seed: Schema.Int, store: Schema.Literals(["memory", "pglite"]) }))
 
 type Runs = typeof Runs.Type
 
