@@ -18,7 +18,7 @@ const placeOf = (stack: string): string | undefined =>
     .split("\n")
     .slice(1)
     .map((line) => line.trim())
-    .find((line) => !/RealWorld\.|node:internal|node:|\(<anonymous>\)$|at new Promise|at ClockImpl\./.test(line))
+    .find((line) => !/RealWorld\.[jt]s|node:internal|node:|\(<anonymous>\)$|at new Promise|at ClockImpl\./.test(line))
 
 /**
  * Tests; the turn for which Effect waits when it drops a stream of Node.js; and where Node.js looks for a module that it has loaded already.

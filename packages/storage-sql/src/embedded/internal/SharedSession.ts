@@ -6,8 +6,8 @@ const notification = 0x41
 const readyForQuery = 0x5a
 const idle = 0x49
 
-/** Ends what a connection that is gone has begun: behind an error, Postgres waits for the first of these. */
-const giveUp = Buffer.concat([Buffer.from("S\0\0\0\u0004"), simpleQuery("rollback")])
+/** Ends what a connection has begun that is gone. */
+const giveUp = simpleQuery("rollback")
 
 /** The messages in these bytes, which are whole. */
 function* messagesOf(bytes: Buffer) {
