@@ -34,10 +34,10 @@ export const fixed = (file: number) => runAll("fixed", shareOf(file, 1, 300))
 /** Whether somebody looks for bugs with new seeds: that takes its time. */
 export const isSearch = process.env["BOWLINE_SEEDS"] !== undefined
 
-/** Seeds on PGlite, from the first one, or `BOWLINE_SEED`, on: 3, or `BOWLINE_PGLITE_SEEDS`. */
+/** Seeds on PGlite, from the first one, or `BOWLINE_SEED`, on: 2, or `BOWLINE_PGLITE_SEEDS`. */
 export const onPglite = () =>
   Effect.gen(function* () {
-    const count = yield* Config.Int("BOWLINE_PGLITE_SEEDS").pipe(Config.withDefault(3))
+    const count = yield* Config.Int("BOWLINE_PGLITE_SEEDS").pipe(Config.withDefault(2))
     const first = yield* Config.Int("BOWLINE_SEED").pipe(Config.withDefault(1))
     const seeds = Array.from({ length: count }, (_, index) => first + index)
     yield* Effect.promise(() => runAll("PGlite", seeds, "pglite"))
