@@ -80,6 +80,7 @@ const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Sc
         plans: scenario.plans.map((plan, index) => ({
           ...plan,
           question: questions[index % questions.length] ?? questions[0],
+          ballast: 0,
           // Its own script answers: it calls the tools of the app, and no agents of the world.
           steps: []
         }))
