@@ -135,7 +135,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
   commit: (batch) =>
     Effect.suspend(() => {
       const refused = new Set<PlanId>()
-      const released: Array<Notice> = []
+      const told: Array<Notice> = []
       const write = (commit: PlanCommit) => {
         const { plan_id, session_id, guard, changes, events } = commit
         const record = memory.plans.get(plan_id)
@@ -152,7 +152,8 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
         }
         for (const change of changes) {
           apply(memory, record, session, change)
-          if (change._tag === "Released") released.push({ _tag: "LeaseReleased", session_id })
+          if (change._tag === "Released") told.push({ _tag: "LeaseReleased", session_id })
+          if (change._tag === "HandedOver" && guard._tag === "Queued") told.push({ _tag: "PlansLeft" })
         }
         if (isSettled(record.plan)) {
           memory.open.delete(plan_id)
@@ -163,9 +164,7 @@ const makePlanStore = (memory: Memory, notices: Notices["Service"]): PlanStore["
         memory.touch(session)
       }
       for (const commit of batch) write(commit)
-      return released.length === 0
-        ? Effect.succeed(refused)
-        : Effect.as(Effect.ignore(notices.publish(released)), refused)
+      return told.length === 0 ? Effect.succeed(refused) : Effect.as(Effect.ignore(notices.publish(told)), refused)
     }),
   get: (owner, id) =>
     Effect.suspend(() => {

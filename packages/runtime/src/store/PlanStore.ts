@@ -109,7 +109,7 @@ export type PlanChange =
     } & Pick<PendingApproval, "task_id" | "tool" | "agent" | "input" | "why">)
   /**
    * The plan's process shuts down in order and hands the plan over: that take-over does not count in `deaths`. A queued plan may be taken over
-   * from now on.
+   * from now on, and the other replicas are told (`PlansLeft`).
    */
   | { readonly _tag: "HandedOver" }
   | { readonly _tag: "Settled"; readonly outcome: Outcome; readonly progress: Progress; readonly at: string }

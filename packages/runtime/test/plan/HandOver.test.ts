@@ -91,6 +91,20 @@ describe("a plan that runs at a shutdown", () => {
     }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
   )
 
+  it.effect("is taken over at once while it waits for its session, so that it ends in its time", () =>
+    Effect.gen(function* () {
+      const first = yield* mortal({ config: { shutdownGrace: Duration.hours(1) } })
+      const second = yield* mortal({ script: () => [wait("30 seconds"), say("there")] })
+      yield* second.on(post({ question: "1", session_id: "s", ...stays }))
+      const preferences = { ...stays.preferences, timeout_ms: 1_200 }
+      const { plan_id } = yield* first.on(post({ question: "2", session_id: "s", preferences }))
+      yield* pass("1 second")
+      yield* Effect.forkChild(first.plans.drain)
+      yield* pass("1 second")
+      assert.deepInclude(yield* second.plans.get(anonymous, plan_id), { state: "aborted" })
+    }).pipe(Effect.scoped, Effect.provide(MemoryStore.layer))
+  )
+
   it.effect("has the grace for its session where nobody can resume it", () =>
     Effect.gen(function* () {
       const script = () => [wait("30 seconds"), say("whole")]

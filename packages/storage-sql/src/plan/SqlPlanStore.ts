@@ -25,6 +25,10 @@ import { writeBatch } from "./internal/WriteBatch.ts"
 
 const isOpen = "state in ('queued', 'running')"
 
+/** Whether a plan that waited is handed over: another replica may take it over at once. */
+const isQueuedNoMore = ({ changes, guard }: PlanCommit): boolean =>
+  guard._tag === "Queued" && changes.some(({ _tag }) => _tag === "HandedOver")
+
 /**
  * An earlier try of the same batch may commit while this one waits for its locks. This one has an older snapshot: it inserts
  * what is stored already, or is refused because the earlier try has settled the plan. So it looks again before it believes that.
@@ -39,9 +43,14 @@ const commit = Effect.fnUntraced(function* (
     writeBatch(sql, commits, sessionTtl).pipe(
       Effect.retry({ times: 1, while: ({ reason }) => reason._tag === "UniqueViolation" }),
       Effect.map((rows) => {
+        const refused = new Set(rows.flatMap(({ plan_id }) => plan_id ?? []))
         const released = rows.flatMap(({ released }) => released ?? [])
-        if (released.length > 0) announce(released.map((session_id) => ({ _tag: "LeaseReleased", session_id })))
-        return new Set(rows.flatMap(({ plan_id }) => plan_id ?? []))
+        const notices: Array<Notice> = released.map((session_id) => ({ _tag: "LeaseReleased", session_id }))
+        if (commits.some((commit) => isQueuedNoMore(commit) && !refused.has(commit.plan_id))) {
+          notices.push({ _tag: "PlansLeft" })
+        }
+        if (notices.length > 0) announce(notices)
+        return refused
       })
     )
   const refused = yield* write(batch)

@@ -154,6 +154,19 @@ layer(onPostgres, onRealClock)("notices on Postgres", (it) => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("tell of a plan that waited and is handed over, and not of one that runs still", () =>
+    Effect.gen(function* () {
+      const other = yield* listener
+      yield* untilListening(other)
+      yield* Queue.clear(other.heard)
+      yield* Given.write(yield* Given.createHeld(), [{ _tag: "HandedOver" }])
+      yield* (yield* Notices).publish([advanced])
+      assert.deepStrictEqual(yield* Queue.take(other.heard), advanced)
+      yield* Given.write(yield* Given.create(), [{ _tag: "HandedOver" }])
+      assert.deepStrictEqual(yield* Queue.take(other.heard), { _tag: "PlansLeft" })
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("tell that a replica has ended, if another one is alive", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
