@@ -93,9 +93,12 @@ describe("a plan that runs at a shutdown", () => {
 
   it.effect("is taken over at once while it waits for its session, so that it ends in its time", () =>
     Effect.gen(function* () {
-      const first = yield* mortal({ config: { shutdownGrace: Duration.hours(1) } })
-      const second = yield* mortal({ script: () => [wait("30 seconds"), say("there")] })
+      const script = () => [wait("30 seconds"), say("there")]
+      const first = yield* mortal({ script, config: { shutdownGrace: Duration.hours(1) } })
+      const second = yield* mortal({ script })
       yield* second.on(post({ question: "1", session_id: "s", ...stays }))
+      // It keeps the first process from its end.
+      yield* first.on(post({ question: "1", session_id: "t", ...stays }))
       const preferences = { ...stays.preferences, timeout_ms: 1_200 }
       const { plan_id } = yield* first.on(post({ question: "2", session_id: "s", preferences }))
       yield* pass("1 second")
