@@ -80,6 +80,10 @@ const failures: ReadonlyArray<readonly [string, Change]> = [
   ["provider_auth", lastAttempt(() => ({ result: "auth" }))],
   [
     "provider_transport",
+    (run) => ({ ...run, attempts: [], resets: [{ at: 140, order: 14, replica: "a", plan: "p0", call: undefined }] })
+  ],
+  [
+    "provider_transport",
     (run) => ({ ...run, resets: [{ at: 440, order: 44, replica: "a", plan: "p0", call: undefined }] })
   ],
   ["provider_idle_timeout", lastAttempt(() => ({ result: "cut", quiet: 120_000 }))],

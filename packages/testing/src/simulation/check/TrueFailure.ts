@@ -28,10 +28,20 @@ const sessionOf = ({ sessions }: Observed, { plan }: ObservedPlan) =>
 const lastAttempt = ({ attempts }: Observed, { name }: ObservedPlan, { order }: PlanEnd) =>
   attempts.findLast(({ began, plan }) => plan === name && began.order < order)
 
-const isCutByNetwork = ({ resets }: Observed, { began, plan, replica }: ObservedAttempt, end: PlanEnd): boolean =>
+/** Whether the network has reset a request of the plan behind its last one that has arrived, or that one. */
+const isCutByNetwork = (
+  { resets }: Observed,
+  { name }: ObservedPlan,
+  last: ObservedAttempt | undefined,
+  end: PlanEnd
+) =>
   resets.some(
-    ({ call, order, plan: of, replica: at }) =>
-      call === undefined && of === plan && at === replica && order > began.order && order < end.order
+    ({ call, order, plan, replica }) =>
+      call === undefined &&
+      plan === name &&
+      replica === end.replica &&
+      order > (last?.began.order ?? 0) &&
+      order < end.order
   )
 
 /** Whether a replica sees this failure in what the provider, or the network, has done with the request. */
@@ -39,8 +49,6 @@ const isFault = (observed: Observed, attempt: ObservedAttempt, reason: string, e
   const { began, ended = end, quiet, result } = attempt
   if (result === reason) return true
   switch (reason) {
-    case "transport":
-      return isCutByNetwork(observed, attempt, end)
     case "first_token_timeout":
     case "idle_timeout":
       return result === "cut" && quiet >= observed.silence - onTheWay
@@ -73,6 +81,7 @@ const providerHasFailed =
     const last = lastAttempt(observed, plan, end)
     return (
       (last !== undefined && isFault(observed, last, reason, end)) ||
+      (reason === "transport" && isCutByNetwork(observed, plan, last, end)) ||
       (reason === "rate_limited" && isNoneFree(observed, plan, end))
     )
   }
