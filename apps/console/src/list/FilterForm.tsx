@@ -1,4 +1,5 @@
 import type { TargetedEvent } from "preact"
+import { useLayoutEffect, useRef } from "preact/hooks"
 import { isAdmin } from "../gateway/Config.ts"
 import { here, setQuery } from "../route/Location.ts"
 import { active, type Filters, filtersOf, states } from "./Filters.ts"
@@ -21,15 +22,16 @@ const Text = ({
   readonly isTime?: boolean
 }) => {
   const value = filters[name]
+  const field = useRef<HTMLInputElement>(null)
+  // Only another URL changes what somebody is typing.
+  useLayoutEffect(() => {
+    if (field.current !== null) field.current.value = value
+  }, [value])
   const onChange = (event: TargetedEvent<HTMLInputElement>) => set({ [name]: event.currentTarget.value })
   return (
     <label>
       {label}
-      {isTime ? (
-        <input type="datetime-local" value={value} onChange={onChange} />
-      ) : (
-        <input type="text" value={value} onChange={onChange} />
-      )}
+      <input type={isTime ? "datetime-local" : "text"} ref={field} onChange={onChange} />
     </label>
   )
 }

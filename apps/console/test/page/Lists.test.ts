@@ -56,6 +56,29 @@ describeInBrowser("the lists", () => {
       })
     )
 
+    it.effect("keep what is typed into a filter before the configuration has come", () =>
+      Effect.gen(function* () {
+        const { url } = yield* Listed
+        const { faults, page } = yield* openPage(url, "/plans")
+        const configuration = Promise.withResolvers<void>()
+        yield* Effect.promise(async () => {
+          await page.route("**/console/config", async (route) => {
+            await configuration.promise
+            await route.continue()
+          })
+          const isThere = page.waitForResponse("**/console/config")
+          await page.reload()
+          await page.getByLabel("Question has").fill("knots")
+          configuration.resolve()
+          await isThere
+          await page.getByText("More filters").click()
+          await page.getByLabel("Caller").waitFor()
+          assert.strictEqual(await page.getByLabel("Question has").inputValue(), "knots")
+        })
+        assert.deepStrictEqual(faults, [])
+      })
+    )
+
     it.effect("cancel the selected plans at once, and count those that could not be cancelled", () =>
       Effect.gen(function* () {
         const { gate, url } = yield* Listed
