@@ -31,7 +31,11 @@ const Text = ({
   return (
     <label>
       {label}
-      <input type={isTime ? "datetime-local" : "text"} ref={field} onChange={onChange} />
+      {isTime ? (
+        <input type="datetime-local" ref={field} onChange={onChange} />
+      ) : (
+        <input type="text" ref={field} onChange={onChange} />
+      )}
     </label>
   )
 }
