@@ -1,9 +1,11 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { contentType, Problem } from "@bowline/protocol/unstable/api/Problem"
-import { Broken, Refused } from "@bowline/testing/unstable/simulation/Door"
+import { Broken, type Door, Refused } from "@bowline/testing/unstable/simulation/Door"
 import { Effect, Option, Schema, Stream } from "effect"
 import type { IncomingMessage } from "node:http"
+import type { Wire } from "./MemoryServer.ts"
 
+const planOf = Schema.decodeUnknownSync(PlanId)
 const decodeProblem = Schema.decodeUnknownEffect(Schema.fromJsonString(Problem))
 const decodeOpenAi = Schema.decodeUnknownEffect(
   Schema.fromJsonString(Schema.Struct({ error: Schema.Struct({ code: Schema.String, message: Schema.String }) }))
@@ -87,6 +89,28 @@ export const accepted = (answer: IncomingMessage) =>
 /** The same of an answer in the words of OpenAI's API. */
 export const acceptedChat = (answer: IncomingMessage) =>
   notRefused(answer, (text) => Effect.map(decodeOpenAi(text), ({ error }) => error))
+
+type Question = ReturnType<typeof decodeQuestion>
+
+/** Asks by a route of OpenAI's API, with the fields that it has of its own, and gives the answer and its plan. */
+export const askOpenAi = Effect.fnUntraced(function* (
+  wire: Wire["Service"],
+  path: string,
+  { body, key }: Parameters<Door["Service"]["start"]>[0],
+  fieldsOf: (question: Question) => object
+) {
+  const question = decodeQuestion(body)
+  const { agents, mcp_servers, preferences, session_id } = question
+  const headers = {
+    "content-type": "application/json",
+    "x-bowline-session": session_id,
+    ...(key !== undefined && { "idempotency-key": key })
+  }
+  const bowline = { agents, mcp_servers, preferences }
+  const sent = JSON.stringify({ model: "bowline", stream: true, bowline, ...fieldsOf(question) })
+  const answer = yield* acceptedChat(yield* wire.ask({ method: "POST", path, headers }, sent))
+  return { answer, plan: planOf(answer.headers["x-bowline-plan-id"]) }
+})
 
 const refusedRpc = (answer: IncomingMessage, failed: typeof RpcError.Type) => {
   const { code, plan_id: plan } = causeOf(failed)

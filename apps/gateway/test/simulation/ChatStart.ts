@@ -1,9 +1,9 @@
-import { PlanId } from "@bowline/domain/plan/Plan"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import { toEvent } from "@bowline/runtime/unstable/store/EventRow"
 import type { Options } from "@bowline/testing/simulation/Simulation"
 import type { Door, Site } from "@bowline/testing/unstable/simulation/Door"
 import { Effect, Schema } from "effect"
-import { acceptedChat, decodeQuestion, onBlocks } from "./Answers.ts"
+import { askOpenAi, onBlocks } from "./Answers.ts"
 import { type BrokenOff, isExplained } from "./BrokenOff.ts"
 import type { Wire } from "./MemoryServer.ts"
 
@@ -31,7 +31,6 @@ const Chunk = Schema.fromJsonString(
   ])
 )
 const decodeChunk = Schema.decodeUnknownSync(Chunk)
-const planOf = Schema.decodeUnknownSync(PlanId)
 
 /** Ends that are not the plan's own. */
 const ofStream: ReadonlyArray<string | undefined> = ["draining", "interrupted", "text_retracted"]
@@ -54,25 +53,13 @@ const hear = (heard: HeardChat, block: string, { process, world }: Site): void =
 /** Asks as a client of OpenAI's API does. What comes shows only that the connection lives: behind the end of its plan the caller reads the plan. */
 export const make =
   (site: Site, wire: Wire["Service"], all: Array<HeardChat>, read: Door["Service"]["read"]): Door["Service"]["start"] =>
-  ({ body, key }, { begin, take }) =>
+  (asked, { begin, take }) =>
     Effect.gen(function* () {
-      const { agents, mcp_servers, preferences, question, session_id } = decodeQuestion(body)
-      const headers = {
-        "content-type": "application/json",
-        "x-bowline-session": session_id,
-        ...(key !== undefined && { "idempotency-key": key })
-      }
-      const sent = JSON.stringify({
-        model: "bowline",
-        stream: true,
-        messages: [{ role: "user", content: question }],
-        bowline: { agents, mcp_servers, preferences }
-      })
-      const answer = yield* acceptedChat(
-        yield* wire.ask({ method: "POST", path: "/v1/chat/completions", headers }, sent)
-      )
+      const { answer, plan } = yield* askOpenAi(wire, "/v1/chat/completions", asked, ({ question }) => ({
+        messages: [{ role: "user", content: question }]
+      }))
       const heard: HeardChat = {
-        plan: planOf(answer.headers["x-bowline-plan-id"]),
+        plan,
         text: "",
         end: undefined,
         broken: undefined,

@@ -147,6 +147,8 @@ interface Bug {
   readonly scenario: Scenario
 }
 
+const short = talking(4, 100, "continue")
+
 /** Bugs that an edge may have. */
 export const bugs: Readonly<Record<string, Bug>> = {
   "a cursor that is off by one": {
@@ -173,42 +175,42 @@ export const bugs: Readonly<Record<string, Bug>> = {
     way: "stream",
     scenario: talking(2, 25_000, "continue")
   },
-  "a word that a chat lacks": { plant: lostWord, rule: "chats", way: "chat", scenario: talking(4, 100, "continue") },
+  "a word that a chat lacks": { plant: lostWord, rule: "chats", way: "chat", scenario: short },
   "a task that fails, unlike its plan": {
     plant: falseEnd,
     rule: "tasks",
     way: "task",
-    scenario: talking(4, 100, "continue")
+    scenario: short
   },
   "a result that lacks the usage": {
     plant: noUsage,
     rule: "results",
     way: "json",
-    scenario: talking(4, 100, "continue")
+    scenario: short
   },
   "a word that a response lacks": {
     plant: lostWord,
     rule: "responses",
     way: "response",
-    scenario: talking(4, 100, "continue")
+    scenario: short
   },
   "a task that has failed for the client that waits for it": {
     plant: falseEnd,
     rule: "tasks",
     way: "sent task",
-    scenario: talking(4, 100, "continue")
+    scenario: short
   },
   "a stream of a task that breaks off": {
     plant: brokenTask,
     rule: "tasks",
     way: "subscribed task",
-    scenario: talking(4, 100, "continue")
+    scenario: short
   },
   "a task that waits for nothing": {
     plant: approvedWord,
     rule: "tasks",
     way: "task",
-    scenario: talking(4, 100, "continue")
+    scenario: short
   },
   "a cancel of a task that does not reach its plan": {
     plant: deafToCancels,
@@ -220,7 +222,7 @@ export const bugs: Readonly<Record<string, Bug>> = {
     plant: noUsage,
     rule: "answers",
     way: "call",
-    scenario: talking(4, 100, "continue")
+    scenario: short
   },
   "a call whose caller leaves, and whose plan goes on": {
     plant: deafToCancels,

@@ -1,8 +1,8 @@
-import { PlanId } from "@bowline/domain/plan/Plan"
+import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { Options } from "@bowline/testing/simulation/Simulation"
 import type { Door, Site } from "@bowline/testing/unstable/simulation/Door"
 import { Effect, Schema } from "effect"
-import { acceptedChat, decodeQuestion, onBlocks, textOf } from "./Answers.ts"
+import { acceptedChat, askOpenAi, onBlocks, textOf } from "./Answers.ts"
 import { type BrokenOff, isExplained } from "./BrokenOff.ts"
 import type { Wire } from "./MemoryServer.ts"
 
@@ -29,7 +29,6 @@ const Event = Schema.Struct({
   response: Schema.optionalKey(Response)
 })
 const decodeEvent = Schema.decodeUnknownSync(Schema.fromJsonString(Event))
-const planOf = Schema.decodeUnknownSync(PlanId)
 
 /** A stream of Responses as its client has read it. */
 export interface HeardResponse {
@@ -75,26 +74,14 @@ const hear = (heard: HeardResponse, block: string, { process, world }: Site): vo
  * the events once more, and reads the plan.
  */
 export const make = (site: Site, wire: Wire["Service"], all: Array<HeardResponse>, read: Door["Service"]["read"]) => {
-  const start: Door["Service"]["start"] = ({ body, key }, { begin, take }) =>
+  const start: Door["Service"]["start"] = (asked, { begin, take }) =>
     Effect.gen(function* () {
-      const { agents, mcp_servers, preferences, question, session_id } = decodeQuestion(body)
-      const headers = {
-        "content-type": "application/json",
-        "x-bowline-session": session_id,
-        ...(key !== undefined && { "idempotency-key": key })
-      }
-      const sent = {
-        model: "bowline",
-        stream: true,
+      const { answer, plan } = yield* askOpenAi(wire, "/v1/responses", asked, ({ preferences, question }) => ({
         input: question,
-        background: preferences["on_disconnect"] === "continue" && key !== undefined,
-        bowline: { agents, mcp_servers, preferences }
-      }
-      const answer = yield* acceptedChat(
-        yield* wire.ask({ method: "POST", path: "/v1/responses", headers }, JSON.stringify(sent))
-      )
+        background: preferences["on_disconnect"] === "continue" && asked.key !== undefined
+      }))
       const heard: HeardResponse = {
-        plan: planOf(answer.headers["x-bowline-plan-id"]),
+        plan,
         blocks: [],
         texts: new Map(),
         response: undefined,
