@@ -234,19 +234,14 @@ const telemetry = ({ log: logged, telemetry: { content, exports } }: Config) =>
 
 /** The whole gateway, listening. With another planner its `plans` run that one. */
 export const layer = (config: Config, plans: typeof Plans.layer = Plans.layer) =>
-  Layer.mergeAll(
-    draining,
-    announcement(config),
-    ineffective(config),
-    compiled,
-    metrics,
-    ConfigReload.layer(config)
-  ).pipe(
+  Layer.mergeAll(draining, announcement(config), ineffective(config), compiled, metrics).pipe(
     Layer.provideMerge(Layer.provideMerge(addresses(config), HttpGateway.server)),
     Layer.provideMerge(ListeningServer.layer(config)),
     Layer.provideMerge(push(config)),
     Layer.provideMerge(runtime(config, plans)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
     Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),
+    // A SIGHUP that comes while the gateway starts or drains would end the process.
+    Layer.provide(ConfigReload.layer(config)),
     Layer.provide(telemetry(config))
   )

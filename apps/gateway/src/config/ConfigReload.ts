@@ -85,8 +85,9 @@ const signals = Effect.gen(function* () {
 export const layer = (config: GatewayConfig["Service"]): Layer.Layer<never> =>
   Layer.effectDiscard(
     Effect.gen(function* () {
+      const asked = yield* signals
       const { look, reread } = yield* make(config)
-      const next = Effect.timeoutOption(Queue.take(yield* signals), "1 second")
+      const next = Effect.timeoutOption(Queue.take(asked), "1 second")
       yield* Effect.forkScoped(
         Effect.forever(Effect.flatMap(next, Option.match({ onNone: () => look, onSome: () => reread })))
       )

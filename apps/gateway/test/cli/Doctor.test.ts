@@ -3,9 +3,8 @@ import * as LoopbackNetwork from "@bowline/testing/http/LoopbackNetwork"
 import { Network } from "@bowline/testing/http/Network"
 import * as ScriptedMcpServer from "@bowline/testing/mcp/ScriptedMcpServer"
 import { assert, describe, it } from "@effect/vitest"
-import { ConfigProvider, Deferred, Effect, Fiber } from "effect"
+import { ConfigProvider, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { createServer } from "node:net"
 import { join } from "node:path"
 import { run } from "../../src/cli/doctor/Finding.ts"
 import { machineChecks } from "../../src/cli/doctor/MachineChecks.ts"
@@ -13,6 +12,7 @@ import { networkChecks } from "../../src/cli/doctor/NetworkChecks.ts"
 import { mutual, pem, terminate } from "../egress/MutualTls.ts"
 import { folderOf } from "../file/ConfigFolder.ts"
 import { databases } from "../plan/Databases.ts"
+import { mutePort } from "../http/MutePort.ts"
 import { start } from "../http/RunningGateway.ts"
 import { bowline } from "./Bowline.ts"
 import { findings } from "./doctor/Findings.ts"
@@ -49,22 +49,6 @@ const lister =
         : json(401, { error: "no" })
     return Effect.succeed({ ...answer, headers: { ...answer.headers, ...headers } })
   }
-
-/** A port at which a connection is accepted, and never answered. */
-const mute = Effect.gen(function* () {
-  const asked = yield* Deferred.make<void>()
-  const server = createServer(() => Deferred.doneUnsafe(asked, Effect.void))
-  const port = yield* Effect.acquireRelease(
-    Effect.callback<number>((resume) => {
-      server.listen(0, "127.0.0.1", () => {
-        const address = server.address()
-        resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0))
-      })
-    }),
-    () => Effect.sync(() => server.close())
-  )
-  return { port, asked: Deferred.await(asked) }
-})
 
 const memory = { BOWLINE_DATA_DIR: "memory:", BOWLINE_PORT: "0" }
 
@@ -250,7 +234,7 @@ describe("bowline doctor", () => {
 
   it.live("ends at once with Ctrl-C, though a server does not answer", () =>
     Effect.gen(function* () {
-      const { asked, port } = yield* mute
+      const { asked, port } = yield* mutePort
       const { child, ended } = yield* bowline(["doctor"], {
         BOWLINE_PORT: "0",
         DATABASE_URL: `postgres://ann:x@127.0.0.1:${port}/x`

@@ -12,7 +12,9 @@ import { join } from "node:path"
 import * as ConfigReload from "../../src/config/ConfigReload.ts"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
 import { formatProblem } from "../../src/setting/ConfigProblem.ts"
+import { bowline } from "../cli/Bowline.ts"
 import { folderOf } from "../file/ConfigFolder.ts"
+import { mutePort } from "../http/MutePort.ts"
 import { payloads } from "../http/RunningGateway.ts"
 import { get, start } from "../plan/GatewayProcess.ts"
 import { askAndRead, gate } from "../plan/TroubledGateway.ts"
@@ -310,6 +312,23 @@ describe("a gateway whose file changes", () => {
       const text = yield* Fiber.join(reading)
       assert.deepInclude(payloads(text, "task.finished")[0], { state: "rejected" })
       assert.match(text, /^event: final$/m)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("reads it on a SIGHUP that comes while the gateway starts, which does not end it", () =>
+    Effect.gen(function* () {
+      const { asked, port } = yield* mutePort
+      const { child, output } = yield* bowline(["serve"], { DATABASE_URL: `postgres://ann@127.0.0.1:${port}/a` })
+      yield* asked
+      child.kill("SIGHUP")
+      yield* Effect.repeat(
+        Effect.sync(() => output.stderr),
+        {
+          until: (lines) => lines.includes("configuration_reread") || child.signalCode !== null,
+          schedule: Schedule.spaced("20 millis")
+        }
+      )
+      assert.isNull(child.signalCode)
     }).pipe(Effect.scoped)
   )
 
