@@ -90,13 +90,13 @@ const drawUpTo = (most: number, seed: number, kinds: FaultKinds): Scenario => {
 /** What a seed stands for. */
 export const draw = (seed: number, kinds: FaultKinds = allFaults): Scenario => drawUpTo(5, seed, kinds)
 
-/** What a seed stands for where callers ask this. It has fewer plans, so that an app can run many seeds, and as many faults. */
+/** What a seed stands for where callers ask this. An app runs many seeds of few plans: there each plan meets more faults. */
 export const drawForApp = (
   seed: number,
   questions: Arrays.NonEmptyReadonlyArray<string>,
   kinds: FaultKinds = allFaults
 ): Scenario => {
-  const scenario = drawUpTo(3, seed, kinds)
+  const scenario = drawUpTo(2, seed, kinds)
   const plans = scenario.plans.map((plan, index) => ({
     ...plan,
     question: questions[index % questions.length] ?? questions[0],
