@@ -104,7 +104,7 @@ export class ResponseEvents {
     return !this.isOver && this.#calls.size === 0 && Array.from(this.#waiting).some((call) => !decided.has(call))
   }
 
-  /** The index behind the last item of these ids. */
+  /** The index after the last item of these ids. */
   behind(ids: ReadonlySet<string>): number {
     return this.#items.findLastIndex((item) => item !== undefined && ids.has(item.id)) + 1
   }

@@ -9,7 +9,7 @@ import type { ResponseEvent, ResponseEvents } from "./ResponseEvents.ts"
 
 const encode = (event: ResponseEvent): string => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
 
-/** The end of a stream that is not the plan's. It has the number of the event before it: behind that the client can read on. */
+/** The end of a stream that is not the plan's. It has the number of the event before it: after that the client can read on. */
 const failure = (sequence_number: number, code: string, message: string): ResponseEvent => {
   const { error } = OpenAiError.make(500, code, message)
   const event = { ...error, type: "error", sequence_number, error }
@@ -24,9 +24,9 @@ interface Seen {
 }
 
 /**
- * The events of a plan's response behind those that were seen. It begins at once, and never ends in silence: a client that does not see
+ * The events of a plan's response after those that were seen. It begins at once, and never ends in silence: a client that does not see
  * `response.completed`, `response.incomplete` or `response.failed` sees an `error`. At a pause it ends with `response.completed`, as the server
- * of OpenAI does, since clients decide behind the end only; the response in it is still `in_progress`.
+ * of OpenAI does, since clients decide after the end only; the response in it is still `in_progress`.
  */
 export const respond = (
   { after, events, pause }: Seen,

@@ -22,7 +22,7 @@ interface Telling {
   readonly tail: string
   /** The calls that the client has decided about just now. */
   readonly decided: ReadonlySet<string>
-  /** Reads the plan behind this frame in place of the client, while only a decision is waited for. */
+  /** Reads the plan after this frame in place of the client, while only a decision is waited for. */
   readonly hold: (seen: number) => Effect.Effect<void>
   readonly isDraining: Effect.Effect<boolean>
   readonly headers: Readonly<Record<string, string>>
@@ -43,7 +43,7 @@ const decodePayload = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Reco
 
 /**
  * The frames of a plan as the events of a UI protocol. It begins at once, and never ends in silence. Where the plan only waits for a
- * decision it ends before the plan: clients decide behind the end of a stream.
+ * decision it ends before the plan: clients decide after the end of a stream.
  */
 export const respond = (
   { frames, plan_id, session_id }: Reading,
