@@ -1,6 +1,6 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { contentType, Problem } from "@bowline/protocol/unstable/api/Problem"
-import { Broken, type Door, Refused } from "@bowline/testing/unstable/simulation/Door"
+import { Broken, type ReplicaClient, Refused } from "@bowline/testing/unstable/simulation/ReplicaClient"
 import { Effect, Option, Schema, Stream } from "effect"
 import type { IncomingMessage } from "node:http"
 import type { Wire } from "./MemoryServer.ts"
@@ -96,7 +96,7 @@ type Question = ReturnType<typeof decodeQuestion>
 export const askOpenAi = Effect.fnUntraced(function* (
   wire: Wire["Service"],
   path: string,
-  { body, key }: Parameters<Door["Service"]["start"]>[0],
+  { body, key }: Parameters<ReplicaClient["Service"]["start"]>[0],
   fieldsOf: (question: Question) => object
 ) {
   const question = decodeQuestion(body)

@@ -1,7 +1,7 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import { toEvent } from "@bowline/runtime/unstable/store/EventRow"
 import type { Options } from "@bowline/testing/simulation/Simulation"
-import type { Door, Site } from "@bowline/testing/unstable/simulation/Door"
+import type { ReplicaClient, Site } from "@bowline/testing/unstable/simulation/ReplicaClient"
 import { Effect, Schema } from "effect"
 import { askOpenAi, onBlocks } from "./Answers.ts"
 import { type BrokenOff, isExplained } from "./BrokenOff.ts"
@@ -52,7 +52,12 @@ const hear = (heard: HeardChat, block: string, { process, world }: Site): void =
 
 /** Asks as a client of OpenAI's API does. What comes shows only that the connection lives: behind the end of its plan the caller reads the plan. */
 export const make =
-  (site: Site, wire: Wire["Service"], all: Array<HeardChat>, read: Door["Service"]["read"]): Door["Service"]["start"] =>
+  (
+    site: Site,
+    wire: Wire["Service"],
+    all: Array<HeardChat>,
+    read: ReplicaClient["Service"]["read"]
+  ): ReplicaClient["Service"]["start"] =>
   (asked, { begin, take }) =>
     Effect.gen(function* () {
       const { answer, plan } = yield* askOpenAi(wire, "/v1/chat/completions", asked, ({ question }) => ({

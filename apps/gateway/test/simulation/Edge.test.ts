@@ -4,7 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Config, Effect } from "effect"
 import { fromEnvironment } from "../../src/config/GatewayConfig.ts"
 import { bugs } from "./EdgeBugs.ts"
-import * as HttpDoor from "./HttpDoor.ts"
+import * as HttpReplicaClient from "./HttpReplicaClient.ts"
 
 const config = Effect.map(
   // Without a key it would draw one.
@@ -13,9 +13,13 @@ const config = Effect.map(
 )
 
 /** The options of a run through the routes. */
-const through = Effect.fnUntraced(function* (options: Options, planted?: HttpDoor.Planted) {
-  const heard = HttpDoor.makeHeard()
-  return { ...options, door: HttpDoor.make(yield* config, heard, planted), rules: HttpDoor.rulesOf(heard) }
+const through = Effect.fnUntraced(function* (options: Options, planted?: HttpReplicaClient.Planted) {
+  const heard = HttpReplicaClient.makeHeard()
+  return {
+    ...options,
+    client: HttpReplicaClient.make(yield* config, heard, planted),
+    rules: HttpReplicaClient.rulesOf(heard)
+  }
 })
 
 const run = (...given: Parameters<typeof through>) =>

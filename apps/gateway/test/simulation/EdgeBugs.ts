@@ -5,7 +5,7 @@ import type { Options } from "@bowline/testing/simulation/Simulation"
 import { Effect, Layer, Scope, Stream } from "effect"
 import { Plans } from "@bowline/runtime/plan/Plans"
 import * as Usage from "@bowline/domain/plan/Usage"
-import type { Plant, Way } from "./HttpDoor.ts"
+import type { Plant, Way } from "./HttpReplicaClient.ts"
 
 type Scenario = NonNullable<Options["scenario"]>
 type Streams = PlanStreams["Service"]

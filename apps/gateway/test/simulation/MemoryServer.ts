@@ -1,4 +1,4 @@
-import { Broken, type Site } from "@bowline/testing/unstable/simulation/Door"
+import { Broken, type Site } from "@bowline/testing/unstable/simulation/ReplicaClient"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Context, Effect, Layer, type Scope } from "effect"
 import { HttpServer } from "effect/http"

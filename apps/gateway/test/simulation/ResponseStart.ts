@@ -1,6 +1,6 @@
 import type { PlanId } from "@bowline/domain/plan/Plan"
 import type { Options } from "@bowline/testing/simulation/Simulation"
-import type { Door, Site } from "@bowline/testing/unstable/simulation/Door"
+import type { ReplicaClient, Site } from "@bowline/testing/unstable/simulation/ReplicaClient"
 import { Effect, Schema } from "effect"
 import { acceptedChat, askOpenAi, onBlocks, textOf } from "./Answers.ts"
 import { type BrokenOff, isExplained } from "./BrokenOff.ts"
@@ -73,8 +73,13 @@ const hear = (heard: HeardResponse, block: string, { process, world }: Site): vo
  * Asks as a client of OpenAI's Responses does. What comes shows only that the connection lives: behind the end of its plan the caller asks for the second half of
  * the events once more, and reads the plan.
  */
-export const make = (site: Site, wire: Wire["Service"], all: Array<HeardResponse>, read: Door["Service"]["read"]) => {
-  const start: Door["Service"]["start"] = (asked, { begin, take }) =>
+export const make = (
+  site: Site,
+  wire: Wire["Service"],
+  all: Array<HeardResponse>,
+  read: ReplicaClient["Service"]["read"]
+) => {
+  const start: ReplicaClient["Service"]["start"] = (asked, { begin, take }) =>
     Effect.gen(function* () {
       const { answer, plan } = yield* askOpenAi(wire, "/v1/responses", asked, ({ preferences, question }) => ({
         input: question,

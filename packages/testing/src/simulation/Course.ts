@@ -5,7 +5,7 @@ import { Context, Duration, Effect, Fiber } from "effect"
 import { Caller } from "./Callers.ts"
 import type { Cluster } from "./Cluster.ts"
 import type { Database } from "./Database.ts"
-import * as Faults from "./Faults.ts"
+import { injectFaults } from "./InjectFaults.ts"
 import type { Load } from "./Process.ts"
 import { models } from "./Replica.ts"
 import { plainPlan, type Scenario, type ScenarioPlan } from "./Scenario.ts"
@@ -70,7 +70,7 @@ export class Course {
     const longest = Math.max(...scenario.plans.map(({ at, timeoutMs }) => at + timeoutMs))
     const patience = longest + Duration.toMillis(leaseTtl) + tooLate
     const calling = yield* Effect.forkChild(Effect.timeoutOption(this.#ask(scenario.plans), 2 * patience))
-    yield* Faults.run(this.#parts, scenario.faults)
+    yield* injectFaults(this.#parts, scenario.faults)
     yield* Effect.raceFirst(Fiber.await(calling), cluster.awaitGone)
     this.faultsEnd = world.now
     world.tell("world", "", "no more faults")
@@ -96,11 +96,11 @@ export class Course {
   /** A question for each session, on any of the wires: what is stored can be sent on each. */
   #probes(): ReadonlyArray<ScenarioPlan> {
     const { plans, question, scenario, world } = this.#parts
-    const draws = world.draws.of("probes")
+    const random = world.random.of("probes")
     const sessions = Array.from(new Set(scenario.plans.map(({ session }) => session)))
     return sessions.map((session, index) => {
       const asked = question === undefined ? {} : { question }
-      const model = draws.pick(models)
+      const model = random.pick(models)
       const probe = { ...plainPlan, ...asked, name: `probe${index}`, session, replica: index, model }
       plans.set(probe.name, probe)
       world.probes.push(probe.name)

@@ -1,6 +1,6 @@
 import { PlanId } from "@bowline/domain/plan/Plan"
 import { TaskId } from "@bowline/domain/tool/TaskState"
-import { Door, type Question, type Site } from "@bowline/testing/unstable/simulation/Door"
+import { ReplicaClient, type Question, type Site } from "@bowline/testing/unstable/simulation/ReplicaClient"
 import { SecretKey } from "@bowline/runtime/store/SecretKey"
 import type { PlanStreams } from "@bowline/runtime/unstable/plan/PlanStreams"
 import type { TaskStore } from "@bowline/runtime/unstable/store/TaskStore"
@@ -35,9 +35,9 @@ const ways: ReadonlyArray<readonly [Way, ...ReadonlyArray<Way>]> = [
 ]
 
 /** By the number in the name of its plan; within that the seed draws it, from a stream of its own. Few questions can be asked by MCP: half of them are. */
-const wayOf = (question: Question, draws: Site["process"]["draws"]): Way => {
+const wayOf = (question: Question, random: Site["process"]["random"]): Way => {
   const [, name = "", number = 0] = /FACT-(\D*(\d+))/.exec(JSON.stringify(question.body)) ?? []
-  const own = draws.of(`way of ${name}`)
+  const own = random.of(`way of ${name}`)
   if (McpStart.canAsk(question) && own.chance(50)) return "call"
   return own.pick(ways[Number(number) % ways.length] ?? ["stream"])
 }
@@ -75,7 +75,7 @@ export const make =
   (config: GatewayConfig["Service"], heard: Heard, { plant = Layer.empty, way }: Planted = {}) =>
   (site: Site) =>
     Layer.effect(
-      Door,
+      ReplicaClient,
       Effect.gen(function* () {
         const wire = yield* MemoryServer.Wire
         const ask = (...given: Parameters<typeof wire.ask>) => Effect.flatMap(wire.ask(...given), accepted)
@@ -87,9 +87,9 @@ export const make =
         const read = PlanStart.read(wire)
         const a2a = A2aStart.make(site, wire, heard, read)
         const response = ResponseStart.make(site, wire, heard.responses, read)
-        const waitMs = site.world.process.draws.of("wait of MCP").int(0, 20_000)
+        const waitMs = site.world.process.random.of("wait of MCP").int(0, 20_000)
         const mcp = McpStart.make(site, wire, heard.answers, waitMs, read)
-        const starts: Readonly<Record<Way, Door["Service"]["start"]>> = {
+        const starts: Readonly<Record<Way, ReplicaClient["Service"]["start"]>> = {
           stream: PlanStart.streamed(wire),
           call: mcp.start,
           json: PlanStart.whole(wire, heard.results, read),
@@ -100,7 +100,7 @@ export const make =
           "subscribed task": a2a.subscribed
         }
         return {
-          start: (question, audience) => starts[way ?? wayOf(question, site.world.process.draws)](question, audience),
+          start: (question, audience) => starts[way ?? wayOf(question, site.world.process.random)](question, audience),
           read,
           cancel: (plan) => {
             if (heard.answers.some((answer) => answer.plan === plan)) return mcp.cancel(plan)
