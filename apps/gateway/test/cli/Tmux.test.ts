@@ -2,6 +2,7 @@ import { stall } from "@bowline/testing/http/Move"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
 import { spawnSync } from "node:child_process"
+import { randomUUID } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { folderOf } from "../file/ConfigFolder.ts"
@@ -10,9 +11,9 @@ import { bowline } from "../plan/GatewayProcess.ts"
 
 const hasTmux = spawnSync("tmux", ["-V"]).status === 0
 
-/** A command in a window of a tmux of its own, which ends with the scope. */
+/** A command in a window of a tmux of its own, which ends with the scope. One that ends still has its socket for a moment. */
 const inTmux = (command: string) => {
-  const socket = `bowline-${process.pid}`
+  const socket = `bowline-${randomUUID()}`
   const tmux = (...args: ReadonlyArray<string>) =>
     spawnSync("tmux", ["-L", socket, "-f", "/dev/null", ...args], { encoding: "utf8" }).stdout
   return Effect.acquireRelease(
