@@ -66,6 +66,9 @@ interface Refusal {
   readonly plan_id?: PlanId
 }
 
+/** A little later the same request may have another answer: the replica is not ready, or the caller has asked too often. */
+const passing: ReadonlyArray<number | undefined> = [429, 503]
+
 const notRefused = <E>(answer: IncomingMessage, refusalOf: (text: string) => Effect.Effect<Refusal, E>) =>
   Effect.gen(function* () {
     if ((answer.statusCode ?? 0) < 300) return answer
@@ -73,7 +76,7 @@ const notRefused = <E>(answer: IncomingMessage, refusalOf: (text: string) => Eff
     const refusal = yield* Effect.orElseSucceed(refusalOf(text), () => undefined)
     if (refusal === undefined) return yield* Effect.die(`No problem document: ${answer.statusCode} ${text}`)
     const { code, plan_id: plan } = refusal
-    return yield* new Refused({ code, isPassing: code === "unavailable" || code === "draining", plan })
+    return yield* new Refused({ code, isPassing: passing.includes(answer.statusCode), plan })
   })
 
 /** The answer, if the request is not refused. A refusal that is no problem document is a bug. */
@@ -114,7 +117,7 @@ export const askOpenAi = Effect.fnUntraced(function* (
 
 const refusedRpc = (answer: IncomingMessage, failed: typeof RpcError.Type) => {
   const { code, plan_id: plan } = causeOf(failed)
-  return new Refused({ code, isPassing: answer.statusCode === 503, plan })
+  return new Refused({ code, isPassing: passing.includes(answer.statusCode), plan })
 }
 
 /** The result of an answer in JSON-RPC, whose refusals may have the status of success. */

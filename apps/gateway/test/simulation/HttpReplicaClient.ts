@@ -13,7 +13,9 @@ import * as HttpGateway from "../../src/route/HttpGateway.ts"
 import * as A2aStart from "./A2aStart.ts"
 import * as A2aTask from "./A2aTask.ts"
 import { accepted, textOf } from "./Answers.ts"
+import * as CallerRates from "./CallerRates.ts"
 import * as ChatStart from "./ChatStart.ts"
+import * as Keys from "./Keys.ts"
 import * as McpStart from "./McpStart.ts"
 import * as MemoryServer from "./MemoryServer.ts"
 import * as PlanStart from "./PlanStart.ts"
@@ -23,7 +25,11 @@ const Waiting = Schema.fromJsonString(
   Schema.Struct({ approvals: Schema.Array(Schema.Struct({ plan_id: PlanId, task_id: TaskId })) })
 )
 /** A bug of the routes: another service in the place of the one that they use. */
-export type Plant = Layer.Layer<never, never, Plans | PlanStreams | TaskStore>
+export type Plant = Layer.Layer<
+  never,
+  never,
+  Plans | PlanStreams | TaskStore | GatewayConfig | RateLimiter.RateLimiterStore
+>
 
 /** The ways in which a caller may ask. */
 export type Way = "stream" | "json" | "call" | "chat" | "response" | "task" | "sent task" | "subscribed task"
@@ -49,18 +55,21 @@ export const makeHeard = () => ({
   chats: new Array<ChatStart.HeardChat>(),
   responses: new Array<ResponseStart.HeardResponse>(),
   tasks: new Array<A2aTask.HeardTask>(),
-  cancels: new Array<A2aTask.HeardCancel>()
+  cancels: new Array<A2aTask.HeardCancel>(),
+  keys: Keys.makeHeard()
 })
 export type Heard = ReturnType<typeof makeHeard>
 
 /** What must hold of it. */
-export const rulesOf = ({ answers, cancels, chats, responses, results, tasks }: Heard) => ({
+export const rulesOf = ({ answers, cancels, chats, keys, responses, results, tasks }: Heard) => ({
   answers: McpStart.rule(answers),
   results: PlanStart.rule(results),
   chats: ChatStart.rule(chats),
   responses: ResponseStart.rule(responses),
   tasks: A2aTask.rule(tasks),
-  cancels: A2aTask.cancelRule(cancels)
+  cancels: A2aTask.cancelRule(cancels),
+  keys: Keys.rule(keys),
+  rates: CallerRates.rule(keys.requests)
 })
 
 export interface Planted {
@@ -68,58 +77,79 @@ export interface Planted {
   readonly plant?: Plant
   /** In which way all callers ask. */
   readonly way?: Way
+  /** Whether all callers have keys, and may ask a few times a second. */
+  readonly hasKeys?: boolean | undefined
+}
+
+/** How the gateway is configured where it is open, and where callers have keys. */
+export interface Configs {
+  readonly open: GatewayConfig["Service"]
+  readonly keyed: GatewayConfig["Service"]
+}
+
+/** How one caller reaches a replica over its wire. */
+const doorOf = (
+  site: Site,
+  heard: Heard,
+  way: Way | undefined,
+  wire: MemoryServer.Wire["Service"]
+): ReplicaClient["Service"] => {
+  const { random } = site.world.process
+  const ask = (...given: Parameters<typeof wire.ask>) => Effect.flatMap(wire.ask(...given), accepted)
+  const post = (path: string, body?: Schema.Json) =>
+    ask(
+      { method: "POST", path, headers: body === undefined ? {} : { "content-type": "application/json" } },
+      body === undefined ? "" : JSON.stringify(body)
+    )
+  const read = PlanStart.read(wire)
+  const a2a = A2aStart.make(site, wire, heard, read)
+  const response = ResponseStart.make(site, wire, heard.responses, read)
+  const mcp = McpStart.make(site, wire, heard.answers, random.of("wait of MCP").int(0, 20_000), read)
+  const starts: Readonly<Record<Way, ReplicaClient["Service"]["start"]>> = {
+    stream: PlanStart.streamed(wire),
+    call: mcp.start,
+    json: PlanStart.whole(wire, heard.results, read),
+    chat: ChatStart.make(site, wire, heard.chats, read),
+    response: response.start,
+    task: a2a.streamed,
+    "sent task": a2a.sent,
+    "subscribed task": a2a.subscribed
+  }
+  return {
+    start: (question, audience) => starts[way ?? wayOf(question, random)](question, audience),
+    read,
+    cancel: (plan) => {
+      if (heard.answers.some((answer) => answer.plan === plan)) return mcp.cancel(plan)
+      if (heard.tasks.some((task) => task.plan === plan)) return a2a.cancel(plan)
+      if (heard.responses.some((response) => response.plan === plan)) return response.cancel(plan)
+      return Effect.scoped(Effect.asVoid(Effect.flatMap(post(`/plans/${plan}/cancel`), textOf)))
+    },
+    decide: (plan, decision) =>
+      Effect.gen(function* () {
+        const text = yield* textOf(yield* ask({ path: "/approvals?limit=100" }))
+        const { approvals } = yield* Effect.orDie(Schema.decodeUnknownEffect(Waiting)(text))
+        for (const { plan_id, task_id } of approvals) {
+          if (plan_id === plan) yield* textOf(yield* post(`/plans/${plan}/approvals/${task_id}`, { decision }))
+        }
+      }).pipe(Effect.scoped)
+  }
 }
 
 /** Callers speak HTTP to the gateway's own routes, in several protocols. */
 export const make =
-  (config: GatewayConfig["Service"], heard: Heard, { plant = Layer.empty, way }: Planted = {}) =>
-  (site: Site) =>
-    Layer.effect(
+  ({ keyed, open }: Configs, heard: Heard, { hasKeys, plant = Layer.empty, way }: Planted = {}) =>
+  (site: Site) => {
+    const rate = Keys.draw(site, hasKeys)
+    const config = rate === undefined ? open : { ...keyed, rateLimit: rate }
+    return Layer.effect(
       ReplicaClient,
-      Effect.gen(function* () {
-        const wire = yield* MemoryServer.Wire
-        const ask = (...given: Parameters<typeof wire.ask>) => Effect.flatMap(wire.ask(...given), accepted)
-        const post = (path: string, body?: Schema.Json) =>
-          ask(
-            { method: "POST", path, headers: body === undefined ? {} : { "content-type": "application/json" } },
-            body === undefined ? "" : JSON.stringify(body)
-          )
-        const read = PlanStart.read(wire)
-        const a2a = A2aStart.make(site, wire, heard, read)
-        const response = ResponseStart.make(site, wire, heard.responses, read)
-        const waitMs = site.world.process.random.of("wait of MCP").int(0, 20_000)
-        const mcp = McpStart.make(site, wire, heard.answers, waitMs, read)
-        const starts: Readonly<Record<Way, ReplicaClient["Service"]["start"]>> = {
-          stream: PlanStart.streamed(wire),
-          call: mcp.start,
-          json: PlanStart.whole(wire, heard.results, read),
-          chat: ChatStart.make(site, wire, heard.chats, read),
-          response: response.start,
-          task: a2a.streamed,
-          "sent task": a2a.sent,
-          "subscribed task": a2a.subscribed
-        }
-        return {
-          start: (question, audience) => starts[way ?? wayOf(question, site.world.process.random)](question, audience),
-          read,
-          cancel: (plan) => {
-            if (heard.answers.some((answer) => answer.plan === plan)) return mcp.cancel(plan)
-            if (heard.tasks.some((task) => task.plan === plan)) return a2a.cancel(plan)
-            if (heard.responses.some((response) => response.plan === plan)) return response.cancel(plan)
-            return Effect.scoped(Effect.asVoid(Effect.flatMap(post(`/plans/${plan}/cancel`), textOf)))
-          },
-          decide: (plan, decision) =>
-            Effect.gen(function* () {
-              const text = yield* textOf(yield* ask({ path: "/approvals?limit=100" }))
-              const { approvals } = yield* Effect.orDie(Schema.decodeUnknownEffect(Waiting)(text))
-              for (const { plan_id, task_id } of approvals) {
-                if (plan_id === plan) yield* textOf(yield* post(`/plans/${plan}/approvals/${task_id}`, { decision }))
-              }
-            }).pipe(Effect.scoped)
-        }
+      Effect.map(MemoryServer.Wire, (wire) => {
+        const of = (wire: MemoryServer.Wire["Service"]) => doorOf(site, heard, way, wire)
+        return rate === undefined ? of(wire) : Keys.client(site, wire, rate, heard.keys, of)
       })
     ).pipe(
       Layer.provide(Layer.provide(HttpGateway.server, plant)),
-      Layer.provide([MemoryServer.layer(site), PushNotifications.layer, RateLimiter.layerStoreMemory]),
+      Layer.provide([MemoryServer.layer(site), PushNotifications.layer]),
       Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(SecretKey, config.secretKey)])
     )
+  }

@@ -1,4 +1,3 @@
-import { anonymous } from "@bowline/domain/caller/CallerName"
 import { CredentialStore } from "@bowline/runtime/unstable/store/CredentialStore"
 import { PlanStore } from "@bowline/runtime/unstable/store/PlanStore"
 import { Context, Duration, Effect, Fiber } from "effect"
@@ -111,13 +110,13 @@ export class Course {
   /** Waits until every plan is over, or until the time has passed. */
   #awaitEnds(until: number): Effect.Effect<void> {
     const { database, world } = this.#parts
-    const open = Context.get(database.stores, PlanStore).list(
-      anonymous,
-      { states: ["queued", "running"] },
-      { limit: 1 }
+    const plans = Context.get(database.stores, PlanStore)
+    const callers = new Set(Array.from(database.created.values(), ({ caller }) => caller))
+    const open = Effect.forEach(callers, (caller) =>
+      plans.list(caller, { states: ["queued", "running"] }, { limit: 1 })
     )
-    return Effect.flatMap(Effect.orDie(open), ({ items }) =>
-      items.length === 0 || world.now >= until
+    return Effect.flatMap(Effect.orDie(open), (lists) =>
+      lists.every(({ items }) => items.length === 0) || world.now >= until
         ? Effect.void
         : Effect.andThen(
             Effect.sleep(500),
