@@ -73,6 +73,10 @@ export class ResponseEvents {
     this.#texts = new ResponseTexts(ref.plan_id, this.#items, (type, fields) => this.#emit(type, fields))
   }
 
+  get plan_id(): string {
+    return this.#ref.plan_id
+  }
+
   /** The response as far as the frames have told it. */
   get response(): ResponseObject.ResponseObject {
     return this.#responseAt(this.#progress)
