@@ -22,7 +22,7 @@ export type CallerAct =
   | { readonly _tag: "Cancel"; readonly at: number; readonly replica: number }
   /** Posts the same request with the same key. */
   | { readonly _tag: "AskAgain"; readonly at: number; readonly replica: number }
-  /** Decides about all calls that wait. A second decision may say the contrary. */
+  /** Decides about all calls that wait. A second decision may be the other one. */
   | { readonly _tag: "Decide"; readonly at: number; readonly replica: number; readonly approves: boolean }
 
 /** What a plan may use up, as its request says it. */
@@ -137,7 +137,7 @@ export type Fault =
   | { readonly _tag: "NetworkSlow"; readonly at: number; readonly ms: number; readonly delayMs: number }
   /** Every connection of the replica to providers and peers is reset, or goes on without another byte. Those of callers are reset, too, if they have any. */
   | { readonly _tag: "NetworkReset" | "HalfOpen"; readonly at: number; readonly replica: number }
-  /** At the so-manieth request of this plan, from 0. */
+  /** At the request of this plan with this number, from 0. */
   | { readonly _tag: "Provider"; readonly plan: string; readonly request: number; readonly does: ProviderFault }
   /** For a while the provider takes the credential for none of its own. */
   | { readonly _tag: "Expire"; readonly at: number; readonly ms: number; readonly credential: string }
