@@ -84,7 +84,7 @@ describeInBrowser("what callers and admins do in the console", () => {
           assert.strictEqual((await bowlineOf(url, "ann").sessions.get("knots")).message_count, 6)
           decide(page, true)
           await revert.click()
-          await page.getByText("What came behind it is gone.").waitFor()
+          await page.getByText("What came after it is gone.").waitFor()
           await expect.poll(() => messages.count(), { timeout: 20_000 }).toBe(5)
           assert.strictEqual((await bowlineOf(url, "ann").sessions.get("knots")).message_count, 5)
 

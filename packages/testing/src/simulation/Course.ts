@@ -14,7 +14,7 @@ import type { World } from "./World.ts"
 /** How long after its deadline, and the time of a lease, a plan may still be open before the run goes on without it, in milliseconds. */
 const tooLate = 75_000
 
-/** How long everything has to come to rest behind the last plan, in milliseconds. */
+/** How long everything has to come to rest after the last plan, in milliseconds. */
 const rest = 12_000
 
 /** How long the last questions have, in milliseconds. */

@@ -77,7 +77,7 @@ const strikeOne = (parts: Parts, fault: OfReplica, replica: Replica): Effect.Eff
   const place = fault.replica % cluster.size
   switch (fault._tag) {
     case "Kill":
-      process.killBehind(fault.tasks)
+      process.killAfter(fault.tasks)
       return Effect.callback<void>((resume) => {
         const forget = process.onKill(() => world.process.post(() => resume(Effect.void)))
         return Effect.sync(forget)

@@ -87,7 +87,7 @@ export class Process {
     if (task !== undefined) running.run(this, task)
   }
 
-  /** Does it next, behind what is there already. */
+  /** Does it next, after what is there already. */
   readonly post = (task: Task): void => {
     if (this.#isAlive) this.#queue.push(task)
   }
@@ -134,8 +134,8 @@ export class Process {
     for (const hear of killed) hear()
   }
 
-  /** Kills it behind so many more tasks. */
-  killBehind(tasks: number): void {
+  /** Kills it after so many more tasks. */
+  killAfter(tasks: number): void {
     this.#tasksLeft = tasks
   }
 

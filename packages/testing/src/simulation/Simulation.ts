@@ -43,7 +43,7 @@ export interface Options {
   readonly world?: AppWorld
   /** What happens, instead of what the seed draws. */
   readonly scenario?: Scenario
-  /** Ends the run behind so many tasks. */
+  /** Ends the run after so many tasks. */
   readonly steps?: number
   readonly faults?: FaultKinds
   readonly config?: Partial<PlansConfig["Service"]>

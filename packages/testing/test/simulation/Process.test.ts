@@ -65,7 +65,7 @@ describe("a simulated process", () => {
         }
       })
       one.fork(work)
-      one.killBehind(tasks)
+      one.killAfter(tasks)
       loop.after(1, () => {})
       await loop.run(() => !one.isAlive)
       assert.strictEqual(done, Math.max(0, tasks - 1))
