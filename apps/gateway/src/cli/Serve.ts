@@ -36,6 +36,7 @@ const cannotStore = (config: GatewayConfig["Service"], { message, reason }: Stor
 export const run = Effect.fnUntraced(
   function* (given: Readonly<Record<string, Option.Option<string>>> = {}) {
     yield* outliveReader
+    yield* Signals.outliveHangUps
     const config = yield* fromProcess(Record.getSomes(given))
     // A caller's schema may have a regular expression that blocks everybody: V8 then switches to its linear engine.
     setFlagsFromString("--enable-experimental-regexp-engine-on-excessive-backtracks")
@@ -54,7 +55,8 @@ export const run = Effect.fnUntraced(
       })
     )
   },
-  Effect.catchTag("InvalidConfiguration", ({ problems }) => misconfigured(problems))
+  Effect.catchTag("InvalidConfiguration", ({ problems }) => misconfigured(problems)),
+  Effect.scoped
 )
 
 export const serve = Command.make("serve", flags, run).pipe(Command.withDescription("Serve the gateway"))

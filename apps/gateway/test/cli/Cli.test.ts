@@ -1,14 +1,24 @@
 import { error, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
+import { spawnSync } from "node:child_process"
 import { once } from "node:events"
-import { writeFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join, relative } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
+import { folderOf } from "../file/ConfigFolder.ts"
+import { mutePort } from "../http/MutePort.ts"
 import { databases } from "../plan/Databases.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
 import { sources } from "../plan/GatewayProcess.ts"
 import { bowline } from "./Bowline.ts"
+
+/** Where it listens, once it does. */
+const listening = ({ child, output }: Effect.Success<ReturnType<typeof bowline>>) =>
+  Effect.promise(() => once(child.stderr, "data")).pipe(
+    Effect.map(() => /Listening on (http:[^\s"]+)[\s"]/.exec(output.stderr)?.[1]),
+    Effect.repeat({ until: (url) => url !== undefined })
+  )
 
 /** A gateway that nothing is configured for, not even a subcommand, once it has said what to try. */
 const demo = Effect.gen(function* () {
@@ -19,6 +29,28 @@ const demo = Effect.gen(function* () {
   )
   return { ...gateway, url: /Listening on (http:[^"]+)/.exec(gateway.output.stderr)?.[1] ?? "" }
 })
+
+/** A gateway whose collector of telemetry accepts connections, and never answers. `exports` waits for one. */
+const exporter = Effect.fnUntraced(function* (under: ReadonlyArray<string> = []) {
+  const { asked, port } = yield* mutePort
+  const gateway = yield* bowline(
+    ["serve"],
+    {
+      BOWLINE_PORT: "0",
+      BOWLINE_DATA_DIR: "memory:",
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
+      OTEL_METRIC_EXPORT_INTERVAL: "3600000"
+    },
+    { under }
+  )
+  yield* listening(gateway)
+  return { ...gateway, exports: asked }
+})
+
+/** Runs a command as the first process of its own namespace. */
+const container = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
+const [unshare = "", ...namespace] = container
+const canUnshare = spawnSync(unshare, [...namespace, "true"]).status === 0
 
 /** Writes the built-in modules that a process has loaded as its last line. */
 const listModules = 'data:text/javascript,process.on("exit",()=>console.log(process.moduleLoadList.join()))'
@@ -140,6 +172,61 @@ describe("bowline serve", () => {
       child.kill("SIGTERM")
       assert.deepInclude(yield* ended, { code: 0, signal: null })
     })
+  )
+
+  it.live("drops its log while nobody reads it, and ends without a reader", () =>
+    Effect.gen(function* () {
+      const file = join(yield* folderOf({ "gateway.yaml": "{}" }), "gateway.yaml")
+      const gateway = yield* bowline(["serve"], {
+        BOWLINE_PORT: "0",
+        BOWLINE_DATA_DIR: "memory:",
+        BOWLINE_CONFIG: file
+      })
+      const { child, ended } = gateway
+      const url = yield* listening(gateway)
+      child.stderr.pause()
+      // A line of the log names each of them.
+      writeFileSync(file, Array.from({ length: 20_000 }, (_, at) => `no_such_key_${at}: true\n`).join(""))
+      const metrics = Effect.promise(async () => (await fetch(`${url}/metrics`)).text())
+      yield* Effect.repeat(
+        Effect.andThen(
+          Effect.sync(() => child.kill("SIGHUP")),
+          metrics
+        ),
+        { until: (text) => /^bowline_log_dropped_total [1-9]/m.test(text), schedule: Schedule.spaced("20 millis") }
+      )
+      child.kill("SIGTERM")
+      // Nobody reads, so the pipe is never at its end.
+      yield* Effect.promise(() => once(child, "exit"))
+      assert.strictEqual(child.exitCode, 0)
+      child.stderr.resume()
+      yield* ended
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("is not ended by a SIGHUP while it exports the rest of its telemetry", () =>
+    Effect.gen(function* () {
+      const { child, ended, exports } = yield* exporter()
+      child.kill("SIGTERM")
+      yield* exports
+      child.kill("SIGHUP")
+      assert.deepInclude(yield* ended, { code: 0, signal: null })
+    }).pipe(Effect.scoped)
+  )
+
+  it.live.skipIf(!canUnshare)("ends at once on a second signal also as the first process of a container", () =>
+    Effect.gen(function* () {
+      const { child, ended, exports } = yield* exporter(container)
+      const inside = Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8"))
+      process.kill(inside, "SIGTERM")
+      yield* exports
+      const again = Effect.delay(
+        Effect.sync(() => child.exitCode === null && process.kill(inside, "SIGTERM")),
+        "100 millis"
+      )
+      const last = yield* Effect.raceFirst(ended, Effect.forever(again))
+      assert.deepInclude(last, { code: 143, signal: null })
+    }).pipe(Effect.scoped)
   )
 
   it.live("ends at once on a second signal, but not on the echo of the first", () =>

@@ -88,7 +88,7 @@ export interface Configs {
 }
 
 /** How one caller reaches a replica over its wire. */
-const doorOf = (
+const clientOf = (
   site: Site,
   heard: Heard,
   way: Way | undefined,
@@ -144,7 +144,7 @@ export const make =
     return Layer.effect(
       ReplicaClient,
       Effect.map(MemoryServer.Wire, (wire) => {
-        const of = (wire: MemoryServer.Wire["Service"]) => doorOf(site, heard, way, wire)
+        const of = (wire: MemoryServer.Wire["Service"]) => clientOf(site, heard, way, wire)
         return rate === undefined ? of(wire) : Keys.client(site, wire, rate, heard.keys, of)
       })
     ).pipe(

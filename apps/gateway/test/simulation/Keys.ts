@@ -9,7 +9,7 @@ import * as Crossings from "./Crossings.ts"
 import type { Wire } from "./MemoryServer.ts"
 
 type Rule = NonNullable<Options["rules"]>[string]
-type Doors = ReplicaClient["Service"]
+type Client = ReplicaClient["Service"]
 
 const callers = [
   { name: CallerName.make("ann"), key: "key-of-ann" },
@@ -60,12 +60,12 @@ export const client = (
   wire: Wire["Service"],
   rate: CallerRates.Rate,
   { conflicts, crossings, owners, requests }: Heard,
-  doorOf: (wire: Wire["Service"]) => Doors
-): Doors => {
+  clientOf: (wire: Wire["Service"]) => Client
+): Client => {
   const { process, world } = site
   const open = ({ key, name }: (typeof callers)[number]) => {
     const keyed = CallerRates.onWire(site, wire, requests, { name, key, rate })
-    return { name, wire: keyed, client: doorOf(keyed) }
+    return { name, wire: keyed, client: clientOf(keyed) }
   }
   const [ofAnn, ofBob] = [open(ann), open(bob)]
   const of = (caller: (typeof callers)[number]) => (caller === ann ? ofAnn : ofBob)
