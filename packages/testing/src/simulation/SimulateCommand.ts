@@ -52,8 +52,8 @@ const commandOf = (given: Omit<Options, "seed" | "steps">) =>
       const options = { ...given, seed, store, ...(steps !== undefined && { steps }) }
       const run = yield* Effect.promise(() => simulate(options))
       if (trace) yield* say(run.trace.map(print))
-      const isWhole = steps === undefined || run.tasks < steps
-      const time = `${(run.virtualMs / 1_000).toFixed(3)} s of virtual time, ${run.tasks} steps`
+      const isWhole = steps === undefined || run.steps < steps
+      const time = `${(run.virtualMs / 1_000).toFixed(3)} s of virtual time, ${run.steps} steps`
       if (!isWhole || run.violations.length === 0) {
         return yield* say([`Seed ${seed}: ${time}${isWhole ? ", and every rule holds" : ""}`])
       }

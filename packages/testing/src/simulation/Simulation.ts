@@ -43,7 +43,7 @@ export interface Options {
   readonly world?: AppWorld
   /** What happens, instead of what the seed draws. */
   readonly scenario?: Scenario
-  /** Ends the run after so many tasks. */
+  /** Ends the run after so many steps, each of which is one task of a process. Then nothing is checked. */
   readonly steps?: number
   readonly faults?: FaultKinds
   readonly config?: Partial<PlansConfig["Service"]>
@@ -67,7 +67,8 @@ export interface SimulationResult {
   /** What must not have happened, misuse too. Nothing is checked of a run that was ended before its end. */
   readonly violations: ReadonlyArray<Violation>
   readonly virtualMs: number
-  readonly tasks: number
+  /** As `Options.steps` counts them. */
+  readonly steps: number
 }
 
 const defaultTools = Layer.succeed(LocalTools, Tools.tools)
@@ -179,7 +180,7 @@ export const simulate = async (options: Options): Promise<SimulationResult> => {
       misuse,
       violations: check(observed, rules),
       virtualMs: loop.now,
-      tasks: loop.tasks
+      steps: loop.tasks
     }
   } catch (cause) {
     throw new Error(`The run of seed ${seed} broke off`, { cause })

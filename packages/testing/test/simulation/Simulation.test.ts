@@ -11,7 +11,7 @@ import { tracesOf } from "./printTraces.ts"
 
 /** The first seeds that kill a process. */
 const seeds = Array.from({ length: 50 }, (_, index) => index + 1)
-  .filter((seed) => draw(seed).faults.some(({ _tag }) => _tag === "Kill"))
+  .filter((seed) => drawScenario(seed).faults.some(({ _tag }) => _tag === "Kill"))
   .slice(0, 2)
 
 const runs = [...seeds.map((seed) => ({ seed, store: "memory" }) as const), { seed: 3, store: "pglite" } as const]
@@ -40,11 +40,11 @@ describe("a simulated run", () => {
     )
   })
 
-  it("ends behind so many tasks, with the story of the whole run up to there", async () => {
+  it("ends after so many steps, with the story of the whole run up to there", async () => {
     const whole = await simulate({ seed: 6 })
-    const steps = Math.floor(whole.tasks / 2)
+    const steps = Math.floor(whole.steps / 2)
     const part = await simulate({ seed: 6, steps })
-    assert.strictEqual(part.tasks, steps)
+    assert.strictEqual(part.steps, steps)
     assert.deepStrictEqual(part.trace, whole.trace.slice(0, part.trace.length))
     assert.isAbove(whole.trace.length, part.trace.length)
   })
