@@ -1,10 +1,8 @@
 import { toFrame } from "@bowline/runtime/unstable/store/EventRow"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber } from "effect"
+import { Deferred, Effect, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { RunningCalls } from "../../src/mcp/RunningCalls.ts"
-
-type Message = object | "ping"
+import { type Message, RunningCalls } from "../../src/mcp/RunningCalls.ts"
 
 const step = (number: number) =>
   toFrame(number, "2026-01-02T03:04:05.678Z", { event: "step", data: { step: number, attempt: 1 } })
@@ -74,6 +72,19 @@ describe("a call that takes its time", () => {
         sent,
         Array.from({ length: 6 }, () => "ping")
       )
+    })
+  )
+
+  it.effect("keeps little of what it says for a client that does not read, and its response in any case", () =>
+    Effect.gen(function* () {
+      const over = yield* Deferred.make<object>()
+      const call = { id: 1, token: "t", owner: undefined, run: () => Deferred.await(over) }
+      const messages = yield* new RunningCalls().stream([{ known: true }], [call])
+      yield* TestClock.adjust("10 hours")
+      yield* Deferred.succeed(over, { content: [] })
+      const read = yield* Stream.runCollect(messages)
+      assert.deepStrictEqual([read.length, read[0]], [101, { known: true }])
+      assert.deepStrictEqual(read.at(-1), { jsonrpc: "2.0", id: 1, result: { content: [] } })
     })
   )
 
