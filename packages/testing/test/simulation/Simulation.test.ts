@@ -11,7 +11,7 @@ import { tracesOf } from "./printTraces.ts"
 
 /** The first seeds that kill a process. */
 const seeds = Array.from({ length: 50 }, (_, index) => index + 1)
-  .filter((seed) => draw(seed).faults.some(({ _tag }) => _tag === "Kill"))
+  .filter((seed) => drawScenario(seed).faults.some(({ _tag }) => _tag === "Kill"))
   .slice(0, 2)
 
 const runs = [...seeds.map((seed) => ({ seed, store: "memory" }) as const), { seed: 3, store: "pglite" } as const]
