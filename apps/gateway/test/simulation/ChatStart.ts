@@ -135,7 +135,11 @@ export interface HeardCompletion {
 
 /** Asks, and waits for the answer as one object. Behind it the caller reads the plan. */
 export const whole =
-  (wire: Wire["Service"], all: Array<HeardCompletion>, read: Door["Service"]["read"]): Door["Service"]["start"] =>
+  (
+    wire: Wire["Service"],
+    all: Array<HeardCompletion>,
+    read: ReplicaClient["Service"]["read"]
+  ): ReplicaClient["Service"]["start"] =>
   (asked, { begin, take }) =>
     Effect.gen(function* () {
       const fields = (question: Parameters<typeof questionOf>[0]) => ({ ...questionOf(question), stream: false })

@@ -6,7 +6,7 @@ import { acceptedChat, askOpenAi, askWholeOpenAi, codeOf, decodeQuestion, onBloc
 import { type BrokenOff, isExplained } from "./BrokenOff.ts"
 import type { Wire } from "./MemoryServer.ts"
 
-type Asked = Parameters<Door["Service"]["start"]>[0]
+type Asked = Parameters<ReplicaClient["Service"]["start"]>[0]
 type Question = ReturnType<typeof decodeQuestion>
 type Rule = NonNullable<Options["rules"]>[string]
 
@@ -151,7 +151,7 @@ export const make = (
       .pipe(Effect.flatMap(acceptedChat), Effect.flatMap(textOf), Effect.map(decodeResponse), Effect.scoped)
 
   /** Asks, and waits for the response as one object, or looks for it as long as it goes on in the background. Behind its end the caller reads the plan. */
-  const whole: Door["Service"]["start"] = (asked, { begin, take }) =>
+  const whole: ReplicaClient["Service"]["start"] = (asked, { begin, take }) =>
     Effect.gen(function* () {
       const given = yield* askWholeOpenAi(wire, "/v1/responses", asked, (question) => ({
         ...fieldsOf(question, asked),
@@ -163,7 +163,7 @@ export const make = (
       yield* begin(plan)
       let response = failure === undefined ? decodeResponse(given.text) : failed(failure.code)
       while (isInBackground(decodeQuestion(asked.body), asked) && running.includes(response.status)) {
-        yield* Effect.sleep(site.world.process.draws.int(200, 3_000))
+        yield* Effect.sleep(site.world.process.random.int(200, 3_000))
         response = yield* get(plan)
         yield* take(["ping"])
       }
