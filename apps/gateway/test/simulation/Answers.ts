@@ -95,13 +95,13 @@ export const acceptedChat = (answer: IncomingMessage) =>
 
 type Question = ReturnType<typeof decodeQuestion>
 
-/** Asks by a route of OpenAI's API, with the fields that it has of its own, and gives the answer and its plan. */
-export const askOpenAi = Effect.fnUntraced(function* (
+/** Asks by a route of OpenAI's API, with the fields that it has of its own, and gives the answer, whatever it is. */
+const postOpenAi = (
   wire: Wire["Service"],
   path: string,
   { body, key }: Parameters<ReplicaClient["Service"]["start"]>[0],
   fieldsOf: (question: Question) => object
-) {
+) => {
   const question = decodeQuestion(body)
   const { agents, mcp_servers, preferences, session_id } = question
   const headers = {
@@ -111,8 +111,35 @@ export const askOpenAi = Effect.fnUntraced(function* (
   }
   const bowline = { agents, mcp_servers, preferences }
   const sent = JSON.stringify({ model: "bowline", stream: true, bowline, ...fieldsOf(question) })
-  const answer = yield* acceptedChat(yield* wire.ask({ method: "POST", path, headers }, sent))
-  return { answer, plan: planOf(answer.headers["x-bowline-plan-id"]) }
+  return wire.ask({ method: "POST", path, headers }, sent)
+}
+
+const planIn = (answer: IncomingMessage): PlanId => planOf(answer.headers["x-bowline-plan-id"])
+
+/** The answer and its plan. */
+export const askOpenAi = (...given: Parameters<typeof postOpenAi>) =>
+  Effect.map(Effect.flatMap(postOpenAi(...given), acceptedChat), (answer) => ({ answer, plan: planIn(answer) }))
+
+/** The code for which clients of OpenAI's API look. */
+export const codeOf = (code: string | undefined) => (code === "context_overflow" ? "context_length_exceeded" : code)
+
+/** How a plan has failed, for a client that did not ask for a stream. */
+export interface WholeFailure {
+  readonly status: number
+  readonly code: string
+  /** Clients of OpenAI's API may ask again. */
+  readonly mayRetry: boolean
+}
+
+/** The plan and the answer as one object, or how the plan has failed: then the status is that of an error, and the answer names the plan. */
+export const askWholeOpenAi = Effect.fnUntraced(function* (...given: Parameters<typeof postOpenAi>) {
+  const answer = yield* postOpenAi(...given)
+  const { headers, statusCode: status = 0 } = answer
+  const isEnd = status >= 300 && headers["x-bowline-plan-id"] !== undefined && status !== 503
+  if (!isEnd) return { plan: planIn(yield* acceptedChat(answer)), text: yield* textOf(answer) }
+  const { error } = yield* Effect.orDie(decodeOpenAi(yield* textOf(answer)))
+  const failure: WholeFailure = { status, code: error.code, mayRetry: headers["x-should-retry"] !== "false" }
+  return { plan: planIn(answer), failure }
 })
 
 const refusedRpc = (answer: IncomingMessage, failed: typeof RpcError.Type) => {

@@ -28,6 +28,8 @@ export interface KeyedRequest {
     | {
         readonly at: number
         readonly status: number
+        /** It is refused for its rate. The answer to a plan that its provider refused for one names the plan. */
+        readonly isLimited: boolean
         readonly counted: Counted | undefined
         readonly retryAfterS: number | undefined
       }
@@ -50,6 +52,7 @@ export const onWire = (
     request.answer = {
       at: world.now,
       status: answer.statusCode ?? 0,
+      isLimited: answer.statusCode === 429 && answer.headers["x-bowline-plan-id"] === undefined,
       counted:
         answer.headers["ratelimit-limit"] === undefined
           ? undefined
@@ -74,7 +77,7 @@ const wrongIn = (
   { answer, at, caller, rate: [limit, window], replica }: KeyedRequest
 ): string | undefined => {
   if (answer === undefined) return undefined
-  const { counted, retryAfterS, status } = answer
+  const { counted, isLimited, retryAfterS, status } = answer
   if (status === 401) return "is not known"
   // While the store does not answer, nobody is refused.
   if (counted === undefined) {
@@ -83,7 +86,7 @@ const wrongIn = (
   const seconds = Duration.toSeconds(window)
   if (counted.limit !== limit || counted.remaining < 0 || counted.remaining >= limit) return "is told another rate"
   if (!isWhole(counted.resetS, seconds)) return `may come again in ${counted.resetS} s`
-  if (status !== 429) return undefined
+  if (!isLimited) return undefined
   if (counted.remaining !== 0 || !isWhole(retryAfterS, seconds)) return `is refused for ${retryAfterS} s`
   // A request may have waited for a replica or the store.
   const from = at - Duration.toMillis(window) - aftermath(observed)
@@ -102,7 +105,7 @@ export const rule =
       return what === undefined ? [] : [`${request.caller} ${what} by ${request.replica} at ${request.at} ms`]
     })
     const admitted = all.flatMap(({ answer, ...request }) =>
-      answer?.counted === undefined || answer.status === 429 ? [] : [{ ...request, ...answer.counted, end: answer.at }]
+      answer?.counted === undefined || answer.isLimited ? [] : [{ ...request, ...answer.counted, end: answer.at }]
     )
     const doubled = admitted.flatMap((one) => {
       // As seconds were rounded up.

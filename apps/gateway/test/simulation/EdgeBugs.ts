@@ -223,6 +223,24 @@ export const bugs: Readonly<Record<string, Bug>> = {
     way: "json",
     scenario: short
   },
+  "a word that a chat lacks that came as a whole": {
+    plant: lostWord,
+    rule: "completions",
+    way: "whole chat",
+    scenario: short
+  },
+  "a chat that came as a whole without its usage": {
+    plant: noUsage,
+    rule: "completions",
+    way: "whole chat",
+    scenario: short
+  },
+  "a word that a response lacks that came as a whole": {
+    plant: lostWord,
+    rule: "responses",
+    way: "whole response",
+    scenario: { ...short, plans: short.plans.map((plan) => ({ ...plan, hasKey: false })) }
+  },
   "a word that a response lacks": {
     plant: lostWord,
     rule: "responses",

@@ -32,7 +32,17 @@ export type Plant = Layer.Layer<
 >
 
 /** The ways in which a caller may ask. */
-export type Way = "stream" | "json" | "call" | "chat" | "response" | "task" | "sent task" | "subscribed task"
+export type Way =
+  | "stream"
+  | "json"
+  | "call"
+  | "chat"
+  | "whole chat"
+  | "response"
+  | "whole response"
+  | "task"
+  | "sent task"
+  | "subscribed task"
 
 const ways: ReadonlyArray<readonly [Way, ...ReadonlyArray<Way>]> = [
   ["stream", "stream", "json"],
@@ -40,12 +50,16 @@ const ways: ReadonlyArray<readonly [Way, ...ReadonlyArray<Way>]> = [
   ["task", "sent task", "subscribed task"]
 ]
 
+/** What is drawn behind a way. */
+const otherwise: { readonly [way in Way]?: Way } = { chat: "whole chat", response: "whole response" }
+
 /** By the number in the name of its plan; within that the seed draws it, from a stream of its own. Few questions can be asked by MCP: half of them are. */
 const wayOf = (question: Question, random: Site["process"]["random"]): Way => {
   const [, name = "", number = 0] = /FACT-(\D*(\d+))/.exec(JSON.stringify(question.body)) ?? []
   const own = random.of(`way of ${name}`)
   if (McpStart.canAsk(question) && own.chance(50)) return "call"
-  return own.pick(ways[Number(number) % ways.length] ?? ["stream"])
+  const way = own.pick<Way>(ways[Number(number) % ways.length] ?? ["stream"])
+  return own.chance(30) ? (otherwise[way] ?? way) : way
 }
 
 /** What callers hear. */
@@ -53,6 +67,7 @@ export const makeHeard = () => ({
   answers: new Array<McpStart.HeardAnswer>(),
   results: new Array<PlanStart.HeardResult>(),
   chats: new Array<ChatStart.HeardChat>(),
+  completions: new Array<ChatStart.HeardCompletion>(),
   responses: new Array<ResponseStart.HeardResponse>(),
   tasks: new Array<A2aTask.HeardTask>(),
   cancels: new Array<A2aTask.HeardCancel>(),
@@ -61,10 +76,11 @@ export const makeHeard = () => ({
 export type Heard = ReturnType<typeof makeHeard>
 
 /** What must hold of it. */
-export const rulesOf = ({ answers, cancels, chats, keys, responses, results, tasks }: Heard) => ({
+export const rulesOf = ({ answers, cancels, chats, completions, keys, responses, results, tasks }: Heard) => ({
   answers: McpStart.rule(answers),
   results: PlanStart.rule(results),
   chats: ChatStart.rule(chats),
+  completions: ChatStart.wholeRule(completions),
   responses: ResponseStart.rule(responses),
   tasks: A2aTask.rule(tasks),
   cancels: A2aTask.cancelRule(cancels),
@@ -110,7 +126,9 @@ const clientOf = (
     call: mcp.start,
     json: PlanStart.whole(wire, heard.results, read),
     chat: ChatStart.make(site, wire, heard.chats, read),
+    "whole chat": ChatStart.whole(wire, heard.completions, read),
     response: response.start,
+    "whole response": response.whole,
     task: a2a.streamed,
     "sent task": a2a.sent,
     "subscribed task": a2a.subscribed

@@ -28,8 +28,6 @@ interface Parts {
   readonly scenario: Scenario
   /** The plans that providers know: the probes come to them. */
   readonly plans: Map<string, ScenarioPlan>
-  /** What is asked in the end, if an app says so. */
-  readonly question: string | undefined
 }
 
 /** As an operator does: the windows of long ago are no reason why a probe fails. */
@@ -94,13 +92,12 @@ export class Course {
 
   /** A question for each session, on any of the wires: what is stored can be sent on each. */
   #probes(): ReadonlyArray<ScenarioPlan> {
-    const { plans, question, scenario, world } = this.#parts
+    const { plans, scenario, world } = this.#parts
     const random = world.random.of("probes")
     const sessions = Array.from(new Set(scenario.plans.map(({ session }) => session)))
     return sessions.map((session, index) => {
-      const asked = question === undefined ? {} : { question }
       const model = random.pick(models)
-      const probe = { ...plainPlan, ...asked, name: `probe${index}`, session, replica: index, model }
+      const probe = { ...plainPlan, name: `probe${index}`, session, replica: index, model }
       plans.set(probe.name, probe)
       world.probes.push(probe.name)
       return probe

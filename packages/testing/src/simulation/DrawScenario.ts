@@ -1,3 +1,4 @@
+import type { Array as Arrays } from "effect"
 import { drawFault, allFaults, type FaultKinds } from "./DrawFault.ts"
 import { drawBudget, drawDay, drawPlan, type Frame, lengthOf, times } from "./DrawPlan.ts"
 import { SeededRandom } from "./SeededRandom.ts"
@@ -62,8 +63,7 @@ const drawPlot = (random: SeededRandom, name: string, frame: Frame, kinds: Fault
   return plot.draw(random, { ...plan, timeoutMs: 120_000 }, elsewhere)
 }
 
-/** What a seed stands for. */
-export const drawScenario = (seed: number, kinds: FaultKinds = allFaults): Scenario => {
+const drawUpTo = (most: number, seed: number, kinds: FaultKinds): Scenario => {
   const random = new SeededRandom(`scenario ${seed}`)
   const frame: Frame = {
     replicas: random.int(1, 3),
@@ -71,7 +71,7 @@ export const drawScenario = (seed: number, kinds: FaultKinds = allFaults): Scena
     isLong: random.chance(25),
     isSlow: random.chance(25)
   }
-  const count = random.int(1, 5)
+  const count = random.int(1, most)
   const plot = random.chance(20) ? drawPlot(random, "p0", frame, kinds) : undefined
   const plans = times(count, (index) =>
     index === 0 && plot !== undefined ? plot.plan : drawPlan(random, `p${index}`, frame)
@@ -85,4 +85,24 @@ export const drawScenario = (seed: number, kinds: FaultKinds = allFaults): Scena
     faults: [...(plot?.faults ?? []), ...faults.filter((fault) => fault !== undefined)],
     ...drawDay(budgets, count)
   }
+}
+
+/** What a seed stands for. */
+export const drawScenario = (seed: number, kinds: FaultKinds = allFaults): Scenario => drawUpTo(5, seed, kinds)
+
+/** What a seed stands for where callers ask this. It has fewer plans, so that an app can run many seeds, and as many faults. */
+export const drawAppScenario = (
+  seed: number,
+  questions: Arrays.NonEmptyReadonlyArray<string>,
+  kinds: FaultKinds = allFaults
+): Scenario => {
+  const scenario = drawUpTo(3, seed, kinds)
+  const plans = scenario.plans.map((plan, index) => ({
+    ...plan,
+    question: questions[index % questions.length] ?? questions[0],
+    ballast: 0,
+    // Its own script answers: it calls the tools of the app, and no agents of the world.
+    steps: []
+  }))
+  return { ...scenario, plans }
 }

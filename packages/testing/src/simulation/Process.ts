@@ -42,6 +42,8 @@ export class Process {
   readonly context: Context.Context<never>
   /** How many of its fibers have not ended, by the plan that they say in their logs; the others under an empty name. */
   readonly fibers = new Map<string, number>()
+  /** Runs a task as one of the process. To enter `running` for each of the tasks would make a map each time. */
+  readonly #inside = running.run(this, () => AsyncLocalStorage.snapshot())
   #isAlive = true
   /** Of those that have not ended yet. */
   #pauses = 0
@@ -84,7 +86,7 @@ export class Process {
       this.#queue = this.#queue.slice(this.#at)
       this.#at = 0
     }
-    if (task !== undefined) running.run(this, task)
+    if (task !== undefined) this.#inside(task)
   }
 
   /** Does it next, after what is there already. */

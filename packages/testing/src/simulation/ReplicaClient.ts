@@ -80,7 +80,7 @@ export const layerServices = ({ process, world }: Site) =>
           world.process,
           process,
           Effect.asVoid(Effect.mapError(effect, refusedBy)),
-          Effect.fail(new Broken())
+          Effect.suspend(() => Effect.fail(new Broken()))
         ).pipe(
           // A replica that shuts down interrupts what it has not answered: its callers see that the connection is gone.
           Effect.catchCauseIf(Cause.hasInterrupts, () => Effect.fail(new Broken()))

@@ -6,7 +6,7 @@ import { check, type Checker, checkers, type Violation } from "./check/Checkers.
 import { Cluster } from "./Cluster.ts"
 import { Course } from "./Course.ts"
 import { Database } from "./Database.ts"
-import { drawScenario } from "./DrawScenario.ts"
+import { drawScenario, drawAppScenario } from "./DrawScenario.ts"
 import { allFaults, type FaultKinds } from "./DrawFault.ts"
 import { SeededRandom } from "./SeededRandom.ts"
 import * as ReplicaClient from "./ReplicaClient.ts"
@@ -71,21 +71,10 @@ export interface SimulationResult {
   readonly steps: number
 }
 
-const defaultTools = Layer.succeed(LocalTools, Tools.tools)
+/** Loaded before a run: its first compaction would read it from the disk. */
+let tokenizer: Promise<unknown> | undefined
 
-const withQuestions = (scenario: Scenario, questions: AppWorld["questions"]): Scenario =>
-  questions === undefined
-    ? scenario
-    : {
-        ...scenario,
-        plans: scenario.plans.map((plan, index) => ({
-          ...plan,
-          question: questions[index % questions.length] ?? questions[0],
-          ballast: 0,
-          // Its own script answers: it calls the tools of the app, and no agents of the world.
-          steps: []
-        }))
-      }
+const defaultTools = Layer.succeed(LocalTools, Tools.tools)
 
 /**
  * Runs a world of callers, replicas of the gateway, a store, providers and peers in virtual time, by what the seed draws. The same seed gives
@@ -110,12 +99,12 @@ export const simulate = async (options: Options): Promise<SimulationResult> => {
     steps = Infinity
   } = options
   const { questions, script, tools = defaultTools } = options.world ?? {}
-  const scenario = options.scenario ?? withQuestions(drawScenario(seed, faults), questions)
+  const scenario =
+    options.scenario ?? (questions ? drawAppScenario(seed, questions, faults) : drawScenario(seed, faults))
   const random = new SeededRandom(`run ${scenario.seed}`)
   const loop = new Loop(random.of("order"))
   const world = new World(loop, random)
-  // The first compaction would read it from the disk.
-  await import("gpt-tokenizer/encoding/o200k_base")
+  await (tokenizer ??= import("gpt-tokenizer/encoding/o200k_base"))
   // PGlite is loaded by runs on it alone.
   const pglite =
     options.store === "pglite" ? await (await import("./PgliteStore.ts")).open(overrides.sqlClient) : undefined
@@ -151,7 +140,7 @@ export const simulate = async (options: Options): Promise<SimulationResult> => {
     const budgetOf = () => (world.day?.lifted === undefined ? world.day : undefined)
     const surroundings = { world, wires, database, config: configOf({ ...config, budgetOf }), overrides, client, tools }
     const cluster = new Cluster(surroundings, scenario.replicas)
-    const course = new Course({ world, wires, database, cluster, scenario, plans, question: questions?.[0] })
+    const course = new Course({ world, wires, database, cluster, scenario, plans })
     let isOver = false
     world.process.fork(
       Effect.onExit(course.run, (exit) =>
