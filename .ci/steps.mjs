@@ -52,7 +52,9 @@ export const runExamples = () => {
       const cwd = join(root, "examples", name)
       const { scripts } = JSON.parse(readFileSync(join(cwd, "package.json"), "utf8"))
       if (scripts?.start === undefined) return []
-      return [[`example ${name}`, scripts.start, [], { cwd, shell: true, timeout: 120_000 }]]
+      // Each would compile the same sources.
+      const env = { ...environment(), NODE_COMPILE_CACHE: join(root, "node_modules", ".bowline-compiled") }
+      return [[`example ${name}`, scripts.start, [], { cwd, env, shell: true, timeout: 120_000 }]]
     })
   )
 }

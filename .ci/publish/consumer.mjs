@@ -99,7 +99,7 @@ const run = async (what, command, args, options) => {
 
 /** Compiles the consumer with the compiler of this checkout. */
 export const checkTypes = (resolution, folder) =>
-  run(`tsc under ${resolution}`, bin("tsc"), ["-p", `tsconfig.${resolution}.json`], { cwd: folder })
+  run(`tsc under ${resolution}`, bin("tsc"), ["-p", `tsconfig.${resolution}.json`, "--checkers", "1"], { cwd: folder })
 
 /** Loads every entry, and runs the app. */
 export const runApp = async (folder) => {
