@@ -337,8 +337,7 @@ describe("secrets", () => {
           assert.include(log, line)
         }
         assert.deepStrictEqual(telling(said), [])
-      }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer)),
-    120_000
+      }).pipe(Effect.scoped, Effect.provide(LoopbackNetwork.layer))
   )
 
   it.live.each([
