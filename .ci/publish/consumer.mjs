@@ -93,7 +93,8 @@ export const install = async (manager, folder, registry) => {
 }
 
 const run = async (what, command, args, options) => {
-  const { code, output } = await capture(command, args, { timeout: 120_000, ...options })
+  // It only has the processors that the tests leave it.
+  const { code, output } = await capture(command, args, { timeout: 300_000, ...options })
   return code === 0 ? [] : [`${what} has ended with ${code}:\n${output.slice(0, 4000)}`]
 }
 
@@ -110,9 +111,9 @@ export const runApp = async (folder) => {
   ]
 }
 
-/** How a process has ended that was told to: it runs no plan that it could wait for, so that 20 s are plenty. */
+/** How a process has ended that was told to: it runs no plan that it could wait for, so that 60 s are plenty, also beside the tests. */
 export const endOf = async (ended) => {
-  const [code, signal] = await Promise.race([ended, sleep(20_000, [undefined, "no end in 20 s"], { ref: false })])
+  const [code, signal] = await Promise.race([ended, sleep(60_000, [undefined, "no end in 60 s"], { ref: false })])
   return code ?? signal
 }
 

@@ -116,6 +116,7 @@ describeInBrowser("the view of a plan", () => {
         const { faults, page } = yield* openPage(url, `/plans/${id}`)
         yield* Effect.promise(async () => {
           await stateOf(page).getByText("completed").waitFor()
+          await page.locator("#row-attempt-2-1").waitFor()
           const grid = page.getByRole("treegrid")
           const active = async () => (await grid.getAttribute("aria-activedescendant")) ?? ""
           await grid.focus()
