@@ -22,7 +22,8 @@ const checks = [
   ["format", "oxfmt", ["--check"]],
   ["lint", "oxlint", ["--format=unix"]],
   ["blocks of the documentation", "node", ["apps/gateway/test/docs/writeBlocks.ts"]],
-  ["types", "tsc", []],
+  // Each checker of its own checks the types of libraries again.
+  ["types", "tsc", ["--checkers", "2"]],
   ["types of the console", "tsc", ["-p", "apps/console"]],
   ["types of the site", "tsc", ["-p", "apps/docs"]],
   ["dead code", "knip", ["--no-progress", "--no-config-hints"]],
@@ -51,7 +52,9 @@ export const runExamples = () => {
       const cwd = join(root, "examples", name)
       const { scripts } = JSON.parse(readFileSync(join(cwd, "package.json"), "utf8"))
       if (scripts?.start === undefined) return []
-      return [[`example ${name}`, scripts.start, [], { cwd, shell: true, timeout: 120_000 }]]
+      // Each would compile the same sources.
+      const env = { ...environment(), NODE_COMPILE_CACHE: join(root, "node_modules", ".bowline-compiled") }
+      return [[`example ${name}`, scripts.start, [], { cwd, env, shell: true, timeout: 120_000 }]]
     })
   )
 }

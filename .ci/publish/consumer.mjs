@@ -93,13 +93,14 @@ export const install = async (manager, folder, registry) => {
 }
 
 const run = async (what, command, args, options) => {
-  const { code, output } = await capture(command, args, { timeout: 120_000, ...options })
+  // It only has the processors that the tests leave it.
+  const { code, output } = await capture(command, args, { timeout: 300_000, ...options })
   return code === 0 ? [] : [`${what} has ended with ${code}:\n${output.slice(0, 4000)}`]
 }
 
 /** Compiles the consumer with the compiler of this checkout. */
 export const checkTypes = (resolution, folder) =>
-  run(`tsc under ${resolution}`, bin("tsc"), ["-p", `tsconfig.${resolution}.json`], { cwd: folder })
+  run(`tsc under ${resolution}`, bin("tsc"), ["-p", `tsconfig.${resolution}.json`, "--checkers", "1"], { cwd: folder })
 
 /** Loads every entry, and runs the app. */
 export const runApp = async (folder) => {
@@ -110,9 +111,9 @@ export const runApp = async (folder) => {
   ]
 }
 
-/** How a process has ended that was told to: it runs no plan that it could wait for, so that 20 s are plenty. */
+/** How a process has ended that was told to: it runs no plan that it could wait for, so that 60 s are plenty, also beside the tests. */
 export const endOf = async (ended) => {
-  const [code, signal] = await Promise.race([ended, sleep(20_000, [undefined, "no end in 20 s"], { ref: false })])
+  const [code, signal] = await Promise.race([ended, sleep(60_000, [undefined, "no end in 60 s"], { ref: false })])
   return code ?? signal
 }
 
@@ -145,7 +146,7 @@ export const runDemo = async (folder, [command, ...args], settings) => {
   const checked = await run("bowline check", command, [...args, "check"], options)
   if (checked.length > 0) return checked
   const stdio = ["ignore", "ignore", "pipe"]
-  const child = spawn(command, [...args, "serve"], { ...options, detached: true, stdio })
+  const child = spawn(command, args, { ...options, detached: true, stdio })
   const ended = once(child, "close")
   const lines = []
   try {
@@ -161,7 +162,7 @@ export const runDemo = async (folder, [command, ...args], settings) => {
       if (end === 0 || end === 130 || end === "SIGINT") return problems
       return [...problems, `After Ctrl-C bowline has ended with ${end}`]
     }
-    return [`bowline serve did not print ${printed} questions:\n${lines.join("\n")}`]
+    return [`bowline did not print ${printed} questions:\n${lines.join("\n")}`]
   } finally {
     killGroup(child.pid)
   }

@@ -71,7 +71,8 @@ export const serveRegistry = async (tarballs) => {
     if (!known.has(name)) known.set(name, versionsOf(name))
     return known.get(name)
   }
-  const server = createServer()
+  // A connection that is closed for its idleness may be closed upon a request.
+  const server = createServer({ keepAliveTimeout: 0 })
   server.listen(0, "127.0.0.1")
   await once(server, "listening")
   const url = `http://127.0.0.1:${server.address().port}`

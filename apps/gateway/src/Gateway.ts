@@ -206,7 +206,13 @@ const metrics = Layer.mergeAll(ProcessMetrics.layer, LookedUp.layer, Layer.effec
 const log = ({ format, level }: Config["log"]) =>
   Layer.mergeAll(
     Logger.layer([
-      LogLine.atLeast(level, format === "json" ? Logger.withConsoleError(LogLine.json) : Logger.consolePretty()),
+      LogLine.atLeast(
+        level,
+        LogLine.asRead(
+          process.stderr,
+          format === "json" ? Logger.withConsoleError(LogLine.json) : Logger.consolePretty()
+        )
+      ),
       Warnings.counting
     ]),
     Layer.succeed(Logger.LogToStderr, true),
@@ -241,7 +247,7 @@ export const layer = (config: Config, plans: typeof Plans.layer = Plans.layer) =
     Layer.provideMerge(runtime(config, plans)),
     Layer.provide([Layer.succeed(GatewayConfig, config), Layer.succeed(GatewayIdentity, config.identity)]),
     Layer.provide(ProviderMetrics.layerOfModels(config.configuredModels)),
-    // A SIGHUP that comes while the gateway starts or drains would end the process.
+    // A SIGHUP that comes while the gateway starts is heeded, too.
     Layer.provide(ConfigReload.layer(config)),
     Layer.provide(telemetry(config))
   )

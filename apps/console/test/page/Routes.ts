@@ -25,6 +25,9 @@ const over = async (url: string, planId: string): Promise<void> => {
   for await (const frame of createBowline({ baseUrl: url }).attach(planId)) if (frame.event === "done") return
 }
 
+/** A row of the timeline. */
+const finished = (what: string) => `[role=row]:has-text("${what} finished")`
+
 /** Asks the demo for something of everything, and gives the pages that show it. */
 export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> => {
   const bowline = createBowline({ baseUrl: url })
@@ -46,9 +49,14 @@ export const fillDemo = async (url: string): Promise<ReadonlyArray<ShownRoute>> 
     // What can be asked comes with the configuration, the table with the plans: so both are waited for.
     { name: "ask", path: "/", ready: "main:has(.samples):has(tbody tr)" },
     { name: "plans", path: "/plans", ready: "tbody tr" },
-    { name: "plan", path: `/plans/${full}`, ready: ".prose" },
+    // The answer comes with the plan's record, the timeline with its events.
+    {
+      name: "plan",
+      path: `/plans/${full}`,
+      ready: `main:has(.prose) ${finished("Step 2")} ~ ${finished("Attempt 1")}`
+    },
     { name: "running", path: `/plans/${stuck}`, ready: "[role=row] >> text=stuck" },
-    { name: "retracted", path: `/plans/${retracted}`, ready: ".retracted" },
+    { name: "retracted", path: `/plans/${retracted}`, ready: `main:has(.prose) ${finished("Attempt 2")}` },
     { name: "sessions", path: "/sessions", ready: "tbody tr" },
     { name: "session", path: `/sessions/${session_id}`, ready: "main h1" },
     { name: "approvals", path: "/approvals", ready: ".approval" },

@@ -20,7 +20,8 @@ const explainCause = (cause: Cause.Cause<unknown>) => {
 const start = Runtime.makeRunMain(({ fiber, teardown }) =>
   fiber.addObserver((exit) =>
     teardown(exit, (code) => {
-      process.stdout.write("", () => process.stderr.write("", () => process.exit(code)))
+      process.exitCode = code
+      process.stdout.write("", () => process.stderr.write("", () => process.exit()))
     })
   )
 )

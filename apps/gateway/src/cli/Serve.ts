@@ -32,9 +32,11 @@ const cannotStore = (config: GatewayConfig["Service"], { message, reason }: Stor
   )
 }
 
-const run = Effect.fnUntraced(
-  function* (given: Readonly<Record<string, Option.Option<string>>>) {
+/** Serves until a signal stops it, and then shuts down. What is `given` takes the place of variables, by the names of the flags. */
+export const run = Effect.fnUntraced(
+  function* (given: Readonly<Record<string, Option.Option<string>>> = {}) {
     yield* outliveReader
+    yield* Signals.outliveHangUps
     const config = yield* fromProcess(Record.getSomes(given))
     // A caller's schema may have a regular expression that blocks everybody: V8 then switches to its linear engine.
     setFlagsFromString("--enable-experimental-regexp-engine-on-excessive-backtracks")
@@ -53,8 +55,8 @@ const run = Effect.fnUntraced(
       })
     )
   },
-  Effect.catchTag("InvalidConfiguration", ({ problems }) => misconfigured(problems))
+  Effect.catchTag("InvalidConfiguration", ({ problems }) => misconfigured(problems)),
+  Effect.scoped
 )
 
-/** Serves until a signal stops it, and then shuts down. */
 export const serve = Command.make("serve", flags, run).pipe(Command.withDescription("Serve the gateway"))

@@ -1,6 +1,5 @@
 import * as TextFile from "@bowline/runtime/unstable/prompt/TextFile"
 import { Effect, Layer, Option, Queue } from "effect"
-import { closeSync, openSync } from "node:fs"
 import { stat } from "node:fs/promises"
 import { formatProblem } from "../setting/ConfigProblem.ts"
 import type { GatewayConfig } from "./GatewayConfig.ts"
@@ -53,27 +52,10 @@ export const make = Effect.fnUntraced(function* ({
   return { look, reread }
 })
 
-const hasTerminal = (): boolean => {
-  try {
-    closeSync(openSync("/dev/tty", "r"))
-    return true
-  } catch {
-    return false
-  }
-}
-
-/**
- * Gives every SIGHUP, but for the one that says that the terminal of the process is gone: that one still ends the process. Without a
- * listener each of them would.
- */
-const signals = Effect.gen(function* () {
+/** Every SIGHUP, until the scope closes. */
+const hangUps = Effect.gen(function* () {
   const queue = yield* Queue.sliding<NodeJS.Signals>(1)
-  const hadTerminal = hasTerminal()
-  const onSignal = (signal: NodeJS.Signals) => {
-    if (!hadTerminal || hasTerminal()) return void Queue.offerUnsafe(queue, signal)
-    process.off(signal, onSignal)
-    process.kill(process.pid, signal)
-  }
+  const onSignal = (signal: NodeJS.Signals) => void Queue.offerUnsafe(queue, signal)
   yield* Effect.acquireRelease(
     Effect.sync(() => process.on("SIGHUP", onSignal)),
     () => Effect.sync(() => process.off("SIGHUP", onSignal))
@@ -85,7 +67,7 @@ const signals = Effect.gen(function* () {
 export const layer = (config: GatewayConfig["Service"]): Layer.Layer<never> =>
   Layer.effectDiscard(
     Effect.gen(function* () {
-      const asked = yield* signals
+      const asked = yield* hangUps
       const { look, reread } = yield* make(config)
       const next = Effect.timeoutOption(Queue.take(asked), "1 second")
       yield* Effect.forkScoped(

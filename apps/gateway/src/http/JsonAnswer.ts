@@ -33,7 +33,7 @@ const decodeUsage = Schema.decodeUnknownSync(Schema.fromJsonString(Usage.Usage))
 /** Tells whether a frame is part of a plan's result. */
 const tellsResult = ({ event }: PlanFrame): boolean => event === "final" || event === "error" || event === "usage"
 
-/** The result of a plan out of its frames, if they have its end. The plan itself may have been deleted meanwhile. */
+/** The result of a plan, made from its frames, if they have its end. The plan itself may have been deleted meanwhile. */
 const fromFrames = (
   ids: Pick<PlanResult, "plan_id" | "session_id">,
   frames: ReadonlyArray<PlanFrame>

@@ -4,7 +4,7 @@ import { Caller } from "@bowline/protocol/unstable/api/Authorization"
 import { ping } from "@bowline/protocol/stream/SseFrame"
 import { UuidGenerator } from "@bowline/runtime/unstable/config/UuidGenerator"
 import type { Route } from "@bowline/runtime/peer/PeerClient"
-import { type Cause, Effect, Predicate, Queue, Result, Schema, Stream } from "effect"
+import { Effect, Predicate, Result, Schema, Stream } from "effect"
 import { type Headers, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { GatewayConfig } from "../config/GatewayConfig.ts"
@@ -16,7 +16,7 @@ import * as SseAnswer from "../http/SseAnswer.ts"
 import { code, decode, errorOf, idOf, resultOf, RpcError } from "./JsonRpc.ts"
 import * as McpServer from "./McpServer.ts"
 import { hasBatches, spokenBy } from "./Revision.ts"
-import { type RunningCall, RunningCalls } from "./RunningCalls.ts"
+import { type Message, type RunningCall, RunningCalls } from "./RunningCalls.ts"
 
 /** More messages in one batch than any client sends. */
 const maxBatch = 100
@@ -66,24 +66,8 @@ const messagesOf = (
 
 const takesEvents = ({ accept = "" }: Headers.Headers): boolean => /text\/(?:event-stream|\*)|\*\/\*/i.test(accept)
 
-const toText = (message: object | "ping"): string =>
+const toText = (message: Message): string =>
   message === "ping" ? ping : `event: message\ndata: ${JSON.stringify(message)}\n\n`
-
-/** What is known already, and then what the calls say until all of them have ended. Its scope's end is theirs. */
-const streamed = Effect.fnUntraced(function* (
-  known: ReadonlyArray<object>,
-  calls: ReadonlyArray<RunningCall>,
-  running: RunningCalls
-) {
-  const messages = yield* Queue.unbounded<object | "ping", Cause.Done>()
-  const send = (message: object | "ping") => void Queue.offerUnsafe(messages, message)
-  known.forEach(send)
-  yield* Effect.forEach(calls, (call) => running.start(call, send), { concurrency: "unbounded", discard: true }).pipe(
-    Effect.ensuring(Queue.end(messages)),
-    Effect.forkScoped
-  )
-  return SseAnswer.begun(Stream.map(Stream.fromQueue(messages), (message) => Buffer.from(toText(message))))
-})
 
 /** The route of the Model Context Protocol. Between two requests it keeps nothing but the calls that run. */
 export const layer = HttpApiBuilder.group(
@@ -135,27 +119,17 @@ export const layer = HttpApiBuilder.group(
       )
       const calls = served.filter(isCall)
       const known = served.filter((one): one is Response => !isCall(one))
+      const bodies = known.map(({ body }) => body)
       if (calls.length > 0 && takesEvents(headers)) {
-        return yield* streamed(
-          known.map(({ body }) => body),
-          calls,
-          running
-        )
+        const said = yield* running.stream(bodies, calls)
+        return SseAnswer.begun(Stream.map(said, (message) => Buffer.from(toText(message))))
       }
-      const bodies: Array<object> = known.map(({ body }) => body)
-      yield* Effect.forEach(
-        calls,
-        (call) =>
-          running.start(call, (message) => {
-            if (message !== "ping" && !("method" in message)) bodies.push(message)
-          }),
-        { concurrency: "unbounded", discard: true }
-      )
-      if (bodies.length === 0) return HttpServerResponse.empty({ status: 202 })
-      if (Array.isArray(value)) return HttpServerResponse.jsonUnsafe(bodies)
+      const all = [...bodies, ...(yield* running.responses(calls))]
+      if (all.length === 0) return HttpServerResponse.empty({ status: 202 })
+      if (Array.isArray(value)) return HttpServerResponse.jsonUnsafe(all)
       const begins = Predicate.hasProperty(value, "method") && value.method === "initialize"
       const status = known[0]?.status ?? 200
-      return HttpServerResponse.jsonUnsafe(bodies[0], {
+      return HttpServerResponse.jsonUnsafe(all[0], {
         status,
         headers: { ...(begins && { [sessionHeader]: uuid() }), ...(status === 503 && retryAfter) }
       })

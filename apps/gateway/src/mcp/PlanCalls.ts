@@ -54,7 +54,7 @@ const waitMetadata = "mcp_wait_ms"
 /** A key that no caller can send: an `Idempotency-Key` has no line break. */
 const keyOf = (owner: string): Idempotency => idempotency(`mcp\n${owner}`, null)
 
-/** Makes the calls of tools out of plans. */
+/** Answers calls of tools with plans. */
 export const make = Effect.gen(function* () {
   const plans = yield* Plans
   const streams = yield* PlanStreams

@@ -1,5 +1,6 @@
+import * as Monotonic from "@bowline/runtime/unstable/clock/Monotonic"
 import type { PlanFrame } from "@bowline/runtime/unstable/store/EventRow"
-import { Cause, Clock, Effect, Fiber, Latch } from "effect"
+import { Cause, Clock, Effect, Fiber, Latch, Queue, type Scope, Stream } from "effect"
 import { code, errorOf, type Id, resultOf, type RpcError } from "./JsonRpc.ts"
 import { PlanProgress } from "./PlanProgress.ts"
 
@@ -13,6 +14,14 @@ export interface RunningCall {
   readonly run: (onFrame: (frame: PlanFrame) => void) => Effect.Effect<object, RpcError>
 }
 
+/** Responses, what calls say on their way, and pings. */
+export type Message = object | "ping"
+
+/** How many messages may wait for a client that does not read. Beyond that it misses what its calls say on their way. */
+const maxWaiting = 100
+
+const isResponse = (message: Message): boolean => message !== "ping" && !("method" in message)
+
 /** As often a call says what it does, in milliseconds: at most, and at least. */
 const leastMs = 250
 const mostMs = 10_000
@@ -24,20 +33,20 @@ class Reporter {
   readonly #plan = new PlanProgress()
   readonly #token: unknown
   readonly #clock: Clock.Clock
-  readonly #send: (message: object | "ping") => void
+  readonly #send: (message: Message) => void
   /** Open while a message waits, because it came too soon after another one. */
   readonly #late = Latch.makeUnsafe(false)
   #count = 0
   #lastAt = Number.NEGATIVE_INFINITY
 
-  constructor(token: unknown, clock: Clock.Clock, send: (message: object | "ping") => void) {
+  constructor(token: unknown, clock: Clock.Clock, send: (message: Message) => void) {
     this.#token = token
     this.#clock = clock
     this.#send = send
   }
 
   report(): void {
-    this.#lastAt = this.#clock.currentTimeMillisUnsafe()
+    this.#lastAt = Monotonic.millis(this.#clock)
     this.#late.closeUnsafe()
     if (this.#token === undefined) return this.#send("ping")
     const params = { progressToken: this.#token, progress: ++this.#count, message: this.#plan.message }
@@ -51,7 +60,7 @@ class Reporter {
   }
 
   #waitMs(): number {
-    return this.#lastAt + leastMs - this.#clock.currentTimeMillisUnsafe()
+    return this.#lastAt + leastMs - Monotonic.millis(this.#clock)
   }
 
   /** Says what waits, as soon as it may: the newest of it. */
@@ -73,7 +82,7 @@ export class RunningCalls {
   readonly #fibers = new Map<string, Fiber.Fiber<unknown, unknown>>()
 
   /** Starts a call. Its messages go to `send`: its progress, and its response unless it is interrupted before. */
-  readonly start = (call: RunningCall, send: (message: object | "ping") => void): Effect.Effect<void> =>
+  readonly start = (call: RunningCall, send: (message: Message) => void): Effect.Effect<void> =>
     Effect.gen({ self: this }, function* () {
       const reporter = new Reporter(call.token, yield* Clock.Clock, send)
       const reporting = Effect.forever(
@@ -99,6 +108,37 @@ export class RunningCalls {
         fiber.addObserver(() => void (this.#fibers.get(owner) === fiber && this.#fibers.delete(owner)))
       }
       yield* Fiber.await(fiber)
+    })
+
+  /** What is known already, and then what the calls say until all of them have ended. The end of the scope is theirs. */
+  readonly stream = (
+    known: ReadonlyArray<object>,
+    calls: ReadonlyArray<RunningCall>
+  ): Effect.Effect<Stream.Stream<Message>, never, Scope.Scope> =>
+    Effect.gen({ self: this }, function* () {
+      const messages = yield* Queue.unbounded<Message, Cause.Done>()
+      Queue.offerAllUnsafe(messages, known)
+      const send = (message: Message) => {
+        if (isResponse(message) || Queue.sizeUnsafe(messages) < maxWaiting) Queue.offerUnsafe(messages, message)
+      }
+      yield* Effect.forEach(calls, (call) => this.start(call, send), { concurrency: "unbounded", discard: true }).pipe(
+        Effect.ensuring(Queue.end(messages)),
+        Effect.forkScoped
+      )
+      return Stream.fromQueue(messages)
+    })
+
+  /** The responses of the calls, when all of them have ended. */
+  readonly responses = (calls: ReadonlyArray<RunningCall>): Effect.Effect<ReadonlyArray<Message>> =>
+    Effect.suspend(() => {
+      const responses: Array<Message> = []
+      const send = (message: Message) => {
+        if (isResponse(message)) responses.push(message)
+      }
+      return Effect.as(
+        Effect.forEach(calls, (call) => this.start(call, send), { concurrency: "unbounded", discard: true }),
+        responses
+      )
     })
 
   /** Ends the call that this owner has made. Tells whether it ran here. */

@@ -12,7 +12,7 @@ const decodeEcho = Schema.decodeUnknownOption(ResponseEcho)
 
 const missing = new NotFound({ what: "response" })
 
-/** Reads responses out of the store: all that they are follows from a plan's echo and its frames. */
+/** Reads responses from the store: all that they are follows from a plan's echo and its frames. */
 export const make = Effect.gen(function* () {
   const store = yield* PlanStore
 

@@ -10,12 +10,20 @@ export const bowline = (
   {
     main = program,
     nodeArgs = [],
-    stdin = ""
-  }: { readonly main?: string; readonly nodeArgs?: ReadonlyArray<string>; readonly stdin?: string } = {}
+    stdin = "",
+    under = []
+  }: {
+    readonly main?: string
+    readonly nodeArgs?: ReadonlyArray<string>
+    readonly stdin?: string
+    /** A command that runs it. */
+    readonly under?: ReadonlyArray<string>
+  } = {}
 ) =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const child = spawn(process.execPath, [...nodeArgs, main, ...args], {
+      const [command = "", ...rest] = [...under, process.execPath, ...nodeArgs, main, ...args]
+      const child = spawn(command, rest, {
         env: { PATH: process.env["PATH"], ...environment },
         stdio: "pipe"
       })

@@ -1,47 +1,67 @@
 import { error, say } from "@bowline/testing/provider/Turn"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Schedule } from "effect"
+import { spawnSync } from "node:child_process"
 import { once } from "node:events"
-import { writeFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join, relative } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
+import { folderOf } from "../file/ConfigFolder.ts"
+import { mutePort } from "../http/MutePort.ts"
 import { databases } from "../plan/Databases.ts"
 import { post, send, start } from "../http/RunningGateway.ts"
 import { sources } from "../plan/GatewayProcess.ts"
 import { bowline } from "./Bowline.ts"
 
-/** A gateway that nothing is configured for, once it has said what to try. */
+/** Where it listens, once it does. */
+const listening = ({ child, output }: Effect.Success<ReturnType<typeof bowline>>) =>
+  Effect.promise(() => once(child.stderr, "data")).pipe(
+    Effect.map(() => /Listening on (http:[^\s"]+)[\s"]/.exec(output.stderr)?.[1]),
+    Effect.repeat({ until: (url) => url !== undefined })
+  )
+
+/** A gateway that nothing is configured for, not even a subcommand, once it has said what to try. */
 const demo = Effect.gen(function* () {
-  const gateway = yield* bowline(["serve", "--port", "0"], { BOWLINE_DATA_DIR: "memory:", LOG_FORMAT: "json" })
+  const gateway = yield* bowline([], { BOWLINE_PORT: "0", BOWLINE_DATA_DIR: "memory:", LOG_FORMAT: "json" })
   yield* Effect.repeat(
     Effect.promise(() => once(gateway.child.stderr, "data")),
-    { until: () => gateway.output.stderr.includes("resumed by its session_id") }
+    { until: () => /chat\/completions .+\n/.test(gateway.output.stderr) }
   )
   return { ...gateway, url: /Listening on (http:[^"]+)/.exec(gateway.output.stderr)?.[1] ?? "" }
 })
+
+/** A gateway whose collector of telemetry accepts connections, and never answers. `exports` waits for one. */
+const exporter = Effect.fnUntraced(function* (under: ReadonlyArray<string> = []) {
+  const { asked, port } = yield* mutePort
+  const gateway = yield* bowline(
+    ["serve"],
+    {
+      BOWLINE_PORT: "0",
+      BOWLINE_DATA_DIR: "memory:",
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
+      OTEL_METRIC_EXPORT_INTERVAL: "3600000"
+    },
+    { under }
+  )
+  yield* listening(gateway)
+  return { ...gateway, exports: asked }
+})
+
+/** Runs a command as the first process of its own namespace. */
+const container = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
+const [unshare = "", ...namespace] = container
+const canUnshare = spawnSync(unshare, [...namespace, "true"]).status === 0
 
 /** Writes the built-in modules that a process has loaded as its last line. */
 const listModules = 'data:text/javascript,process.on("exit",()=>console.log(process.moduleLoadList.join()))'
 
 describe("bowline", () => {
-  it.live("prints its help where nothing or help is asked for, and a completion for a shell", () =>
+  it.live("prints its help, and a completion for a shell", () =>
     Effect.gen(function* () {
-      for (const args of [[], ["--help"]]) {
-        const { code, stderr, stdout } = yield* (yield* bowline(args, {})).ended
-        assert.deepStrictEqual([code, stderr], [0, ""])
-        for (const command of [
-          "serve",
-          "ask",
-          "tail",
-          "plans",
-          "cancel",
-          "sessions",
-          "credentials",
-          "check",
-          "doctor"
-        ]) {
-          assert.match(stdout, new RegExp(`^  ${command} `, "m"))
-        }
+      const help = yield* (yield* bowline(["--help"], {})).ended
+      assert.deepStrictEqual([help.code, help.stderr], [0, ""])
+      for (const command of ["serve", "ask", "tail", "plans", "cancel", "sessions", "credentials", "check", "doctor"]) {
+        assert.match(help.stdout, new RegExp(`^  ${command} `, "m"))
       }
       const { code, stdout } = yield* (yield* bowline(["--completions", "bash"], {})).ended
       assert.strictEqual(code, 0)
@@ -116,28 +136,30 @@ describe("bowline serve", () => {
     })
   )
 
-  it.live("runs a demo without a provider, says so loudly, and gives four lines to paste that work", () =>
-    Effect.gen(function* () {
-      const { url, output } = yield* demo
-      assert.include(output.stderr, "DEMO MODE")
-      const lines = Array.from(
-        output.stderr.matchAll(/curl -N (\S+) -H 'Content-Type: application\/json' -d '([^']+)'/g)
-      )
-      assert.deepStrictEqual(
-        lines.map(([, target]) => target),
-        [...Array.from({ length: 3 }, () => `${url}/plan`), `${url}/v1/chat/completions`]
-      )
-      const paste = (index: number) => post(lines[index]?.[1] ?? "", lines[index]?.[2] ?? "")
-      const [first, second] = yield* Effect.all([paste(0), paste(1)], { concurrency: 2 })
-      assert.deepInclude(first.body, { state: "completed" })
-      assert.match(JSON.stringify(first.body["final"]), /given at once.*made in two seconds/)
-      assert.deepInclude(second.body["error"], { code: "aborted", reason: "deadline", stage: "tool" })
-      const third = yield* paste(2)
-      assert.strictEqual(third.body["session_id"], first.body["session_id"])
-      assert.match(JSON.stringify(third.body["final"]), /1 earlier question/)
-      const { body } = yield* post(lines[3]?.[1] ?? "", lines[3]?.[2]?.replace('"stream":true,', "") ?? "")
-      assert.match(JSON.stringify(body["choices"]), /given at once/)
-    })
+  it.live(
+    "serves without a subcommand, and without a provider a demo, which it says loudly, with four lines to paste that work",
+    () =>
+      Effect.gen(function* () {
+        const { url, output } = yield* demo
+        assert.include(output.stderr, "DEMO MODE")
+        const lines = Array.from(
+          output.stderr.matchAll(/curl -N (\S+) -H 'Content-Type: application\/json' -d '([^']+)'/g)
+        )
+        assert.deepStrictEqual(
+          lines.map(([, target]) => target),
+          [...Array.from({ length: 3 }, () => `${url}/plan`), `${url}/v1/chat/completions`]
+        )
+        const paste = (index: number) => post(lines[index]?.[1] ?? "", lines[index]?.[2] ?? "")
+        const [first, second] = yield* Effect.all([paste(0), paste(1)], { concurrency: 2 })
+        assert.deepInclude(first.body, { state: "completed" })
+        assert.match(JSON.stringify(first.body["final"]), /given at once.*made in two seconds/)
+        assert.deepInclude(second.body["error"], { code: "aborted", reason: "deadline", stage: "tool" })
+        const third = yield* paste(2)
+        assert.strictEqual(third.body["session_id"], first.body["session_id"])
+        assert.match(JSON.stringify(third.body["final"]), /1 earlier question/)
+        const { body } = yield* post(lines[3]?.[1] ?? "", lines[3]?.[2]?.replace('"stream":true,', "") ?? "")
+        assert.match(JSON.stringify(body["choices"]), /given at once/)
+      })
   )
 
   it.live("serves on when nobody reads its log any more", () =>
@@ -152,6 +174,61 @@ describe("bowline serve", () => {
     })
   )
 
+  it.live("drops its log while nobody reads it, and ends without a reader", () =>
+    Effect.gen(function* () {
+      const file = join(yield* folderOf({ "gateway.yaml": "{}" }), "gateway.yaml")
+      const gateway = yield* bowline(["serve"], {
+        BOWLINE_PORT: "0",
+        BOWLINE_DATA_DIR: "memory:",
+        BOWLINE_CONFIG: file
+      })
+      const { child, ended } = gateway
+      const url = yield* listening(gateway)
+      child.stderr.pause()
+      // A line of the log names each of them.
+      writeFileSync(file, Array.from({ length: 20_000 }, (_, at) => `no_such_key_${at}: true\n`).join(""))
+      const metrics = Effect.promise(async () => (await fetch(`${url}/metrics`)).text())
+      yield* Effect.repeat(
+        Effect.andThen(
+          Effect.sync(() => child.kill("SIGHUP")),
+          metrics
+        ),
+        { until: (text) => /^bowline_log_dropped_total [1-9]/m.test(text), schedule: Schedule.spaced("20 millis") }
+      )
+      child.kill("SIGTERM")
+      // Nobody reads, so the pipe is never at its end.
+      yield* Effect.promise(() => once(child, "exit"))
+      assert.strictEqual(child.exitCode, 0)
+      child.stderr.resume()
+      yield* ended
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("is not ended by a SIGHUP while it exports the rest of its telemetry", () =>
+    Effect.gen(function* () {
+      const { child, ended, exports } = yield* exporter()
+      child.kill("SIGTERM")
+      yield* exports
+      child.kill("SIGHUP")
+      assert.deepInclude(yield* ended, { code: 0, signal: null })
+    }).pipe(Effect.scoped)
+  )
+
+  it.live.skipIf(!canUnshare)("ends at once on a second signal also as the first process of a container", () =>
+    Effect.gen(function* () {
+      const { child, ended, exports } = yield* exporter(container)
+      const inside = Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8"))
+      process.kill(inside, "SIGTERM")
+      yield* exports
+      const again = Effect.delay(
+        Effect.sync(() => child.exitCode === null && process.kill(inside, "SIGTERM")),
+        "100 millis"
+      )
+      const last = yield* Effect.raceFirst(ended, Effect.forever(again))
+      assert.deepInclude(last, { code: 143, signal: null })
+    }).pipe(Effect.scoped)
+  )
+
   it.live("ends at once on a second signal, but not on the echo of the first", () =>
     Effect.gen(function* () {
       const { child, ended, output, url } = yield* demo
@@ -161,8 +238,8 @@ describe("bowline serve", () => {
       )
       // The body of a response that nobody reads is cancelled when it is collected, and the plan with it.
       answer.body?.getReader()
-      child.kill("SIGTERM")
-      child.kill("SIGINT")
+      // Both are there when it runs on: a busy machine may leave any time between the two otherwise.
+      for (const signal of ["SIGSTOP", "SIGTERM", "SIGINT", "SIGCONT"] as const) child.kill(signal)
       const ready = send(`${url}/ready`)
       // It has got the signals, and shuts down.
       yield* Effect.repeat(ready, { until: ({ status }) => status === 503 })

@@ -1,10 +1,8 @@
 import { toFrame } from "@bowline/runtime/unstable/store/EventRow"
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber } from "effect"
+import { Deferred, Effect, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { RunningCalls } from "../../src/mcp/RunningCalls.ts"
-
-type Message = object | "ping"
+import { type Message, RunningCalls } from "../../src/mcp/RunningCalls.ts"
 
 const step = (number: number) =>
   toFrame(number, "2026-01-02T03:04:05.678Z", { event: "step", data: { step: number, attempt: 1 } })
@@ -54,6 +52,17 @@ describe("a call that takes its time", () => {
     })
   )
 
+  it.effect("tells it in time, though somebody sets the clock back", () =>
+    Effect.gen(function* () {
+      const { look, sent } = yield* started("t")
+      look(step(1))
+      yield* TestClock.setTime(-3_600_000)
+      yield* TestClock.adjust("250 millis")
+      look(step(2))
+      assert.deepStrictEqual(sent, [progress("t", 1, "step 1"), progress("t", 2, "step 2")])
+    })
+  )
+
   it.effect("sends a ping each 10 s to a client that does not want to know", () =>
     Effect.gen(function* () {
       const { look, sent } = yield* started(undefined)
@@ -63,6 +72,19 @@ describe("a call that takes its time", () => {
         sent,
         Array.from({ length: 6 }, () => "ping")
       )
+    })
+  )
+
+  it.effect("keeps little of what it says for a client that does not read, and its response in any case", () =>
+    Effect.gen(function* () {
+      const over = yield* Deferred.make<object>()
+      const call = { id: 1, token: "t", owner: undefined, run: () => Deferred.await(over) }
+      const messages = yield* new RunningCalls().stream([{ known: true }], [call])
+      yield* TestClock.adjust("10 hours")
+      yield* Deferred.succeed(over, { content: [] })
+      const read = yield* Stream.runCollect(messages)
+      assert.deepStrictEqual([read.length, read[0]], [101, { known: true }])
+      assert.deepStrictEqual(read.at(-1), { jsonrpc: "2.0", id: 1, result: { content: [] } })
     })
   )
 

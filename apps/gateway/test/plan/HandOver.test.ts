@@ -20,10 +20,10 @@ const terminate = Effect.fnUntraced(function* ({ ended, kill, signal, url }: Gat
   const refused = yield* post(`${url}/plan`, { question: "?" })
   assert.deepInclude(refused.body, { status: 503, code: "draining", retryable: true })
   assert.isString(refused.headers.get("retry-after"))
-  // The grace, and what may come behind it.
+  // Longer than the grace by what every deployment gives a process to end.
   yield* Effect.timeout(
     Effect.promise(() => ended),
-    "10 seconds"
+    "32 seconds"
   )
   assert.strictEqual(yield* kill("SIGKILL"), 0)
 })
@@ -41,7 +41,7 @@ const handOver = Effect.fnUntraced(function* (
   database: Readonly<Record<string, string>>,
   isNextThere: boolean
 ) {
-  const { end, peers, plans, settings } = yield* HandingOver.make(size)
+  const { end, finish, peers, plans, settings } = yield* HandingOver.make(size)
   const environment = { ...database, ...settings }
   const isMemory = database["BOWLINE_DATA_DIR"] === "memory:"
   const first = yield* start(environment)
@@ -52,6 +52,7 @@ const handOver = Effect.fnUntraced(function* (
   yield* peers.unanswered.awaitSeen(({ sends }) => sends.length === size)
   yield* end
   yield* terminate(first)
+  yield* finish
   const texts = yield* Fiber.joinAll(readings)
   const seen = plans.map(({ isKept }, index) => HandingOver.checkEnd(texts[index] ?? "", isMemory || !isKept))
 
@@ -96,17 +97,13 @@ describe("a gateway that is told to end while it runs plans", () => {
     () =>
       Effect.flatMap(databases.postgres, (database) => handOver(17, database, true)).pipe(
         Effect.provide(LoopbackNetwork.layer)
-      ),
-    60_000
+      )
   )
 
-  it.live(
-    "hands them over to the next start on the embedded database",
-    () =>
-      Effect.flatMap(databases.embedded, (database) => handOver(2, database, false)).pipe(
-        Effect.provide(LoopbackNetwork.layer)
-      ),
-    60_000
+  it.live("hands them over to the next start on the embedded database", () =>
+    Effect.flatMap(databases.embedded, (database) => handOver(2, database, false)).pipe(
+      Effect.provide(LoopbackNetwork.layer)
+    )
   )
 
   it.live("ends in time with a provider and peers that hang, also when it cancels their tasks", () =>
@@ -142,12 +139,9 @@ describe("a gateway that is told to end while it runs plans", () => {
     }).pipe(Effect.provide(LoopbackNetwork.layer))
   )
 
-  it.live(
-    "aborts all of them where nothing is stored",
-    () =>
-      Effect.flatMap(databases.memory, (database) => handOver(2, database, false)).pipe(
-        Effect.provide(LoopbackNetwork.layer)
-      ),
-    60_000
+  it.live("aborts all of them where nothing is stored", () =>
+    Effect.flatMap(databases.memory, (database) => handOver(2, database, false)).pipe(
+      Effect.provide(LoopbackNetwork.layer)
+    )
   )
 })

@@ -47,7 +47,7 @@ const approvalParts = ({ expires_at, input, task_id, tool }: Approval): Readonly
 ]
 
 /**
- * A task out of the frames of its plans, in their order. For each plan: `begin`, then `next` with its frames, and `end` when `hasEnded`.
+ * A task, made from the frames of its plans, in their order. For each plan: `begin`, then `next` with its frames, and `end` when `hasEnded`.
  * The same frames give the same updates, whoever reads them, and from wherever.
  *
  *   begin ──▶ submitted ──▶ working ◀──▶ input-required (an approval)

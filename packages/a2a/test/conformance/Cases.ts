@@ -17,12 +17,14 @@ import {
   works,
   type Act
 } from "@bowline/testing/peer/Act"
-import { Deferred, Effect, Fiber, type Scope } from "effect"
+import { type Clock, Deferred, Effect, Fiber, type Scope } from "effect"
+import { TestClock } from "effect/testing"
 import type { HttpClient } from "effect/http"
 import { anotherClient, openTask, question, start, type StartedCall } from "../peer/call.ts"
 import type { Received, Server, ServerScript } from "./Server.ts"
 
-type Serve<R> = (acts: ServerScript["acts"]) => Effect.Effect<Server, never, R>
+/** The agent's time is everybody's, unless it has a clock of its own. */
+type Serve<R> = (acts: ServerScript["acts"], clock?: Clock.Clock) => Effect.Effect<Server, never, R>
 
 /** What a call of a peer has to do, whoever serves it. */
 export interface ConformanceCase {
@@ -37,10 +39,12 @@ const always =
   () =>
     acts
 
-const ask = (server: Server, call: Partial<PeerCall> = {}) => start(question(server.url, { dialect: "auto" }, call))
-
-const answer = Effect.fnUntraced(function* (server: Server, call: Partial<PeerCall> = {}) {
-  const { events, fiber } = yield* ask(server, call)
+const answer = Effect.fnUntraced(function* (
+  server: Server,
+  call: Partial<PeerCall> = {},
+  meanwhile?: () => Effect.Effect<void>
+) {
+  const { events, fiber } = yield* start(question(server.url, { dialect: "auto" }, call), meanwhile)
   return { events, ...(yield* Fiber.join(fiber)) }
 })
 
@@ -86,8 +90,10 @@ export const cases: ReadonlyArray<ConformanceCase> = [
   {
     title: "waits for a task that is worked on, and tells what the peer says meanwhile",
     test: Effect.fnUntraced(function* (serve) {
-      const server = yield* serve(always(says("Reading"), works("300 millis"), produces("Knots"), completes("Done")))
-      const { content, events, state } = yield* answer(server)
+      // It reads for as long as the caller has not told of it.
+      const clock = yield* TestClock.make()
+      const acts = always(says("Reading"), works("1 hour"), produces("Knots"), completes("Done"))
+      const { content, events, state } = yield* answer(yield* serve(acts, clock), {}, () => clock.adjust("1 hour"))
       assert.deepStrictEqual([state, content], ["completed", "Done\n\nKnots"])
       const told = events.flatMap((event) => (event._tag === "Progress" && event.message ? [event.message] : []))
       assert.deepStrictEqual(told, ["Reading"])
@@ -142,12 +148,15 @@ export const cases: ReadonlyArray<ConformanceCase> = [
     title: "resumes a task that another process has handed over, and sends nothing again",
     test: Effect.fnUntraced(function* (serve) {
       const got: Array<Received> = []
+      // It reads until the first caller has left, and goes on a moment later, which is none for a slow machine.
+      const clock = yield* TestClock.make()
       const server = yield* serve((received) => {
         got.push(received)
-        return [says("Reading"), works("500 millis"), produces("Knots"), works("60 millis"), completes("Done")]
-      })
+        return [says("Reading"), works("1 hour"), produces("Knots"), works("1 hour"), completes("Done")]
+      }, clock)
       const cancelled = yield* Effect.forkChild(server.cancelled, { startImmediately: true })
       const resumes = openTask(yield* interrupted(server, { isHandedOver: () => true }))
+      yield* Effect.forkChild(Effect.repeat(Effect.delay(clock.adjust("1 hour"), "100 millis"), { times: 1 }))
       const { content, events, state } = yield* answer(server, { resumes }).pipe(Effect.provide(yield* anotherClient))
       assert.deepStrictEqual([state, content], ["completed", "Done\n\nKnots"])
       assert.deepStrictEqual(

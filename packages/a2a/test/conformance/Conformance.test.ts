@@ -34,7 +34,11 @@ describe.concurrent.each(servers)("a call of a server of %s", (_, serve) => {
     ["streams", true]
   ] as const)("that %s", (_, streams) => {
     for (const { test, title } of cases) {
-      it.live(title, () => test((acts) => serve({ acts, streams })).pipe(Effect.provide(sockets)))
+      it.live(title, () =>
+        Effect.clockWith((real) => test((acts, clock = real) => serve({ acts, clock, streams }))).pipe(
+          Effect.provide(sockets)
+        )
+      )
     }
   })
 })

@@ -1,5 +1,5 @@
 import type { Act, Part } from "@bowline/testing/peer/Act"
-import { Deferred, Duration, Effect } from "effect"
+import { Clock, Deferred, Duration, Effect } from "effect"
 import type { Received, ServerScript } from "./Server.ts"
 
 /** Where acts are performed: it tells a server's library of them in its own words. */
@@ -54,9 +54,9 @@ export class Performer {
   async play(taskId: string, received: Received, stage: Stage): Promise<boolean> {
     const controller = new AbortController()
     this.#running.set(taskId, controller)
-    const exit = await Effect.runPromiseExit(perform(this.#script.acts(received), stage), {
-      signal: controller.signal
-    })
+    const { acts, clock } = this.#script
+    const performing = Effect.provideService(perform(acts(received), stage), Clock.Clock, clock)
+    const exit = await Effect.runPromiseExit(performing, { signal: controller.signal })
     return exit._tag === "Success"
   }
 

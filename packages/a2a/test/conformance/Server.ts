@@ -1,6 +1,6 @@
 import type { Dialect } from "@bowline/domain/peer/Agent"
 import type { Act } from "@bowline/testing/peer/Act"
-import { Effect, type Scope } from "effect"
+import { type Clock, Effect, type Scope } from "effect"
 import express from "express"
 
 /** What a server's agent got: the texts and the data of a message's parts. */
@@ -9,8 +9,9 @@ export interface Received {
   readonly continues: boolean
 }
 
-/** What a server's agent does with each message, and whether the server streams it. */
+/** What a server's agent does with each message, on which clock, and whether the server streams it. */
 export interface ServerScript {
+  readonly clock: Clock.Clock
   readonly streams: boolean
   readonly acts: (received: Received) => ReadonlyArray<Act>
 }

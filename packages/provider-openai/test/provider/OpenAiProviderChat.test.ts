@@ -207,7 +207,7 @@ describe("OpenAiProvider.layerChat", () => {
     }).pipe(Effect.scoped, Effect.provide(sockets))
   )
 
-  it.live("makes later attempts on the connections of earlier ones", () =>
+  it.effect("makes later attempts on the connections of earlier ones", () =>
     Effect.gen(function* () {
       let connections = 0
       const server = createServer((_, response) => {

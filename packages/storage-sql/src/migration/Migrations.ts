@@ -69,9 +69,21 @@ select lpad(migration_id::text, 4, '0') || '_' || name as name from ${sql(table)
   }
 })
 
+/** The migrator would make this table, too, but if the user may not it reports what its next statement got: no reason. */
+const prepare = `
+do $$ begin
+  if to_regclass('${table}') is null then
+    create table ${table} (
+      migration_id integer primary key,
+      created_at timestamp with time zone not null default now(),
+      name text not null
+    );
+  end if;
+end $$`
+
 /** Brings the tables up to date. When several processes start at once, one migrates and the others wait for it. */
 export const run = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const lock = sql`select pg_advisory_xact_lock(hashtextextended('bowline/migrations', 0))`
-  yield* translateErrors(sql.withTransaction(Effect.andThen(lock, migrate)))
+  yield* translateErrors(sql.withTransaction(Effect.andThen(Effect.andThen(lock, sql.unsafe(prepare)), migrate)))
 })

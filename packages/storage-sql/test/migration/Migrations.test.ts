@@ -4,6 +4,7 @@ import { PgClient } from "@effect/sql-pg"
 import { assert, it } from "@effect/vitest"
 import { Duration, Effect, Layer } from "effect"
 import { Migrator, SqlClient } from "effect/sql"
+import { inspect } from "node:util"
 import * as Migrations from "../../src/migration/Migrations.ts"
 import * as SqlPlanStore from "../../src/plan/SqlPlanStore.ts"
 import { freshDatabase } from "../postgres/freshDatabase.ts"
@@ -43,6 +44,19 @@ it.live("makes the tables once, however many processes start at once, and howeve
       ])
       assert.deepStrictEqual(yield* sql`select count(*)::int as plans from plans`, [{ plans: 0 }])
     }).pipe(Effect.provide(process))
+  }).pipe(Effect.scoped)
+)
+
+it.live("says what the user may not", () =>
+  Effect.gen(function* () {
+    const url = yield* freshDatabase
+    const { reason } = yield* Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`revoke create on schema public from public`
+      yield* sql`set role pg_monitor`
+      return yield* Effect.flip(Migrations.run)
+    }).pipe(Effect.provide(PgClient.layer({ url, maxConnections: 1 })))
+    assert.include(inspect(reason.cause, { depth: null }), "permission denied for schema public")
   }).pipe(Effect.scoped)
 )
 

@@ -22,7 +22,7 @@ export type CallerAct =
   | { readonly _tag: "Cancel"; readonly at: number; readonly replica: number }
   /** Posts the same request with the same key. */
   | { readonly _tag: "AskAgain"; readonly at: number; readonly replica: number }
-  /** Decides about all calls that wait. A second decision may say the contrary. */
+  /** Decides about all calls that wait. A second decision may be the other one. */
   | { readonly _tag: "Decide"; readonly at: number; readonly replica: number; readonly approves: boolean }
 
 /** What a plan may use up, as its request says it. */
@@ -69,18 +69,18 @@ export const plainPlan: ScenarioPlan = {
   acts: []
 }
 
-/** What a provider does instead of its answer, or in the middle of it: behind so many words of it. */
+/** What a provider does instead of its answer, or in the middle of it: after so many words of it. */
 export type ProviderFault =
   | { readonly _tag: "Refuse"; readonly status: number; readonly code?: string; readonly retryAfterS?: number }
   | { readonly _tag: "ErrorChunk"; readonly words: number; readonly type: string }
-  /** The connection ends behind so many bytes of the body. */
+  /** The connection ends after so many bytes of the body. */
   | { readonly _tag: "Cut" | "Reset"; readonly bytes: number }
   | { readonly _tag: "Stall"; readonly words: number; readonly ms: number }
   | { readonly _tag: "SlowBytes"; readonly ms: number }
   /** `Disorder`: a piece of a call comes before the call begins. */
   | { readonly _tag: "NoFinish" | "Twice" | "Corrupt" | "Disorder" | "Length" }
 
-/** What a peer does with a call: instead of its answer, or behind it. */
+/** What a peer does with a call: instead of its answer, or after it. */
 export type PeerFault =
   | { readonly _tag: "Silent" | "Vanish" | "Stuck" | "IgnoreCancel" | "Fail" }
   | { readonly _tag: "Late"; readonly ms: number }
@@ -88,7 +88,7 @@ export type PeerFault =
   | { readonly _tag: "Refuse"; readonly status: number }
   | { readonly _tag: "Break"; readonly kind: "cut" | "reset" }
 
-/** What an MCP server does with a call: instead of its answer, or behind it. */
+/** What an MCP server does with a call: instead of its answer, or after it. */
 export type McpFault =
   | { readonly _tag: "Silent" | "IgnoreCancel" | "Fail" | "Garbled" }
   | { readonly _tag: "Late"; readonly ms: number }
@@ -137,7 +137,7 @@ export type Fault =
   | { readonly _tag: "NetworkSlow"; readonly at: number; readonly ms: number; readonly delayMs: number }
   /** Every connection of the replica to providers and peers is reset, or goes on without another byte. Those of callers are reset, too, if they have any. */
   | { readonly _tag: "NetworkReset" | "HalfOpen"; readonly at: number; readonly replica: number }
-  /** At the so-manieth request of this plan, from 0. */
+  /** At the request of this plan with this number, from 0. */
   | { readonly _tag: "Provider"; readonly plan: string; readonly request: number; readonly does: ProviderFault }
   /** For a while the provider takes the credential for none of its own. */
   | { readonly _tag: "Expire"; readonly at: number; readonly ms: number; readonly credential: string }

@@ -37,7 +37,7 @@ const flags = {
       (step) => step > 0,
       () => "Expected a step of 1 or more"
     ),
-    Flag.withDescription("Stop behind this step, the number of a task of the run. Nothing is checked then"),
+    Flag.withDescription("Stop after this step, the number of a task of the run. Nothing is checked then"),
     Flag.optional
   ),
   trace: Flag.Boolean("trace").pipe(Flag.withDescription("Print what happens, line by line"), Flag.withDefault(false))
@@ -52,8 +52,8 @@ const commandOf = (given: Omit<Options, "seed" | "steps">) =>
       const options = { ...given, seed, store, ...(steps !== undefined && { steps }) }
       const run = yield* Effect.promise(() => simulate(options))
       if (trace) yield* say(run.trace.map(print))
-      const isWhole = steps === undefined || run.tasks < steps
-      const time = `${(run.virtualMs / 1_000).toFixed(3)} s of virtual time, ${run.tasks} steps`
+      const isWhole = steps === undefined || run.steps < steps
+      const time = `${(run.virtualMs / 1_000).toFixed(3)} s of virtual time, ${run.steps} steps`
       if (!isWhole || run.violations.length === 0) {
         return yield* say([`Seed ${seed}: ${time}${isWhole ? ", and every rule holds" : ""}`])
       }

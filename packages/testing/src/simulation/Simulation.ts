@@ -6,17 +6,17 @@ import { check, type Checker, checkers, type Violation } from "./check/Checkers.
 import { Cluster } from "./Cluster.ts"
 import { Course } from "./Course.ts"
 import { Database } from "./Database.ts"
-import { draw, drawForApp } from "./Draw.ts"
+import { drawScenario, drawAppScenario } from "./DrawScenario.ts"
 import { allFaults, type FaultKinds } from "./DrawFault.ts"
-import { Draws } from "./Draws.ts"
-import * as Door from "./Door.ts"
+import { SeededRandom } from "./SeededRandom.ts"
+import * as ReplicaClient from "./ReplicaClient.ts"
 import { Loop } from "./Loop.ts"
 import * as Models from "./Models.ts"
 import type { Observed } from "./Observed.ts"
 import * as Peers from "./Peers.ts"
 import * as RealWorld from "./RealWorld.ts"
 import * as Record from "./Record.ts"
-import { configOf, type MakeDoor, type Plant } from "./Replica.ts"
+import { configOf, type MakeReplicaClient, type Overrides } from "./Replica.ts"
 import type { Scenario } from "./Scenario.ts"
 import * as Servers from "./Servers.ts"
 import * as Tools from "./Tools.ts"
@@ -25,7 +25,7 @@ import type { Turn } from "../provider/Turn.ts"
 import { Wires } from "./Wires.ts"
 import { type TraceLine, World } from "./World.ts"
 
-export type { Checker, FaultKinds, MakeDoor, Observed, Plant, Scenario, TraceLine, Violation }
+export type { Checker, FaultKinds, MakeReplicaClient, Observed, Overrides, Scenario, TraceLine, Violation }
 
 /** What an app brings. */
 export interface AppWorld {
@@ -43,16 +43,16 @@ export interface Options {
   readonly world?: AppWorld
   /** What happens, instead of what the seed draws. */
   readonly scenario?: Scenario
-  /** Ends the run behind so many tasks. */
+  /** Ends the run after so many steps, each of which is one task of a process. Then nothing is checked. */
   readonly steps?: number
   readonly faults?: FaultKinds
   readonly config?: Partial<PlansConfig["Service"]>
-  /** What a test puts in the place of parts of the gateway. */
-  readonly plant?: Plant
+  /** What a test puts in the place of parts of every replica, such as a store with a bug. */
+  readonly overrides?: Overrides
   /** What all replicas share: the stores in memory, or those of SQL on PGlite, which take about five times as long. `memory`, unless it is given. */
   readonly store?: "memory" | "pglite"
-  /** How callers come in. By themselves they call the services. */
-  readonly door?: MakeDoor
+  /** How callers reach a replica. By themselves they call its services. */
+  readonly client?: MakeReplicaClient
   /** Rules of an app, beside those of the gateway. */
   readonly rules?: Readonly<Record<string, Checker>>
 }
@@ -67,7 +67,8 @@ export interface SimulationResult {
   /** What must not have happened, misuse too. Nothing is checked of a run that was ended before its end. */
   readonly violations: ReadonlyArray<Violation>
   readonly virtualMs: number
-  readonly tasks: number
+  /** As `Options.steps` counts them. */
+  readonly steps: number
 }
 
 /** Loaded before a run: its first compaction would read it from the disk. */
@@ -89,15 +90,24 @@ const defaultTools = Layer.succeed(LocalTools, Tools.tools)
  * ```
  */
 export const simulate = async (options: Options): Promise<SimulationResult> => {
-  const { config = {}, door = Door.layerServices, faults = allFaults, plant = {}, seed, steps = Infinity } = options
+  const {
+    config = {},
+    client = ReplicaClient.layerServices,
+    faults = allFaults,
+    overrides = {},
+    seed,
+    steps = Infinity
+  } = options
   const { questions, script, tools = defaultTools } = options.world ?? {}
-  const scenario = options.scenario ?? (questions ? drawForApp(seed, questions, faults) : draw(seed, faults))
-  const draws = new Draws(`run ${scenario.seed}`)
-  const loop = new Loop(draws.of("order"))
-  const world = new World(loop, draws)
+  const scenario =
+    options.scenario ?? (questions ? drawAppScenario(seed, questions, faults) : drawScenario(seed, faults))
+  const random = new SeededRandom(`run ${scenario.seed}`)
+  const loop = new Loop(random.of("order"))
+  const world = new World(loop, random)
   await (tokenizer ??= import("gpt-tokenizer/encoding/o200k_base"))
   // PGlite is loaded by runs on it alone.
-  const pglite = options.store === "pglite" ? await (await import("./PgliteStore.ts")).open(plant.client) : undefined
+  const pglite =
+    options.store === "pglite" ? await (await import("./PgliteStore.ts")).open(overrides.sqlClient) : undefined
   const restore = RealWorld.watch((misuse) => void world.misuse.push(misuse), loop)
   try {
     const wires = new Wires(world)
@@ -128,7 +138,7 @@ export const simulate = async (options: Options): Promise<SimulationResult> => {
     const day = config.budgetOf === undefined ? scenario.day : config.budgetOf(anonymous)
     world.day = day && { ...day, lifted: undefined }
     const budgetOf = () => (world.day?.lifted === undefined ? world.day : undefined)
-    const surroundings = { world, wires, database, config: configOf({ ...config, budgetOf }), plant, door, tools }
+    const surroundings = { world, wires, database, config: configOf({ ...config, budgetOf }), overrides, client, tools }
     const cluster = new Cluster(surroundings, scenario.replicas)
     const course = new Course({ world, wires, database, cluster, scenario, plans })
     let isOver = false
@@ -159,7 +169,7 @@ export const simulate = async (options: Options): Promise<SimulationResult> => {
       misuse,
       violations: check(observed, rules),
       virtualMs: loop.now,
-      tasks: loop.tasks
+      steps: loop.tasks
     }
   } catch (cause) {
     throw new Error(`The run of seed ${seed} broke off`, { cause })

@@ -4,15 +4,15 @@ import { Context, Duration, Effect } from "effect"
 import { execFile } from "node:child_process"
 import { tmpdir } from "node:os"
 import { promisify } from "node:util"
-import { draw } from "../../src/simulation/Draw.ts"
+import { drawScenario } from "../../src/simulation/DrawScenario.ts"
 import { type Fault, plainPlan, type ScenarioPlan } from "../../src/simulation/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
 import { tracesOf } from "./printTraces.ts"
 
 /** The first seeds that kill a process. */
 const seeds = Array.from({ length: 50 }, (_, index) => index + 1)
-  .filter((seed) => draw(seed).faults.some(({ _tag }) => _tag === "Kill"))
-  .slice(0, 3)
+  .filter((seed) => drawScenario(seed).faults.some(({ _tag }) => _tag === "Kill"))
+  .slice(0, 2)
 
 const runs = [...seeds.map((seed) => ({ seed, store: "memory" }) as const), { seed: 3, store: "pglite" } as const]
 
@@ -40,11 +40,11 @@ describe("a simulated run", () => {
     )
   })
 
-  it("ends behind so many tasks, with the story of the whole run up to there", async () => {
+  it("ends after so many steps, with the story of the whole run up to there", async () => {
     const whole = await simulate({ seed: 6 })
-    const steps = Math.floor(whole.tasks / 2)
+    const steps = Math.floor(whole.steps / 2)
     const part = await simulate({ seed: 6, steps })
-    assert.strictEqual(part.tasks, steps)
+    assert.strictEqual(part.steps, steps)
     assert.deepStrictEqual(part.trace, whole.trace.slice(0, part.trace.length))
     assert.isAbove(whole.trace.length, part.trace.length)
   })
@@ -82,7 +82,7 @@ describe("a simulated run", () => {
       const { observed, violations } = await simulate({
         seed: 1,
         scenario: { seed: 1, replicas: 1, plans: [plainPlan], faults: [] },
-        plant: {
+        overrides: {
           stores: (stores) => {
             const plans = Context.get(stores, PlanStore)
             const commit: (typeof plans)["commit"] = (batch) => Effect.tap(plans.commit(batch), Effect.forkDetach(leak))

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { say } from "../../src/provider/Turn.ts"
-import { draw, drawForApp } from "../../src/simulation/Draw.ts"
+import { drawScenario, drawAppScenario } from "../../src/simulation/DrawScenario.ts"
 import type { Observed } from "../../src/simulation/Observed.ts"
 import { type Fault, plainPlan, type Scenario } from "../../src/simulation/Scenario.ts"
 import { simulate } from "../../src/simulation/Simulation.ts"
@@ -126,9 +126,9 @@ describe("the world of an app", () => {
 
   it("has each kind of fault at least half as often as the gateway's own, and one or two plans", () => {
     const seeds = Array.from({ length: 500 }, (_, index) => index + 1)
-    const drawn = seeds.map((seed) => drawForApp(seed, ["Well?"]))
+    const drawn = seeds.map((seed) => drawAppScenario(seed, ["Well?"]))
     const ofApp = Map.groupBy(faultsOf(drawn), ({ _tag }) => _tag)
-    for (const [kind, usual] of Map.groupBy(faultsOf(seeds.map((seed) => draw(seed))), ({ _tag }) => _tag)) {
+    for (const [kind, usual] of Map.groupBy(faultsOf(seeds.map((seed) => drawScenario(seed))), ({ _tag }) => _tag)) {
       assert.isAbove(ofApp.get(kind)?.length ?? 0, usual.length / 2, kind)
     }
     assert.deepStrictEqual(new Set(drawn.map(({ plans }) => plans.length)), new Set([1, 2]))

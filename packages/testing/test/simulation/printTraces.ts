@@ -10,8 +10,8 @@ type Runs = typeof Runs.Type
 export const tracesOf = async (runs: Runs): Promise<string> => {
   const stories: Array<string> = []
   for (const { seed, store } of runs) {
-    const { misuse, tasks, trace } = await simulate({ seed, store })
-    stories.push([`seed ${seed} in ${store}, ${tasks} tasks`, ...misuse, ...trace.map(print)].join("\n"))
+    const { misuse, steps, trace } = await simulate({ seed, store })
+    stories.push([`seed ${seed} in ${store}, ${steps} steps`, ...misuse, ...trace.map(print)].join("\n"))
   }
   return stories.join("\n")
 }

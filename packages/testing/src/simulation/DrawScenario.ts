@@ -1,7 +1,7 @@
 import type { Array as Arrays } from "effect"
 import { drawFault, allFaults, type FaultKinds } from "./DrawFault.ts"
 import { drawBudget, drawDay, drawPlan, type Frame, lengthOf, times } from "./DrawPlan.ts"
-import { Draws } from "./Draws.ts"
+import { SeededRandom } from "./SeededRandom.ts"
 import type { CallerAct, Fault, Scenario, ScenarioPlan } from "./Scenario.ts"
 
 /** A plan and faults that meet: to draw them by chance takes many seeds. */
@@ -12,24 +12,24 @@ interface Plot {
 
 const plots: ReadonlyArray<{
   readonly needs: FaultKinds
-  readonly draw: (draws: Draws, plan: ScenarioPlan, elsewhere: number) => Plot
+  readonly draw: (random: SeededRandom, plan: ScenarioPlan, elsewhere: number) => Plot
 }> = [
   {
     // The writer is away for longer than its lease, and comes back while another one writes.
     needs: new Set(["process", "store"]),
-    draw: (draws, plan) => {
-      const away = { at: plan.at + draws.int(500, 6_000), replica: plan.replica, ms: draws.int(14_000, 40_000) }
-      return { plan, faults: [{ _tag: draws.pick(["Pause", "Pause", "Partition"]), ...away }] }
+    draw: (random, plan) => {
+      const away = { at: plan.at + random.int(500, 6_000), replica: plan.replica, ms: random.int(14_000, 40_000) }
+      return { plan, faults: [{ _tag: random.pick(["Pause", "Pause", "Partition"]), ...away }] }
     }
   },
   {
     // Something is asked of a plan at another replica, and no notice of it reaches the writer.
     needs: new Set(["store", "callers"]),
-    draw: (draws, plan, replica) => {
-      const at = draws.int(500, Math.ceil(lengthOf(plan) / 2))
-      const ms = draws.int(1_000, 15_000)
-      const become = draws.pick<"lost" | "late">(["lost", "lost", "late"])
-      const act = draws.pick<CallerAct>([
+    draw: (random, plan, replica) => {
+      const at = random.int(500, Math.ceil(lengthOf(plan) / 2))
+      const ms = random.int(1_000, 15_000)
+      const become = random.pick<"lost" | "late">(["lost", "lost", "late"])
+      const act = random.pick<CallerAct>([
         { _tag: "Cancel", at, replica },
         { _tag: "Cancel", at, replica },
         { _tag: "AskAgain", at, replica },
@@ -37,15 +37,15 @@ const plots: ReadonlyArray<{
       ])
       return {
         plan: { ...plan, acts: [act] },
-        faults: [{ _tag: "Notices", at: plan.at + at - draws.int(0, 500), replica: plan.replica, ms, become }]
+        faults: [{ _tag: "Notices", at: plan.at + at - random.int(0, 500), replica: plan.replica, ms, become }]
       }
     }
   },
   {
     // Somebody else reads the plan at another replica when the first reader leaves.
     needs: new Set(["callers"]),
-    draw: (draws, plan, replica) => {
-      const [at, later] = [draws.int(0, 5_000), draws.int(500, 8_000)]
+    draw: (random, plan, replica) => {
+      const [at, later] = [random.int(0, 5_000), random.int(500, 8_000)]
       const acts: ReadonlyArray<CallerAct> = [
         { _tag: "AskAgain", at, replica },
         { _tag: "Leave", at: at + later }
@@ -55,29 +55,29 @@ const plots: ReadonlyArray<{
   }
 ]
 
-const drawPlot = (draws: Draws, name: string, frame: Frame, kinds: FaultKinds): Plot | undefined => {
-  const plot = plots[draws.int(0, plots.length - 1)]
+const drawPlot = (random: SeededRandom, name: string, frame: Frame, kinds: FaultKinds): Plot | undefined => {
+  const plot = plots[random.int(0, plots.length - 1)]
   if (frame.replicas < 2 || plot === undefined || !plot.needs.isSubsetOf(kinds)) return undefined
-  const plan = drawPlan(draws, name, frame, { pace: "talks" })
-  const elsewhere = (plan.replica + draws.int(1, frame.replicas - 1)) % frame.replicas
-  return plot.draw(draws, { ...plan, timeoutMs: 120_000 }, elsewhere)
+  const plan = drawPlan(random, name, frame, { pace: "talks" })
+  const elsewhere = (plan.replica + random.int(1, frame.replicas - 1)) % frame.replicas
+  return plot.draw(random, { ...plan, timeoutMs: 120_000 }, elsewhere)
 }
 
 const drawUpTo = (most: number, seed: number, kinds: FaultKinds): Scenario => {
-  const draws = new Draws(`scenario ${seed}`)
+  const random = new SeededRandom(`scenario ${seed}`)
   const frame: Frame = {
-    replicas: draws.int(1, 3),
+    replicas: random.int(1, 3),
     hasActs: kinds.has("callers"),
-    isLong: draws.chance(25),
-    isSlow: draws.chance(25)
+    isLong: random.chance(25),
+    isSlow: random.chance(25)
   }
-  const count = draws.int(1, most)
-  const plot = draws.chance(20) ? drawPlot(draws, "p0", frame, kinds) : undefined
+  const count = random.int(1, most)
+  const plot = random.chance(20) ? drawPlot(random, "p0", frame, kinds) : undefined
   const plans = times(count, (index) =>
-    index === 0 && plot !== undefined ? plot.plan : drawPlan(draws, `p${index}`, frame)
+    index === 0 && plot !== undefined ? plot.plan : drawPlan(random, `p${index}`, frame)
   )
-  const faults = times(draws.int(0, 6), () => drawFault(draws, kinds, frame.replicas, plans))
-  const budgets = draws.of("budget")
+  const faults = times(random.int(0, 6), () => drawFault(random, kinds, frame.replicas, plans))
+  const budgets = random.of("budget")
   return {
     seed,
     replicas: frame.replicas,
@@ -88,10 +88,10 @@ const drawUpTo = (most: number, seed: number, kinds: FaultKinds): Scenario => {
 }
 
 /** What a seed stands for. */
-export const draw = (seed: number, kinds: FaultKinds = allFaults): Scenario => drawUpTo(5, seed, kinds)
+export const drawScenario = (seed: number, kinds: FaultKinds = allFaults): Scenario => drawUpTo(5, seed, kinds)
 
 /** What a seed stands for where callers ask this. An app runs many seeds of few plans: there each plan meets more faults. */
-export const drawForApp = (
+export const drawAppScenario = (
   seed: number,
   questions: Arrays.NonEmptyReadonlyArray<string>,
   kinds: FaultKinds = allFaults
