@@ -7,8 +7,10 @@ import * as EgressRule from "@bowline/runtime/unstable/egress/EgressRule"
 import * as TraceContext from "@bowline/runtime/unstable/telemetry/TraceContext"
 import { Effect, Layer, Option } from "effect"
 import { HttpClient, type HttpClientError, HttpClientRequest, type HttpClientResponse } from "effect/http"
+import { lookup } from "node:dns"
 import type { PeerTls } from "../file/PeerTls.ts"
 import * as EgressConnector from "../egress/EgressConnector.ts"
+import * as SharedLookup from "./SharedLookup.ts"
 import * as StreamedRequest from "./StreamedRequest.ts"
 
 /** The gateway has its own timer for every wait. Those of the client would blame the wrong stage. */
@@ -86,6 +88,8 @@ const anywhere: EgressPolicy = {
 export const layerAnywhere = (tls: () => PeerTls) =>
   client(() => new Agent({ connect: EgressConnector.make(anywhere, tls) }))
 
+const lookupForCallers = SharedLookup.make(lookup)
+
 /** The same client for hosts that callers name. It connects only where the policy allows, with the host's TLS configuration. */
 export const layerWithin = (policy: EgressPolicy, tls: () => PeerTls) =>
-  client(() => new Agent({ connect: EgressConnector.make(policy, tls) }))
+  client(() => new Agent({ connect: EgressConnector.make(policy, tls, lookupForCallers) }))
